@@ -1,0 +1,50 @@
+# Thin wrappers: each target makes what it needs. PYTHON picks the interpreter (3.11 or newer).
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet -c constraints.txt
+INPUTS := pyproject.toml constraints.txt
+
+.PHONY: demo test lint bench picture clean
+
+demo: $(VENV)/.core
+	$(BIN)/modgap demo -o modgap-demo
+
+test: $(VENV)/.test
+	$(BIN)/python -m pytest -n 2 -q
+
+lint: $(VENV)/.lint
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+bench: $(VENV)/.bench
+	$(BIN)/python benchmarks/run.py
+
+picture: $(VENV)/.core
+	$(BIN)/python docs/make_picture.py
+
+clean:
+	rm -rf $(VENV) modgap-demo build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+
+$(VENV)/.made:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "modgap needs Python 3.11 or newer; say which with: make PYTHON=/path/to/python3.11" >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	@touch $@
+
+$(VENV)/.core: $(VENV)/.made $(INPUTS)
+	$(PIP) -e .
+	@touch $@
+
+$(VENV)/.test: $(VENV)/.made $(INPUTS)
+	$(PIP) -e '.[all,test]'
+	@touch $@
+
+$(VENV)/.lint: $(VENV)/.made $(INPUTS)
+	$(PIP) -e '.[all,test,lint]'
+	@touch $@
+
+$(VENV)/.bench: $(VENV)/.made $(INPUTS)
+	$(PIP) -e '.[all,bench]'
+	@touch $@

@@ -1,0 +1,51 @@
+"""NumPy and torch behind one namespace, and the few block kernels everything else is built on.
+
+Formulas elsewhere are written once against the array API. The kernels here may have a NumPy and
+a torch body where one way is not the fastest on both; the tests hold the two bodies equal.
+"""
+
+from modgap._arrays.base import (
+    along,
+    as_float,
+    is_torch,
+    like,
+    namespace,
+    paired_dots,
+    row_blocks,
+    row_norms,
+    rows_per_block,
+    sum_squares,
+    to_numpy,
+    unit,
+    widen,
+)
+from modgap._arrays.cosines import cosine_blocks, cosine_extremes, order_statistic
+from modgap._arrays.histogram import histogram, shared_range
+from modgap._arrays.ranks import match_ranks
+from modgap._arrays.search import top_k
+from modgap._arrays.softmax import RunningLogSumExp, log_sum_exp
+
+__all__ = [
+    "RunningLogSumExp",
+    "along",
+    "as_float",
+    "cosine_blocks",
+    "cosine_extremes",
+    "histogram",
+    "is_torch",
+    "like",
+    "log_sum_exp",
+    "match_ranks",
+    "namespace",
+    "order_statistic",
+    "paired_dots",
+    "row_blocks",
+    "row_norms",
+    "rows_per_block",
+    "shared_range",
+    "sum_squares",
+    "to_numpy",
+    "top_k",
+    "unit",
+    "widen",
+]

@@ -1,0 +1,119 @@
+"""NumPy and torch behind one namespace: dtypes, blocks of rows, norms and inner products."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import array_api_compat
+import numpy as np
+
+from modgap._validate import Array
+
+# Scratch for one block of scores. Large enough for BLAS, small enough to stay near the cache.
+BLOCK_BYTES = 16 * 2**20
+
+
+def namespace(*arrays: Array) -> Any:
+    """The array-API namespace that the arrays share."""
+    return array_api_compat.array_namespace(*arrays)
+
+
+def is_torch(A: Array) -> bool:
+    """Whether ``A`` is a torch tensor; does not import torch."""
+    return bool(array_api_compat.is_torch_array(A))
+
+
+def to_numpy(A: Array) -> np.ndarray:
+    """The array in the memory of NumPy, at least float32 where it holds floats."""
+    if is_torch(A):
+        A = A.detach().cpu()
+        if A.dtype.is_floating_point:
+            A = as_float(A)
+        return np.asarray(A.numpy())
+    return np.asarray(A)
+
+
+def like(values: Any, A: Array, dtype: Any = None) -> Array:
+    """Values as an array of the library and device of ``A``."""
+    xp = namespace(A)
+    return xp.asarray(values, device=array_api_compat.device(A), dtype=dtype)
+
+
+def as_float(A: Array) -> Array:
+    """The array in float32 or float64; half precision is widened, since its sums would overflow."""
+    xp = namespace(A)
+    if A.dtype in (xp.float32, xp.float64):
+        return A
+    return xp.astype(A, xp.float32)
+
+
+def wide_dtype(A: Array) -> Any:
+    """float64, or float32 on devices that have no float64 (Apple's MPS)."""
+    xp = namespace(A)
+    if is_torch(A) and A.device.type == "mps":
+        return xp.float32
+    return xp.float64
+
+
+def widen(A: Array) -> Array:
+    """The array in float64 where its device has it."""
+    xp = namespace(A)
+    return xp.astype(A, wide_dtype(A), copy=False)
+
+
+def row_blocks(n: int, size: int) -> Iterator[slice]:
+    """Slices that cut ``n`` rows into blocks of at most ``size``."""
+    for start in range(0, n, size):
+        yield slice(start, min(start + size, n))
+
+
+def rows_per_block(width: int, itemsize: int = 8, budget: int = BLOCK_BYTES) -> int:
+    """How many rows of ``width`` numbers fit the scratch budget, within sensible bounds."""
+    return int(min(8192, max(16, budget // max(1, width * itemsize))))
+
+
+def row_norms(A: Array) -> Array:
+    """Euclidean norm of each row, in float64 where the device has it, in blocks."""
+    xp = namespace(A)
+    parts = []
+    for rows in row_blocks(A.shape[0], rows_per_block(A.shape[1])):
+        parts.append(xp.linalg.vector_norm(widen(A[rows]), axis=1))
+    return xp.concat(parts)
+
+
+def unit(A: Array) -> Array:
+    """Rows divided by their Euclidean norm; float32 stays float32. Rows of length zero stay zero."""
+    xp = namespace(A)
+    A = as_float(A)
+    out = xp.empty_like(A)
+    for rows in row_blocks(A.shape[0], rows_per_block(A.shape[1])):
+        block = widen(A[rows])
+        length = xp.linalg.vector_norm(block, axis=1, keepdims=True)
+        length = xp.where(length == 0, xp.ones_like(length), length)
+        out[rows] = xp.astype(block / length, A.dtype)
+    return out
+
+
+def paired_dots(A: Array, B: Array) -> Array:
+    """Inner product of row i of ``A`` with row i of ``B``, in float64 where the device has it.
+
+    The sum over columns does not depend on which rows stand beside it, so equal rows give equal
+    results: what exact ties rely on.
+    """
+    xp = namespace(A, B)
+    parts = []
+    for rows in row_blocks(A.shape[0], rows_per_block(A.shape[1])):
+        parts.append(xp.sum(widen(A[rows]) * widen(B[rows]), axis=1))
+    return xp.concat(parts)
+
+
+def sum_squares(A: Array) -> Array:
+    """Squared norm of each row, in float64 where the device has it."""
+    return paired_dots(A, A)
+
+
+def along(A: Array, vector: Array) -> Array:
+    """Inner product of each row with one vector, in float64, without a float64 copy of ``A``."""
+    xp = namespace(A)
+    return paired_dots(A, xp.broadcast_to(vector[None, :], A.shape))

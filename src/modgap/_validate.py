@@ -1,0 +1,262 @@
+"""Refuse bad input, once, in good words: what must hold, what came, what to do about it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import array_api_compat
+import numpy as np
+
+# An array of NumPy or a tensor of torch; torch is optional, so it has no type of its own here.
+Array = Any
+
+# Rows looked at together when values are checked: keeps the Boolean scratch small for memory maps.
+_CHECK_ROWS = 8192
+
+
+class InputError(Exception):
+    """What the user gave cannot be used; the message says what to do. The CLI prints it as is."""
+
+
+class InputValueError(InputError, ValueError):
+    """A value that cannot be used."""
+
+
+class InputTypeError(InputError, TypeError):
+    """A type that cannot be used."""
+
+
+class MissingExtraError(InputError, ImportError):
+    """An optional library that the call needs is not installed."""
+
+
+def require(module: str, extra: str, purpose: str) -> Any:
+    """Import an optional library, or say which extra brings it."""
+    import importlib
+
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        raise MissingExtraError(
+            f"{purpose} needs {module}, which is not installed. "
+            f"Install it with: pip install 'modgap[{extra}]'"
+        ) from error
+
+
+def check_matrix(X: Any, name: str = "X") -> Array:
+    """A two-dimensional array of floats with at least one row; its values are not looked at."""
+    if array_api_compat.is_torch_array(X):
+        X = X.detach()
+        kind = str(X.dtype).removeprefix("torch.")
+        is_float = X.dtype.is_floating_point
+    else:
+        X = _as_numpy(X, name)
+        kind = str(X.dtype)
+        is_float = X.dtype.kind == "f"
+    if not is_float:
+        hint = {
+            "complex": "Take the real part, if that is what is meant.",
+            "object": "Rows of different lengths or Python objects cannot be used.",
+        }.get(
+            "complex" if "complex" in kind else kind,
+            "Convert the rows to float32 if the numbers are embeddings.",
+        )
+        raise InputTypeError(f"{name} must hold float16, float32 or float64, got {kind}. {hint}")
+    if X.ndim != 2:
+        raise InputValueError(
+            f"{name} must be a matrix with one row per item, got shape {tuple(X.shape)}."
+        )
+    if X.shape[0] == 0 or X.shape[1] == 0:
+        raise InputValueError(
+            f"{name} must have at least one row and one column, got shape {tuple(X.shape)}."
+        )
+    return X
+
+
+def _as_numpy(X: Any, name: str) -> np.ndarray:
+    try:
+        return np.asanyarray(X)
+    except ValueError as error:
+        raise InputValueError(
+            f"{name} must be a matrix, but its rows do not have the same length ({error})."
+        ) from error
+
+
+def check_rows(X: Any, name: str = "X", *, min_rows: int = 1, nonzero: bool = False) -> Array:
+    """A matrix of finite floats; with ``nonzero``, no row of length zero (it has no direction)."""
+    X = check_matrix(X, name)
+    if X.shape[0] < min_rows:
+        raise InputValueError(f"{name} needs at least {min_rows} rows, got {X.shape[0]}.")
+    check_values(X, name, nonzero=nonzero)
+    return X
+
+
+def check_values(X: Array, name: str, *, nonzero: bool = False, first_row: int = 0) -> None:
+    """Refuse NaN and infinity, and with ``nonzero`` also rows of length zero."""
+    xp = array_api_compat.array_namespace(X)
+    for start in range(0, X.shape[0], _CHECK_ROWS):
+        block = X[start : start + _CHECK_ROWS]
+        finite = xp.all(xp.isfinite(block), axis=1)
+        if not bool(xp.all(finite)):
+            _refuse_rows(X, name, "NaN or infinity", lambda b: ~xp.all(xp.isfinite(b), axis=1),
+                         "Drop them from both sides to keep the pairs aligned.", first_row)
+        if nonzero and not bool(xp.all(xp.any(block != 0, axis=1))):
+            _refuse_rows(X, name, "length zero", lambda b: ~xp.any(b != 0, axis=1),
+                         "They have no direction; drop them from both sides.", first_row)
+
+
+def _refuse_rows(
+    X: Array, name: str, what: str, is_bad: Any, advice: str, first_row: int
+) -> None:
+    xp = array_api_compat.array_namespace(X)
+    n_bad, first = 0, -1
+    for start in range(0, X.shape[0], _CHECK_ROWS):
+        bad = is_bad(X[start : start + _CHECK_ROWS])
+        count = int(xp.sum(xp.astype(bad, xp.int64)))
+        if count and first < 0:
+            first = start + int(xp.argmax(xp.astype(bad, xp.int64)))
+        n_bad += count
+    rows = "1 row" if n_bad == 1 else f"{n_bad} rows"
+    if str(X.dtype).endswith("float16") and what.startswith("NaN"):
+        advice += " float16 overflows above 65504: keep such embeddings in float32."
+    raise InputValueError(f"{name} has {rows} with {what}, the first at row {first_row + first}. {advice}")
+
+
+def check_two(
+    X: Any, Y: Any, *, names: tuple[str, str] = ("X", "Y"), min_rows: int = 1, nonzero: bool = False
+) -> tuple[Array, Array]:
+    """Two matrices of one dimension, from one library and device; the row counts may differ."""
+    X = check_rows(X, names[0], min_rows=min_rows, nonzero=nonzero)
+    Y = check_rows(Y, names[1], min_rows=min_rows, nonzero=nonzero)
+    check_same_space(X, Y, names)
+    return X, Y
+
+
+def check_same_space(X: Array, Y: Array, names: tuple[str, str] = ("X", "Y")) -> None:
+    """Both must have the same number of columns, and live in the same library and device."""
+    if X.shape[1] != Y.shape[1]:
+        raise InputValueError(
+            f"{names[0]} and {names[1]} must have the same number of columns, "
+            f"got {X.shape[1]} and {Y.shape[1]}. Embed both with the same model."
+        )
+    if array_api_compat.is_torch_array(X) != array_api_compat.is_torch_array(Y):
+        raise InputTypeError(
+            f"{names[0]} and {names[1]} must both be NumPy arrays or both torch tensors, "
+            f"got {type(X).__name__} and {type(Y).__name__}."
+        )
+    if array_api_compat.device(X) != array_api_compat.device(Y):
+        raise InputValueError(
+            f"{names[0]} and {names[1]} must be on one device, "
+            f"got {array_api_compat.device(X)} and {array_api_compat.device(Y)}."
+        )
+
+
+def check_pairs(
+    X: Any, Y: Any, *, names: tuple[str, str] = ("X", "Y"), min_rows: int = 1, nonzero: bool = False
+) -> tuple[Array, Array]:
+    """Two matrices whose rows belong together one by one."""
+    X, Y = check_two(X, Y, names=names, min_rows=min_rows, nonzero=nonzero)
+    if X.shape[0] != Y.shape[0]:
+        raise InputValueError(
+            f"{names[0]} and {names[1]} must hold the same pairs row by row, "
+            f"got {tuple(X.shape)} and {tuple(Y.shape)}."
+        )
+    return X, Y
+
+
+def check_groups(groups: Any, n: int, m: int) -> tuple[np.ndarray, np.ndarray]:
+    """Group labels of both sides as integers; without labels row i belongs to row i."""
+    if groups is None:
+        if n != m:
+            raise InputValueError(
+                f"Without groups the rows of X and Y must be pairs, got {n} and {m} rows. "
+                "Pass groups=(gx, gy) to say which rows match."
+            )
+        return np.arange(n), np.arange(n)
+    if not (isinstance(groups, (tuple, list)) and len(groups) == 2):
+        raise InputTypeError("groups must be two sequences (gx, gy), one label per row of X and Y.")
+    gx, gy = (np.asarray(g) for g in groups)
+    for g, rows, side in ((gx, n, "X"), (gy, m, "Y")):
+        if g.ndim != 1 or len(g) != rows:
+            raise InputValueError(
+                f"groups must give one label per row of {side}: {rows} rows, got shape {g.shape}."
+            )
+    labels, codes = np.unique(np.concatenate([gx, gy]), return_inverse=True)
+    gx, gy = codes[:n], codes[n:]
+    in_x = np.isin(np.arange(len(labels)), gx)
+    in_y = np.isin(np.arange(len(labels)), gy)
+    if not np.any(in_x & in_y):
+        raise InputValueError("No group has rows on both sides, so no row has a match.")
+    return gx, gy
+
+
+def check_names(names: Sequence[str]) -> tuple[str, str]:
+    """Two different, non-empty modality names."""
+    if isinstance(names, str) or len(names) != 2:
+        raise InputValueError(f"names must be two modality names, got {names!r}.")
+    first, second = names
+    if not first or not second or first == second or "." in first or "." in second:
+        raise InputValueError(
+            f"The two modality names must differ, not be empty and contain no dot, got {names!r}."
+        )
+    return first, second
+
+
+def check_temperature(temperature: float) -> float:
+    """A finite temperature above zero."""
+    return check_positive(temperature, "temperature")
+
+
+def check_positive(value: float, name: str) -> float:
+    """A finite number above zero."""
+    if not isinstance(value, (int, float, np.integer, np.floating)) or isinstance(value, bool):
+        raise InputTypeError(f"{name} must be a number, got {type(value).__name__}.")
+    if not np.isfinite(value) or value <= 0:
+        raise InputValueError(f"{name} must be a finite number above 0, got {value}.")
+    return float(value)
+
+
+def check_finite(value: float, name: str) -> float:
+    """A finite number."""
+    if not isinstance(value, (int, float, np.integer, np.floating)) or isinstance(value, bool):
+        raise InputTypeError(f"{name} must be a number, got {type(value).__name__}.")
+    if not np.isfinite(value):
+        raise InputValueError(f"{name} must be finite, got {value}.")
+    return float(value)
+
+
+def check_count(value: int, name: str, *, at_least: int = 1, at_most: int | None = None) -> int:
+    """A whole number within bounds."""
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
+        raise InputTypeError(f"{name} must be a whole number, got {value!r}.")
+    if value < at_least or (at_most is not None and value > at_most):
+        bounds = f"at least {at_least}" if at_most is None else f"between {at_least} and {at_most}"
+        raise InputValueError(f"{name} must be {bounds}, got {value}.")
+    return int(value)
+
+
+def check_numbers(values: Any, name: str, *, positive: bool = False) -> np.ndarray:
+    """A non-empty list of finite numbers, as a float64 array; a single number becomes a list."""
+    try:
+        array = np.atleast_1d(np.asarray(values, dtype=np.float64))
+    except (TypeError, ValueError) as error:
+        raise InputTypeError(f"{name} must be numbers, got {values!r}.") from error
+    if array.ndim != 1 or array.size == 0:
+        raise InputValueError(f"{name} must be a non-empty list of numbers, got {values!r}.")
+    if not np.all(np.isfinite(array)) or (positive and not np.all(array > 0)):
+        want = "finite numbers above 0" if positive else "finite numbers"
+        raise InputValueError(f"{name} must be {want}, got {array.tolist()}.")
+    return array
+
+
+def check_choice(value: Any, name: str, choices: Sequence[Any]) -> Any:
+    """One of a few allowed values; a near miss is pointed out."""
+    if value in choices:
+        return value
+    import difflib
+
+    near = difflib.get_close_matches(str(value), [str(c) for c in choices], n=1)
+    hint = f" Did you mean {near[0]!r}?" if near else ""
+    listed = ", ".join(repr(c) for c in choices)
+    raise InputValueError(f"{name} must be one of {listed}, got {value!r}.{hint}")

@@ -1,0 +1,142 @@
+"""One affine map of rows: what every correction comes down to for a modality and a role."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from modgap._arrays import as_float, like, namespace, row_blocks, rows_per_block, widen
+from modgap._validate import Array, InputValueError, check_rows
+
+
+@dataclass(frozen=True, eq=False)
+class Affine:
+    """v ↦ scale · matrix v + offset, brought to unit length when ``renormalise`` is set.
+
+    ``matrix`` is (d_out, d_in) or None for the identity, ``offset`` (d_out,) or None for zero.
+    Held in float64 NumPy arrays; rows keep their own library, device and precision.
+
+    >>> shift = Affine(dim_in=2, offset=np.array([1.0, 0.0]))
+    >>> shift(np.array([[0.0, 1.0]])).tolist()
+    [[1.0, 1.0]]
+    """
+
+    dim_in: int
+    matrix: np.ndarray | None = None
+    scale: float = 1.0
+    offset: np.ndarray | None = None
+    renormalise: bool = False
+
+    @property
+    def dim_out(self) -> int:
+        """Number of columns of what comes out."""
+        return self.dim_in if self.matrix is None else int(self.matrix.shape[0])
+
+    @property
+    def is_identity(self) -> bool:
+        """Whether rows come out as they went in."""
+        plain = self.matrix is None and self.offset is None
+        return plain and self.scale == 1.0 and not self.renormalise
+
+    def __call__(self, rows: Array, name: str = "rows") -> Array:
+        """The mapped rows, in the precision of the given ones (half precision becomes float32)."""
+        rows = check_rows(rows, name)
+        if rows.shape[1] != self.dim_in:
+            raise InputValueError(
+                f"The correction is for rows of {self.dim_in} columns, got {rows.shape[1]}. "
+                "It must be fitted on embeddings of the same model."
+            )
+        rows = as_float(rows)
+        if self.is_identity:
+            return rows
+        xp = namespace(rows)
+        matrix = None if self.matrix is None else widen(like(self.matrix, rows))
+        offset = None if self.offset is None else widen(like(self.offset, rows))
+        parts = []
+        for block in row_blocks(rows.shape[0], rows_per_block(max(self.dim_in, self.dim_out))):
+            mapped = widen(rows[block])
+            if matrix is not None:
+                mapped = mapped @ matrix.T
+            if self.scale != 1.0:
+                mapped = mapped * self.scale
+            if offset is not None:
+                mapped = mapped + offset
+            if self.renormalise:
+                mapped = self._unit(mapped, block.start, name)
+            parts.append(xp.astype(mapped, rows.dtype))
+        return xp.concat(parts)
+
+    def _unit(self, mapped: Array, first_row: int, name: str) -> Array:
+        xp = namespace(mapped)
+        length = xp.linalg.vector_norm(mapped, axis=1, keepdims=True)
+        if bool(xp.any(length == 0)):
+            row = first_row + int(xp.argmin(length[:, 0]))
+            raise InputValueError(
+                f"Row {row} of {name} lands on the origin and cannot be brought to unit length. "
+                "Drop it, or use a correction that does not renormalise."
+            )
+        return mapped / length
+
+    def then(self, second: Affine) -> Affine:
+        """The map that applies this one first and ``second`` after it.
+
+        A map that renormalises can only be followed by one without offset that renormalises too or
+        is orthogonal: everything else is not affine any more.
+        """
+        if second.dim_in != self.dim_out:
+            raise InputValueError(
+                f"Maps can follow each other when their dimensions meet: the first gives "
+                f"{self.dim_out} columns, the second takes {second.dim_in}."
+            )
+        if self.renormalise and not second.is_identity:
+            no_offset = second.offset is None or not np.any(second.offset)
+            if not (no_offset and second.scale > 0 and (second.renormalise or second._keeps_norms())):
+                raise InputValueError(
+                    "A map that renormalises can be followed only by one without offset that "
+                    "renormalises too or keeps every length. Apply the two one after the other."
+                )
+        matrix = second.matrix
+        if self.matrix is not None:
+            matrix = self.matrix if matrix is None else matrix @ self.matrix
+        offset = self.offset
+        if offset is not None:
+            if second.matrix is not None:
+                offset = second.matrix @ offset
+            offset = offset * second.scale
+        if second.offset is not None and not self.renormalise:
+            offset = second.offset if offset is None else offset + second.offset
+        return Affine(
+            dim_in=self.dim_in,
+            matrix=matrix,
+            scale=self.scale * second.scale,
+            offset=offset,
+            renormalise=self.renormalise or second.renormalise,
+        )
+
+    def _keeps_norms(self) -> bool:
+        if self.matrix is None:
+            return self.scale == 1.0
+        gram = self.scale**2 * self.matrix.T @ self.matrix
+        return bool(np.allclose(gram, np.eye(self.dim_in), atol=1e-9))
+
+    def inverse(self) -> Affine:
+        """The map that takes rows back, where there is one."""
+        if self.renormalise:
+            raise InputValueError(
+                "A correction that brings rows to unit length has no inverse: lengths are lost. "
+                "Keep the original rows to undo it."
+            )
+        if self.scale == 0:
+            raise InputValueError("A map of scale 0 has no inverse.")
+        if self.matrix is None:
+            offset = None if self.offset is None else -self.offset / self.scale
+            return Affine(self.dim_in, None, 1 / self.scale, offset)
+        if self.dim_out != self.dim_in or np.linalg.cond(self.matrix) > 1e12:
+            raise InputValueError(
+                f"A map of {self.dim_in} to {self.dim_out} columns has an inverse only when its "
+                "matrix is square and of full rank."
+            )
+        back = np.linalg.inv(self.matrix)
+        offset = None if self.offset is None else -(back @ self.offset) / self.scale
+        return Affine(self.dim_in, back, 1 / self.scale, offset)

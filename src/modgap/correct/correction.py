@@ -1,0 +1,216 @@
+"""A correction: affine maps keyed by modality and role, kept in one small file."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+
+from modgap._files import atomic_path
+from modgap._validate import (
+    Array,
+    InputValueError,
+    check_choice,
+    check_names,
+    require,
+)
+from modgap._version import __version__
+from modgap.correct.affine import Affine
+
+Role = Literal["document", "query"]
+Metric = Literal["cosine", "inner_product", "euclidean"]
+ROLES = ("document", "query")
+METRICS = ("cosine", "inner_product", "euclidean")
+_FORMAT = 1
+
+
+@dataclass(frozen=True, eq=False)
+class Correction:
+    """Maps for the documents of each modality, and for its queries where those differ.
+
+    ``maps`` is keyed by (modality name, role); a missing query map means the document map.
+    ``metric`` is the one its rankings are meant for. ``about`` says how it came to be: method,
+    parameters, rows it was fitted on and a hash of their means, the model's name if given.
+    """
+
+    names: tuple[str, str]
+    maps: Mapping[tuple[str, str], Affine]
+    metric: Metric = "cosine"
+    about: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "names", check_names(self.names))
+        check_choice(self.metric, "metric", METRICS)
+        for name, role in self.maps:
+            check_choice(name, "modality", self.names)
+            check_choice(role, "role", ROLES)
+        for name in self.names:
+            if (name, "document") not in self.maps:
+                raise InputValueError(f"A correction needs a document map for {name!r}.")
+        if len({m.dim_in for m in self.maps.values()}) > 1:
+            raise InputValueError("All maps of a correction must take rows of one dimension.")
+        if len({m.dim_out for m in self.maps.values()}) > 1:
+            raise InputValueError("All maps of a correction must give rows of one dimension.")
+
+    @classmethod
+    def identity(cls, dim: int, names: tuple[str, str] = ("image", "text"), **more: Any) -> Correction:
+        """The correction that changes nothing."""
+        return cls(names, {(name, "document"): Affine(dim) for name in names}, **more)
+
+    @property
+    def dim_in(self) -> int:
+        """Number of columns of the rows it takes."""
+        return next(iter(self.maps.values())).dim_in
+
+    @property
+    def dim_out(self) -> int:
+        """Number of columns of the rows it gives."""
+        return next(iter(self.maps.values())).dim_out
+
+    def map(self, modality: str, role: Role = "document") -> Affine:
+        """The map for a modality in a role."""
+        check_choice(modality, "modality", self.names)
+        check_choice(role, "role", ROLES)
+        return self.maps.get((modality, role), self.maps[modality, "document"])
+
+    def apply(self, rows: Array, modality: str, role: Role = "document") -> Array:
+        """Corrected rows of one modality."""
+        return self.map(modality, role)(rows, modality)
+
+    def x(self, rows: Array, role: Role = "document") -> Array:
+        """Corrected rows of the first modality."""
+        return self.apply(rows, self.names[0], role)
+
+    def y(self, rows: Array, role: Role = "document") -> Array:
+        """Corrected rows of the second modality."""
+        return self.apply(rows, self.names[1], role)
+
+    @property
+    def roles_differ(self) -> bool:
+        """Whether a query is mapped differently from a document of its modality."""
+        return any(self.map(n, "query") is not self.map(n, "document") for n in self.names)
+
+    def then(self, second: Correction) -> Correction:
+        """The correction that applies this one first and ``second`` after it."""
+        if second.names != self.names:
+            raise InputValueError(
+                f"Corrections can follow each other when they name the same modalities, "
+                f"got {self.names} and {second.names}."
+            )
+        keys = [(name, role) for name in self.names for role in ROLES]
+        both = self.roles_differ or second.roles_differ
+        maps = {
+            key: self.map(*key).then(second.map(*key))  # type: ignore[arg-type]
+            for key in keys
+            if both or key[1] == "document"
+        }
+        about = {"method": "Chain", "steps": [dict(self.about), dict(second.about)]}
+        return Correction(self.names, maps, second.metric, about)
+
+    def inverse(self) -> Correction:
+        """The correction that takes rows back, where there is one."""
+        maps = {key: affine.inverse() for key, affine in self.maps.items()}
+        return Correction(
+            self.names, maps, self.metric, {"method": "Inverse", "of": dict(self.about)}
+        )
+
+    def to_torch(self) -> Any:
+        """An ``nn.Module``: ``module(rows, modality, role="document")``."""
+        require("torch", "torch", "Correction.to_torch")
+        from modgap.correct.module import CorrectionModule
+
+        return CorrectionModule(self)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write one safetensors file with JSON metadata, in one step."""
+        from safetensors.numpy import save_file
+
+        tensors, maps = {}, []
+        for (name, role), affine in self.maps.items():
+            entry: dict[str, Any] = {
+                "modality": name,
+                "role": role,
+                "dim_in": affine.dim_in,
+                "scale": affine.scale,
+                "renormalise": affine.renormalise,
+            }
+            for part in ("matrix", "offset"):
+                value = getattr(affine, part)
+                if value is not None:
+                    tensors[f"{name}.{role}.{part}"] = np.ascontiguousarray(value, np.float64)
+            maps.append(entry)
+        header = {
+            "format": _FORMAT,
+            "version": __version__,
+            "names": self.names,
+            "metric": self.metric,
+            "dim_in": self.dim_in,
+            "dim_out": self.dim_out,
+            "maps": maps,
+            "about": dict(self.about),
+        }
+        with atomic_path(path) as temporary:
+            save_file(tensors, temporary, metadata={"modgap": json.dumps(header)})
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Correction:
+        """Read what ``save`` wrote; nothing in the file is ever executed."""
+        from safetensors import SafetensorError, safe_open
+
+        if not os.path.isfile(path):
+            raise InputValueError(f"There is no correction at {path}. Write one with modgap fit.")
+        try:
+            with safe_open(path, framework="numpy") as file:
+                text = (file.metadata() or {}).get("modgap")
+                tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+        except SafetensorError as error:
+            raise InputValueError(
+                f"{path} is not a correction: it cannot be read as safetensors ({error})."
+            ) from error
+        header = _header(text, path)
+        try:
+            maps = {
+                (entry["modality"], entry["role"]): _affine(entry, tensors)
+                for entry in header["maps"]
+            }
+            names = (header["names"][0], header["names"][1])
+            return cls(names, maps, header["metric"], header["about"])
+        except (KeyError, TypeError, IndexError, AttributeError) as error:
+            raise InputValueError(f"{path} is not a whole correction: {error!r}.") from error
+
+
+def _header(text: str | None, path: str | os.PathLike[str]) -> dict[str, Any]:
+    try:
+        header = json.loads(text or "")
+    except ValueError:
+        header = None
+    if not isinstance(header, dict) or "maps" not in header:
+        raise InputValueError(
+            f"{path} is a safetensors file, but not a correction that modgap wrote."
+        )
+    if header.get("format", 0) > _FORMAT:
+        raise InputValueError(
+            f"{path} was written by modgap {header.get('version')} in a newer format. "
+            "Update modgap to read it."
+        )
+    return header
+
+
+def _affine(entry: dict[str, Any], tensors: dict[str, np.ndarray]) -> Affine:
+    key = f"{entry['modality']}.{entry['role']}"
+    affine = Affine(
+        dim_in=int(entry["dim_in"]),
+        matrix=tensors.get(f"{key}.matrix"),
+        scale=float(entry["scale"]),
+        offset=tensors.get(f"{key}.offset"),
+        renormalise=bool(entry["renormalise"]),
+    )
+    if affine.matrix is not None and affine.matrix.shape[1:] != (affine.dim_in,):
+        raise InputValueError(f"The matrix of {key} has shape {affine.matrix.shape}.")
+    if affine.offset is not None and affine.offset.shape != (affine.dim_out,):
+        raise InputValueError(f"The offset of {key} has shape {affine.offset.shape}.")
+    return affine

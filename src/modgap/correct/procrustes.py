@@ -1,0 +1,45 @@
+"""Procrustes: rotate one modality onto the other."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from modgap._arrays import to_numpy
+from modgap._validate import Array, InputValueError, check_pairs
+from modgap.correct.affine import Affine
+from modgap.correct.base import Corrector
+from modgap.moments import PairMoments
+
+
+class Procrustes(Corrector):
+    """The orthogonal map of Y nearest to X over pairs, in least squares (Liang et al., sec. 4.4).
+
+    Row i of X must belong to row i of Y. Rows keep their lengths.
+    """
+
+    needs_pairs = True
+
+    def _fit_rows(
+        self, X: Array, Y: Array, moments: PairMoments
+    ) -> Mapping[tuple[str, str], Affine]:
+        X, Y = check_pairs(X, Y)
+        return self._maps(PairMoments.from_batch(X, Y, paired=True))
+
+    def _maps(self, moments: PairMoments) -> Mapping[tuple[str, str], Affine]:
+        if moments.cross is None:
+            raise InputValueError(
+                "Procrustes needs pairs: row i of X must belong to row i of Y. "
+                "Center, Whiten and the shifts need none."
+            )
+        x, y = moments.x.given, moments.y.given
+        # Σ x yᵀ, uncentred: the map is to fit the rows themselves, not their deviations.
+        products = to_numpy(moments.cross.given) + x.n * np.outer(
+            to_numpy(x.mean), to_numpy(y.mean)
+        )
+        left, _, right = np.linalg.svd(products)
+        return {
+            ("x", "document"): Affine(moments.x.dim),
+            ("y", "document"): Affine(moments.x.dim, left @ right),
+        }

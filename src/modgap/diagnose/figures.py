@@ -1,0 +1,214 @@
+"""The figures a correction is judged by, each as numbers per group that can be resampled."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from modgap._arrays import namespace, row_norms, to_numpy, top_k
+from modgap._validate import Array
+from modgap.correct import Correction
+from modgap.diagnose.parts import Part
+from modgap.evaluate import (
+    Gaussian,
+    GroupBootstrap,
+    Int8,
+    MixedRetrieval,
+    Noise,
+    OneBit,
+    Quantiser,
+    mixed_retrieval,
+    nearest,
+    retrieval,
+    robustness,
+)
+from modgap.evaluate.scores import document_bias, prepare
+
+PLACES = 10
+DRAWS = 20
+# Noise half as long as an average row: enough to flip neighbours, not enough to drown them.
+RELATIVE_NOISE = 0.5
+
+
+@dataclass(frozen=True, eq=False)
+class Sample:
+    """A ratio of sums over groups: Σ values / Σ weights; without weights, a mean."""
+
+    values: np.ndarray
+    groups: np.ndarray
+    weights: np.ndarray | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class GapSample:
+    """What the gap is resampled from: the rows of both modalities and their groups."""
+
+    X: np.ndarray
+    Y: np.ndarray
+    gx: np.ndarray
+    gy: np.ndarray
+
+
+def figure_names(names: tuple[str, str]) -> dict[str, str]:
+    """Key and explanation of each figure, in the order they are shown."""
+    x, y = names
+    return {
+        "gap": "distance between the modalities' means",
+        f"{x}_retrieval_recall@1": f"{y} queries whose best {x} is theirs",
+        f"{y}_retrieval_recall@1": f"{x} queries whose best {y} is theirs",
+        "mixed_ndcg@10": "one index for both: how high the match of the other modality comes",
+        "own_modality_share@10": "one index for both: wrong results of the query's own modality "
+        "(0.5 is fair)",
+        "robust_to_noise": "nearest neighbours kept under noise half as long as a row",
+        "robust_to_int8": "nearest neighbours kept with int8 documents",
+        "robust_to_1bit": "nearest neighbours kept with 1-bit documents",
+        "neighbours_kept": "nearest neighbours that are those of the rows as they are",
+    }
+
+
+def noise_for(part: Part) -> Gaussian:
+    """Gaussian noise of a set length relative to an average row."""
+    xp = namespace(part.X)
+    length = float(xp.mean(xp.concat([row_norms(part.X), row_norms(part.Y)])))
+    return Gaussian(RELATIVE_NOISE * length / part.X.shape[1] ** 0.5)
+
+
+def paired_figures(
+    part: Part,
+    correction: Correction,
+    noise: Noise,
+    seed: int,
+) -> dict[str, Sample | GapSample]:
+    """All figures of a correction on a part whose matches are known."""
+    groups, names = (part.gx, part.gy), correction.names
+    found = retrieval(
+        part.X, part.Y, 1, groups=groups, names=names, correction=correction
+    )
+    mixed = mixed_retrieval(
+        part.X, part.Y, PLACES, groups=groups, names=names, correction=correction, seed=seed
+    )
+    figures: dict[str, Sample | GapSample] = {
+        "gap": _gap(part, correction),
+        f"{names[0]}_retrieval_recall@1": Sample((found.ranks_y == 0).astype(float), part.gy),
+        f"{names[1]}_retrieval_recall@1": Sample((found.ranks_x == 0).astype(float), part.gx),
+        "mixed_ndcg@10": Sample(
+            np.concatenate([q.ndcg for q in mixed.queries]),
+            np.concatenate([q.group for q in mixed.queries]),
+        ),
+        "own_modality_share@10": _own_share(mixed),
+    }
+    X, Y, shared = part.pairs()
+    figures.update(_robust_figures(X, Y, (shared, shared), correction, noise, seed))
+    figures["neighbours_kept"] = neighbours_kept(part, correction)
+    return figures
+
+
+def unpaired_figures(
+    part: Part,
+    correction: Correction,
+    noise: Noise,
+    seed: int,
+) -> dict[str, Sample | GapSample]:
+    """The figures that need no matches."""
+    groups = part.gx, part.gy
+    return {
+        "gap": _gap(part, correction),
+        "own_modality_share@10": _own_share_of_neighbours(part, correction),
+        **_robust_figures(part.X, part.Y, groups, correction, noise, seed),
+        "neighbours_kept": neighbours_kept(part, correction),
+    }
+
+
+def neighbours_kept(part: Part, correction: Correction) -> Sample:
+    """Whether each query's nearest row of the other modality is that of the rows as they are.
+
+    Both are ranked by the metric the correction is meant for, so that only the maps count.
+    """
+    here, metric = np.zeros(1), correction.metric
+    kept = []
+    for before, after in (
+        ((part.X, part.Y), (correction.x(part.X, "query"), correction.y(part.Y))),
+        ((part.Y, part.X), (correction.y(part.Y, "query"), correction.x(part.X))),
+    ):
+        same = nearest(*before, metric, here)[0] == nearest(*after, metric, here)[0]
+        kept.append(same.astype(float))
+    return Sample(np.concatenate(kept), np.concatenate([part.gx, part.gy]))
+
+
+def _gap(part: Part, correction: Correction) -> GapSample:
+    return GapSample(
+        to_numpy(correction.x(part.X)), to_numpy(correction.y(part.Y)), part.gx, part.gy
+    )
+
+
+def _own_share(mixed: MixedRetrieval) -> Sample:
+    """Wrong results of the query's own modality, over all wrong results."""
+    x, y = mixed.queries
+    own = np.concatenate([x.non_relevant_x, y.non_relevant - y.non_relevant_x])
+    return Sample(
+        own,
+        np.concatenate([x.group, y.group]),
+        np.concatenate([x.non_relevant, y.non_relevant]),
+    )
+
+
+def _own_share_of_neighbours(part: Part, correction: Correction) -> Sample:
+    """Every row asks the index of all other rows; without matches every result counts as wrong."""
+    xp = namespace(part.X)
+    index = xp.concat([correction.x(part.X), correction.y(part.Y)])
+    asked = xp.concat([correction.x(part.X, "query"), correction.y(part.Y, "query")])
+    Q, D = prepare(asked, index, correction.metric, ("queries", "index"))
+    n, total = part.X.shape[0], index.shape[0]
+    best, _ = top_k(Q, D, min(PLACES + 1, total), document_bias(D, correction.metric))
+    me = np.arange(total)[:, None]
+    others = best != me
+    own = (best < n) == (me < n)
+    return Sample(
+        (others & own).sum(axis=1).astype(float),
+        np.concatenate([part.gx, part.gy]),
+        others.sum(axis=1).astype(float),
+    )
+
+
+def _robust_figures(
+    X: Array,
+    Y: Array,
+    groups: tuple[np.ndarray, np.ndarray],
+    correction: Correction,
+    noise: Noise,
+    seed: int,
+) -> dict[str, Sample | GapSample]:
+    kinds: dict[str, Noise | Quantiser] = {
+        "robust_to_noise": noise,
+        "robust_to_int8": Int8(),
+        "robust_to_1bit": OneBit(),
+    }
+    figures: dict[str, Sample | GapSample] = {}
+    for name, kind in kinds.items():
+        kept = [
+            robustness(
+                queries, candidates, kind, DRAWS, correction=correction, candidate_side=side,
+                seed=seed,
+            ).kept[0]
+            for queries, candidates, side in ((X, Y, "y"), (Y, X, "x"))
+        ]  # fmt: skip
+        figures[name] = Sample(np.concatenate(kept), np.concatenate(groups))
+    return figures
+
+
+def resample(bootstrap: GroupBootstrap, sample: Sample | GapSample) -> tuple[float, np.ndarray]:
+    """A figure over all groups, and over each resample."""
+    if isinstance(sample, Sample):
+        return bootstrap.ratios(sample.values, sample.groups, sample.weights)
+    differences: np.ndarray | float = 0.0
+    whole: np.ndarray | float = 0.0
+    for rows, groups, sign in ((sample.X, sample.gx, 1.0), (sample.Y, sample.gy, -1.0)):
+        place = np.searchsorted(bootstrap.labels, groups)
+        sums = np.zeros((len(bootstrap.labels), rows.shape[1]))
+        np.add.at(sums, place, rows)
+        sizes = np.bincount(place, minlength=len(bootstrap.labels))
+        drawn = np.maximum(bootstrap.counts @ sizes, 1)
+        differences = differences + sign * (bootstrap.counts @ sums) / drawn[:, None]
+        whole = whole + sign * sums.sum(axis=0) / sizes.sum()
+    return float(np.linalg.norm(whole)), np.linalg.norm(differences, axis=1)

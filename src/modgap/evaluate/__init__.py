@@ -1,0 +1,50 @@
+"""Does a correction help, and does it hurt? Retrieval, mixed search, robustness, significance."""
+
+from modgap.evaluate.mixed import MixedQueries, MixedRetrieval, mixed_retrieval, ndcg
+from modgap.evaluate.noise import (
+    Gaussian,
+    Laplace,
+    Noise,
+    Rademacher,
+    Rephrase,
+    Uniform,
+    noise_correlation,
+)
+from modgap.evaluate.quantise import Int8, OneBit, Quantiser, Quantize
+from modgap.evaluate.retrieval import Retrieval, retrieval
+from modgap.evaluate.robustness import Robustness, nearest, robustness
+from modgap.evaluate.significance import (
+    Comparison,
+    GroupBootstrap,
+    Interval,
+    chi_squared,
+    compare,
+)
+
+__all__ = [
+    "Comparison",
+    "Gaussian",
+    "GroupBootstrap",
+    "Int8",
+    "Interval",
+    "Laplace",
+    "MixedQueries",
+    "MixedRetrieval",
+    "Noise",
+    "OneBit",
+    "Quantiser",
+    "Quantize",
+    "Rademacher",
+    "Rephrase",
+    "Retrieval",
+    "Robustness",
+    "Uniform",
+    "chi_squared",
+    "compare",
+    "mixed_retrieval",
+    "ndcg",
+    "nearest",
+    "noise_correlation",
+    "retrieval",
+    "robustness",
+]

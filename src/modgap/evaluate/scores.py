@@ -1,0 +1,33 @@
+"""The metrics a search ranks by, brought to one form: q · d + bias."""
+
+from __future__ import annotations
+
+from modgap._arrays import as_float, sum_squares, unit
+from modgap._validate import Array, check_choice, check_two
+from modgap.correct import METRICS, Correction, Metric
+
+
+def prepare(
+    queries: Array, documents: Array, metric: Metric, names: tuple[str, str] = ("X", "Y")
+) -> tuple[Array, Array]:
+    """Rows whose inner products the metric ranks by: unit rows for cosines, else as given."""
+    check_choice(metric, "metric", METRICS)
+    queries, documents = check_two(queries, documents, names=names, nonzero=metric == "cosine")
+    if metric == "cosine":
+        return unit(queries), unit(documents)
+    return as_float(queries), as_float(documents)
+
+
+def document_bias(documents: Array, metric: Metric) -> Array | None:
+    """What to add to q · d so that the largest score is the nearest document.
+
+    −‖q − d‖² / 2 and q · d − ‖d‖² / 2 rank alike, since ‖q‖ is the same for every document.
+    """
+    return -0.5 * sum_squares(documents) if metric == "euclidean" else None
+
+
+def metric_of(metric: Metric | None, correction: Correction | None, default: Metric) -> Metric:
+    """The metric asked for, else the one the correction is meant for, else the default."""
+    if metric is not None:
+        return check_choice(metric, "metric", METRICS)  # type: ignore[no-any-return]
+    return correction.metric if correction is not None else default

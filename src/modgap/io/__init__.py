@@ -1,0 +1,16 @@
+"""Load and write embeddings: files, pairs of files and folders, in batches or memory-mapped."""
+
+from modgap.io.clip_retrieval import write_clip_retrieval
+from modgap.io.embeddings import EmbeddingPair, Embeddings
+from modgap.io.opening import open_embeddings, open_pair
+from modgap.io.writing import write_embeddings, write_pair
+
+__all__ = [
+    "EmbeddingPair",
+    "Embeddings",
+    "open_embeddings",
+    "open_pair",
+    "write_clip_retrieval",
+    "write_embeddings",
+    "write_pair",
+]

@@ -1,0 +1,155 @@
+"""What a file holds: matrices, and columns with one entry per row. Every format opens to this."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from modgap._validate import InputError, InputTypeError, InputValueError, check_matrix
+from modgap.io._matrix import ArrayMatrix, Matrix
+
+# The name of the rows in a file that holds one matrix, and in the files modgap writes.
+EMBEDDING = "embedding"
+
+
+@dataclass(frozen=True)
+class Column:
+    """One entry per row (an id, a caption, a label, a group), loaded when asked for."""
+
+    length: int
+    dtype: str
+    load: Callable[[], np.ndarray]
+
+    @classmethod
+    def of(cls, values: np.ndarray) -> Column:
+        """A column that is in memory already."""
+        return cls(len(values), str(values.dtype), lambda: values)
+
+
+@dataclass(frozen=True)
+class Contents:
+    """The arrays of one file or folder, by name, none of them read yet.
+
+    ``pair`` names the two modalities where the format itself tells them apart.
+    """
+
+    path: Path
+    matrices: Mapping[str, Matrix]
+    columns: Mapping[str, Column] = field(default_factory=dict)
+    pair: tuple[str, str] | None = None
+
+    @classmethod
+    def of_array(cls, path: Path, matrix: ArrayMatrix) -> Contents:
+        """A file of one unnamed array; shape (2, n, d) is two modalities stacked."""
+        if len(matrix.shape) == 3 and matrix.shape[0] == 2:
+            sides = {
+                str(side): ArrayMatrix(matrix.array[side], matrix.decode, matrix.dtype)
+                for side in (0, 1)
+            }
+            return cls(path, sides, pair=("0", "1"))
+        if len(matrix.shape) == 1:
+            return cls(path, {}, {EMBEDDING: Column.of(matrix.array)})
+        return cls(path, {EMBEDDING: matrix})
+
+    @property
+    def embeddings(self) -> list[str]:
+        """The names that can be rows: matrices of floats."""
+        return [
+            name
+            for name, matrix in self.matrices.items()
+            if matrix.dtype.kind == "f" and len(matrix.shape) == 2
+        ]
+
+    def matrix(self, name: str) -> Matrix:
+        """The matrix of that name, if it can be used as rows."""
+        if name in self.matrices:
+            found = self.matrices[name]
+            _check_rows(f"{name!r} of {self.path}", found.shape, found.dtype)
+            return found
+        if name in self.columns:
+            column = self.columns[name]
+            raise InputValueError(
+                f"{name!r} of {self.path} must be a matrix with one row per item, "
+                f"got shape ({column.length},) of {column.dtype}."
+            )
+        raise InputValueError(
+            f"{self.path} has no {name!r}.{nearest(name, self.matrices)} It holds {self.listing()}."
+        )
+
+    def only_embedding(self) -> str:
+        """The name of the one matrix that can be rows; several or none are refused."""
+        if self.pair is not None:
+            first, second = self.pair
+            shape = self.matrices[first].shape
+            raise InputValueError(
+                f"{self.path} holds two modalities of shape {shape}, where one is expected. "
+                f"Open it as a pair, or choose one with column={first!r} or column={second!r}."
+            )
+        names = self.embeddings
+        if len(names) == 1:
+            return names[0]
+        if len(self.matrices) + len(self.columns) == 1:
+            return next(iter([*self.matrices, *self.columns]))  # matrix() says what is wrong
+        if not names:
+            raise InputValueError(
+                f"{self.path} must hold a matrix of floats with one row per item. "
+                f"It holds {self.listing()}."
+            )
+        raise InputValueError(
+            f"{self.path} holds more than one matrix: {listed(names)}. "
+            f"Choose one with column={names[0]!r}."
+        )
+
+    def listing(self) -> str:
+        """Every array with its shape and dtype, for error messages."""
+        matrices = (f"{name!r} {m.shape} {m.dtype}" for name, m in self.matrices.items())
+        columns = (f"{name!r} ({c.length},) {c.dtype}" for name, c in self.columns.items())
+        return ", ".join([*matrices, *columns]) or "no arrays"
+
+
+def _check_rows(name: str, shape: tuple[int, ...], dtype: np.dtype) -> None:
+    # check_matrix looks at shape and dtype only, so a stand-in that takes no memory will do.
+    check_matrix(np.broadcast_to(np.zeros((), dtype), shape), name)
+    if dtype.itemsize > 8:
+        raise InputTypeError(
+            f"{name} must hold float16, float32 or float64, got {dtype}. Convert it to float64."
+        )
+
+
+def nearest(name: str, names: Mapping[str, object] | Sequence[str]) -> str:
+    """A hint at the name that was probably meant, or nothing.
+
+    >>> nearest("image_feature", ["image_features", "text_features"])
+    " Did you mean 'image_features'?"
+    """
+    near = difflib.get_close_matches(name, list(names), n=1)
+    return f" Did you mean {near[0]!r}?" if near else ""
+
+
+def listed(names: Sequence[str]) -> str:
+    """Names for a sentence.
+
+    >>> listed(["image", "text"])
+    "'image', 'text'"
+    """
+    return ", ".join(repr(name) for name in names)
+
+
+@contextmanager
+def reading(path: Path, kind: str, *errors: type[Exception]) -> Iterator[None]:
+    """Turn a library's own errors about a damaged file into one clear sentence."""
+    try:
+        yield
+    except InputError:
+        raise
+    except errors as error:
+        first_line = str(error).strip().split("\n")[0] or type(error).__name__
+        raise InputValueError(
+            f"{path} cannot be read as {kind}: it is damaged, cut short or of another kind "
+            f"({first_line.rstrip('.')}). Write or download it again."
+        ) from error

@@ -1,0 +1,155 @@
+"""Rows on their way into a file: one dtype, one dimension, batch by batch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+import array_api_compat
+import numpy as np
+
+from modgap._validate import InputTypeError, InputValueError, check_matrix
+from modgap.io._contents import listed
+from modgap.io._matrix import BATCH_ROWS, as_numpy
+from modgap.io.embeddings import Embeddings
+
+FLOATS = ("float16", "float32", "float64")
+
+
+class RowStream:
+    """Batches of rows to be written once, checked and converted on the way.
+
+    ``rows`` is a matrix, `Embeddings`, or an iterable of batches; ``dtype`` is that of the first
+    batch unless it is given.
+    """
+
+    def __init__(self, rows: Any, name: str, dtype: Any = None) -> None:
+        self.name = name
+        self._batches = _iterate(rows, name)
+        first = next(self._batches, None)
+        if first is None:
+            raise InputValueError(f"{name} must have at least one row, got no batches.")
+        self._first = first
+        self.dim = int(first.shape[1])
+        self.dtype = check_float_dtype(first.dtype if dtype is None else dtype)
+        self.n_written = 0
+
+    def batches(self) -> Iterator[np.ndarray]:
+        """The rows in order; what cannot be written as asked is refused."""
+        yield self._converted(self._first)
+        for batch in self._batches:
+            yield self._converted(batch)
+
+    def collect(self) -> np.ndarray:
+        """All rows in memory, for formats that are written in one piece."""
+        return np.concatenate(list(self.batches()))
+
+    def _converted(self, batch: np.ndarray) -> np.ndarray:
+        if batch.shape[1] != self.dim:
+            raise InputValueError(
+                f"Every batch of {self.name} must have the same number of columns, "
+                f"got {self.dim} and from row {self.n_written} {batch.shape[1]}."
+            )
+        with np.errstate(over="ignore"):
+            converted = np.ascontiguousarray(batch, dtype=self.dtype)
+        if self.dtype.itemsize < batch.dtype.itemsize:
+            lost = np.isinf(converted) & np.isfinite(batch)
+            if lost.any():
+                row, column = np.argwhere(lost)[0]
+                raise InputValueError(
+                    f"{self.name} must fit into {self.dtype}, which ends at "
+                    f"{np.finfo(self.dtype).max:g}, but row {self.n_written + row} holds "
+                    f"{batch[row, column]:g}. Write a wider dtype, or scale the rows."
+                )
+        self.n_written += len(batch)
+        return converted
+
+
+def check_float_dtype(dtype: Any) -> np.dtype:
+    """One of float16, float32 and float64.
+
+    >>> check_float_dtype("float16")
+    dtype('float16')
+    """
+    try:
+        checked = np.dtype(dtype).newbyteorder("=")
+    except TypeError:
+        checked = np.dtype(object)
+    if checked.name not in FLOATS:
+        raise InputTypeError(f"dtype must be one of {', '.join(FLOATS)}, got {dtype}.")
+    return checked
+
+
+def check_columns(columns: Mapping[str, Any]) -> dict[str, np.ndarray]:
+    """The given columns as arrays with one string or number per row; those not given are left out.
+
+    >>> check_columns({"id": [7, 8], "caption": None})
+    {'id': array([7, 8])}
+    """
+    checked = {}
+    for name, values in columns.items():
+        if values is None:
+            continue
+        array = np.asarray(values)
+        if array.ndim != 1:
+            raise InputValueError(f"{name} must have one entry per row, got shape {array.shape}.")
+        is_text = array.dtype == object and all(v is None or isinstance(v, str) for v in array)
+        if array.dtype.kind not in "iufbU" and not is_text:
+            raise InputTypeError(f"{name} must hold strings or numbers, got {array.dtype}.")
+        # Contiguous, because safetensors and torch do not read arrays with strides.
+        checked[name] = np.ascontiguousarray(array)
+    return checked
+
+
+def check_lengths(
+    streams: Iterable[RowStream], columns: Mapping[str, np.ndarray], owners: Mapping[str, int]
+) -> None:
+    """After the rows are out: each column must have an entry for every one of them.
+
+    ``owners`` says whose rows a column describes; a column it leaves out describes all streams.
+    """
+    for side, stream in enumerate(streams):
+        for name, values in columns.items():
+            if owners.get(name, side) == side and len(values) != stream.n_written:
+                raise InputValueError(
+                    f"{name} must have one entry per row of {stream.name}: "
+                    f"{stream.n_written} rows, got {len(values)}."
+                )
+
+
+def refuse_columns(columns: Mapping[str, np.ndarray], why: str) -> None:
+    """For formats that cannot hold the given columns."""
+    if columns:
+        raise InputValueError(
+            f"{why}, so {listed(list(columns))} cannot be kept. Write a .parquet or .npz file."
+        )
+
+
+def is_text(values: np.ndarray) -> bool:
+    """Whether a column holds strings."""
+    return values.dtype.kind in "UO"
+
+
+def _iterate(rows: Any, name: str) -> Iterator[np.ndarray]:
+    if isinstance(rows, Embeddings):
+        yield from rows.batches()
+    elif array_api_compat.is_array_api_obj(rows):
+        array = as_numpy(check_matrix(rows, name))
+        for start in range(0, len(array), BATCH_ROWS):
+            yield array[start : start + BATCH_ROWS]
+    elif isinstance(rows, Iterable) and not isinstance(rows, (str, bytes, Mapping)):
+        for batch in rows:
+            if not array_api_compat.is_array_api_obj(batch) or batch.ndim != 2:
+                raise InputTypeError(
+                    f"{name} must be a matrix or batches of rows, each an array of two "
+                    f"dimensions, got a batch of {_what(batch)}."
+                )
+            if len(batch):
+                yield as_numpy(check_matrix(batch, name))
+    else:
+        raise InputTypeError(f"{name} must be a matrix or batches of rows, got {_what(rows)}.")
+
+
+def _what(value: Any) -> str:
+    shape = getattr(value, "shape", None)
+    return f"shape {tuple(shape)}" if shape is not None else type(value).__name__

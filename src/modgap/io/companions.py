@@ -1,0 +1,57 @@
+"""Which columns of a file are the ids, captions, labels and groups of its rows: told by name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from modgap.io._contents import Column
+
+# Tried in this order.
+COLUMN_NAMES: Mapping[str, tuple[str, ...]] = {
+    "ids": ("id", "ids", "image_path"),
+    "captions": ("caption", "captions", "text", "texts"),
+    "labels": ("label", "labels"),
+    "groups": ("group", "groups"),
+}
+
+# Names of matrices that say they belong together, the first tower's before the second's.
+PAIR_NAMES: tuple[tuple[str, str], ...] = (
+    *((f"{x}{end}", f"{y}{end}")
+      for x, y in (("image", "text"), ("img", "txt"), ("img", "text"), ("x", "y"), ("X", "Y"))
+      for end in ("", "s", "_features", "_embeddings", "_embedding", "_embeds", "_embed", "_emb")),
+)  # fmt: skip
+
+
+def companions(
+    columns: Mapping[str, Column], n_rows: int, prefixes: Iterable[str] = ()
+) -> dict[str, Column]:
+    """The columns that describe the rows of one matrix, by kind.
+
+    ``prefixes`` are the names of one side of a pair: ``text_groups`` goes before ``groups``, and
+    a column without a prefix belongs to that side only if it has as many entries as it has rows.
+
+    >>> import numpy as np
+    >>> column = Column(2, "int64", lambda: np.array([1, 2]))
+    >>> list(companions({"y_labels": column, "ids": column}, 2, prefixes=("text", "y")))
+    ['ids', 'labels']
+    """
+    prefixes = tuple(prefixes)
+    found = {}
+    for kind, names in COLUMN_NAMES.items():
+        own = [f"{prefix}_{name}" for prefix in prefixes for name in names]
+        shared = [name for name in names if not prefixes or _length(columns, name) == n_rows]
+        for name in own + shared:
+            if name in columns and (kind != "captions" or _is_text(columns[name])):
+                found[kind] = columns[name]
+                break
+    return found
+
+
+def _length(columns: Mapping[str, Column], name: str) -> int | None:
+    return columns[name].length if name in columns else None
+
+
+def _is_text(column: Column) -> bool:
+    # "text" may also name numbers: token ids, scores.
+    dtype = column.dtype.removeprefix("large_")
+    return dtype.startswith(("string", "dictionary", "<U", "|S", ">U", "object"))

@@ -1,0 +1,152 @@
+"""One modality's rows, and two modalities that belong together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from modgap._validate import InputTypeError, InputValueError, check_count, check_matrix
+from modgap.io._contents import Column
+from modgap.io._matrix import BATCH_ROWS, ArrayMatrix, Matrix, as_numpy
+
+
+@dataclass(frozen=True, eq=False)
+class Embeddings:
+    """One modality's rows, read when asked for.
+
+    ``ids``, ``captions``, ``labels`` and ``groups`` have one entry per row, or are None where the
+    file has none; they too are read when first asked for.
+
+    >>> rows = Embeddings.from_array(np.eye(3), ids=["a", "b", "c"])
+    >>> rows.shape, [len(batch) for batch in rows.batches(size=2)]
+    ((3, 3), [2, 1])
+    >>> rows.take([2]), rows.ids[2]
+    (array([[0., 0., 1.]]), np.str_('c'))
+    """
+
+    source: str
+    matrix: Matrix = field(repr=False)
+    columns: Mapping[str, Column] = field(default_factory=dict, repr=False)
+
+    @classmethod
+    def from_array(
+        cls,
+        array: Any,
+        *,
+        ids: Any = None,
+        captions: Any = None,
+        labels: Any = None,
+        groups: Any = None,
+        source: str = "array",
+    ) -> Embeddings:
+        """Rows that are in memory already: an array, or a tensor, which is brought to the CPU."""
+        matrix = ArrayMatrix(as_numpy(check_matrix(array, source)))
+        given = {"ids": ids, "captions": captions, "labels": labels, "groups": groups}
+        columns = {kind: Column.of(np.asarray(v)) for kind, v in given.items() if v is not None}
+        for kind, column in columns.items():
+            check_length(column, matrix.shape[0], kind, source)
+        return cls(source, matrix, columns)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Number of rows and of columns."""
+        n_rows, dim = self.matrix.shape
+        return n_rows, dim
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return self.shape[0]
+
+    @property
+    def dim(self) -> int:
+        """Number of columns, the dimension of the space."""
+        return self.shape[1]
+
+    @property
+    def dtype(self) -> np.dtype:
+        """The dtype of the rows as they are read; bfloat16 is read as float32."""
+        return self.matrix.dtype
+
+    def batches(self, size: int = BATCH_ROWS) -> Iterator[np.ndarray]:
+        """The rows in order, ``size`` at a time; only the last batch may be smaller.
+
+        Two modalities can therefore be walked side by side whatever their formats.
+        """
+        return self.matrix.batches(check_count(size, "size"))
+
+    def rows(self) -> np.ndarray:
+        """The whole matrix: a read-only memory map where the format allows, otherwise loaded."""
+        return self.matrix.rows()
+
+    def take(self, indices: Any) -> np.ndarray:
+        """The rows at ``indices``, in that order, without loading the others where possible."""
+        wanted = np.asarray(indices)
+        if wanted.size == 0:
+            wanted = wanted.astype(np.int64)
+        if wanted.ndim != 1 or wanted.dtype.kind not in "iu":
+            raise InputTypeError(
+                f"indices must be a list of row numbers, got {wanted.dtype} of shape "
+                f"{wanted.shape}."
+            )
+        outside = (wanted < 0) | (wanted >= self.n_rows)
+        if outside.any():
+            raise InputValueError(
+                f"indices must be row numbers from 0 to {self.n_rows - 1}, "
+                f"got {wanted[outside][0]}."
+            )
+        return self.matrix.take(wanted.astype(np.int64))
+
+    @cached_property
+    def ids(self) -> np.ndarray | None:
+        """What each row is called."""
+        return self._column("ids")
+
+    @cached_property
+    def captions(self) -> np.ndarray | None:
+        """The text of each row."""
+        return self._column("captions")
+
+    @cached_property
+    def labels(self) -> np.ndarray | None:
+        """The class of each row."""
+        return self._column("labels")
+
+    @cached_property
+    def groups(self) -> np.ndarray | None:
+        """Which rows of the other modality each row matches: those of the same group."""
+        return self._column("groups")
+
+    def _column(self, kind: str) -> np.ndarray | None:
+        if kind not in self.columns:
+            return None
+        column = self.columns[kind]
+        check_length(column, self.n_rows, kind, self.source)
+        return column.load()
+
+
+@dataclass(frozen=True, eq=False)
+class EmbeddingPair:
+    """Two modalities in one space.
+
+    ``paired`` says whether it is known which rows match: those of equal group where there are
+    ``groups``, row i and row i where there are none.
+    """
+
+    x: Embeddings
+    y: Embeddings
+    groups: tuple[np.ndarray, np.ndarray] | None
+    paired: bool
+    names: tuple[str, str] = ("image", "text")
+
+
+def check_length(column: Column, n_rows: int, kind: str, source: str) -> None:
+    """A column must have one entry per row."""
+    if column.length != n_rows:
+        raise InputValueError(
+            f"{kind} of {source} must have one entry per row: {n_rows} rows, got {column.length}."
+        )

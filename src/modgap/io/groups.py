@@ -1,0 +1,140 @@
+"""Which rows of two modalities match: labels from columns of the files, or from files of their own.
+
+A file of labels has one per row: `.npy` (one dimension), `.txt` (one per line), `.csv` (a header
+line; its column `group` or `groups`, or its only one) or `.parquet` (the same). Labels are strings
+or whole numbers.
+"""
+
+from __future__ import annotations
+
+import csv
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from modgap._validate import InputTypeError, InputValueError
+from modgap.io._contents import Contents, listed, nearest, reading
+from modgap.io.companions import COLUMN_NAMES
+from modgap.io.embeddings import Embeddings
+from modgap.io.npy import map_array
+from modgap.io.parquet import open_parquet
+
+
+def find_groups(
+    groups: Any, sides: tuple[Embeddings, Embeddings], contents: tuple[Contents, Contents]
+) -> tuple[np.ndarray, np.ndarray] | None:
+    """The labels of both sides.
+
+    ``groups`` is None (the columns recognised by name, if both sides have them), one name or path
+    for both sides, or two: as a tuple, or as a string with a comma between. Each is the name of a
+    column, else a path, or the labels themselves.
+    """
+    if groups is None:
+        if any("groups" not in side.columns for side in sides):
+            return None
+        found = [side.groups for side in sides]
+    else:
+        given = _two(groups, contents)
+        found = [_labels(one, held) for one, held in zip(given, contents, strict=True)]
+    gx, gy = (_check(labels, side) for labels, side in zip(found, sides, strict=True))
+    # 7 in one file and "7" in the other are the same label; int64 beside uint64 fits no integer.
+    common = np.result_type(gx, gy)
+    common = np.dtype(str) if common.kind == "f" else common
+    return gx.astype(common, copy=False), gy.astype(common, copy=False)
+
+
+def _two(groups: Any, contents: tuple[Contents, Contents]) -> tuple[Any, Any]:
+    if isinstance(groups, (tuple, list)):
+        if len(groups) != 2:
+            raise InputValueError(f"groups must be one or two, one for each side, got {groups!r}.")
+        return groups[0], groups[1]
+    if not isinstance(groups, (str, os.PathLike)):
+        raise InputTypeError(
+            "groups must be the name of a column, a path, or two of them, "
+            f"got {type(groups).__name__}."
+        )
+    known = any(str(groups) in held.columns for held in contents) or Path(groups).exists()
+    if not known and str(groups).count(",") == 1:
+        first, second = str(groups).split(",")
+        return first.strip(), second.strip()
+    return groups, groups
+
+
+def _labels(given: Any, contents: Contents) -> np.ndarray:
+    if not isinstance(given, (str, os.PathLike)):
+        return np.asarray(given)
+    if str(given) in contents.columns:
+        return contents.columns[str(given)].load()
+    path = Path(given)
+    if path.is_file():
+        return read_labels(path)
+    raise InputValueError(
+        f"groups must name a column of {contents.path} or a file, got {str(given)!r}."
+        f"{nearest(str(given), contents.columns)} It holds {contents.listing()}."
+    )
+
+
+def read_labels(path: Path) -> np.ndarray:
+    """The labels in a file, one per row."""
+    match path.suffix.lower():
+        case ".npy":
+            return map_array(path)
+        case ".txt":
+            with reading(path, "UTF-8 text", UnicodeDecodeError):
+                return _whole_numbers(path.read_text(encoding="utf-8").splitlines())
+        case ".csv":
+            with (
+                reading(path, "UTF-8 text", UnicodeDecodeError, csv.Error),
+                path.open(newline="", encoding="utf-8-sig") as file,
+            ):
+                header, *lines = list(csv.reader(file)) or [[]]
+            place = header.index(_group_column(path, header))
+            return _whole_numbers([line[place] for line in lines if len(line) > place])
+        case ".parquet":
+            columns = open_parquet([path], path).columns
+            return columns[_group_column(path, list(columns))].load()
+    raise InputValueError(
+        f"Labels are read from .npy, .txt, .csv and .parquet files, got {path.name!r}."
+    )
+
+
+def _group_column(path: Path, names: Sequence[str]) -> str:
+    for name in COLUMN_NAMES["groups"]:
+        if name in names:
+            return name
+    if len(names) == 1:
+        return names[0]
+    raise InputValueError(
+        f"{path} must have a column 'group' or only one column, got {listed(names) or 'none'}."
+    )
+
+
+def _whole_numbers(labels: list[str]) -> np.ndarray:
+    """Labels of a text file: numbers if all are, and written plainly ("007" stays a string)."""
+    try:
+        numbers = [int(label) for label in labels]
+    except ValueError:
+        return np.array(labels)
+    plain = all(str(number) == label for number, label in zip(numbers, labels, strict=True))
+    return np.array(numbers if plain else labels)
+
+
+def _check(labels: Any, side: Embeddings) -> np.ndarray:
+    """One string or whole number for every row."""
+    array = np.asarray(labels)
+    if array.dtype == object and all(isinstance(label, str) for label in array):
+        array = array.astype(str)
+    if array.shape != (side.n_rows,):
+        raise InputValueError(
+            f"groups must have one label per row of {side.source}: "
+            f"{side.n_rows} rows, got shape {array.shape}."
+        )
+    if array.dtype.kind not in "iuU":
+        raise InputTypeError(
+            f"groups must be strings or whole numbers for every row of {side.source}, "
+            f"got {'missing values' if array.dtype == object else array.dtype}."
+        )
+    return array

@@ -1,0 +1,165 @@
+"""Open embeddings of any known format: one modality, or two."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from modgap._validate import InputValueError, check_names
+from modgap.io._contents import Contents, listed
+from modgap.io.clip_retrieval import (
+    in_order,
+    is_clip_retrieval,
+    open_clip_retrieval,
+    open_npy_shards,
+)
+from modgap.io.companions import PAIR_NAMES, companions
+from modgap.io.embeddings import EmbeddingPair, Embeddings
+from modgap.io.groups import find_groups
+from modgap.io.npy import open_npy
+from modgap.io.npz import open_npz
+from modgap.io.parquet import open_parquet
+from modgap.io.safetensors_file import open_safetensors
+from modgap.io.torch_file import open_torch
+
+OPENERS: Mapping[str, Callable[[Path], Contents]] = {
+    ".npy": open_npy,
+    ".npz": open_npz,
+    ".safetensors": open_safetensors,
+    ".pt": open_torch,
+    ".pth": open_torch,
+    ".parquet": lambda path: open_parquet([path], path),
+}
+
+
+def open_embeddings(path: str | os.PathLike[str], *, column: str | None = None) -> Embeddings:
+    """The rows of one modality in a file or folder.
+
+    Files end in .npy, .npz, .safetensors, .pt, .pth or .parquet; a folder holds Parquet shards,
+    .npy shards, or what clip-retrieval writes. ``column`` is the name of the array or column, and
+    may be left out where there is only one.
+    """
+    contents = open_contents(path)
+    name = contents.only_embedding() if column is None else column
+    matrix = contents.matrix(name)
+    return Embeddings(str(contents.path), matrix, companions(contents.columns, matrix.shape[0]))
+
+
+def open_pair(
+    path_x: str | os.PathLike[str],
+    path_y: str | os.PathLike[str] | None = None,
+    *,
+    x_column: str | None = None,
+    y_column: str | None = None,
+    groups: Any = None,
+    paired: bool | None = None,
+    names: tuple[str, str] = ("image", "text"),
+) -> EmbeddingPair:
+    """The rows of two modalities, in one file or folder that holds both or in two.
+
+    In one file the two matrices are found by ``x_column`` and ``y_column``, else by ``names`` and
+    the names in common use (``image_features`` and ``text_features`` …).
+
+    Rows match by ``groups``: the name of a column on both sides, the path of a file with a label
+    per row, or two of either (see `modgap.io.groups`). Without it, columns called ``group`` or
+    ``groups`` are used where both sides have one. Without those, equal numbers of rows are taken
+    to be pairs, row by row; ``paired=False`` says that they are not, and ``paired=True`` that
+    they must be.
+    """
+    names = check_names(names)
+    x_contents = open_contents(path_x)
+    if path_y is None:
+        y_contents = x_contents
+        columns = _two_columns(x_contents, x_column, y_column, names)
+    else:
+        y_contents = open_contents(path_y)
+        columns = (
+            x_contents.only_embedding() if x_column is None else x_column,
+            y_contents.only_embedding() if y_column is None else y_column,
+        )
+    x = _side(x_contents, columns[0], (names[0], "image", "img", "x"), one_file=path_y is None)
+    y = _side(y_contents, columns[1], (names[1], "text", "txt", "y"), one_file=path_y is None)
+    if x.dim != y.dim:
+        raise InputValueError(
+            f"{names[0]} and {names[1]} must have the same number of columns, "
+            f"got {x.dim} and {y.dim}. Embed both with the same model."
+        )
+    if paired is False:
+        if groups is not None:
+            raise InputValueError("groups say which rows match, so paired=False contradicts them.")
+        return EmbeddingPair(x, y, None, False, names)
+    labels = find_groups(groups, (x, y), (x_contents, y_contents))
+    if paired and labels is None and x.n_rows != y.n_rows:
+        raise InputValueError(
+            f"{names[0]} and {names[1]} must hold the same pairs row by row, got {x.n_rows} and "
+            f"{y.n_rows} rows. Pass groups to say which rows match."
+        )
+    return EmbeddingPair(x, y, labels, labels is not None or x.n_rows == y.n_rows, names)
+
+
+def open_contents(path: str | os.PathLike[str]) -> Contents:
+    """Everything a file or folder holds, by name."""
+    path = Path(path)
+    if path.is_dir():
+        return _open_folder(path)
+    if not path.exists():
+        raise InputValueError(f"There is no file or folder {str(path)!r}. Check the path.")
+    if path.suffix.lower() not in OPENERS:
+        raise InputValueError(
+            f"{path} must end in {', '.join(OPENERS)}, or be a folder of shards, "
+            f"got {path.suffix!r}."
+        )
+    if path.stat().st_size == 0:
+        raise InputValueError(f"{path} is empty (0 bytes). Write or download it again.")
+    return OPENERS[path.suffix.lower()](path)
+
+
+def _open_folder(folder: Path) -> Contents:
+    if is_clip_retrieval(folder):
+        return open_clip_retrieval(folder)
+    if shards := in_order(folder, ".parquet"):
+        return open_parquet(shards, folder)
+    if in_order(folder, ".npy"):
+        return open_npy_shards(folder)
+    raise InputValueError(
+        f"{folder} must be a folder of .parquet shards, of .npy shards, or one that clip-retrieval "
+        "wrote (img_emb, text_emb, metadata), got none of these."
+    )
+
+
+def _side(
+    contents: Contents, column: str, prefixes: tuple[str, ...], *, one_file: bool
+) -> Embeddings:
+    matrix = contents.matrix(column)
+    own = dict.fromkeys((column, *prefixes)) if one_file else ()
+    return Embeddings(
+        str(contents.path), matrix, companions(contents.columns, matrix.shape[0], own)
+    )
+
+
+def _two_columns(
+    contents: Contents, x_column: str | None, y_column: str | None, names: tuple[str, str]
+) -> tuple[str, str]:
+    """The two matrices of one file: as told, else as their names tell."""
+    if x_column is not None and y_column is not None:
+        return x_column, y_column
+    found = contents.embeddings
+    if x_column is None and y_column is None:
+        for pair in (contents.pair,) if contents.pair else ((*names,), *PAIR_NAMES):
+            if all(name in found for name in pair):
+                return pair[0], pair[1]
+    elif len(found) == 2 and x_column is not None:
+        return x_column, found[1] if found[0] == x_column else found[0]
+    elif len(found) == 2 and y_column is not None:
+        return found[1] if found[0] == y_column else found[0], y_column
+    if len(found) < 2:
+        raise InputValueError(
+            f"{contents.path} must hold two modalities, got {contents.listing()}. "
+            "Pass the file of the other modality as the second path."
+        )
+    raise InputValueError(
+        f"{contents.path} does not say which matrix is which: it holds {listed(found)}. "
+        "Choose with x_column and y_column (--x-column, --y-column)."
+    )

@@ -1,0 +1,225 @@
+"""Parquet with vectors in list or fixed-size-list columns: one file, or a folder of shards."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from modgap._validate import InputTypeError, InputValueError
+from modgap.io._contents import Column, Contents, reading
+from modgap.io._matrix import BATCH_ROWS, Matrix, Shards, join_files, rebatch
+from modgap.io._stream import RowStream
+
+
+def open_parquet(paths: Sequence[Path], source: Path) -> Contents:
+    """The vector columns and the plain columns of shards, read one after the other."""
+    import pyarrow as pa
+
+    files = [_File(path) for path in paths]
+    n_rows = sum(file.n_rows for file in files)
+    if n_rows == 0:
+        raise InputValueError(f"{source} must have at least one row, got none.")
+    matrices: dict[str, Matrix] = {}
+    columns: dict[str, Column] = {}
+    for field in files[0].schema:
+        if _is_list(field.type):
+            parts = {file.path: file.matrix(field.name) for file in files if file.n_rows}
+            matrices[field.name] = join_files(parts)
+        elif not pa.types.is_nested(field.type):
+            load = partial(_load_column, files, field.name)
+            columns[field.name] = Column(n_rows, str(field.type), load)
+    return Contents(source, matrices, columns)
+
+
+class _File:
+    """What the footer of one file says."""
+
+    def __init__(self, path: Path) -> None:
+        import pyarrow.parquet as pq
+
+        self.path = path
+        with _reading(path), pq.ParquetFile(path) as file:
+            self.metadata = file.metadata
+            self.schema = file.schema_arrow
+        self.n_rows: int = self.metadata.num_rows
+
+    def column_type(self, column: str) -> Any:
+        if column not in self.schema.names:
+            raise InputValueError(
+                f"All shards must have the same columns, but {self.path} has no {column!r}. "
+                f"It has {', '.join(map(repr, self.schema.names))}."
+            )
+        return self.schema.field(column).type
+
+    def matrix(self, column: str) -> Matrix:
+        """The vectors of a column; read by row group, so that distant rows can be skipped."""
+        list_type = self.column_type(column)
+        if not _is_list(list_type):
+            raise InputTypeError(f"{column!r} of {self.path} must hold lists, got {list_type}.")
+        dim = self._first_length(column)
+        groups, first_row = [], 0
+        for group in range(self.metadata.num_row_groups):
+            n_rows = self.metadata.row_group(group).num_rows
+            if n_rows:
+                groups.append(_RowGroup(self, column, group, first_row, (n_rows, dim)))
+            first_row += n_rows
+        return groups[0] if len(groups) == 1 else Shards(groups)
+
+    def arrays(self, column: str, row_groups: list[int] | None, size: int) -> Iterator[Any]:
+        """The column as Arrow arrays of at most ``size`` rows."""
+        import pyarrow.parquet as pq
+
+        with (
+            _reading(self.path),
+            pq.ParquetFile(self.path, metadata=self.metadata, memory_map=True) as file,
+        ):
+            for batch in file.iter_batches(size, row_groups=row_groups, columns=[column]):
+                yield batch.column(column)
+
+    def _first_length(self, column: str) -> int:
+        list_type = self.column_type(column)
+        if hasattr(list_type, "list_size"):
+            return list_type.list_size
+        for array in self.arrays(column, None, 1):
+            if array.is_valid()[0].as_py():
+                return len(array[0])
+            break
+        raise _null_rows(column, self.path, 0)
+
+
+class _RowGroup(Matrix):
+    """One column of one row group."""
+
+    def __init__(
+        self, file: _File, column: str, group: int, first_row: int, shape: tuple[int, int]
+    ) -> None:
+        self.file, self.column, self.group = file, column, group
+        self.first_row = first_row
+        self.shape = shape
+        self.dtype = _numpy_dtype(file.column_type(column).value_type)
+
+    def batches(self, size: int) -> Iterator[np.ndarray]:
+        return rebatch(self._pieces(size), size)
+
+    def _pieces(self, size: int) -> Iterator[np.ndarray]:
+        row = self.first_row
+        for array in self.file.arrays(self.column, [self.group], size):
+            yield self._numbers(array, row)
+            row += len(array)
+
+    def _numbers(self, array: Any, row: int) -> np.ndarray:
+        """Arrow's lists as a matrix; ``row`` is the first one's number in the file."""
+        import pyarrow.compute as pc
+
+        if array.null_count:
+            nulls = np.flatnonzero(array.is_null().to_numpy(zero_copy_only=False))
+            raise _null_rows(self.column, self.file.path, row + int(nulls[0]))
+        lengths = pc.list_value_length(array).to_numpy(zero_copy_only=False)
+        wrong = np.flatnonzero(lengths != self.shape[1])
+        if len(wrong):
+            raise InputValueError(
+                f"Every row of {self.column!r} in {self.file.path} must have the same length: "
+                f"row 0 of the column has {self.shape[1]}, row {row + int(wrong[0])} has "
+                f"{lengths[wrong[0]]}."
+            )
+        values = array.flatten()
+        if values.null_count:
+            first = np.flatnonzero(values.is_null().to_numpy(zero_copy_only=False))[0]
+            raise _null_rows(self.column, self.file.path, row + int(first) // self.shape[1])
+        return values.to_numpy(zero_copy_only=False).reshape(-1, self.shape[1])
+
+
+def _load_column(files: Sequence[_File], column: str) -> np.ndarray:
+    import pyarrow as pa
+
+    for file in files:
+        file.column_type(column)
+    chunks = [array for file in files for array in file.arrays(column, None, BATCH_ROWS * 8)]
+    whole = pa.chunked_array(chunks)
+    if pa.types.is_dictionary(whole.type):
+        whole = whole.cast(whole.type.value_type)
+    if whole.null_count:  # to_numpy would turn whole numbers into floats to have a NaN
+        return np.array(whole.to_pylist(), dtype=object)
+    return whole.to_numpy()
+
+
+def _is_list(arrow_type: Any) -> bool:
+    import pyarrow as pa
+
+    is_list = (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list)
+    return any(check(arrow_type) for check in is_list)
+
+
+def _numpy_dtype(arrow_type: Any) -> np.dtype:
+    import pyarrow as pa
+
+    if pa.types.is_floating(arrow_type) or pa.types.is_integer(arrow_type):
+        return np.dtype(arrow_type.to_pandas_dtype())
+    return np.dtype(bool if pa.types.is_boolean(arrow_type) else object)
+
+
+def _null_rows(column: str, path: Path, row: int) -> InputValueError:
+    return InputValueError(
+        f"Every row of {column!r} in {path} must be a vector without nulls, but row {row} is or "
+        "holds a null. Drop such rows, from both sides to keep the pairs aligned."
+    )
+
+
+def _reading(path: Path) -> Any:
+    import pyarrow as pa
+
+    return reading(path, "a Parquet file", pa.ArrowException, OSError)
+
+
+def write_parquet(
+    path: Path, matrices: Mapping[str, RowStream], columns: Mapping[str, np.ndarray]
+) -> None:
+    """Stream vectors as fixed-size lists, and columns beside them, batch by batch."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    vectors = [
+        pa.field(name, pa.list_(pa.from_numpy_dtype(stream.dtype), stream.dim), nullable=False)
+        for name, stream in matrices.items()
+    ]
+    others = {name: pa.array(values, from_pandas=False) for name, values in columns.items()}
+    schema = pa.schema(vectors + [pa.field(name, array.type) for name, array in others.items()])
+    batches = [rebatch(stream.batches(), BATCH_ROWS) for stream in matrices.values()]
+    start = 0
+    # A dictionary of values helps repeated strings; embeddings hardly repeat.
+    with pq.ParquetWriter(path, schema, use_dictionary=list(columns)) as writer:
+        for sides in _side_by_side(batches, list(matrices)):
+            stop = start + len(sides[0])
+            arrays = [
+                pa.FixedSizeListArray.from_arrays(pa.array(side.ravel()), type=field.type)
+                for side, field in zip(sides, vectors, strict=True)
+            ]
+            for name, array in others.items():
+                if len(array) < stop:
+                    raise InputValueError(
+                        f"{name} must have one entry per row: at least {stop} rows, "
+                        f"got {len(array)}."
+                    )
+                arrays.append(array[start:stop])
+            writer.write_batch(pa.record_batch(arrays, schema=schema))
+            start = stop
+
+
+def _side_by_side(
+    batches: list[Iterator[np.ndarray]], names: list[str]
+) -> Iterator[tuple[np.ndarray, ...]]:
+    while True:
+        sides = [next(side, None) for side in batches]
+        present = tuple(side for side in sides if side is not None)
+        if not present:
+            return
+        if len(present) < len(sides) or len({len(side) for side in present}) > 1:
+            raise InputValueError(
+                f"A Parquet file of pairs needs as many rows of {names[0]!r} as of {names[1]!r}. "
+                "Write two files, or one .npz."
+            )
+        yield present

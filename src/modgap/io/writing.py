@@ -1,0 +1,100 @@
+"""Write embeddings in any known format: one modality, or two. An interrupted run leaves nothing."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from modgap._files import atomic_path
+from modgap._validate import InputValueError, check_names
+from modgap.io._contents import EMBEDDING
+from modgap.io._stream import RowStream, check_columns, check_lengths
+from modgap.io.npy import write_npy
+from modgap.io.npz import write_npz
+from modgap.io.parquet import write_parquet
+from modgap.io.safetensors_file import write_safetensors
+from modgap.io.torch_file import write_torch
+
+Writer = Callable[[Path, Mapping[str, RowStream], Mapping[str, np.ndarray]], None]
+
+WRITERS: Mapping[str, Writer] = {
+    ".npy": write_npy,
+    ".npz": write_npz,
+    ".safetensors": write_safetensors,
+    ".pt": write_torch,
+    ".pth": write_torch,
+    ".parquet": write_parquet,
+}
+
+
+def write_embeddings(
+    path: str | os.PathLike[str],
+    rows: Any,
+    *,
+    ids: Any = None,
+    captions: Any = None,
+    labels: Any = None,
+    groups: Any = None,
+    dtype: Any = None,
+) -> None:
+    """Write the rows of one modality; the suffix of ``path`` is the format.
+
+    ``rows`` is a matrix, `Embeddings`, or an iterable of batches whose number need not be known.
+    .npy and .parquet are streamed, the others collected in memory first. Values that do not fit
+    ``dtype`` are refused. The matrix is called ``embedding``, the columns ``id``, ``caption``,
+    ``label`` and ``group``.
+    """
+    columns = {"id": ids, "caption": captions, "label": labels, "group": groups}
+    _write(path, {EMBEDDING: rows}, columns, {}, dtype)
+
+
+def write_pair(
+    path: str | os.PathLike[str],
+    x: Any,
+    y: Any,
+    *,
+    ids: Any = None,
+    captions: Any = None,
+    labels: Any = None,
+    groups: tuple[Any, Any] | None = None,
+    dtype: Any = None,
+    names: tuple[str, str] = ("image", "text"),
+) -> None:
+    """Write two modalities into one file, each under its name; .npy stacks them as (2, n, d).
+
+    ``ids``, ``captions`` and ``labels`` have one entry per pair, ``groups`` is (gx, gy). .npy and
+    .parquet need as many rows on both sides.
+    """
+    names = check_names(names)
+    gx, gy = (None, None) if groups is None else groups
+    x_group, y_group = (f"{name}_group" for name in names)
+    columns = {"id": ids, "caption": captions, "label": labels, x_group: gx, y_group: gy}
+    _write(path, {names[0]: x, names[1]: y}, columns, {x_group: 0, y_group: 1}, dtype)
+
+
+def _write(
+    path: str | os.PathLike[str],
+    matrices: Mapping[str, Any],
+    columns: Mapping[str, Any],
+    owners: Mapping[str, int],
+    dtype: Any,
+) -> None:
+    target = Path(path)
+    suffix = target.suffix.lower()
+    if suffix not in WRITERS:
+        raise InputValueError(f"{target} must end in {', '.join(WRITERS)}, got {suffix!r}.")
+    checked = check_columns(columns)
+    streams = {name: RowStream(rows, name, dtype) for name, rows in matrices.items()}
+    dims = [stream.dim for stream in streams.values()]
+    if len(set(dims)) > 1:
+        raise InputValueError(
+            f"{' and '.join(streams)} must have the same number of columns, "
+            f"got {dims[0]} and {dims[1]}. Embed both with the same model."
+        )
+    with atomic_path(target) as temporary:
+        WRITERS[suffix](temporary, streams, checked)
+        check_lengths(streams.values(), checked, owners)

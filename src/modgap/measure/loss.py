@@ -1,0 +1,285 @@
+"""The symmetric contrastive loss of a set of pairs, in blocks, and what it is made of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from modgap._arrays import (
+    RunningLogSumExp,
+    as_float,
+    like,
+    log_sum_exp,
+    namespace,
+    row_blocks,
+    row_norms,
+    rows_per_block,
+    unit,
+    widen,
+)
+from modgap._results import Result
+from modgap._validate import (
+    Array,
+    InputValueError,
+    check_choice,
+    check_count,
+    check_pairs,
+    check_temperature,
+)
+from modgap.moments import PairMoments
+
+Similarity = Literal["cosine", "squared_distance"]
+MAX_MATRIX_ROWS = 5_000
+MAX_FLOAT32_NORM = 1e12
+
+
+@dataclass(frozen=True)
+class LossTerms(Result):
+    """The contrastive loss as the sum of alignment and uniformity (Levi & Gilboa, eq. 8).
+
+    ``matched`` is the mean loss of the rows whose nearest Y is their own pair, ``mismatched`` of
+    the others; NaN where there are none.
+    """
+
+    loss: float
+    alignment: float
+    uniformity: float
+    matched: float
+    mismatched: float
+    n_matched: int
+    n: int
+
+
+class PairLosses:
+    """Gathers the loss of each pair from blocks of rows of the n × n similarities."""
+
+    def __init__(self, temperature: float) -> None:
+        self.temperature = temperature
+        self._rows: list[Array] = []
+        self._own: list[Array] = []
+        self._matched: list[Array] = []
+        self._columns = RunningLogSumExp()
+        self._start = 0
+
+    def add(self, similarities: Array) -> None:
+        """Take in the next rows of the matrix of similarities."""
+        xp = namespace(similarities)
+        logits = similarities / self.temperature
+        count = logits.shape[0]
+        own = logits[
+            like(np.arange(count), logits), like(np.arange(self._start, self._start + count), logits)
+        ]
+        self._start += count
+        self._own.append(widen(own))
+        self._matched.append(own >= xp.max(logits, axis=1))
+        self._rows.append(log_sum_exp(logits, axis=1))
+        self._columns.add(logits)
+
+    def terms(self) -> LossTerms:
+        """The loss and its terms over everything taken in."""
+        xp = namespace(self._own[0])
+        own, rows, matched = (xp.concat(p) for p in (self._own, self._rows, self._matched))
+        return terms_of(own, rows, self._columns.value(), matched)
+
+
+def terms_of(own: Array, rows: Array, columns: Array, matched: Array) -> LossTerms:
+    """Terms from each pair's own logit and the log-sum-exp of its row and its column."""
+    xp = namespace(own)
+    spread = (rows + columns) / 2
+    losses = spread - own
+    hits, n = xp.astype(matched, losses.dtype), losses.shape[0]
+    n_matched = int(xp.sum(hits))
+    total, total_matched = float(xp.sum(losses)), float(xp.sum(losses * hits))
+    nan = float("nan")
+    return LossTerms(
+        loss=total / n,
+        alignment=-float(xp.mean(own)),
+        uniformity=float(xp.mean(spread)),
+        matched=total_matched / n_matched if n_matched else nan,
+        mismatched=(total - total_matched) / (n - n_matched) if n_matched < n else nan,
+        n_matched=n_matched,
+        n=n,
+    )
+
+
+def batched_terms(similarities: Array, temperature: float) -> tuple[Array, Array, Array, Array]:
+    """Own logits, row and column log-sum-exp, and hits of stacked batches (k, b, b), flattened."""
+    xp = namespace(similarities)
+    logits = similarities / temperature
+    diagonal = xp.linalg.diagonal(logits)
+    parts = (
+        widen(diagonal),
+        log_sum_exp(logits, axis=2),
+        log_sum_exp(logits, axis=1),
+        diagonal >= xp.max(logits, axis=2),
+    )
+    return tuple(part.reshape(-1) for part in parts)  # type: ignore[return-value]
+
+
+def similarity_blocks(X: Array, Y: Array, similarity: Similarity) -> Iterator[Array]:
+    """Blocks of rows of the n × n similarities of prepared rows."""
+    for rows in row_blocks(X.shape[0], rows_per_block(Y.shape[0])):
+        yield similarities(X[rows], Y, similarity)
+
+
+def similarities(X: Array, Y: Array, similarity: Similarity) -> Array:
+    """Similarities of prepared rows, (…, n, d) with (…, m, d)."""
+    xp = namespace(X)
+    products = X @ xp.matrix_transpose(Y)
+    if similarity == "cosine":
+        return products
+    x_squares, y_squares = xp.sum(X**2, axis=-1), xp.sum(Y**2, axis=-1)
+    return 2 * products - x_squares[..., :, None] - y_squares[..., None, :]
+
+
+def prepare(X: Array, Y: Array, similarity: Similarity) -> tuple[Array, Array]:
+    """Rows whose products give the similarity: unit rows for cosines, rows as given otherwise."""
+    check_choice(similarity, "similarity", ("cosine", "squared_distance"))
+    if similarity == "cosine":
+        return unit(X), unit(Y)
+    return _around_origin(X, Y)
+
+
+def _around_origin(X: Array, Y: Array) -> tuple[Array, Array]:
+    """Both sides moved by one vector to lie around the origin; distances stay.
+
+    ‖x‖² + ‖y‖² − 2 x·y loses the digits that matter when all rows are far from the origin.
+    """
+    xp = namespace(X)
+    means = PairMoments.from_batch(X, Y, detail="mean", unit=False)
+    centre = (means.x.given.mean + means.y.given.mean) / 2
+    largest = max(float(xp.max(row_norms(A))) for A in (X, Y))
+    sides = []
+    for A in (X, Y):
+        # The squares of very long rows do not fit float32.
+        out = xp.empty_like(as_float(A) if largest < MAX_FLOAT32_NORM else widen(A))
+        for rows in row_blocks(A.shape[0], rows_per_block(A.shape[1])):
+            out[rows] = xp.astype(widen(A[rows]) - centre, out.dtype)
+        sides.append(out)
+    return sides[0], sides[1]
+
+
+def loss_terms(
+    X: Array,
+    Y: Array,
+    temperature: float,
+    batch_size: int | None = None,
+    similarity: Similarity = "cosine",
+) -> LossTerms:
+    """The contrastive loss, split into alignment and uniformity (Levi & Gilboa, eq. 8).
+
+    Their sum is the loss. With ``batch_size`` every figure is over consecutive batches, weighted
+    by their size, and "nearest" means nearest within the batch.
+    """
+    X, Y = check_pairs(X, Y, nonzero=similarity == "cosine")
+    temperature = check_temperature(temperature)
+    X, Y = prepare(X, Y, similarity)
+    if batch_size is None or check_count(batch_size, "batch_size") >= X.shape[0]:
+        losses = PairLosses(temperature)
+        for block in similarity_blocks(X, Y, similarity):
+            losses.add(block)
+        return losses.terms()
+    xp = namespace(X)
+    parts = [
+        batched_terms(similarities(A, B, similarity), temperature)
+        for A, B in stacked_batches(X, Y, batch_size)
+    ]
+    return terms_of(*(xp.concat(list(part)) for part in zip(*parts, strict=True)))
+
+
+def stacked_batches(X: Array, Y: Array, size: int) -> Iterator[tuple[Array, Array]]:
+    """Consecutive batches stacked as (k, size, d); a shorter last batch comes by itself."""
+    whole = X.shape[0] // size * size
+    per_stack = max(1, rows_per_block(size) // size) * size
+    for rows in row_blocks(whole, per_stack):
+        shape = (-1, size, X.shape[1])
+        yield X[rows].reshape(shape), Y[rows].reshape(shape)
+    if whole < X.shape[0]:
+        yield X[whole:][None, :, :], Y[whole:][None, :, :]
+
+
+def contrastive_loss(
+    X: Array,
+    Y: Array,
+    temperature: float,
+    batch_size: int | None = None,
+    similarity: Similarity = "cosine",
+) -> float:
+    """Symmetric contrastive loss: half of the row plus the column cross-entropy of S / temperature.
+
+    ``similarity="cosine"`` normalises the rows (Liang 4.1, Levi eq. 7, Yaras eq. 2);
+    ``"squared_distance"`` uses −‖x − y‖² of the rows as given (Chowers eq. 6, who sums the two
+    directions, so his value is twice this). With ``batch_size`` it is averaged over consecutive
+    batches, weighted by their size. Perfectly aligned and spread-out pairs give 0.
+
+    >>> import numpy as np
+    >>> round(contrastive_loss(np.eye(2), np.eye(2), temperature=1.0), 4)
+    0.3133
+    """
+    return loss_terms(X, Y, temperature, batch_size, similarity).loss
+
+
+@dataclass(frozen=True)
+class SoftAssignments(Result):
+    """Sums S_i of the soft assignments: above 1 a row is pushed away from the other modality.
+
+    ``x`` sums Qy over columns, one number per row of X; ``y`` sums Qx over rows, one per row of
+    Y. Both have mean 1; the spreads are their standard deviations.
+    """
+
+    x: Array
+    y: Array
+    spread_x: float
+    spread_y: float
+    Qx: Array | None = None
+    Qy: Array | None = None
+
+
+def soft_assignments(
+    X: Array,
+    Y: Array,
+    temperature: float,
+    similarity: Similarity = "squared_distance",
+    matrices: bool = False,
+) -> SoftAssignments:
+    """Sums of the softmax of the logits over the other axis (Chowers et al., eq. 5).
+
+    ``matrices=True`` also returns Qx and Qy themselves, for at most 5,000 rows.
+    """
+    X, Y = check_pairs(X, Y, nonzero=similarity == "cosine")
+    temperature = check_temperature(temperature)
+    if matrices and X.shape[0] > MAX_MATRIX_ROWS:
+        raise InputValueError(
+            f"The matrices of soft assignments are given for at most {MAX_MATRIX_ROWS:,} rows, "
+            f"got {X.shape[0]:,}. Leave matrices=False, or take a sample."
+        )
+    xp = namespace(X)
+    X, Y = prepare(X, Y, similarity)
+    columns = RunningLogSumExp()
+    y: Array = 0.0
+    Qx, Qy, x = [], [], []
+    for block in similarity_blocks(X, Y, similarity):
+        logits = widen(block) / temperature
+        columns.add(logits)
+        share = xp.exp(logits - log_sum_exp(logits, axis=1)[:, None])
+        y = y + xp.sum(share, axis=0)
+        if matrices:
+            Qx.append(share)
+    totals = columns.value()
+    for block in similarity_blocks(X, Y, similarity):
+        share = xp.exp(widen(block) / temperature - totals[None, :])
+        x.append(xp.sum(share, axis=1))
+        if matrices:
+            Qy.append(share)
+    sums = xp.concat(x)
+    return SoftAssignments(
+        x=sums,
+        y=y,
+        spread_x=float(xp.std(sums)),
+        spread_y=float(xp.std(y)),
+        Qx=xp.concat(Qx) if matrices else None,
+        Qy=xp.concat(Qy) if matrices else None,
+    )
