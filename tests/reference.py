@@ -130,9 +130,7 @@ def covariance(X):
 def off_diagonal_dominance(X):
     C = covariance(X)
     d = len(C)
-    return np.array(
-        [sum(abs(C[j, k]) for k in range(d) if k != j) / C[j, j] for j in range(d)]
-    )
+    return np.array([sum(abs(C[j, k]) for k in range(d) if k != j) / C[j, j] for j in range(d)])
 
 
 def feature_variance(X):
@@ -262,9 +260,7 @@ def shift_landscape(X, Y, lambdas, temperatures, batch_size=50):
     """Signed gaps (lambdas) and losses (temperatures, lambdas)."""
     before = gap_vector(unit(X), unit(Y))
     moved = [shift(X, Y, step) for step in lambdas]
-    gaps = [
-        math.copysign(gap_distance(A, B), np.dot(gap_vector(A, B), before)) for A, B in moved
-    ]
+    gaps = [math.copysign(gap_distance(A, B), np.dot(gap_vector(A, B), before)) for A, B in moved]
     losses = [[contrastive_loss(A, B, t, batch_size) for A, B in moved] for t in temperatures]
     return np.array(gaps), np.array(losses)
 
@@ -290,7 +286,7 @@ def ranking(scores):
 
 
 def match_rank(scores, matches):
-    """Non-matching documents ahead of the best match: higher, or equal and earlier; −1: no match."""
+    """Non-matching documents ahead of the best match (higher, or equal and earlier); −1: none."""
     order = ranking(scores)
     found = [j for j in order if j in matches]
     if not found:

@@ -6,8 +6,8 @@ import math
 
 import numpy as np
 import pytest
-import reference
 
+import reference
 from modgap.measure import (
     feature_divergence,
     feature_offset,
@@ -81,7 +81,12 @@ def test_shell_matches_the_reference(library, pairs):
 
 def test_the_shell_of_two_rows_has_no_thickness():
     result = shell(np.array([[1.0, 0.0], [1.0, 2.0]]))
-    assert (result.radius, result.variance, result.sqrt_trace, result.relative_error) == (1, 0, 1, 0)
+    assert (result.radius, result.variance, result.sqrt_trace, result.relative_error) == (
+        1,
+        0,
+        1,
+        0,
+    )
     assert result.offset == pytest.approx(math.sqrt(2))
 
 

@@ -6,8 +6,8 @@ import math
 
 import numpy as np
 import pytest
-import reference
 
+import reference
 from modgap.measure import (
     gap_distance,
     gap_orthogonality,
@@ -83,7 +83,10 @@ def test_gap_orthogonality_matches_the_reference(library, pairs):
 
 
 def test_gap_orthogonality_is_zero_when_the_gap_has_a_feature_of_its_own(pairs):
-    X, Y = (np.column_stack([A - A.mean(axis=0), np.full(len(A), v)]) for A, v in zip(pairs, (1, 4)))
+    X, Y = (
+        np.column_stack([A - A.mean(axis=0), np.full(len(A), v)])
+        for A, v in zip(pairs, (1, 4), strict=True)
+    )
     result = gap_orthogonality(X, Y)
     assert result.x.mean_abs == pytest.approx(0, abs=1e-12)
     assert result.y.mean_abs == pytest.approx(0, abs=1e-12)

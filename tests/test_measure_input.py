@@ -8,6 +8,7 @@ import math
 
 import numpy as np
 import pytest
+
 import reference
 
 # Not "from modgap import measure": that name is the function.
@@ -55,15 +56,38 @@ ALL = {
     **PAIRED,
     "measure": m.measure,
 }
-UNIT = (
-    "cone uniformity conformity estimated_conformity blur conformity_divergence margin alignment "
-    "wasserstein_uniformity conformity_difference contrastive_loss shift_landscape "
-    "origin_landscape measure"
-).split()
-AT_LEAST_TWO = (
-    "cone uniformity conformity estimated_conformity blur shell linear_separability "
-    "conformity_divergence margin conformity_difference origin_landscape"
-).split()
+UNIT = [
+    "cone",
+    "uniformity",
+    "conformity",
+    "estimated_conformity",
+    "blur",
+    "conformity_divergence",
+    "margin",
+    "alignment",
+    "wasserstein_uniformity",
+    "conformity_difference",
+    "contrastive_loss",
+    "shift_landscape",
+    "origin_landscape",
+    "measure",
+]
+AT_LEAST_TWO = [
+    "cone",
+    "uniformity",
+    "conformity",
+    "estimated_conformity",
+    "blur",
+    "shell",
+    "linear_separability",
+    "conformity_divergence",
+    "margin",
+    "conformity_difference",
+    "origin_landscape",
+]
+
+# Few rows over many bins: one that rounds into the next bin changes the divergence by much.
+BINNED = ("conformity_divergence", "origin_landscape")
 
 every_measure = pytest.mark.parametrize("name", ALL)
 
@@ -236,7 +260,7 @@ def test_identical_rows_have_no_shell():
 @every_measure
 def test_input_is_never_changed(pairs, library, name):
     X, Y = (library(A) for A in small(pairs))
-    before = np.array(X), np.array(Y)
+    before = np.asarray(X).copy(), np.asarray(Y).copy()
     ALL[name](X, Y)
     assert (np.asarray(X) == before[0]).all()
     assert (np.asarray(Y) == before[1]).all()
@@ -272,8 +296,7 @@ def test_float16_gives_what_the_same_numbers_give_in_float64(pairs, name, kind):
     if kind == "torch":
         torch = pytest.importorskip("torch")
         X, Y = torch.from_numpy(X), torch.from_numpy(Y)
-    if name in ("conformity_divergence", "origin_landscape"):
-        # Eight rows over fifty bins: one that rounds into another bin changes the divergence.
+    if name in BINNED:
         found = flat(ALL[name](X, Y))
         assert len(found) == len(expected)
         assert np.isfinite(found).all()
@@ -282,20 +305,42 @@ def test_float16_gives_what_the_same_numbers_give_in_float64(pairs, name, kind):
 
 
 @pytest.mark.parametrize("scale", [1e-30, 1e30])
-@pytest.mark.parametrize("name", [n for n in ALL if n not in ("measure", "origin_landscape")])
-def test_tiny_and_huge_float32_rows_give_what_float64_gives(pairs, library, name, scale):
-    if library.precision == "float64":
-        pytest.skip("the float64 result is what is compared with")
-    X, Y = (library(scale * A) for A in small(pairs))
-    expected = flat(ALL[name](np.asarray(X, np.float64), np.asarray(Y, np.float64)))
-    slack = 5 if name == "conformity_divergence" else 0  # eight rows in fifty bins, as above
-    assert flat(ALL[name](X, Y)) == pytest.approx(expected, rel=1e-4, abs=1e-4 + slack)
+@pytest.mark.parametrize("kind", ["numpy", "torch"])
+@pytest.mark.parametrize("name", [n for n in ALL if n not in ("measure", *BINNED)])
+def test_tiny_and_huge_float32_rows_give_what_float64_gives(pairs, name, kind, scale):
+    X, Y = ((scale * A).astype(np.float32) for A in small(pairs))
+    expected = flat(ALL[name](X.astype(np.float64), Y.astype(np.float64)))
+    if kind == "torch":
+        torch = pytest.importorskip("torch")
+        X, Y = torch.from_numpy(X), torch.from_numpy(Y)
+    assert flat(ALL[name](X, Y)) == pytest.approx(expected, rel=1e-4, abs=1e-4 * min(1, scale))
+
+
+@pytest.mark.parametrize("scale", [1e-30, 1e30])
+def test_measure_takes_tiny_and_huge_float32_rows(pairs, library, scale):
+    X, Y = (library(scale * A, "float32") for A in small(pairs))
+    result, plain = m.measure(X, Y), m.measure(*(library(A, "float32") for A in small(pairs)))
+    assert result.gap_distance == pytest.approx(scale * plain.gap_distance, rel=1e-4)
+    assert result.pairs.alignment == pytest.approx(plain.pairs.alignment, abs=1e-4)
+    assert result.pairs.loss.loss == pytest.approx(plain.pairs.loss.loss, abs=1e-4)
+    assert result.pairs.origin_landscape.loss == pytest.approx(
+        plain.pairs.origin_landscape.loss, abs=1e-3
+    )
 
 
 @pytest.mark.parametrize(
     "module",
-    "moments measure.gap measure.cone measure.uniformity measure.ellipsoid measure.conformity "
-    "measure.loss measure.landscape measure.summary".split(),
+    [
+        "moments",
+        "measure.gap",
+        "measure.cone",
+        "measure.uniformity",
+        "measure.ellipsoid",
+        "measure.conformity",
+        "measure.loss",
+        "measure.landscape",
+        "measure.summary",
+    ],
 )
 def test_the_examples_in_the_docstrings_are_right(module):
     found = doctest.testmod(importlib.import_module(f"modgap.{module}"))

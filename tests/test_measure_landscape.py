@@ -6,8 +6,8 @@ import math
 
 import numpy as np
 import pytest
-import reference
 
+import reference
 from modgap.measure import landscape, loss, origin_landscape, shift_landscape
 
 LAMBDAS = [-0.5, 0.0, 0.3, 0.5, 1.0, 2.2]

@@ -6,9 +6,10 @@ import importlib
 
 import numpy as np
 import pytest
-from conftest import make_pairs
 from hypothesis import given
 from hypothesis import strategies as st
+
+from conftest import make_pairs
 
 # Not "from modgap import measure": that name is the function.
 m = importlib.import_module("modgap.measure")
@@ -97,8 +98,7 @@ def test_a_common_shift_leaves_what_is_about_differences(n, d, seed, size):
     assert m.feature_variance(A).values == same(m.feature_variance(X).values)
     assert shell_numbers(A) == same(shell_numbers(X))
     squared = [
-        m.contrastive_loss(*sides, 5.0, similarity="squared_distance")
-        for sides in ((A, B), (X, Y))
+        m.contrastive_loss(*sides, 5.0, similarity="squared_distance") for sides in ((A, B), (X, Y))
     ]
     assert squared[0] == same(squared[1])
 

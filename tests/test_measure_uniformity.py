@@ -6,8 +6,8 @@ import math
 
 import numpy as np
 import pytest
-import reference
 
+import reference
 from modgap._arrays import cosines
 from modgap.measure import alignment, uniformity, wasserstein_uniformity
 

@@ -27,14 +27,12 @@ _HOMES = {
         "Affine Center Correction OriginShift OrthogonalShift Procrustes Shift Whiten "
         "check_corrector"
     ),
-    "modgap.evaluate": (
-        "compare mixed_retrieval noise_correlation retrieval robustness"
-    ),
-    "modgap.diagnose": "diagnose",
+    "modgap.evaluate": ("compare mixed_retrieval noise_correlation retrieval robustness"),
+    "modgap.diagnose": "diagnose evaluate_correction",
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names.split()}
 
-__all__ = ["__version__", *sorted(_HOME)]  # noqa: PLE0604
+__all__ = ["__version__", *sorted(_HOME)]
 
 
 def __getattr__(name: str) -> Any:

@@ -99,16 +99,26 @@ def check_values(X: Array, name: str, *, nonzero: bool = False, first_row: int =
         block = X[start : start + _CHECK_ROWS]
         finite = xp.all(xp.isfinite(block), axis=1)
         if not bool(xp.all(finite)):
-            _refuse_rows(X, name, "NaN or infinity", lambda b: ~xp.all(xp.isfinite(b), axis=1),
-                         "Drop them from both sides to keep the pairs aligned.", first_row)
+            _refuse_rows(
+                X,
+                name,
+                "NaN or infinity",
+                lambda b: ~xp.all(xp.isfinite(b), axis=1),
+                "Drop them from both sides to keep the pairs aligned.",
+                first_row,
+            )
         if nonzero and not bool(xp.all(xp.any(block != 0, axis=1))):
-            _refuse_rows(X, name, "length zero", lambda b: ~xp.any(b != 0, axis=1),
-                         "They have no direction; drop them from both sides.", first_row)
+            _refuse_rows(
+                X,
+                name,
+                "length zero",
+                lambda b: ~xp.any(b != 0, axis=1),
+                "They have no direction; drop them from both sides.",
+                first_row,
+            )
 
 
-def _refuse_rows(
-    X: Array, name: str, what: str, is_bad: Any, advice: str, first_row: int
-) -> None:
+def _refuse_rows(X: Array, name: str, what: str, is_bad: Any, advice: str, first_row: int) -> None:
     xp = array_api_compat.array_namespace(X)
     n_bad, first = 0, -1
     for start in range(0, X.shape[0], _CHECK_ROWS):
@@ -120,7 +130,9 @@ def _refuse_rows(
     rows = "1 row" if n_bad == 1 else f"{n_bad} rows"
     if str(X.dtype).endswith("float16") and what.startswith("NaN"):
         advice += " float16 overflows above 65504: keep such embeddings in float32."
-    raise InputValueError(f"{name} has {rows} with {what}, the first at row {first_row + first}. {advice}")
+    raise InputValueError(
+        f"{name} has {rows} with {what}, the first at row {first_row + first}. {advice}"
+    )
 
 
 def check_two(
@@ -189,6 +201,14 @@ def check_groups(groups: Any, n: int, m: int) -> tuple[np.ndarray, np.ndarray]:
     if not np.any(in_x & in_y):
         raise InputValueError("No group has rows on both sides, so no row has a match.")
     return gx, gy
+
+
+def first_matches(groups: Any, n: int, m: int) -> tuple[np.ndarray, np.ndarray]:
+    """One pair of row numbers per group that has rows on both sides: the first row of each."""
+    gx, gy = check_groups(groups, n, m)
+    (lx, ix), (ly, iy) = (np.unique(g, return_index=True) for g in (gx, gy))
+    _, ax, ay = np.intersect1d(lx, ly, return_indices=True)
+    return ix[ax], iy[ay]
 
 
 def check_names(names: Sequence[str]) -> tuple[str, str]:

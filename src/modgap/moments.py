@@ -153,7 +153,8 @@ class Moments:
         _check_dims(self.dim, other.dim)
         both = self.unit is not None and other.unit is not None
         return Moments(
-            self.given + other.given, self.unit + other.unit if both else None  # type: ignore[operator]
+            self.given + other.given,
+            self.unit + other.unit if both else None,  # type: ignore[operator]
         )
 
     @property
@@ -327,7 +328,7 @@ class PairMoments:
         spectrum = xp.clip(xp.linalg.eigvalsh(C), 0.0, None)
         roots = float(xp.sum(xp.sqrt(spectrum)))
         squared = float(xp.sum(stacked.mean**2)) + 1.0 + float(xp.linalg.trace(C))
-        return -max(squared - 2.0 * roots / d**0.5, 0.0) ** 0.5
+        return -(max(squared - 2.0 * roots / d**0.5, 0.0) ** 0.5)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write one safetensors file."""
@@ -412,9 +413,7 @@ def _moments(tensors: dict[str, np.ndarray], side: str) -> Moments:
     def rows(kind: str) -> RowMoments | None:
         if f"{side}.{kind}.mean" not in tensors:
             return None
-        return RowMoments(
-            n, tensors[f"{side}.{kind}.mean"], tensors.get(f"{side}.{kind}.scatter")
-        )
+        return RowMoments(n, tensors[f"{side}.{kind}.mean"], tensors.get(f"{side}.{kind}.scatter"))
 
     given = rows("given")
     assert given is not None

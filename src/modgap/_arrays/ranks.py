@@ -29,11 +29,16 @@ from modgap._validate import Array
 TIE_TOLERANCE = 1e-6
 
 
-def tie_tolerance(X: Array, Y: Array) -> float:
+def tie_tolerance(X: Array, Y: Array, bias: Array | None = None) -> float:
     """How far two scores of these rows may be apart through rounding, generously."""
+    xp = namespace(X)
     scale = float(row_norms(X).max()) * float(row_norms(Y).max())
     # Rounding of a sum grows with the root of its length; 1e-6 covers 1,024 columns of float32.
-    return TIE_TOLERANCE * max(1.0, math.sqrt(X.shape[1] / 1024)) * scale
+    tolerance = TIE_TOLERANCE * max(1.0, math.sqrt(X.shape[1] / 1024)) * scale
+    if bias is None:
+        return tolerance
+    # The bias is rounded, added and compared in the rows' precision; it may outweigh the products.
+    return tolerance + 4 * float(xp.finfo(X.dtype).eps) * float(xp.max(xp.abs(bias)))
 
 
 def pair_scores(X: Array, Y: Array, i: Any, j: Any, bias: Array | None = None) -> Array:
@@ -60,13 +65,12 @@ def match_ranks(
     earlier. Rows without a match have rank -1. The score of document j is q · d_j + bias_j.
     """
     n, m = X.shape[0], Y.shape[0]
-    tolerance = tie_tolerance(X, Y)
     best_x = _best_matches(X, Y, groups, bias_y)
     flipped = None if groups is None else (groups[1], groups[0])
     best_y = _best_matches(Y, X, flipped, bias_x)
     gx, gy = (np.arange(n), np.arange(m)) if groups is None else groups
-    rows = _Counter(best_x, tolerance, X, Y, gx, gy, bias_y)
-    columns = _Counter(best_y, tolerance, Y, X, gy, gx, bias_x)
+    rows = _Counter(best_x, tie_tolerance(X, Y, bias_y), X, Y, gx, gy, bias_y)
+    columns = _Counter(best_y, tie_tolerance(Y, X, bias_x), Y, X, gy, gx, bias_x)
     side = math.isqrt(BLOCK_BYTES // X.dtype.itemsize)
     for a in row_blocks(n, side):
         left = X[a]
@@ -114,8 +118,9 @@ class _Counter:
             return
         bias = None if self.bias is None else self.bias
         exact = to_numpy(
-            pair_scores(self.queries, self.documents, like(i, self.queries),
-                        like(j, self.queries), bias)
+            pair_scores(
+                self.queries, self.documents, like(i, self.queries), like(j, self.queries), bias
+            )
         )
         best = self.best_score[i]
         ahead = (exact > best) | ((exact == best) & (j < self.best_index[i]))
@@ -155,16 +160,14 @@ def _best_matches(
     groups: tuple[np.ndarray, np.ndarray] | None,
     bias: Array | None,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Score and index of each query's best match; ties go to the earlier document; index -1: none."""
+    """Score and index of each query's best match, ties to the earlier document; -1 where none is."""
     n = queries.shape[0]
     if groups is None:
         index = np.arange(n)
         order = like(index, queries)
         return to_numpy(pair_scores(queries, documents, order, order, bias)), index
     i, j = _candidate_matches(queries, documents, groups, bias)
-    scores = to_numpy(
-        pair_scores(queries, documents, like(i, queries), like(j, queries), bias)
-    )
+    scores = to_numpy(pair_scores(queries, documents, like(i, queries), like(j, queries), bias))
     # Best score first, then the earlier document; the first line of each query is its best.
     order = np.lexsort((j, -scores, i))
     i, j, scores = i[order], j[order], scores[order]

@@ -21,7 +21,7 @@ def top_k(
     indices = np.empty((n, k), dtype=np.int64)
     values = np.empty((n, k), dtype=np.float64)
     # Two scores are compared, each off by at most the tolerance.
-    margin = 2 * tie_tolerance(queries, documents)
+    margin = 2 * tie_tolerance(queries, documents, bias)
     size = rows_per_block(documents.shape[0], queries.dtype.itemsize)
     for rows in row_blocks(n, size):
         scores = queries[rows] @ documents.T
@@ -30,8 +30,7 @@ def top_k(
         floor = _kth_largest(scores, k) - margin
         i, j = (to_numpy(index) for index in namespace(scores).nonzero(scores >= floor[:, None]))
         exact = to_numpy(
-            pair_scores(queries, documents, like(i + rows.start, queries),
-                        like(j, queries), bias)
+            pair_scores(queries, documents, like(i + rows.start, queries), like(j, queries), bias)
         )
         order = np.lexsort((j, -exact, i))
         starts = np.searchsorted(i[order], np.arange(rows.stop - rows.start))

@@ -91,7 +91,9 @@ class Affine:
             )
         if self.renormalise and not second.is_identity:
             no_offset = second.offset is None or not np.any(second.offset)
-            if not (no_offset and second.scale > 0 and (second.renormalise or second._keeps_norms())):
+            if not (
+                no_offset and second.scale > 0 and (second.renormalise or second._keeps_norms())
+            ):
                 raise InputValueError(
                     "A map that renormalises can be followed only by one without offset that "
                     "renormalises too or keeps every length. Apply the two one after the other."

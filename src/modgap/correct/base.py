@@ -92,7 +92,7 @@ class Corrector(BaseEstimator, ABC):
     def _maps(self, moments: PairMoments) -> Mapping[tuple[str, str], Affine]:
         """Maps keyed by ("x" or "y", role)."""
 
-    def _check_params(self) -> None:  # noqa: B027  (most correctors have nothing to refuse)
+    def _check_params(self) -> None:
         """Refuse parameters that cannot be used."""
 
     def _keep(
@@ -107,7 +107,7 @@ class Corrector(BaseEstimator, ABC):
             "method": type(self).__name__,
             "parameters": self.get_params(),
             "fitted_on": {named["x"]: moments.x.n, named["y"]: moments.y.n},
-            "means_sha256": _hash_of_means(moments),
+            "means_sha256": hash_of_means(moments),
             "model": model,
         }
         self.correction_ = Correction(
@@ -120,7 +120,7 @@ class Corrector(BaseEstimator, ABC):
         return self
 
 
-def _hash_of_means(moments: PairMoments) -> str:
+def hash_of_means(moments: PairMoments) -> str:
     """Tells whether two corrections were fitted on the same rows, to six digits."""
     digest = hashlib.sha256()
     for side in (moments.x, moments.y):

@@ -57,7 +57,9 @@ class Correction:
             raise InputValueError("All maps of a correction must give rows of one dimension.")
 
     @classmethod
-    def identity(cls, dim: int, names: tuple[str, str] = ("image", "text"), **more: Any) -> Correction:
+    def identity(
+        cls, dim: int, names: tuple[str, str] = ("image", "text"), **more: Any
+    ) -> Correction:
         """The correction that changes nothing."""
         return cls(names, {(name, "document"): Affine(dim) for name in names}, **more)
 

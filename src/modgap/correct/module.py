@@ -22,9 +22,7 @@ class CorrectionModule(torch.nn.Module):
             self.register_buffer(f"{key}_offset", offset)
             self._maps[name, role] = (key, affine.scale, affine.renormalise)
 
-    def forward(
-        self, rows: torch.Tensor, modality: str, role: str = "document"
-    ) -> torch.Tensor:
+    def forward(self, rows: torch.Tensor, modality: str, role: str = "document") -> torch.Tensor:
         """Corrected rows, in the precision of the given ones; gradients flow through."""
         if modality not in self.names:
             raise ValueError(f"modality must be one of {self.names}, got {modality!r}.")

@@ -116,5 +116,5 @@ def _triangle(rows: Array, mean: np.ndarray) -> np.ndarray:
     factor = np.zeros((0, len(mean)))
     for block in row_blocks(rows.shape[0], max(4096, len(mean))):
         centred = to_numpy(rows[block]).astype(np.float64) - mean
-        factor = np.linalg.qr(np.vstack([factor, centred]), mode="r")
+        factor = np.asarray(np.linalg.qr(np.vstack([factor, centred]), mode="r"))
     return factor

@@ -36,7 +36,9 @@ class Whiten(Corrector):
         values, vectors = np.linalg.eigh(to_numpy(moments.given.covariance))
         average = float(np.mean(values))
         if average <= 0:
-            raise InputValueError("Whitening needs rows that vary: all rows of a side are the same.")
+            raise InputValueError(
+                "Whitening needs rows that vary: all rows of a side are the same."
+            )
         values = (1 - self.shrinkage) * values + self.shrinkage * average
         kept = values > moments.dim * np.finfo(np.float64).eps * values[-1]
         roots = np.where(kept, 1 / np.sqrt(np.where(kept, values, 1.0)), 0.0)

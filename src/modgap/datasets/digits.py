@@ -18,6 +18,9 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from modgap._arrays import unit as to_unit
+from modgap._validate import check_choice
+
 EMBEDDINGS = Path(__file__).with_name("digits.safetensors")
 
 DIGITS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
@@ -58,9 +61,7 @@ def load_digits(split: Split = "test", unit: bool = True) -> DigitPairs:
     """
     from safetensors import safe_open
 
-    if split not in get_args(Split):
-        choices = ", ".join(map(repr, get_args(Split)))
-        raise ValueError(f"split must be one of {choices}, got {split!r}.")
+    check_choice(split, "split", get_args(Split))
     with safe_open(EMBEDDINGS, framework="numpy") as file:
         X, Y, is_train = (file.get_tensor(name) for name in ("image", "text", "is_train"))
         recipe = json.loads(file.metadata()["recipe"])
@@ -70,8 +71,8 @@ def load_digits(split: Split = "test", unit: bool = True) -> DigitPairs:
     captions = describe(images[scans], labels[scans])
     X, Y = X[scans].astype(np.float32), Y[scans].astype(np.float32).reshape(-1, X.shape[1])
     return DigitPairs(
-        X=_unit(X) if unit else X,
-        Y=_unit(Y) if unit else Y,
+        X=to_unit(X) if unit else X,
+        Y=to_unit(Y) if unit else Y,
         groups=(scans, np.repeat(scans, len(WORDINGS))),
         captions=tuple(chain.from_iterable(captions)),
         wording=np.tile(np.arange(len(WORDINGS)), len(scans)),
@@ -79,10 +80,6 @@ def load_digits(split: Split = "test", unit: bool = True) -> DigitPairs:
         labels=labels[scans],
         recipe=recipe,
     )
-
-
-def _unit(rows: NDArray[np.float32]) -> NDArray[np.float32]:
-    return rows / np.linalg.norm(rows, axis=1, keepdims=True)
 
 
 def load_scans() -> tuple[NDArray[np.float64], NDArray[np.int64]]:

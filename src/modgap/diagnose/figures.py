@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 
@@ -82,9 +83,7 @@ def paired_figures(
 ) -> dict[str, Sample | GapSample]:
     """All figures of a correction on a part whose matches are known."""
     groups, names = (part.gx, part.gy), correction.names
-    found = retrieval(
-        part.X, part.Y, 1, groups=groups, names=names, correction=correction
-    )
+    found = retrieval(part.X, part.Y, 1, groups=groups, names=names, correction=correction)
     mixed = mixed_retrieval(
         part.X, part.Y, PLACES, groups=groups, names=names, correction=correction, seed=seed
     )
@@ -184,6 +183,7 @@ def _robust_figures(
         "robust_to_int8": Int8(),
         "robust_to_1bit": OneBit(),
     }
+    sides: tuple[tuple[Array, Array, Literal["x", "y"]], ...] = ((X, Y, "y"), (Y, X, "x"))
     figures: dict[str, Sample | GapSample] = {}
     for name, kind in kinds.items():
         kept = [
@@ -191,7 +191,7 @@ def _robust_figures(
                 queries, candidates, kind, DRAWS, correction=correction, candidate_side=side,
                 seed=seed,
             ).kept[0]
-            for queries, candidates, side in ((X, Y, "y"), (Y, X, "x"))
+            for queries, candidates, side in sides
         ]  # fmt: skip
         figures[name] = Sample(np.concatenate(kept), np.concatenate(groups))
     return figures

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from modgap._arrays import like
-from modgap._validate import Array
+from modgap._validate import Array, first_matches
 from modgap.io import Embeddings
 
 # Groups used at most: fitting needs moments only, judging is quadratic.
@@ -32,9 +32,8 @@ class Part:
 
     def pairs(self) -> tuple[Array, Array, np.ndarray]:
         """One pair per group: the first row of each side; and the groups."""
-        (lx, ix), (ly, iy) = (np.unique(g, return_index=True) for g in (self.gx, self.gy))
-        groups, ax, ay = np.intersect1d(lx, ly, return_indices=True)
-        return self.X[like(ix[ax], self.X)], self.Y[like(iy[ay], self.Y)], groups
+        ix, iy = first_matches((self.gx, self.gy), len(self.gx), len(self.gy))
+        return self.X[like(ix, self.X)], self.Y[like(iy, self.Y)], self.gx[ix]
 
 
 def split(
@@ -51,12 +50,10 @@ def split(
         both[ends[0] : ends[1]][:MAX_JUDGE],
         both[ends[1] : ends[2]][:MAX_JUDGE],
     ]
-    return tuple(_part(X, Y, gx, gy, chosen) for chosen in parts)  # type: ignore[return-value]
+    return tuple(take_groups(X, Y, gx, gy, chosen) for chosen in parts)  # type: ignore[return-value]
 
 
-def split_unpaired(
-    X: Array | Embeddings, Y: Array | Embeddings, seed: int
-) -> tuple[Part, Part]:
+def split_unpaired(X: Array | Embeddings, Y: Array | Embeddings, seed: int) -> tuple[Part, Part]:
     """Fit and judge parts of rows that are not known to match; each row is a group of its own."""
     rng = np.random.default_rng(seed)
     n, m = X.shape[0], Y.shape[0]
@@ -71,7 +68,10 @@ def split_unpaired(
     )
 
 
-def _part(X: Any, Y: Any, gx: np.ndarray, gy: np.ndarray, chosen: np.ndarray) -> Part:
+def take_groups(
+    X: Array | Embeddings, Y: Array | Embeddings, gx: np.ndarray, gy: np.ndarray, chosen: np.ndarray
+) -> Part:
+    """The rows of the chosen groups."""
     ix, iy = np.flatnonzero(np.isin(gx, chosen)), np.flatnonzero(np.isin(gy, chosen))
     return Part(_take(X, ix), _take(Y, iy), gx[ix], gy[iy])
 

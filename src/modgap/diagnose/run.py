@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
-from modgap._results import Result, html_table, number, text_table
+from modgap._results import Result, html_table, text_table
 from modgap._validate import (
     Array,
     InputError,
@@ -33,21 +33,12 @@ from modgap.correct import (
     Shift,
     Whiten,
 )
-from modgap.diagnose.figures import (
-    GapSample,
-    Sample,
-    figure_names,
-    neighbours_kept,
-    noise_for,
-    paired_figures,
-    resample,
-    unpaired_figures,
-)
+from modgap.diagnose.figures import figure_names, neighbours_kept
+from modgap.diagnose.judge import Judge
 from modgap.diagnose.parts import MAX_JUDGE, Part, split, split_unpaired
 from modgap.diagnose.verdict import (
     GOAL_FIGURES,
     MIN_CONFIRM_GROUPS,
-    Figure,
     Goal,
     Judgement,
     Trial,
@@ -58,7 +49,6 @@ from modgap.diagnose.verdict import (
     sentence,
     unpaired_sentence,
 )
-from modgap.evaluate import GroupBootstrap
 from modgap.io import Embeddings
 from modgap.measure import Measurement, measure
 
@@ -110,9 +100,13 @@ class Diagnosis(Result):
         del figures["correction"]
         return figures
 
-    def table(self) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-        """Header and rows: one line per correction, the rows as they are first."""
-        shown = [name for name in self.explanations if name in self.raw.figures]
+    def table(self, without: Sequence[str] = ()) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+        """Header and rows: one line per correction, the rows as they are first.
+
+        ``without`` names figures to leave out where there is little room.
+        """
+        known = [name for name in self.explanations if name in self.raw.figures]
+        shown = [name for name in known if name not in without]
         header = ("", *(_short(name, self.names) for name in shown), "kept, fitted rows")
         lines = [self._line("as it is", self.raw, shown, 1.0)]
         for trial in self.trials:
@@ -126,8 +120,8 @@ class Diagnosis(Result):
     def _line(
         label: str, judgement: Judgement, shown: Sequence[str], kept_fitted: float
     ) -> tuple[str, ...]:
-        cells = (number(judgement.figures[name].value.value, 3) for name in shown)
-        return (label, *cells, number(kept_fitted, 3))
+        cells = (f"{judgement.figures[name].value.value:.3f}" for name in shown)
+        return (label, *cells, f"{kept_fitted:.3f}")
 
     def __str__(self) -> str:
         return f"{self.sentence}\n\n{text_table(*self.table())}"
@@ -218,8 +212,10 @@ class _Run:
         measurement: Measurement,
     ) -> Diagnosis:
         fit, choosing, confirming = parts
-        judges = [_Judge(self, part, paired_figures) for part in (choosing, confirming)]
-        trials, failures, corrections = [], {}, {}
+        judges = [self._judge(part) for part in (choosing, confirming)]
+        trials: list[Trial] = []
+        failures: dict[str, str] = {}
+        corrections: dict[str, Correction] = {}
         for corrector, correction in self._fit_all(fit, correctors, failures):
             on_choose, on_confirm = (judge.judge(correction) for judge in judges)
             eligible, reason = eligibility(on_choose, self.recalls)
@@ -253,6 +249,11 @@ class _Run:
             correction=corrections[trial.method] if trial else None,
         )  # fmt: skip
 
+    def _judge(self, part: Part, *, paired: bool = True) -> Judge:
+        return Judge(
+            part, self.names, paired=paired, metric=self.metric, goal=self.goal, seed=self.seed
+        )
+
     def _decide(self, trials: Sequence[Trial], n_confirm: int) -> tuple[Verdict, Trial | None, str]:
         """The rule on the choose part, then the same rule on the confirm part."""
         if n_confirm < MIN_CONFIRM_GROUPS:
@@ -273,8 +274,9 @@ class _Run:
         self, parts: tuple[Part, Part], correctors: Sequence[Corrector], measurement: Measurement
     ) -> Diagnosis:
         fit, judged = parts
-        judge = _Judge(self, judged, unpaired_figures)
-        trials, failures = [], {}
+        judge = self._judge(judged, paired=False)
+        trials: list[Trial] = []
+        failures: dict[str, str] = {}
         for corrector, correction in self._fit_all(fit, correctors, failures, paired=False):
             kept = self._kept_fitted(fit, correction)
             reason = "cannot be judged without pairs"
@@ -326,56 +328,9 @@ class _Run:
             yield corrector, fitted.correction_
 
     def _kept_fitted(self, fit: Part, correction: Correction) -> float:
-        few = Part(
-            fit.X[:MAX_JUDGE], fit.Y[:MAX_JUDGE], fit.gx[:MAX_JUDGE], fit.gy[:MAX_JUDGE]
-        )
+        few = Part(fit.X[:MAX_JUDGE], fit.Y[:MAX_JUDGE], fit.gx[:MAX_JUDGE], fit.gy[:MAX_JUDGE])
         kept = neighbours_kept(few, correction)
         return float(np.mean(kept.values))
-
-
-class _Judge:
-    """One part of the data: the figures of the rows as they are, and of each correction."""
-
-    def __init__(self, run: _Run, part: Part, figures: Callable[..., Any]) -> None:
-        self.run, self.part, self.figures = run, part, figures
-        self.noise = noise_for(part)
-        self.bootstrap = GroupBootstrap(np.concatenate([part.gx, part.gy]), seed=run.seed)
-        identity = Correction.identity(part.X.shape[1], run.names, metric=run.metric)
-        self._raw = self._resampled(identity)
-        self.raw = self._judgement(self._raw, None)
-
-    def judge(self, correction: Correction) -> Judgement:
-        """The figures of a correction, and their changes."""
-        return self._judgement(self._resampled(correction), self._raw)
-
-    def _resampled(self, correction: Correction) -> dict[str, tuple[float, np.ndarray]]:
-        samples: dict[str, Sample | GapSample] = self.figures(
-            self.part, correction, self.noise, self.run.seed
-        )
-        found = {name: resample(self.bootstrap, sample) for name, sample in samples.items()}
-        parts = [found[name] for name in GOAL_FIGURES[self.run.goal] if name in found]
-        if parts:
-            found["goal"] = (
-                float(np.mean([value for value, _ in parts])),
-                np.mean([draws for _, draws in parts], axis=0),
-            )
-        else:
-            found["goal"] = (float("nan"), np.full(1, np.nan))
-        return found
-
-    def _judgement(
-        self,
-        after: dict[str, tuple[float, np.ndarray]],
-        before: dict[str, tuple[float, np.ndarray]] | None,
-    ) -> Judgement:
-        figures = {}
-        for name, (value, draws) in after.items():
-            change = None
-            if before is not None:
-                change = self.bootstrap.interval(value - before[name][0], draws - before[name][1])
-            figures[name] = Figure(self.bootstrap.interval(value, draws), change)
-        goal = figures.pop("goal")
-        return Judgement(figures, goal)
 
 
 def _name(corrector: Corrector) -> str:

@@ -106,7 +106,8 @@ def sentence(
     if verdict == "leave it alone":
         why = doubt or f"no correction raises {words} beyond chance without costing recall@1"
         return f"Leave it alone: {why}. As it is, {words} is {raw.goal.value.value:.3f}."
-    assert trial is not None and trial.confirm.goal.change is not None
+    assert trial is not None
+    assert trial.confirm.goal.change is not None
     after, change = trial.confirm.goal.value, trial.confirm.goal.change
     held = ", ".join(
         f"{name} {trial.confirm.figures[name].change.value:+.3f}"  # type: ignore[union-attr]

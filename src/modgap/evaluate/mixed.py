@@ -135,9 +135,7 @@ def mixed_retrieval(
     return MixedRetrieval((first, second), metric, k, x_share, (sides[0], sides[1]))
 
 
-def _assign(
-    gx: np.ndarray, gy: np.ndarray, x_share: float, rng: np.random.Generator
-) -> np.ndarray:
+def _assign(gx: np.ndarray, gy: np.ndarray, x_share: float, rng: np.random.Generator) -> np.ndarray:
     """For each group whether it is in the index as X; groups of one side are there as that."""
     n_groups = int(max(gx.max(), gy.max())) + 1
     both = np.intersect1d(gx, gy)

@@ -68,7 +68,7 @@ def robustness(
     seed: int = 0,
     progress: Callable[[int], None] | None = None,
 ) -> Robustness:
-    """Share of queries whose nearest candidate is the same with and without noise (Chowers, eq. 12).
+    """Share of queries whose nearest candidate is the same with noise as without (Chowers, eq. 12).
 
     Noise falls on the candidates as given and the correction is applied after it; a quantiser
     acts after the correction and needs one draw. The reference is the same without noise. Draws
@@ -209,7 +209,9 @@ def _quantised(
     for amount in amounts:
         moved = candidates
         if direction is not None:
-            moved = candidates + xp.astype(like(direction, candidates), candidates.dtype) * float(amount)
+            moved = candidates + xp.astype(like(direction, candidates), candidates.dtype) * float(
+                amount
+            )
         fitted = quantiser.fit(moved)
         stored, asked = fitted.documents(moved), fitted.queries(queries)
         found.append(nearest(asked, stored, metric, np.zeros(1))[0])
@@ -219,7 +221,7 @@ def _quantised(
 def _in_threads(
     task: Callable[[int], np.ndarray], count: int, *, one_thread: bool
 ) -> Iterator[np.ndarray]:
-    """Results in order. Each draw runs on one core with one BLAS thread, so blocks stay in cache."""
+    """Results in order; each runs on one core with one BLAS thread, so blocks stay in cache."""
     workers = min(count, os.cpu_count() or 1)
     if one_thread or workers == 1:
         yield from map(task, range(count))

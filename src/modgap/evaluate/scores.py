@@ -29,5 +29,5 @@ def document_bias(documents: Array, metric: Metric) -> Array | None:
 def metric_of(metric: Metric | None, correction: Correction | None, default: Metric) -> Metric:
     """The metric asked for, else the one the correction is meant for, else the default."""
     if metric is not None:
-        return check_choice(metric, "metric", METRICS)  # type: ignore[no-any-return]
+        return check_choice(metric, "metric", METRICS)
     return correction.metric if correction is not None else default

@@ -9,7 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from modgap._validate import InputTypeError, InputValueError, check_count, check_matrix
+from modgap._validate import (
+    InputTypeError,
+    InputValueError,
+    check_count,
+    check_matrix,
+    first_matches,
+)
 from modgap.io._contents import Column
 from modgap.io._matrix import BATCH_ROWS, ArrayMatrix, Matrix, as_numpy
 
@@ -142,6 +148,10 @@ class EmbeddingPair:
     groups: tuple[np.ndarray, np.ndarray] | None
     paired: bool
     names: tuple[str, str] = ("image", "text")
+
+    def matches(self) -> tuple[np.ndarray, np.ndarray]:
+        """One match per group that has rows on both sides: the first row of each."""
+        return first_matches(self.groups, self.x.n_rows, self.y.n_rows)
 
 
 def check_length(column: Column, n_rows: int, kind: str, source: str) -> None:

@@ -42,8 +42,8 @@ def cone(X: Array) -> Cone:
     n = X.shape[0]
     mean, std = Moments.from_batch(X).cone_mean_and_std()
     lowest, highest, counts = cosine_extremes(unit(X))
-    quartiles = [_quantile(counts, share, lowest, highest) for share in (0.25, 0.5, 0.75)]
-    return Cone(mean, std, lowest, *quartiles, highest, n * (n - 1))
+    q1, median, q3 = (_quantile(counts, share, lowest, highest) for share in (0.25, 0.5, 0.75))
+    return Cone(mean, std, lowest, q1, median, q3, highest, n * (n - 1))
 
 
 def _quantile(counts: np.ndarray, share: float, lowest: float, highest: float) -> float:

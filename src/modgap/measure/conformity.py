@@ -95,9 +95,7 @@ def _has_direction(X: Array, mean: Array) -> bool:
     return float(xp.linalg.vector_norm(mean)) > 1e-14 * float(xp.max(row_norms(X)))
 
 
-def _lines(
-    c: np.ndarray, v: np.ndarray, eps: float
-) -> tuple[float, float, float, float, float]:
+def _lines(c: np.ndarray, v: np.ndarray, eps: float) -> tuple[float, float, float, float, float]:
     """Least-squares lines of v on c and of c on v, and their correlation.
 
     NaN where one of them varies by no more than the rounding ``eps`` of the cosines.
@@ -105,7 +103,7 @@ def _lines(
     dc, dv = c - c.mean(), v - v.mean()
     cc, vv, cv = float(dc @ dc), float(dv @ dv), float(dc @ dv)
     if min(cc, vv) <= len(c) * (16 * eps) ** 2:
-        return (float("nan"),) * 5  # type: ignore[return-value]
+        return (float("nan"),) * 5
     slope, inverse = cv / cc, cv / vv
     return (
         slope,

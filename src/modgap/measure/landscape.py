@@ -196,9 +196,18 @@ def origin_landscape(
     def column(name: str) -> np.ndarray:
         return np.array([getattr(t, name) for t in terms])
 
-    names = ("loss", "alignment", "uniformity", "matched", "mismatched")
     return OriginLandscape(
-        steps, *(column(n) for n in names), np.array(divergences), move, temperature, batch_size, bins
+        alphas=steps,
+        loss=column("loss"),
+        alignment=column("alignment"),
+        uniformity=column("uniformity"),
+        matched=column("matched"),
+        mismatched=column("mismatched"),
+        conformity_divergence=np.array(divergences),
+        move=move,
+        temperature=temperature,
+        batch_size=batch_size,
+        bins=bins,
     )
 
 
@@ -236,11 +245,11 @@ def _losses(
         rows = slice(start, start + A.shape[0] * A.shape[1])
         start = rows.stop
         products = A @ xp.matrix_transpose(B)
-        for move, row in zip(moves, parts, strict=True):
+        for move, lists in zip(moves, parts, strict=True):
             cosines = move.cosines(products, rows, rows)
-            for temperature, found in zip(temperatures, row, strict=True):
+            for temperature, found in zip(temperatures, lists, strict=True):
                 found.append(batched_terms(cosines, temperature))
-    return [[_joined(found) for found in row] for row in parts]
+    return [[_joined(found) for found in lists] for lists in parts]
 
 
 def _joined(parts: Iterable[tuple[Array, ...]]) -> LossTerms:

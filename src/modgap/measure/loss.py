@@ -70,7 +70,8 @@ class PairLosses:
         logits = similarities / self.temperature
         count = logits.shape[0]
         own = logits[
-            like(np.arange(count), logits), like(np.arange(self._start, self._start + count), logits)
+            like(np.arange(count), logits),
+            like(np.arange(self._start, self._start + count), logits),
         ]
         self._start += count
         self._own.append(widen(own))
@@ -116,7 +117,7 @@ def batched_terms(similarities: Array, temperature: float) -> tuple[Array, Array
         log_sum_exp(logits, axis=1),
         diagonal >= xp.max(logits, axis=2),
     )
-    return tuple(part.reshape(-1) for part in parts)  # type: ignore[return-value]
+    return tuple(part.reshape(-1) for part in parts)
 
 
 def similarity_blocks(X: Array, Y: Array, similarity: Similarity) -> Iterator[Array]:
@@ -154,8 +155,9 @@ def _around_origin(X: Array, Y: Array) -> tuple[Array, Array]:
     largest = max(float(xp.max(row_norms(A))) for A in (X, Y))
     sides = []
     for A in (X, Y):
-        # The squares of very long rows do not fit float32.
-        out = xp.empty_like(as_float(A) if largest < MAX_FLOAT32_NORM else widen(A))
+        # The squares of very long and very short rows do not fit float32.
+        fits = 1 / MAX_FLOAT32_NORM < largest < MAX_FLOAT32_NORM
+        out = xp.empty_like(as_float(A) if fits else widen(A))
         for rows in row_blocks(A.shape[0], rows_per_block(A.shape[1])):
             out[rows] = xp.astype(widen(A[rows]) - centre, out.dtype)
         sides.append(out)

@@ -14,11 +14,11 @@ from modgap._validate import (
     Array,
     InputValueError,
     check_count,
-    check_groups,
     check_matrix,
     check_names,
     check_same_space,
     check_temperature,
+    first_matches,
 )
 from modgap.io import Embeddings
 from modgap.measure.cone import Cone, cone
@@ -206,11 +206,10 @@ def measure(
     x, y = _Rows(X, first), _Rows(Y, second)
     if paired is None:
         paired = groups is not None or x.n == y.n
-    if paired:
-        groups = check_groups(groups, x.n, y.n)
     rng = np.random.default_rng(seed)
     picks = [_pick(rng, side.n, sample) for side in (x, y)]
-    pair_picks = _pick_pairs(rng, groups, sample) if paired else None
+    matches = first_matches(groups, x.n, y.n) if paired else None
+    pair_picks = _pick_pairs(rng, matches, sample) if matches else None
 
     say("moments of every row")
     moments = PairMoments(x.moments(), y.moments())
@@ -228,10 +227,10 @@ def measure(
         say(f"cone, shell and conformity of {name}")
         modalities.append(_modality(name, side.n, rows, part))
     pairs = None
-    if pair_picks is not None:
+    if matches is not None and pair_picks is not None:
         say("pairs, loss and landscapes")
         xp_rows, yp_rows = x.take(pair_picks[0]), y.take(pair_picks[1])
-        pairs = _pairs(xp_rows, yp_rows, len(_first_pairs(groups)[0]), temperature)
+        pairs = _pairs(xp_rows, yp_rows, len(matches[0]), temperature)
     return Measurement(
         names=(first, second),
         dim=moments.x.dim,
@@ -267,7 +266,9 @@ class _Rows:
             return self.source.rows() if index is None else self.source.take(index)
         if index is None:
             return self.source
-        return self.source[like(index, self.source)] if is_torch(self.source) else self.source[index]
+        return (
+            self.source[like(index, self.source)] if is_torch(self.source) else self.source[index]
+        )
 
 
 def _pick(rng: np.random.Generator, n: int, sample: int) -> np.ndarray | None:
@@ -275,17 +276,10 @@ def _pick(rng: np.random.Generator, n: int, sample: int) -> np.ndarray | None:
     return None if n <= sample else np.sort(rng.choice(n, sample, replace=False))
 
 
-def _first_pairs(groups: Any) -> tuple[np.ndarray, np.ndarray]:
-    """One pair per group that has rows on both sides: the first row of each."""
-    (lx, ix), (ly, iy) = (np.unique(g, return_index=True) for g in groups)
-    _, ax, ay = np.intersect1d(lx, ly, return_indices=True)
-    return ix[ax], iy[ay]
-
-
 def _pick_pairs(
-    rng: np.random.Generator, groups: Any, sample: int
+    rng: np.random.Generator, matches: tuple[np.ndarray, np.ndarray], sample: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    ix, iy = _first_pairs(groups)
+    ix, iy = matches
     chosen = _pick(rng, len(ix), sample)
     return (ix, iy) if chosen is None else (ix[chosen], iy[chosen])
 

@@ -1,0 +1,69 @@
+"""``modgap apply``: correct a file of embeddings of one modality."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from modgap._validate import InputValueError
+
+
+def apply(
+    correction: Annotated[
+        Path, typer.Argument(metavar="CORRECTION", help="The file that fit or diagnose wrote.")
+    ],
+    embeddings: Annotated[
+        Path, typer.Argument(metavar="EMBEDDINGS", help="Embeddings of one modality.")
+    ],
+    modality: Annotated[
+        str, typer.Option(help="Which modality they are, by name.", show_default=False)
+    ],
+    output: Annotated[
+        Path,
+        typer.Option(
+            "-o", "--output", help="Where to write; the suffix says the format.", show_default=False
+        ),
+    ],
+    role: Annotated[str, typer.Option(help="document or query.")] = "document",
+    column: Annotated[str | None, typer.Option(help="Array or column to read.")] = None,
+    dtype: Annotated[
+        str | None, typer.Option(help="float16, float32 or float64; as read when left out.")
+    ] = None,
+) -> None:
+    """Apply a correction to embeddings, batch by batch; ids, captions and groups come along.
+
+    Example: modgap apply correction.safetensors text.npy --modality text -o text-fixed.npy
+    """
+    from modgap._validate import check_choice
+    from modgap.cli.show import counted, err, steps
+    from modgap.correct import Correction
+    from modgap.io import open_embeddings, write_embeddings
+
+    fixed = Correction.load(correction)
+    mapping = fixed.map(modality, role)  # type: ignore[arg-type]
+    if dtype is not None:
+        check_choice(dtype, "--dtype", ("float16", "float32", "float64"))
+    source = open_embeddings(embeddings, column=column)
+    if output.exists() and embeddings.exists() and output.samefile(embeddings):
+        raise InputValueError(
+            f"{output} is the file being read. Write the corrected rows to another one."
+        )
+    if source.dim != mapping.dim_in:
+        raise InputValueError(
+            f"{correction} is for rows of {mapping.dim_in} columns, but {embeddings} has "
+            f"{source.dim}. It must be fitted on embeddings of the same model."
+        )
+    with steps() as step:
+        batches = counted(source.batches(), step, f"correcting {modality}", source.n_rows)
+        write_embeddings(
+            output,
+            (mapping(batch, modality) for batch in batches),
+            ids=source.ids,
+            captions=source.captions,
+            labels=source.labels,
+            groups=source.groups,
+            dtype=dtype or str(source.dtype),
+        )
+    err.print(f"wrote {output}: {source.n_rows:,} rows of {mapping.dim_out} columns")

@@ -1,0 +1,75 @@
+"""Printing: tables and JSON on stdout, progress on stderr."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn
+from rich.table import Table
+
+from modgap._results import to_json
+
+# Without a terminal to fit, tables get the width they need.
+_PLAIN_WIDTH = 110
+_LABEL_WIDTH = 25
+out = Console(highlight=False, width=None if sys.stdout.isatty() else _PLAIN_WIDTH)
+err = Console(stderr=True, highlight=False)
+
+
+def print_json(value: Any) -> None:
+    """JSON on stdout, untouched by colours and line breaks."""
+    print(to_json(value))
+
+
+def print_table(
+    header: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    *,
+    marked: int | None = None,
+    number_width: int | None = None,
+) -> None:
+    """A table; the marked row stands out. ``number_width`` wraps heads to keep columns narrow."""
+    table = Table(
+        box=None, pad_edge=False, collapse_padding=True, header_style="bold", padding=(0, 1)
+    )
+    for place, head in enumerate(header):
+        left = place == 0
+        table.add_column(
+            escape(head),
+            justify="left" if left else "right",
+            vertical="bottom",
+            min_width=_LABEL_WIDTH if left else None,
+            max_width=None if left else number_width,
+        )
+    for number, row in enumerate(rows):
+        style = "bold green" if number == marked else None
+        table.add_row(*(escape(cell) for cell in row), style=style)
+    out.print(table)
+
+
+@contextmanager
+def steps() -> Iterator[Callable[..., None]]:
+    """A progress bar for work in named steps; silent when stderr is no terminal."""
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    with Progress(*columns, console=err, transient=True, disable=not err.is_terminal) as progress:
+        task = progress.add_task("", total=None)
+
+        def step(name: str, done: int = 0, total: int | None = None) -> None:
+            progress.update(task, description=escape(name), completed=done, total=total)
+
+        yield step
+
+
+def counted(batches: Any, step: Callable[..., None], label: str, total: int) -> Iterator[Any]:
+    """Batches as they come, with the rows counted on the progress bar."""
+    done = 0
+    step(label, done, total)
+    for batch in batches:
+        yield batch
+        done += len(batch)
+        step(label, done, total)
