@@ -83,7 +83,7 @@ def row_norms(A: Array) -> Array:
 
 
 def unit(A: Array) -> Array:
-    """Rows divided by their Euclidean norm; float32 stays float32, rows of length zero stay zero."""
+    """Rows divided by their Euclidean norm; float32 stays float32, a row of zeros zero."""
     xp = namespace(A)
     A = as_float(A)
     out = xp.empty_like(A)

@@ -160,7 +160,7 @@ def _best_matches(
     groups: tuple[np.ndarray, np.ndarray] | None,
     bias: Array | None,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Score and index of each query's best match, ties to the earlier document; -1 where none is."""
+    """Score and index of each query's best match, ties to the earlier document; -1 for none."""
     n = queries.shape[0]
     if groups is None:
         index = np.arange(n)

@@ -32,7 +32,7 @@ def diagnose(
             "--output",
             help="Folder for diagnosis.json, report.md and correction.safetensors.",
         ),
-    ] = None,  # fmt: skip
+    ] = None,
     goal: Annotated[
         str, typer.Option(help="What to improve: mixed (one index), robust or quantised.")
     ] = "mixed",

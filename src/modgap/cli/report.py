@@ -38,7 +38,7 @@ def print_diagnosis(diagnosis: Diagnosis) -> None:
     out.print("[bold]Every correction[/bold], on held-out groups")
     header, rows = diagnosis.table(without=_LEFT_OUT if narrow else ())
     marked = next((i for i, row in enumerate(rows) if row[0].startswith("→")), None)
-    print_table(header, rows, marked=marked, number_width=7)
+    print_table(header, rows, marked=marked, stack_heads=True)
     for method, reason in diagnosis.not_tried.items():
         out.print(f"[dim]{escape(method)} was not tried: {escape(reason)}[/dim]")
 

@@ -31,20 +31,19 @@ def print_table(
     rows: Sequence[Sequence[str]],
     *,
     marked: int | None = None,
-    number_width: int | None = None,
+    stack_heads: bool = False,
 ) -> None:
-    """A table; the marked row stands out. ``number_width`` wraps heads to keep columns narrow."""
+    """A table; the marked row stands out. ``stack_heads`` puts each word of a head on a line."""
     table = Table(
         box=None, pad_edge=False, collapse_padding=True, header_style="bold", padding=(0, 1)
     )
     for place, head in enumerate(header):
         left = place == 0
         table.add_column(
-            escape(head),
+            escape(head.replace(" ", "\n") if stack_heads else head),
             justify="left" if left else "right",
             vertical="bottom",
             min_width=_LABEL_WIDTH if left else None,
-            max_width=None if left else number_width,
         )
     for number, row in enumerate(rows):
         style = "bold green" if number == marked else None
