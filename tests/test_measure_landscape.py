@@ -107,6 +107,12 @@ def test_origin_landscape_takes_rows_of_very_different_lengths(pairs):
     assert result.loss == pytest.approx(expected[:, 0], abs=1e-6)
 
 
+def test_a_step_of_zero_gives_the_conformity_divergence_of_the_rows(pairs):
+    result = origin_landscape(*pairs, [0.0], bins=20)
+    expected = reference.conformity_divergence(*pairs, 20)
+    assert result.conformity_divergence == pytest.approx([expected], abs=1e-6)
+
+
 def test_a_step_onto_the_origin_is_refused():
     X = np.array([[1.0, 2.0], [1.0, 2.0]])
     with pytest.raises(ValueError, match="moves a row onto the origin"):

@@ -237,7 +237,10 @@ class PairMoments:
         paired: bool = False,
         first_row: int = 0,
     ) -> PairMoments:
-        """Moments of two matrices; ``paired=True`` when row i of X belongs to row i of Y."""
+        """Moments of two matrices; ``paired=True`` when row i of X belongs to row i of Y.
+
+        Paired moments hold everything, whatever ``detail`` and ``unit`` say.
+        """
         X, Y = check_matrix(X, names[0]), check_matrix(Y, names[1])
         check_same_space(X, Y, names)
         if not paired:

@@ -186,6 +186,8 @@ def _candidate_matches(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Pairs (query, document) of one group that may be the query's best match."""
     xp = namespace(queries)
+    # These products are in float64 already: only their own rounding is left to allow for.
+    slack = 1e-3 * tie_tolerance(queries, documents, bias)
     found_i, found_j = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
     query_rows, document_rows = _members(groups[0]), _members(groups[1])
     for group in sorted(query_rows.keys() & document_rows.keys()):
@@ -200,7 +202,6 @@ def _candidate_matches(
             if bias is not None:
                 scores = scores + widen(bias)[like(j, bias)][None, :]
             best = xp.max(scores, axis=1, keepdims=True)
-            slack = 1e-9 * xp.abs(best) + 1e-12
             a, b = (to_numpy(index) for index in xp.nonzero(scores >= best - slack))
             found_i.append(i[piece][a])
             found_j.append(j[b])

@@ -73,7 +73,11 @@ def _print_search(digits: DigitPairs, correction: Correction, seed: int) -> None
         "One index holds scans and captions, half and half. The query is a caption whose scan is "
         f"in it:\n[bold italic]{escape(digits.captions[query])}[/bold italic]\n"
     )
-    for title, fix in (("As it is, the four nearest are", None), ("Corrected", correction)):
+    shown = (
+        ("As it is, the four nearest are", None),
+        ("Corrected (its own scan in green)", correction),
+    )
+    for title, fix in shown:
         out.print(f"[bold]{title}[/bold]")
         out.print(index.results(query, fix))
 

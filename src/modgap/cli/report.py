@@ -26,9 +26,7 @@ def print_diagnosis(diagnosis: Diagnosis) -> None:
     """The verdict, then before and after with intervals, then every correction."""
     style = _STYLES.get(diagnosis.verdict, "red")
     out.print(
-        Panel(
-            escape(diagnosis.sentence), title=diagnosis.verdict, border_style=style, padding=(0, 1)
-        )
+        Panel(escape(diagnosis.sentence), title="verdict", border_style=style, padding=(0, 1))
     )
     narrow = out.width < _WIDE
     if diagnosis.recommended:

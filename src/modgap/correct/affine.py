@@ -28,6 +28,22 @@ class Affine:
     offset: np.ndarray | None = None
     renormalise: bool = False
 
+    def __post_init__(self) -> None:
+        for name in ("matrix", "offset"):
+            value = getattr(self, name)
+            if value is not None:
+                object.__setattr__(self, name, np.asarray(value, dtype=np.float64))
+        if self.matrix is not None and self.matrix.shape[1:] != (self.dim_in,):
+            raise InputValueError(
+                f"The matrix of a map of {self.dim_in} columns must be (d_out, {self.dim_in}), "
+                f"got shape {self.matrix.shape}."
+            )
+        if self.offset is not None and self.offset.shape != (self.dim_out,):
+            raise InputValueError(
+                f"The offset of a map to {self.dim_out} columns must be ({self.dim_out},), "
+                f"got shape {self.offset.shape}."
+            )
+
     @property
     def dim_out(self) -> int:
         """Number of columns of what comes out."""
@@ -92,7 +108,7 @@ class Affine:
         if self.renormalise and not second.is_identity:
             no_offset = second.offset is None or not np.any(second.offset)
             if not (
-                no_offset and second.scale > 0 and (second.renormalise or second._keeps_norms())
+                no_offset and second.scale != 0 and (second.renormalise or second._keeps_norms())
             ):
                 raise InputValueError(
                     "A map that renormalises can be followed only by one without offset that "
@@ -118,7 +134,7 @@ class Affine:
 
     def _keeps_norms(self) -> bool:
         if self.matrix is None:
-            return self.scale == 1.0
+            return abs(self.scale) == 1.0
         gram = self.scale**2 * self.matrix.T @ self.matrix
         return bool(np.allclose(gram, np.eye(self.dim_in), atol=1e-9))
 

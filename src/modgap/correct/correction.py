@@ -13,6 +13,7 @@ import numpy as np
 from modgap._files import atomic_path
 from modgap._validate import (
     Array,
+    InputError,
     InputValueError,
     check_choice,
     check_names,
@@ -139,10 +140,12 @@ class Correction:
                 "dim_in": affine.dim_in,
                 "scale": affine.scale,
                 "renormalise": affine.renormalise,
+                "parts": [],  # so that a lost tensor is not taken for an identity
             }
             for part in ("matrix", "offset"):
                 value = getattr(affine, part)
                 if value is not None:
+                    entry["parts"].append(part)
                     tensors[f"{name}.{role}.{part}"] = np.ascontiguousarray(value, np.float64)
             maps.append(entry)
         header = {
@@ -167,13 +170,13 @@ class Correction:
             raise InputValueError(f"There is no correction at {path}. Write one with modgap fit.")
         try:
             with safe_open(path, framework="numpy") as file:
-                text = (file.metadata() or {}).get("modgap")
+                # The header first: another model's file may be large, or of a dtype NumPy lacks.
+                header = _header((file.metadata() or {}).get("modgap"), path)
                 tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
         except SafetensorError as error:
             raise InputValueError(
                 f"{path} is not a correction: it cannot be read as safetensors ({error})."
             ) from error
-        header = _header(text, path)
         try:
             maps = {
                 (entry["modality"], entry["role"]): _affine(entry, tensors)
@@ -181,7 +184,9 @@ class Correction:
             }
             names = (header["names"][0], header["names"][1])
             return cls(names, maps, header["metric"], header["about"])
-        except (KeyError, TypeError, IndexError, AttributeError) as error:
+        except InputError as error:
+            raise InputValueError(f"{path} is not a whole correction. {error}") from error
+        except (KeyError, TypeError, IndexError, AttributeError, ValueError) as error:
             raise InputValueError(f"{path} is not a whole correction: {error!r}.") from error
 
 
@@ -194,25 +199,21 @@ def _header(text: str | None, path: str | os.PathLike[str]) -> dict[str, Any]:
         raise InputValueError(
             f"{path} is a safetensors file, but not a correction that modgap wrote."
         )
-    if header.get("format", 0) > _FORMAT:
+    if header.get("format") not in range(1, _FORMAT + 1):
         raise InputValueError(
-            f"{path} was written by modgap {header.get('version')} in a newer format. "
-            "Update modgap to read it."
+            f"{path} was written by modgap {header.get('version')} in format "
+            f"{header.get('format')}, and this one reads {_FORMAT}. Update modgap to read it."
         )
     return header
 
 
 def _affine(entry: dict[str, Any], tensors: dict[str, np.ndarray]) -> Affine:
     key = f"{entry['modality']}.{entry['role']}"
-    affine = Affine(
+    parts = {part: tensors[f"{key}.{part}"] for part in entry["parts"]}
+    return Affine(
         dim_in=int(entry["dim_in"]),
-        matrix=tensors.get(f"{key}.matrix"),
+        matrix=parts.get("matrix"),
         scale=float(entry["scale"]),
-        offset=tensors.get(f"{key}.offset"),
+        offset=parts.get("offset"),
         renormalise=bool(entry["renormalise"]),
     )
-    if affine.matrix is not None and affine.matrix.shape[1:] != (affine.dim_in,):
-        raise InputValueError(f"The matrix of {key} has shape {affine.matrix.shape}.")
-    if affine.offset is not None and affine.offset.shape != (affine.dim_out,):
-        raise InputValueError(f"The offset of {key} has shape {affine.offset.shape}.")
-    return affine

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import torch
 
-from modgap.correct.correction import Correction
+from modgap._validate import check_choice
+from modgap.correct.correction import ROLES, Correction
 
 
 class CorrectionModule(torch.nn.Module):
@@ -24,8 +25,8 @@ class CorrectionModule(torch.nn.Module):
 
     def forward(self, rows: torch.Tensor, modality: str, role: str = "document") -> torch.Tensor:
         """Corrected rows, in the precision of the given ones; gradients flow through."""
-        if modality not in self.names:
-            raise ValueError(f"modality must be one of {self.names}, got {modality!r}.")
+        check_choice(modality, "modality", self.names)
+        check_choice(role, "role", ROLES)
         default = self._maps[modality, "document"]
         key, scale, renormalise = self._maps.get((modality, role), default)
         matrix = getattr(self, f"{key}_matrix")

@@ -80,7 +80,7 @@ class OrthogonalShift(Corrector):
         length = float(np.linalg.norm(gap))
         self.closed_ = float(np.linalg.norm(step)) / length if length > 0 else 0.0
         if self.closed_ < 1e-9:
-            step = np.zeros_like(step)
+            step, self.closed_ = np.zeros_like(step), 0.0
             warnings.warn(
                 f"OrthogonalShift(explained={self.explained:g}) moves nothing: the candidates vary "
                 f"in all {len(gap)} dimensions, so no part of the gap is orthogonal to them. "

@@ -38,8 +38,23 @@ class Procrustes(Corrector):
         products = to_numpy(moments.cross.given) + x.n * np.outer(
             to_numpy(x.mean), to_numpy(y.mean)
         )
-        left, _, right = np.linalg.svd(products)
         return {
             ("x", "document"): Affine(moments.x.dim),
-            ("y", "document"): Affine(moments.x.dim, left @ right),
+            ("y", "document"): Affine(moments.x.dim, _nearest_rotation(products)),
         }
+
+
+def _nearest_rotation(products: np.ndarray) -> np.ndarray:
+    """The orthogonal matrix R of largest trace(Rᵀ products), and of those the nearest to identity.
+
+    With fewer pairs than dimensions the pairs say nothing of some directions. Left to the SVD,
+    those would be rotated by rounding; here they turn as little as they can.
+    """
+    left, sizes, right = np.linalg.svd(products)
+    rank = int(np.sum(sizes > len(sizes) * np.finfo(np.float64).eps * sizes[0]))
+    rotation = left[:, :rank] @ right[:rank]
+    if rank < len(sizes):
+        free_left, free_right = left[:, rank:], right[rank:].T
+        turn, _, back = np.linalg.svd(free_left.T @ free_right)
+        rotation = rotation + free_left @ turn @ back @ free_right.T
+    return rotation

@@ -13,6 +13,7 @@ from modgap.evaluate.noise import (
 from modgap.evaluate.quantise import Int8, OneBit, Quantiser, Quantize
 from modgap.evaluate.retrieval import Retrieval, retrieval
 from modgap.evaluate.robustness import Robustness, nearest, robustness
+from modgap.evaluate.scorer import correction_scorer
 from modgap.evaluate.significance import (
     Comparison,
     GroupBootstrap,
@@ -41,6 +42,7 @@ __all__ = [
     "Uniform",
     "chi_squared",
     "compare",
+    "correction_scorer",
     "mixed_retrieval",
     "ndcg",
     "nearest",

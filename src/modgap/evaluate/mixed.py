@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from modgap._arrays import like, namespace, top_k
-from modgap._results import Result
+from modgap._results import Result, plain
 from modgap._validate import (
     Array,
     InputValueError,
@@ -71,18 +71,20 @@ class MixedRetrieval(Result):
     @property
     def share_off(self) -> float:
         """How far the modality share of the results is from that of the corpus; worse direction."""
-        return float(np.nanmax([q.figures(self.k, "x")["share_off"] for q in self.queries]))
+        off = [q.figures(self.k, "x")["share_off"] for q in self.queries]
+        return float(np.fmax(off[0], off[1]))  # NaN only when no query has a wrong result
 
     def to_dict(self) -> dict[str, Any]:
         """The figures, without each query's."""
-        return {
-            "names": list(self.names),
+        figures = {
+            "names": self.names,
             "metric": self.metric,
             "k": self.k,
             "x_share": self.x_share,
             f"ndcg@{NDCG_PLACES}": self.ndcg,
             "queries": {q.modality: q.figures(self.k, self.names[0]) for q in self.queries},
         }
+        return {name: plain(value) for name, value in figures.items()}
 
 
 def mixed_retrieval(

@@ -10,7 +10,14 @@ import numpy as np
 
 from modgap._arrays import match_ranks
 from modgap._results import Result
-from modgap._validate import Array, check_count, check_groups, check_names, check_two
+from modgap._validate import (
+    Array,
+    InputValueError,
+    check_count,
+    check_groups,
+    check_names,
+    check_two,
+)
 from modgap.correct import Correction, Metric
 from modgap.evaluate.scores import document_bias, metric_of, prepare
 
@@ -104,5 +111,7 @@ def _ranks(
 def _places(k: int | Sequence[int] | None, n: int) -> tuple[int, ...]:
     if k is None:
         return tuple(place for place in DEFAULT_K if place <= n) or (1,)
-    values = [k] if isinstance(k, (int, np.integer)) else list(k)
+    values = list(k) if isinstance(k, (Sequence, np.ndarray)) else [k]
+    if not values:
+        raise InputValueError("k must be a whole number or several, got none.")
     return tuple(check_count(value, "k", at_most=n) for value in values)

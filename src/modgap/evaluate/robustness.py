@@ -105,6 +105,11 @@ def robustness(
 
     if direction is None:
         direction = _toward(queries, candidates) if np.any(steps != 0) else None
+    elif tuple(np.shape(direction)) != (candidates.shape[1],):
+        raise InputValueError(
+            f"direction must be one vector of {candidates.shape[1]} numbers, "
+            f"got shape {tuple(np.shape(direction))}."
+        )
     say = progress or (lambda done: None)
     reference = nearest(queries, corrected(candidates), metric, steps, direction)
     if isinstance(noise, Quantiser):

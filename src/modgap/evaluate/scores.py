@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from modgap._arrays import as_float, sum_squares, unit
+from modgap._arrays import as_float, namespace, sum_squares, unit
 from modgap._validate import Array, check_choice, check_two
 from modgap.correct import METRICS, Correction, Metric
 
@@ -14,8 +14,12 @@ def prepare(
     check_choice(metric, "metric", METRICS)
     queries, documents = check_two(queries, documents, names=names, nonzero=metric == "cosine")
     if metric == "cosine":
-        return unit(queries), unit(documents)
-    return as_float(queries), as_float(documents)
+        queries, documents = unit(queries), unit(documents)
+    queries, documents = as_float(queries), as_float(documents)
+    xp = namespace(queries)
+    # torch multiplies no float32 by float64.
+    wider = xp.result_type(queries, documents)
+    return xp.astype(queries, wider, copy=False), xp.astype(documents, wider, copy=False)
 
 
 def document_bias(documents: Array, metric: Metric) -> Array | None:

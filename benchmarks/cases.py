@@ -1,0 +1,135 @@
+"""What is timed: ours against the bare work it cannot do without, in one process."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from modgap import Moments, cone, open_embeddings, retrieval, robustness
+from modgap.evaluate import Gaussian
+
+
+@dataclass(frozen=True)
+class Case:
+    """Ours and its yardstick; ``limit`` bounds ours/yardstick, ``megabytes`` our peak memory."""
+
+    what: str
+    yardstick: str
+    ours: Callable[[], object]
+    bare: Callable[[], object]
+    limit: float
+    megabytes: float | None
+
+
+def _rows(n: int, d: int, seed: int) -> np.ndarray:
+    return np.random.default_rng(seed).standard_normal((n, d), dtype=np.float32)
+
+
+def _blocked_product(A: np.ndarray, B: np.ndarray, size: int = 2048) -> None:
+    out = np.empty((size, size), dtype=A.dtype)
+    for i in range(0, len(A), size):
+        for j in range(0, len(B), size):
+            left, right = A[i : i + size], B[j : j + size]
+            np.matmul(left, right.T, out=out[: len(left), : len(right)])
+
+
+def cone_case(scale: float) -> Case:
+    n = round(50_000 * scale)
+    X = _rows(n, 512, 0) + 0.5
+    return Case(
+        f"cone, {n:,} × 512",
+        "the full blocked product",
+        lambda: cone(X),
+        lambda: _blocked_product(X, X),
+        1.2,
+        300,
+    )
+
+
+def retrieval_case(scale: float) -> Case:
+    import faiss
+
+    n = round(25_000 * scale)
+    X = _rows(n, 512, 0)
+    X /= np.linalg.norm(X, axis=1, keepdims=True)
+    Y = X + 0.05 * _rows(n, 512, 1)
+    Y /= np.linalg.norm(Y, axis=1, keepdims=True)
+    indexes = []
+    for documents in (X, Y):
+        index = faiss.IndexFlatIP(512)
+        index.add(documents)
+        indexes.append(index)
+
+    def two_searches() -> None:
+        indexes[0].search(Y, 10)
+        indexes[1].search(X, 10)
+
+    return Case(
+        f"retrieval both ways, {n:,} × {n:,} × 512",
+        "two FAISS IndexFlatIP searches",
+        lambda: retrieval(X, Y),
+        two_searches,
+        1.3,
+        200,
+    )
+
+
+def robustness_case(scale: float) -> Case:
+    draws = max(2, round(100 * scale))
+    queries, candidates = _rows(10_000, 512, 0), _rows(1_000, 512, 1)
+    amounts = np.linspace(-1, 1, 21)
+
+    def products() -> None:
+        for _ in range(draws):
+            queries @ candidates.T
+
+    return Case(
+        f"robustness, {draws} draws × 21 amounts, 10,000 × 1,000 × 512",
+        f"its {draws} bare products",
+        lambda: robustness(queries, candidates, Gaussian(0.1), draws=draws, amounts=amounts),
+        products,
+        3.0,
+        None,
+    )
+
+
+def moments_case(scale: float) -> Case:
+    n = round(1_000_000 * scale)
+    folder = tempfile.TemporaryDirectory()
+    path = Path(folder.name) / "rows.npy"
+    out = np.lib.format.open_memmap(path, "w+", np.float32, (n, 512))
+    for start in range(0, n, 10_000):
+        out[start : start + 10_000] = _rows(min(10_000, n - start), 512, start)
+    out.flush()
+    del out
+    held: list[np.ndarray] = []
+
+    def from_file(keep: object = folder) -> None:
+        Moments.from_batches(open_embeddings(path).batches())
+
+    def in_memory() -> None:
+        if not held:  # loaded late, so that it does not count as memory of the streamed run
+            held.append(np.load(path))
+        size = len(next(open_embeddings(path).batches()))
+        Moments.from_batches(held[0][i : i + size] for i in range(0, n, size))
+
+    return Case(
+        f"moments of a {n:,} × 512 .npy",
+        "the same blocks in memory",
+        from_file,
+        in_memory,
+        1 / 0.8,
+        100,
+    )
+
+
+CASES = {
+    "cone": cone_case,
+    "retrieval": retrieval_case,
+    "robustness": robustness_case,
+    "moments": moments_case,
+}

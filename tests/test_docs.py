@@ -1,0 +1,90 @@
+"""Docs that run: every doctest of the package, and what the README tells people to do."""
+
+from __future__ import annotations
+
+import doctest
+import importlib
+import pkgutil
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import modgap
+from modgap.datasets import load_digits
+
+ROOT = Path(__file__).parents[1]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+# Needs torch to be imported at all; its class has no example.
+WITHOUT_EXAMPLES = {"modgap.correct.module", "modgap.__main__"}
+MODULES = sorted(
+    found.name
+    for found in pkgutil.walk_packages(modgap.__path__, "modgap.")
+    if found.name not in WITHOUT_EXAMPLES
+)
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_the_examples_of_the_module_are_right(name):
+    module = importlib.import_module(name)
+    assert doctest.testmod(module, optionflags=doctest.NORMALIZE_WHITESPACE).failed == 0
+
+
+def test_some_modules_have_examples():
+    finder = doctest.DocTestFinder(exclude_empty=True)
+    examples = sum(
+        bool(test.examples)
+        for name in MODULES
+        for test in finder.find(importlib.import_module(name))
+    )
+    assert examples >= 20
+
+
+def blocks(language: str) -> list[str]:
+    fenced = re.findall(r"^```(\w*)\n(.*?)^```", README, flags=re.DOTALL | re.MULTILINE)
+    return [text for label, text in fenced if label == language]
+
+
+def test_the_python_of_the_readme_runs_and_prints_what_it_says(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (code,) = blocks("python")
+    exec(compile(code, "README.md", "exec"), {})
+    printed = capsys.readouterr().out.splitlines()
+    assert printed[0] == "0.56"
+    assert printed[1].startswith("Use ")
+    assert (tmp_path / "correction.safetensors").is_file()
+
+
+def test_the_commands_of_the_readme_run_on_files_of_those_names(tmp_path):
+    digits = load_digits()
+    np.save(tmp_path / "image.npy", digits.X)
+    np.save(tmp_path / "text.npy", digits.Y[digits.wording == 0])
+    commands = [
+        line
+        for block in blocks("")
+        for line in block.splitlines()
+        if re.match(r"modgap \w+ .*\w\.npy", line)
+    ]
+    assert len(commands) == 2
+    for command in commands:
+        arguments = [sys.executable, "-m", "modgap", *command.split()[1:]]
+        done = subprocess.run(arguments, cwd=tmp_path, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+    assert np.load(tmp_path / "text-fixed.npy").shape == (1000, 64)
+
+
+def test_every_command_of_the_readme_exists():
+    from modgap.cli import app
+
+    named = set(re.findall(r"^modgap (\w+) ", "\n".join(blocks("")), flags=re.MULTILINE))
+    assert named == {command.callback.__name__ for command in app.registered_commands}
+
+
+def test_every_link_of_the_docs_leads_somewhere():
+    for page in (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")):
+        for target in re.findall(r"\]\(([^)#]+)[^)]*\)", page.read_text(encoding="utf-8")):
+            if not target.startswith("http"):
+                assert (page.parent / target).exists(), f"{page.name} links to {target}"
