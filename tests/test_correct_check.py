@@ -8,6 +8,7 @@ import pytest
 from modgap.correct import (
     CORRECTORS,
     Affine,
+    Calibrate,
     Center,
     Corrector,
     NotFitted,
@@ -18,6 +19,7 @@ from modgap.correct import (
     Whiten,
     check_corrector,
 )
+from modgap.correct.calibrate import FORMS, MODES
 
 SETTINGS = [
     Shift(),
@@ -36,6 +38,7 @@ SETTINGS = [
     Whiten(0.0),
     Whiten(1.0),
     Procrustes(),
+    *(Calibrate(mode, form) for mode in MODES for form in FORMS),
 ]
 
 

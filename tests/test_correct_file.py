@@ -198,7 +198,7 @@ def set_tensor(key, value):
         (lambda t, h: {**h, "maps": h["maps"][:1]}, "needs a document map for 'text'"),
         (lambda t, h: h["maps"].append("text"), "TypeError"),
         (lambda t, h: {**h, "maps": 3}, "TypeError"),
-        (lambda t, h: {**h, "names": ["image"]}, "IndexError"),
+        (lambda t, h: {**h, "names": ["image"]}, "names must be two or more"),
         (lambda t, h: {**h, "metric": "manhattan"}, "metric must be one of"),
         (set_tensor("text.document.matrix", np.ones((12, 5))), "got shape"),
         (set_tensor("text.document.matrix", np.ones(12)), "got shape"),

@@ -147,6 +147,12 @@ def test_more_candidates_than_dimensions_and_full_rank_move_nothing_and_warn(pai
         OrthogonalShift("y", 1.0).fit_moments(PairMoments.from_batch(X, Y))
 
 
+def test_a_smaller_share_that_still_takes_every_direction_does_not_advise_itself(rng):
+    even = np.vstack([np.eye(3), -np.eye(3)])
+    with pytest.warns(NothingMovesWarning, match="Use a smaller explained, or fewer candidates"):
+        OrthogonalShift("y", 0.95).fit(rng.normal(size=(5, 3)) + 2, even)
+
+
 def test_as_few_candidates_as_dimensions_leave_a_direction_and_do_not_warn(pairs):
     X, Y = pairs
     with warnings.catch_warnings():

@@ -143,10 +143,14 @@ def test_queries_and_documents_get_the_maps_of_their_roles(near_pairs, rng):
     in_x = found.queries[1].group
     index = np.vstack([correction.x(X)[in_x], correction.y(Y)[np.setdiff1d(range(40), in_x)]])
     labels = [*in_x, *np.setdiff1d(range(40), in_x)]
-    asked = correction.x(X, "query")[found.queries[0].group]
-    ranks = slow.ranks(asked, index, found.queries[0].group, labels, "euclidean")
-    assert found.queries[0].hit.tolist() == (ranks < 5).tolist()
-    assert 0 < found.queries[0].hit.mean() < 1
+    for queries, rows in zip(
+        found.queries, (correction.x(X, "query"), correction.y(Y, "query")), strict=True
+    ):
+        ranks = slow.ranks(rows[queries.group], index, queries.group, labels, "euclidean")
+        gain = np.where(ranks < 10, 1 / np.log2(ranks + 2), 0.0)
+        np.testing.assert_allclose(queries.ndcg, gain, atol=1e-12)
+        assert queries.hit.tolist() == (ranks < 5).tolist()
+        assert 0 < gain.mean() < 1
 
 
 def test_the_seed_alone_decides_the_assignment(near_pairs):

@@ -7,7 +7,7 @@ import pytest
 
 import reference_search as slow
 from modgap.correct import METRICS, Affine, Correction, Whiten
-from modgap.evaluate import retrieval
+from modgap.evaluate import Retrieval, retrieval
 
 
 def check(found, X, Y, gx, gy, metric):
@@ -46,8 +46,9 @@ def test_groups_may_have_several_matches_or_none(pairs, metric):
 @pytest.mark.parametrize("metric", METRICS)
 @pytest.mark.parametrize("precision", ["float32", "float64"])
 def test_equal_scores_go_to_the_earlier_row(rng, metric, precision):
-    # Whole numbers of one norm: every score is exact, so ties are ties in any precision.
-    base = rng.permuted(np.tile([3.0, -2.0, 1.0, 0.0, 0.0], (8, 1)), axis=1).astype(precision)
+    # Rows of length 4 with entries of 2: every score is exact, so ties are ties in any precision.
+    entries = np.tile([2.0, -2.0, 2.0, -2.0, 0.0, 0.0], (8, 1))
+    base = rng.permuted(entries, axis=1).astype(precision)
     X = base[rng.integers(0, 8, 40)]
     Y = base[rng.integers(0, 8, 40)]
     check(retrieval(X, Y, 1, metric), X, Y, range(40), range(40), metric)
@@ -113,9 +114,13 @@ def test_torch_sides_of_differing_precision_are_searched_in_the_wider(pairs):
 
 
 def test_the_median_rank_counts_from_one():
-    X = np.eye(3)
-    figures = retrieval(X, X[[0, 2, 1]], 1).median_rank()
-    assert figures == {"image_retrieval_median_rank": 3.0, "text_retrieval_median_rank": 2.0}
+    found = Retrieval(
+        ("image", "text"), "cosine", (1,), np.array([0, 3, -1, 5]), np.array([0, 0, 1])
+    )
+    assert found.median_rank() == {
+        "image_retrieval_median_rank": 1.0,
+        "text_retrieval_median_rank": 4.0,
+    }
 
 
 def test_k_defaults_to_what_the_rows_allow(pairs):

@@ -24,7 +24,7 @@ _HOMES = {
     "modgap.io": "Embeddings open_embeddings open_pair write_embeddings",
     "modgap.datasets": "load_digits",
     "modgap.correct": (
-        "Affine Center Correction OriginShift OrthogonalShift Procrustes Shift Whiten "
+        "Affine Calibrate Center Correction OriginShift OrthogonalShift Procrustes Shift Whiten "
         "check_corrector"
     ),
     "modgap.evaluate": ("compare mixed_retrieval noise_correlation retrieval robustness"),

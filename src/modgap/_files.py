@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
+import secrets
 import shutil
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,12 +18,12 @@ def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
     """
     target = Path(path)
     target.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=target.parent, prefix=".modgap-", suffix=target.suffix)
-    os.close(handle)
-    temporary = Path(name)
+    temporary = _beside(target, target.suffix)
     try:
+        # Made inside the block, so that a signal at this very moment leaves nothing either.
+        os.close(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
         yield temporary
-        # mkstemp makes files private; the finished file gets the permissions any other would.
+        # Some writers make files private; the finished file gets the permissions any other would.
         os.chmod(temporary, 0o666 & ~_umask())
         os.replace(temporary, target)
     finally:
@@ -38,8 +38,9 @@ def atomic_folder(path: str | os.PathLike[str]) -> Iterator[Path]:
     """
     target = Path(path)
     target.parent.mkdir(parents=True, exist_ok=True)
-    temporary = Path(tempfile.mkdtemp(dir=target.parent, prefix=".modgap-"))
+    temporary = _beside(target)
     try:
+        temporary.mkdir(mode=0o700)
         yield temporary
         os.chmod(temporary, 0o777 & ~_umask())
         os.replace(temporary, target)
@@ -51,6 +52,11 @@ def write_text(path: str | os.PathLike[str], text: str) -> None:
     """Write a text file in one step."""
     with atomic_path(path) as temporary:
         temporary.write_text(text, encoding="utf-8")
+
+
+def _beside(target: Path, suffix: str = "") -> Path:
+    """A hidden name that nobody else has, in the same folder."""
+    return target.parent / f".modgap-{secrets.token_hex(8)}{suffix}"
 
 
 def _umask() -> int:

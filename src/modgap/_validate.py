@@ -215,12 +215,19 @@ def check_names(names: Sequence[str]) -> tuple[str, str]:
     """Two different, non-empty modality names."""
     if isinstance(names, str) or len(names) != 2:
         raise InputValueError(f"names must be two modality names, got {names!r}.")
-    first, second = names
-    if not first or not second or first == second or "." in first or "." in second:
-        raise InputValueError(
-            f"The two modality names must differ, not be empty and contain no dot, got {names!r}."
-        )
+    first, second = check_modalities(names)
     return first, second
+
+
+def check_modalities(names: Sequence[str]) -> tuple[str, ...]:
+    """Two or more different, non-empty modality names."""
+    if isinstance(names, str) or len(names) < 2:
+        raise InputValueError(f"names must be two or more modality names, got {names!r}.")
+    if len(set(names)) < len(names) or any(not name or "." in name for name in names):
+        raise InputValueError(
+            f"Modality names must differ, not be empty and contain no dot, got {names!r}."
+        )
+    return tuple(names)
 
 
 def check_temperature(temperature: float) -> float:

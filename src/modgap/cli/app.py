@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import io
+import os
+import signal
 import sys
-from typing import Annotated
+import warnings
+from typing import Annotated, Any
 
 import typer
 
@@ -24,6 +28,9 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+
+# What typer raises for an unknown option or a missing argument; it has moved between its versions.
+_UsageError: type[Exception] = typer.BadParameter.__mro__[1]
 
 for command in (demo, diagnose, measure, fit, apply, evaluate):
     app.command()(command)
@@ -46,14 +53,43 @@ def _options(
 
 def main() -> None:
     """Run a command; what the user can mend is one sentence on stderr and exit status 2."""
+    warnings.showwarning = _show_warning
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            # A terminal that knows only ASCII gets a question mark for → and no traceback.
+            stream.reconfigure(errors="replace")
+    # `timeout` and `docker stop` send this; an exception lets temporary files be removed.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     try:
-        app()
-    except (InputError, OSError) as error:
-        if isinstance(error, BrokenPipeError):  # `modgap … | head` is no mistake
-            sys.stderr.close()
-            sys.exit(141)
-        print(f"modgap: {error}", file=sys.stderr)
-        sys.exit(2)
-    except KeyboardInterrupt:
+        status = app(sys.argv[1:] or ["--help"], prog_name="modgap", standalone_mode=False)
+        if sys.stdout is not None:  # `>&-` closes it
+            sys.stdout.flush()
+    except (KeyboardInterrupt, typer.Abort):
+        status = 130
+    except BrokenPipeError:  # `modgap … | head` is no mistake
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        status = 1
+    except (_UsageError, InputError, OSError) as error:
+        print(f"modgap: {_sentence(error)}", file=sys.stderr)
+        status = 2
+    if status == 130:
         print("modgap: interrupted; nothing half-written is left.", file=sys.stderr)
-        sys.exit(130)
+    sys.exit(status or 0)
+
+
+def _sentence(error: Exception) -> str:
+    """What is wrong, in one line."""
+    if isinstance(error, _UsageError):
+        command = getattr(getattr(error, "ctx", None), "command_path", "modgap")
+        said: str = error.format_message()  # type: ignore[attr-defined]
+        said = " ".join(said.split())
+        stop = "" if said.endswith((".", "?")) else "."
+        return f"{said}{stop} See {command} --help."
+    if isinstance(error, OSError) and error.strerror and error.filename is not None:
+        return f"{error.filename} cannot be used: {error.strerror}."
+    return str(error)
+
+
+def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
+    """A warning as a sentence; where in the code it arose helps nobody at the terminal."""
+    print(f"modgap: warning: {message}", file=sys.stderr)

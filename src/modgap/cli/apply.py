@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from modgap._validate import InputValueError
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from modgap.correct import Affine
 
 
 def apply(
@@ -37,19 +43,17 @@ def apply(
     Example: modgap apply correction.safetensors text.npy --modality text -o text-fixed.npy
     """
     from modgap._validate import check_choice
-    from modgap.cli.show import counted, err, steps
+    from modgap.cli.outputs import check_file
+    from modgap.cli.show import counted, say, steps
     from modgap.correct import Correction
     from modgap.io import open_embeddings, write_embeddings
 
+    check_file(output, (embeddings, correction))
     fixed = Correction.load(correction)
     mapping = fixed.map(modality, role)  # type: ignore[arg-type]
     if dtype is not None:
         check_choice(dtype, "--dtype", ("float16", "float32", "float64"))
     source = open_embeddings(embeddings, column=column)
-    if output.exists() and embeddings.exists() and output.samefile(embeddings):
-        raise InputValueError(
-            f"{output} is the file being read. Write the corrected rows to another one."
-        )
     if source.dim != mapping.dim_in:
         raise InputValueError(
             f"{correction} is for rows of {mapping.dim_in} columns, but {embeddings} has "
@@ -59,11 +63,24 @@ def apply(
         batches = counted(source.batches(), step, f"correcting {modality}", source.n_rows)
         write_embeddings(
             output,
-            (mapping(batch, modality) for batch in batches),
+            _corrected(batches, mapping, modality),
             ids=source.ids,
             captions=source.captions,
             labels=source.labels,
             groups=source.groups,
             dtype=dtype or str(source.dtype),
         )
-    err.print(f"wrote {output}: {source.n_rows:,} rows of {mapping.dim_out} columns")
+    say(f"wrote {output}: {source.n_rows:,} rows of {mapping.dim_out} columns")
+
+
+def _corrected(
+    batches: Iterable[np.ndarray], mapping: Affine, modality: str
+) -> Iterator[np.ndarray]:
+    """The batches mapped; a row that cannot be used is named by its place in the file."""
+    from modgap._validate import check_values
+
+    done = 0
+    for batch in batches:
+        check_values(batch, modality, first_row=done)
+        yield mapping(batch, modality)
+        done += len(batch)

@@ -25,10 +25,14 @@ def demo(
     seed: Seed = 0,
     as_json: AsJson = False,
 ) -> None:
-    """Diagnose real scans of digits and their captions: see the gap, the fix and the proof."""
+    """Diagnose real scans of digits and their captions: see the gap, the fix and the proof.
+
+    Example: modgap demo -o out
+    """
     from modgap._results import document
-    from modgap.cli.report import check_folder, print_diagnosis, write_diagnosis
-    from modgap.cli.show import err, out, print_json, steps
+    from modgap.cli.outputs import check_folder
+    from modgap.cli.report import print_diagnosis, write_diagnosis
+    from modgap.cli.show import out, print_json, say, steps
     from modgap.datasets import load_digits
     from modgap.diagnose import diagnose
 
@@ -58,7 +62,7 @@ def demo(
     if not as_json:
         out.print("\n[bold]Next[/bold], on your own: modgap diagnose IMAGES.npy TEXTS.npy -o out")
     for line in lines:
-        err.print(line)
+        say(line)
 
 
 def _print_search(digits: DigitPairs, correction: Correction, seed: int) -> None:

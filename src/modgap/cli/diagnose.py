@@ -53,8 +53,9 @@ def diagnose(
     Example: modgap diagnose image.npy text.npy -o out
     """
     from modgap._results import document
-    from modgap.cli.report import check_folder, print_diagnosis, write_diagnosis
-    from modgap.cli.show import err, print_json, steps
+    from modgap.cli.outputs import check_folder
+    from modgap.cli.report import print_diagnosis, write_diagnosis
+    from modgap.cli.show import print_json, say, steps
     from modgap.diagnose import diagnose as run
 
     if output is not None:
@@ -71,4 +72,4 @@ def diagnose(
         print_diagnosis(result)
     if output is not None:
         for line in write_diagnosis(result, output):
-            err.print(line)
+            say(line)

@@ -47,7 +47,7 @@ def evaluate(
     Example: modgap evaluate image.npy text.npy --correction correction.safetensors
     """
     from modgap._results import document
-    from modgap.cli.show import err, out, print_json, print_table, steps
+    from modgap.cli.show import out, print_json, print_table, say, steps
     from modgap.correct import Correction
     from modgap.diagnose import evaluate_correction
 
@@ -64,7 +64,7 @@ def evaluate(
             sample=sample, seed=seed, progress=step,
         )  # fmt: skip
     if result.fitted_on_these_rows:
-        err.print(
+        say(
             "warning: the correction was fitted on these very rows, so its figures flatter it; "
             "evaluate on rows it has not seen."
         )

@@ -23,7 +23,15 @@ if TYPE_CHECKING:
     from modgap.correct import Corrector
     from modgap.io import EmbeddingPair
 
-METHODS = ("shift", "orthogonal-shift", "origin-shift", "center", "whiten", "procrustes")
+METHODS = (
+    "shift",
+    "orthogonal-shift",
+    "origin-shift",
+    "center",
+    "whiten",
+    "procrustes",
+    "calibrate",
+)
 
 
 def fit(
@@ -52,14 +60,16 @@ def fit(
 
     Example: modgap fit image.npy text.npy --method center -o correction.safetensors
     """
-    from modgap.cli.show import err, steps
+    from modgap.cli.outputs import check_file
+    from modgap.cli.show import say, steps
 
+    check_file(output, (path, path_y))
     corrector = make_corrector(method, parameter or [])
     pair = open_data(path, path_y, x_column, y_column, groups, unpaired, names)
     with steps() as step:
         _fit(corrector, pair, model, step)
     corrector.correction_.save(output)
-    err.print(f"wrote {output}")
+    say(f"wrote {output}")
 
 
 def make_corrector(method: str, parameters: list[str]) -> Corrector:

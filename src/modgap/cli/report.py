@@ -10,7 +10,6 @@ from rich.panel import Panel
 
 from modgap._files import write_text
 from modgap._results import document, text_table, to_json
-from modgap._validate import InputValueError
 from modgap.cli.show import out, print_table
 
 if TYPE_CHECKING:
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
 
 # Narrower terminals get fewer columns; report.md has them all.
 _WIDE = 108
-_LEFT_OUT = ("own_modality_share@10", "robust_to_int8")
+_LEFT_OUT = ("own_modality_excess@10", "robust_to_int8")
 _STYLES = {"use": "green", "leave it alone": "yellow"}
 
 
@@ -67,14 +66,8 @@ def change_cell(figure: Figure) -> str:
     return f"{change.value:+.3f} [{change.low:+.3f}, {change.high:+.3f}]"
 
 
-def check_folder(folder: Path) -> None:
-    """Refuse an output folder that is a file, before any work is done."""
-    if folder.exists() and not folder.is_dir():
-        raise InputValueError(f"-o takes a folder to write to, but {folder} is a file.")
-
-
 def write_diagnosis(diagnosis: Diagnosis, folder: Path) -> list[str]:
-    """Write JSON, a readable report and the correction; say where they are."""
+    """Write JSON, a readable report and the correction; say what was done."""
     folder.mkdir(parents=True, exist_ok=True)
     paths = [folder / "diagnosis.json", folder / "report.md"]
     write_text(paths[0], to_json(document("diagnose", diagnosis)) + "\n")
@@ -83,10 +76,12 @@ def write_diagnosis(diagnosis: Diagnosis, folder: Path) -> list[str]:
     if diagnosis.correction is not None:
         diagnosis.correction.save(correction)
         paths.append(correction)
-    else:
+    said = [f"wrote {path}" for path in paths]
+    if diagnosis.correction is None and correction.exists():
         # One of an earlier run must not be taken for the answer of this one.
-        correction.unlink(missing_ok=True)
-    return [f"wrote {path}" for path in paths]
+        correction.unlink()
+        said.append(f"removed {correction} of an earlier run: this verdict has none")
+    return said
 
 
 def report(diagnosis: Diagnosis) -> str:

@@ -17,8 +17,14 @@ from modgap._results import to_json
 # Without a terminal to fit, tables get the width they need.
 _PLAIN_WIDTH = 110
 _LABEL_WIDTH = 25
-out = Console(highlight=False, width=None if sys.stdout.isatty() else _PLAIN_WIDTH)
+_to_terminal = sys.stdout is not None and sys.stdout.isatty()  # None where stdout is closed
+out = Console(highlight=False, width=None if _to_terminal else _PLAIN_WIDTH)
 err = Console(stderr=True, highlight=False)
+
+
+def say(text: str) -> None:
+    """A line on stderr as it is: a path may hold square brackets, and is copied in one piece."""
+    err.print(text, markup=False, soft_wrap=True)
 
 
 def print_json(value: Any) -> None:

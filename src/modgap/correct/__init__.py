@@ -2,8 +2,11 @@
 
 from modgap.correct.affine import Affine
 from modgap.correct.base import Corrector, NotFitted
+from modgap.correct.calibrate import Calibrate
 from modgap.correct.check import check_corrector
 from modgap.correct.correction import METRICS, Correction, Metric, Role
+from modgap.correct.hits import Hits
+from modgap.correct.merge import Found, merge_hits
 from modgap.correct.orthogonal import NothingMovesWarning, OrthogonalShift
 from modgap.correct.procrustes import Procrustes
 from modgap.correct.shift import Center, OriginShift, Shift
@@ -16,15 +19,19 @@ CORRECTORS: tuple[type[Corrector], ...] = (
     Center,
     Whiten,
     Procrustes,
+    Calibrate,
 )
 
 __all__ = [
     "CORRECTORS",
     "METRICS",
     "Affine",
+    "Calibrate",
     "Center",
     "Correction",
     "Corrector",
+    "Found",
+    "Hits",
     "Metric",
     "NotFitted",
     "NothingMovesWarning",
@@ -35,4 +42,5 @@ __all__ = [
     "Shift",
     "Whiten",
     "check_corrector",
+    "merge_hits",
 ]

@@ -15,6 +15,7 @@ class Affine:
     """v ↦ scale · matrix v + offset, brought to unit length when ``renormalise`` is set.
 
     ``matrix`` is (d_out, d_in) or None for the identity, ``offset`` (d_out,) or None for zero.
+    ``blocks`` repeats the result side by side, once for each factor and multiplied by it.
     Held in float64 NumPy arrays; rows keep their own library, device and precision.
 
     >>> shift = Affine(dim_in=2, offset=np.array([1.0, 0.0]))
@@ -27,8 +28,13 @@ class Affine:
     scale: float = 1.0
     offset: np.ndarray | None = None
     renormalise: bool = False
+    blocks: tuple[float, ...] | None = None
 
     def __post_init__(self) -> None:
+        if self.blocks is not None:
+            object.__setattr__(self, "blocks", tuple(float(factor) for factor in self.blocks))
+            if not self.blocks:
+                raise InputValueError("blocks must hold at least one factor, got none.")
         for name in ("matrix", "offset"):
             value = getattr(self, name)
             if value is not None:
@@ -38,21 +44,26 @@ class Affine:
                 f"The matrix of a map of {self.dim_in} columns must be (d_out, {self.dim_in}), "
                 f"got shape {self.matrix.shape}."
             )
-        if self.offset is not None and self.offset.shape != (self.dim_out,):
+        if self.offset is not None and self.offset.shape != (self._dim_mapped,):
             raise InputValueError(
-                f"The offset of a map to {self.dim_out} columns must be ({self.dim_out},), "
-                f"got shape {self.offset.shape}."
+                f"The offset of a map to {self._dim_mapped} columns must be "
+                f"({self._dim_mapped},), got shape {self.offset.shape}."
             )
+
+    @property
+    def _dim_mapped(self) -> int:
+        """Number of columns before they are repeated in blocks."""
+        return self.dim_in if self.matrix is None else int(self.matrix.shape[0])
 
     @property
     def dim_out(self) -> int:
         """Number of columns of what comes out."""
-        return self.dim_in if self.matrix is None else int(self.matrix.shape[0])
+        return self._dim_mapped * (1 if self.blocks is None else len(self.blocks))
 
     @property
     def is_identity(self) -> bool:
         """Whether rows come out as they went in."""
-        plain = self.matrix is None and self.offset is None
+        plain = self.matrix is None and self.offset is None and self.blocks is None
         return plain and self.scale == 1.0 and not self.renormalise
 
     def __call__(self, rows: Array, name: str = "rows") -> Array:
@@ -80,6 +91,8 @@ class Affine:
                 mapped = mapped + offset
             if self.renormalise:
                 mapped = self._unit(mapped, block.start, name)
+            if self.blocks is not None:
+                mapped = xp.concat([mapped * factor for factor in self.blocks], axis=1)
             parts.append(xp.astype(mapped, rows.dtype))
         return xp.concat(parts)
 
@@ -94,6 +107,20 @@ class Affine:
             )
         return mapped / length
 
+    def dense(self) -> Affine:
+        """The same map with its scale and blocks written out in the matrix and the offset."""
+        if self.blocks is None and self.scale == 1.0:
+            return self
+        if self.renormalise and self.blocks is not None:
+            raise InputValueError("A map that renormalises its blocks has no dense form.")
+        factors = self.blocks or (1.0,)
+        matrix = np.eye(self.dim_in) if self.matrix is None else self.matrix
+        offset = None
+        if self.offset is not None:
+            offset = np.concatenate([factor * self.offset for factor in factors])
+        stacked = np.vstack([factor * self.scale * matrix for factor in factors])
+        return Affine(self.dim_in, stacked, offset=offset, renormalise=self.renormalise)
+
     def then(self, second: Affine) -> Affine:
         """The map that applies this one first and ``second`` after it.
 
@@ -105,6 +132,8 @@ class Affine:
                 f"Maps can follow each other when their dimensions meet: the first gives "
                 f"{self.dim_out} columns, the second takes {second.dim_in}."
             )
+        if self.blocks is not None or second.blocks is not None:
+            return self.dense().then(second.dense())
         if self.renormalise and not second.is_identity:
             no_offset = second.offset is None or not np.any(second.offset)
             if not (
@@ -145,6 +174,8 @@ class Affine:
                 "A correction that brings rows to unit length has no inverse: lengths are lost. "
                 "Keep the original rows to undo it."
             )
+        if self.blocks is not None:
+            raise InputValueError("A map that repeats its columns in blocks has no inverse.")
         if self.scale == 0:
             raise InputValueError("A map of scale 0 has no inverse.")
         if self.matrix is None:

@@ -16,7 +16,7 @@ from modgap._validate import (
     InputError,
     InputValueError,
     check_choice,
-    check_names,
+    check_modalities,
     require,
 )
 from modgap._version import __version__
@@ -38,13 +38,13 @@ class Correction:
     parameters, rows it was fitted on and a hash of their means, the model's name if given.
     """
 
-    names: tuple[str, str]
+    names: tuple[str, ...]
     maps: Mapping[tuple[str, str], Affine]
     metric: Metric = "cosine"
     about: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "names", check_names(self.names))
+        object.__setattr__(self, "names", check_modalities(self.names))
         check_choice(self.metric, "metric", METRICS)
         for name, role in self.maps:
             check_choice(name, "modality", self.names)
@@ -59,7 +59,7 @@ class Correction:
 
     @classmethod
     def identity(
-        cls, dim: int, names: tuple[str, str] = ("image", "text"), **more: Any
+        cls, dim: int, names: tuple[str, ...] = ("image", "text"), **more: Any
     ) -> Correction:
         """The correction that changes nothing."""
         return cls(names, {(name, "document"): Affine(dim) for name in names}, **more)
@@ -140,6 +140,7 @@ class Correction:
                 "dim_in": affine.dim_in,
                 "scale": affine.scale,
                 "renormalise": affine.renormalise,
+                "blocks": affine.blocks,
                 "parts": [],  # so that a lost tensor is not taken for an identity
             }
             for part in ("matrix", "offset"):
@@ -182,8 +183,7 @@ class Correction:
                 (entry["modality"], entry["role"]): _affine(entry, tensors)
                 for entry in header["maps"]
             }
-            names = (header["names"][0], header["names"][1])
-            return cls(names, maps, header["metric"], header["about"])
+            return cls(tuple(header["names"]), maps, header["metric"], header["about"])
         except InputError as error:
             raise InputValueError(f"{path} is not a whole correction. {error}") from error
         except (KeyError, TypeError, IndexError, AttributeError, ValueError) as error:
@@ -216,4 +216,5 @@ def _affine(entry: dict[str, Any], tensors: dict[str, np.ndarray]) -> Affine:
         scale=float(entry["scale"]),
         offset=parts.get("offset"),
         renormalise=bool(entry["renormalise"]),
+        blocks=entry.get("blocks"),
     )

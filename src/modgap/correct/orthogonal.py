@@ -81,10 +81,11 @@ class OrthogonalShift(Corrector):
         self.closed_ = float(np.linalg.norm(step)) / length if length > 0 else 0.0
         if self.closed_ < 1e-9:
             step, self.closed_ = np.zeros_like(step), 0.0
+            smaller = "explained=0.95" if self.explained > 0.95 else "a smaller explained"
             warnings.warn(
                 f"OrthogonalShift(explained={self.explained:g}) moves nothing: the candidates vary "
                 f"in all {len(gap)} dimensions, so no part of the gap is orthogonal to them. "
-                "Use explained=0.95, or fewer candidates than dimensions.",
+                f"Use {smaller}, or fewer candidates than dimensions.",
                 NothingMovesWarning,
                 stacklevel=4,
             )

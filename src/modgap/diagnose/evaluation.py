@@ -9,7 +9,16 @@ from typing import Any
 import numpy as np
 
 from modgap._results import Result
-from modgap._validate import Array, InputValueError, check_choice, check_groups, check_names
+from modgap._validate import (
+    Array,
+    InputValueError,
+    check_choice,
+    check_count,
+    check_groups,
+    check_names,
+    check_rows,
+    check_two,
+)
 from modgap.correct import METRICS, Correction, Metric
 from modgap.correct.base import hash_of_means
 from modgap.diagnose.judge import Judge
@@ -56,6 +65,11 @@ def evaluate_correction(
     first, second = check_names(names)
     say = progress or (lambda step, done, total: None)
     raw_metric = check_choice(metric or "cosine", "metric", METRICS)
+    check_count(sample, "sample")
+    X, Y = (
+        rows if isinstance(rows, Embeddings) else check_rows(rows, name)
+        for rows, name in ((X, first), (Y, second))
+    )
     gx, gy = check_groups(groups, X.shape[0], Y.shape[0])
     if correction is not None:
         _check_fits(correction, (first, second), X.shape[1])
@@ -64,6 +78,7 @@ def evaluate_correction(
         both = np.sort(np.random.default_rng(seed).choice(both, sample, replace=False))
     say("reading", 0, 3)
     part = take_groups(X, Y, gx, gy, both)
+    check_two(part.X, part.Y, names=(first, second))
     say("as it is", 1, 3)
     judge = Judge(part, (first, second), metric=raw_metric, seed=seed)
     details = {"raw": _details(part, (first, second), raw_metric, None, seed)}

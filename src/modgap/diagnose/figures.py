@@ -59,8 +59,8 @@ def figure_names(names: tuple[str, str]) -> dict[str, str]:
         f"{x}_retrieval_recall@1": f"{y} queries whose best {x} is theirs",
         f"{y}_retrieval_recall@1": f"{x} queries whose best {y} is theirs",
         "mixed_ndcg@10": "one index for both: how high the match of the other modality comes",
-        "own_modality_share@10": "one index for both: wrong results of the query's own modality "
-        "(0.5 is fair)",
+        "own_modality_excess@10": "one index for both: share of the query's own modality in the "
+        "wrong results, beyond its share of the index (0 is fair)",
         "robust_to_noise": "nearest neighbours kept under noise half as long as a row",
         "robust_to_int8": "nearest neighbours kept with int8 documents",
         "robust_to_1bit": "nearest neighbours kept with 1-bit documents",
@@ -95,7 +95,7 @@ def paired_figures(
             np.concatenate([q.ndcg for q in mixed.queries]),
             np.concatenate([q.group for q in mixed.queries]),
         ),
-        "own_modality_share@10": _own_share(mixed),
+        "own_modality_excess@10": _own_excess(mixed),
     }
     X, Y, shared = part.pairs()
     figures.update(_robust_figures(X, Y, (shared, shared), correction, noise, seed))
@@ -113,7 +113,7 @@ def unpaired_figures(
     groups = part.gx, part.gy
     return {
         "gap": _gap(part, correction),
-        "own_modality_share@10": _own_share_of_neighbours(part, correction),
+        "own_modality_excess@10": _own_excess_of_neighbours(part, correction),
         **_robust_figures(part.X, part.Y, groups, correction, noise, seed),
         "neighbours_kept": neighbours_kept(part, correction),
     }
@@ -141,18 +141,18 @@ def _gap(part: Part, correction: Correction) -> GapSample:
     )
 
 
-def _own_share(mixed: MixedRetrieval) -> Sample:
-    """Wrong results of the query's own modality, over all wrong results."""
-    x, y = mixed.queries
-    own = np.concatenate([x.non_relevant_x, y.non_relevant - y.non_relevant_x])
-    return Sample(
-        own,
-        np.concatenate([x.group, y.group]),
-        np.concatenate([x.non_relevant, y.non_relevant]),
-    )
+def _own_excess(mixed: MixedRetrieval) -> Sample:
+    """Wrong results of the query's own modality beyond its share of the index, over all wrong."""
+    own, wrong, groups = [], [], []
+    for place, queries in enumerate(mixed.queries):
+        fair = queries.non_relevant * queries.corpus_share[:, place]
+        own.append(queries.non_relevant_by[:, place] - fair)
+        wrong.append(queries.non_relevant)
+        groups.append(queries.group)
+    return Sample(*(np.concatenate(parts) for parts in (own, groups, wrong)))
 
 
-def _own_share_of_neighbours(part: Part, correction: Correction) -> Sample:
+def _own_excess_of_neighbours(part: Part, correction: Correction) -> Sample:
     """Every row asks the index of all other rows; without matches every result counts as wrong."""
     xp = namespace(part.X)
     index = xp.concat([correction.x(part.X), correction.y(part.Y)])
@@ -162,9 +162,10 @@ def _own_share_of_neighbours(part: Part, correction: Correction) -> Sample:
     best, _ = top_k(Q, D, min(PLACES + 1, total), document_bias(D, correction.metric))
     me = np.arange(total)[:, None]
     others = best != me
-    own = (best < n) == (me < n)
+    own = others & ((best < n) == (me < n))
+    # As many rows of each modality are judged, so one half is fair.
     return Sample(
-        (others & own).sum(axis=1).astype(float),
+        own.sum(axis=1) - 0.5 * others.sum(axis=1),
         np.concatenate([part.gx, part.gy]),
         others.sum(axis=1).astype(float),
     )

@@ -18,10 +18,12 @@ from modgap._validate import (
     InputValueError,
     check_choice,
     check_groups,
+    check_matrix,
     check_names,
 )
 from modgap.correct import (
     METRICS,
+    Calibrate,
     Center,
     Correction,
     Corrector,
@@ -64,6 +66,8 @@ DEFAULT_CORRECTORS: tuple[Corrector, ...] = (
     OrthogonalShift("y", 1.0),
     OrthogonalShift("y", 0.95),
     OrthogonalShift("x", 0.95),
+    Calibrate("keep"),
+    Calibrate("mixed"),
 )
 MIN_PAIRS = 8
 # Measuring is not the point here: a sample keeps it to seconds.
@@ -157,6 +161,10 @@ def diagnose(
     first, second = check_names(names)
     check_choice(goal, "goal", tuple(GOAL_FIGURES))
     check_choice(metric, "metric", METRICS)
+    X, Y = (
+        rows if isinstance(rows, Embeddings) else check_matrix(rows, name)
+        for rows, name in ((X, first), (Y, second))
+    )
     if paired is None:
         paired = groups is not None or X.shape[0] == Y.shape[0]
     if paired:
@@ -217,14 +225,19 @@ class _Run:
         failures: dict[str, str] = {}
         corrections: dict[str, Correction] = {}
         for corrector, correction in self._fit_all(fit, correctors, failures):
-            on_choose, on_confirm = (judge.judge(correction) for judge in judges)
-            eligible, reason = eligibility(on_choose, self.recalls)
             method = _name(corrector)
+            try:
+                on_choose, on_confirm = (judge.judge(correction) for judge in judges)
+                kept = self._kept_fitted(fit, correction)
+            except InputError as unusable:  # a row on the origin, for instance
+                failures[method] = str(unusable)
+                continue
+            eligible, reason = eligibility(on_choose, self.recalls)
             corrections[method] = correction
             trials.append(
                 Trial(
-                    method, correction.metric, eligible, reason, lower_bound(on_choose),
-                    self._kept_fitted(fit, correction), on_confirm,
+                    method, correction.metric, eligible, reason, lower_bound(on_choose), kept,
+                    on_confirm,
                 )
             )  # fmt: skip
         raw = judges[1].raw
@@ -278,15 +291,17 @@ class _Run:
         trials: list[Trial] = []
         failures: dict[str, str] = {}
         for corrector, correction in self._fit_all(fit, correctors, failures, paired=False):
-            kept = self._kept_fitted(fit, correction)
-            reason = "cannot be judged without pairs"
+            method, reason = _name(corrector), "cannot be judged without pairs"
+            try:
+                judgement = judge.judge(correction)
+                kept = self._kept_fitted(fit, correction)
+            except InputError as unusable:
+                failures[method] = str(unusable)
+                continue
             trials.append(
-                Trial(
-                    _name(corrector), correction.metric, False, reason, float("nan"), kept,
-                    judge.judge(correction),
-                )
-            )  # fmt: skip
-        own = judge.raw.figures["own_modality_share@10"].value
+                Trial(method, correction.metric, False, reason, float("nan"), kept, judgement)
+            )
+        own = judge.raw.figures["own_modality_excess@10"].value
         return Diagnosis(
             verdict="no pairs",
             sentence=unpaired_sentence(own, len(judged.gx)),
@@ -349,7 +364,7 @@ def _short(figure: str, names: tuple[str, str]) -> str:
     """A figure's name as a column head."""
     short = {
         "mixed_ndcg@10": "mixed NDCG@10",
-        "own_modality_share@10": "own share@10",
+        "own_modality_excess@10": "own excess@10",
         "robust_to_noise": "noise",
         "robust_to_int8": "int8",
         "robust_to_1bit": "1-bit",

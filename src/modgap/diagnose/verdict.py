@@ -120,11 +120,11 @@ def sentence(
     )
 
 
-def unpaired_sentence(own_share: Interval, n_judged: int) -> str:
+def unpaired_sentence(own_excess: Interval, n_judged: int) -> str:
     """What can be said without pairs."""
     return (
         f"No pairs: of the ten nearest rows in one index for both modalities, "
-        f"{own_share.value:.0%} are of the query's own modality (a fair share is 50 %; measured "
-        f"on {n_judged:,} rows of each). Whether a correction finds the right ones cannot be "
-        "judged without pairs; a few hundred are enough."
+        f"{0.5 + own_excess.value:.0%} are of the query's own modality (a fair share is 50 %; "
+        f"measured on {n_judged:,} rows of each). Whether a correction finds the right ones "
+        "cannot be judged without pairs; a few hundred are enough."
     )

@@ -1,6 +1,14 @@
 """Does a correction help, and does it hurt? Retrieval, mixed search, robustness, significance."""
 
-from modgap.evaluate.mixed import MixedQueries, MixedRetrieval, mixed_retrieval, ndcg
+from modgap.evaluate.mixed import (
+    MixedCurve,
+    MixedQueries,
+    MixedRetrieval,
+    mixed_corpus,
+    mixed_curve,
+    mixed_retrieval,
+    ndcg,
+)
 from modgap.evaluate.noise import (
     Gaussian,
     Laplace,
@@ -29,6 +37,7 @@ __all__ = [
     "Int8",
     "Interval",
     "Laplace",
+    "MixedCurve",
     "MixedQueries",
     "MixedRetrieval",
     "Noise",
@@ -43,6 +52,8 @@ __all__ = [
     "chi_squared",
     "compare",
     "correction_scorer",
+    "mixed_corpus",
+    "mixed_curve",
     "mixed_retrieval",
     "ndcg",
     "nearest",

@@ -43,7 +43,7 @@ def correction_scorer(
     disturbed = Gaussian(0.025) if noise is None else noise
 
     def score(corrector: Corrector, X: Array, Y: Array) -> float:
-        correction = corrector.correction_
+        correction = corrector._fitted()
         if goal == "mixed":
             return mixed_retrieval(X, Y, correction=correction, seed=seed).ndcg
         if goal == "recall":

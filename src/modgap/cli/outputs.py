@@ -1,0 +1,34 @@
+"""Where results may be written; refused before any work is done, in words."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from modgap._validate import InputValueError
+
+
+def check_folder(folder: Path) -> None:
+    """A folder that is there and can be written to, or can be made."""
+    if folder.exists() and not folder.is_dir():
+        raise InputValueError(f"-o takes a folder to write to, but {folder} is a file.")
+    _check_place(folder, folder)
+
+
+def check_file(path: Path, inputs: tuple[Path | None, ...]) -> None:
+    """A file that can be written and is none of those being read."""
+    if path.is_dir():
+        raise InputValueError(f"-o takes a file to write to, but {path} is a folder.")
+    for given in inputs:
+        if given is not None and given.exists() and path.exists() and path.samefile(given):
+            raise InputValueError(f"{path} is a file being read. Write to another one with -o.")
+    _check_place(path.parent, path)
+
+
+def _check_place(folder: Path, wanted: Path) -> None:
+    """The nearest folder that is there already must be one, and writable."""
+    nearest = next(place for place in (folder, *folder.absolute().parents) if place.exists())
+    if not nearest.is_dir():
+        raise InputValueError(f"{wanted} cannot be written: {nearest} is a file.")
+    if not os.access(nearest, os.W_OK | os.X_OK):
+        raise InputValueError(f"{wanted} cannot be written: {nearest} does not allow it.")

@@ -1,0 +1,124 @@
+"""The command line as a whole: help, version, completion, usage, what goes to which stream."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from command_line import make_files, modgap, start
+from modgap import __version__
+
+COMMANDS = ("demo", "diagnose", "measure", "fit", "apply", "evaluate")
+
+
+def test_the_version_is_printed() -> None:
+    ran = modgap("--version")
+    assert (ran.status, ran.out, ran.err) == (0, f"modgap {__version__}\n", "")
+
+
+@pytest.mark.parametrize("words", [(), ("--help",), ("-h",)])
+def test_help_names_every_command(words: tuple[str, ...]) -> None:
+    ran = modgap(*words)
+    assert ran.status == 0
+    assert all(f" {command} " in ran.out for command in COMMANDS)
+    assert ran.err == ""
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_the_help_of_a_command_gives_an_example_that_names_it(command: str) -> None:
+    ran = modgap(command, "--help")
+    assert ran.status == 0
+    assert f"Example: modgap {command} " in " ".join(ran.out.split())
+
+
+def test_python_m_modgap_is_modgap() -> None:
+    out, err = start("--version").communicate()
+    assert (out, err) == (f"modgap {__version__}\n", "")
+
+
+def test_the_installed_script_is_modgap() -> None:
+    script = Path(sys.executable).with_name("modgap")
+    if not script.exists():
+        pytest.skip("modgap is not installed as a script here")
+    done = subprocess.run([script, "--version"], capture_output=True, text=True, check=True)
+    assert done.stdout == f"modgap {__version__}\n"
+
+
+def test_completion_can_be_shown_for_bash() -> None:
+    ran = subprocess.run(
+        [sys.executable, "-m", "modgap", "--show-completion", "bash"],
+        capture_output=True, text=True, check=False,
+        env={**os.environ, "_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION": "1"},
+    )  # fmt: skip
+    assert ran.returncode == 0
+    assert "complete" in ran.stdout
+    assert "COMP_WORDS" in ran.stdout
+
+
+def test_a_command_is_completed_from_its_beginning() -> None:
+    words = {"COMP_WORDS": "modgap me", "COMP_CWORD": "1", "_MODGAP_COMPLETE": "complete_bash"}
+    done = subprocess.run(
+        [sys.executable, "-m", "modgap"],
+        capture_output=True, text=True, check=False, env={**os.environ, **words},
+    )  # fmt: skip
+    assert done.stdout.split() == ["measure"]
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (("measur",), "modgap: No such command 'measur'"),
+        (("measure",), "modgap: Missing argument 'PATH'. See modgap measure --help."),
+        (("measure", "a.npy", "--bogus"), "modgap: No such option: --bogus"),
+        (("measure", "a", "b", "c"), "modgap: Got unexpected extra argument"),
+        (("measure", "a.npy", "--seed", "-1"), "modgap: Invalid value for '--seed': "),
+        (("measure", "a.npy", "--seed", "x"), "modgap: Invalid value for '--seed': "),
+        (("diagnose", "a.npy", "--seed", "-1"), "modgap: Invalid value for '--seed': "),
+        (("demo", "--seed", "-1"), "modgap: Invalid value for '--seed': "),
+        (("evaluate", "a.npy", "--sample", "3"), "modgap: Invalid value for '--sample': "),
+        (("apply", "c.safetensors", "a.npy", "-o", "b.npy"), "modgap: Missing option '--modality'"),
+        (("apply", "c.safetensors", "a.npy", "--modality", "text"), "modgap: Missing option "),
+    ],
+)  # fmt: skip
+def test_wrong_usage_is_one_sentence_and_status_2(words: tuple[str, ...], sentence: str) -> None:
+    ran = modgap(*words)
+    assert ran.status == 2
+    assert ran.out == ""
+    assert ran.err.startswith(sentence)
+    assert ran.err.count("\n") == 1
+    assert " --help.\n" in ran.err
+
+
+def test_results_go_to_stdout_and_what_was_written_to_stderr(tmp_path: Path) -> None:
+    make_files(tmp_path)
+    words = ("diagnose", tmp_path / "image.npy", tmp_path / "text.npy", "-o", tmp_path / "out")
+    ran = modgap(*words)
+    assert "Every correction" in ran.out
+    assert "wrote" not in ran.out
+    assert [line.split()[0] for line in ran.err.splitlines()] == ["wrote"] * 3
+
+
+def test_a_warning_is_one_line_on_stderr_without_source_code(tmp_path: Path) -> None:
+    make_files(tmp_path)
+    process = start(
+        "fit", tmp_path / "image.npy", tmp_path / "text.npy", "--method", "orthogonal-shift",
+        "-o", tmp_path / "c.safetensors",
+    )  # fmt: skip
+    out, err = process.communicate()
+    warning, wrote = err.splitlines()
+    assert warning.startswith("modgap: warning: OrthogonalShift(explained=1) moves nothing")
+    assert wrote == f"wrote {tmp_path / 'c.safetensors'}"
+    assert (process.returncode, out) == (0, "")
+
+
+def test_a_mistake_of_ours_keeps_its_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr("modgap.datasets.load_digits", broken)
+    with pytest.raises(ZeroDivisionError):
+        modgap("demo")

@@ -1,0 +1,210 @@
+"""``modgap fit`` and ``modgap apply``: a correction as one small file, and rows it changed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import modgap as library
+from command_line import DIM, make_files, modgap
+from modgap import Correction, open_embeddings, write_embeddings
+from modgap.cli.fit import METHODS as NAMES
+from modgap.correct import CORRECTORS
+
+METHODS = dict(zip(NAMES, CORRECTORS, strict=True))
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> tuple[Path, Path]:
+    make_files(tmp_path, 60)
+    return tmp_path / "image.npy", tmp_path / "text.npy"
+
+
+@pytest.fixture
+def shift(files: tuple[Path, Path], tmp_path: Path) -> Path:
+    """A correction with a query map of its own."""
+    path = tmp_path / "shift.safetensors"
+    settings = ("--set", "explained=0.9", "--set", "move=y")
+    ran = modgap("fit", *files, "--method", "orthogonal-shift", *settings, "-o", path)
+    assert ran.status == 0, ran.err
+    return path
+
+
+def same_maps(a: Correction, b: Correction, rows: np.ndarray) -> None:
+    for name in a.names:
+        for role in ("document", "query"):
+            np.testing.assert_allclose(a.apply(rows, name, role), b.apply(rows, name, role), 1e-5)
+
+
+@pytest.mark.parametrize("method", [name for name in METHODS if name != "orthogonal-shift"])
+def test_each_method_writes_the_correction_the_library_fits(
+    files: tuple[Path, Path], tmp_path: Path, method: str
+) -> None:
+    path = tmp_path / "new" / "c.safetensors"
+    ran = modgap("fit", *files, "--method", method, "-o", path, "--model", "toy")
+    assert (ran.status, ran.out) == (0, "")
+    assert ran.err == f"wrote {path}\n"
+    X, Y = (np.load(file).astype("float64") for file in files)
+    expected = METHODS[method]().fit(X, Y).correction_
+    fitted = Correction.load(path)
+    same_maps(fitted, expected, X)
+    assert fitted.about["method"] == METHODS[method].__name__
+    assert fitted.about["model"] == "toy"
+    assert fitted.about["fitted_on"] == {"image": 60, "text": 60}
+    assert fitted.metric == expected.metric
+
+
+def test_orthogonal_shift_is_fitted_on_the_rows_themselves(
+    files: tuple[Path, Path], shift: Path
+) -> None:
+    X, Y = (np.load(file) for file in files)
+    expected = library.OrthogonalShift("y", 0.9).fit(X, Y).correction_
+    same_maps(Correction.load(shift), expected, X)
+
+
+@pytest.mark.parametrize(
+    ("method", "setting", "parameters"),
+    [
+        ("shift", ["amount=0.3"], {"amount": 0.3}),
+        ("origin-shift", ["amount=0.5", "move=x"], {"amount": 0.5, "move": "x"}),
+        ("whiten", ["shrinkage=0.2"], {"shrinkage": 0.2}),
+    ],
+)
+def test_parameters_are_set_by_name(
+    files: tuple[Path, Path], tmp_path: Path, method: str, setting: list[str], parameters: dict
+) -> None:
+    path = tmp_path / "c.safetensors"
+    words = [word for one in setting for word in ("--set", one)]
+    assert modgap("fit", *files, "--method", method, *words, "-o", path).status == 0
+    fitted = Correction.load(path)
+    assert parameters.items() <= fitted.about["parameters"].items()
+    X, Y = (np.load(file).astype("float64") for file in files)
+    same_maps(fitted, METHODS[method](**parameters).fit(X, Y).correction_, X)
+
+
+def test_center_is_the_method_when_none_is_named(
+    files: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert modgap("fit", *files).status == 0
+    assert Correction.load("correction.safetensors").about["method"] == "Center"
+
+
+def test_the_correction_keeps_the_names_of_the_modalities(
+    files: tuple[Path, Path], tmp_path: Path
+) -> None:
+    path = tmp_path / "c.safetensors"
+    assert modgap("fit", *files, "--names", "audio,caption", "-o", path).status == 0
+    assert Correction.load(path).names == ("audio", "caption")
+
+
+def test_procrustes_uses_one_pair_per_group(files: tuple[Path, Path], tmp_path: Path) -> None:
+    X, Y = (np.load(file) for file in files)
+    np.save(tmp_path / "five.npy", np.repeat(Y, 5, axis=0))
+    np.save(tmp_path / "gx.npy", np.arange(60))
+    np.save(tmp_path / "gy.npy", np.repeat(np.arange(60), 5))
+    path = tmp_path / "c.safetensors"
+    ran = modgap(
+        "fit", files[0], tmp_path / "five.npy", "--method", "procrustes", "-o", path,
+        "--groups", f"{tmp_path / 'gx.npy'},{tmp_path / 'gy.npy'}",
+    )  # fmt: skip
+    assert ran.status == 0, ran.err
+    same_maps(Correction.load(path), library.Procrustes().fit(X, Y).correction_, X)
+
+
+@pytest.mark.parametrize("role", ["document", "query"])
+@pytest.mark.parametrize("modality", ["image", "text"])
+def test_applying_a_file_is_applying_the_correction(
+    files: tuple[Path, Path], shift: Path, tmp_path: Path, modality: str, role: str
+) -> None:
+    out = tmp_path / "new" / "fixed.npy"
+    ran = modgap("apply", shift, files[1], "--modality", modality, "--role", role, "-o", out)
+    assert (ran.status, ran.out) == (0, "")
+    assert ran.err == f"wrote {out}: 60 rows of {DIM} columns\n"
+    rows = np.load(files[1])
+    fixed = np.load(out)
+    assert fixed.dtype == np.float32
+    np.testing.assert_array_equal(fixed, Correction.load(shift).apply(rows, modality, role))
+    moves = (modality, role) == ("text", "document")
+    assert np.array_equal(fixed, rows) != moves
+
+
+@pytest.mark.parametrize("to", ["npy", "npz", "parquet", "safetensors"])
+@pytest.mark.parametrize("of", ["npy", "npz", "parquet", "safetensors"])
+def test_any_format_goes_in_and_any_comes_out(
+    files: tuple[Path, Path], shift: Path, tmp_path: Path, of: str, to: str
+) -> None:
+    rows = np.load(files[1])
+    write_embeddings(tmp_path / f"rows.{of}", rows)
+    out = tmp_path / f"fixed.{to}"
+    ran = modgap("apply", shift, tmp_path / f"rows.{of}", "--modality", "text", "-o", out)
+    assert ran.status == 0, ran.err
+    expected = Correction.load(shift).y(rows)
+    np.testing.assert_array_equal(open_embeddings(out).rows(), expected)
+
+
+@pytest.mark.parametrize("asked", [None, "float32", "float64"])
+def test_rows_keep_their_precision_unless_another_is_asked_for(
+    files: tuple[Path, Path], shift: Path, tmp_path: Path, asked: str | None
+) -> None:
+    half = tmp_path / "half.npy"
+    np.save(half, np.load(files[1]).astype("float16"))
+    words = () if asked is None else ("--dtype", asked)
+    out = tmp_path / "fixed.npy"
+    assert modgap("apply", shift, half, "--modality", "text", "-o", out, *words).status == 0
+    fixed = np.load(out)
+    assert fixed.dtype == np.dtype(asked or "float16")
+    expected = Correction.load(shift).y(np.load(half)).astype(fixed.dtype)
+    np.testing.assert_array_equal(fixed, expected)
+
+
+@pytest.mark.parametrize("to", ["parquet", "npz"])
+def test_ids_captions_labels_and_groups_come_along(
+    files: tuple[Path, Path], shift: Path, tmp_path: Path, to: str
+) -> None:
+    columns = {
+        "ids": np.array([f"id {i}" for i in range(60)]),
+        "captions": np.array([f"ein Bild, № {i}" for i in range(60)]),
+        "labels": np.arange(60) % 7,
+        "groups": np.arange(60)[::-1].copy(),
+    }
+    write_embeddings(tmp_path / "rows.parquet", np.load(files[1]), **columns)
+    out = tmp_path / f"fixed.{to}"
+    ran = modgap("apply", shift, tmp_path / "rows.parquet", "--modality", "text", "-o", out)
+    assert ran.status == 0, ran.err
+    fixed = open_embeddings(out)
+    for kind, values in columns.items():
+        assert getattr(fixed, kind).tolist() == values.tolist(), kind
+
+
+def test_one_side_of_a_stacked_file_is_chosen_by_column(
+    files: tuple[Path, Path], shift: Path, tmp_path: Path
+) -> None:
+    np.save(tmp_path / "both.npy", np.stack([np.load(path) for path in files]))
+    out = tmp_path / "fixed.npy"
+    words = ("--modality", "text", "--column", "1", "-o", out)
+    assert modgap("apply", shift, tmp_path / "both.npy", *words).status == 0
+    expected = Correction.load(shift).y(np.load(files[1]))
+    np.testing.assert_array_equal(np.load(out), expected)
+
+
+def test_rows_beyond_the_first_batch_are_corrected_too(shift: Path, tmp_path: Path) -> None:
+    rows = np.random.default_rng(3).normal(size=(20_000, DIM)).astype("float32")
+    np.save(tmp_path / "many.npy", rows)
+    out = tmp_path / "fixed.npy"
+    assert (
+        modgap("apply", shift, tmp_path / "many.npy", "--modality", "text", "-o", out).status == 0
+    )
+    np.testing.assert_array_equal(np.load(out), Correction.load(shift).y(rows))
+
+
+def test_an_existing_output_is_replaced(
+    files: tuple[Path, Path], shift: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "[bold]fixed].npy"
+    out.write_bytes(b"old")
+    ran = modgap("apply", shift, files[1], "--modality", "text", "-o", out)
+    assert ran.err.startswith(f"wrote {out}: ")
+    assert np.load(out).shape == (60, DIM)

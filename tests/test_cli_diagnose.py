@@ -1,0 +1,197 @@
+"""``modgap demo`` and ``modgap diagnose``: the verdict, the report and the correction file."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import modgap as library
+from command_line import DIM, Ran, everything_in, make_files, modgap
+from modgap.io import write_pair
+
+WRITTEN = {"diagnosis.json", "report.md", "correction.safetensors"}
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("pairs")
+    make_files(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def diagnosed(files: Path) -> tuple[Ran, Path]:
+    """Two files, and what diagnosing them printed and wrote."""
+    out = files / "out"
+    ran = modgap(
+        "diagnose", files / "image.npy", files / "text.npy", "-o", out, "--model", "toy"
+    )  # fmt: skip
+    return ran, out
+
+
+@pytest.fixture(scope="module")
+def demo(tmp_path_factory: pytest.TempPathFactory) -> tuple[Ran, Path]:
+    folder = tmp_path_factory.mktemp("demo") / "new" / "out"
+    return modgap("demo", "-o", folder), folder
+
+
+def verdict(ran: Ran) -> str:
+    assert ran.status == 0, ran.err
+    return ran.json["verdict"]
+
+
+def test_the_demo_prints_the_search_and_the_verdict(demo: tuple[Ran, Path]) -> None:
+    ran, _ = demo
+    assert ran.status == 0
+    assert "1,000 handwritten digits and 5,000 captions" in ran.out
+    assert ran.out.index("As it is") < ran.out.index("Corrected") < ran.out.index("Use ")
+    assert "modgap diagnose IMAGES.npy TEXTS.npy" in ran.out
+    assert ran.out.index("Before and after") < ran.out.index("Every correction")
+
+
+def test_the_demo_writes_the_three_files(demo: tuple[Ran, Path]) -> None:
+    ran, folder = demo
+    assert everything_in(folder) == WRITTEN
+    assert ran.err.splitlines() == [
+        f"wrote {folder / name}"
+        for name in ("diagnosis.json", "report.md", "correction.safetensors")
+    ]
+
+
+def test_the_demo_prints_as_json_what_it_writes(demo: tuple[Ran, Path], tmp_path: Path) -> None:
+    ran = modgap("demo", "--json", "-o", tmp_path / "out")
+    assert ran.json == json.loads((demo[1] / "diagnosis.json").read_text(encoding="utf-8"))
+    assert ran.json["verdict"] == "use"
+    assert everything_in(tmp_path / "out") == WRITTEN
+
+
+def test_the_correction_of_the_demo_closes_the_gap_of_the_digits(demo: tuple[Ran, Path]) -> None:
+    digits = library.load_digits()
+    fix = library.Correction.load(demo[1] / "correction.safetensors")
+    before = library.gap_distance(digits.X, digits.Y)
+    after = library.gap_distance(fix.x(digits.X), fix.y(digits.Y))
+    assert after < before / 5
+    assert fix.about["model"] == "modgap digits"
+
+
+def test_a_gap_that_hurts_is_mended(diagnosed: tuple[Ran, Path], files: Path) -> None:
+    ran, out = diagnosed
+    assert ran.status == 0
+    assert "Use " in ran.out
+    assert everything_in(out) == WRITTEN
+    fix = library.Correction.load(out / "correction.safetensors")
+    assert fix.names == ("image", "text")
+    assert fix.about["model"] == "toy"
+    assert fix.dim_in == DIM
+    assert len(np.load(files / "image.npy")) > fix.about["fitted_on"]["image"]
+
+
+def test_the_report_says_what_was_printed(diagnosed: tuple[Ran, Path]) -> None:
+    _, out = diagnosed
+    report = (out / "report.md").read_text(encoding="utf-8")
+    result = json.loads((out / "diagnosis.json").read_text(encoding="utf-8"))
+    assert result["sentence"] in report
+    assert "Correction.load('correction.safetensors')" in report
+    for trial in result["trials"]:
+        assert trial["method"] in report
+
+
+def test_the_json_file_says_what_it_is_and_what_wrote_it(diagnosed: tuple[Ran, Path]) -> None:
+    result = json.loads((diagnosed[1] / "diagnosis.json").read_text(encoding="utf-8"))
+    assert result["schema"] == "modgap/diagnose/1"
+    assert result["version"] == library.__version__
+    assert result["seed"] == 0
+    assert result["goal"] == "mixed"
+    assert result["n_groups"] == {"fit": 220, "choose": 110, "confirm": 110}
+
+
+def test_one_stacked_file_gives_the_same_answer(
+    diagnosed: tuple[Ran, Path], files: Path, tmp_path: Path
+) -> None:
+    X, Y = np.load(files / "image.npy"), np.load(files / "text.npy")
+    np.save(tmp_path / "both.npy", np.stack([X, Y]))
+    ran = modgap("diagnose", tmp_path / "both.npy", "--json")
+    assert ran.json == json.loads((diagnosed[1] / "diagnosis.json").read_text(encoding="utf-8"))
+    assert ran.err == ""
+    assert everything_in(tmp_path) == {"both.npy"}
+
+
+@pytest.mark.parametrize("goal", ["robust", "quantised"])
+def test_the_goal_is_what_is_improved(files: Path, goal: str) -> None:
+    ran = modgap(
+        "diagnose", files / "image.npy", files / "text.npy", "--goal", goal, "--json", "--seed", 3
+    )
+    assert ran.status == 0, ran.err
+    assert (ran.json["goal"], ran.json["seed"]) == (goal, 3)
+
+
+def test_rows_of_a_parquet_file_match_by_group(files: Path, tmp_path: Path) -> None:
+    X, Y = np.load(files / "image.npy"), np.load(files / "text.npy")
+    shuffled = np.random.default_rng(0).permutation(len(Y))
+    groups = np.array([f"item {i}" for i in range(len(X))])
+    path = tmp_path / "pairs.parquet"
+    write_pair(path, X, Y[shuffled], groups=(groups, groups[shuffled]), names=("picture", "words"))
+    named = ("--x-column", "picture", "--y-column", "words", "--names", "picture,words")
+    ran = modgap("diagnose", path, *named, "--groups", "picture_group,words_group", "--json")
+    assert verdict(ran) == "use"
+    assert ran.json["names"] == ["picture", "words"]
+    assert verdict(modgap("diagnose", path, *named, "--unpaired", "--json")) == "no pairs"
+
+
+def test_five_captions_to_an_image_match_by_a_file_of_labels(tmp_path: Path) -> None:
+    X, Y = make_files(tmp_path)
+    np.save(tmp_path / "text.npy", np.repeat(Y, 5, axis=0))
+    np.save(tmp_path / "gx.npy", np.arange(len(X)))
+    labels = "\n".join(str(i // 5) for i in range(5 * len(Y)))
+    (tmp_path / "gy.txt").write_text(labels + "\n")
+    ran = modgap(
+        "diagnose", tmp_path / "image.npy", tmp_path / "text.npy", "--json",
+        "--groups", f"{tmp_path / 'gx.npy'},{tmp_path / 'gy.txt'}",
+    )  # fmt: skip
+    assert verdict(ran) == "use"
+    assert sum(ran.json["n_groups"].values()) == len(X)
+
+
+def test_without_pairs_it_says_what_it_cannot_judge_and_writes_no_correction(
+    files: Path, tmp_path: Path
+) -> None:
+    np.save(tmp_path / "few.npy", np.load(files / "text.npy")[:200])
+    out = tmp_path / "out"
+    ran = modgap("diagnose", files / "image.npy", tmp_path / "few.npy", "-o", out)
+    assert ran.status == 0
+    assert "No pairs" in ran.out
+    assert everything_in(out) == WRITTEN - {"correction.safetensors"}
+
+
+def test_a_correction_of_an_earlier_run_is_not_left_to_be_mistaken_for_this_one(
+    files: Path, tmp_path: Path
+) -> None:
+    stale = tmp_path / "correction.safetensors"
+    library.Correction.identity(DIM).save(stale)
+    ran = modgap(
+        "diagnose", files / "image.npy", files / "text.npy", "--unpaired", "-o", tmp_path
+    )  # fmt: skip
+    assert not stale.exists()
+    assert f"removed {stale}" in ran.err
+
+
+def test_few_pairs_are_not_enough_for_a_recommendation(files: Path, tmp_path: Path) -> None:
+    for name in ("image", "text"):
+        np.save(tmp_path / f"{name}.npy", np.load(files / f"{name}.npy")[:8])
+    ran = modgap("diagnose", tmp_path / "image.npy", tmp_path / "text.npy", "--json")
+    assert verdict(ran) == "not enough pairs"
+    assert ran.json["recommended"] is None
+
+
+def test_names_and_paths_are_printed_as_they_are_not_as_markup(files: Path, tmp_path: Path) -> None:
+    out = tmp_path / "[red] ü" / "out[/bold]"
+    ran = modgap(
+        "diagnose", files / "image.npy", files / "text.npy", "--names", "[red]x,<b>", "-o", out
+    )
+    assert ran.status == 0
+    assert "[red]x_retrieval_recall@1" in ran.out
+    assert "<b>_retrieval_recall@1" in ran.out
+    assert f"wrote {out / 'report.md'}\n" in ran.err

@@ -1,0 +1,169 @@
+"""``modgap measure`` and ``modgap evaluate``: figures as a table and as JSON."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import modgap as library
+from command_line import DIM, make_files, modgap
+from modgap.io import write_embeddings, write_pair
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> tuple[Path, Path]:
+    make_files(tmp_path, 60)
+    return tmp_path / "image.npy", tmp_path / "text.npy"
+
+
+@pytest.fixture
+def center(files: tuple[Path, Path], tmp_path: Path) -> Path:
+    """A correction fitted on the rows of the files."""
+    path = tmp_path / "center.safetensors"
+    assert modgap("fit", *files, "--method", "center", "-o", path).status == 0
+    return path
+
+
+def test_the_table_has_the_figures_of_the_library(files: tuple[Path, Path]) -> None:
+    ran = modgap("measure", *files)
+    X, Y = (np.load(path) for path in files)
+    lines = {line[:34].strip(): line[34:].split() for line in ran.out.splitlines()}
+    assert (ran.status, ran.err) == (0, "")
+    assert lines["gap distance"] == [f"{library.gap_distance(X, Y):.4f}"]
+    assert lines["rows"] == ["60", "60"]
+    assert "Every figure uses every row." in ran.out
+
+
+def test_measure_prints_json_that_says_what_it_is(files: tuple[Path, Path]) -> None:
+    ran = modgap("measure", *files, "--json", "--seed", 5)
+    X, Y = (np.load(path) for path in files)
+    assert (ran.status, ran.err) == (0, "")
+    assert ran.json["schema"] == "modgap/measure/1"
+    assert ran.json["version"] == library.__version__
+    assert ran.json["seed"] == 5
+    assert ran.json["names"] == ["image", "text"]
+    assert ran.json["gap_distance"] == pytest.approx(library.gap_distance(X, Y))
+
+
+def test_json_has_null_and_never_nan_where_a_figure_does_not_exist(tmp_path: Path) -> None:
+    make_files(tmp_path, 1)
+    ran = modgap("measure", tmp_path / "image.npy", tmp_path / "text.npy", "--json")
+    assert ran.status == 0
+    assert "NaN" not in ran.out
+    assert "null" in ran.out
+    assert ran.json["dim"] == DIM
+
+
+@pytest.mark.parametrize("suffix", ["npy", "npz", "parquet", "safetensors"])
+def test_every_format_gives_the_same_figures(
+    files: tuple[Path, Path], tmp_path: Path, suffix: str
+) -> None:
+    X, Y = (np.load(path) for path in files)
+    path = tmp_path / f"both.{suffix}"
+    write_pair(path, X, Y)
+    assert modgap("measure", path, "--json").json == modgap("measure", *files, "--json").json
+
+
+def test_the_two_sides_may_have_different_formats(files: tuple[Path, Path], tmp_path: Path) -> None:
+    write_embeddings(tmp_path / "text.parquet", np.load(files[1]))
+    mixed = modgap("measure", files[0], tmp_path / "text.parquet", "--json")
+    assert mixed.json == modgap("measure", *files, "--json").json
+
+
+def test_a_column_is_chosen_by_name(files: tuple[Path, Path], tmp_path: Path) -> None:
+    X, Y = (np.load(path) for path in files)
+    np.savez(tmp_path / "many.npz", a=X, b=Y, c=X + 1)
+    ran = modgap(
+        "measure", tmp_path / "many.npz", "--x-column", "a", "--y-column", "b", "--json"
+    )  # fmt: skip
+    assert ran.json == modgap("measure", *files, "--json").json
+
+
+def test_unpaired_rows_have_no_figures_of_pairs(files: tuple[Path, Path]) -> None:
+    assert modgap("measure", *files, "--json").json["pairs"] is not None
+    assert modgap("measure", *files, "--json", "--unpaired").json["pairs"] is None
+
+
+def test_sides_of_different_length_are_measured_without_pairs(
+    files: tuple[Path, Path], tmp_path: Path
+) -> None:
+    np.save(tmp_path / "few.npy", np.load(files[1])[:20])
+    ran = modgap("measure", files[0], tmp_path / "few.npy", "--json")
+    assert ran.status == 0
+    assert ran.json["pairs"] is None
+
+
+def test_evaluate_prints_every_figure_with_an_interval(files: tuple[Path, Path]) -> None:
+    ran = modgap("evaluate", *files)
+    assert (ran.status, ran.err) == (0, "")
+    assert "as it is" in ran.out
+    assert "corrected" not in ran.out
+    assert "image_retrieval_recall@1" in ran.out
+    assert "60 groups" in ran.out
+
+
+def test_evaluate_compares_a_correction_with_the_rows_as_they_are(
+    files: tuple[Path, Path], center: Path
+) -> None:
+    ran = modgap("evaluate", *files, "--correction", center)
+    assert ran.status == 0
+    heads = ran.out.splitlines()[0].split()
+    assert heads == ["as", "it", "is", "corrected", "change"]
+    assert "+" in next(line for line in ran.out.splitlines() if "mixed_ndcg@10" in line)
+
+
+def test_evaluate_prints_json_with_both_sides(files: tuple[Path, Path], center: Path) -> None:
+    ran = modgap("evaluate", *files, "--correction", center, "--json", "--seed", 2)
+    assert ran.json["schema"] == "modgap/evaluate/1"
+    assert (ran.json["version"], ran.json["seed"]) == (library.__version__, 2)
+    before, after = (ran.json[side]["figures"] for side in ("raw", "corrected"))
+    assert before.keys() == after.keys()
+    assert after["mixed_ndcg@10"]["value"]["value"] > before["mixed_ndcg@10"]["value"]["value"]
+    alone = modgap("evaluate", *files, "--json").json
+    assert alone["corrected"] is None
+
+
+def test_a_correction_fitted_on_these_very_rows_is_pointed_out(
+    files: tuple[Path, Path], center: Path, tmp_path: Path
+) -> None:
+    ran = modgap("evaluate", *files, "--correction", center, "--json")
+    assert ran.err.startswith("warning: the correction was fitted on these very rows")
+    assert ran.json["fitted_on_these_rows"] is True
+    for path in files:
+        np.save(tmp_path / f"new-{path.name}", np.load(path)[:40])
+    new = (tmp_path / "new-image.npy", tmp_path / "new-text.npy")
+    held_out = modgap("evaluate", *new, "--correction", center, "--json")
+    assert held_out.err == ""
+    assert held_out.json["fitted_on_these_rows"] is False
+
+
+def test_evaluate_takes_a_sample_of_groups(files: tuple[Path, Path]) -> None:
+    assert modgap("evaluate", *files, "--sample", 20, "--json").json["n_groups"] == 20
+
+
+def test_evaluate_matches_rows_by_group(files: tuple[Path, Path], tmp_path: Path) -> None:
+    X, Y = (np.load(path) for path in files)
+    order = np.random.default_rng(1).permutation(len(Y))
+    np.save(tmp_path / "shuffled.npy", Y[order])
+    # Strings on one side and whole numbers on the other are the same labels.
+    (tmp_path / "gx.txt").write_text("\n".join(str(i) for i in range(len(X))))
+    np.save(tmp_path / "gy.npy", np.array([str(i) for i in order]))
+    ran = modgap(
+        "evaluate", files[0], tmp_path / "shuffled.npy", "--json",
+        "--groups", f"{tmp_path / 'gx.txt'},{tmp_path / 'gy.npy'}",
+    )  # fmt: skip
+    name = "image_retrieval_recall@1"
+    expected = modgap("evaluate", *files, "--json").json["raw"]["figures"][name]["value"]["value"]
+    assert ran.json["raw"]["figures"][name]["value"]["value"] == expected
+    assert expected > 0.1
+
+
+def test_the_metric_changes_how_the_rows_are_ranked(files: tuple[Path, Path]) -> None:
+    ranked = {
+        metric: modgap("evaluate", *files, "--json", "--metric", metric).json["raw"]["figures"]
+        for metric in ("cosine", "inner_product", "euclidean")
+    }
+    name = "text_retrieval_recall@1"
+    assert len({figures[name]["value"]["value"] for figures in ranked.values()}) > 1

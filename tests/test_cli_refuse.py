@@ -1,0 +1,273 @@
+"""Bad input: one sentence on stderr, exit status 2, and nothing written."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from safetensors.numpy import save_file
+
+from command_line import DIM, everything_in, make_files, modgap
+from modgap import Affine, Correction
+
+Spoil = Callable[[Path, np.ndarray], object]
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The working folder: image.npy, text.npy and a correction for them."""
+    monkeypatch.chdir(tmp_path)
+    make_files(tmp_path, 40)
+    Correction.identity(DIM).save(tmp_path / "c.safetensors")
+    return tmp_path
+
+
+def refused(folder: Path, *words: object) -> str:
+    """The sentence, having checked that it is one and that nothing was written."""
+    before = everything_in(folder)
+    ran = modgap(*words)
+    assert ran.status == 2, ran
+    assert ran.out == ""
+    assert ran.err.startswith("modgap: ")
+    assert ran.err.count("\n") == 1
+    assert "Traceback" not in ran.err
+    assert everything_in(folder) == before
+    return ran.err.removeprefix("modgap: ").rstrip("\n")
+
+
+def _with_value(value: float, row: int) -> Spoil:
+    def spoil(path: Path, rows: np.ndarray) -> None:
+        rows[row] = value
+        np.save(path, rows)
+
+    return spoil
+
+
+SPOILT: dict[str, tuple[Spoil, str]] = {
+    "missing": (lambda path, rows: path.unlink(), "There is no file or folder 'image.npy'"),
+    "empty": (lambda path, rows: path.write_bytes(b""), "image.npy is empty"),
+    "cut short": (
+        lambda path, rows: path.write_bytes(path.read_bytes()[:1000]),
+        "image.npy is cut short",
+    ),
+    "not an array": (
+        lambda path, rows: path.write_bytes(b"hello"),
+        "image.npy cannot be read as a NumPy array",
+    ),
+    "pickled": (
+        lambda path, rows: np.save(path, np.array([{}], dtype=object), allow_pickle=True),
+        "stored as a pickle and never loaded",
+    ),
+    "whole numbers": (
+        lambda path, rows: np.save(path, rows.astype("int32")),
+        "must hold float16, float32 or float64, got int32",
+    ),
+    "no rows": (
+        lambda path, rows: np.save(path, rows[:0]),
+        "must have at least one row and one column",
+    ),
+    "one axis": (lambda path, rows: np.save(path, rows[0]), "must be a matrix"),
+    "another dimension": (
+        lambda path, rows: np.save(path, rows[:, :5]),
+        "must have the same number of columns, got 5 and 16",
+    ),
+    "NaN": (_with_value(np.nan, 3), "1 row with NaN or infinity, the first at row 3"),
+    "a row of zeros": (_with_value(0.0, 5), "1 row with length zero, the first at row 5"),
+}
+
+
+@pytest.mark.parametrize("what", SPOILT)
+@pytest.mark.parametrize("command", ["measure", "diagnose", "fit", "evaluate"])
+def test_a_spoilt_file_is_refused(folder: Path, command: str, what: str) -> None:
+    spoil, expected = SPOILT[what]
+    spoil(folder / "image.npy", np.load(folder / "image.npy"))
+    written = ("-o", "out.safetensors") if command in ("fit", "diagnose") else ()
+    assert expected in refused(folder, command, "image.npy", "text.npy", *written)
+
+
+@pytest.mark.parametrize("what", sorted(set(SPOILT) - {"another dimension", "a row of zeros"}))
+def test_apply_refuses_a_spoilt_file(folder: Path, what: str) -> None:
+    spoil, expected = SPOILT[what]
+    spoil(folder / "image.npy", np.load(folder / "image.npy"))
+    words = ("apply", "c.safetensors", "image.npy", "--modality", "image", "-o", "out.npy")
+    assert expected in refused(folder, *words)
+
+
+def test_apply_names_a_bad_row_of_a_later_batch_by_its_place_in_the_file(folder: Path) -> None:
+    rows = np.ones((10_000, DIM), "float32")
+    rows[9_000, 3] = np.inf
+    np.save("many.npy", rows)
+    words = ("apply", "c.safetensors", "many.npy", "--modality", "image", "-o", "out.npy")
+    assert "the first at row 9000" in refused(folder, *words)
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        ("measure image.npy", "image.npy must hold two modalities"),
+        ("measure notes.txt text.npy", "notes.txt must end in .npy"),
+        ("measure image.npy text.npy --names image", "--names takes two names"),
+        ("measure image.npy text.npy --names a,a", "names must differ"),
+        ("measure image.npy text.npy --names a,", "not be empty"),
+        ("measure image.npy text.npy --names a.b,c", "contain no dot"),
+        ("measure image.npy text.npy --x-column nope", "image.npy has no 'nope'"),
+        ("measure image.npy text.npy --groups nope", "groups must name a column"),
+        ("measure image.npy text.npy --groups few.txt", "groups must have one label per row"),
+        ("evaluate image.npy few.npy", "evaluate needs to know which rows match"),
+        ("evaluate image.npy text.npy --metric cosin", "Did you mean 'cosine'?"),
+        ("diagnose few.npy few.npy", "diagnose needs at least 8 groups"),
+        ("diagnose few.npy few.npy --unpaired", "diagnose needs at least 8 rows"),
+        ("diagnose image.npy text.npy --goal speed", "goal must be one of"),
+        ("diagnose image.npy text.npy --metric l2", "metric must be one of"),
+        ("diagnose image.npy text.npy --groups few.txt --unpaired", "contradicts"),
+        ("fit image.npy text.npy --method centre", "Did you mean 'center'?"),
+        ("fit image.npy text.npy --method shift --set amount", "--set takes NAME=VALUE"),
+        ("fit image.npy text.npy --method shift --set size=1", "parameter of shift (amount)"),
+        ("fit image.npy text.npy --method shift --set amount=much", "amount must be a number"),
+        ("fit image.npy text.npy --method shift --set amount=nan", "amount must be finite"),
+        ("fit image.npy text.npy --method orthogonal-shift --set explained=2", "between 0 and 1"),
+        ("fit image.npy text.npy --method origin-shift --set move=z", "move must be one of"),
+        ("fit image.npy few.npy --method procrustes", "Procrustes needs pairs"),
+    ],
+)
+def test_options_that_cannot_be_used_are_refused(folder: Path, words: str, sentence: str) -> None:
+    (folder / "notes.txt").write_text("notes")
+    (folder / "few.txt").write_text("1\n2\n")
+    np.save("few.npy", np.load("text.npy")[:5])
+    assert sentence in refused(folder, *words.split())
+
+
+def test_nulls_in_a_parquet_file_are_refused(folder: Path) -> None:
+    rows = np.load("image.npy").tolist()
+    rows[7] = None
+    pq.write_table(pa.table({"image": rows, "text": np.load("text.npy").tolist()}), "null.parquet")
+    assert "row 7 is or holds a null" in refused(folder, "measure", "null.parquet")
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (("--modality", "txt"), "modality must be one of 'image', 'text', got 'txt'. Did you mean"),
+        (("--modality", "text", "--role", "doc"), "role must be one of"),
+        (("--modality", "text", "--dtype", "int8"), "--dtype must be one of"),
+        (("--modality", "text", "--column", "nope"), "text.npy has no 'nope'"),
+        (("--modality", "text", "-o", "out.csv"), "out.csv must end in"),
+    ],
+)
+def test_apply_refuses_what_it_does_not_know(
+    folder: Path, words: tuple[str, ...], sentence: str
+) -> None:
+    given = ("apply", "c.safetensors", "text.npy", "-o", "out.npy", *words)
+    assert sentence in refused(folder, *given)
+
+
+def _other_dimension(path: Path) -> None:
+    Correction.identity(5).save(path)
+
+
+def _other_names(path: Path) -> None:
+    Correction.identity(DIM, ("audio", "video")).save(path)
+
+
+def _other_tensors(path: Path) -> None:
+    save_file({"rows": np.ones((2, 2))}, path)
+
+
+@pytest.mark.parametrize(
+    ("make", "applied", "evaluated"),
+    [
+        (lambda path: path.unlink(), "There is no correction at", "There is no correction at"),
+        (_other_dimension, "is for rows of 5 columns", "is for rows of 5 columns"),
+        (_other_names, "modality must be one of 'audio', 'video'", "is for audio and video"),
+        (_other_tensors, "not a correction that modgap wrote", "not a correction that modgap"),
+        (lambda path: path.write_bytes(b"hello"), "is not a correction", "is not a correction"),
+    ],
+)  # fmt: skip
+def test_a_correction_that_does_not_fit_is_refused(
+    folder: Path, make: Callable[[Path], object], applied: str, evaluated: str
+) -> None:
+    make(folder / "c.safetensors")
+    words = ("apply", "c.safetensors", "text.npy", "--modality", "text", "-o", "out.npy")
+    assert applied in refused(folder, *words)
+    words = ("evaluate", "image.npy", "text.npy", "--correction", "c.safetensors")
+    assert evaluated in refused(folder, *words)
+
+
+def test_rows_that_do_not_fit_into_float16_any_more_are_refused(folder: Path) -> None:
+    maps = {(name, "document"): Affine(DIM, scale=4.0) for name in ("image", "text")}
+    Correction(("image", "text"), maps).save("c.safetensors")
+    np.save("half.npy", np.full((10, DIM), 30_000, "float16"))
+    words = ("apply", "c.safetensors", "half.npy", "--modality", "text", "-o", "out.npy")
+    assert "must fit into float16" in refused(folder, *words)
+    ran = modgap(*words, "--dtype", "float32")
+    assert ran.status == 0
+    assert np.load("out.npy").max() == 120_000
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        ("diagnose image.npy text.npy -o text.npy", "-o takes a folder to write to"),
+        ("diagnose image.npy text.npy -o text.npy/out", "text.npy is a file"),
+        ("demo -o text.npy", "-o takes a folder to write to"),
+        ("fit image.npy text.npy -o image.npy", "image.npy is a file being read"),
+        ("fit image.npy text.npy -o ./text.npy", "text.npy is a file being read"),
+        ("fit image.npy text.npy -o sub", "-o takes a file to write to, but sub is a folder"),
+        ("fit image.npy text.npy -o text.npy/c.safetensors", "text.npy is a file"),
+        ("apply c.safetensors text.npy --modality text -o text.npy", "is a file being read"),
+        ("apply c.safetensors text.npy --modality text -o sub/../text.npy", "file being read"),
+        ("apply c.safetensors text.npy --modality text -o c.safetensors", "is a file being read"),
+        ("apply c.safetensors text.npy --modality text -o text.npy/a.npy", "text.npy is a file"),
+    ],
+)
+def test_a_place_that_cannot_be_written_is_refused_before_any_work(
+    folder: Path, words: str, sentence: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def work(*_: object, **__: object) -> None:
+        raise AssertionError("work was done")
+
+    for place in ("modgap.diagnose.diagnose", "modgap.io.open_pair", "modgap.io.open_embeddings"):
+        monkeypatch.setattr(place, work)
+    (folder / "sub").mkdir()
+    before = {name: (folder / name).read_bytes() for name in ("image.npy", "text.npy")}
+    assert sentence in refused(folder, *words.split())
+    assert {name: (folder / name).read_bytes() for name in before} == before
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "diagnose image.npy text.npy -o locked/out",
+        "demo -o locked",
+        "fit image.npy text.npy -o locked/c.safetensors",
+        "apply c.safetensors text.npy --modality text -o locked/a.npy",
+    ],
+)
+def test_a_locked_folder_is_refused(
+    folder: Path, words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (folder / "locked").mkdir()
+    may = os.access
+
+    def access(path: Path, mode: int) -> bool:
+        # The superuser may write anywhere, so the answer of the system is given for it.
+        return may(path, mode) and not (Path(path).name == "locked" and mode & os.W_OK)
+
+    monkeypatch.setattr(os, "access", access)
+    assert "locked does not allow it" in refused(folder, *words.split())
+
+
+def test_an_error_of_the_system_is_a_sentence_that_names_the_file(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise OSError(28, "No space left on device", "c.safetensors")
+
+    monkeypatch.setattr("modgap.correct.Correction.save", full)
+    said = refused(folder, "fit", "image.npy", "text.npy", "-o", "new.safetensors")
+    assert said == "c.safetensors cannot be used: No space left on device."
