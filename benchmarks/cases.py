@@ -9,7 +9,15 @@ from pathlib import Path
 
 import numpy as np
 
-from modgap import Moments, cone, open_embeddings, retrieval, robustness
+from modgap import (
+    Calibrate,
+    Moments,
+    PairMoments,
+    cone,
+    open_embeddings,
+    retrieval,
+    robustness,
+)
 from modgap.evaluate import Gaussian
 
 
@@ -97,15 +105,19 @@ def robustness_case(scale: float) -> Case:
     )
 
 
-def moments_case(scale: float) -> Case:
-    n = round(1_000_000 * scale)
-    folder = tempfile.TemporaryDirectory()
-    path = Path(folder.name) / "rows.npy"
+def _file_of_rows(folder: str, n: int) -> Path:
+    path = Path(folder) / "rows.npy"
     out = np.lib.format.open_memmap(path, "w+", np.float32, (n, 512))
     for start in range(0, n, 10_000):
         out[start : start + 10_000] = _rows(min(10_000, n - start), 512, start)
     out.flush()
-    del out
+    return path
+
+
+def moments_case(scale: float) -> Case:
+    n = round(1_000_000 * scale)
+    folder = tempfile.TemporaryDirectory()
+    path = _file_of_rows(folder.name, n)
     held: list[np.ndarray] = []
 
     def from_file(keep: object = folder) -> None:
@@ -127,9 +139,58 @@ def moments_case(scale: float) -> Case:
     )
 
 
+def calibrate_case(scale: float) -> Case:
+    n = round(1_000_000 * scale)
+    folder = tempfile.TemporaryDirectory()
+    path = _file_of_rows(folder.name, n)
+
+    def moments(keep: object = folder) -> PairMoments:
+        both = [Moments.from_batches(open_embeddings(path).batches()) for _ in range(2)]
+        return PairMoments(*both)
+
+    return Case(
+        f"calibrating on two files of {n:,} × 512",
+        "one streaming pass over each",
+        lambda: Calibrate().fit_moments(moments()),
+        moments,
+        1.05,
+        None,
+    )
+
+
+def corrected_search_case(scale: float) -> Case:
+    import faiss
+
+    from modgap.index import open_index
+
+    n = round(100_000 * scale)
+    documents, queries = _rows(n, 512, 0), _rows(1_000, 512, 1)
+    correction = (
+        Calibrate("keep", form="y").fit(documents[: n // 2], documents[n // 2 :]).correction_
+    )
+    plain = faiss.IndexFlatIP(512)
+    plain.add(documents)
+    folder = tempfile.TemporaryDirectory()
+    path = Path(folder.name) / "documents.faiss"
+    with open_index(path, correction, create=True) as index:
+        index.write(documents[: n // 2], "image")
+        index.write(documents[n // 2 :], "text")
+    corrected = open_index(path, correction)
+    return Case(
+        f"search through a corrected FAISS index, 1,000 × {n:,} × 512",
+        "the same index uncorrected",
+        lambda keep=folder: corrected.search(queries, "text", 10),
+        lambda: plain.search(queries, 10),
+        1.05,
+        None,
+    )
+
+
 CASES = {
     "cone": cone_case,
     "retrieval": retrieval_case,
     "robustness": robustness_case,
     "moments": moments_case,
+    "calibrate": calibrate_case,
+    "search": corrected_search_case,
 }

@@ -21,6 +21,7 @@ from datetime import date
 from pathlib import Path
 
 HERE = Path(__file__).parent
+NAMES = ["cone", "retrieval", "robustness", "moments", "calibrate", "search"]
 START, END = "<!-- measured: start -->", "<!-- measured: end -->"
 
 
@@ -114,7 +115,7 @@ def machine() -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--only", choices=["cone", "retrieval", "robustness", "moments"])
+    parser.add_argument("--only", choices=NAMES)
     parser.add_argument("--scale", type=float, default=1.0, help="shrink the cases")
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--write", action="store_true", help="put the table into README.md")
@@ -124,7 +125,7 @@ def main() -> None:
         print(json.dumps(run_case(options.only, options.scale, options.repeats)))
         return
     results = []
-    for name in [options.only] if options.only else ["cone", "retrieval", "robustness", "moments"]:
+    for name in [options.only] if options.only else NAMES:
         print(f"running {name} …", file=sys.stderr, flush=True)
         command = [sys.executable, __file__, "--child", "--only", name]
         command += ["--scale", str(options.scale), "--repeats", str(options.repeats)]

@@ -6,7 +6,6 @@ import contextlib
 import io
 import json
 import os
-import signal
 import subprocess
 import sys
 import warnings
@@ -43,7 +42,6 @@ def modgap(*words: object) -> Ran:
     from modgap.cli import main
 
     out, err = io.StringIO(), io.StringIO()
-    handler = signal.getsignal(signal.SIGTERM)
     status: Any = 0
     try:
         with (
@@ -55,8 +53,6 @@ def modgap(*words: object) -> Ran:
             main()
     except SystemExit as stop:
         status = stop.code
-    finally:
-        signal.signal(signal.SIGTERM, handler)
     return Ran(status or 0, out.getvalue(), err.getvalue())
 
 

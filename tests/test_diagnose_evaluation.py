@@ -7,7 +7,8 @@ import json
 import numpy as np
 import pytest
 
-from modgap.correct import Center, OrthogonalShift
+from conftest import make_pairs
+from modgap.correct import Calibrate, Center, OrthogonalShift
 from modgap.diagnose import evaluate_correction
 from modgap.evaluate import mixed_retrieval, retrieval
 from modgap.io import Embeddings
@@ -124,3 +125,23 @@ def test_bad_rows_are_refused_by_name(pairs):
         evaluate_correction(Y, Y[:, :5])
     with pytest.raises(ValueError, match="metric must be one of"):
         evaluate_correction(Y, Y, metric="dot")
+
+
+@pytest.mark.parametrize("factor", [1e30, 1e-30])
+def test_float32_rows_of_any_scale_are_diagnosed_alike(factor):
+    X, Y = (side.astype(np.float32) for side in make_pairs(300))
+    correction = Calibrate().fit(X, Y).correction_
+    scaled = Calibrate().fit(X * np.float32(factor), Y * np.float32(factor)).correction_
+    before = evaluate_correction(X, Y, correction).corrected.figures["mixed_ndcg@10"]
+    after = evaluate_correction(X * np.float32(factor), Y * np.float32(factor), scaled)
+    assert after.corrected.figures["mixed_ndcg@10"].value.value == pytest.approx(
+        before.value.value, abs=1e-3
+    )
+
+
+def test_a_sample_of_the_rows_it_was_fitted_on_is_known_too():
+    X, Y = make_pairs(300)
+    fitted = Center().fit(X, Y).correction_
+    assert evaluate_correction(X, Y, fitted, sample=50).fitted_on_these_rows
+    other = Center().fit(X[:200], Y[:200]).correction_
+    assert not evaluate_correction(X, Y, other, sample=50).fitted_on_these_rows

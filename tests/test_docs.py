@@ -43,8 +43,8 @@ def test_some_modules_have_examples():
     assert examples >= 20
 
 
-def blocks(language: str) -> list[str]:
-    fenced = re.findall(r"^```(\w*)\n(.*?)^```", README, flags=re.DOTALL | re.MULTILINE)
+def blocks(language: str, page: str = README) -> list[str]:
+    fenced = re.findall(r"^```(\w*)\n(.*?)^```", page, flags=re.DOTALL | re.MULTILINE)
     return [text for label, text in fenced if label == language]
 
 
@@ -73,14 +73,27 @@ def test_the_commands_of_the_readme_run_on_files_of_those_names(tmp_path):
         arguments = [sys.executable, "-m", "modgap", *command.split()[1:]]
         done = subprocess.run(arguments, cwd=tmp_path, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
-    assert np.load(tmp_path / "text-fixed.npy").shape == (1000, 64)
+    correction = modgap.Correction.load(tmp_path / "out" / "correction.safetensors")
+    fixed = np.load(tmp_path / "text-fixed.npy")
+    np.testing.assert_array_equal(fixed, correction.y(digits.Y[digits.wording == 0]))
+
+
+def test_the_python_of_the_mixed_search_page_runs_and_both_ways_agree():
+    page = (ROOT / "docs" / "mixed-search.md").read_text(encoding="utf-8")
+    names: dict = {}
+    for code in blocks("python", page):
+        exec(compile(code, "mixed-search.md", "exec"), names)
+    merged, n_images = names["merged"], len(names["images"])
+    place = merged.ids + np.where(merged.modalities == "text", n_images, 0)
+    assert place.tolist() == names["best"].tolist()
 
 
 def test_every_command_of_the_readme_exists():
     from modgap.cli import app
 
     named = set(re.findall(r"^modgap (\w+) ", "\n".join(blocks("")), flags=re.MULTILINE))
-    assert named == {command.callback.__name__ for command in app.registered_commands}
+    commands = {command.callback.__name__ for command in app.registered_commands}
+    assert named == commands | {group.typer_instance.info.name for group in app.registered_groups}
 
 
 def test_every_link_of_the_docs_leads_somewhere():

@@ -351,3 +351,12 @@ def test_there_are_examples_to_run():
     names = ("moments", "measure.gap", "measure.cone", "measure.uniformity", "measure.loss")
     for name in names:
         assert doctest.testmod(importlib.import_module(f"modgap.{name}")).attempted > 0
+
+
+@pytest.mark.parametrize(("factor", "what"), [(1e300, "beyond 1e100"), (1e-300, "below 1e-100")])
+def test_numbers_whose_squares_leave_the_range_of_floats_are_refused(pairs, factor, what):
+    X, Y = (side * factor for side in pairs)
+    with pytest.raises(ValueError, match=f"X has 60 rows with .*{what}"):
+        m.cone(X)
+    with pytest.raises(ValueError, match=what):
+        m.measure(X, Y)

@@ -216,15 +216,15 @@ def test_saving_leaves_nothing_else_behind(pairs, tmp_path):
 
 def test_loading_another_kind_of_file_is_refused(pairs, tmp_path):
     Moments.from_batch(pairs[0]).save(tmp_path / "m.safetensors")
-    with pytest.raises(ValueError, match="must hold pair moments written by modgap, got moments"):
+    with pytest.raises(ValueError, match="not a set of pair moments that modgap wrote; it holds a set of moments"):
         PairMoments.load(tmp_path / "m.safetensors")
     (tmp_path / "text").write_text(json.dumps({"a": 1}))
-    with pytest.raises(ValueError, match="is not a safetensors file"):
+    with pytest.raises(ValueError, match="cannot be read as safetensors"):
         Moments.load(tmp_path / "text")
     from safetensors.numpy import save_file
 
     save_file({"a": np.zeros(2)}, tmp_path / "other.safetensors")
-    with pytest.raises(ValueError, match="written by modgap, got something else"):
+    with pytest.raises(ValueError, match="not a set of moments that modgap wrote"):
         Moments.load(tmp_path / "other.safetensors")
 
 

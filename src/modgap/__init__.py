@@ -25,9 +25,11 @@ _HOMES = {
     "modgap.datasets": "load_digits",
     "modgap.correct": (
         "Affine Calibrate Center Correction OriginShift OrthogonalShift Procrustes Shift Whiten "
-        "check_corrector"
+        "check_corrector merge_hits"
     ),
-    "modgap.evaluate": ("compare mixed_retrieval noise_correlation retrieval robustness"),
+    "modgap.evaluate": (
+        "ScoreCalibrator compare judge_hits mixed_retrieval noise_correlation retrieval robustness"
+    ),
     "modgap.diagnose": "diagnose evaluate_correction",
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names.split()}

@@ -12,10 +12,19 @@ from modgap.correct import (
     Shift,
     Whiten,
     check_corrector,
+    merge_hits,
 )
 from modgap.datasets import load_digits
 from modgap.diagnose import diagnose, evaluate_correction
-from modgap.evaluate import compare, mixed_retrieval, noise_correlation, retrieval, robustness
+from modgap.evaluate import (
+    ScoreCalibrator,
+    compare,
+    judge_hits,
+    mixed_retrieval,
+    noise_correlation,
+    retrieval,
+    robustness,
+)
 from modgap.io import Embeddings, open_embeddings, open_pair, write_embeddings
 from modgap.measure import (
     alignment,
@@ -62,6 +71,7 @@ __all__ = [
     "OrthogonalShift",
     "PairMoments",
     "Procrustes",
+    "ScoreCalibrator",
     "Shift",
     "Whiten",
     "__version__",
@@ -84,12 +94,14 @@ __all__ = [
     "gap_distance",
     "gap_orthogonality",
     "gap_vector",
+    "judge_hits",
     "linear_separability",
     "load_digits",
     "local_gaps",
     "loss_terms",
     "margin",
     "measure",
+    "merge_hits",
     "mixed_retrieval",
     "noise_correlation",
     "norms",

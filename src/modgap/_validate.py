@@ -14,6 +14,10 @@ Array = Any
 # Rows looked at together when values are checked: keeps the Boolean scratch small for memory maps.
 _CHECK_ROWS = 8192
 
+_KEEP_ALIGNED = "Drop them from both sides to keep the pairs aligned."
+_NO_DIRECTION = "They have no direction; drop them from both sides."
+_SCALE = "Their squares leave the range of floats; scale the embeddings."
+
 
 class InputError(Exception):
     """What the user gave cannot be used; the message says what to do. The CLI prints it as is."""
@@ -95,27 +99,20 @@ def check_rows(X: Any, name: str = "X", *, min_rows: int = 1, nonzero: bool = Fa
 def check_values(X: Array, name: str, *, nonzero: bool = False, first_row: int = 0) -> None:
     """Refuse NaN and infinity, and with ``nonzero`` also rows of length zero."""
     xp = array_api_compat.array_namespace(X)
+    refusals = [("NaN or infinity", lambda b: ~xp.all(xp.isfinite(b), axis=1), _KEEP_ALIGNED)]
+    if nonzero:
+        refusals.append(("length zero", lambda b: ~xp.any(b != 0, axis=1), _NO_DIRECTION))
+    if X.dtype == xp.float64:
+        refusals.append(("numbers beyond 1e100", lambda b: xp.any(abs(b) > 1e100, axis=1), _SCALE))
+        if nonzero:
+            refusals.append(
+                ("length below 1e-100", lambda b: xp.all(abs(b) < 1e-100, axis=1), _SCALE)
+            )
     for start in range(0, X.shape[0], _CHECK_ROWS):
         block = X[start : start + _CHECK_ROWS]
-        finite = xp.all(xp.isfinite(block), axis=1)
-        if not bool(xp.all(finite)):
-            _refuse_rows(
-                X,
-                name,
-                "NaN or infinity",
-                lambda b: ~xp.all(xp.isfinite(b), axis=1),
-                "Drop them from both sides to keep the pairs aligned.",
-                first_row,
-            )
-        if nonzero and not bool(xp.all(xp.any(block != 0, axis=1))):
-            _refuse_rows(
-                X,
-                name,
-                "length zero",
-                lambda b: ~xp.any(b != 0, axis=1),
-                "They have no direction; drop them from both sides.",
-                first_row,
-            )
+        for what, is_bad, advice in refusals:
+            if bool(xp.any(is_bad(block))):
+                _refuse_rows(X, name, what, is_bad, advice, first_row)
 
 
 def _refuse_rows(X: Array, name: str, what: str, is_bad: Any, advice: str, first_row: int) -> None:

@@ -13,7 +13,6 @@ moments of its arrays, the streamed form on moments gathered from shards.
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -23,7 +22,7 @@ from typing import Any, Literal
 import numpy as np
 
 from modgap._arrays import namespace, row_blocks, to_numpy, widen
-from modgap._files import atomic_path
+from modgap._tensors import read_tensors, write_tensors
 from modgap._validate import (
     Array,
     InputValueError,
@@ -136,12 +135,17 @@ class Moments:
 
     @classmethod
     def from_batches(
-        cls, batches: Iterable[Array], *, name: str = "X", detail: Detail = "covariance"
+        cls,
+        batches: Iterable[Array],
+        *,
+        name: str = "X",
+        detail: Detail = "covariance",
+        unit: bool = True,
     ) -> Moments:
         """Moments of rows that come in batches; one batch is held at a time."""
         total: Moments | None = None
         for batch, first_row in _counted(batches):
-            part = cls.from_batch(batch, name=name, detail=detail, first_row=first_row)
+            part = cls.from_batch(batch, name=name, detail=detail, unit=unit, first_row=first_row)
             if total is not None:
                 check_same_space(total.given.mean[None, :], part.given.mean[None, :])
             total = part if total is None else total + part
@@ -200,13 +204,12 @@ class Moments:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write one safetensors file."""
-        _save(path, {"kind": "moments"}, _tensors(self, "x"))
+        write_tensors(path, "set of moments", _tensors(self, "x"), {})
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Moments:
         """Read what ``save`` wrote."""
-        tensors = _load(path, "moments")
-        return _moments(tensors, "x")
+        return _moments(read_tensors(path, "set of moments")[1], "x")
 
 
 @dataclass(frozen=True)
@@ -339,12 +342,12 @@ class PairMoments:
         if self.cross is not None:
             tensors["cross.given"] = to_numpy(self.cross.given)
             tensors["cross.unit"] = to_numpy(self.cross.unit)
-        _save(path, {"kind": "pair moments"}, tensors)
+        write_tensors(path, "set of pair moments", tensors, {})
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> PairMoments:
         """Read what ``save`` wrote."""
-        tensors = _load(path, "pair moments")
+        tensors = read_tensors(path, "set of pair moments")[1]
         cross = None
         if "cross.given" in tensors:
             cross = Cross(tensors["cross.given"], tensors["cross.unit"])
@@ -421,29 +424,3 @@ def _moments(tensors: dict[str, np.ndarray], side: str) -> Moments:
     given = rows("given")
     assert given is not None
     return Moments(given, rows("unit"))
-
-
-def _save(
-    path: str | os.PathLike[str], about: dict[str, str], tensors: dict[str, np.ndarray]
-) -> None:
-    from safetensors.numpy import save_file
-
-    with atomic_path(path) as temporary:
-        contiguous = {name: np.ascontiguousarray(value) for name, value in tensors.items()}
-        save_file(contiguous, temporary, metadata={"modgap": json.dumps(about)})
-
-
-def _load(path: str | os.PathLike[str], kind: str) -> dict[str, np.ndarray]:
-    from safetensors import SafetensorError, safe_open
-
-    try:
-        with safe_open(path, framework="numpy") as file:
-            about = json.loads((file.metadata() or {}).get("modgap", "{}"))
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    except SafetensorError as error:
-        raise InputValueError(f"{path} is not a safetensors file ({error}).") from error
-    if about.get("kind") != kind:
-        raise InputValueError(
-            f"{path} must hold {kind} written by modgap, got {about.get('kind', 'something else')}."
-        )
-    return tensors

@@ -17,6 +17,7 @@ from modgap._arrays.base import (
     sum_squares,
     to_numpy,
     unit,
+    wide_dtype,
     widen,
 )
 from modgap._arrays.cosines import cosine_blocks, cosine_extremes, order_statistic
@@ -47,5 +48,6 @@ __all__ = [
     "to_numpy",
     "top_k",
     "unit",
+    "wide_dtype",
     "widen",
 ]

@@ -43,7 +43,7 @@ def apply(
     Example: modgap apply correction.safetensors text.npy --modality text -o text-fixed.npy
     """
     from modgap._validate import check_choice
-    from modgap.cli.outputs import check_file
+    from modgap.cli.outputs import check_file, tidy_when_terminated
     from modgap.cli.show import counted, say, steps
     from modgap.correct import Correction
     from modgap.io import open_embeddings, write_embeddings
@@ -59,7 +59,7 @@ def apply(
             f"{correction} is for rows of {mapping.dim_in} columns, but {embeddings} has "
             f"{source.dim}. It must be fitted on embeddings of the same model."
         )
-    with steps() as step:
+    with steps() as step, tidy_when_terminated():
         batches = counted(source.batches(), step, f"correcting {modality}", source.n_rows)
         write_embeddings(
             output,
@@ -77,10 +77,7 @@ def _corrected(
     batches: Iterable[np.ndarray], mapping: Affine, modality: str
 ) -> Iterator[np.ndarray]:
     """The batches mapped; a row that cannot be used is named by its place in the file."""
-    from modgap._validate import check_values
-
     done = 0
     for batch in batches:
-        check_values(batch, modality, first_row=done)
-        yield mapping(batch, modality)
+        yield mapping(batch, modality, first_row=done)
         done += len(batch)

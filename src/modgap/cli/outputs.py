@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 import os
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from modgap._validate import InputValueError
@@ -23,6 +28,23 @@ def check_file(path: Path, inputs: tuple[Path | None, ...]) -> None:
         if given is not None and given.exists() and path.exists() and path.samefile(given):
             raise InputValueError(f"{path} is a file being read. Write to another one with -o.")
     _check_place(path.parent, path)
+
+
+@contextmanager
+def tidy_when_terminated() -> Iterator[None]:
+    """Make SIGTERM, which `timeout` and `docker stop` send, remove a temporary file on its way out.
+
+    Only around a long write: elsewhere the process should end at once, even inside a library's
+    loop where Python cannot raise.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _check_place(folder: Path, wanted: Path) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from modgap._arrays import as_float, like, namespace, row_blocks, rows_per_block, widen
-from modgap._validate import Array, InputValueError, check_rows
+from modgap._validate import Array, InputValueError, check_matrix, check_values
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,9 +66,13 @@ class Affine:
         plain = self.matrix is None and self.offset is None and self.blocks is None
         return plain and self.scale == 1.0 and not self.renormalise
 
-    def __call__(self, rows: Array, name: str = "rows") -> Array:
-        """The mapped rows, in the precision of the given ones (half precision becomes float32)."""
-        rows = check_rows(rows, name)
+    def __call__(self, rows: Array, name: str = "rows", *, first_row: int = 0) -> Array:
+        """The mapped rows, in the precision of the given ones (half precision becomes float32).
+
+        ``name`` and ``first_row`` say in errors what the rows are and where in a stream they are.
+        """
+        rows = check_matrix(rows, name)
+        check_values(rows, name, first_row=first_row)
         if rows.shape[1] != self.dim_in:
             raise InputValueError(
                 f"The correction is for rows of {self.dim_in} columns, got {rows.shape[1]}. "
@@ -90,7 +94,7 @@ class Affine:
             if offset is not None:
                 mapped = mapped + offset
             if self.renormalise:
-                mapped = self._unit(mapped, block.start, name)
+                mapped = self._unit(mapped, first_row + block.start, name)
             if self.blocks is not None:
                 mapped = xp.concat([mapped * factor for factor in self.blocks], axis=1)
             parts.append(xp.astype(mapped, rows.dtype))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -10,7 +9,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from modgap._files import atomic_path
+from modgap._tensors import read_tensors, write_tensors
 from modgap._validate import (
     Array,
     InputError,
@@ -19,14 +18,12 @@ from modgap._validate import (
     check_modalities,
     require,
 )
-from modgap._version import __version__
 from modgap.correct.affine import Affine
 
 Role = Literal["document", "query"]
 Metric = Literal["cosine", "inner_product", "euclidean"]
 ROLES = ("document", "query")
 METRICS = ("cosine", "inner_product", "euclidean")
-_FORMAT = 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,8 +127,6 @@ class Correction:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write one safetensors file with JSON metadata, in one step."""
-        from safetensors.numpy import save_file
-
         tensors, maps = {}, []
         for (name, role), affine in self.maps.items():
             entry: dict[str, Any] = {
@@ -147,11 +142,9 @@ class Correction:
                 value = getattr(affine, part)
                 if value is not None:
                     entry["parts"].append(part)
-                    tensors[f"{name}.{role}.{part}"] = np.ascontiguousarray(value, np.float64)
+                    tensors[f"{name}.{role}.{part}"] = value
             maps.append(entry)
         header = {
-            "format": _FORMAT,
-            "version": __version__,
             "names": self.names,
             "metric": self.metric,
             "dim_in": self.dim_in,
@@ -159,25 +152,12 @@ class Correction:
             "maps": maps,
             "about": dict(self.about),
         }
-        with atomic_path(path) as temporary:
-            save_file(tensors, temporary, metadata={"modgap": json.dumps(header)})
+        write_tensors(path, "correction", tensors, header)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Correction:
         """Read what ``save`` wrote; nothing in the file is ever executed."""
-        from safetensors import SafetensorError, safe_open
-
-        if not os.path.isfile(path):
-            raise InputValueError(f"There is no correction at {path}. Write one with modgap fit.")
-        try:
-            with safe_open(path, framework="numpy") as file:
-                # The header first: another model's file may be large, or of a dtype NumPy lacks.
-                header = _header((file.metadata() or {}).get("modgap"), path)
-                tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-        except SafetensorError as error:
-            raise InputValueError(
-                f"{path} is not a correction: it cannot be read as safetensors ({error})."
-            ) from error
+        header, tensors = read_tensors(path, "correction")
         try:
             maps = {
                 (entry["modality"], entry["role"]): _affine(entry, tensors)
@@ -188,23 +168,6 @@ class Correction:
             raise InputValueError(f"{path} is not a whole correction. {error}") from error
         except (KeyError, TypeError, IndexError, AttributeError, ValueError) as error:
             raise InputValueError(f"{path} is not a whole correction: {error!r}.") from error
-
-
-def _header(text: str | None, path: str | os.PathLike[str]) -> dict[str, Any]:
-    try:
-        header = json.loads(text or "")
-    except ValueError:
-        header = None
-    if not isinstance(header, dict) or "maps" not in header:
-        raise InputValueError(
-            f"{path} is a safetensors file, but not a correction that modgap wrote."
-        )
-    if header.get("format") not in range(1, _FORMAT + 1):
-        raise InputValueError(
-            f"{path} was written by modgap {header.get('version')} in format "
-            f"{header.get('format')}, and this one reads {_FORMAT}. Update modgap to read it."
-        )
-    return header
 
 
 def _affine(entry: dict[str, Any], tensors: dict[str, np.ndarray]) -> Affine:

@@ -27,7 +27,7 @@ from modgap.diagnose.run import Progress
 from modgap.diagnose.verdict import Judgement
 from modgap.evaluate import mixed_retrieval, retrieval
 from modgap.io import Embeddings
-from modgap.moments import PairMoments
+from modgap.moments import Moments, PairMoments
 
 MAX_GROUPS = 5_000
 
@@ -93,7 +93,7 @@ def evaluate_correction(
         raw=judge.raw,
         corrected=corrected,
         details=details,
-        fitted_on_these_rows=correction is not None and _same_rows(correction, part),
+        fitted_on_these_rows=correction is not None and _same_rows(correction, X, Y),
     )
 
 
@@ -125,6 +125,12 @@ def _details(
     return {"retrieval": found.to_dict(), "mixed": mixed.to_dict()}
 
 
-def _same_rows(correction: Correction, part: Part) -> bool:
-    moments = PairMoments.from_batch(part.X, part.Y, detail="mean", unit=False)
-    return correction.about.get("means_sha256") == hash_of_means(moments)
+def _same_rows(correction: Correction, X: Array | Embeddings, Y: Array | Embeddings) -> bool:
+    """Whether the correction was fitted on all of these rows, going by their means."""
+    sides = [
+        Moments.from_batches(rows.batches(), detail="mean", unit=False)
+        if isinstance(rows, Embeddings)
+        else Moments.from_batch(rows, detail="mean", unit=False)
+        for rows in (X, Y)
+    ]
+    return correction.about.get("means_sha256") == hash_of_means(PairMoments(*sides))

@@ -1,11 +1,10 @@
 """Does a correction help, and does it hurt? Retrieval, mixed search, robustness, significance."""
 
+from modgap.evaluate.curve import MixedCurve, mixed_curve
 from modgap.evaluate.mixed import (
-    MixedCurve,
     MixedQueries,
     MixedRetrieval,
     mixed_corpus,
-    mixed_curve,
     mixed_retrieval,
     ndcg,
 )
@@ -18,7 +17,9 @@ from modgap.evaluate.noise import (
     Uniform,
     noise_correlation,
 )
+from modgap.evaluate.probability import Cutoff, ScoreCalibrator
 from modgap.evaluate.quantise import Int8, OneBit, Quantiser, Quantize
+from modgap.evaluate.reliability import JudgedHits, Reliability, judge_hits, reliability_curve
 from modgap.evaluate.retrieval import Retrieval, retrieval
 from modgap.evaluate.robustness import Robustness, nearest, robustness
 from modgap.evaluate.scorer import correction_scorer
@@ -32,10 +33,12 @@ from modgap.evaluate.significance import (
 
 __all__ = [
     "Comparison",
+    "Cutoff",
     "Gaussian",
     "GroupBootstrap",
     "Int8",
     "Interval",
+    "JudgedHits",
     "Laplace",
     "MixedCurve",
     "MixedQueries",
@@ -45,19 +48,23 @@ __all__ = [
     "Quantiser",
     "Quantize",
     "Rademacher",
+    "Reliability",
     "Rephrase",
     "Retrieval",
     "Robustness",
+    "ScoreCalibrator",
     "Uniform",
     "chi_squared",
     "compare",
     "correction_scorer",
+    "judge_hits",
     "mixed_corpus",
     "mixed_curve",
     "mixed_retrieval",
     "ndcg",
     "nearest",
     "noise_correlation",
+    "reliability_curve",
     "retrieval",
     "robustness",
 ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from modgap._arrays import as_float, namespace, sum_squares, unit
+from modgap._arrays import as_float, namespace, sum_squares, unit, wide_dtype
 from modgap._validate import Array, check_choice, check_two
 from modgap.correct import METRICS, Correction, Metric
 
@@ -17,8 +17,10 @@ def prepare(
         queries, documents = unit(queries), unit(documents)
     queries, documents = as_float(queries), as_float(documents)
     xp = namespace(queries)
-    # torch multiplies no float32 by float64.
+    # torch multiplies no float32 by float64; and squares of float32 end at 1e38.
     wider = xp.result_type(queries, documents)
+    if any(not 1e-12 < float(xp.max(xp.abs(rows))) < 1e12 for rows in (queries, documents)):
+        wider = wide_dtype(queries)
     return xp.astype(queries, wider, copy=False), xp.astype(documents, wider, copy=False)
 
 

@@ -88,7 +88,7 @@ class Contents:
             shape = self.matrices[first].shape
             raise InputValueError(
                 f"{self.path} holds two modalities of shape {shape}, where one is expected. "
-                f"Open it as a pair, or choose one with column={first!r} or column={second!r}."
+                f"Open it as a pair, or choose one by column: {first} or {second}."
             )
         names = self.embeddings
         if len(names) == 1:
@@ -102,7 +102,7 @@ class Contents:
             )
         raise InputValueError(
             f"{self.path} holds more than one matrix: {listed(names)}. "
-            f"Choose one with column={names[0]!r}."
+            f"Choose one by column, {names[0]} for instance."
         )
 
     def listing(self) -> str:

@@ -88,7 +88,9 @@ def open_pair(
         )
     if paired is False:
         if groups is not None:
-            raise InputValueError("groups say which rows match, so paired=False contradicts them.")
+            raise InputValueError(
+                "groups say which rows match, which contradicts that they are not pairs."
+            )
         return EmbeddingPair(x, y, None, False, names)
     labels = find_groups(groups, (x, y), (x_contents, y_contents))
     if paired and labels is None and x.n_rows != y.n_rows:

@@ -1,0 +1,114 @@
+"""What each correction does to one index of both modalities; the tables of docs/mixed-search.md.
+
+    python benchmarks/mixed.py [--clip features_clip.npy] [--write]
+
+Fitted on half of the groups, measured on the other half, mean of ten splits. ``--clip`` takes the
+embeddings that the authors of Mind the Gap published, a (2, n, d) file.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+import numpy as np
+
+from modgap import load_digits
+from modgap.correct import Calibrate, Center
+from modgap.evaluate import mixed_curve, mixed_retrieval
+
+PAGE = Path(__file__).parents[1] / "docs" / "mixed-search.md"
+SPLITS = 10
+METHODS = {
+    "as it is": None,
+    "`Center()`": Center(),
+    '`Calibrate("keep")`': Calibrate("keep"),
+    '`Calibrate("mixed")`': Calibrate("mixed"),
+    '`Calibrate("keep", form="y")`': Calibrate("keep", "y"),
+    '`Calibrate("keep", form="compromise")`': Calibrate("keep", "compromise"),
+}
+
+
+def splits(X, Y, gx, gy):
+    """Fit rows, then held-out rows and their groups, for each split."""
+    labels = np.unique(gx)
+    for seed in range(SPLITS):
+        half = np.random.default_rng(seed).permutation(labels)[: len(labels) // 2]
+        x, y = np.isin(gx, half), np.isin(gy, half)
+        yield seed, (X[x], Y[y]), (X[~x], Y[~y]), (gx[~x], gy[~y])
+
+
+def fitted(method, rows):
+    return None if method is None else method.fit(*rows).correction_
+
+
+def table(X, Y, groups, targets: str) -> str:
+    pairs = [("text", "image"), ("image", "text")]
+    if targets == "both":
+        pairs.append(("text", "text"))
+    heads = [f"{asking} → {target}" for asking, target in pairs]
+    lines = [
+        f"| | columns | {' | '.join(heads)} | overall | share off by |",
+        "|---|--:|" + "--:|" * (len(pairs) + 2),
+    ]
+    for name, method in METHODS.items():
+        figures, columns = [], X.shape[1]
+        for seed, fit, rest, kept in splits(X, Y, *groups):
+            correction = fitted(method, fit)
+            columns = correction.dim_out if correction else columns
+            found = mixed_retrieval(
+                *rest, groups=kept, correction=correction, targets=targets, seed=seed
+            )
+            by_pair = [found.ndcg_of(*pair) for pair in pairs]
+            figures.append([*by_pair, found.ndcg, found.share_off])
+        cells = " | ".join(f"{value:.3f}" for value in np.mean(figures, axis=0))
+        lines.append(f"| {name} | {columns} | {cells} |")
+    return "\n".join(lines)
+
+
+def curve(X, Y, groups) -> str:
+    shares = (0.0, 0.1, 0.25, 0.5, 0.75, 0.9, 1.0)
+    lines = [
+        "| text queries, share of images | " + " | ".join(f"{s:.0%}" for s in shares) + " |",
+        "|---|" + "--:|" * len(shares),
+    ]
+    for name in ("as it is", "`Center()`", '`Calibrate("keep")`'):
+        values = []
+        for seed, fit, rest, kept in splits(X, Y, *groups):
+            correction = fitted(METHODS[name], fit)
+            found = mixed_curve(*rest, shares, groups=kept, correction=correction, seed=seed)
+            values.append(found.ndcg["text"])
+        cells = " | ".join(f"{value:.3f}" for value in np.mean(values, axis=0))
+        lines.append(f"| {name} | {cells} |")
+    return "\n".join(lines)
+
+
+def put(text: str, name: str, content: str) -> str:
+    start, end = f"<!-- {name}: start -->", f"<!-- {name}: end -->"
+    before, rest = text.split(start)
+    return f"{before}{start}\n{content}\n{end}{rest.split(end)[1]}"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--clip", type=Path, help="the published CLIP embeddings")
+    parser.add_argument("--write", action="store_true", help="put the tables into the page")
+    options = parser.parse_args()
+    digits = load_digits()
+    two = digits.wording < 2
+    rows = digits.X, digits.Y[two]
+    groups = digits.groups[0], digits.groups[1][two]
+    tables = {"digits": table(*rows, groups, "both"), "curve": curve(*rows, groups)}
+    if options.clip:
+        X, Y = np.load(options.clip)
+        tables["clip"] = table(X, Y, (np.arange(len(X)), np.arange(len(Y))), "other")
+    page = PAGE.read_text(encoding="utf-8") if options.write else ""
+    for name, content in tables.items():
+        print(f"\n{name}\n\n{content}")
+        page = put(page, name, content) if options.write else page
+    if options.write:
+        PAGE.write_text(page, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
