@@ -117,7 +117,7 @@ def test_equal_counts_can_be_declared_no_pairs(tmp_path: Path) -> None:
     pair = open_pair(tmp_path / "a.npz", paired=False)
     assert not pair.paired
     assert pair.groups is None
-    with pytest.raises(InputValueError, match="paired=False contradicts"):
+    with pytest.raises(InputValueError, match="cannot be unpaired as well"):
         open_pair(tmp_path / "a.npz", groups="groups", paired=False)
 
 

@@ -127,10 +127,10 @@ def _details(
 
 def _same_rows(correction: Correction, X: Array | Embeddings, Y: Array | Embeddings) -> bool:
     """Whether the correction was fitted on all of these rows, going by their means."""
-    sides = [
+    x, y = (
         Moments.from_batches(rows.batches(), detail="mean", unit=False)
         if isinstance(rows, Embeddings)
         else Moments.from_batch(rows, detail="mean", unit=False)
         for rows in (X, Y)
-    ]
-    return correction.about.get("means_sha256") == hash_of_means(PairMoments(*sides))
+    )
+    return correction.about.get("means_sha256") == hash_of_means(PairMoments(x, y))

@@ -89,7 +89,7 @@ def open_pair(
     if paired is False:
         if groups is not None:
             raise InputValueError(
-                "groups say which rows match, which contradicts that they are not pairs."
+                "groups say which rows match, so they cannot be unpaired as well."
             )
         return EmbeddingPair(x, y, None, False, names)
     labels = find_groups(groups, (x, y), (x_contents, y_contents))
