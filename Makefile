@@ -46,5 +46,5 @@ $(VENV)/.lint: $(VENV)/.made $(INPUTS)
 	@touch $@
 
 $(VENV)/.bench: $(VENV)/.made $(INPUTS)
-	$(PIP) -e '.[all,bench]'
+	$(PIP) -e '.[all]'
 	@touch $@

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import os
-import signal
 import sys
 import warnings
 from typing import Annotated, Any
@@ -18,6 +17,7 @@ from modgap.cli.demo import demo
 from modgap.cli.diagnose import diagnose
 from modgap.cli.evaluate import evaluate
 from modgap.cli.fit import fit
+from modgap.cli.index import index_app
 from modgap.cli.measure import measure
 
 app = typer.Typer(
@@ -34,6 +34,7 @@ _UsageError: type[Exception] = typer.BadParameter.__mro__[1]
 
 for command in (demo, diagnose, measure, fit, apply, evaluate):
     app.command()(command)
+app.add_typer(index_app)
 
 
 def _version(asked: bool) -> None:
@@ -58,8 +59,6 @@ def main() -> None:
         if isinstance(stream, io.TextIOWrapper):
             # A terminal that knows only ASCII gets a question mark for → and no traceback.
             stream.reconfigure(errors="replace")
-    # `timeout` and `docker stop` send this; an exception lets temporary files be removed.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     try:
         status = app(sys.argv[1:] or ["--help"], prog_name="modgap", standalone_mode=False)
         if sys.stdout is not None:  # `>&-` closes it

@@ -1,0 +1,155 @@
+"""A Milvus collection: in Milvus Lite, a file of your own, or on a server.
+
+Milvus Lite, from its version 3 on, is a reimplementation of Milvus in Python on top of FAISS.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, Literal
+
+import numpy as np
+
+from modgap._validate import InputValueError, require
+from modgap.correct import Correction
+from modgap.index.base import Hit, Id, VectorIndex
+
+# Milvus' name of the metric, and what turns its distance into a score.
+_METRICS = {
+    "cosine": ("COSINE", lambda distance: distance),
+    "inner_product": ("IP", lambda distance: distance),
+    "euclidean": ("L2", lambda distance: -distance),  # it is squared already
+}
+_BATCH_ROWS = 1024
+_MAX_KEY = 1024
+_MAX_HITS = 16384
+
+
+class MilvusIndex(VectorIndex):
+    """A collection with a flat, exact index; the note is one of its properties.
+
+    ``where`` is a file that ends in .db, or the URL of a server, whose token is taken from
+    MILVUS_TOKEN. A document's key is the number of its modality and its id: ``0/7``.
+    """
+
+    def __init__(
+        self,
+        where: str,
+        correction: Correction,
+        *,
+        table: str = "modgap",
+        batch_rows: int = _BATCH_ROWS,
+    ) -> None:
+        super().__init__(correction, f"collection {table!r} of {where}", batch_rows)
+        pymilvus = require("pymilvus", "milvus", "Milvus")
+        self.table = table
+        self.failures = (pymilvus.MilvusException, ValueError, OSError)
+        self._types = pymilvus.DataType
+        with self._one_sentence():
+            token = os.environ.get("MILVUS_TOKEN", "") if "://" in where else ""
+            self._client = pymilvus.MilvusClient(where, token=token)
+
+    @contextmanager
+    def _one_sentence(self) -> Iterator[None]:
+        # pymilvus logs a traceback of whatever it raises; the sentence is enough.
+        loggers = [logging.getLogger(name) for name in ("pymilvus", "milvus_lite", "grpc")]
+        before = [logger.level for logger in loggers]
+        try:
+            for logger in loggers:
+                logger.setLevel(logging.CRITICAL + 1)
+            with super()._one_sentence():
+                yield
+        finally:
+            for logger, level in zip(loggers, before, strict=True):
+                logger.setLevel(level)
+
+    def _load_note(self) -> Mapping[str, Any] | None:
+        if not self._client.has_collection(self.table):
+            return None
+        said = self._client.describe_collection(self.table).get("properties", {}).get("modgap")
+        note: dict[str, Any] = json.loads(said) if said else {}
+        if note:
+            self._client.load_collection(self.table)
+        return note
+
+    def _save_note(self, note: Mapping[str, Any]) -> None:
+        properties = {"modgap": json.dumps(note)}
+        self._client.alter_collection_properties(self.table, properties=properties)
+
+    def _make(self, note: Mapping[str, Any], ids: Literal["int", "str"]) -> None:
+        kinds = self._types
+        schema = self._client.create_schema(auto_id=False, enable_dynamic_field=False)
+        schema.add_field("key", kinds.VARCHAR, is_primary=True, max_length=_MAX_KEY)
+        schema.add_field("modality", kinds.VARCHAR, max_length=_MAX_KEY)
+        schema.add_field("vector", kinds.FLOAT_VECTOR, dim=self.dim)
+        index = self._client.prepare_index_params()
+        index.add_index("vector", index_type="FLAT", metric_type=_METRICS[self.metric][0])
+        self._client.create_collection(self.table, schema=schema, index_params=index)
+        self._save_note(note)
+        self._client.load_collection(self.table)
+
+    def _add(self, rows: np.ndarray, modality: str, ids: Sequence[Id]) -> None:
+        keys = self._keys_of(modality, ids)
+        data = [
+            {"key": key, "modality": modality, "vector": row}
+            for key, row in zip(keys, rows, strict=True)
+        ]
+        self._client.upsert(self.table, data)
+
+    def _known(self, modality: str, ids: Sequence[Id]) -> set[Id]:
+        # Not client.get, which puts ids between quotation marks as they are.
+        wanted = json.dumps(self._keys_of(modality, ids), ensure_ascii=False)
+        found = self._client.query(self.table, filter=f"key in {wanted}", output_fields=["key"])
+        return {self._id(record["key"]) for record in found}
+
+    def _nearest(self, queries: np.ndarray, k: int, only: str | None) -> list[list[Hit]]:
+        if k > _MAX_HITS:
+            raise InputValueError(f"Milvus returns at most {_MAX_HITS} results, got k={k}.")
+        score = _METRICS[self.metric][1]
+        answers = self._client.search(
+            self.table,
+            data=list(queries),
+            limit=k,
+            filter=_only(only),
+            output_fields=["key", "modality"],
+        )
+        return [
+            [
+                (self._id(hit["entity"]["key"]), hit["entity"]["modality"], score(hit["distance"]))
+                for hit in answer
+            ]
+            for answer in answers
+        ]
+
+    def _count(self, only: str | None) -> int:
+        found = self._client.query(self.table, filter=_only(only), output_fields=["count(*)"])
+        return int(found[0]["count(*)"])
+
+    def _keys_of(self, modality: str, ids: Sequence[Id]) -> list[str]:
+        keys = [f"{self.correction.names.index(modality)}/{key}" for key in ids]
+        longest = max(keys, key=lambda key: len(key.encode()))
+        if len(longest.encode()) > _MAX_KEY:
+            raise InputValueError(
+                f"Milvus takes ids of at most {_MAX_KEY - 2} bytes, got one of "
+                f"{len(longest.encode()) - 2}."
+            )
+        return keys
+
+    def _id(self, key: str) -> Id:
+        text = key.partition("/")[2]
+        return int(text) if self._note is not None and self._note["ids"] == "int" else text
+
+    def _drop(self) -> None:
+        self._client.drop_collection(self.table)
+
+    def close(self) -> None:
+        """Close the client; Milvus Lite lets go of its file."""
+        self._client.close()
+
+
+def _only(only: str | None) -> str:
+    return "" if only is None else f"modality == {json.dumps(only, ensure_ascii=False)}"

@@ -1,0 +1,201 @@
+"""What the tests of the indexes share: a real PostgreSQL, every database, exactness."""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import io
+import os
+import shutil
+import signal
+import sys
+import tempfile
+import uuid
+import warnings
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import numpy as np
+import pytest
+from hypothesis import strategies as st
+
+from conftest import make_pairs
+from modgap.correct import Affine, Calibrate, Center, Correction, OrthogonalShift
+from modgap.index import open_index
+from reference_search import score, wide
+
+MODGAP = [sys.executable, "-m", "modgap"]
+# Library, and the extra that brings it, for each database.
+LIBRARIES = {
+    "faiss": "faiss",
+    "lance": "lancedb",
+    "pgvector": "psycopg",
+    "qdrant": "qdrant_client",
+    "milvus": "pymilvus",
+}
+
+
+@cache
+def postgres_url() -> str:
+    """A PostgreSQL server of this test process, with pgvector 0.6; it ends with the process."""
+    for library in ("psycopg", "pgvector", "pgserver"):
+        pytest.importorskip(library, reason=f"{library} is not installed")
+    folder = tempfile.TemporaryDirectory(prefix="modgap-pg-")
+    atexit.register(folder.cleanup)
+    runtime = Path(folder.name) / "run"
+    runtime.mkdir(mode=0o700)
+    # pgserver keeps its locks there, and platformdirs warns where it is not private or not set.
+    with mock.patch.dict(os.environ, XDG_RUNTIME_DIR=str(runtime)):
+        import pgserver
+
+        server = pgserver.get_server(Path(folder.name) / "data", cleanup_mode="delete")
+    atexit.register(server.cleanup)
+    url: str = server.get_uri()
+    import psycopg
+
+    with psycopg.connect(url) as connection:
+        connection.execute("CREATE EXTENSION IF NOT EXISTS vector")
+    return url
+
+
+def new_name() -> str:
+    return f"t{uuid.uuid4().hex[:12]}"
+
+
+@dataclass(frozen=True)
+class Said:
+    """What a command printed, and how it ended."""
+
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+@dataclass(frozen=True)
+class Store:
+    """Where a test keeps an index: an address and the options that go with it."""
+
+    kind: str
+    address: str
+    options: dict[str, Any]
+
+    def open(self, correction: Correction, **more: Any) -> Any:
+        return open_index(self.address, correction, **{**self.options, **more})
+
+
+def make_store(kind: str, folder: Path) -> Store:
+    pytest.importorskip(LIBRARIES[kind], reason=f"{LIBRARIES[kind]} is not installed")
+    if kind == "pgvector":
+        return Store(kind, postgres_url(), {"table": new_name()})
+    ends = {"faiss": "x.faiss", "lance": "x.lance", "qdrant": "qdrant", "milvus": "x.db"}
+    if kind == "qdrant" and Path("/dev/shm").is_dir():
+        # Its embedded mode waits for the disk after every point.
+        folder = Path(tempfile.mkdtemp(prefix="modgap-", dir="/dev/shm"))
+        atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    scheme = f"{kind}:" if kind in ("qdrant", "milvus") else ""
+    return Store(kind, f"{scheme}{folder / ends[kind]}", {})
+
+
+def rows(n: int = 80, d: int = 8, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    X, Y = make_pairs(n, d, seed)
+    return X.astype(np.float32), Y.astype(np.float32)
+
+
+def hand_made(d: int, seed: int = 5) -> Correction:
+    """Twice as many columns come out, and every modality and role has a map of its own."""
+    rng = np.random.default_rng(seed)
+    maps = {
+        (name, role): Affine(
+            d, matrix=rng.normal(size=(2 * d, d)), scale=0.7, offset=rng.normal(size=2 * d)
+        )
+        for name in ("image", "text")
+        for role in ("document", "query")
+    }
+    return Correction(("image", "text"), maps, "inner_product", {"method": "HandMade"})
+
+
+def corrections(X: np.ndarray, Y: np.ndarray) -> dict[str, Correction]:
+    return {
+        "center": Center().fit(X, Y).correction_,
+        "orthogonal": OrthogonalShift(explained=0.5).fit(X, Y).correction_,
+        "calibrate": Calibrate().fit(X, Y).correction_,
+        "hand-made": hand_made(X.shape[1]),
+    }
+
+
+@st.composite
+def any_correction(draw: Any) -> Any:
+    """Any maps at all: with or without matrix, offset, scale, unit length, own query maps."""
+    d = draw(st.integers(1, 6))
+    d_out = draw(st.integers(1, 12))
+    square = draw(st.booleans())
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+
+    def affine() -> Affine:
+        return Affine(
+            d,
+            matrix=None if square else rng.normal(size=(d_out, d)),
+            scale=draw(st.sampled_from([1.0, -0.5, 3.0])),
+            offset=rng.normal(size=d if square else d_out) if draw(st.booleans()) else None,
+            renormalise=draw(st.booleans()),
+        )
+
+    keys = [("image", "document"), ("text", "document")]
+    keys += [(name, "query") for name in ("image", "text") if draw(st.booleans())]
+    metric = draw(st.sampled_from(["cosine", "inner_product", "euclidean"]))
+    correction = Correction(("image", "text"), {key: affine() for key in keys}, metric)
+    counts = draw(st.tuples(st.integers(1, 12), st.integers(1, 12)))
+    return correction, [rng.normal(size=(n, d)).astype(np.float32) for n in counts]
+
+
+def check_exact(
+    hits: Any,
+    correction: Correction,
+    queries: np.ndarray,
+    modality: str,
+    documents: dict[str, tuple[np.ndarray, list[Any]]],
+) -> None:
+    """The hits are the brute-force ranking of the corrected vectors, up to equal scores."""
+    asked = wide(correction.apply(wide(queries), modality, "query"))
+    held, keys = [], []
+    for name, (vectors, ids) in documents.items():
+        held += list(wide(correction.apply(wide(vectors), name, "document")))
+        keys += [(name, key) for key in ids]
+    place = {key: number for number, key in enumerate(keys)}
+    k = hits.ids.shape[1]
+    for line, q in enumerate(asked):
+        exact = np.array([score(q, d, correction.metric) for d in held])
+        best = np.argsort(-exact, kind="stable")[:k]
+        tolerance = 1e-5 * max(1.0, float(np.abs(exact).max()))
+        found = [
+            place[name, key]
+            for name, key in zip(
+                hits.modalities[line].tolist(), hits.ids[line].tolist(), strict=True
+            )
+        ]
+        assert len(set(found)) == k
+        np.testing.assert_allclose(hits.scores[line], exact[best], atol=tolerance, rtol=0)
+        np.testing.assert_allclose(exact[found], exact[best], atol=tolerance, rtol=0)
+
+
+def modgap(*arguments: Any, ok: bool = True) -> Said:
+    """Run the command line in this process: a new one takes seconds to import everything."""
+    from modgap.cli.app import main
+
+    out, err = io.StringIO(), io.StringIO()
+    asked_to_end = signal.getsignal(signal.SIGTERM)
+    with (
+        mock.patch.object(sys, "argv", ["modgap", *map(str, arguments)]),
+        mock.patch.object(warnings, "showwarning"),
+        contextlib.redirect_stdout(out),
+        contextlib.redirect_stderr(err),
+        pytest.raises(SystemExit) as ended,
+    ):
+        main()
+    signal.signal(signal.SIGTERM, asked_to_end)
+    said = Said(int(ended.value.code or 0), out.getvalue(), err.getvalue())
+    assert (said.returncode == 0) is ok, said.stderr
+    return said

@@ -1,0 +1,171 @@
+"""FAISS: the file it writes, what plain FAISS makes of an export, approximate search."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from index_services import any_correction, check_exact, corrections, rows
+from modgap._validate import InputValueError
+from modgap.correct import Calibrate, Center
+from modgap.datasets import load_digits
+from modgap.index import FaissIndex, evaluate_index, open_index
+
+faiss = pytest.importorskip("faiss", reason="faiss is not installed")
+X, Y = rows()
+CORRECTIONS = corrections(X, Y)
+N = len(X)
+
+
+@given(case=any_correction(), k=st.integers(1, 8), asking=st.sampled_from(["image", "text"]))
+def test_any_correction_ranks_in_one_index_as_brute_force_does(tmp_path_factory, case, k, asking):
+    correction, (images, texts) = case
+    path = tmp_path_factory.mktemp("faiss") / "x.faiss"
+    with open_index(path, correction, create=True) as index:
+        index.write(images, "image")
+        index.write(texts, "text")
+    documents = {"image": (images, range(len(images))), "text": (texts, range(len(texts)))}
+    queries = images if asking == "image" else texts
+    with open_index(path, correction) as index:
+        check_exact(index.search(queries, asking, k), correction, queries, asking, documents)
+
+
+@pytest.mark.parametrize("name", CORRECTIONS)
+@pytest.mark.parametrize("modality", ["image", "text"])
+def test_plain_faiss_searches_an_export_with_raw_queries(tmp_path, name, modality):
+    correction = CORRECTIONS[name]
+    queries = (X if modality == "image" else Y)[:10]
+    with FaissIndex(tmp_path / "x.faiss", correction).open(create=True) as index:
+        index.write(X, "image", ids=np.arange(N) + 1000)
+        index.write(Y, "text", ids=np.arange(N) + 5000)
+        index.export(tmp_path / "for-others.index", modality)
+        hits = index.search(queries, modality, 10)
+    np.save(tmp_path / "queries.npy", queries)
+    code = (
+        "import sys, json, numpy as np, faiss\n"
+        "index = faiss.read_index(sys.argv[1])\n"
+        "assert 'modgap' not in sys.modules\n"
+        "kind = type(faiss.downcast_index(index)).__name__\n"
+        "scores, ids = index.search(np.load(sys.argv[2]), 10)\n"
+        "print(json.dumps([kind, ids.tolist(), scores.tolist()]))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, tmp_path / "for-others.index", tmp_path / "queries.npy"],
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    kind, ids, scores = json.loads(done.stdout)
+    assert kind == "IndexPreTransform"
+    assert ids == hits.ids.tolist()
+    sign = -1 if correction.metric == "euclidean" else 1
+    np.testing.assert_allclose(sign * np.array(scores), hits.scores, rtol=1e-4, atol=1e-4)
+
+
+def test_an_export_answers_with_places_where_ids_are_shared(tmp_path):
+    correction = CORRECTIONS["calibrate"]
+    with FaissIndex(tmp_path / "x.faiss", correction).open(create=True) as index:
+        index.write(X, "image")
+        index.write(Y, "text")
+        index.export(tmp_path / "o.index", "text")
+        hits = index.search(Y[:5], "text", 6)
+        with pytest.raises(InputValueError, match="modality must be one of"):
+            index.export(tmp_path / "p.index", "sound")
+    _, places = faiss.read_index(str(tmp_path / "o.index")).search(Y[:5], 6)
+    np.testing.assert_array_equal(places, hits.ids + N * (hits.modalities == "text"))
+    assert not (tmp_path / "p.index").exists()
+
+
+def test_an_empty_index_cannot_be_exported(tmp_path):
+    index = FaissIndex(tmp_path / "x.faiss", CORRECTIONS["center"]).open(create=True)
+    with pytest.raises(InputValueError, match="no documents to export"):
+        index.export(tmp_path / "o.index", "text")
+
+
+@pytest.mark.parametrize(
+    ("factory", "effort", "corrector"),
+    [
+        ("HNSW32,Flat", 64, Center()),
+        ("HNSW32,Flat", 128, Calibrate(form="compromise")),
+        ("IVF32,Flat", 16, Calibrate()),
+        ("RR64,IVF16,Flat", 16, Center()),
+    ],
+    ids=str,
+)
+def test_approximate_search_finds_what_exact_search_does_at_a_stated_effort(
+    tmp_path, factory, effort, corrector
+):
+    digits = load_digits()
+    documents = {"image": digits.X, "text": digits.Y}
+    correction = corrector.fit(digits.X, digits.Y).correction_
+    path = tmp_path / "x.faiss"
+    with open_index(path, correction, create=True, factory=factory) as index:
+        for name, vectors in documents.items():
+            index.write(vectors, name)
+    with open_index(path, correction, effort=effort) as index:
+        result = evaluate_index(index, documents, k=10, sample=100)
+        only = index.search(digits.Y[:5], "text", 7, only="image")
+    assert set(only.modalities.ravel()) <= {"image", ""}
+    assert min(result.recall.values()) >= 0.99
+
+
+def test_a_search_that_finds_fewer_than_k_says_so(tmp_path):
+    with open_index(tmp_path / "x.faiss", CORRECTIONS["center"], create=True, factory="IVF8,Flat",
+                    effort=1) as index:  # fmt: skip
+        index.write(np.tile(X, (5, 1)), "image")
+        hits = index.search(X, "image", 400)
+    missing = np.equal(hits.ids, None)
+    assert missing.any()
+    assert not missing.all(axis=0).any()
+    assert set(hits.scores[missing]) == {-np.inf}
+    assert set(hits.modalities[missing]) == {""}
+    assert any(None in line for line in hits.to_dict()["scores"])
+
+
+def test_files_that_are_no_whole_index_are_refused(tmp_path):
+    correction = CORRECTIONS["center"]
+    path = tmp_path / "x.index"
+    plain = faiss.IndexFlatIP(8)
+    plain.add(X)
+    faiss.write_index(plain, str(path))
+    for create in (False, True):
+        with pytest.raises(InputValueError, match="is no index that modgap wrote whole"):
+            open_index(path, correction, create=create)
+    path.unlink()
+    with open_index(path, correction, create=True) as index:
+        index.write(X, "image")
+    whole = path.read_bytes()
+    path.write_bytes(whole[:100])
+    with pytest.raises(InputValueError, match="cannot be used"):
+        open_index(path, correction)
+    path.write_bytes(whole)
+    (tmp_path / "x.index.ids.safetensors").write_bytes(b"nothing")
+    with pytest.raises(InputValueError, match="cannot be used"):
+        open_index(path, correction)
+
+
+def test_a_factory_that_faiss_does_not_know_is_refused(tmp_path):
+    with (
+        pytest.raises(InputValueError, match="cannot be used"),
+        open_index(
+            tmp_path / "x.faiss", CORRECTIONS["center"], create=True, factory="Best"
+        ) as index,
+    ):
+        index.write(X, "image")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_build_that_fails_leaves_the_index_that_was_there(tmp_path):
+    path, correction = tmp_path / "x.faiss", CORRECTIONS["center"]
+    with open_index(path, correction, create=True) as index:
+        index.write(X, "image")
+    before = path.read_bytes()
+    with contextlib.suppress(KeyError), open_index(path, correction) as index:
+        index.write(Y, "text")
+        raise KeyError
+    assert path.read_bytes() == before
