@@ -11,7 +11,7 @@ demo: $(VENV)/.core
 	$(BIN)/modgap demo -o modgap-demo
 
 test: $(VENV)/.test
-	$(BIN)/python -m pytest -n 2 -q
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -q  # two workers, one thread each
 
 lint: $(VENV)/.lint
 	$(BIN)/ruff check .

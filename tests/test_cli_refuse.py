@@ -124,7 +124,7 @@ def test_apply_names_a_bad_row_of_a_later_batch_by_its_place_in_the_file(folder:
         ("diagnose few.npy few.npy --unpaired", "diagnose needs at least 8 rows"),
         ("diagnose image.npy text.npy --goal speed", "goal must be one of"),
         ("diagnose image.npy text.npy --metric l2", "metric must be one of"),
-        ("diagnose image.npy text.npy --groups few.txt --unpaired", "contradicts"),
+        ("diagnose image.npy text.npy --groups few.txt --unpaired", "cannot be unpaired as well"),
         ("fit image.npy text.npy --method centre", "Did you mean 'center'?"),
         ("fit image.npy text.npy --method shift --set amount", "--set takes NAME=VALUE"),
         ("fit image.npy text.npy --method shift --set size=1", "parameter of shift (amount)"),

@@ -266,7 +266,7 @@ def test_pairs_that_cannot_be_told_apart(tmp_path: Path) -> None:
     np.savez(tmp_path / "dims.npz", image=X, text=Y[:, :3])
     with pytest.raises(InputValueError, match="same number of columns, got 4 and 3"):
         open_pair(tmp_path / "dims.npz")
-    with pytest.raises(InputValueError, match="two modality names"):
+    with pytest.raises(InputValueError, match="names must differ"):
         open_pair(tmp_path / "two.npz", names=("image", "image"))
     torch.save((torch.ones(2), torch.ones(2, 2)), tmp_path / "a.pt")
     with pytest.raises(InputTypeError, match="must hold two matrices"):

@@ -195,7 +195,7 @@ def test_names_are_text_not_markup(pairs):
 
 @pytest.mark.parametrize("names", [("a", "a"), ("a",), ("", "b"), "ab", ("a.b", "c")])
 def test_names_must_be_two_and_differ(pairs, names):
-    with pytest.raises(ValueError, match=r"(names must be two|modality names must differ)"):
+    with pytest.raises(ValueError, match=r"(names must be two|Modality names must differ)"):
         measure(*pairs, names=names)
 
 
