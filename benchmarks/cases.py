@@ -140,7 +140,7 @@ def moments_case(scale: float) -> Case:
 
 
 def calibrate_case(scale: float) -> Case:
-    n = round(1_000_000 * scale)
+    n = round(500_000 * scale)
     folder = tempfile.TemporaryDirectory()
     path = _file_of_rows(folder.name, n)
 

@@ -216,7 +216,9 @@ def test_saving_leaves_nothing_else_behind(pairs, tmp_path):
 
 def test_loading_another_kind_of_file_is_refused(pairs, tmp_path):
     Moments.from_batch(pairs[0]).save(tmp_path / "m.safetensors")
-    with pytest.raises(ValueError, match=r"not a set of pair moments .*; it holds a set of moments"):
+    with pytest.raises(
+        ValueError, match=r"not a set of pair moments .*; it holds a set of moments"
+    ):
         PairMoments.load(tmp_path / "m.safetensors")
     (tmp_path / "text").write_text(json.dumps({"a": 1}))
     with pytest.raises(ValueError, match="cannot be read as safetensors"):

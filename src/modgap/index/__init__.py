@@ -16,11 +16,15 @@ from modgap.index.recall import IndexEvaluation, evaluate_index, exact_search
 
 if TYPE_CHECKING:
     from modgap.index.faiss_index import FaissIndex
+    from modgap.index.hnsw import hnsw_recall, lift_documents, lift_queries
     from modgap.index.lance import LanceIndex
     from modgap.index.milvus import MilvusIndex
     from modgap.index.pgvector import PgvectorIndex
     from modgap.index.pgvector_column import add_column, drop_column
     from modgap.index.qdrant import QdrantIndex
+    from modgap.index.quantised import QuantisedIndex
+    from modgap.index.quantised_gap import close_quantised_gap
+    from modgap.index.quantised_recall import recall_retained
 
 _HOME = {
     "FaissIndex": "faiss_index",
@@ -28,8 +32,14 @@ _HOME = {
     "MilvusIndex": "milvus",
     "PgvectorIndex": "pgvector",
     "QdrantIndex": "qdrant",
+    "QuantisedIndex": "quantised",
     "add_column": "pgvector_column",
+    "close_quantised_gap": "quantised_gap",
     "drop_column": "pgvector_column",
+    "hnsw_recall": "hnsw",
+    "lift_documents": "hnsw",
+    "lift_queries": "hnsw",
+    "recall_retained": "quantised_recall",
 }
 
 __all__ = [
@@ -40,12 +50,18 @@ __all__ = [
     "MilvusIndex",
     "PgvectorIndex",
     "QdrantIndex",
+    "QuantisedIndex",
     "VectorIndex",
     "add_column",
+    "close_quantised_gap",
     "drop_column",
     "evaluate_index",
     "exact_search",
+    "hnsw_recall",
+    "lift_documents",
+    "lift_queries",
     "open_index",
+    "recall_retained",
 ]
 
 

@@ -1,0 +1,119 @@
+"""The stored documents of one modality: codes in FAISS, and what is kept beside them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from modgap._arrays import row_blocks, top_k
+
+# Rows encoded or decoded together.
+BLOCK_ROWS = 16_384
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """The stored documents of one modality."""
+
+    mean: np.ndarray
+    rotation: np.ndarray | None
+    index: Any
+    exact: np.ndarray
+    sizes: np.ndarray
+    lengths: np.ndarray | None
+    unit_length: float
+
+    @property
+    def n(self) -> int:
+        """How many documents."""
+        return int(self.index.ntotal)
+
+    @property
+    def code_bytes(self) -> int:
+        """What FAISS stores of a document."""
+        return int(self.index.sa_code_size())
+
+    @property
+    def length_bytes(self) -> int:
+        """What a document's length takes."""
+        return 0 if self.lengths is None else self.lengths.itemsize
+
+    def search(
+        self, queries: np.ndarray, directions: np.ndarray, k: int, pool: int | None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Row numbers and scores of the best documents, best first."""
+        k = min(k, self.n)
+        along, rest = split(queries, np.zeros_like(self.mean), directions)
+        if self.rotation is not None:
+            rest = rest @ self.rotation.T
+        rest = float32(rest)
+        if self.lengths is None and not self.exact.shape[1]:
+            scores, ids = self.index.search(rest, k)  # nothing to add: FAISS ranks as we would
+        elif pool is None:
+            ids, scores = self._scan(np.hstack([rest, along.astype(np.float32)]), k)
+        else:
+            ids, scores = self._rescored(rest, along, min(pool, self.n))
+        return ids[:, :k], scores[:, :k] + (queries @ self.mean)[:, None]
+
+    def _scan(self, asked: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
+        """Every document, decoded in blocks; equal scores go to the earlier one."""
+        ids = np.empty((len(asked), 0), dtype=np.int64)
+        scores = np.empty((len(asked), 0))
+        for block in row_blocks(self.n, BLOCK_ROWS):
+            start, stop = block.start, min(block.stop, self.n)
+            rows = self.index.reconstruct_n(start, stop - start)
+            rows *= self._length(block)[:, None]
+            rows = np.hstack([rows, self._coordinates(block).astype(np.float32)])
+            found, values = top_k(asked, rows, k)
+            ids = np.hstack([ids, found + start])
+            scores = np.hstack([scores, values])
+            best = np.argsort(-scores, axis=1, kind="stable")[:, :k]
+            ids = np.take_along_axis(ids, best, axis=1)
+            scores = np.take_along_axis(scores, best, axis=1)
+        return ids, scores
+
+    def _rescored(
+        self, rest: np.ndarray, along: np.ndarray, pool: int
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """What FAISS proposes by the remainder alone, ranked by the whole score."""
+        proposed, ids = self.index.search(rest, pool)
+        scores = proposed.astype(np.float64) * self._length(ids)
+        scores += np.einsum("qe,qpe->qp", along, self._coordinates(ids))
+        best = np.lexsort((ids, -scores), axis=1)
+        return np.take_along_axis(ids, best, axis=1), np.take_along_axis(scores, best, axis=1)
+
+    def _coordinates(self, which: Any) -> np.ndarray:
+        return self.exact[which].astype(np.float64) * self.sizes
+
+    def _length(self, which: Any) -> np.ndarray:
+        if self.lengths is None:
+            return np.ones(1 if isinstance(which, slice) else np.shape(which), dtype=np.float32)
+        return np.asarray(self.lengths[which].astype(np.float32) * np.float32(self.unit_length))
+
+
+def split(
+    rows: np.ndarray, mean: np.ndarray, directions: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Coordinates of rows − mean along the directions, and what is left of them, in float64."""
+    centred = rows.astype(np.float64) - mean
+    coordinates = centred @ directions
+    return coordinates, centred - coordinates @ directions.T
+
+
+def lengths_of(turned: np.ndarray, index: Any) -> np.ndarray:
+    """‖v‖² / v · code(v): with it the estimate of v · v is exact (RaBitQ's unbiased factor)."""
+    decoded = index.sa_decode(index.sa_encode(turned))
+    kept, whole, coded = (
+        np.einsum("ij,ij->i", a, b, dtype=np.float64)
+        for a, b in ((turned, decoded), (turned, turned), (decoded, decoded))
+    )
+    # A code that points away from its row, or of a row on its mean, says nothing: length 0.
+    tells = kept > 1e-3 * np.sqrt(whole * coded)
+    return np.where(tells, whole / np.where(tells, kept, 1.0), 0.0)
+
+
+def float32(rows: np.ndarray) -> np.ndarray:
+    """Rows as FAISS takes them."""
+    return np.ascontiguousarray(rows, dtype=np.float32)
