@@ -151,3 +151,10 @@ def test_chi_squared_of_equal_accuracies_is_one_and_shares_must_be_shares():
         chi_squared(0.4, 1.5, 100)
     with pytest.raises(ValueError, match="n must be at least 1"):
         chi_squared(0.4, 0.5, 0)
+
+
+def test_an_interval_holds_its_figure_even_where_every_resample_is_larger():
+    bootstrap = GroupBootstrap(np.arange(30))
+    found = bootstrap.interval(0.0, np.linspace(0.1, 0.2, 1000))
+    assert (found.low, found.value) == (0.0, 0.0)
+    assert found.high == pytest.approx(0.2, abs=0.005)

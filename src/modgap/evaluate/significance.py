@@ -76,13 +76,16 @@ class GroupBootstrap:
         return whole, np.where(resampled > 0, (self.counts @ top) / safe, np.nan)
 
     def interval(self, value: float, resampled: np.ndarray) -> Interval:
-        """Percentile interval of a figure from its resamples."""
+        """Percentile interval of a figure from its resamples, widened to hold the figure itself.
+
+        Resamples of a length that is nearly zero, such as a closed gap, are all longer than it.
+        """
         finite = resampled[np.isfinite(resampled)]
         if len(finite) == 0:
             return Interval(value, float("nan"), float("nan"))
         tail = (1 - self.level) / 2
         low, high = np.quantile(finite, [tail, 1 - tail])
-        return Interval(value, float(low), float(high))
+        return Interval(value, min(float(low), value), max(float(high), value))
 
 
 def compare(
