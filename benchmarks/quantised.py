@@ -2,12 +2,14 @@
 
     python benchmarks/quantised.py [--only recall|gap|hnsw] [--write]
 
-Needs the published CLIP embeddings in ../shared/data/liang2022 and modgap[faiss].
+Needs modgap[faiss], and the embeddings published with Mind the Gap in the folder that
+MODGAP_PUBLISHED names.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -21,7 +23,7 @@ from modgap.index.quantised_recall import RecallRetained, recall_retained
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "quantised.md"
-PUBLISHED = ROOT.parent / "shared" / "data" / "liang2022"
+PUBLISHED = Path(os.environ.get("MODGAP_PUBLISHED", ROOT.parent / "shared" / "data" / "liang2022"))
 CLIP = PUBLISHED / "features_clip.npy"
 
 SETTINGS = ("raw", "rotated", "corrected", "corrected+8")

@@ -9,11 +9,10 @@ import pytest
 
 import modgap as library
 from command_line import DIM, make_files, modgap
-from modgap import Correction, open_embeddings, write_embeddings
+from modgap import Correction, correct, open_embeddings, write_embeddings
 from modgap.cli.fit import METHODS as NAMES
-from modgap.correct import CORRECTORS
 
-METHODS = dict(zip(NAMES, CORRECTORS, strict=True))
+METHODS = {name: getattr(correct, kind) for name, kind in NAMES.items()}
 
 
 @pytest.fixture
@@ -84,12 +83,16 @@ def test_parameters_are_set_by_name(
     same_maps(fitted, METHODS[method](**parameters).fit(X, Y).correction_, X)
 
 
-def test_center_is_the_method_when_none_is_named(
+def test_every_corrector_has_a_method():
+    assert set(METHODS.values()) == set(correct.CORRECTORS)
+
+
+def test_calibrate_is_the_method_when_none_is_named(
     files: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     assert modgap("fit", *files).status == 0
-    assert Correction.load("correction.safetensors").about["method"] == "Center"
+    assert Correction.load("correction.safetensors").about["method"] == "Calibrate"
 
 
 def test_the_correction_keeps_the_names_of_the_modalities(

@@ -162,18 +162,19 @@ def test_digits_with_targets_of_both_modalities_gain_over_centring(record_proper
         assert own[mode] >= own["raw"] - 0.05
 
 
+@pytest.mark.parametrize("form", ["blocks", "compromise", "y"])
 @pytest.mark.parametrize("k", [1, 5, 30])
 @pytest.mark.parametrize("asking", ["image", "text"])
-def test_merging_two_raw_searches_is_the_calibrated_ranking_exactly(unit_pairs, k, asking):
+def test_merging_two_raw_searches_is_the_calibrated_ranking_exactly(unit_pairs, k, asking, form):
     X, Y = unit_pairs
-    fit = Calibrate().fit(X, Y)
+    merging, fit = Calibrate("keep", form).fit(X, Y), Calibrate().fit(X, Y)
     queries = X if asking == "image" else Y
     hits = {}
     for name, rows in (("image", X), ("text", Y)):
         scores = queries @ rows.T
         best = np.argsort(-scores, axis=1)[:, :k]
         hits[name] = (best, np.take_along_axis(scores, best, axis=1))
-    merged = fit.merge(queries, asking, hits, k)
+    merged = merging.merge(queries, asking, hits, k)
     stored = np.vstack([fit.document_x(X), fit.document_y(Y)])
     scores = fit.correction_.apply(queries, asking, "query") @ stored.T
     best = np.argsort(-scores, axis=1)[:, :k]
@@ -247,3 +248,16 @@ def test_the_file_of_the_blocks_stays_small(tmp_path):
     X, Y = make_pairs(n=40, d=256)
     Calibrate().fit(X, Y).correction_.save(tmp_path / "c.safetensors")
     assert (tmp_path / "c.safetensors").stat().st_size < 10_000
+
+
+def test_missing_hits_come_last_and_name_no_modality(unit_pairs):
+    X, _ = unit_pairs
+    fit = Calibrate().fit(*unit_pairs)
+    hits = {
+        "image": (np.array([["a", "b"]]), [[0.5, 0.4]]),
+        "text": (np.array([[7, None]], dtype=object), [[0.9, -np.inf]]),
+    }
+    merged = fit.merge(X[:1], "image", hits, 4)
+    assert merged.modalities[0, -1] == ""
+    assert merged.ids[0, -1] is None
+    assert set(merged.ids[0, :3].tolist()) == {"a", "b", 7}

@@ -168,6 +168,16 @@ def test_calibrating_two_modalities_by_name_is_calibrating_a_pair():
         ({"shares": {"image": -1, "text": 1, "video": 1}}, "at least 0 and not all 0"),
         ({"shares": {"image": 0, "text": 0, "video": 0}}, "at least 0 and not all 0"),
         ({"groups": {"image": [0], "text": [0], "video": [0]}}, "one label per row"),
+        (
+            {
+                "groups": {
+                    "image": np.arange(20),
+                    "text": 100 + np.arange(60),
+                    "video": 200 + np.arange(40),
+                }
+            },
+            "No group has rows of every modality",
+        ),
         ({"targets": "own"}, "targets must be one of"),
         ({"k": 0}, "k must be at least 1"),
         ({"repeats": 0}, "repeats must be at least 1"),
@@ -178,3 +188,9 @@ def test_what_cannot_be_mixed_is_refused(change, message):
     options = {"rows": rows, "groups": groups, "shares": {"image": 1, "text": 1, "video": 1}}
     with pytest.raises((ValueError, TypeError), match=message):
         mixed_corpus(**{**options, **change})
+
+
+def test_modalities_of_different_dimensions_are_not_calibrated():
+    rows, _ = several()
+    with pytest.raises(ValueError, match="same number of columns, got 6 and 5"):
+        Calibrate().fit_modalities({**rows, "audio": np.ones((4, 5))})

@@ -375,3 +375,14 @@ def test_a_killed_correction_of_a_column_is_run_again_and_finishes(url, connecti
               "image", "--row", "7", "-k", "2", "--table", table, "--vector-column",
               "embedding_corrected", "--json")  # fmt: skip
     assert '"modalities"' in modgap(*search).stdout
+    dropped = modgap("index", "drop-column", url, "--table", table)
+    assert f"dropped the column embedding_corrected of {table}" in dropped.stderr
+    again = modgap("index", "drop-column", url, "--table", table, ok=False)
+    assert "There is no column 'embedding_corrected' that modgap wrote" in again.stderr
+
+
+def test_a_graph_of_more_columns_than_pgvector_takes_is_refused_before_a_row_is_stored(url):
+    wide = np.eye(1001)
+    correction = Calibrate().fit(wide, np.roll(wide, 1, axis=1) + wide).correction_
+    with pytest.raises(InputValueError, match=r"at most 2,000 columns, .* gives 2,002"):
+        open_index(url, correction, create=True, effort=40, table=new_name())

@@ -128,6 +128,60 @@ def test_rows_added_later_go_on_with_the_numbers(store):
         assert index.search(Y[0], "text", 1000, only="text").ids.shape == (1, 5)
 
 
+def test_rows_added_later_are_all_there_after_a_kill_and_another_run(store):
+    if store.kind == "faiss":
+        pytest.skip("held in memory until it is finished, so nothing is half-added")
+    correction = CORRECTIONS["center"]
+    with store.open(correction, create=True) as index:
+        index.write(X[:20], "image")
+    with contextlib.suppress(PowerCut), store.open(correction, batch_rows=8) as index:
+
+        def cut(step, done, total):
+            if done >= 8:
+                raise PowerCut
+
+        index.write(X[20:50], "image", progress=cut)
+    gc.collect()
+    with store.open(correction, create=True) as index:
+        assert 0 < index.write(X[20:50], "image") < 30
+    with store.open(correction) as index:
+        assert index.count("image") == 50
+        assert index.search(X[:50], "image", 1).ids.ravel().tolist() == list(range(50))
+
+
+def test_what_is_to_be_replaced_stays_until_the_new_rows_are_known_to_be_good(store):
+    correction = CORRECTIONS["center"]
+    build(store, correction)
+    bad = X.copy()
+    bad[3] = np.nan
+    with (
+        pytest.raises(InputValueError, match="1 row with NaN"),
+        store.open(correction, create=True, replace=True) as index,
+    ):
+        index.write(bad, "image")
+    gc.collect()
+    with store.open(correction) as index:
+        assert index.count() == 2 * N
+    with store.open(correction, create=True, replace=True) as index:
+        assert index.write(X[:7], "image") == 7
+    with store.open(correction) as index:
+        assert index.count() == 7
+
+
+def test_results_that_are_missing_count_against_recall(tmp_path):
+    pytest.importorskip("faiss", reason="faiss is not installed")
+    correction = CORRECTIONS["center"]
+    path = tmp_path / "few.faiss"
+    with open_index(path, correction, create=True, factory="IVF16,Flat", effort=1) as index:
+        index.write(X, "image")
+        index.write(Y, "text")
+    with open_index(path, correction, effort=1) as index:
+        found = index.search(X[:10], "image", N)
+        result = evaluate_index(index, {"image": X, "text": Y}, k=N, sample=10)
+    most = found.ids.shape[1] / N
+    assert result.recall["image"] <= most < 1
+
+
 def test_an_index_that_was_not_finished_is_resumed_and_finishes(store):
     correction = CORRECTIONS["calibrate"]
     with contextlib.suppress(PowerCut), store.open(correction, create=True, batch_rows=16) as index:

@@ -23,23 +23,21 @@ if TYPE_CHECKING:
     from modgap.correct import Corrector
     from modgap.io import EmbeddingPair
 
-METHODS = (
-    "shift",
-    "orthogonal-shift",
-    "origin-shift",
-    "center",
-    "whiten",
-    "procrustes",
-    "calibrate",
-)
+METHODS = {
+    "calibrate": "Calibrate",
+    "center": "Center",
+    "shift": "Shift",
+    "origin-shift": "OriginShift",
+    "orthogonal-shift": "OrthogonalShift",
+    "whiten": "Whiten",
+    "procrustes": "Procrustes",
+}
 
 
 def fit(
     path: PathX,
     path_y: PathY = None,
-    method: Annotated[
-        str, typer.Option(help=f"One of {', '.join(METHODS)}.", show_default=False)
-    ] = "center",
+    method: Annotated[str, typer.Option(help=f"One of {', '.join(METHODS)}.")] = "calibrate",
     output: Annotated[
         Path, typer.Option("-o", "--output", help="The correction file to write.")
     ] = Path("correction.safetensors"),
@@ -74,10 +72,10 @@ def fit(
 
 def make_corrector(method: str, parameters: list[str]) -> Corrector:
     """A corrector from its name on the command line and NAME=VALUE settings."""
-    from modgap.correct import CORRECTORS
+    from modgap import correct
 
-    check_choice(method, "--method", METHODS)
-    corrector = dict(zip(METHODS, CORRECTORS, strict=True))[method]()
+    check_choice(method, "--method", tuple(METHODS))
+    corrector: Corrector = getattr(correct, METHODS[method])()
     for setting in parameters:
         name, equals, value = setting.partition("=")
         known = sorted(corrector.get_params())

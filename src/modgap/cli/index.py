@@ -52,7 +52,7 @@ Effort = Annotated[
     typer.Option(
         min=1,
         help="Search approximately: ef of HNSW (pgvector, Qdrant, FAISS) or nprobe of IVF (FAISS). "
-        "Without it searches are exact.",
+        "Without it searches are exact; a FAISS --factory other than Flat keeps its own default.",
     ),
 ]
 VectorColumn = Annotated[
@@ -122,6 +122,8 @@ def build(
         open_index(address, fixed, create=True, replace=replace, **options) as index,
         steps() as step,
     ):
+        for name, rows in sources.items():
+            index.check(rows, name)  # all of them, before any is stored
         for name, rows in sources.items():
             written = index.write(rows, name, progress=step)
             left = rows.n_rows - written
@@ -257,6 +259,29 @@ def open_documents(
                 f"{rows.dim}. It must be fitted on embeddings of the same model."
             )
     return found
+
+
+@index_app.command("drop-column")
+def drop_corrected_column(
+    address: Annotated[
+        str, typer.Argument(metavar="URL", help="postgresql://…", show_default=False)
+    ],
+    table: Annotated[str, typer.Option(help="The table the column is in.", show_default=False)],
+    new_column: Annotated[
+        str, typer.Option(help="The column that build --from-column wrote.")
+    ] = "embedding_corrected",
+) -> None:
+    """Undo build --from-column: drop the corrected column of a table you have.
+
+    Example: modgap index drop-column postgresql://localhost/search --table items
+    """
+    from modgap.cli.show import say
+    from modgap.index import drop_column
+
+    if not address.startswith("postgres"):
+        raise InputValueError(f"drop-column takes a postgresql:// address, got {address!r}.")
+    drop_column(address, table, new_column)
+    say(f"dropped the column {new_column} of {table}")
 
 
 def _correct_column(

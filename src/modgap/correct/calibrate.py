@@ -13,7 +13,14 @@ from typing import Literal
 import numpy as np
 
 from modgap._arrays import to_numpy
-from modgap._validate import Array, InputValueError, check_choice
+from modgap._validate import (
+    Array,
+    InputValueError,
+    check_choice,
+    check_matrix,
+    check_modalities,
+    check_same_space,
+)
 from modgap.correct.affine import Affine
 from modgap.correct.base import Corrector
 from modgap.correct.correction import Correction
@@ -67,9 +74,13 @@ class Calibrate(Corrector):
             raise InputValueError(
                 f'Several modalities have room only in form="blocks", got {self.form!r}.'
             )
+        names = check_modalities(tuple(rows))
+        checked = {name: check_matrix(rows[name], name) for name in names}
+        for name in names[1:]:
+            check_same_space(checked[names[0]], checked[name], (names[0], name))
         sides = {
             name: Moments.from_batch(part, name=name, unit=False).given
-            for name, part in rows.items()
+            for name, part in checked.items()
         }
         about = {
             "method": type(self).__name__,
@@ -77,7 +88,8 @@ class Calibrate(Corrector):
             "fitted_on": {name: side.n for name, side in sides.items()},
             "model": model,
         }
-        self.correction_ = Correction(tuple(rows), self._maps_of(sides), self.metric, about)
+        self.correction_ = Correction(names, self._maps_of(sides), self.metric, about)
+        self.n_features_in_ = self.correction_.dim_in
         return self
 
     def _maps(self, moments: PairMoments) -> Mapping[tuple[str, str], Affine]:
@@ -89,13 +101,17 @@ class Calibrate(Corrector):
             for asking in sides
             for held in sides
         }
+        self.means_ = {side: to_numpy(rows.mean) for side, rows in sides.items()}
+        return self._maps_in(self.form)
+
+    def _maps_in(self, form: str) -> dict[tuple[str, str], Affine]:
+        """The maps of what was learned, in a form."""
         centred = self.mode == "mixed"
         maps = {}
-        for side, rows in sides.items():
-            mean = to_numpy(rows.mean)
-            if self.form == "blocks":
-                stored = tuple(float(side == other) for other in sides)
-                asked = tuple(1 / self.spreads_[side, held] for held in sides)
+        for side, mean in self.means_.items():
+            if form == "blocks":
+                stored = tuple(float(side == other) for other in self.means_)
+                asked = tuple(1 / self.spreads_[side, held] for held in self.means_)
             else:
                 stored, asked = (1 / self._one_spread(side),), None
             maps[side, "document"] = Affine(
@@ -147,5 +163,12 @@ class Calibrate(Corrector):
     def merge(
         self, queries: Array, modality: str, hits_by_modality: Mapping[str, Found], k: int
     ) -> Hits:
-        """Merge modality-filtered searches of the vectors as they are; see ``merge_hits``."""
-        return merge_hits(self._fitted(), queries, modality, hits_by_modality, k)
+        """Merge modality-filtered searches of the vectors as they are; see ``merge_hits``.
+
+        Exact for queries of every modality, whatever ``form`` the stored vectors have.
+        """
+        fitted = self._fitted()
+        named = dict(zip(self.means_, fitted.names, strict=True))
+        maps = {(named[side], role): m for (side, role), m in self._maps_in("blocks").items()}
+        exact = Correction(fitted.names, maps, self.metric, fitted.about)
+        return merge_hits(exact, queries, modality, hits_by_modality, k)

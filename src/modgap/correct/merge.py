@@ -30,7 +30,8 @@ def merge_hits(
     on unit rows) of its best documents, (n, k') each. A correction that keeps the rankings within
     a modality, as ``Calibrate(mode="keep")`` does, turns each score s into a · s + b, with a and b
     of the query and the modality alone; so k results of each modality are enough for the exact
-    k best of all.
+    k best of all, and fewer are not. A correction whose vectors take d columns is exact for
+    queries of the modality it was made for; ``form="blocks"`` and ``Calibrate.merge`` for all.
     """
     queries = check_rows(queries, "queries")
     check_count(k, "k")
@@ -46,9 +47,13 @@ def merge_hits(
         slope, level = _line(correction, name, rows, asked)
         ids.append(found_ids)
         scores.append(slope[:, None] * found_scores + level[:, None])
-        names.append(np.full(found_ids.shape, name, dtype=object))
+        # Where a search found fewer than k, the score is −∞ and there is no document to name.
+        names.append(np.where(np.isneginf(found_scores), "", name).astype(object))
     if not ids:
         raise InputValueError("merge needs the hits of at least one modality.")
+    kinds = {part.dtype.kind for part in ids}
+    if len(kinds) > 1:  # NumPy would turn whole numbers into text
+        ids = [part.astype(object) for part in ids]
     return best_of(np.hstack(ids), np.hstack(scores), np.hstack(names), k)
 
 

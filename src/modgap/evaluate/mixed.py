@@ -184,8 +184,8 @@ def mixed_corpus(
     """``mixed_retrieval`` with any number of modalities: 70:20:10 of text, image and video, say.
 
     ``rows``, ``groups`` and ``shares`` are keyed by modality; rows of one group match. Groups that
-    have rows of every modality are represented by one of them, drawn by the shares; the others are
-    in the index with the first modality they have, and are asked for too.
+    have rows of every modality are represented by one of them, drawn by the shares, and asked for;
+    the others are in the index with the first modality they have, as distractors.
     """
     names = tuple(rows)
     if len(names) < 2 or set(groups) != set(names) or set(shares) != set(names):
@@ -261,6 +261,8 @@ def _assign(
     whole = groups[0]
     for g in groups[1:]:
         whole = np.intersect1d(whole, g)
+    if len(whole) == 0:
+        raise InputValueError("No group has rows of every modality, so none can be asked for.")
     drawn = rng.permutation(np.unique(whole))
     ends = np.round(np.cumsum(shares) * len(drawn)).astype(int)
     home = np.full(n_groups, -1, dtype=np.int64)

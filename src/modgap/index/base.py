@@ -64,6 +64,7 @@ class VectorIndex(ABC):
         self.metric = correction.metric
         self._note: dict[str, Any] | None = None
         self._resuming = False
+        self._replacing = False
         self._locked = False
         self._next_id: dict[str, int] = {}
 
@@ -101,6 +102,9 @@ class VectorIndex(ABC):
     def _drop(self) -> None:
         """Remove the table and all that belongs to it."""
 
+    def _check_may_drop(self) -> None:  # noqa: B027
+        """Refuse to drop what modgap did not make."""
+
     def _lock(self) -> None:  # noqa: B027
         """Refuse to write where another process is writing."""
 
@@ -123,8 +127,10 @@ class VectorIndex(ABC):
                 self._locked = True
             found = self._load_note()
             if found is not None and replace and found.get("modgap") == "index":
-                self._drop()
-                found = None
+                self._check_may_drop()
+                # Dropped by the first write, once what is to take its place has been checked.
+                self._replacing = True
+                return self
         if found is None:
             if not create:
                 raise InputValueError(
@@ -149,25 +155,21 @@ class VectorIndex(ABC):
         are those of the embeddings, else row numbers. Each batch is stored for good before the
         next is read.
         """
-        check_choice(modality, "modality", self.correction.names)
-        source = vectors
-        if not isinstance(source, Embeddings):
-            source = Embeddings.from_array(vectors, source=modality)
-        if source.dim != self.correction.dim_in:
-            raise InputValueError(
-                f"The correction is for rows of {self.correction.dim_in} columns, but {modality} "
-                f"has {source.dim}. It must be fitted on embeddings of the same model."
-            )
-        self._check_all(source, modality)
+        source = self.check(vectors, modality)
         self._lock_to_add()
         keys, kind = self._keys(source, modality, ids)
         with self._one_sentence():
+            if self._replacing:
+                self._drop()
+                self._replacing = False
             known = self._already(modality, keys, kind)
             if self._note is None:
                 self._note = new_note(self.correction, kind)
                 self._make(self._note, kind)
                 self._resuming = True
             elif self._note["finished"]:
+                # Run again after a kill, rows without ids are numbered from here, as they were.
+                self._note["first"] = {name: self._count(name) for name in self.correction.names}
                 self._mark(finished=False)
             written, done = 0, 0
             for batch in source.batches(self.batch_rows):
@@ -276,12 +278,22 @@ class VectorIndex(ABC):
         check_values(mapped, f"corrected {modality}", nonzero=self.metric == "cosine")
         return mapped
 
-    def _check_all(self, source: Embeddings, modality: str) -> None:
-        """Bad values are found before the first row is stored."""
+    def check(self, vectors: Any, modality: str) -> Embeddings:
+        """Refuse vectors that cannot be stored, before the first row is."""
+        check_choice(modality, "modality", self.correction.names)
+        source = vectors
+        if not isinstance(source, Embeddings):
+            source = Embeddings.from_array(vectors, source=modality)
+        if source.dim != self.correction.dim_in:
+            raise InputValueError(
+                f"The correction is for rows of {self.correction.dim_in} columns, but {modality} "
+                f"has {source.dim}. It must be fitted on embeddings of the same model."
+            )
         first = 0
         for batch in source.batches():
             check_values(batch, modality, first_row=first)
             first += len(batch)
+        return source
 
     def _keys(
         self, source: Embeddings, modality: str, ids: Any
@@ -289,8 +301,13 @@ class VectorIndex(ABC):
         given = source.ids if ids is None else np.asarray(ids)
         if given is None:
             # A build that is run again numbers its rows as it did before.
-            going_on = self._note is None or self._resuming
-            first = self._next_id.setdefault(modality, 0 if going_on else self.count(modality))
+            if self._note is None:
+                start = 0
+            elif self._resuming:
+                start = self._note.get("first", {}).get(modality, 0)
+            else:
+                start = self.count(modality)
+            first = self._next_id.setdefault(modality, start)
             return list(range(first, first + source.n_rows)), "int"
         if given.ndim != 1 or len(given) != source.n_rows:
             raise InputValueError(

@@ -25,6 +25,9 @@ _METRICS = {
 _LOCK_TRIES = 20
 
 
+_MOST_GRAPH_COLUMNS = 2_000
+
+
 class PgvectorIndex(VectorIndex):
     """Documents in a table (modality, id, embedding), the note in the comment of the column.
 
@@ -49,6 +52,11 @@ class PgvectorIndex(VectorIndex):
     ) -> None:
         super().__init__(correction, place_of(url, table), batch_rows)
         self.effort = None if effort is None else check_count(effort, "effort", at_most=1000)
+        if effort is not None and self.dim > _MOST_GRAPH_COLUMNS:
+            raise InputValueError(
+                f"An HNSW graph of pgvector takes at most {_MOST_GRAPH_COLUMNS:,} columns, and the "
+                f"correction gives {self.dim:,}. Leave effort out to search exactly."
+            )
         self.table = table
         psycopg = require("psycopg", "pgvector", "PostgreSQL")
         self.failures = (psycopg.Error,)
@@ -105,7 +113,7 @@ class PgvectorIndex(VectorIndex):
                 copy.write_row((modality, key, row))
 
     def _known(self, modality: str, ids: Sequence[Id]) -> set[Id]:
-        self._refuse_yours()
+        self._check_may_drop()
         found = self._run(
             "SELECT {id} FROM {table} WHERE {modality} = %s AND {id} = ANY(%s)",
             (modality, list(ids)),
@@ -113,6 +121,8 @@ class PgvectorIndex(VectorIndex):
         return {row[0] for row in found}
 
     def _nearest(self, queries: np.ndarray, k: int, only: str | None) -> list[list[Hit]]:
+        if self.effort is not None:
+            check_count(k, "k", at_most=1000)  # of ef_search, and so of results
         # One graph for each modality, so one search in each; an exact search takes one for all.
         names: Sequence[str | None] = [only]
         if self.effort is not None and only is None:
@@ -123,7 +133,7 @@ class PgvectorIndex(VectorIndex):
                 self._run("SET LOCAL enable_indexscan = off")  # an HNSW graph would approximate
             else:
                 # The graph returns no more results than it looked at.
-                effort = self._sql.Literal(max(self.effort, min(k, 1000)))
+                effort = self._sql.Literal(max(self.effort, k))
                 self._run("SET LOCAL hnsw.ef_search = {effort}", effort=effort)
                 self._run("SET LOCAL enable_seqscan = off")
             for query in queries:
@@ -165,10 +175,10 @@ class PgvectorIndex(VectorIndex):
                 )
 
     def _drop(self) -> None:
-        self._refuse_yours()
+        self._check_may_drop()
         self._run("DROP TABLE {table}")
 
-    def _refuse_yours(self) -> None:
+    def _check_may_drop(self) -> None:
         found = columns_of(self.connection, self.table).get(self._columns[2])
         if found is not None and found.note.get("part") != "table":
             raise InputValueError(

@@ -90,7 +90,7 @@ def evaluate_index(
         raw = rows.take(chosen)
         hits = index.search(raw, name, k)
         mapped = index.correction.apply(raw, name, "query")
-        recall[name] = _recall(hits, mapped, stored, place, index)
+        recall[name] = _recall(hits, mapped, stored, place, index, min(k, len(stored)))
         n_queries[name] = len(chosen)
         found = hits.modalities[hits.modalities != ""]
         share[name] = {other: float(np.mean(found == other)) for other in corpus}
@@ -124,8 +124,9 @@ def _recall(
     stored: np.ndarray,
     place: Mapping[tuple[str, Any], int],
     index: VectorIndex,
+    k: int,
 ) -> float:
-    k = hits.ids.shape[1]
+    """Share of the exact k best that were found; results that are missing count as not found."""
     best, scores = exact_search(index.correction, queries, stored, k)
     slack = _ROUNDING * max(1.0, float(np.max(np.abs(scores))))
     right = 0
@@ -140,7 +141,7 @@ def _recall(
         )
         is_best = np.isin(np.array(places)[order[0]], best[line])
         right += int(np.sum(is_best | (real[0] >= scores[line, -1] - slack)))
-    return right / hits.ids.size
+    return right / (len(queries) * k)
 
 
 def _places(corpus: Mapping[str, Embeddings]) -> dict[tuple[str, Any], int]:
