@@ -178,7 +178,7 @@ def test_torch_and_numpy_agree(library, pairs):
 
 def test_blocks_of_a_large_batch_give_the_whole(rng, monkeypatch):
     X, Y = rng.normal(size=(2, 50, 3))
-    monkeypatch.setattr("modgap.moments._BLOCK_ROWS", 7)
+    monkeypatch.setattr("modgap.moments.rows.BLOCK_ROWS", 7)
     found = PairMoments.from_batch(X, Y, paired=True)
     check_rows(found.x.given, X)
     assert found.alignment() == pytest.approx(reference.alignment(X, Y))

@@ -200,6 +200,9 @@ def evaluate(
     table: Table = None,
     column: Column = None,
     effort: Effort = None,
+    vector_column: VectorColumn = None,
+    modality_column: ModalityColumn = "modality",
+    id_column: IdColumn = "id",
     seed: Seed = 0,
     as_json: AsJson = False,
 ) -> None:
@@ -215,7 +218,8 @@ def evaluate(
     fixed = Correction.load(correction)
     sources = open_documents(documents or [], fixed, column)
     asked = open_documents(queries, fixed, column) if queries else None
-    with _open(address, fixed, table=table, effort=effort) as index, steps() as step:
+    own = _own_columns(vector_column, modality_column, id_column)
+    with _open(address, fixed, table=table, effort=effort, **own) as index, steps() as step:
         result = evaluate_index(index, sources, asked, k=k, sample=sample, seed=seed, progress=step)
     if as_json:
         print_json(document("index_evaluate", result, seed=seed))
@@ -232,6 +236,11 @@ def open_documents(
 
     names = correction.names
     if len(given) == 1 and "=" not in given[0] and len(names) == 2:
+        if column is not None:
+            raise InputValueError(
+                "--column chooses from files of one modality; name each, as "
+                f"{names[0]}={given[0]}, to use it."
+            )
         pair = open_pair(given[0], names=(names[0], names[1]), paired=False)
         found = {names[0]: pair.x, names[1]: pair.y}
     else:

@@ -1,0 +1,176 @@
+"""Moments of one modality, and the measures that need nothing else."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import reduce
+
+import numpy as np
+
+from modgap._arrays import namespace, to_numpy, widen
+from modgap._tensors import read_tensors, write_tensors
+from modgap._validate import (
+    Array,
+    InputValueError,
+    check_matrix,
+    check_same_space,
+    check_values,
+)
+from modgap.moments.rows import Detail, RowMoments, moment_blocks, ratio, unit_block
+
+
+@dataclass(frozen=True)
+class Moments:
+    """Moments of one modality: of the rows as given, and of the rows at unit length."""
+
+    given: RowMoments
+    unit: RowMoments | None
+
+    @classmethod
+    def from_batch(
+        cls,
+        X: Array,
+        *,
+        name: str = "X",
+        detail: Detail = "covariance",
+        unit: bool = True,
+        first_row: int = 0,
+    ) -> Moments:
+        """Moments of a matrix of rows, gathered in blocks. ``unit=False`` leaves that half out.
+
+        ``first_row`` is the number of the first row in error messages, for batches of a stream.
+        """
+        X = check_matrix(X, name)
+        parts = []
+        for rows in moment_blocks(X.shape[0]):
+            block = X[rows]
+            check_values(block, name, nonzero=unit, first_row=first_row + rows.start)
+            block = widen(block)
+            parts.append(
+                cls(
+                    RowMoments.of(block, detail),
+                    RowMoments.of(unit_block(block), detail) if unit else None,
+                )
+            )
+        return reduce(cls.__add__, parts)
+
+    @classmethod
+    def from_batches(
+        cls,
+        batches: Iterable[Array],
+        *,
+        name: str = "X",
+        detail: Detail = "covariance",
+        unit: bool = True,
+    ) -> Moments:
+        """Moments of rows that come in batches; one batch is held at a time."""
+        total: Moments | None = None
+        for batch, first_row in counted(batches):
+            part = cls.from_batch(batch, name=name, detail=detail, unit=unit, first_row=first_row)
+            if total is not None:
+                check_same_space(total.given.mean[None, :], part.given.mean[None, :])
+            total = part if total is None else total + part
+        if total is None:
+            raise InputValueError(f"{name} must have at least one row, got no batches.")
+        return total
+
+    def __add__(self, other: Moments) -> Moments:
+        _check_dims(self.dim, other.dim)
+        both = self.unit is not None and other.unit is not None
+        return Moments(
+            self.given + other.given,
+            self.unit + other.unit if both else None,  # type: ignore[operator]
+        )
+
+    @property
+    def n(self) -> int:
+        """Number of rows."""
+        return self.given.n
+
+    @property
+    def dim(self) -> int:
+        """Number of columns."""
+        return int(self.given.mean.shape[0])
+
+    def unit_rows(self) -> RowMoments:
+        """Moments of the unit rows, or an error where they were left out."""
+        if self.unit is None:
+            raise InputValueError("These moments leave out the unit rows; gather them too.")
+        return self.unit
+
+    # The formulas. Definitions: docs/definitions.md.
+
+    def feature_offset(self) -> Array:
+        """abs(mean) / std of each feature; 0 where a feature is always 0."""
+        return ratio(abs(self.given.mean), self.given.variance)
+
+    def off_diagonal_dominance(self) -> Array:
+        """Σ_{k≠l} abs(C_lk) / C_ll of each feature l; 0 where a feature is constant."""
+        xp = namespace(self.given.mean)
+        C, variance = self.given.covariance, self.given.variance
+        off = xp.sum(xp.abs(C), axis=1) - xp.abs(variance)
+        safe = xp.where(variance > 0, variance, xp.ones_like(variance))
+        return xp.where(variance > 0, off / safe, xp.zeros_like(off))
+
+    def cone_mean_and_std(self) -> tuple[float, float]:
+        """Mean and standard deviation of the cosines over all ordered pairs i ≠ j."""
+        xp = namespace(self.given.mean)
+        rows = self.unit_rows()
+        n, pairs = rows.n, rows.n * (rows.n - 1)
+        second = rows.covariance * n + n * rows.mean[:, None] * rows.mean[None, :]
+        total = n * n * float(xp.sum(rows.mean**2)) - n
+        squares = float(xp.sum(second**2)) - n
+        mean = total / pairs
+        return mean, max(squares / pairs - mean * mean, 0.0) ** 0.5
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write one safetensors file."""
+        write_tensors(path, "set of moments", to_tensors(self, "x"), {})
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Moments:
+        """Read what ``save`` wrote."""
+        return from_tensors(read_tensors(path, "set of moments")[1], "x")
+
+
+def counted(batches: Iterable[Array]) -> Iterator[tuple[Array, int]]:
+    """Each batch with the number of rows before it."""
+    first_row = 0
+    for batch in batches:
+        yield batch, first_row
+        first_row += len(batch)
+
+
+def _check_dims(first: int, second: int) -> None:
+    if first != second:
+        raise InputValueError(
+            f"Moments can be added when they have the same number of columns, "
+            f"got {first} and {second}."
+        )
+
+
+def to_tensors(moments: Moments, side: str) -> dict[str, np.ndarray]:
+    """The moments as named arrays, for a file."""
+    tensors = {f"{side}.n": np.array(moments.n, dtype=np.int64)}
+    for kind, rows in (("given", moments.given), ("unit", moments.unit)):
+        if rows is not None:
+            tensors[f"{side}.{kind}.mean"] = to_numpy(rows.mean)
+            if rows.scatter is not None:
+                tensors[f"{side}.{kind}.scatter"] = to_numpy(rows.scatter)
+    return tensors
+
+
+def from_tensors(tensors: dict[str, np.ndarray], side: str) -> Moments:
+    """The moments that ``to_tensors`` gave the names of."""
+    n = int(tensors[f"{side}.n"].item())
+
+    def rows(kind: str) -> RowMoments | None:
+        if f"{side}.{kind}.mean" not in tensors:
+            return None
+        return RowMoments(n, tensors[f"{side}.{kind}.mean"], tensors.get(f"{side}.{kind}.scatter"))
+
+    given = rows("given")
+    assert given is not None
+    return Moments(given, rows("unit"))

@@ -1,0 +1,183 @@
+"""Moments of two modalities and across them, and the measures that need nothing else."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import reduce
+from typing import Any
+
+from modgap._arrays import namespace, to_numpy, widen
+from modgap._tensors import read_tensors, write_tensors
+from modgap._validate import (
+    Array,
+    InputValueError,
+    check_matrix,
+    check_same_space,
+    check_values,
+)
+from modgap.moments.modality import Moments, counted, from_tensors, to_tensors
+from modgap.moments.rows import Detail, RowMoments, moment_blocks, ratio, unit_block
+
+
+@dataclass(frozen=True)
+class Cross:
+    """Σ (x − mean_x)(y − mean_y)ᵀ over pairs, of the rows as given and of the unit rows."""
+
+    given: Array
+    unit: Array
+
+
+@dataclass(frozen=True)
+class PairMoments:
+    """Moments of two modalities, and across them where rows are pairs (else ``cross`` is None)."""
+
+    x: Moments
+    y: Moments
+    cross: Cross | None = None
+
+    @classmethod
+    def from_batch(
+        cls,
+        X: Array,
+        Y: Array,
+        *,
+        names: tuple[str, str] = ("X", "Y"),
+        detail: Detail = "covariance",
+        unit: bool = True,
+        paired: bool = False,
+        first_row: int = 0,
+    ) -> PairMoments:
+        """Moments of two matrices; ``paired=True`` when row i of X belongs to row i of Y.
+
+        Paired moments hold everything, whatever ``detail`` and ``unit`` say.
+        """
+        X, Y = check_matrix(X, names[0]), check_matrix(Y, names[1])
+        check_same_space(X, Y, names)
+        if not paired:
+            options: dict[str, Any] = {"detail": detail, "unit": unit, "first_row": first_row}
+            return cls(
+                Moments.from_batch(X, name=names[0], **options),
+                Moments.from_batch(Y, name=names[1], **options),
+            )
+        if X.shape[0] != Y.shape[0]:
+            raise InputValueError(
+                f"{names[0]} and {names[1]} must hold the same pairs row by row, "
+                f"got {tuple(X.shape)} and {tuple(Y.shape)}."
+            )
+        parts = []
+        for rows in moment_blocks(X.shape[0]):
+            parts.append(_paired_block(X[rows], Y[rows], names, first_row + rows.start))
+        return reduce(cls.__add__, parts)
+
+    @classmethod
+    def from_batches(
+        cls,
+        batches_x: Iterable[Array],
+        batches_y: Iterable[Array],
+        *,
+        names: tuple[str, str] = ("X", "Y"),
+        paired: bool = False,
+    ) -> PairMoments:
+        """Moments of two streams; batches of pairs must have equal lengths."""
+        if not paired:
+            return cls(
+                Moments.from_batches(batches_x, name=names[0]),
+                Moments.from_batches(batches_y, name=names[1]),
+            )
+        total: PairMoments | None = None
+        for (X, first_row), Y in zip(counted(batches_x), batches_y, strict=True):
+            part = cls.from_batch(X, Y, names=names, paired=True, first_row=first_row)
+            total = part if total is None else total + part
+        if total is None:
+            raise InputValueError(f"{names[0]} must have at least one row, got no batches.")
+        return total
+
+    def __add__(self, other: PairMoments) -> PairMoments:
+        cross = None
+        if self.cross is not None and other.cross is not None:
+            cross = Cross(
+                self.cross.given
+                + other.cross.given
+                + _between(self.x.given, other.x.given, self.y.given, other.y.given),
+                self.cross.unit
+                + other.cross.unit
+                + _between(
+                    self.x.unit_rows(), other.x.unit_rows(), self.y.unit_rows(), other.y.unit_rows()
+                ),
+            )
+        return PairMoments(self.x + other.x, self.y + other.y, cross)
+
+    def gap_vector(self) -> Array:
+        """mean(X) − mean(Y)."""
+        return self.x.given.mean - self.y.given.mean
+
+    def gap_distance(self) -> float:
+        """Euclidean norm of the gap vector."""
+        xp = namespace(self.x.given.mean)
+        return float(xp.linalg.vector_norm(self.gap_vector()))
+
+    def separability(self) -> Array:
+        """abs(mean_x − mean_y) / sqrt(var_x + var_y) of each feature."""
+        return ratio(abs(self.gap_vector()), self.x.given.variance + self.y.given.variance)
+
+    def mean_pair_cosine(self) -> float:
+        """Mean cosine of the pairs."""
+        xp = namespace(self.x.given.mean)
+        x, y = self.x.unit_rows(), self.y.unit_rows()
+        if self.cross is None:
+            raise InputValueError("The mean cosine of pairs needs moments of paired rows.")
+        within = xp.linalg.trace(self.cross.unit) / x.n
+        return float(within + xp.sum(x.mean * y.mean))
+
+    def alignment(self) -> float:
+        """Mean squared distance of the pairs at unit length."""
+        return max(2.0 - 2.0 * self.mean_pair_cosine(), 0.0)
+
+    def wasserstein_uniformity(self) -> float:
+        """−W₂ between a Gaussian of the stacked unit rows' moments and N(0, I/d)."""
+        xp = namespace(self.x.given.mean)
+        stacked = self.x.unit_rows() + self.y.unit_rows()
+        C, d = stacked.covariance, stacked.mean.shape[0]
+        spectrum = xp.clip(xp.linalg.eigvalsh(C), 0.0, None)
+        roots = float(xp.sum(xp.sqrt(spectrum)))
+        squared = float(xp.sum(stacked.mean**2)) + 1.0 + float(xp.linalg.trace(C))
+        return -(max(squared - 2.0 * roots / d**0.5, 0.0) ** 0.5)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write one safetensors file."""
+        tensors = {**to_tensors(self.x, "x"), **to_tensors(self.y, "y")}
+        if self.cross is not None:
+            tensors["cross.given"] = to_numpy(self.cross.given)
+            tensors["cross.unit"] = to_numpy(self.cross.unit)
+        write_tensors(path, "set of pair moments", tensors, {})
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> PairMoments:
+        """Read what ``save`` wrote."""
+        tensors = read_tensors(path, "set of pair moments")[1]
+        cross = None
+        if "cross.given" in tensors:
+            cross = Cross(tensors["cross.given"], tensors["cross.unit"])
+        return cls(from_tensors(tensors, "x"), from_tensors(tensors, "y"), cross)
+
+
+def _paired_block(X: Array, Y: Array, names: tuple[str, str], first_row: int) -> PairMoments:
+    sides, units = [], []
+    for A, name in ((X, names[0]), (Y, names[1])):
+        check_values(A, name, nonzero=True, first_row=first_row)
+        rows = widen(A)
+        sides.append((rows, RowMoments.of(rows)))
+        unit_rows = unit_block(rows)
+        units.append((unit_rows, RowMoments.of(unit_rows)))
+    cross = [(x - mx.mean).T @ (y - my.mean) for (x, mx), (y, my) in (sides, units)]
+    return PairMoments(
+        Moments(sides[0][1], units[0][1]), Moments(sides[1][1], units[1][1]), Cross(*cross)
+    )
+
+
+def _between(xa: RowMoments, xb: RowMoments, ya: RowMoments, yb: RowMoments) -> Array:
+    """What two parts' cross moments lack when their means differ."""
+    weight = xa.n * xb.n / (xa.n + xb.n)
+    return (xb.mean - xa.mean)[:, None] * (yb.mean - ya.mean)[None, :] * weight
