@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import subprocess
 import time
 
@@ -375,6 +376,10 @@ def test_a_killed_correction_of_a_column_is_run_again_and_finishes(url, connecti
               "image", "--row", "7", "-k", "2", "--table", table, "--vector-column",
               "embedding_corrected", "--json")  # fmt: skip
     assert '"modalities"' in modgap(*search).stdout
+    yours = ("--table", table, "--vector-column", "embedding_corrected")
+    files = (many / "c.safetensors", f"image={many / 'image.npy'}")
+    checked = modgap("index", "evaluate", url, *files, *yours, "--json")
+    assert json.loads(checked.stdout)["recall"] == {"image": 1.0}
     dropped = modgap("index", "drop-column", url, "--table", table)
     assert f"dropped the column embedding_corrected of {table}" in dropped.stderr
     again = modgap("index", "drop-column", url, "--table", table, ok=False)
