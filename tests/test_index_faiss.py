@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from index_services import any_correction, check_exact, corrections, rows
 from modgap._validate import InputValueError
-from modgap.correct import Calibrate, Center
+from modgap.correct import Calibrate, Center, Correction
 from modgap.datasets import load_digits
 from modgap.index import FaissIndex, evaluate_index, open_index
 
@@ -169,3 +169,9 @@ def test_a_build_that_fails_leaves_the_index_that_was_there(tmp_path):
         index.write(Y, "text")
         raise KeyError
     assert path.read_bytes() == before
+
+
+def test_a_lock_that_cannot_be_made_is_not_taken_for_another_process(tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "gone"))
+    with pytest.raises(InputValueError, match=r"cannot be held for writing: .*gone"):
+        open_index(tmp_path / "x.faiss", Correction.identity(3), create=True)

@@ -95,6 +95,15 @@ class Corrector(BaseEstimator, ABC):
     def _check_params(self) -> None:
         """Refuse parameters that cannot be used."""
 
+    def _about(self, fitted_on: Mapping[str, int], model: str | None) -> dict[str, Any]:
+        """How a correction came to be."""
+        return {
+            "method": type(self).__name__,
+            "parameters": self.get_params(),
+            "fitted_on": dict(fitted_on),
+            "model": model,
+        }
+
     def _keep(
         self,
         maps: Mapping[tuple[str, str], Affine],
@@ -103,13 +112,8 @@ class Corrector(BaseEstimator, ABC):
         model: str | None,
     ) -> Corrector:
         named = dict(zip("xy", check_names(names), strict=True))
-        about = {
-            "method": type(self).__name__,
-            "parameters": self.get_params(),
-            "fitted_on": {named["x"]: moments.x.n, named["y"]: moments.y.n},
-            "means_sha256": hash_of_means(moments),
-            "model": model,
-        }
+        about = self._about({named["x"]: moments.x.n, named["y"]: moments.y.n}, model)
+        about["means_sha256"] = hash_of_means(moments)
         self.correction_ = Correction(
             (named["x"], named["y"]),
             {(named[side], role): affine for (side, role), affine in maps.items()},

@@ -82,12 +82,7 @@ class Calibrate(Corrector):
             name: Moments.from_batch(part, name=name, unit=False).given
             for name, part in checked.items()
         }
-        about = {
-            "method": type(self).__name__,
-            "parameters": self.get_params(),
-            "fitted_on": {name: side.n for name, side in sides.items()},
-            "model": model,
-        }
+        about = self._about({name: side.n for name, side in sides.items()}, model)
         self.correction_ = Correction(names, self._maps_of(sides), self.metric, about)
         self.n_features_in_ = self.correction_.dim_in
         return self

@@ -29,14 +29,12 @@ from modgap._validate import (
 )
 from modgap.correct import Correction, Role
 from modgap.correct.hits import Hits
+from modgap.index.answers import Hit, Id, one_line, to_hits
 from modgap.index.notes import FORMAT, check_note_fits, new_note
 from modgap.io import Embeddings
 
 # Called with what is being done, how many rows are done, and of how many.
 Progress = Callable[[str, int, int], None]
-Id = int | str
-# One result: its id, its modality and its score.
-Hit = tuple[Id, str, float]
 
 BATCH_ROWS = 4096
 
@@ -207,9 +205,9 @@ class VectorIndex(ABC):
         rows = check_rows(rows[None] if rows.ndim == 1 else rows, "queries")
         mapped = self._map(rows, modality, "query")
         if self._note is None:
-            return _hits([[] for _ in mapped], "int")
+            return to_hits([[] for _ in mapped], "int")
         with self._one_sentence():
-            return _hits(self._nearest(mapped, k, only), self._note["ids"])
+            return to_hits(self._nearest(mapped, k, only), self._note["ids"])
 
     def count(self, only: str | None = None) -> int:
         """How many documents are stored, of one modality or in all."""
@@ -379,26 +377,3 @@ class VectorIndex(ABC):
                 f"{self.place} was not finished. Run the same build again to finish it, or replace "
                 "it (replace=True, --replace)."
             )
-
-
-def one_line(error: BaseException) -> str:
-    """What a database said, short enough for a sentence."""
-    told = getattr(error, "message", None) or error
-    lines = [line.strip() for line in str(told).splitlines() if line.strip()]
-    said = lines[0] if lines else type(error).__name__
-    return said.rstrip(".")[:300]
-
-
-def _hits(found: list[list[Hit]], kind: str) -> Hits:
-    k = max(map(len, found))
-    full = all(len(line) == k for line in found)
-    missing: tuple[None, str, float] = (None, "", -np.inf)
-    lines = [sorted(line, key=lambda hit: -hit[2]) for line in found]
-    cells: list[Any] = [cell for line in lines for cell in (*line, *[missing] * (k - len(line)))]
-    shape = (len(lines), k)
-    dtypes = ((np.int64 if kind == "int" else np.str_) if full else object, np.str_, np.float64)
-    columns: list[np.ndarray] = [
-        np.array([cell[place] for cell in cells], dtype=dtype).reshape(shape)
-        for place, dtype in enumerate(dtypes)
-    ]
-    return Hits(ids=columns[0], scores=columns[2], modalities=columns[1])

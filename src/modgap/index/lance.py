@@ -14,7 +14,8 @@ import pyarrow as pa
 
 from modgap._validate import InputValueError, require
 from modgap.correct import Correction
-from modgap.index.base import BATCH_ROWS, Hit, Id, VectorIndex
+from modgap.index.answers import Hit, Id
+from modgap.index.base import BATCH_ROWS, VectorIndex
 from modgap.index.locking import lock_path
 
 # What LanceDB calls the metric, and what turns its distance into a score.

@@ -20,14 +20,17 @@ def lock_path(path: Path) -> sqlite3.Connection:
     """
     user = getattr(os, "getuid", int)()
     name = hashlib.sha256(f"{user}:{path.resolve()}".encode()).hexdigest()[:24]
-    held = sqlite3.connect(
-        Path(tempfile.gettempdir()) / f"modgap-{name}.lock", timeout=0, isolation_level=None
-    )
+    lock = Path(tempfile.gettempdir()) / f"modgap-{name}.lock"
+    held = None
     try:
+        held = sqlite3.connect(lock, timeout=0, isolation_level=None)
         held.execute("BEGIN EXCLUSIVE")
     except sqlite3.OperationalError as error:
-        held.close()
-        raise InputValueError(
-            f"Another process is writing to {path}. Wait until it is done."
-        ) from error
+        if held is not None:
+            held.close()
+        if error.sqlite_errorcode == sqlite3.SQLITE_BUSY:
+            said = f"Another process is writing to {path}. Wait until it is done."
+        else:
+            said = f"{path} cannot be held for writing: {lock} cannot be used ({error})."
+        raise InputValueError(said) from error
     return held

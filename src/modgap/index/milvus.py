@@ -16,7 +16,8 @@ import numpy as np
 
 from modgap._validate import InputValueError, require
 from modgap.correct import Correction
-from modgap.index.base import Hit, Id, VectorIndex
+from modgap.index.answers import Hit, Id
+from modgap.index.base import VectorIndex
 
 # Milvus' name of the metric, and what turns its distance into a score.
 _METRICS = {

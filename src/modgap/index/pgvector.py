@@ -14,7 +14,8 @@ import numpy as np
 
 from modgap._validate import InputValueError, check_count, require
 from modgap.correct import Correction
-from modgap.index.base import BATCH_ROWS, Hit, Id, VectorIndex, one_line
+from modgap.index.answers import Hit, Id, one_line
+from modgap.index.base import BATCH_ROWS, VectorIndex
 
 # Operator, operator class of an index, and what turns the distance into a score.
 _METRICS = {

@@ -17,7 +17,8 @@ import numpy as np
 
 from modgap._validate import check_count, require
 from modgap.correct import Correction
-from modgap.index.base import Hit, Id, VectorIndex
+from modgap.index.answers import Hit, Id
+from modgap.index.base import VectorIndex
 
 # Qdrant's name of the metric, and what turns its score into ours.
 _METRICS = {

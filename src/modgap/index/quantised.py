@@ -30,6 +30,7 @@ from modgap._validate import (
 )
 from modgap.correct.base import NotFitted
 from modgap.correct.hits import Hits
+from modgap.correct.merge import best_of
 from modgap.index.quantised_codes import BITS, Bits, check_subspaces, train_codes
 from modgap.index.quantised_part import BLOCK_ROWS, Part, float32, lengths_of, split
 from modgap.index.rotation import (
@@ -139,13 +140,7 @@ class QuantisedIndex:
             ids.append(found)
             scores.append(values)
             names.append(np.full(found.shape, name))
-        all_scores = np.concatenate(scores, axis=1)
-        best = np.argsort(-all_scores, axis=1, kind="stable")[:, :k]
-        return Hits(
-            ids=np.take_along_axis(np.concatenate(ids, axis=1), best, axis=1),
-            scores=np.take_along_axis(all_scores, best, axis=1),
-            modalities=np.take_along_axis(np.concatenate(names, axis=1), best, axis=1),
-        )
+        return best_of(np.hstack(ids), np.hstack(scores), np.hstack(names), k)
 
     @property
     def bytes_per_vector(self) -> int:
