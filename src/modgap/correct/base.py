@@ -41,11 +41,16 @@ class Corrector(BaseEstimator, ABC):
         *,
         names: tuple[str, str] = ("image", "text"),
         model: str | None = None,
+        moments: PairMoments | None = None,
     ) -> Corrector:
-        """Learn the maps from rows of both modalities; ``model`` is noted in the correction."""
+        """Learn the maps from rows of both modalities; ``model`` is noted in the correction.
+
+        ``moments`` are those of these very rows, where they are at hand already.
+        """
         self._check_params()
         X, Y = check_two(X, Y)
-        moments = PairMoments.from_batch(X, Y, unit=False, paired=False)
+        if moments is None:
+            moments = PairMoments.from_batch(X, Y, unit=False, paired=False)
         maps = self._fit_rows(X, Y, moments)
         return self._keep(maps, moments, names, model)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -27,7 +28,9 @@ from modgap.evaluate import (
 from modgap.evaluate.scores import document_bias, prepare
 
 PLACES = 10
-DRAWS = 20
+# Every query is disturbed this often; where there are many queries, fewer draws say as much.
+MIN_DRAWS, MAX_DRAWS = 5, 20
+_DRAWN_QUERIES = 10_000
 # Noise half as long as an average row: enough to flip neighbours, not enough to drown them.
 RELATIVE_NOISE = 0.5
 
@@ -75,32 +78,48 @@ def noise_for(part: Part) -> Gaussian:
     return Gaussian(RELATIVE_NOISE * length / part.X.shape[1] ** 0.5)
 
 
+def draws_for(n_queries: int) -> int:
+    """How often to draw the noise: 20 times up to 500 queries, 10 times at 1,000."""
+    return min(MAX_DRAWS, max(MIN_DRAWS, -(-_DRAWN_QUERIES // n_queries)))
+
+
 def paired_figures(
     part: Part,
     correction: Correction,
     noise: Noise,
     seed: int,
+    wanted: Collection[str] | None = None,
 ) -> dict[str, Sample | GapSample]:
-    """All figures of a correction on a part whose matches are known."""
+    """The figures of a correction on a part whose matches are known; all, or those wanted."""
     groups, names = (part.gx, part.gy), correction.names
-    found = retrieval(part.X, part.Y, 1, groups=groups, names=names, correction=correction)
-    mixed = mixed_retrieval(
-        part.X, part.Y, PLACES, groups=groups, names=names, correction=correction, seed=seed
-    )
-    figures: dict[str, Sample | GapSample] = {
-        "gap": _gap(part, correction),
-        f"{names[0]}_retrieval_recall@1": Sample((found.ranks_y == 0).astype(float), part.gy),
-        f"{names[1]}_retrieval_recall@1": Sample((found.ranks_x == 0).astype(float), part.gx),
-        "mixed_ndcg@10": Sample(
-            np.concatenate([q.ndcg for q in mixed.queries]),
-            np.concatenate([q.group for q in mixed.queries]),
-        ),
-        "own_modality_excess@10": _own_excess(mixed),
-    }
+
+    def recalls() -> dict[str, Sample | GapSample]:
+        found = retrieval(part.X, part.Y, 1, groups=groups, names=names, correction=correction)
+        return {
+            f"{names[0]}_retrieval_recall@1": Sample((found.ranks_y == 0).astype(float), part.gy),
+            f"{names[1]}_retrieval_recall@1": Sample((found.ranks_x == 0).astype(float), part.gx),
+        }
+
+    def mixed() -> dict[str, Sample | GapSample]:
+        found = mixed_retrieval(
+            part.X, part.Y, PLACES, groups=groups, names=names, correction=correction, seed=seed
+        )
+        ndcg = Sample(
+            np.concatenate([q.ndcg for q in found.queries]),
+            np.concatenate([q.group for q in found.queries]),
+        )
+        return {"mixed_ndcg@10": ndcg, "own_modality_excess@10": _own_excess(found)}
+
     X, Y, shared = part.pairs()
-    figures.update(_robust_figures(X, Y, (shared, shared), correction, noise, seed))
-    figures["neighbours_kept"] = neighbours_kept(part, correction)
-    return figures
+    recall_names = tuple(f"{name}_retrieval_recall@1" for name in names)
+    steps: dict[tuple[str, ...], _Step] = {
+        ("gap",): lambda: {"gap": _gap(part, correction)},
+        recall_names: recalls,
+        ("mixed_ndcg@10", "own_modality_excess@10"): mixed,
+        **_robust_steps(X, Y, (shared, shared), correction, noise, seed),
+        ("neighbours_kept",): lambda: {"neighbours_kept": neighbours_kept(part, correction)},
+    }
+    return _run(steps, wanted)
 
 
 def unpaired_figures(
@@ -108,15 +127,32 @@ def unpaired_figures(
     correction: Correction,
     noise: Noise,
     seed: int,
+    wanted: Collection[str] | None = None,
 ) -> dict[str, Sample | GapSample]:
-    """The figures that need no matches."""
-    groups = part.gx, part.gy
-    return {
-        "gap": _gap(part, correction),
-        "own_modality_excess@10": _own_excess_of_neighbours(part, correction),
-        **_robust_figures(part.X, part.Y, groups, correction, noise, seed),
-        "neighbours_kept": neighbours_kept(part, correction),
+    """The figures that need no matches; all, or those wanted."""
+    groups, own = (part.gx, part.gy), "own_modality_excess@10"
+    steps: dict[tuple[str, ...], _Step] = {
+        ("gap",): lambda: {"gap": _gap(part, correction)},
+        (own,): lambda: {own: _own_excess_of_neighbours(part, correction)},
+        **_robust_steps(part.X, part.Y, groups, correction, noise, seed),
+        ("neighbours_kept",): lambda: {"neighbours_kept": neighbours_kept(part, correction)},
     }
+    return _run(steps, wanted)
+
+
+# Computes the figures it is keyed by.
+_Step = Callable[[], dict[str, Sample | GapSample]]
+
+
+def _run(
+    steps: Mapping[tuple[str, ...], _Step], wanted: Collection[str] | None
+) -> dict[str, Sample | GapSample]:
+    figures: dict[str, Sample | GapSample] = {}
+    for names, step in steps.items():
+        if wanted is None or any(name in wanted for name in names):
+            found = step()
+            figures.update((n, v) for n, v in found.items() if wanted is None or n in wanted)
+    return figures
 
 
 def neighbours_kept(part: Part, correction: Correction) -> Sample:
@@ -171,31 +207,31 @@ def _own_excess_of_neighbours(part: Part, correction: Correction) -> Sample:
     )
 
 
-def _robust_figures(
+def _robust_steps(
     X: Array,
     Y: Array,
     groups: tuple[np.ndarray, np.ndarray],
     correction: Correction,
     noise: Noise,
     seed: int,
-) -> dict[str, Sample | GapSample]:
-    kinds: dict[str, Noise | Quantiser] = {
-        "robust_to_noise": noise,
-        "robust_to_int8": Int8(),
-        "robust_to_1bit": OneBit(),
-    }
+) -> dict[tuple[str, ...], _Step]:
     sides: tuple[tuple[Array, Array, Literal["x", "y"]], ...] = ((X, Y, "y"), (Y, X, "x"))
-    figures: dict[str, Sample | GapSample] = {}
-    for name, kind in kinds.items():
+
+    def step(name: str, kind: Noise | Quantiser) -> dict[str, Sample | GapSample]:
         kept = [
             robustness(
-                queries, candidates, kind, DRAWS, correction=correction, candidate_side=side,
-                seed=seed,
+                queries, candidates, kind, draws_for(queries.shape[0]), correction=correction,
+                candidate_side=side, seed=seed,
             ).kept[0]
             for queries, candidates, side in sides
         ]  # fmt: skip
-        figures[name] = Sample(np.concatenate(kept), np.concatenate(groups))
-    return figures
+        return {name: Sample(np.concatenate(kept), np.concatenate(groups))}
+
+    return {
+        ("robust_to_noise",): lambda: step("robust_to_noise", noise),
+        ("robust_to_int8",): lambda: step("robust_to_int8", Int8()),
+        ("robust_to_1bit",): lambda: step("robust_to_1bit", OneBit()),
+    }
 
 
 def resample(bootstrap: GroupBootstrap, sample: Sample | GapSample) -> tuple[float, np.ndarray]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import numpy as np
 
 from modgap.correct import Correction, Metric
@@ -17,7 +19,8 @@ _Resampled = dict[str, tuple[float, np.ndarray]]
 class Judge:
     """Holds the figures of the rows as they are, against which corrections are compared.
 
-    All of them see the same noise and the same resamples of groups.
+    All of them see the same noise and the same resamples of groups. ``wanted`` names the figures
+    to compute, all of them when left out.
     """
 
     def __init__(
@@ -29,7 +32,9 @@ class Judge:
         metric: Metric = "cosine",
         goal: Goal = "mixed",
         seed: int = 0,
+        wanted: Collection[str] | None = None,
     ) -> None:
+        self._wanted = wanted
         self._part, self._goal, self._seed = part, goal, seed
         self._figures = paired_figures if paired else unpaired_figures
         self._noise = noise_for(part)
@@ -43,7 +48,9 @@ class Judge:
         return self._judgement(self._resampled(correction), self._before)
 
     def _resampled(self, correction: Correction) -> _Resampled:
-        samples = self._figures(self._part, correction, self._noise, self._seed)
+        samples = self._figures(
+            self._part, correction, self._noise, self._seed, self._wanted
+        )
         found = {name: resample(self._bootstrap, sample) for name, sample in samples.items()}
         parts = [found[name] for name in GOAL_FIGURES[self._goal] if name in found]
         found["goal"] = (float("nan"), np.full(1, np.nan))

@@ -12,7 +12,7 @@ from modgap._validate import Array, first_matches
 from modgap.io import Embeddings
 
 # Groups used at most: fitting needs moments only, judging is quadratic.
-MAX_FIT, MAX_JUDGE = 50_000, 2_000
+MAX_FIT, MAX_JUDGE = 50_000, 1_000
 SHARES = (0.5, 0.25, 0.25)
 
 

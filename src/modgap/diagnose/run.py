@@ -53,6 +53,7 @@ from modgap.diagnose.verdict import (
 )
 from modgap.io import Embeddings
 from modgap.measure import Measurement, measure
+from modgap.moments import PairMoments
 
 DEFAULT_CORRECTORS: tuple[Corrector, ...] = (
     Shift(0.25),
@@ -220,7 +221,9 @@ class _Run:
         measurement: Measurement,
     ) -> Diagnosis:
         fit, choosing, confirming = parts
-        judges = [self._judge(part) for part in (choosing, confirming)]
+        # Choosing looks at recall and at the goal alone.
+        rule = (*self.recalls, *GOAL_FIGURES[self.goal])
+        judges = [self._judge(choosing, wanted=rule), self._judge(confirming)]
         trials: list[Trial] = []
         failures: dict[str, str] = {}
         corrections: dict[str, Correction] = {}
@@ -262,10 +265,13 @@ class _Run:
             correction=corrections[trial.method] if trial else None,
         )  # fmt: skip
 
-    def _judge(self, part: Part, *, paired: bool = True) -> Judge:
+    def _judge(
+        self, part: Part, *, paired: bool = True, wanted: Sequence[str] | None = None
+    ) -> Judge:
         return Judge(
-            part, self.names, paired=paired, metric=self.metric, goal=self.goal, seed=self.seed
-        )
+            part, self.names, paired=paired, metric=self.metric, goal=self.goal, seed=self.seed,
+            wanted=wanted,
+        )  # fmt: skip
 
     def _decide(self, trials: Sequence[Trial], n_confirm: int) -> tuple[Verdict, Trial | None, str]:
         """The rule on the choose part, then the same rule on the confirm part."""
@@ -326,17 +332,22 @@ class _Run:
         paired: bool = True,
     ) -> Any:
         """Each corrector with its correction; why one could not be fitted goes to ``failures``."""
+        moments = PairMoments.from_batch(fit.X, fit.Y, unit=False)
         for corrector in correctors:
             name = _name(corrector)
             self.say(name)
             if corrector.needs_pairs and not paired:
                 failures[name] = "it needs pairs"
                 continue
-            rows = fit.pairs()[:2] if corrector.needs_pairs else (fit.X, fit.Y)
+            rows, known = (fit.X, fit.Y), moments
+            if corrector.needs_pairs:
+                rows, known = fit.pairs()[:2], None
             try:
                 with warnings.catch_warnings():
                     warnings.simplefilter("error", NothingMovesWarning)
-                    fitted = clone(corrector).fit(*rows, names=self.names, model=self.model)
+                    fitted = clone(corrector).fit(
+                        *rows, names=self.names, model=self.model, moments=known
+                    )
             except (InputError, NothingMovesWarning) as reason:
                 failures[name] = str(reason)
                 continue
