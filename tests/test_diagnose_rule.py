@@ -8,7 +8,7 @@ import pytest
 from modgap.correct import Center, Shift
 from modgap.diagnose import DEFAULT_CORRECTORS, Figure, Judgement, Trial
 from modgap.diagnose.parts import Part, split, split_unpaired
-from modgap.diagnose.run import _name, _Run
+from modgap.diagnose.run import _Run, corrector_name
 from modgap.diagnose.verdict import choose, eligibility, lower_bound
 from modgap.evaluate import Interval
 from modgap.io import Embeddings
@@ -148,8 +148,8 @@ def test_rows_without_pairs_are_split_into_disjoint_halves_that_match_nowhere(rn
 
 
 def test_correctors_are_named_as_they_are_written():
-    assert _name(Center()) == "Center()"
-    assert _name(Shift()) == "Shift(amount=0.5)"
-    names = [_name(corrector) for corrector in DEFAULT_CORRECTORS]
+    assert corrector_name(Center()) == "Center()"
+    assert corrector_name(Shift()) == "Shift(amount=0.5)"
+    names = [corrector_name(corrector) for corrector in DEFAULT_CORRECTORS]
     assert len(set(names)) == len(names)
     assert "OrthogonalShift(move='y', explained=0.95)" in names

@@ -189,7 +189,6 @@ def test_names_are_text_not_markup(pairs):
     page = result._repr_html_()
     assert "<th>&lt;b&gt;</th><th>a&amp;b</th>" in page
     assert "<b>" not in page
-    assert page.startswith("<table>")
     assert "<b>" in str(result)
 
 

@@ -20,7 +20,13 @@ from modgap._arrays.base import (
     wide_dtype,
     widen,
 )
-from modgap._arrays.cosines import cosine_blocks, cosine_extremes, order_statistic
+from modgap._arrays.cosines import (
+    cosine_blocks,
+    cosine_extremes,
+    cosine_histogram,
+    order_statistic,
+    paired_cosine_histogram,
+)
 from modgap._arrays.histogram import histogram, shared_range
 from modgap._arrays.ranks import match_ranks
 from modgap._arrays.search import top_k
@@ -32,6 +38,7 @@ __all__ = [
     "as_float",
     "cosine_blocks",
     "cosine_extremes",
+    "cosine_histogram",
     "histogram",
     "is_torch",
     "like",
@@ -39,6 +46,7 @@ __all__ = [
     "match_ranks",
     "namespace",
     "order_statistic",
+    "paired_cosine_histogram",
     "paired_dots",
     "row_blocks",
     "row_norms",

@@ -9,7 +9,14 @@ from typing import Any
 import array_api_compat
 import numpy as np
 
-from modgap._arrays.base import BLOCK_BYTES, is_torch, namespace, row_blocks, to_numpy
+from modgap._arrays.base import (
+    BLOCK_BYTES,
+    is_torch,
+    namespace,
+    paired_dots,
+    row_blocks,
+    to_numpy,
+)
 from modgap._validate import Array
 
 # Histogram bins over cosines in [-1, 1]: 1.2e-4 wide, so the middle of a bin is within 6.1e-5.
@@ -65,19 +72,34 @@ def cosine_extremes(U: Array) -> tuple[float, float, np.ndarray]:
     """
     lowest, highest = math.inf, -math.inf
     counts: Any = None
-    half = _COSINE_BINS // 2
     for block in cosine_blocks(U):
         # Reductions over a contiguous vector are several times faster than over a matrix.
         flat = block.reshape(-1)
         lowest = min(lowest, float(flat.min()))
         highest = max(highest, float(flat.max()))
-        found = _cosine_counts(flat, half)
+        found = _cosine_counts(flat)
         counts = found if counts is None else counts + found
     # Rounding may carry a cosine past 1 or -1: the outermost bins take it in.
     return max(lowest, -1.0), min(highest, 1.0), to_numpy(counts)
 
 
-def _cosine_counts(cosines: Array, half: int) -> Array:
+def cosine_histogram(U: Array, V: Array) -> np.ndarray:
+    """The histogram of ``cosine_extremes`` for every unit row of U against every one of V."""
+    size = square_block(4 if U.dtype == namespace(U).float32 else 8)
+    counts = np.zeros(_COSINE_BINS, dtype=np.int64)
+    for rows in row_blocks(U.shape[0], size):
+        for columns in row_blocks(V.shape[0], size):
+            counts += to_numpy(_cosine_counts((U[rows] @ V[columns].T).reshape(-1)))
+    return counts
+
+
+def paired_cosine_histogram(U: Array, V: Array) -> np.ndarray:
+    """The same for row i of U against row i of V."""
+    return to_numpy(_cosine_counts(paired_dots(U, V)))
+
+
+def _cosine_counts(cosines: Array) -> Array:
+    half = _COSINE_BINS // 2
     if is_torch(cosines):
         xp = namespace(cosines)
         bins = xp.astype(xp.clip(cosines * half + half, 0, 2 * half - 1), xp.int64)

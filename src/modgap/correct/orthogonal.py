@@ -54,6 +54,8 @@ class OrthogonalShift(Corrector):
     def _fit_rows(
         self, X: Array, Y: Array, moments: PairMoments
     ) -> Mapping[tuple[str, str], Affine]:
+        if self.explained < 1:  # leading directions: the covariance has digits enough for them
+            return self._maps(moments)
         candidates = X if self.move == "x" else Y
         mean = to_numpy((moments.x if self.move == "x" else moments.y).given.mean)
         _, singular, directions = np.linalg.svd(_triangle(candidates, mean), full_matrices=False)

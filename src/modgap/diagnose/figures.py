@@ -30,7 +30,7 @@ from modgap.evaluate.scores import document_bias, prepare
 PLACES = 10
 # Every query is disturbed this often; where there are many queries, fewer draws say as much.
 MIN_DRAWS, MAX_DRAWS = 5, 20
-_DRAWN_QUERIES = 10_000
+_DRAWN_QUERIES = 5_000
 # Noise half as long as an average row: enough to flip neighbours, not enough to drown them.
 RELATIVE_NOISE = 0.5
 
@@ -79,7 +79,7 @@ def noise_for(part: Part) -> Gaussian:
 
 
 def draws_for(n_queries: int) -> int:
-    """How often to draw the noise: 20 times up to 500 queries, 10 times at 1,000."""
+    """How often to draw the noise: 20 times up to 250 queries, 5 times from 1,000 on."""
     return min(MAX_DRAWS, max(MIN_DRAWS, -(-_DRAWN_QUERIES // n_queries)))
 
 
@@ -232,6 +232,15 @@ def _robust_steps(
         ("robust_to_int8",): lambda: step("robust_to_int8", Int8()),
         ("robust_to_1bit",): lambda: step("robust_to_1bit", OneBit()),
     }
+
+
+def whole(sample: Sample | GapSample) -> float:
+    """A figure over all groups."""
+    if isinstance(sample, GapSample):
+        means = [rows.mean(axis=0, dtype=np.float64) for rows in (sample.X, sample.Y)]
+        return float(np.linalg.norm(means[0] - means[1]))
+    weight = len(sample.values) if sample.weights is None else float(np.sum(sample.weights))
+    return float(np.sum(sample.values)) / weight if weight else float("nan")
 
 
 def resample(bootstrap: GroupBootstrap, sample: Sample | GapSample) -> tuple[float, np.ndarray]:

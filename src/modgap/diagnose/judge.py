@@ -48,9 +48,7 @@ class Judge:
         return self._judgement(self._resampled(correction), self._before)
 
     def _resampled(self, correction: Correction) -> _Resampled:
-        samples = self._figures(
-            self._part, correction, self._noise, self._seed, self._wanted
-        )
+        samples = self._figures(self._part, correction, self._noise, self._seed, self._wanted)
         found = {name: resample(self._bootstrap, sample) for name, sample in samples.items()}
         parts = [found[name] for name in GOAL_FIGURES[self._goal] if name in found]
         found["goal"] = (float("nan"), np.full(1, np.nan))

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
+from modgap._drawing import Range, draw_ranges
 from modgap._results import Result, html_table, text_table
 from modgap._validate import (
     Array,
@@ -132,7 +133,21 @@ class Diagnosis(Result):
         return f"{self.sentence}\n\n{text_table(*self.table())}"
 
     def _repr_html_(self) -> str:
-        return html_table(*self.table(), caption=self.sentence)
+        return self._drawing() + html_table(*self.table(), caption=self.sentence)
+
+    def _drawing(self) -> str:
+        """The goal after each correction, with its interval, against the rows as they are."""
+        shown = GOAL_FIGURES[self.goal][0] if len(GOAL_FIGURES[self.goal]) == 1 else self.goal
+        goals = [(trial.method, trial.confirm.goal.value) for trial in self.trials]
+        lines = [
+            Range(method, value.value, value.low, value.high, marked=method == self.recommended)
+            for method, value in goals
+        ]
+        return draw_ranges(
+            f"{shown} after each correction, 95 % intervals; dashed: as it is",
+            lines,
+            self.raw.goal.value.value,
+        )
 
 
 def diagnose(
@@ -228,7 +243,7 @@ class _Run:
         failures: dict[str, str] = {}
         corrections: dict[str, Correction] = {}
         for corrector, correction in self._fit_all(fit, correctors, failures):
-            method = _name(corrector)
+            method = corrector_name(corrector)
             try:
                 on_choose, on_confirm = (judge.judge(correction) for judge in judges)
                 kept = self._kept_fitted(fit, correction)
@@ -297,7 +312,7 @@ class _Run:
         trials: list[Trial] = []
         failures: dict[str, str] = {}
         for corrector, correction in self._fit_all(fit, correctors, failures, paired=False):
-            method, reason = _name(corrector), "cannot be judged without pairs"
+            method, reason = corrector_name(corrector), "cannot be judged without pairs"
             try:
                 judgement = judge.judge(correction)
                 kept = self._kept_fitted(fit, correction)
@@ -334,14 +349,13 @@ class _Run:
         """Each corrector with its correction; why one could not be fitted goes to ``failures``."""
         moments = PairMoments.from_batch(fit.X, fit.Y, unit=False)
         for corrector in correctors:
-            name = _name(corrector)
+            name = corrector_name(corrector)
             self.say(name)
             if corrector.needs_pairs and not paired:
                 failures[name] = "it needs pairs"
                 continue
-            rows, known = (fit.X, fit.Y), moments
-            if corrector.needs_pairs:
-                rows, known = fit.pairs()[:2], None
+            rows = fit.pairs()[:2] if corrector.needs_pairs else (fit.X, fit.Y)
+            known = None if corrector.needs_pairs else moments
             try:
                 with warnings.catch_warnings():
                     warnings.simplefilter("error", NothingMovesWarning)
@@ -359,7 +373,7 @@ class _Run:
         return float(np.mean(kept.values))
 
 
-def _name(corrector: Corrector) -> str:
+def corrector_name(corrector: Corrector) -> str:
     """A corrector as it is written in code, without what is left at its default."""
     given = corrector.get_params()
     parameters = inspect.signature(type(corrector)).parameters.values()

@@ -48,6 +48,8 @@ from modgap.measure.loss import (
     loss_terms,
     soft_assignments,
 )
+from modgap.measure.profile import Profile, profile
+from modgap.measure.projection import Projection, projection
 from modgap.measure.summary import Measurement, ModalitySummary, PairSummary, measure
 from modgap.measure.uniformity import alignment, uniformity, wasserstein_uniformity
 
@@ -65,6 +67,8 @@ __all__ = [
     "Norms",
     "OriginLandscape",
     "PairSummary",
+    "Profile",
+    "Projection",
     "Shell",
     "ShiftLandscape",
     "SoftAssignments",
@@ -91,6 +95,8 @@ __all__ = [
     "norms",
     "off_diagonal_dominance",
     "origin_landscape",
+    "profile",
+    "projection",
     "separability",
     "shell",
     "shift_landscape",

@@ -17,7 +17,7 @@ from modgap._validate import (
     check_two,
 )
 from modgap.measure.ellipsoid import histogram_divergence, shell
-from modgap.moments import Moments
+from modgap.moments import Moments, RowMoments
 
 
 def conformity(X: Array, reference: Array | None = None) -> Array:
@@ -31,12 +31,16 @@ def conformity(X: Array, reference: Array | None = None) -> Array:
     """
     X = check_rows(X, min_rows=2 if reference is None else 1, nonzero=True)
     if reference is None:
-        centre = Moments.from_batch(X, detail="mean").unit_rows()
-        total = along(unit(X), centre.mean) * centre.n
-        return (total - 1.0) / (centre.n - 1)
+        return conformity_among(X, Moments.from_batch(X, detail="mean").unit_rows())
     reference = check_rows(reference, "reference", nonzero=True)
     check_same_space(X, reference, ("X", "reference"))
     return along(unit(X), Moments.from_batch(reference, detail="mean").unit_rows().mean)
+
+
+def conformity_among(rows: Array, everyone: RowMoments) -> Array:
+    """Conformity of some of the rows, from the mean of all unit rows, themselves included."""
+    total = along(unit(rows), everyone.mean) * everyone.n
+    return (total - 1.0) / (everyone.n - 1)
 
 
 def conformity_difference(X: Array, Y: Array) -> Array:

@@ -79,12 +79,7 @@ def shell(X: Array) -> Shell:
     X = check_rows(X, min_rows=2)
     xp = namespace(X)
     rows = Moments.from_batch(X, detail="variance", unit=False).given
-    radii = xp.concat(
-        [
-            xp.linalg.vector_norm(widen(X[block]) - rows.mean, axis=1)
-            for block in row_blocks(X.shape[0], rows_per_block(X.shape[1]))
-        ]
-    )
+    radii = centred_radii(X, rows.mean)
     radius, sqrt_trace = float(xp.mean(radii)), float(xp.sum(rows.variance)) ** 0.5
     if radius == 0:
         raise InputValueError("X must hold rows that differ: all of them are the same.")
@@ -95,6 +90,13 @@ def shell(X: Array) -> Shell:
         relative_error=abs(sqrt_trace - radius) / radius,
         offset=float(xp.linalg.vector_norm(rows.mean)) / sqrt_trace,
     )
+
+
+def centred_radii(X: Array, mean: Array) -> Array:
+    """Distance of each row from the mean, in wide precision."""
+    xp = namespace(X)
+    blocks = row_blocks(X.shape[0], rows_per_block(X.shape[1]))
+    return xp.concat([xp.linalg.vector_norm(widen(X[block]) - mean, axis=1) for block in blocks])
 
 
 def off_diagonal_dominance(X: Array) -> Array:

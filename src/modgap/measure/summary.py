@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from modgap._arrays import is_torch, like, namespace, to_numpy
+from modgap._drawing import Range, draw_ranges
 from modgap._results import Result, html_table, number, text_table
 from modgap._validate import (
     Array,
@@ -88,8 +90,23 @@ class PairSummary(Result):
     temperature: float
     soft_assignment_spread: tuple[float, float]
     conformity_difference_std: float | None
-    shift_landscape: ShiftLandscape
+    shift_landscape: ShiftLandscape | None
     origin_landscape: OriginLandscape | None
+
+
+@dataclass(frozen=True)
+class Line(Result):
+    """One line of the table: what it is, for each modality or for both together.
+
+    ``term`` names the quantity, for looking up what it means; NaN is a figure that the rows
+    cannot tell, None one that the line does not have.
+    """
+
+    term: str
+    label: str
+    x: float | None = None
+    y: float | None = None
+    both: float | None = None
 
 
 @dataclass(frozen=True)
@@ -110,56 +127,76 @@ class Measurement(Result):
     modalities: tuple[ModalitySummary, ModalitySummary]
     pairs: PairSummary | None
 
-    def table(self) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-        """Header and rows: the quantity, then each modality, then both together."""
+    def lines(self) -> list[Line]:
+        """Every figure that is shown: for each modality, or for both together."""
         x, y = self.modalities
         orthogonality = self.gap_orthogonality
 
-        def line(
-            name: str, first: Any = None, second: Any = None, both: Any = None
-        ) -> tuple[str, ...]:
-            cells = (number(v) if v is not None else "" for v in (first, second, both))
-            return (name, *cells)
-
-        def per_side(name: str, get: Callable[[ModalitySummary], Any]) -> tuple[str, ...]:
-            return line(name, *(float("nan") if get(m) is None else get(m) for m in (x, y)))
+        def per_side(term: str, label: str, get: Callable[[ModalitySummary], Any]) -> Line:
+            return Line(term, label, *(float("nan") if get(m) is None else get(m) for m in (x, y)))
 
         separable = self.linear_separability
-        rows = [
-            per_side("rows", lambda m: m.n),
-            line("dimensions", both=self.dim),
-            line("gap distance", both=self.gap_distance),
-            line("mean abs cosine to the gap", orthogonality.x.mean_abs, orthogonality.y.mean_abs),
-            line("features that tag the modality", both=self.n_tags),
+        lines = [
+            per_side("rows", "rows", lambda m: m.n),
+            Line("dim", "dimensions", both=self.dim),
+            Line("gap", "gap distance", both=self.gap_distance),
+            Line(
+                "gap_orthogonality",
+                "mean abs cosine to the gap",
+                orthogonality.x.mean_abs,
+                orthogonality.y.mean_abs,
+            ),
+            Line("tags", "features that tag the modality", both=self.n_tags),
         ]
         if separable is not None:
-            rows += [
-                line("linear separability", both=separable.all_features),
-                line("  with two features", both=separable.two_features),
+            lines += [
+                Line("linear_separability", "linear separability", both=separable.all_features),
+                Line("linear_separability", "  with two features", both=separable.two_features),
             ]
-        rows += [
-            per_side("row norm", lambda m: m.norm_mean),
-            per_side("cone: mean cosine", lambda m: m.cone and m.cone.mean),
-            per_side("cone: least cosine", lambda m: m.cone and m.cone.min),
-            per_side("uniformity", lambda m: m.uniformity),
-            line("Wasserstein uniformity", both=self.wasserstein_uniformity),
-            per_side("shell radius", lambda m: m.shell and m.shell.radius),
-            per_side("shell offset", lambda m: m.shell and m.shell.offset),
-            per_side("off-diagonal dominance", lambda m: m.off_diagonal_dominance_median),
-            per_side("conformity", lambda m: m.conformity_mean),
-            per_side("  correlation with its estimate", lambda m: m.conformity_pearson),
-            line("conformity divergence", both=self.conformity_divergence),
+        lines += [
+            per_side("norm", "row norm", lambda m: m.norm_mean),
+            per_side("cone", "cone: mean cosine", lambda m: m.cone and m.cone.mean),
+            per_side("cone", "cone: least cosine", lambda m: m.cone and m.cone.min),
+            per_side("uniformity", "uniformity", lambda m: m.uniformity),
+            Line(
+                "wasserstein_uniformity",
+                "Wasserstein uniformity",
+                both=self.wasserstein_uniformity,
+            ),
+            per_side("shell", "shell radius", lambda m: m.shell and m.shell.radius),
+            per_side("shell_offset", "shell offset", lambda m: m.shell and m.shell.offset),
+            per_side(
+                "dominance", "off-diagonal dominance", lambda m: m.off_diagonal_dominance_median
+            ),
+            per_side("conformity", "conformity", lambda m: m.conformity_mean),
+            per_side(
+                "estimated_conformity",
+                "  correlation with its estimate",
+                lambda m: m.conformity_pearson,
+            ),
+            Line("conformity_divergence", "conformity divergence", both=self.conformity_divergence),
         ]
         if self.pairs is not None:
             pairs = self.pairs
-            rows += [
-                line("pairs", both=pairs.n_pairs),
-                line("alignment (mean squared distance)", both=pairs.alignment),
-                line("margin", both=pairs.margin),
-                line(f"contrastive loss at {pairs.temperature:g}", both=pairs.loss.loss),
+            lines += [
+                Line("pairs", "pairs", both=pairs.n_pairs),
+                Line("alignment", "alignment (mean squared distance)", both=pairs.alignment),
+                Line("margin", "margin", both=pairs.margin),
+                Line("loss", f"contrastive loss at {pairs.temperature:g}", both=pairs.loss.loss),
             ]
-            for temperature, (gap, _) in pairs.shift_landscape.best().items():
-                rows.append(line(f"gap of least loss at {temperature:g}", both=gap))
+            landscape = pairs.shift_landscape
+            for temperature, (gap, _) in landscape.best().items() if landscape else ():
+                lines.append(
+                    Line("shift_landscape", f"gap of least loss at {temperature:g}", both=gap)
+                )
+        return lines
+
+    def table(self) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+        """Header and rows: the quantity, then each modality, then both together."""
+        rows = [
+            (line.label, *("" if v is None else number(v) for v in (line.x, line.y, line.both)))
+            for line in self.lines()
+        ]
         return ("", *self.names, "both"), rows
 
     def __str__(self) -> str:
@@ -177,7 +214,22 @@ class Measurement(Result):
         )
 
     def _repr_html_(self) -> str:
-        return html_table(*self.table(), caption=self.sampling())
+        return self._drawing() + html_table(*self.table(), caption=self.sampling())
+
+    def _drawing(self) -> str:
+        """Cosines within each modality, and of pairs across: the gap in one picture."""
+        lines = [
+            Range(
+                f"{m.name} – {m.name}", m.cone.mean, m.cone.min, m.cone.max, (m.cone.q1, m.cone.q3)
+            )
+            for m in self.modalities
+            if m.cone is not None
+        ]
+        if self.pairs is not None:
+            cosine = 1 - self.pairs.alignment / 2
+            label = f"{self.names[0]} – its {self.names[1]}"
+            lines.append(Range(label, cosine, cosine, cosine, marked=True))
+        return draw_ranges("Mean cosine, with quartiles and extremes", lines)
 
 
 def measure(
@@ -317,10 +369,11 @@ def _pairs(X: Array, Y: Array, n_pairs: int, temperature: float) -> PairSummary:
     assignments = soft_assignments(X, Y, temperature)
     few_x, few_y = X[:MAX_LANDSCAPE], Y[:MAX_LANDSCAPE]
     xp = namespace(X)
-    try:
+    shift, origin = None, None
+    with suppress(InputValueError):  # in one dimension a step can put a row onto the origin
+        shift = shift_landscape(X, Y)
+    with suppress(InputValueError):  # rows of no variety fall onto it at alpha 1
         origin = origin_landscape(few_x, few_y, temperature=temperature) if n >= 2 else None
-    except InputValueError:  # rows of no variety fall onto the origin at alpha 1
-        origin = None
     return PairSummary(
         n_pairs=n_pairs,
         n_sample=n,
@@ -330,6 +383,6 @@ def _pairs(X: Array, Y: Array, n_pairs: int, temperature: float) -> PairSummary:
         temperature=temperature,
         soft_assignment_spread=(assignments.spread_x, assignments.spread_y),
         conformity_difference_std=float(xp.std(conformity_difference(X, Y))) if n >= 2 else None,
-        shift_landscape=shift_landscape(X, Y),
+        shift_landscape=shift,
         origin_landscape=origin,
     )
