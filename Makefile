@@ -5,13 +5,13 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet -c constraints.txt
 INPUTS := pyproject.toml constraints.txt
 
-.PHONY: demo test lint bench picture clean
+.PHONY: demo test lint bench picture browser clean
 
 demo: $(VENV)/.core
 	$(BIN)/modgap demo -o modgap-demo
 
-test: $(VENV)/.test
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -q  # two workers, one thread each
+test: $(VENV)/.test browser
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadgroup -q  # two workers, one thread each
 
 lint: $(VENV)/.lint
 	$(BIN)/ruff check .
@@ -19,14 +19,19 @@ lint: $(VENV)/.lint
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-bench: $(VENV)/.bench
+bench: $(VENV)/.test browser
 	$(BIN)/python benchmarks/run.py
+	$(BIN)/python benchmarks/page.py
 
 picture: $(VENV)/.core
 	$(BIN)/python docs/make_picture.py
 
+# The page is tested in a real browser; where none can be installed, those tests say so and skip.
+browser:
+	@$(BIN)/python tests/browser.py --install
+
 clean:
-	rm -rf $(VENV) modgap-demo build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) modgap-demo artefacts build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
 
 $(VENV)/.made:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "modgap needs Python 3.11 or newer; say which with: make PYTHON=/path/to/python3.11" >&2; exit 1; }
@@ -43,8 +48,4 @@ $(VENV)/.test: $(VENV)/.made $(INPUTS)
 
 $(VENV)/.lint: $(VENV)/.made $(INPUTS)
 	$(PIP) -e '.[all,test,lint]'
-	@touch $@
-
-$(VENV)/.bench: $(VENV)/.made $(INPUTS)
-	$(PIP) -e '.[all]'
 	@touch $@

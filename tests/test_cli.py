@@ -99,7 +99,7 @@ def test_results_go_to_stdout_and_what_was_written_to_stderr(tmp_path: Path) -> 
     ran = modgap(*words)
     assert "Every correction" in ran.out
     assert "wrote" not in ran.out
-    assert [line.split()[0] for line in ran.err.splitlines()] == ["wrote"] * 3
+    assert [line.split()[0] for line in ran.err.splitlines()] == ["wrote"] * 4
 
 
 def test_a_warning_is_one_line_on_stderr_without_source_code(tmp_path: Path) -> None:

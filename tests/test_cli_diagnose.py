@@ -12,7 +12,7 @@ import modgap as library
 from command_line import DIM, Ran, everything_in, make_files, modgap
 from modgap.io import write_pair
 
-WRITTEN = {"diagnosis.json", "report.md", "correction.safetensors"}
+WRITTEN = {"diagnosis.json", "report.md", "report.html", "correction.safetensors"}
 
 
 @pytest.fixture(scope="module")
@@ -52,13 +52,15 @@ def test_the_demo_prints_the_search_and_the_verdict(demo: tuple[Ran, Path]) -> N
     assert ran.out.index("Before and after") < ran.out.index("Every correction")
 
 
-def test_the_demo_writes_the_three_files(demo: tuple[Ran, Path]) -> None:
+def test_the_demo_writes_its_files_and_says_where_the_page_is(demo: tuple[Ran, Path]) -> None:
     ran, folder = demo
     assert everything_in(folder) == WRITTEN
-    assert ran.err.splitlines() == [
+    *written, last = ran.err.splitlines()
+    assert written == [
         f"wrote {folder / name}"
-        for name in ("diagnosis.json", "report.md", "correction.safetensors")
+        for name in ("diagnosis.json", "report.md", "report.html", "correction.safetensors")
     ]
+    assert f"open {(folder / 'report.html').resolve()}" in last
 
 
 def test_the_demo_prints_as_json_what_it_writes(demo: tuple[Ran, Path], tmp_path: Path) -> None:

@@ -104,7 +104,12 @@ def test_two_runs_into_one_folder_both_succeed_and_leave_whole_files(tmp_path: P
     for process in both:
         _, err = process.communicate()
         assert process.returncode == 0, err
-    assert everything_in(out) == {"diagnosis.json", "report.md", "correction.safetensors"}
+    assert everything_in(out) == {
+        "diagnosis.json",
+        "report.md",
+        "report.html",
+        "correction.safetensors",
+    }
     result = json.loads((out / "diagnosis.json").read_text(encoding="utf-8"))
     assert result["seed"] in (0, 1)
     assert Correction.load(out / "correction.safetensors").dim_in == DIM

@@ -20,7 +20,8 @@ _SHOWN = 4
 
 def demo(
     output: Annotated[
-        Path, typer.Option("-o", "--output", help="Folder for the JSON, report and correction.")
+        Path,
+        typer.Option("-o", "--output", help="Folder for the page, the JSON and the correction."),
     ] = Path("modgap-demo"),
     seed: Seed = 0,
     as_json: AsJson = False,
@@ -30,11 +31,12 @@ def demo(
     Example: modgap demo -o out
     """
     from modgap._results import document
+    from modgap.cli.diagnosis import print_diagnosis, write_diagnosis
     from modgap.cli.outputs import check_folder
-    from modgap.cli.report import print_diagnosis, write_diagnosis
     from modgap.cli.show import out, print_json, say, steps
     from modgap.datasets import load_digits
     from modgap.diagnose import diagnose
+    from modgap.report import report
 
     check_folder(output)
     digits = load_digits()
@@ -58,11 +60,26 @@ def demo(
         if result.correction is not None:
             _print_search(digits, result.correction, seed)
         print_diagnosis(result)
-    lines = write_diagnosis(result, output)
+    with steps() as step:
+        page = report(
+            digits.X,
+            digits.Y,
+            groups=digits.groups,
+            captions=(None, digits.captions),
+            images=(scan_pixels(digits.images), None),
+            model="modgap digits",
+            title="Handwritten digits and their captions",
+            diagnosis=result,
+            umap=False,  # the demo is a matter of seconds
+            seed=seed,
+            progress=step,
+        )
+    lines = write_diagnosis(result, output, page)
     if not as_json:
         out.print("\n[bold]Next[/bold], on your own: modgap diagnose IMAGES.npy TEXTS.npy -o out")
     for line in lines:
         say(line)
+    say(f"open {(output / 'report.html').resolve()} in a browser to look at the gap and to move it")
 
 
 def _print_search(digits: DigitPairs, correction: Correction, seed: int) -> None:
@@ -137,6 +154,11 @@ class _Index:
             cells.append(text)
         table.add_row(*cells)
         return table
+
+
+def scan_pixels(images: np.ndarray) -> np.ndarray:
+    """Scans as grey pixels from 0 to 255, dark ink on a light ground."""
+    return 255 - images * (255 / 16)
 
 
 def draw_scan(image: np.ndarray) -> str:

@@ -9,12 +9,16 @@ import typer
 
 from modgap.cli.options import (
     AsJson,
+    Goal,
     Groups,
+    Images,
     MetricOption,
+    Model,
     Names,
     PathX,
     PathY,
     Seed,
+    Umap,
     Unpaired,
     XColumn,
     YColumn,
@@ -30,21 +34,19 @@ def diagnose(
         typer.Option(
             "-o",
             "--output",
-            help="Folder for diagnosis.json, report.md and correction.safetensors.",
+            help="Folder for report.html, report.md, diagnosis.json and correction.safetensors.",
         ),
     ] = None,
-    goal: Annotated[
-        str, typer.Option(help="What to improve: mixed (one index), robust or quantised.")
-    ] = "mixed",
+    goal: Goal = "mixed",
+    images: Images = None,
+    umap: Umap = True,
     x_column: XColumn = None,
     y_column: YColumn = None,
     groups: Groups = None,
     unpaired: Unpaired = False,
     names: Names = "image,text",
     metric: MetricOption = None,
-    model: Annotated[
-        str | None, typer.Option(help="Name of the model, noted in the correction.")
-    ] = None,
+    model: Model = None,
     seed: Seed = 0,
     as_json: AsJson = False,
 ) -> None:
@@ -53,14 +55,17 @@ def diagnose(
     Example: modgap diagnose image.npy text.npy -o out
     """
     from modgap._results import document
+    from modgap.cli.diagnosis import print_diagnosis, write_diagnosis
     from modgap.cli.outputs import check_folder
-    from modgap.cli.report import print_diagnosis, write_diagnosis
+    from modgap.cli.report import thumbnails_of
     from modgap.cli.show import print_json, say, steps
     from modgap.diagnose import diagnose as run
+    from modgap.report import report as make_page
 
     if output is not None:
         check_folder(output)
     pair = open_data(path, path_y, x_column, y_column, groups, unpaired, names)
+    thumbnail = thumbnails_of(pair, images)
     with steps() as step:
         result = run(
             pair.x, pair.y, pair.names, groups=pair.groups, paired=pair.paired, goal=goal,  # type: ignore[arg-type]
@@ -71,5 +76,11 @@ def diagnose(
     else:
         print_diagnosis(result)
     if output is not None:
-        for line in write_diagnosis(result, output):
+        with steps() as step:
+            page = make_page(
+                pair.x, pair.y, pair.names, groups=pair.groups, paired=pair.paired,
+                images=(thumbnail, None), metric=metric or "cosine", model=model,  # type: ignore[arg-type]
+                diagnosis=result, umap=None if umap else False, seed=seed, progress=step,
+            )  # fmt: skip
+        for line in write_diagnosis(result, output, page):
             say(line)

@@ -11,9 +11,11 @@ from rich.panel import Panel
 from modgap._files import write_text
 from modgap._results import document, text_table, to_json
 from modgap.cli.show import out, print_table
+from modgap.report.contents import CORRECTION_FILE, apply_lines
 
 if TYPE_CHECKING:
     from modgap.diagnose import Diagnosis, Figure
+    from modgap.report import Report
 
 # Narrower terminals get fewer columns; report.md has them all.
 _WIDE = 108
@@ -66,13 +68,14 @@ def change_cell(figure: Figure) -> str:
     return f"{change.value:+.3f} [{change.low:+.3f}, {change.high:+.3f}]"
 
 
-def write_diagnosis(diagnosis: Diagnosis, folder: Path) -> list[str]:
-    """Write JSON, a readable report and the correction; say what was done."""
+def write_diagnosis(diagnosis: Diagnosis, folder: Path, page: Report) -> list[str]:
+    """Write the page, the same as text and as JSON, and the correction; say what was done."""
     folder.mkdir(parents=True, exist_ok=True)
-    paths = [folder / "diagnosis.json", folder / "report.md"]
+    paths = [folder / name for name in ("diagnosis.json", "report.md", "report.html")]
     write_text(paths[0], to_json(document("diagnose", diagnosis)) + "\n")
     write_text(paths[1], report(diagnosis))
-    correction = folder / "correction.safetensors"
+    page.save(paths[2])
+    correction = folder / CORRECTION_FILE
     if diagnosis.correction is not None:
         diagnosis.correction.save(correction)
         paths.append(correction)
@@ -101,15 +104,6 @@ def report(diagnosis: Diagnosis) -> str:
     counts = ", ".join(f"{name} {count:,}" for name, count in diagnosis.n_groups.items())
     parts += [f"Groups: {counts}. Seed {diagnosis.seed}. Intervals: 95 %, 1,000 resamples."]
     return "\n\n".join(parts) + "\n"
-
-
-def apply_lines(names: tuple[str, str]) -> str:
-    """The lines of Python that apply a correction file."""
-    return (
-        "correction = modgap.Correction.load('correction.safetensors')\n"
-        f"documents = correction.apply(rows, {names[0]!r})\n"
-        f"query = correction.apply(rows, {names[1]!r}, role='query')"
-    )
 
 
 def _code(text: str) -> str:

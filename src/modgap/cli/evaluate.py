@@ -76,7 +76,7 @@ def evaluate(
 
 
 def _table(result: Evaluation) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-    from modgap.cli.report import change_cell, interval_cell
+    from modgap.cli.diagnosis import change_cell, interval_cell
 
     rows: list[tuple[str, ...]] = []
     for name, before in result.raw.figures.items():

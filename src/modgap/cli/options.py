@@ -60,6 +60,19 @@ MetricOption = Annotated[
         "Without it the correction's own, or cosine.",
     ),
 ]
+Goal = Annotated[str, typer.Option(help="What to improve: mixed (one index), robust or quantised.")]
+Model = Annotated[str | None, typer.Option(help="Name of the model, noted in the correction.")]
+Images = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FOLDER",
+        help="Folder of the images, called as the ids of the first modality's rows say.",
+        rich_help_panel=_DATA,
+    ),
+]
+Umap = Annotated[
+    bool, typer.Option("--umap/--no-umap", help="Draw UMAP too, where umap-learn is installed.")
+]
 Seed = Annotated[int, typer.Option(min=0, help="Seed of samples, splits and noise.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 

@@ -1,0 +1,76 @@
+// The card of one drawn item and its pair, and the field that finds items by their words.
+//
+//   const card = modgap.card.make(data, {partners, choose})
+//   card.element, card.show(chosen, pinned)   chosen is {side, index} or null
+(function (modgap) {
+  "use strict";
+
+  const { el, image } = modgap.dom;
+  const SIDES = ["x", "y"];
+
+  function item(data, side, index) {
+    const s = SIDES.indexOf(side);
+    const items = data.picture[side];
+    const label = items.labels?.[index];
+    return el("div", { class: "item" },
+      image(items.thumbnails?.[index], ""),
+      el("div", {},
+        el("p", { class: "item-name" }, el("i", { class: `mark ${side}`, "aria-hidden": "true" }),
+          `${data.names[s]}, row `,
+          modgap.number.show(data, ["picture", side, "rows", index], { term: "row" })),
+        label ? el("p", { class: "item-label" }, label) : null));
+  }
+
+  // The next drawn item after `from` whose label, name or row number holds the words.
+  function search(data, words, from) {
+    const wanted = words.trim().toLowerCase();
+    if (!wanted) return null;
+    const all = SIDES.flatMap((side, s) => data.picture[side].rows.map((row, index) => ({ side, index,
+      text: `${data.names[s]} ${row} ${data.picture[side].labels?.[index] ?? ""}`.toLowerCase() })));
+    const start = from ? all.findIndex((one) => one.side === from.side && one.index === from.index) + 1 : 0;
+    const turned = [...all.slice(start), ...all.slice(0, start)];
+    return turned.find((one) => one.text.includes(wanted)) ?? null;
+  }
+
+  function make(data, { partners, choose }) {
+    const place = el("div", { class: "card-body" });
+    const words = el("input", { type: "search", id: "find", autocomplete: "off",
+      placeholder: "a word or a row number" });
+    let pinned = null;
+
+    const empty = () => el("p", { class: "note hint" },
+      "Point at an item in the picture to see it here; click it to keep it, with its pair.");
+
+    function show(chosen, keep) {
+      if (keep) pinned = chosen;
+      const one = chosen ?? pinned;
+      if (!one) {
+        place.replaceChildren(empty());
+        return;
+      }
+      const other = one.side === "x" ? "y" : "x";
+      const pairs = partners(one);
+      place.replaceChildren(item(data, one.side, one.index),
+        ...(pairs.length ? [el("p", { class: "with" }, "and its pair")] : []),
+        ...pairs.slice(0, 5).map((index) => item(data, other, index)));
+    }
+
+    const form = el("form", { class: "find", role: "search", on: { submit: (event) => {
+      event.preventDefault();
+      const found = search(data, words.value, pinned);
+      if (found) choose({ side: found.side, index: found.index });
+      modgap.dom.say(found ? "Found; the item is shown and ringed in the picture."
+        : "No drawn item has these words.");
+      form.querySelector("output").textContent = found || !words.value.trim() ? "" : "Nothing found.";
+    } } },
+    el("label", { for: "find" }, "Find an item"), words,
+    el("button", { type: "submit" }, "Next"),
+    el("button", { type: "button", on: { click: () => choose(null) } }, "Clear"),
+    el("output", { class: "note" }));
+
+    show(null, true);
+    return { element: el("div", { class: "card", id: "card" }, form, place), show };
+  }
+
+  modgap.card = { make };
+})((globalThis.modgap ??= {}));

@@ -1,0 +1,61 @@
+// The recommended fix: what to run, and the correction itself.
+//
+//   modgap.fix.render(data)
+(function (modgap) {
+  "use strict";
+
+  const { el } = modgap.dom;
+
+  async function copy(text) {
+    try {
+      await navigator.clipboard.writeText(text);
+    } catch {
+      // A page opened from a file may have no clipboard; selecting and copying still works.
+      const area = el("textarea", { class: "visually-hidden" });
+      area.value = text;
+      document.body.append(area);
+      area.select();
+      document.execCommand("copy");
+      area.remove();
+    }
+  }
+
+  function code(title, text) {
+    const button = el("button", { type: "button", class: "save", "aria-label": `Copy: ${title}`,
+      on: { click: async () => {
+        await copy(text);
+        button.textContent = "Copied";
+        modgap.dom.say("Copied.");
+        setTimeout(() => (button.textContent = "Copy"), 1500);
+      } } }, "Copy");
+    return el("div", { class: "code" },
+      el("div", { class: "figure-head" }, el("h3", {}, title), button),
+      el("pre", { tabindex: 0, role: "region", "aria-label": title }, el("code", {}, text)));
+  }
+
+  function download(fix) {
+    if (!fix.data) return null;
+    const content = modgap.dom.bytes(fix.data);
+    const size = content.length >= 1048576 ? `${(content.length / 1048576).toFixed(1)} MiB`
+      : `${Math.max(1, Math.round(content.length / 1024))} KiB`;
+    const address = URL.createObjectURL(new Blob([content], { type: "application/octet-stream" }));
+    return el("p", {}, el("a", { href: address, download: fix.file, class: "download", id: "download-fix" },
+      `Download ${fix.file}`), ` (${size})`);
+  }
+
+  function render(data) {
+    const place = document.getElementById("fix");
+    const { fix } = data;
+    place.hidden = !fix;
+    if (!fix) return;
+    place.append(el("h2", {}, "The recommended fix"),
+      el("p", { class: "lead" }, el("code", { class: "method" }, fix.method),
+        " is one small file of maps. It applies to the rows you have and to rows that come later."),
+      el("div", { class: "codes" },
+        fix.code ? code("In Python", fix.code) : "",
+        fix.command ? code("In a shell", fix.command) : ""),
+      ...[download(fix)].filter(Boolean));
+  }
+
+  modgap.fix = { render };
+})((globalThis.modgap ??= {}));

@@ -1,0 +1,78 @@
+// Geometry: cosines and shells of the two modalities, then their features.
+//
+//   modgap.geometry.render(data)
+(function (modgap) {
+  "use strict";
+
+  const { el } = modgap.dom;
+
+  function cosines(data) {
+    const { cosines: own, names } = data;
+    const kinds = [["within_x", `within ${names[0]}`], ["within_y", `within ${names[1]}`],
+      ["matching", "matching, across"], ["others", "not matching, across"]];
+    const rows = kinds.filter(([key]) => own[key]).map(([key, label]) => ({ cells: [label,
+      { number: own.mean?.[key] ?? null, key: `cosines.mean.${key}`, term: "cosines" }] }));
+    return modgap.figures.add({
+      id: "cosines", title: "Cosines within and across",
+      caption: own.matching
+        ? "Where rows of one modality are nearer to each other than matching rows across, "
+          + "an index of both returns its own kind."
+        : "How alike rows of one modality are; across, that can be told where matches are known.",
+      describe: "Overlaid densities of cosines; the means are in the table below.",
+      draw: () => {
+        const colours = modgap.theme.colours();
+        const looks = { within_x: [colours.x, "solid"], within_y: [colours.y, "dash"],
+          matching: [colours.match, "dashdot"], others: [colours.other, "dot"] };
+        return modgap.charts.histogram({ edges: own.edges, axis: "cosine",
+          series: kinds.map(([key, name]) =>
+            ({ name, counts: own[key], colour: looks[key][0], dash: looks[key][1] })) });
+      },
+      after: modgap.tables.render({ caption: "Mean cosine", file: "cosines", rows,
+        columns: [{ label: "Pairs of rows" }, { label: "Mean cosine", term: "cosines" }] }),
+    }).element;
+  }
+
+  function shell(data) {
+    const { shell: own, names } = data;
+    const rows = names.map((name, i) => ({ cells: [name,
+      { number: own.radius?.[i] ?? null, key: `shell.radius.${i}`, term: "shell" },
+      { number: own.expected?.[i] ?? null, key: `shell.expected.${i}`, term: "shell" },
+      { number: own.offset?.[i] ?? null, key: `shell.offset.${i}`, term: "shell_offset" }] }));
+    return modgap.figures.add({
+      id: "shell", title: "Thin shells",
+      caption: "On a thin shell rows crowd at one distance from their own mean: "
+        + "the root of the trace of the covariance, the upright lines.",
+      describe: "Densities of the distances of rows from the mean of their modality, "
+        + "with the expected radius of each.",
+      draw: () => {
+        const colours = modgap.theme.colours();
+        return modgap.charts.histogram({ edges: own.edges, axis: "distance from the modality’s mean",
+          series: modgap.charts.sides(names, [{ counts: own.x }, { counts: own.y }]),
+          lines: names.map((name, i) => ({ at: own.expected?.[i], name: `expected, ${name}`,
+            colour: [colours.x, colours.y][i], dash: ["solid", "dot"][i] })) });
+      },
+      after: modgap.tables.render({ caption: "Shells", file: "shells", rows,
+        columns: [{ label: "Modality" }, { label: "Mean radius", term: "shell" },
+          { label: "√ trace", term: "shell" }, { label: "Offset", term: "shell_offset" }] }),
+    }).element;
+  }
+
+  function render(data) {
+    const place = document.getElementById("geometry");
+    place.append(el("h2", {}, "Geometry"), el("p", { class: "lead" },
+      "How each modality lies in the space: how alike its rows are, how far from their mean, "
+      + "and which features tell the two apart."));
+    const parts = [["cosines", () => [cosines(data)]], ["shell", () => [shell(data)]],
+      ["features", () => modgap.features.figures(data)]];
+    const grid = el("div", { class: "figures" });
+    for (const [section, make] of parts) {
+      if (data[section]) grid.append(...make());
+      const sentence = modgap.head.missing(data, section,
+        data[section] ? null : `There is nothing to draw of this part: ${section}.`);
+      if (sentence) grid.append(sentence);
+    }
+    place.append(grid);
+  }
+
+  modgap.geometry = { render };
+})((globalThis.modgap ??= {}));

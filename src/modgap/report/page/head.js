@@ -1,0 +1,74 @@
+// The head of the page: title, what was read, and the navigation between sections.
+//
+//   modgap.head.render(data)
+//   modgap.head.navigation()    links to the sections that are shown now; call again on a change
+//   modgap.head.missing(data, section, otherwise)   what a section cannot show and why, or null;
+//                               `otherwise` is the sentence where the document has none
+(function (modgap) {
+  "use strict";
+
+  const { el } = modgap.dom;
+  let watcher = null;
+
+  function fact(name, ...value) {
+    return el("div", {}, el("dt", {}, name), el("dd", {}, ...value));
+  }
+
+  function render(data) {
+    const { show } = modgap.number;
+    const title = data.title || (data.source ?? []).join(" and ") || "Embeddings";
+    document.title = `${title} · modgap`;
+    const sides = (data.names ?? []).map((name, i) =>
+      fact(el("span", { class: "side" }, el("i", { class: `mark ${"xy"[i]}`, "aria-hidden": "true" }), name),
+        show(data, ["n", i], { term: "rows" }), " rows",
+        data.source?.[i] ? el("span", { class: "from" }, data.source[i]) : null));
+    document.getElementById("head").replaceChildren(
+      el("p", { class: "kicker" }, "Modality gap report"),
+      el("h1", {}, title),
+      el("dl", { class: "facts" }, sides,
+        fact("Dimension", show(data, ["dim"], { term: "dim" })),
+        fact("Matches", data.paired ? "known" : "not known"),
+        data.model ? fact("Model", data.model) : null));
+  }
+
+  function current(links) {
+    watcher?.disconnect();
+    const seen = new Set();
+    watcher = new IntersectionObserver((entries) => {
+      entries.forEach((entry) => seen[entry.isIntersecting ? "add" : "delete"](entry.target));
+      const first = [...document.querySelectorAll("main > section")].find((one) => seen.has(one));
+      links.forEach((link) => {
+        if (first && link.hash === `#${first.id}`) link.setAttribute("aria-current", "true");
+        else link.removeAttribute("aria-current");
+      });
+    }, { rootMargin: "-80px 0px -55% 0px" });
+    document.querySelectorAll("main > section:not([hidden])").forEach((one) => watcher.observe(one));
+  }
+
+  function navigation() {
+    const list = document.getElementById("sections");
+    const button = document.getElementById("menu");
+    const links = [...document.querySelectorAll("main > section[data-name]:not([hidden])")]
+      .map((section) => el("a", { href: `#${section.id}` }, section.dataset.name));
+    list.replaceChildren(...links.map((link) => el("li", {}, link)));
+    current(links);
+    const open = (yes) => {
+      button.setAttribute("aria-expanded", String(yes));
+      list.toggleAttribute("data-open", yes);
+    };
+    button.onclick = () => open(button.getAttribute("aria-expanded") !== "true");
+    list.onclick = () => open(false);
+    list.parentElement.onkeydown = (event) => {
+      if (event.key !== "Escape" || button.getAttribute("aria-expanded") !== "true") return;
+      open(false);
+      button.focus();
+    };
+  }
+
+  function missing(data, section, otherwise) {
+    const sentence = data.missing?.[section] ?? otherwise;
+    return sentence ? el("p", { class: "missing", "data-missing": section }, sentence) : null;
+  }
+
+  modgap.head = { render, navigation, missing };
+})((globalThis.modgap ??= {}));

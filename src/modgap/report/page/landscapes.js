@@ -1,0 +1,93 @@
+// Landscapes: the loss along the gap per temperature, and toward the origin.
+//
+//   modgap.landscapes.render(data)
+(function (modgap) {
+  "use strict";
+
+  const { el } = modgap.dom;
+
+  function number(path, data, term, exact) {
+    return { number: modgap.number.at(data, path), key: path.join("."), term, exact };
+  }
+
+  function along(data) {
+    const base = ["measurement", "pairs", "shift_landscape"];
+    const own = data.measurement.pairs.shift_landscape;
+    const panels = own.temperatures.map((temperature, i) =>
+      ({ title: `temperature ${temperature}`, x: own.gaps, y: own.losses[i] }));
+    const zero = own.lambdas.indexOf(0);
+    const rows = own.temperatures.map((temperature, i) => {
+      const best = modgap.charts.least(own.losses[i]);
+      const shown = modgap.number.show(data, [...base, "temperatures", i], { term: "loss", exact: true });
+      return { cells: [{ node: shown, csv: temperature },
+        number([...base, "losses", i, zero], data, "loss"),
+        number([...base, "losses", i, best], data, "loss"),
+        number([...base, "gaps", best], data, "gap")] };
+    });
+    return modgap.figures.add({
+      id: "shift-landscape", title: "Loss along the gap",
+      caption: "The diamond is the gap that training at this temperature would leave; "
+        + "each panel has a scale of its own.",
+      describe: "Contrastive loss against the remaining signed gap, one panel per temperature; "
+        + "the table below has the least of each.",
+      height: (width) => modgap.charts.panelsHeight(panels.length, width),
+      draw: (width) => modgap.charts.panels({ panels, width, axis: "remaining gap", lowest: "least loss",
+        present: { at: zero >= 0 ? own.gaps[zero] : null, name: "the gap as it is" } }),
+      after: modgap.tables.render({ caption: "Least loss along the gap", file: "loss-along-the-gap", rows,
+        columns: [{ label: "Temperature" }, { label: "Loss as it is", term: "loss" },
+          { label: "Least loss", term: "loss" }, { label: "at a gap of", term: "shift_landscape" }] }),
+    }).element;
+  }
+
+  const KINDS = [["loss", "Loss"], ["alignment", "Alignment term"], ["uniformity", "Uniformity term"],
+    ["conformity_divergence", "Conformity divergence"]];
+
+  function origin(data) {
+    const base = ["measurement", "pairs", "origin_landscape"];
+    const own = data.measurement.pairs.origin_landscape;
+    const kinds = KINDS.filter(([key]) => own[key]);
+    const panels = kinds.map(([key, title]) => ({ title, x: own.alphas, y: own[key] }));
+    const zero = own.alphas.indexOf(0);
+    const rows = kinds.map(([key, title]) => {
+      const best = modgap.charts.least(own[key]);
+      const term = key === "conformity_divergence" ? key : "origin_landscape";
+      return { cells: [title, number([...base, key, zero], data, term),
+        number([...base, key, best], data, term),
+        number([...base, "alphas", best], data, "origin_landscape", true)] };
+    });
+    return modgap.figures.add({
+      id: "origin-landscape", title: "Loss toward the origin",
+      caption: ["A least loss at 0 says that training left the modalities where the loss wants them "
+        + "(temperature ",
+        modgap.number.show(data, [...base, "temperature"], { term: "loss", exact: true }),
+        "); 1 puts each mean at the origin."],
+      describe: "Loss, its two terms and the conformity divergence against the share of the mean "
+        + "that is subtracted.",
+      height: (width) => modgap.charts.panelsHeight(panels.length, width),
+      draw: (width) => modgap.charts.panels({ panels, width, axis: "share of the mean subtracted",
+        lowest: "least", present: { at: 0, name: "as it is" } }),
+      after: modgap.tables.render({ rows, file: "loss-toward-the-origin",
+        caption: "Least values toward the origin",
+        columns: [{ label: "Quantity" }, { label: "As it is", term: "origin_landscape" },
+          { label: "Least", term: "origin_landscape" },
+          { label: "at a share of", term: "origin_landscape" }] }),
+    }).element;
+  }
+
+  function render(data) {
+    const place = document.getElementById("landscapes");
+    const pairs = data.measurement?.pairs;
+    place.append(el("h2", {}, "Landscapes"));
+    const none = !pairs?.shift_landscape && !pairs?.origin_landscape;
+    const sentence = modgap.head.missing(data, "landscapes",
+      none ? "The landscapes need pairs, and there are none." : null);
+    if (sentence) place.append(sentence);
+    if (none) return;
+    place.append(el("p", { class: "lead" },
+      "What the training loss would be if the gap were wider, narrower or gone, all else as it is."));
+    if (pairs.shift_landscape) place.append(along(data));
+    if (pairs.origin_landscape) place.append(origin(data));
+  }
+
+  modgap.landscapes = { render };
+})((globalThis.modgap ??= {}));

@@ -1,0 +1,230 @@
+// The picture: both modalities in one projection, and a slider that moves the gap.
+//
+//   modgap.picture.render(data)   resolves once the picture is drawn
+//   modgap.picture.redraw()       draw it anew, e.g. before printing
+(function (modgap) {
+  "use strict";
+
+  const { el } = modgap.dom;
+  const FRAME = 140; // milliseconds a step lasts when played
+  let redraw = () => Promise.resolve();
+
+  function select(id, label, options, change) {
+    const box = el("select", { id, on: { change: () => change(box.selectedIndex) } },
+      options.map((text) => el("option", {}, text)));
+    return el("div", { class: "field" }, el("label", { for: id }, label), box);
+  }
+
+  function toggle(id, label, on, change) {
+    const box = el("input", { type: "checkbox", id, on: { change: () => change(box.checked) } });
+    box.checked = on;
+    return el("label", { class: "check", for: id }, box, label);
+  }
+
+  function button(id, label, click) {
+    return el("button", { type: "button", id, on: { click } }, label);
+  }
+
+  // One call per frame, whatever the slider does in between.
+  function throttled(work) {
+    let asked = false;
+    return () => {
+      if (asked) return;
+      asked = true;
+      requestAnimationFrame(() => {
+        asked = false;
+        work();
+      });
+    };
+  }
+
+  function slider(data, state, panel, moved) {
+    const range = el("input", { type: "range", id: "slider", min: 0, step: 1, value: 0,
+      "aria-describedby": "path-about" });
+    const output = el("output", { for: "slider", class: "slider-value" });
+    const about = el("p", { class: "note", id: "path-about" });
+    const ends = el("div", { class: "ends", "aria-hidden": "true" },
+      el("span", {}, "as it is"), el("span", {}));
+    const play = button("play", "Play", () => (state.playing ? stop() : start()));
+    let timer = 0;
+
+    function step(index) {
+      state.step = index;
+      state.t = state.path.steps[index];
+      range.value = String(index);
+      range.dataset.t = String(state.t);
+      const gap = state.path.figures?.gap?.[index];
+      const t = modgap.number.format(state.t, { digits: 2 });
+      range.setAttribute("aria-valuetext", `${t} of the way${typeof gap === "number"
+        ? `, remaining gap ${modgap.number.format(gap, { digits: 3 })}` : ""}`);
+      output.replaceChildren(modgap.number.show(data, ["paths", state.pathIndex, "steps", index],
+        { term: "step", digits: 2 }), " of the way");
+      panel.step(index);
+      moved();
+    }
+
+    function stop() {
+      clearInterval(timer);
+      state.playing = false;
+      play.textContent = "Play";
+      play.setAttribute("aria-pressed", "false");
+    }
+
+    function start() {
+      state.playing = true;
+      play.textContent = "Pause";
+      play.setAttribute("aria-pressed", "true");
+      const last = state.path.steps.length - 1;
+      if (state.step >= last) step(0);
+      timer = setInterval(() => (state.step >= last ? stop() : step(state.step + 1)), FRAME);
+    }
+
+    function path(index) {
+      stop();
+      state.pathIndex = index;
+      state.path = data.paths[index];
+      range.max = String(state.path.steps.length - 1);
+      ends.lastChild.textContent = state.path.method_at_1;
+      panel.path(index);
+      step(Math.min(state.step, state.path.steps.length - 1));
+      describe();
+    }
+
+    function describe() {
+      const still = modgap.moving.moves(state.projection, state.path) ? ""
+        : ` ${state.projection.label} has no formula for moved rows, so its points stay; the numbers move.`;
+      about.textContent = `${state.path.about ?? ""}${still}`;
+    }
+
+    range.addEventListener("input", () => {
+      stop();
+      step(Number(range.value));
+    });
+    const element = el("div", { class: "slider" },
+      el("div", { class: "slider-head" },
+        select("path", "What is done", data.paths.map((one) => one.label), (index) => {
+          path(index);
+          redraw();
+        }), play,
+        el("span", { class: "slider-line" },
+          el("label", { for: "slider" }, "How far the gap is moved"), output)), range, ends, about);
+    return { element, path, describe };
+  }
+
+  function build(data, place) {
+    const { picture, names } = data;
+    const hasPaths = (data.paths ?? []).length > 0;
+    const state = { projection: picture.projections[0], path: null, pathIndex: 0, step: 0, t: 0,
+      lines: Boolean(picture.lines?.length), three: false, chosen: null, playing: false };
+    const plot = el("div", { class: "plot picture-plot", role: "img", "aria-label": `Scatter plot of `
+      + `${picture.x.rows.length} ${names[0]} rows and ${picture.y.rows.length} ${names[1]} rows in `
+      + "two dimensions; the numbers beside it say what it shows." });
+    const scene = modgap.scene.make(plot, picture, names);
+    const panel = hasPaths ? modgap.panel.make(data) : null;
+    const card = modgap.card.make(data, { partners: scene.partners, choose });
+    const about = el("p", { class: "note" });
+    const figure = el("figure", { class: "figure", id: "picture-figure", "data-figure": "picture" });
+    const move = throttled(() => {
+      if (!figure.dataset.drawn) return;
+      scene.move(state);
+      figure.dataset.t = String(state.t);
+    });
+
+    redraw = async () => {
+      about.textContent = state.projection.about ?? "";
+      await scene.draw(state);
+      listen();
+      figure.dataset.drawn = "true";
+    };
+
+    function choose(chosen) {
+      state.chosen = chosen;
+      card.show(chosen, true);
+      move();
+    }
+
+    const itemAt = (event) => {
+      const point = event.points?.[0];
+      if (!point || point.curveNumber > 1) return null;
+      return { side: "xy"[point.curveNumber], index: point.pointNumber };
+    };
+
+    // Plotly forgets its listeners when a drawing is purged, as a change to 3-D does.
+    function listen() {
+      if (plot.listening === plot.on) return;
+      plot.listening = plot.on;
+      plot.on("plotly_hover", (event) => card.show(itemAt(event), false));
+      plot.on("plotly_unhover", () => card.show(null, false));
+      plot.on("plotly_click", (event) => {
+        const chosen = itemAt(event);
+        if (chosen) choose(chosen);
+      });
+    }
+
+    const way = hasPaths ? slider(data, state, panel, move) : null;
+    const three = button("three", "Show in 3-D", () => {
+      state.three = !state.three;
+      three.textContent = state.three ? "Show in 2-D" : "Show in 3-D";
+      redraw();
+    });
+    const gl = modgap.scene.webgl();
+    const solid = () => gl && state.projection.origin.length > 2 && state.projection.x.length > 2;
+    const controls = el("div", { class: "controls" },
+      select("projection", "Projection", picture.projections.map((one) => one.label), (index) => {
+        state.projection = picture.projections[index];
+        three.hidden = !solid();
+        if (!solid()) state.three = false;
+        way?.describe();
+        redraw();
+      }),
+      picture.lines?.length ? toggle("lines", "Lines between pairs", state.lines, (on) => {
+        state.lines = on;
+        move();
+      }) : null,
+      three, button("reset", "Reset view", () => redraw()));
+    three.hidden = !solid();
+    figure.append(
+      el("div", { class: "figure-head" }, el("h3", {}, `${names[0]} and ${names[1]} in one space`),
+        modgap.figures.buttons(`Picture of ${names[0]} and ${names[1]}`, () => plot)),
+      el("figcaption", {}, `Two clouds apart are the gap${state.lines
+        ? "; every line joins two rows that belong together" : ""}.`),
+      controls, plot, about);
+    const side = el("div", { class: "picture-side" }, panel?.element, card.element);
+    figure.append(...(way ? [way.element] : []));
+    place.append(el("div", { class: "picture-grid" }, figure, side));
+    const still = modgap.head.missing(data, "slider",
+      hasPaths ? null : "There is no path to move the gap along.");
+    if (still) figure.append(still);
+    for (const section of ["captions", "thumbnails"]) {
+      const sentence = modgap.head.missing(data, section);
+      if (sentence) side.append(sentence);
+    }
+    way?.path(0);
+    watch(plot);
+    modgap.theme.onChange(() => figure.dataset.drawn && redraw());
+    return redraw();
+  }
+
+  function watch(plot) {
+    let size = "";
+    new ResizeObserver(throttled(() => {
+      const now = `${plot.clientWidth}x${plot.clientHeight}`;
+      if (size && now !== size && plot.clientWidth) redraw();
+      size = now;
+    })).observe(plot);
+  }
+
+  async function render(data) {
+    const place = document.getElementById("picture");
+    place.append(el("h2", {}, "The picture"));
+    if (!data.picture?.projections?.length) {
+      place.append(modgap.head.missing(data, "picture", "There is nothing to draw."));
+      return;
+    }
+    place.append(el("p", { class: "lead" },
+      "Every point is one row. Move the slider to close the gap and watch what it costs and buys."));
+    await build(data, place);
+  }
+
+  modgap.picture = { render, redraw: () => redraw() };
+})((globalThis.modgap ??= {}));

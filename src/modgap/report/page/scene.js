@@ -1,0 +1,210 @@
+// The drawing of the picture: two clouds, the lines of their pairs, the chosen item; 2-D and 3-D.
+//
+//   const scene = modgap.scene.make(plot, picture, names)
+//   scene.draw(state)      everything anew: another projection, theme, size, 2-D or 3-D
+//   scene.move(state)      only the points, at once on the screen and soon after in Plotly
+//   modgap.scene.webgl()   whether 3-D can be drawn
+//   state is {projection, path, t, lines, three, chosen: {side, index} | null}
+(function (modgap) {
+  "use strict";
+
+  const { plain } = modgap.dom;
+  const SIDES = ["x", "y"];
+  const REST = 200; // milliseconds without a move
+  const precise = (value) => value.toPrecision(6);
+
+  function webgl() {
+    const canvas = document.createElement("canvas");
+    try {
+      return Boolean(canvas.getContext("webgl2") || canvas.getContext("webgl"));
+    } catch {
+      return false;
+    }
+  }
+
+  function hover(picture, names) {
+    return SIDES.map((side, s) => picture[side].rows.map((row, i) => {
+      const label = picture[side].labels?.[i];
+      return `<b>${plain(names[s])} ${row}</b>${label ? `<br>${plain(label)}` : ""}`;
+    }));
+  }
+
+  // In 3-D, pairs as one line with a break after each.
+  function joined(lines, placed, k) {
+    const values = new Float64Array(3 * lines.length);
+    lines.forEach(([i, j], at) => {
+      values[3 * at] = placed[0][k][i];
+      values[3 * at + 1] = placed[1][k][j];
+      values[3 * at + 2] = NaN;
+    });
+    return values;
+  }
+
+  // In 2-D, pairs as one path below the points; one SVG line per pair is slow.
+  function path(lines, [x, y], text) {
+    const parts = [];
+    for (const [i, j] of lines) {
+      if (!Number.isFinite(x[0][i] + x[1][i] + y[0][j] + y[1][j])) continue;
+      parts.push(`M${text(x[0][i], 0)},${text(x[1][i], 1)}L${text(y[0][j], 0)},${text(y[1][j], 1)}`);
+    }
+    return parts.join("") || `M${text(0, 0)},${text(0, 1)}`;
+  }
+
+  function partners(picture, chosen) {
+    if (!chosen || !picture.lines) return [];
+    const here = chosen.side === "x" ? 0 : 1;
+    return picture.lines.filter((pair) => pair[here] === chosen.index).map((pair) => pair[1 - here]);
+  }
+
+  function chosenPairs(picture, chosen) {
+    return partners(picture, chosen)
+      .map((j) => (chosen.side === "x" ? [chosen.index, j] : [j, chosen.index]));
+  }
+
+  // The rings around the chosen item and its pairs; in 3-D also the line between them.
+  function ring(picture, chosen, points, k, three) {
+    if (!chosen) return [];
+    const s = SIDES.indexOf(chosen.side);
+    const start = points[s][k][chosen.index];
+    const others = partners(picture, chosen).map((j) => points[1 - s][k][j]);
+    return three ? others.flatMap((other) => [start, other, null]).concat([start]) : [start, ...others];
+  }
+
+  function make(plot, picture, names) {
+    const texts = hover(picture, names);
+    let drawnAs = null;
+    let settled = 0;
+
+    function placed(state) {
+      return SIDES.map((side) =>
+        modgap.moving.place(state.projection, side, picture[side].squares, state.path, state.t));
+    }
+
+    // Per axis, the values of each trace: both clouds, the ring, and in 3-D the pairs.
+    function coordinates(state, points) {
+      return Array.from({ length: state.three ? 3 : 2 }, (_, k) => [points[0][k], points[1][k],
+        ring(picture, state.chosen, points, k, state.three),
+        ...(state.three ? [joined(pairs(state), points, k)] : [])]);
+    }
+
+    function pairs(state) {
+      return state.lines ? picture.lines ?? [] : [];
+    }
+
+    // Plotly's scattergl compiles code at run time, which the page's policy forbids. In 2-D the
+    // points are SVG, and moved by hand; scatter3d needs no such code.
+    function kind(state) {
+      return state.three ? "scatter3d" : "scatter";
+    }
+
+    function paths(state, points, text) {
+      return [path(pairs(state), points, text),
+        path(chosenPairs(picture, state.chosen), points, text)];
+    }
+
+    function traces(state, points) {
+      const colours = modgap.theme.colours();
+      const type = kind(state);
+      const values = coordinates(state, points);
+      const count = picture.x.rows.length + picture.y.rows.length;
+      const size = state.three ? 3 : Math.max(4.5, Math.min(10, 280 / Math.sqrt(count + 1)));
+      const at = (n) => Object.fromEntries(values.map((axis, k) => ["xyz"[k], axis[n]]));
+      const cloud = (s, symbol) => ({ type, mode: "markers", name: plain(names[s]), ...at(s),
+        hovertext: texts[s], hoverinfo: "text",
+        // A translucent fill is painted much faster than a translucent element; in 3-D depth counts.
+        marker: { size, symbol, opacity: 1, line: { width: 0 }, color: state.three ? colours[SIDES[s]]
+          : modgap.charts.translucent(colours[SIDES[s]], 0.72) } });
+      const drawn = [cloud(0, "circle"), cloud(1, "diamond"),
+        { type, mode: state.three ? "lines+markers" : "markers", ...at(2), hoverinfo: "skip",
+          showlegend: false, connectgaps: false, line: { color: colours.ink, width: 2 },
+          marker: { size: state.three ? 7 : 15, symbol: "circle-open", color: colours.ink,
+            line: { width: 2, color: colours.ink } } }];
+      if (state.three) {
+        drawn.push({ type, mode: "lines", ...at(3), hoverinfo: "skip", showlegend: false,
+          line: { color: colours.line, width: 1 } });
+      }
+      return drawn;
+    }
+
+    function axisName(state, k) {
+      const share = state.projection.share?.[k];
+      const name = `${state.projection.label} ${k + 1}`;
+      if (typeof share !== "number") return plain(name);
+      return plain(`${name} (${(100 * share).toFixed(1)} % of the spread)`);
+    }
+
+    function layout(state, points) {
+      const colours = modgap.theme.colours();
+      const ranges = modgap.moving.ranges(picture, state.projection, state.path);
+      const fine = window.matchMedia("(pointer: fine)").matches;
+      const common = { showlegend: true, hovermode: "closest", uirevision: null,
+        width: modgap.figures.widthOf(plot), height: Math.floor(plot.clientHeight) };
+      const legend = { orientation: "h", x: 0, xanchor: "left", y: 1.01, yanchor: "bottom",
+        itemsizing: "constant", font: { size: 14, color: colours.ink }, bgcolor: "rgba(0,0,0,0)" };
+      if (state.three) {
+        const axis = (k) => ({ range: ranges[k], gridcolor: colours.line, zeroline: false,
+          showbackground: false, color: colours.muted,
+          title: { text: `${plain(state.projection.label)} ${k + 1}` } });
+        return { ...modgap.figures.layout({ ...common, legend, margin: { l: 0, r: 0, t: 34, b: 0 } }),
+          dragmode: "turntable",
+          scene: { xaxis: axis(0), yaxis: axis(1), zaxis: axis(2), aspectmode: "data" } };
+      }
+      const axis = (k, own) => ({ type: "linear", range: ranges[k], title: { text: axisName(state, k) },
+        zeroline: true, zerolinecolor: colours.line, fixedrange: !fine, nticks: 7, tickformat: "~g",
+        ...own });
+      return modgap.figures.layout({ ...common, legend,
+        shapes: paths(state, points, precise).map((one, i) => ({ type: "path", path: one, layer: "below",
+          line: i ? { width: 2, color: colours.ink }
+            : { width: 1, color: modgap.charts.translucent(colours.muted, 0.22) } })),
+        dragmode: fine ? "zoom" : false,
+        margin: { l: 52, r: 8, t: 34, b: 48 },
+        xaxis: axis(0, { constrain: "range" }),
+        yaxis: axis(1, { scaleanchor: "x", scaleratio: 1, constrain: "range" }) });
+    }
+
+    async function draw(state) {
+      clearTimeout(settled);
+      if (drawnAs && drawnAs !== kind(state)) Plotly.purge(plot);
+      drawnAs = kind(state);
+      const points = placed(state);
+      await Plotly.react(plot, traces(state, points), layout(state, points), modgap.figures.config);
+    }
+
+    function settle(state, values, points) {
+      const update = Object.fromEntries(values.map((axis, k) => ["xyz"[k], axis]));
+      if (state.three) return Plotly.restyle(plot, update, [0, 1, 2, 3]);
+      const [all, chosen] = paths(state, points, precise);
+      return Plotly.update(plot, update, { "shapes[0].path": all, "shapes[1].path": chosen }, [0, 1, 2]);
+    }
+
+    // Puts the drawn points where they belong; false where the drawing is not as expected.
+    function shift(state, values, points) {
+      const { xaxis, yaxis } = plot._fullLayout;
+      const nodes = plot._fullData.map((trace) => plot.querySelectorAll(`.trace${trace.uid} .point`));
+      const lines = [0, 1].map((i) => plot.querySelector(`.shapelayer path[data-index="${i}"]`));
+      const whole = (n) => values[0][n].every(Number.isFinite) && nodes[n].length === values[0][n].length;
+      if (!lines[0] || !lines[1] || ![0, 1, 2].every(whole)) return false;
+      nodes.forEach((some, n) => some.forEach((node, i) => node.setAttribute("transform",
+        `translate(${xaxis.l2p(values[0][n][i]).toFixed(2)},${yaxis.l2p(values[1][n][i]).toFixed(2)})`)));
+      const axes = [xaxis, yaxis];
+      const text = (value, k) => (axes[k]._offset + axes[k].l2p(value)).toFixed(1);
+      paths(state, points, text).forEach((one, i) => lines[i].setAttribute("d", one));
+      return true;
+    }
+
+    // Plotly takes long to draw thousands of points anew, so they are shifted on the screen at
+    // once, and it learns of it when they rest: hover and downloads then follow.
+    function move(state) {
+      const points = placed(state);
+      const values = coordinates(state, points);
+      clearTimeout(settled);
+      if (state.three || !shift(state, values, points)) return settle(state, values, points);
+      settled = setTimeout(() => settle(state, values, points), REST);
+      return Promise.resolve();
+    }
+
+    return { draw, move, partners: (chosen) => partners(picture, chosen) };
+  }
+
+  modgap.scene = { make, webgl };
+})((globalThis.modgap ??= {}));

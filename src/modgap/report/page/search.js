@@ -1,0 +1,232 @@
+// Search: one query, asked of the rows as they are and of the corrected ones, side by side.
+//
+//   const search = modgap.live.search(info, state)
+//   search.offer(id)   show the corrections at hand, and search with this one
+//   search.random()    ask with any row
+//   search.used()      the correction searched with
+(function (modgap) {
+  "use strict";
+
+  const { el, say } = modgap.dom;
+  const { format } = modgap.number;
+  const { ask, field, options, counted, mark, picture, words, named } = modgap.live.parts;
+  const SHOWN = 8; // suggestions under the field
+  const TYPING = 200;
+  const METRICS = { cosine: "cosine", inner_product: "inner product",
+    euclidean: "Euclidean distance, the smaller the nearer" };
+
+  function numbers(text) {
+    const inside = text.trim().replace(/^\[/, "").replace(/\]$/, "");
+    return inside.split(/[\s,;]+/).filter(Boolean).map(Number);
+  }
+
+  function strip(info, hits) {
+    const shares = info.names.map((name) => hits.filter((hit) => hit.modality === name).length);
+    const bar = el("div", { class: "share", "aria-hidden": "true" }, shares.map((count, side) => {
+      const part = el("span", { class: `share-${"xy"[side]}` });
+      part.style.flexGrow = String(count);
+      return count ? part : null;
+    }));
+    const text = info.names.map((name, side) => el("span", {}, mark(info, name), ` ${shares[side]}`));
+    return el("div", { class: "share-line" }, el("p", {}, text), bar);
+  }
+
+  function hitRow(info, hit, place, key, others, next) {
+    const before = others?.findIndex((one) => one.modality === hit.modality && one.row === hit.row);
+    let moved = null;
+    if (others) moved = before < 0 ? "new here" : before === place ? null : `was ${before + 1}`;
+    const label = `Search with ${hit.modality} row ${hit.row}`;
+    return el("li", { class: hit.match ? "hit is-match" : "hit" },
+      el("span", { class: "hit-place", "aria-hidden": "true" }, place + 1),
+      picture(hit),
+      el("div", { class: "hit-body" }, named(info, hit),
+        el("p", { class: "item-label" }, words(hit)),
+        el("p", { class: "hit-facts" },
+          modgap.number.element(hit.score, `live.search.${key}.${place}.score`, { digits: 3 }),
+          hit.match ? el("strong", { class: "match" }, "✓ match") : null,
+          moved ? el("span", { class: "moved" }, moved) : null)),
+      el("button", { type: "button", class: "save", title: label, "aria-label": label,
+        on: { click: () => next(hit) } }, "Ask with this"));
+  }
+
+  function column(info, title, metric, hits, key, others, next) {
+    const first = hits.findIndex((hit) => hit.match);
+    const known = hits.some((hit) => hit.match !== null);
+    const found = !known ? null : first < 0 ? `No match among the first ${hits.length}.`
+      : `The first match is in place ${first + 1}.`;
+    const list = el("ol", { class: "hits" },
+      hits.map((hit, place) => hitRow(info, hit, place, key, others, next)));
+    return el("div", { class: "results-column" }, el("h3", {}, title),
+      el("p", { class: "note" }, `Ranked by ${METRICS[metric]}. `, found), strip(info, hits),
+      modgap.terms.rove(list));
+  }
+
+  function makeSearch(info, state) {
+    const modality = el("select", {});
+    options(modality, info.names.map((name) => [name, name]), info.names[1]);
+    const text = el("input", { type: "search", autocomplete: "off", maxlength: 200,
+      placeholder: "part of a caption, or a row number" });
+    const found = el("ul", { class: "found" });
+    const foundSaid = el("p", { class: "note", role: "status" });
+    const vector = el("textarea", { rows: 3, spellcheck: "false",
+      placeholder: `[0.12, -0.03, …] with ${info.dim} numbers` });
+    const correction = el("select", {});
+    const index = el("select", {});
+    options(index, [...(info.paired ? [["one_side", `each item as ${info.names[0]} or ${info.names[1]}`]] : []),
+      ["all", "every row"]]);
+    const k = el("select", {});
+    options(k, [5, 10, 20, 50, 100].map((n) => [String(n), String(n)]), "10");
+    const problem = el("p", { class: "missing", role: "alert", hidden: true });
+    const results = el("div", { class: "results" }, el("p", { class: "note" }, "Searching."));
+    let query = null;
+    let turn = 0;
+    let typing = 0;
+
+    function fail(error) {
+      problem.hidden = !error;
+      problem.textContent = error?.message ?? "";
+    }
+
+    function draw(answer) {
+      const head = answer.query
+        ? el("div", { class: "item query" }, picture(answer.query),
+          el("div", {}, named(info, answer.query), el("p", { class: "item-label" }, words(answer.query))))
+        : el("div", { class: "item query" }, el("p", {}, "The vector you gave, as ", mark(info, query.modality)));
+      const columns = [column(info, "As it is", answer.metric, answer.raw, "raw", null, next)];
+      if (answer.corrected) {
+        columns.push(column(info, `Corrected: ${state.nameOf(query.correction)}`, answer.corrected_metric,
+          answer.corrected, "corrected", answer.raw, next));
+      } else {
+        columns.push(el("div", { class: "results-column" }, el("h3", {}, "Corrected"),
+          el("p", { class: "missing" }, state.corrections.length
+            ? "Choose a correction above to see its results here."
+            : "There is no correction yet. Fit one in the workbench below, or wait for the report to recommend one.")));
+      }
+      results.replaceChildren(el("h3", { class: "visually-hidden" }, "Results"),
+        el("div", { class: "asked" }, el("h4", {}, "The query"), head),
+        el("div", { class: "columns" }, columns));
+      results.dataset.ready = "true";
+    }
+
+    async function search(asked) {
+      query = { ...asked, k: Number(k.value), correction: correction.value || null,
+        index: index.value };
+      const mine = (turn += 1);
+      results.setAttribute("aria-busy", "true");
+      try {
+        const answer = await ask("search", query);
+        if (mine !== turn) return;
+        fail(null);
+        draw(answer);
+        say(`${counted(answer.raw.length, "result", "results")} for ${answer.query ? words(answer.query) : "the vector"}.`);
+      } catch (error) {
+        if (mine === turn) fail(error);
+      } finally {
+        if (mine === turn) results.removeAttribute("aria-busy");
+      }
+    }
+
+    const again = () => query && search({ modality: query.modality, row: query.row, vector: query.vector });
+
+    function next(item) {
+      modality.value = item.modality;
+      text.value = "";
+      suggest();
+      search({ modality: item.modality, row: item.row });
+      results.scrollIntoView({ block: "nearest" });
+    }
+
+    function suggestion(item) {
+      return el("li", {}, el("button", { type: "button", class: "suggestion", on: { click: () => next(item) } },
+        picture(item), el("span", {}, words(item)), el("span", { class: "note" }, `row ${format(item.row)}`)));
+    }
+
+    async function suggest() {
+      const wanted = text.value.trim();
+      const side = info.modalities[info.names.indexOf(modality.value)];
+      if (!wanted) {
+        found.replaceChildren();
+        foundSaid.textContent = "";
+        return;
+      }
+      try {
+        const page = await ask(`items?${new URLSearchParams({ modality: side.name, contains: wanted, limit: SHOWN })}`);
+        if (text.value.trim() !== wanted) return;
+        const byRow = /^\d+$/.test(wanted) && Number(wanted) < side.rows
+          ? [{ modality: side.name, row: Number(wanted), caption: null, id: null, thumbnail: null }] : [];
+        found.replaceChildren(...[...byRow, ...page.items].slice(0, SHOWN).map(suggestion));
+        const total = page.total + byRow.length;
+        foundSaid.textContent = total ? `${counted(total, "row", "rows")} found${total > SHOWN ? `, the first ${SHOWN} listed` : ""}.`
+          : "Nothing found.";
+      } catch (error) {
+        fail(error);
+      }
+    }
+
+    async function random() {
+      const side = info.modalities[info.names.indexOf(modality.value)];
+      const offset = Math.floor(Math.random() * side.live_rows);
+      try {
+        const page = await ask(`items?${new URLSearchParams({ modality: side.name, offset, limit: 1 })}`);
+        await search({ modality: side.name, row: page.items[0].row });
+      } catch (error) {
+        fail(error);
+      }
+    }
+
+    function pasted() {
+      const given = numbers(vector.value);
+      if (given.length !== info.dim || given.some((one) => !Number.isFinite(one))) {
+        fail(new Error(given.some((one) => !Number.isFinite(one)) ? "The vector must hold numbers only."
+          : `The vector must have ${info.dim} numbers, got ${given.length}.`));
+        return;
+      }
+      search({ modality: modality.value, vector: given });
+    }
+
+    text.addEventListener("input", () => {
+      clearTimeout(typing);
+      typing = setTimeout(suggest, TYPING);
+    });
+    modality.addEventListener("change", suggest);
+    for (const control of [correction, index, k]) control.addEventListener("change", again);
+
+    const form = el("form", { class: "live-form", role: "search", on: { submit: async (event) => {
+      event.preventDefault();
+      clearTimeout(typing);
+      await suggest();
+      found.querySelector("button")?.click();
+    } } },
+    field("ask-modality", "Ask with", modality),
+    el("div", { class: "live-find" }, field("ask-text", "Find a row", text),
+      el("button", { type: "submit" }, "Search"),
+      el("button", { type: "button", id: "ask-random", on: { click: random } }, "Random")),
+    field("ask-correction", "Correction", correction), field("ask-index", "Index of", index),
+    field("ask-k", "Results", k),
+    el("div", { class: "found-place" }, found, foundSaid),
+    el("details", { class: "paste" }, el("summary", {}, "Paste a vector instead"),
+      field("ask-vector", "Vector", vector, "A JSON list, or numbers with commas or spaces between them."),
+      el("button", { type: "button", on: { click: pasted } }, "Search with the vector")));
+
+    const sizes = info.modalities.map((side) => `${format(side.live_rows)} ${side.name} rows`).join(" and ");
+    const [first, second] = info.names;
+    const once = info.paired ? ` “Each item as ${first} or ${second}” holds half of the items as ${first} and the others `
+      + `as ${second}, and the query’s match always as the other modality; so the report judges a mixed index.` : "";
+    document.getElementById("search").replaceChildren(
+      el("h2", {}, "Search one index of both modalities"),
+      el("p", { class: "lead" }, `Among ${sizes}, the same query is asked of the rows as they are and of the corrected `
+        + `ones. A query row is left out of its own results.${once}`),
+      ...info.sampling.map((sentence) => el("p", { class: "note" }, sentence)), form, problem, results);
+
+    function offer(use) {
+      const wanted = use ?? correction.value;
+      options(correction, [["", "none"], ...state.corrections.map((one) =>
+        [one.id, one.recommended ? `${one.name}, recommended` : one.name])], wanted);
+      if (correction.value !== (query?.correction ?? "")) again();
+    }
+
+    return { offer, random, used: () => correction.value };
+  }
+
+  modgap.live.search = makeSearch;
+})((globalThis.modgap ??= {}));

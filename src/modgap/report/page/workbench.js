@@ -1,0 +1,185 @@
+// Workbench: fit a correction with parameters of one's own, and see it judged beside the others.
+//
+//   const workbench = modgap.live.workbench(info, state)
+//   workbench.draw()   the table and the chart of the corrections at hand
+(function (modgap) {
+  "use strict";
+
+  const { el } = modgap.dom;
+  const { format } = modgap.number;
+  const { ask, pause, field, options, counted, sentence } = modgap.live.parts;
+  const POLLING = 350;
+  const GOALS = { mixed: "mixed_ndcg@10", robust: "robust_to_noise", quantised: "robust_to_1bit" };
+
+  function input(parameter) {
+    if (parameter.type === "choice") {
+      const select = el("select", { "data-name": parameter.name });
+      options(select, parameter.choices.map((one) => [one, one]), parameter.default);
+      return select;
+    }
+    const range = parameter.maximum - parameter.minimum;
+    return el("input", { type: "number", "data-name": parameter.name, value: parameter.default, required: true,
+      min: parameter.minimum, max: parameter.maximum, step: "any", inputmode: "decimal",
+      title: `From ${format(parameter.minimum)} to ${format(parameter.maximum)}${range > 1 ? "" : ", a share"}` });
+  }
+
+  function more(data, path, name) {
+    const change = modgap.number.at(data, [...path, "change"]);
+    const shown = { term: name, digits: 3 };
+    return el("span", { class: "more" }, el("span", {}, modgap.number.interval(data, [...path, "value"], shown)),
+      change ? el("span", {}, modgap.number.show(data, [...path, "change", "value"], { ...shown, signed: true }),
+        " ", modgap.number.interval(data, [...path, "change"], { ...shown, signed: true })) : null);
+  }
+
+  function makeWorkbench(info, state) {
+    const method = el("select", {});
+    const about = el("p", { class: "note" });
+    const parameters = el("div", { class: "live-parameters" });
+    const run = el("button", { type: "submit", class: "primary" }, "Fit and judge");
+    const cancel = el("button", { type: "button", hidden: true }, "Cancel");
+    const bar = el("progress", { max: 4, value: 0, "aria-label": "Progress of the fit" });
+    const step = el("p", { class: "note", role: "status", "aria-live": "polite" });
+    const working = el("div", { class: "working", hidden: true }, bar, cancel);
+    const problem = el("p", { class: "missing", role: "alert", hidden: true });
+    const table = el("div", {});
+    const chosen = el("select", {});
+    let chart = null;
+    let job = null;
+
+    const names = () => Object.keys(state.corrections[0]?.raw.figures ?? {});
+    options(method, info.methods.map((one) => [one.name, one.available ? one.name : `${one.name} (needs pairs)`]),
+      "Calibrate");
+    for (const one of info.methods) {
+      method.querySelector(`option[value="${CSS.escape(one.name)}"]`).disabled = !one.available;
+    }
+
+    function describe() {
+      const one = info.methods.find((candidate) => candidate.name === method.value);
+      about.textContent = one.summary;
+      parameters.replaceChildren(...one.parameters.map((parameter) =>
+        field(`parameter-${parameter.name}`, parameter.name, input(parameter))));
+    }
+
+    function given() {
+      return Object.fromEntries([...parameters.querySelectorAll("[data-name]")].map((control) =>
+        [control.dataset.name, control.type === "number" ? Number(control.value) : control.value]));
+    }
+
+    async function follow() {
+      for (;;) {
+        const now = await ask(`jobs/${job}`);
+        bar.max = now.total || 4;
+        if (now.state === "running") bar.value = now.done;
+        step.textContent = now.state === "queued" ? "Waiting for its turn." : now.step ? sentence(now.step) : "";
+        if (!["queued", "running"].includes(now.state)) return now;
+        await pause(POLLING);
+      }
+    }
+
+    async function start() {
+      problem.hidden = true;
+      run.disabled = true;
+      working.hidden = false;
+      cancel.hidden = false;
+      bar.removeAttribute("value");
+      try {
+        job = (await ask("corrections", { method: method.value, parameters: given() })).job;
+        const ended = await follow();
+        if (ended.state === "failed") throw new Error(ended.error);
+        step.textContent = ended.state === "cancelled" ? "Cancelled." : `${ended.title} is fitted and judged.`;
+        if (ended.result) await state.refresh(ended.result.id);
+      } catch (error) {
+        step.textContent = "";
+        problem.textContent = error.message;
+        problem.hidden = false;
+      } finally {
+        job = null;
+        run.disabled = false;
+        working.hidden = true;
+      }
+    }
+
+    cancel.addEventListener("click", async () => {
+      step.textContent = "Cancelling at the next step.";
+      await ask(`jobs/${job}`, null, "DELETE").catch(() => null);
+    });
+    method.addEventListener("change", describe);
+    describe();
+
+    // Long names may break after a bracket or a comma, and nowhere else.
+    function label(one) {
+      const text = one.recommended ? `${one.name}, recommended` : one.name;
+      return { csv: text, node: el("div", {},
+        text.split(/(?<=\(|, )/).flatMap((part, i) => (i ? [el("wbr"), part] : [part])), actions(one)) };
+    }
+
+    function actions(one) {
+      const used = state.used() === one.id;
+      return el("span", { class: "live-actions" },
+        el("button", { type: "button", class: "save", "aria-pressed": String(used),
+          "aria-label": `Use ${one.name} in search`, on: { click: () => state.use(one.id) } },
+        used ? "Used in search" : "Use in search"),
+        el("a", { href: `api/corrections/${encodeURIComponent(one.id)}/file`, download: "",
+          "aria-label": `Download ${one.name}` }, "Download"));
+    }
+
+    function drawTable() {
+      if (!state.corrections.length) {
+        table.replaceChildren(el("p", { class: "note" }, "Nothing has been fitted yet."));
+        return;
+      }
+      const live = { live: { corrections: state.corrections } };
+      const cells = (path) => names().map((name) => {
+        const key = [...path, "figures", name, "value", "value"];
+        return { number: modgap.number.at(live, key), key: key.join("."), term: name, digits: 3,
+          extra: more(live, [...path, "figures", name], name) };
+      });
+      const rows = state.corrections.map((one, i) => ({ marked: one.recommended,
+        cells: [label(one), ...cells(["live", "corrections", i, "corrected"])] }));
+      table.replaceChildren(modgap.tables.render({ caption: "Fitted corrections, judged on held-out rows",
+        file: "workbench", columns: [{ label: "Correction" },
+          ...names().map((name) => ({ label: modgap.terms.label(name), term: name }))],
+        rows: [{ className: "raw", cells: ["as it is", ...cells(["live", "corrections", 0, "raw"])] }, ...rows],
+        note: `Judged on ${counted(state.corrections[0].n_groups, "group", "groups")} that no fit has seen; 95 % intervals. `
+          + "The best of many tries looks a little better than it is." }));
+    }
+
+    function drawChart() {
+      if (!state.corrections.length) return;
+      if (chart) {
+        chart.redraw();
+        return;
+      }
+      const wanted = GOALS[state.goal] ?? "mixed_ndcg@10";
+      options(chosen, names().map((name) => [name, modgap.terms.label(name)]), names().includes(wanted) ? wanted : names()[0]);
+      chosen.addEventListener("change", () => chart.redraw());
+      chart = modgap.figures.add({ id: "workbench-figure", title: "Before and after",
+        caption: "The dashed line is the rows as they are, each dot a correction with its 95 % interval.",
+        describe: "Dot and whisker chart of one figure for every fitted correction; the table has all numbers.",
+        height: (width) => modgap.charts.intervalsHeight(state.corrections, width),
+        controls: el("div", { class: "controls" }, field("workbench-chosen", "Figure", chosen)),
+        draw: (width) => modgap.charts.intervals({ width, axis: modgap.terms.label(chosen.value),
+          rows: state.corrections.map((one) => ({ label: one.name, ...one.corrected.figures[chosen.value].value,
+            marked: one.recommended, open: false })),
+          reference: { label: "as it is", ...state.corrections[0].raw.figures[chosen.value].value } }) });
+      table.after(chart.element);
+    }
+
+    document.getElementById("workbench").replaceChildren(
+      el("h2", {}, "Workbench"),
+      el("p", { class: "lead" }, "Fit a correction with parameters of your own on one part of the rows and see it judged "
+        + "on another, before and after, beside the ones fitted earlier."),
+      el("form", { class: "live-form", on: { submit: (event) => {
+        event.preventDefault();
+        start();
+      } } }, field("workbench-method", "Method", method), parameters, run, about),
+      working, step, problem, table);
+
+    return { draw: () => {
+      drawTable();
+      drawChart();
+    } };
+  }
+
+  modgap.live.workbench = makeWorkbench;
+})((globalThis.modgap ??= {}));

@@ -1,0 +1,446 @@
+"""The page as people meet it: a file in a real browser, with the network switched off."""
+
+from __future__ import annotations
+
+import base64
+import csv
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import modgap
+from browser import MISSING, chromium, opened
+from conftest import make_pairs
+from modgap.io import EmbeddingPair, Embeddings
+from modgap.report import contents
+from modgap.report.assemble import page_html
+
+pytestmark = [
+    pytest.mark.skipif(chromium() is None, reason=MISSING),
+    pytest.mark.xdist_group("browser"),
+    # Playwright's own event loop may be closed while a transport is still open.
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+]
+
+ARTEFACTS = Path(os.environ.get("MODGAP_ARTEFACTS", Path(__file__).parents[1] / "artefacts"))
+EVIL = (
+    "<img src=x onerror='window.pwned=1'>",
+    "</script><script>window.pwned=2</script>",
+    "<a href='javascript:window.pwned=3'>click</a>",
+    '=HYPERLINK("http://example.com")',
+    "${window.pwned=4}<svg/onload=window.pwned=5>",
+)
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    with opened() as one:
+        yield one
+
+
+@pytest.fixture(scope="module")
+def digits() -> modgap.report.Report:
+    found = modgap.load_digits()
+    return modgap.report(
+        found.X,
+        found.Y,
+        groups=found.groups,
+        captions=(None, found.captions),
+        images=(255 - found.images * (255 / 16), None),
+        model="modgap digits",
+        umap=False,
+    )
+
+
+@pytest.fixture(scope="module")
+def digits_file(digits, tmp_path_factory) -> Path:
+    path = tmp_path_factory.mktemp("page") / "digits.html"
+    digits.save(path)
+    return path
+
+
+class Visit:
+    """A page that is open, and what went wrong on it."""
+
+    def __init__(self, page: Any) -> None:
+        self.page = page
+        self.faults: list[str] = []
+        self.asked: list[str] = []
+        page.on("console", lambda m: self.faults.append(m.text) if m.type == "error" else None)
+        page.on("pageerror", lambda error: self.faults.append(str(error)))
+        page.on("request", lambda request: self.asked.append(request.url))
+        page.on("dialog", lambda dialog: (self.faults.append(dialog.message), dialog.dismiss()))
+
+    def see_all(self) -> None:
+        """Scroll through the page, so that every figure is drawn."""
+        for figure in self.page.query_selector_all("figure"):
+            figure.scroll_into_view_if_needed()
+            self.page.wait_for_function("f => f.dataset.drawn === 'true'", arg=figure)
+
+    def number(self, key: str) -> float:
+        return float(self.page.locator(f'.num[data-key="{key}"]').first.get_attribute("data-value"))
+
+    def slide(self, step: int) -> None:
+        self.page.locator("#slider").evaluate(
+            "(s, v) => { s.value = v; s.dispatchEvent(new Event('input', {bubbles: true})); }", step
+        )
+        self.page.wait_for_timeout(600)  # points move at once, Plotly is told when they rest
+
+    def points(self) -> list[np.ndarray]:
+        """Where the rows of each modality are drawn."""
+        found = self.page.evaluate(
+            """() => document.querySelector('#picture-figure .js-plotly-plot').data
+                 .filter(t => t.mode === 'markers' && t.x.length > 1).slice(0, 2)
+                 .map(t => [Array.from(t.x), Array.from(t.y)])"""
+        )
+        return [np.array(side, dtype=float).T for side in found]
+
+    def shot(self, name: str, *, whole: bool = False) -> None:
+        ARTEFACTS.mkdir(exist_ok=True)
+        self.page.screenshot(path=ARTEFACTS / f"{name}.png", full_page=whole)
+
+
+@contextmanager
+def visit(browser: Any, path: Path, **options: Any) -> Iterator[Visit]:
+    options = {"viewport": {"width": 1440, "height": 1000}, "offline": True, **options}
+    context = browser.new_context(accept_downloads=True, **options)
+    seen = Visit(context.new_page())
+    seen.page.goto(path.as_uri())
+    seen.page.wait_for_selector("html[data-ready=true]", timeout=30_000)
+    yield seen
+    context.close()
+    assert seen.faults == []
+
+
+def look_up(document: Any, key: str) -> Any:
+    """The value at a dotted path; a key of the document may itself hold dots."""
+    if key == "":
+        return document
+    if isinstance(document, list):
+        head, _, rest = key.partition(".")
+        return look_up(document[int(head)], rest)
+    for name, value in document.items():
+        if key == name:
+            return value
+        if key.startswith(f"{name}."):
+            return look_up(value, key[len(name) + 1 :])
+    raise KeyError(key)
+
+
+def test_every_figure_is_drawn_from_a_file_without_network(browser, digits_file):
+    with visit(browser, digits_file) as seen:
+        seen.see_all()
+        figures = seen.page.query_selector_all("figure")
+        assert len(figures) == 11
+        for figure in figures:
+            assert figure.query_selector("canvas, svg.main-svg"), figure.get_attribute("id")
+            assert figure.query_selector("figcaption, h3, h4").inner_text()
+        assert "WebGL is not supported" not in seen.page.inner_text("#picture")
+        assert {url.partition(":")[0] for url in seen.asked} <= {"file", "data", "blob"}
+        seen.shot("digits-1440-light", whole=True)
+
+
+def test_numbers_on_the_page_are_those_of_the_run(browser, digits, digits_file):
+    document = json.loads(json.dumps(digits.to_dict()))
+    with visit(browser, digits_file) as seen:
+        seen.see_all()
+        shown = seen.page.evaluate(
+            "[...document.querySelectorAll('.num')].map(e => [e.dataset.key, e.dataset.value, "
+            "e.textContent])"
+        )
+    assert len(shown) > 500
+    for key, value, text in shown:
+        expected = look_up(document, key)
+        if expected is None:
+            assert text == "–"
+            continue
+        assert float(value) == expected
+        written = float(text.replace(",", "").replace("−", "-").replace("+", "").rstrip("%"))
+        # Three digits at least are written, and they are right.
+        assert written == pytest.approx(expected, rel=5e-3, abs=6e-4)
+
+
+def test_verdict_is_said_in_two_sentences(browser, digits, digits_file):
+    with visit(browser, digits_file) as seen:
+        said = seen.page.inner_text("#verdict")
+        for sentence in digits.to_dict()["verdict"]["sentences"]:
+            assert sentence in said
+
+
+def test_slider_moves_points_and_numbers_between_both_evaluations(browser, digits, digits_file):
+    document = digits.to_dict()
+    trials = {trial["method"]: trial["confirm"] for trial in document["diagnosis"]["trials"]}
+    with visit(browser, digits_file) as seen:
+        steps = int(seen.page.locator("#slider").get_attribute("max"))
+        for choice, path in enumerate(document["paths"]):
+            seen.page.select_option("#path", index=choice)
+            seen.slide(0)
+            before = seen.points()
+            for name in path["figures"]:
+                raw = document["diagnosis"]["raw"]["figures"][name]["value"]["value"]
+                shown = seen.number(f"paths.{choice}.figures.{name}.0")
+                assert shown == pytest.approx(raw, abs=1e-12)
+            seen.slide(steps)
+            after = seen.points()
+            for name in path["figures"]:
+                corrected = trials[path["method_at_1"]]["figures"][name]["value"]["value"]
+                shown = seen.number(f"paths.{choice}.figures.{name}.{steps}")
+                assert shown == pytest.approx(corrected, abs=1e-12)
+            for temperature, losses in path["losses"].items():
+                key = f"paths.{choice}.losses.{temperature}.{steps}"
+                assert seen.number(key) == losses[-1]
+            assert max(np.abs(a - b).max() for a, b in zip(before, after, strict=True)) > 0.05
+            gap = [np.linalg.norm(p[0].mean(0) - p[1].mean(0)) for p in (before, after)]
+            assert gap[1] < gap[0] / 2
+
+
+def test_slider_and_controls_work_from_the_keyboard(browser, digits_file):
+    with visit(browser, digits_file) as seen:
+        seen.page.focus("#slider")
+        seen.page.keyboard.press("ArrowRight")
+        assert seen.page.input_value("#slider") == "1"
+        assert "0.1" in seen.page.get_attribute("#slider", "aria-valuetext")
+        seen.page.keyboard.press("End")
+        assert seen.page.input_value("#slider") == seen.page.get_attribute("#slider", "max")
+        reached = set()
+        for _ in range(60):
+            seen.page.keyboard.press("Tab")
+            reached.add(seen.page.evaluate("document.activeElement.id || ''"))
+        assert {"find", "figure"} <= reached
+
+
+def test_every_number_explains_itself_on_hover_and_focus(browser, digits, digits_file):
+    terms = digits.to_dict()["terms"]
+    with visit(browser, digits_file) as seen:
+        known = seen.page.evaluate(
+            "[...new Set([...document.querySelectorAll('.num')].map(e => e.dataset.term))]"
+        )
+        assert set(known) <= set(terms)
+        seen.page.locator('#verdict .num[data-term="gap"]').first.hover()
+        tip = seen.page.locator("[role=tooltip]")
+        tip.wait_for(state="visible")
+        assert terms["gap"]["definition"] in tip.inner_text()
+        assert "Liang et al. 2022" in tip.inner_text()
+        seen.shot("digits-tooltip")
+        seen.page.keyboard.press("Escape")
+        tip.wait_for(state="hidden")
+        seen.page.locator(".num[tabindex='0']").first.focus()
+        tip.wait_for(state="visible")
+
+
+def test_points_say_what_they_are_on_hover(browser, digits_file):
+    with visit(browser, digits_file) as seen:
+        seen.page.locator("#picture-figure .js-plotly-plot").scroll_into_view_if_needed()
+        box = seen.page.locator("#picture-figure .js-plotly-plot").bounding_box()
+        x, y = seen.page.evaluate(
+            """() => { const plot = document.querySelector('#picture-figure .js-plotly-plot');
+              const t = plot.data.find(d => d.mode === 'markers'), l = plot._fullLayout;
+              const at = (axis, value) => axis._offset + axis.d2p(value);
+              return [at(l.xaxis, t.x[3]), at(l.yaxis, t.y[3])]; }"""
+        )
+        seen.page.mouse.move(box["x"] + x - 3, box["y"] + y)
+        seen.page.mouse.move(box["x"] + x, box["y"] + y)
+        label = seen.page.locator("#picture-figure .hoverlayer text").first
+        label.wait_for(state="attached")
+        assert "image" in label.text_content() or "text" in label.text_content()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [390, 768, 1440, 2560])
+def test_page_holds_together_at_every_width_and_in_both_themes(browser, digits_file, scheme, width):
+    size = {"width": width, "height": 900}
+    with visit(browser, digits_file, viewport=size, color_scheme=scheme) as seen:
+        seen.see_all()
+        assert seen.page.evaluate("document.documentElement.scrollWidth") <= width
+        ground = seen.page.evaluate("getComputedStyle(document.body).backgroundColor")
+        light = sum(int(v) for v in ground.strip("rgba()").split(",")[:3]) / 3
+        assert (light > 128) == (scheme == "light")
+        seen.shot(f"digits-{width}-{scheme}", whole=True)
+
+
+def test_the_theme_can_be_switched_and_figures_follow(browser, digits_file):
+    with visit(browser, digits_file, color_scheme="light") as seen:
+        read = "document.querySelector('#picture-figure .js-plotly-plot').layout.font.color"
+        before = seen.page.evaluate(read)
+        seen.page.click("#theme")
+        seen.page.wait_for_function(f"{read} !== '{before}'")
+        assert seen.page.get_attribute("#theme", "aria-pressed") == "true"
+
+
+def test_tables_and_figures_can_be_downloaded(browser, digits, digits_file, tmp_path):
+    def saved(seen: Visit, name: str) -> Path:
+        with seen.page.expect_download() as download:
+            seen.page.get_by_role("button", name=name, exact=True).click()
+        path = tmp_path / download.value.suggested_filename
+        download.value.save_as(path)
+        return path
+
+    with visit(browser, digits_file) as seen:
+        seen.see_all()
+        path = saved(seen, "Download the table “corrections” as CSV")
+        rows = list(csv.reader(path.read_text(encoding="utf-8-sig").splitlines()))
+        trials = digits.to_dict()["diagnosis"]["trials"]
+        assert len(rows) == 2 + len(trials)
+        [line] = [row for row in rows if row[0].lstrip("→ ") == "Center()"]
+        [center] = [trial for trial in trials if trial["method"] == "Center()"]
+        assert str(center["confirm"]["figures"]["gap"]["value"]["value"]) in line
+        png = saved(seen, "Download the figure “Cosines within and across” as PNG")
+        assert png.suffix == ".png"
+        assert png.read_bytes().startswith(b"\x89PNG")
+        svg = saved(seen, "Download the figure “Picture of image and text” as SVG")
+        assert "<svg" in svg.read_text(encoding="utf-8")[:200]
+        fix = digits.to_dict()["fix"]
+        with seen.page.expect_download() as download:
+            seen.page.locator("#fix a[download]").click()
+        download.value.save_as(tmp_path / "correction")
+        assert (tmp_path / "correction").read_bytes() == base64.b64decode(fix["data"])
+
+
+def test_other_projections_and_three_dimensions_can_be_chosen(browser, digits_file):
+    with visit(browser, digits_file) as seen:
+        before = seen.points()[0]
+        seen.page.select_option("#projection", label="SVD")
+        seen.page.wait_for_timeout(300)
+        assert np.abs(seen.points()[0] - before).max() > 0.01
+        seen.page.click("#three")
+        seen.page.wait_for_function(
+            "document.querySelector('#picture-figure .js-plotly-plot').data"
+            ".some(t => t.type === 'scatter3d')"
+        )
+        seen.shot("digits-3d")
+
+
+def test_print_shows_figures_and_hides_controls(browser, digits_file):
+    with visit(browser, digits_file) as seen:
+        seen.see_all()
+        seen.page.emulate_media(media="print")
+        assert not seen.page.locator("#slider").is_visible()
+        assert seen.page.locator("#cosines svg.main-svg").first.is_visible()
+        ARTEFACTS.mkdir(exist_ok=True)
+        seen.page.pdf(path=ARTEFACTS / "digits.pdf", format="A4")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [390, 1440])
+def test_axe_finds_nothing_serious(browser, digits_file, scheme, width):
+    options = {"viewport": {"width": width, "height": 900}, "color_scheme": scheme}
+    with visit(browser, digits_file, bypass_csp=True, **options) as seen:
+        seen.see_all()
+        assert serious(seen.page) == []
+
+
+def serious(page: Any) -> list[str]:
+    """The serious and critical violations that axe-core reports."""
+    from axe_playwright_python.sync_playwright import Axe
+
+    found = Axe().run(page).response["violations"]
+    return [
+        f"{one['id']}: {node['html'][:200]}"
+        for one in found
+        if one["impact"] in ("serious", "critical")
+        for node in one["nodes"][:3]
+    ]
+
+
+def written(tmp_path: Path, X: Any, Y: Any, **options: Any) -> tuple[Path, dict[str, Any]]:
+    """A page of rows given, and its document."""
+    sides = [
+        Embeddings.from_array(rows, captions=options.pop(f"captions_{side}", None),
+                              source=options.get("source", side))
+        for rows, side in ((X, "x"), (Y, "y"))
+    ]  # fmt: skip
+    options.pop("source", None)
+    paired = options.pop("paired", len(X) == len(Y))
+    names = options.pop("names", ("image", "text"))
+    pair = EmbeddingPair(sides[0], sides[1], None, paired, names)
+    document, _ = contents(pair, umap=False, **options)
+    path = tmp_path / "page.html"
+    path.write_text(page_html(document), encoding="utf-8")
+    return path, document
+
+
+def test_captions_names_and_file_names_with_markup_do_nothing(browser, tmp_path):
+    X, Y = make_pairs(120)
+    path, _ = written(
+        tmp_path,
+        X,
+        Y,
+        captions_x=[EVIL[i % len(EVIL)] for i in range(120)],
+        captions_y=[EVIL[(i + 1) % len(EVIL)] for i in range(120)],
+        source=f"folder/{EVIL[0]}.npy",
+        names=(EVIL[0].replace(".", ""), EVIL[1].replace(".", "")),
+        model=EVIL[1],
+        title=EVIL[1],
+    )
+    with visit(browser, path) as seen:
+        seen.see_all()
+        box = seen.page.locator("#picture-figure .js-plotly-plot").bounding_box()
+        for share in np.linspace(0.1, 0.9, 15):
+            seen.page.mouse.move(box["x"] + share * box["width"], box["y"] + box["height"] / 2)
+        seen.page.fill("#find", "<img")
+        seen.page.keyboard.press("Enter")
+        assert seen.page.evaluate("window.pwned") is None
+        assert (
+            seen.page.locator("main img[src=x], main script, main a[href^=javascript]").count() == 0
+        )
+        assert EVIL[1] in seen.page.inner_text("main")
+        with seen.page.expect_download() as download:
+            seen.page.get_by_role("button", name="as CSV").first.click()
+        download.value.save_as(tmp_path / "table.csv")
+        for row in csv.reader((tmp_path / "table.csv").read_text("utf-8-sig").splitlines()):
+            assert not any(cell.startswith(("=", "@")) for cell in row)
+
+
+def unit(*sides: np.ndarray) -> list[np.ndarray]:
+    return [A / np.linalg.norm(A, axis=1, keepdims=True) for A in sides]
+
+
+@pytest.mark.parametrize(
+    ("name", "rows", "options"),
+    [
+        ("no-pairs", (make_pairs(60)[0], make_pairs(60)[1]), {"paired": False}),
+        ("unequal", (make_pairs(60)[0][:31], make_pairs(60)[1]), {}),
+        ("three-items", make_pairs(3), {}),
+        ("two-dimensions", make_pairs(60, 2), {}),
+        ("one-dimension", make_pairs(30, 1), {}),
+        ("all-the-same", (np.ones((12, 4)), np.full((12, 4), 2.0)), {}),
+        ("a-row-of-zeros", (np.vstack([np.zeros((1, 5)), np.eye(5)]), np.eye(6, 5) + 1), {}),
+        ("captions-with-gaps", make_pairs(20), {"captions_y": [None, "a"] * 10}),
+    ],
+)
+def test_page_shows_what_it_can_and_says_what_it_cannot(browser, tmp_path, name, rows, options):
+    path, document = written(tmp_path, *rows, **options)
+    with visit(browser, path) as seen:
+        seen.see_all()
+        said = seen.page.inner_text("main")
+        for sentence in document["missing"].values():
+            assert sentence in said
+        assert "undefined" not in said
+        assert "NaN" not in said
+        seen.shot(f"bad-{name}", whole=True)
+
+
+def test_missing_thumbnails_leave_the_captions(browser, tmp_path):
+    path, document = written(
+        tmp_path, *make_pairs(30), captions_x=[f"row {i}" for i in range(30)],
+        thumbnails=(lambda row: None, None),
+    )  # fmt: skip
+    with visit(browser, path) as seen:
+        seen.see_all()
+        assert f"row {document['conformity']['most_x'][0]['row']}" in seen.page.inner_text("main")
+
+
+@pytest.mark.published
+def test_published_clip_page_is_drawn(browser, published_clip, tmp_path):
+    path, _ = written(tmp_path, *published_clip, title="CLIP ViT-B/16, 500 MS-COCO pairs")
+    with visit(browser, path) as seen:
+        seen.see_all()
+        assert "0.851" in seen.page.inner_text("#verdict")
+        seen.shot("clip-1440-light", whole=True)
