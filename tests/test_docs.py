@@ -56,6 +56,7 @@ def test_the_python_of_the_readme_runs_and_prints_what_it_says(tmp_path, monkeyp
     assert printed[0] == "0.56"
     assert printed[1].startswith("Use ")
     assert (tmp_path / "correction.safetensors").is_file()
+    assert (tmp_path / "report.html").is_file()
 
 
 def test_the_commands_of_the_readme_run_on_files_of_those_names(tmp_path):

@@ -17,8 +17,9 @@ _HOMES = {
         "alignment blur cap_fraction cone conformity conformity_difference conformity_divergence "
         "contrastive_loss estimated_conformity feature_divergence feature_offset feature_variance "
         "gap_distance gap_orthogonality gap_vector linear_separability local_gaps loss_terms "
-        "margin measure norms off_diagonal_dominance origin_landscape separability shell "
-        "shift_landscape soft_assignments uniformity vslerp wasserstein_uniformity"
+        "margin measure norms off_diagonal_dominance origin_landscape profile projection "
+        "separability shell shift_landscape soft_assignments uniformity vslerp "
+        "wasserstein_uniformity"
     ),
     "modgap.moments": "Moments PairMoments",
     "modgap.io": "Embeddings open_embeddings open_pair write_embeddings",
@@ -30,7 +31,8 @@ _HOMES = {
     "modgap.evaluate": (
         "ScoreCalibrator compare judge_hits mixed_retrieval noise_correlation retrieval robustness"
     ),
-    "modgap.diagnose": "diagnose evaluate_correction",
+    "modgap.diagnose": "diagnose evaluate_correction gap_paths",
+    "modgap.report": "report",
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names.split()}
 

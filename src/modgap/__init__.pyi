@@ -15,7 +15,7 @@ from modgap.correct import (
     merge_hits,
 )
 from modgap.datasets import load_digits
-from modgap.diagnose import diagnose, evaluate_correction
+from modgap.diagnose import diagnose, evaluate_correction, gap_paths
 from modgap.evaluate import (
     ScoreCalibrator,
     compare,
@@ -50,6 +50,8 @@ from modgap.measure import (
     norms,
     off_diagonal_dominance,
     origin_landscape,
+    profile,
+    projection,
     separability,
     shell,
     shift_landscape,
@@ -59,6 +61,7 @@ from modgap.measure import (
     wasserstein_uniformity,
 )
 from modgap.moments import Moments, PairMoments
+from modgap.report import report
 
 __all__ = [
     "Affine",
@@ -93,6 +96,7 @@ __all__ = [
     "feature_variance",
     "gap_distance",
     "gap_orthogonality",
+    "gap_paths",
     "gap_vector",
     "judge_hits",
     "linear_separability",
@@ -109,6 +113,9 @@ __all__ = [
     "open_embeddings",
     "open_pair",
     "origin_landscape",
+    "profile",
+    "projection",
+    "report",
     "retrieval",
     "robustness",
     "separability",

@@ -19,6 +19,8 @@ from modgap.cli.evaluate import evaluate
 from modgap.cli.fit import fit
 from modgap.cli.index import index_app
 from modgap.cli.measure import measure
+from modgap.cli.report import report
+from modgap.cli.serve import serve
 
 app = typer.Typer(
     name="modgap",
@@ -32,7 +34,7 @@ app = typer.Typer(
 # What typer raises for an unknown option or a missing argument; it has moved between its versions.
 _UsageError: type[Exception] = typer.BadParameter.__mro__[1]
 
-for command in (demo, diagnose, measure, fit, apply, evaluate):
+for command in (demo, diagnose, report, serve, measure, fit, apply, evaluate):
     app.command()(command)
 app.add_typer(index_app)
 

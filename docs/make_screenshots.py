@@ -1,0 +1,69 @@
+"""Make the README's pictures of the page: of the digits, and of embeddings given as a file.
+
+    python docs/make_screenshots.py ../features_clip.npy
+
+The file is CLIP ViT-B/16 on 500 MS-COCO pairs, published with Liang et al. 2022.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from pathlib import Path
+
+from PIL import Image
+
+import modgap
+from modgap.cli.demo import scan_pixels
+from modgap.io import open_pair
+
+HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE.parent / "tests"))
+SIZE = {"width": 1200, "height": 1000}
+
+
+def main(embeddings: Path) -> None:
+    """Open both pages in a browser and keep what is seen of the verdict and the picture."""
+    from browser import opened
+
+    digits = modgap.load_digits()
+    clip = open_pair(embeddings)
+    pages = {
+        "page-digits": modgap.report(
+            digits.X,
+            digits.Y,
+            groups=digits.groups,
+            captions=(None, digits.captions),
+            images=(scan_pixels(digits.images), None),
+            title="Handwritten digits and their captions",
+            umap=False,
+        ),
+        "page-clip": modgap.report(
+            clip.x, clip.y, title="CLIP ViT-B/16 on 500 MS-COCO pairs", umap=False
+        ),
+    }
+    with tempfile.TemporaryDirectory() as folder, opened() as browser:
+        for (name, page), step in zip(pages.items(), (4, 0), strict=True):
+            path = Path(folder) / f"{name}.html"
+            page.save(path)
+            tab = browser.new_page(viewport=SIZE)
+            tab.goto(path.as_uri())
+            tab.wait_for_selector("html[data-ready=true]", state="attached")
+            tab.locator("#slider").evaluate(
+                "(s, v) => { s.value = v; s.dispatchEvent(new Event('input', {bubbles: true})); }",
+                step,
+            )
+            tab.wait_for_timeout(1500)
+            end = tab.locator("#picture").bounding_box()
+            tab.screenshot(
+                path=HERE / f"{name}.png",
+                full_page=True,
+                clip={"x": 0, "y": 0, "width": SIZE["width"], "height": end["y"] + end["height"]},
+            )
+            with Image.open(HERE / f"{name}.png") as seen:
+                seen.convert("RGB").quantize(96).save(HERE / f"{name}.png", optimize=True)
+            print(f"wrote {name}.png")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

@@ -1,0 +1,182 @@
+"""The server: the page and its files, the API, and how what goes wrong is said."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from typing import Any
+
+from fastapi import FastAPI, Request, Response
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import HTMLResponse, JSONResponse
+from fastapi.routing import APIRoute
+from starlette.exceptions import HTTPException
+from starlette.routing import Match
+
+from modgap._validate import InputError
+from modgap._version import __version__
+from modgap.serve.assets import Asset
+from modgap.serve.docs import docs_page
+from modgap.serve.document import LiveDocument, MakeDocument
+from modgap.serve.explorer import Explorer, Unknown
+from modgap.serve.guard import LOOPBACK_NAMES, Guard
+from modgap.serve.jobs import Jobs, QueueFull
+from modgap.serve.models import Health, Problem
+from modgap.serve.routes import make_router
+
+PAGE = "index.html"
+
+_DESCRIPTION = (
+    "The live explorer of modgap: search one index of two modalities, raw beside corrected, and "
+    "fit and judge corrections on held-out rows. Errors are JSON with one sentence in detail."
+)
+_EVERYWHERE: dict[int | str, dict[str, Any]] = {
+    401: {"model": Problem, "description": "A token is needed and was not sent."},
+    403: {"model": Problem, "description": "The request comes from another site."},
+    413: {"model": Problem, "description": "The request is too large."},
+    414: {"model": Problem, "description": "The address is too long."},
+    421: {"model": Problem, "description": "The server does not answer to this name."},
+}
+
+
+def make_app(
+    explorer: Explorer,
+    make_document: MakeDocument,
+    *,
+    assets: Mapping[str, Asset],
+    token: str | None = None,
+    hosts: frozenset[str] | None = LOOPBACK_NAMES,
+    jobs: Jobs | None = None,
+) -> FastAPI:
+    """The app of one explorer.
+
+    ``make_document(progress)`` makes the page's document, in the background. ``assets`` are the
+    files of the page by name, the page itself under "index.html". ``hosts`` are the names the
+    server answers to, None for any; ``token``, where given, must come with every request.
+    """
+    document = LiveDocument(make_document)
+    jobs = jobs or Jobs()
+
+    @asynccontextmanager
+    async def life(_: FastAPI) -> AsyncIterator[None]:
+        document.start()
+        yield
+        document.close()
+        jobs.close()
+
+    app = FastAPI(
+        title="modgap serve",
+        version=__version__,
+        description=_DESCRIPTION,
+        lifespan=life,
+        # FastAPI's own pages load scripts from elsewhere.
+        docs_url=None,
+        redoc_url=None,
+        openapi_url="/openapi.json",
+        # A redirect would be addressed by the name the request came with.
+        redirect_slashes=False,
+        generate_unique_id_function=lambda route: route.name,
+        responses=_EVERYWHERE,
+    )
+    api = make_router(explorer, document, jobs)
+    app.include_router(api)
+    _add_pages(app, assets)
+    for kind, status in ((Unknown, 404), (InputError, 422)):
+        app.add_exception_handler(kind, _saying(status))
+    app.add_exception_handler(QueueFull, _saying(429, {"Retry-After": "5"}))
+    app.add_exception_handler(RequestValidationError, _invalid)
+    app.add_exception_handler(HTTPException, _http_error)
+    app.add_middleware(Guard, token=token, hosts=hosts)
+    app.state.explorer, app.state.document, app.state.jobs = explorer, document, jobs
+    app.state.api_routes = tuple(route for route in api.routes if isinstance(route, APIRoute))
+    return app
+
+
+def _add_pages(app: FastAPI, assets: Mapping[str, Asset]) -> None:
+    @app.get("/", include_in_schema=False)
+    def page(request: Request) -> Response:
+        return _file(assets[PAGE], request)
+
+    @app.get("/static/{name:path}", include_in_schema=False)
+    def static(name: str, request: Request) -> Response:
+        # Looked up, never joined to a folder: there is no path to walk out of.
+        if name == PAGE or name not in assets:
+            raise HTTPException(404)
+        return _file(assets[name], request)
+
+    @app.get("/favicon.ico", include_in_schema=False)
+    def icon() -> Response:
+        return Response(status_code=204)  # browsers ask for it unasked
+
+    @app.get("/docs", include_in_schema=False)
+    def docs() -> HTMLResponse:
+        return HTMLResponse(docs_page(app.openapi()))
+
+    @app.get(
+        "/healthz",
+        summary="Whether the server is there",
+        tags=["server"],
+        response_description="It is.",
+    )
+    def health() -> Health:
+        """Always ok; loads nothing."""
+        return Health(status="ok")
+
+
+def _file(asset: Asset, request: Request) -> Response:
+    headers = {"ETag": asset.tag, "Cache-Control": "no-cache"}
+    if request.headers.get("if-none-match") == asset.tag:
+        return Response(status_code=304, headers=headers)
+    return Response(asset.data, headers=headers, media_type=asset.media_type)
+
+
+def _problem(status: int, detail: str, headers: Mapping[str, str] | None = None) -> JSONResponse:
+    return JSONResponse({"detail": detail}, status, headers)
+
+
+def _saying(status: int, headers: Mapping[str, str] | None = None) -> Any:
+    def said(_: Request, error: Exception) -> JSONResponse:
+        return _problem(status, str(error), headers)
+
+    return said
+
+
+def _http_error(request: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, HTTPException)
+    headers = dict(error.headers or {})
+    if error.status_code == 404 and error.detail == "Not Found":
+        return _problem(404, "There is nothing at this address. The API is described at /docs.")
+    if error.status_code == 405:
+        headers["Allow"] = ", ".join(sorted(_methods_at(request))) or headers.get("Allow", "")
+        return _problem(405, "This address does not take that method. See /docs.", headers)
+    if error.status_code == 400:  # FastAPI could not even read the body as text
+        return _problem(422, "The body must be JSON in UTF-8.")
+    return _problem(error.status_code, error.detail, headers)
+
+
+def _methods_at(request: Request) -> set[str]:
+    """Every method of an address: the framework names only those of the first route that fits."""
+    found: set[str] = set()
+    for route in request.app.state.api_routes:
+        if route.matches(request.scope)[0] is not Match.NONE:
+            found |= route.methods
+    return found
+
+
+def _invalid(_: Request, error: Exception) -> JSONResponse:
+    """The first thing that is wrong, in a sentence; only short plain values are repeated."""
+    assert isinstance(error, RequestValidationError)
+    first = error.errors()[0]
+    if first["type"] == "json_invalid":
+        return _problem(422, f"The body must be JSON: {first['ctx']['error']}.")
+    where = ".".join(str(part) for part in first["loc"][1:] if part != "[key]")[:80]
+    said = str(first["msg"]).removeprefix("Value error, ")
+    said = said[:1].lower() + said[1:]
+    given = first.get("input")
+    got = ""
+    if isinstance(given, (str, int, float)) and not isinstance(given, bool):
+        try:
+            got = f", got {given!r:.60}"
+        except ValueError:  # an integer of thousands of digits
+            got = ", got a huge number"
+    return _problem(422, f"{where}: {said}{got}." if where else f"{said}{got}.".capitalize())

@@ -1,0 +1,268 @@
+"""One index of both modalities in memory: the rows as they are, and as corrections map them."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from modgap._arrays import as_float, row_blocks, row_norms, to_numpy, top_k
+from modgap._arrays.ranks import tie_tolerance
+from modgap._validate import InputValueError, check_rows
+from modgap.correct import Affine, Correction, Metric
+from modgap.evaluate.scores import document_bias, prepare
+from modgap.io import EmbeddingPair, Embeddings
+
+_BLOCK_ROWS = 8192
+
+
+@dataclass(frozen=True, eq=False)
+class LiveRows:
+    """The rows of one modality that the index holds: their numbers in the data, and themselves."""
+
+    name: str
+    numbers: np.ndarray
+    rows: np.ndarray
+
+    @classmethod
+    def of(cls, name: str, side: Embeddings, at_most: int, seed: int) -> LiveRows:
+        """Every row of a modality, or a sample of them in their order."""
+        if side.n_rows <= at_most:
+            numbers, rows = np.arange(side.n_rows), side.rows()
+        else:
+            chosen = np.random.default_rng(seed).choice(side.n_rows, at_most, replace=False)
+            numbers = np.sort(chosen)
+            rows = side.take(numbers)
+        return cls(name, numbers, check_rows(as_float(rows), name))
+
+    def __len__(self) -> int:
+        return len(self.numbers)
+
+    def place(self, row: int) -> int | None:
+        """Where in the index the row of this number is, if it is there."""
+        place = int(np.searchsorted(self.numbers, row))
+        return place if place < len(self.numbers) and self.numbers[place] == row else None
+
+
+@dataclass(frozen=True)
+class Hit:
+    """One row found: its modality, its number in the data and its score.
+
+    The score is the metric's own number: a cosine, an inner product, or a Euclidean distance,
+    which is the better the smaller it is.
+    """
+
+    modality: str
+    row: int
+    score: float
+
+
+@dataclass(frozen=True, eq=False)
+class _Segment:
+    """The documents of one modality, ready for inner products.
+
+    ``columns`` are those in which they are not all zero: Calibrate keeps each modality in a block
+    of its own, and the empty one need be neither stored nor multiplied. ``longest`` is the place
+    of the longest document.
+    """
+
+    live: LiveRows
+    documents: np.ndarray
+    bias: np.ndarray | None
+    columns: np.ndarray | None
+    longest: int
+
+    @classmethod
+    def of(cls, live: LiveRows, correction: Correction) -> _Segment:
+        affine = correction.map(live.name)
+        columns = _filled_columns(affine)
+        mapped = _mapped(live, affine, columns)
+        # The metric decides what documents must look like; any row of them will do as the query.
+        _, documents = prepare(mapped[:1], mapped, correction.metric, (live.name, live.name))
+        bias = document_bias(documents, correction.metric)
+        longest = int(np.argmax(row_norms(documents)))
+        return cls(live, documents, None if bias is None else to_numpy(bias), columns, longest)
+
+    def search(
+        self, query: np.ndarray, k: int, among: np.ndarray | None
+    ) -> list[tuple[float, int]]:
+        """Scores and places of the best ``k``, of those that ``among`` marks where it is given."""
+        asked = query if self.columns is None else query[:, self.columns]
+        asked = asked.astype(self.documents.dtype, copy=False)
+        near = self._near(asked, k, among)
+        bias = None if self.bias is None else self.bias[near]
+        places, scores = top_k(asked, self.documents[near], k, bias)
+        return list(zip(scores[0].tolist(), near[places[0]].tolist(), strict=True))
+
+    def _near(self, asked: np.ndarray, k: int, among: np.ndarray | None) -> np.ndarray:
+        """The few places that hold the best ``k``, whatever rounding did to their scores.
+
+        ``top_k`` would do, but looks at the length of every document to know how far rounding may
+        reach; that of the longest is known here.
+        """
+        scores = self.documents @ asked[0]
+        if self.bias is not None:
+            scores = scores + self.bias.astype(scores.dtype)
+        if among is not None:
+            scores = np.where(among, scores, -np.inf)
+        there = len(scores) if among is None else int(np.count_nonzero(among))
+        if k >= there:
+            return np.flatnonzero(scores > -np.inf)
+        longest = self.documents[self.longest : self.longest + 1]
+        # Two scores are compared, each off by at most the tolerance.
+        margin = 2 * tie_tolerance(asked, longest, self.bias)
+        floor = float(np.partition(scores, -k)[-k]) - margin
+        return np.flatnonzero(scores.astype(np.float64) >= floor)
+
+    def distance(self, query: np.ndarray, place: int) -> float:
+        """Euclidean distance of one document, without the cancellation that its score has."""
+        asked = query if self.columns is None else query[:, self.columns]
+        nearness = asked[0].astype(np.float64) - self.documents[place]
+        return float(np.linalg.norm(nearness))
+
+
+class MixedIndex:
+    """Holds both modalities and finds the nearest rows of either, exactly, by looking at all.
+
+    The rows as they are stay in memory, and so do those of the last ``kept`` corrections used.
+    Any number of threads may search at once.
+    """
+
+    def __init__(
+        self, pair: EmbeddingPair, *, metric: Metric, at_most: int, seed: int, kept: int = 2
+    ) -> None:
+        self.pair, self.metric = pair, metric
+        self.live = {
+            name: LiveRows.of(name, side, at_most, seed)
+            for name, side in zip(pair.names, (pair.x, pair.y), strict=True)
+        }
+        self._as_is = Correction.identity(pair.x.dim, pair.names, metric=metric)
+        self._raw = self._segments(self._as_is)
+        self._kept = kept
+        self._corrected: OrderedDict[str, tuple[_Segment, ...]] = OrderedDict()
+        self._lock, self._building = threading.Lock(), threading.Lock()
+
+    def row(self, modality: str, row: int) -> np.ndarray:
+        """One row of the data as it is, (1, d); it need not be in the index."""
+        live = self.live[modality]
+        place = live.place(row)
+        if place is not None:
+            return np.asarray(live.rows[place : place + 1])
+        side = self.pair.x if modality == self.pair.names[0] else self.pair.y
+        return check_rows(as_float(side.take([row])), modality)
+
+    def search(
+        self,
+        query: np.ndarray,
+        modality: str,
+        k: int,
+        *,
+        without: int | None = None,
+        among: Mapping[str, np.ndarray] | None = None,
+        correction: tuple[str, Correction] | None = None,
+    ) -> list[Hit]:
+        """The ``k`` nearest rows of either modality, best first; equal scores in index order.
+
+        ``query`` is one row of ``modality`` as it is, ``without`` the number of a row of that
+        modality to leave out, ``among`` marks the rows of each modality to look at, all when left
+        out. ``correction`` is an identifier to remember its documents by and the correction itself.
+        """
+        used = self._as_is if correction is None else correction[1]
+        segments = self._raw if correction is None else self._documents(*correction)
+        asked = used.apply(query, modality, "query")
+        # A query on the origin has no direction: prepare says so.
+        asked, _ = prepare(asked, asked, used.metric, ("The query", "the query"))
+        found = []
+        for number, segment in enumerate(segments):
+            mine = without is not None and segment.live.name == modality
+            left_out = segment.live.place(without) if mine and without is not None else None
+            marked = None if among is None else among[segment.live.name]
+            for score, place in segment.search(asked, k + mine, marked):
+                if place != left_out:
+                    found.append((-score, number, place))
+        found.sort()
+        return [self._hit(segments[n], used.metric, asked, p, -s) for s, n, p in found[:k]]
+
+    def prepare(self, identifier: str, correction: Correction) -> None:
+        """Map the rows now, so that the first search with a correction need not."""
+        self._documents(identifier, correction)
+
+    def forget(self, identifier: str) -> None:
+        """Drop the documents of a correction that is gone."""
+        with self._lock:
+            self._corrected.pop(identifier, None)
+
+    @staticmethod
+    def _hit(segment: _Segment, metric: Metric, asked: np.ndarray, place: int, score: float) -> Hit:
+        if metric == "euclidean":
+            score = segment.distance(asked, place)
+        return Hit(segment.live.name, int(segment.live.numbers[place]), score)
+
+    def _documents(self, identifier: str, correction: Correction) -> tuple[_Segment, ...]:
+        found = self._remembered(identifier)
+        if found is not None:
+            return found
+        with self._building:  # two searches at once must not map all rows twice
+            found = self._remembered(identifier)
+            if found is not None:
+                return found
+            with self._lock:  # make room first: two sets at a time, not three
+                while len(self._corrected) >= self._kept:
+                    self._corrected.popitem(last=False)
+            made = self._segments(correction)
+            with self._lock:
+                self._corrected[identifier] = made
+            return made
+
+    def _remembered(self, identifier: str) -> tuple[_Segment, ...] | None:
+        with self._lock:
+            if identifier in self._corrected:
+                self._corrected.move_to_end(identifier)
+            return self._corrected.get(identifier)
+
+    def _segments(self, correction: Correction) -> tuple[_Segment, ...]:
+        return tuple(_Segment.of(live, correction) for live in self.live.values())
+
+
+def check_vector(values: Sequence[float], dim: int) -> np.ndarray:
+    """A query given as numbers: as many as the data has columns, finite and not all zero."""
+    if len(values) != dim:
+        raise InputValueError(
+            f"vector must have {dim} numbers, one per column of the data, got {len(values)}."
+        )
+    row = np.asarray([values], dtype=np.float64)
+    if not np.isfinite(row).all():
+        raise InputValueError("vector must hold finite numbers, got NaN or infinity.")
+    if not row.any():
+        raise InputValueError("vector must not be all zeros: it has no direction.")
+    largest = float(np.abs(row).max())
+    if not 1e-12 < largest < 1e12:
+        raise InputValueError(
+            f"vector must have its largest number between 1e-12 and 1e12, got {largest:g}. "
+            "Scale it to the size of the data's rows."
+        )
+    return row
+
+
+def _filled_columns(affine: Affine) -> np.ndarray | None:
+    """The columns of the blocks that are not multiplied by zero; None for all."""
+    if affine.blocks is None or all(affine.blocks):
+        return None
+    width = affine.dim_out // len(affine.blocks)
+    filled = [np.arange(width) + n * width for n, factor in enumerate(affine.blocks) if factor]
+    return np.concatenate(filled) if filled else np.arange(1)
+
+
+def _mapped(live: LiveRows, affine: Affine, columns: np.ndarray | None) -> np.ndarray:
+    """The rows as documents, block by block, so that scratch stays small."""
+    if affine.is_identity:
+        return live.rows
+    width = affine.dim_out if columns is None else len(columns)
+    out = np.empty((len(live), width), live.rows.dtype)
+    for block in row_blocks(len(live), _BLOCK_ROWS):
+        rows = affine(live.rows[block], live.name, first_row=block.start)
+        out[block] = rows if columns is None else rows[:, columns]
+    return out

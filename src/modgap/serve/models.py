@@ -1,0 +1,263 @@
+"""What the API takes and gives, as pydantic models: they check, and they document."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from modgap.correct import Metric
+from modgap.serve.explorer import Index
+
+MAX_K = 100
+MAX_LIMIT = 100
+MAX_CONTAINS = 200
+MAX_DIM = 65_536
+MAX_ROW = 10**12
+
+Finite = Annotated[float, Field(allow_inf_nan=False)]
+RowNumber = Annotated[int, Field(ge=0, le=MAX_ROW, description="Row number in the data, from 0.")]
+
+
+class Taken(BaseModel):
+    """What a request holds: nothing is converted, and nothing unknown is let pass."""
+
+    model_config = ConfigDict(strict=True, extra="forbid")
+
+
+class Problem(BaseModel):
+    """Why a request was refused."""
+
+    detail: str = Field(
+        description="One sentence: what must hold, what came, what to do about it.",
+        examples=["k must be at most 100, got 500."],
+    )
+
+
+class Health(BaseModel):
+    """The server is there."""
+
+    status: Literal["ok"]
+
+
+# -- the data -------------------------------------------------------------------------------------
+
+
+class ParameterInfo(BaseModel):
+    """One parameter of a method."""
+
+    name: str = Field(examples=["amount"])
+    type: Literal["number", "choice"]
+    default: float | str = Field(examples=[0.5])
+    minimum: float | None = Field(description="Smallest number allowed.")
+    maximum: float | None = Field(description="Largest number allowed.")
+    choices: list[str] | None = Field(description="The words allowed, where it is one of a few.")
+
+
+class MethodInfo(BaseModel):
+    """One kind of correction that can be fitted here."""
+
+    name: str = Field(examples=["Shift"])
+    summary: str
+    needs_pairs: bool
+    available: bool = Field(description="Whether it can be fitted on this data.")
+    parameters: list[ParameterInfo]
+
+
+class ModalityInfo(BaseModel):
+    """One modality of the data."""
+
+    name: str = Field(examples=["image"])
+    rows: int = Field(description="Rows of the data.")
+    live_rows: int = Field(description="Rows that the live index holds.")
+    captions: bool
+    ids: bool
+    thumbnails: bool
+
+
+class Info(BaseModel):
+    """What is being explored."""
+
+    version: str = Field(description="The version of modgap.")
+    names: list[str] = Field(examples=[["image", "text"]])
+    modalities: list[ModalityInfo]
+    dim: int
+    paired: bool = Field(description="Whether it is known which rows match.")
+    metric: Metric = Field(description="How the index ranks the rows as they are.")
+    model: str | None
+    seed: int
+    sampling: list[str] = Field(description="What was sampled, in sentences.")
+    figures: dict[str, str] = Field(description="The figures of a judgement, explained.")
+    methods: list[MethodInfo]
+
+
+class Working(BaseModel):
+    """The report is still being made."""
+
+    detail: str = Field(description="What is being done, in a sentence.")
+    state: Literal["queued", "running"]
+    step: str | None
+    done: int
+    total: int
+
+
+class Report(BaseModel):
+    """The page's document. It has more keys than those listed here."""
+
+    model_config = ConfigDict(extra="allow")
+
+    schema_: str = Field(alias="schema", examples=["modgap/report/1"])
+    live: Literal[True]
+
+
+class ItemView(BaseModel):
+    """A row as people know it."""
+
+    modality: str = Field(examples=["text"])
+    row: int
+    caption: str | None
+    id: str | None
+    thumbnail: str | None = Field(description="Address of its image, where there may be one.")
+
+
+class Items(BaseModel):
+    """Some rows of one modality."""
+
+    total: int = Field(description="How many rows of the live index there are to page through.")
+    offset: int
+    items: list[ItemView]
+
+
+# -- search ---------------------------------------------------------------------------------------
+
+
+def _row_or_vector(schema: dict[str, Any]) -> None:
+    schema["oneOf"] = [{"required": ["row"]}, {"required": ["vector"]}]
+
+
+class SearchRequest(Taken):
+    """Search with a row of the data, which is left out of its own results, or with a vector."""
+
+    model_config = ConfigDict(json_schema_extra=_row_or_vector)
+
+    modality: str = Field(
+        max_length=200, description="The modality of the query.", examples=["text"]
+    )
+    row: RowNumber | None = None
+    vector: list[Finite] | None = Field(
+        None,
+        min_length=1,
+        max_length=MAX_DIM,
+        description="As many numbers as the data has columns, not all zero.",
+    )
+    k: int = Field(10, ge=1, le=MAX_K, description="How many rows to find.")
+    correction: str | None = Field(
+        None, max_length=64, description="A correction to search with beside the rows as they are."
+    )
+    index: Index = Field(
+        "all",
+        description="all: every row. one_side: every group as one of its modalities only, the "
+        "query's as the other one, as mixed figures are judged; needs pairs.",
+    )
+
+    @model_validator(mode="after")
+    def _exactly_one(self) -> SearchRequest:
+        if (self.row is None) == (self.vector is None):
+            raise ValueError("a search takes a row or a vector, and not both")
+        return self
+
+
+class HitView(ItemView):
+    """One row found."""
+
+    score: float = Field(
+        description="The metric's own number; a Euclidean distance is the better the smaller."
+    )
+    match: bool | None = Field(
+        description="Whether it is of the query's group; null where that cannot be told."
+    )
+
+
+class SearchAnswer(BaseModel):
+    """The nearest rows of both modalities in one index, raw beside corrected."""
+
+    query: ItemView | None = Field(description="The row asked with; null for a vector.")
+    metric: Metric
+    raw: list[HitView]
+    corrected_metric: Metric | None
+    corrected: list[HitView] | None
+
+
+# -- corrections and jobs -------------------------------------------------------------------------
+
+
+class FitRequest(Taken):
+    """A correction to fit and judge."""
+
+    method: str = Field(max_length=64, examples=["Shift"])
+    parameters: dict[str, Finite | str] = Field(
+        default_factory=dict,
+        max_length=16,
+        description="Those that differ from their defaults.",
+        examples=[{"amount": 0.4}],
+    )
+
+
+class JobStarted(BaseModel):
+    """Work was queued."""
+
+    job: str = Field(description="Its identifier, to be asked for at /api/jobs/{id}.")
+
+
+class IntervalView(BaseModel):
+    """A number and its 95 % interval."""
+
+    value: float | None
+    low: float | None
+    high: float | None
+
+
+class FigureView(BaseModel):
+    """A figure and its change against the rows as they are."""
+
+    value: IntervalView
+    change: IntervalView | None
+
+
+class JudgementView(BaseModel):
+    """Every figure of one correction on held-out rows."""
+
+    figures: dict[str, FigureView]
+    goal: FigureView
+
+
+class CorrectionView(BaseModel):
+    """A fitted correction and how it does."""
+
+    id: str
+    name: str = Field(examples=["Shift(amount=0.4)"])
+    metric: Metric = Field(description="The metric its rankings are meant for.")
+    recommended: bool = Field(description="Whether the report recommends it.")
+    about: dict[str, Any] = Field(description="Method, parameters and what it was fitted on.")
+    n_groups: int = Field(description="Groups it was judged on; without pairs, rows of each side.")
+    raw: JudgementView = Field(description="The rows as they are.")
+    corrected: JudgementView
+
+
+class Corrections(BaseModel):
+    """The corrections at hand, the recommended one first."""
+
+    corrections: list[CorrectionView]
+
+
+class JobView(BaseModel):
+    """Where a job stands."""
+
+    id: str
+    title: str = Field(examples=["Shift(amount=0.4)"])
+    state: Literal["queued", "running", "done", "failed", "cancelled"]
+    step: str | None = Field(examples=["judging Shift(amount=0.4)"])
+    done: int
+    total: int
+    result: CorrectionView | None
+    error: str | None = Field(description="Why it failed, in one sentence.")

@@ -1,0 +1,101 @@
+"""Where the server listens, who may reach it there, and how it starts and stops."""
+
+from __future__ import annotations
+
+import errno
+import ipaddress
+import socket
+from typing import TYPE_CHECKING
+from urllib.parse import quote
+
+from modgap._validate import InputValueError, require
+
+if TYPE_CHECKING:
+    from fastapi import FastAPI
+
+MIN_TOKEN = 8
+_ANYWHERE = ("0.0.0.0", "::", "")
+
+
+def check_installed() -> None:
+    """Refuse in good words where the web libraries are missing."""
+    for module in ("fastapi", "uvicorn"):
+        require(module, "serve", "modgap serve")
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can reach an address."""
+    if host.lower() == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def check_exposed(host: str, token: str | None) -> None:
+    """Others may reach the server only where they must know a token."""
+    if token is not None and (len(token) < MIN_TOKEN or not token.isprintable()):
+        raise InputValueError(
+            f"A token must have at least {MIN_TOKEN} printable characters, got {len(token)}. "
+            "Make one with: python -c 'import secrets; print(secrets.token_urlsafe())'"
+        )
+    if token is None and not is_loopback(host):
+        raise InputValueError(
+            f"--host {host} lets other machines in, so a token is needed. "
+            "Give one with --token or MODGAP_TOKEN, or leave --host out to serve this machine only."
+        )
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """A socket that listens there; refused in words where something else does."""
+    try:
+        found = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM)
+    except OSError as error:
+        raise InputValueError(f"--host {host!r} is no address of this machine: {error}.") from error
+    family, kind, protocol, _, address = found[0]
+    opened = socket.socket(family, kind, protocol)
+    try:
+        opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        opened.bind(address)
+        opened.listen(128)
+    except OSError as error:
+        opened.close()
+        if error.errno == errno.EADDRINUSE:
+            raise InputValueError(
+                f"Port {port} of {host} is in use. Choose another with --port, or --port 0 for any "
+                "that is free."
+            ) from error
+        raise InputValueError(
+            f"{host} port {port} cannot be listened on: {error.strerror}."
+        ) from error
+    return opened
+
+
+def address_of(opened: socket.socket, host: str, token: str | None) -> str:
+    """What to open in a browser."""
+    port = opened.getsockname()[1]
+    name = socket.gethostname() if host in _ANYWHERE else host
+    name = f"[{name}]" if ":" in name else name
+    return f"http://{name}:{port}/" + (f"?token={quote(token, safe='')}" if token else "")
+
+
+def run(app: FastAPI, opened: socket.socket) -> None:
+    """Serve until interrupted; Ctrl-C is how a server ends, and no mistake."""
+    import uvicorn
+
+    config = uvicorn.Config(
+        app,
+        http="h11",
+        ws="none",
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        timeout_graceful_shutdown=2,
+    )
+    try:
+        uvicorn.Server(config).run(sockets=[opened])
+    except KeyboardInterrupt:
+        return
+    finally:
+        opened.close()

@@ -1,0 +1,442 @@
+"""The API: what every route answers, and how it refuses."""
+
+from __future__ import annotations
+
+import json
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from fastapi.testclient import TestClient
+
+from modgap import Correction, diagnose
+from modgap._validate import InputValueError
+from modgap._version import __version__
+from modgap.correct import Center, Shift
+from modgap.serve import Explorer, Jobs
+from serving import (
+    DIM,
+    N_X,
+    N_Y,
+    NASTY,
+    PNG,
+    brief,
+    finished,
+    fit,
+    make_client,
+    make_pair,
+    slow_search,
+)
+
+
+@pytest.fixture(scope="module")
+def client() -> TestClient:
+    return make_client()
+
+
+def test_info_tells_what_is_explored(client: TestClient) -> None:
+    info = client.get("/api/info").json()
+    assert info["version"] == __version__
+    assert (info["names"], info["dim"], info["paired"]) == (["image", "text"], DIM, True)
+    image, text = info["modalities"]
+    assert (image["rows"], image["live_rows"], text["rows"]) == (N_X, N_X, N_Y)
+    assert (image["captions"], image["ids"], text["captions"]) == (False, True, True)
+    assert info["sampling"] == []
+    methods = {method["name"]: method for method in info["methods"]}
+    assert methods["Shift"]["parameters"] == [
+        {"name": "amount", "type": "number", "default": 0.5, "minimum": -10, "maximum": 10,
+         "choices": None}
+    ]  # fmt: skip
+    assert methods["Calibrate"]["parameters"][0]["choices"] == ["keep", "mixed"]
+    assert all(method["available"] for method in methods.values())
+    assert "gap" in info["figures"]
+
+
+def test_info_says_what_was_sampled_and_what_needs_pairs() -> None:
+    info = make_client(Explorer(make_pair(paired=False), rows=50)).get("/api/info").json()
+    assert info["sampling"] == [
+        "The live index holds 50 of the 90 text rows, a sample drawn with seed 0."
+    ]
+    unavailable = [m["name"] for m in info["methods"] if not m["available"]]
+    assert unavailable == ["Procrustes"]
+
+
+def test_the_report_says_how_far_it_is_and_then_comes_whole() -> None:
+    go, reached = threading.Event(), threading.Event()
+
+    def slow(progress: Any) -> dict[str, Any]:
+        progress("measuring", 2, 5)
+        reached.set()
+        assert go.wait(30)
+        return {"schema": "modgap/report/1", "title": NASTY, "gap": np.float32("nan"), "n": [1, 2]}
+
+    client = make_client(document=slow)
+    assert client.get("/api/report").status_code == 202
+    assert reached.wait(30)
+    waiting = client.get("/api/report")
+    assert waiting.json() == {
+        "detail": "The report is being made: measuring (3 of 5).",
+        "state": "running", "step": "measuring", "done": 2, "total": 5,
+    }  # fmt: skip
+    go.set()
+    client.app.state.document.wait(30)  # type: ignore[attr-defined]
+    done = client.get("/api/report")
+    assert done.status_code == 200
+    assert json.loads(done.text, parse_constant=pytest.fail) == {
+        "schema": "modgap/report/1", "title": NASTY, "gap": None, "n": [1, 2], "live": True
+    }  # fmt: skip
+
+
+def test_the_report_is_begun_when_the_server_starts_and_made_once() -> None:
+    made = []
+    client = make_client(document=lambda _: made.append(1) or {"schema": "modgap/report/1"})
+    with client:
+        client.app.state.document.wait(30)  # type: ignore[attr-defined]
+        assert made == [1]
+        for _ in range(3):
+            assert client.get("/api/report").status_code == 200
+    assert made == [1]
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "said"),
+    [
+        (InputValueError("It needs 8 pairs."), 409, "It needs 8 pairs."),
+        (RuntimeError("no"), 500, "It failed unexpectedly: RuntimeError: no"),
+    ],
+)
+def test_a_report_that_cannot_be_made_says_why_and_the_rest_works(
+    error: Exception, status: int, said: str
+) -> None:
+    def fails(_: Any) -> dict[str, Any]:
+        raise error
+
+    client = make_client(document=fails)
+    client.app.state.document.wait(30)  # type: ignore[attr-defined]
+    answer = client.get("/api/report")
+    assert (answer.status_code, answer.json()) == (status, {"detail": said})
+    assert client.post("/api/search", json={"modality": "text", "row": 0}).status_code == 200
+
+
+def test_items_are_paged_and_searched(client: TestClient) -> None:
+    page = client.get("/api/items", params={"modality": "text", "contains": "thing 7"}).json()
+    assert page["total"] == 3
+    assert [item["row"] for item in page["items"]] == [7, 47, 87]
+    assert page["items"][0]["caption"] == "Caption 7 of thing 7"
+    second = client.get("/api/items?modality=image&offset=20&limit=15").json()
+    assert (second["offset"], len(second["items"])) == (20, 15)
+    assert second["items"][0] == {
+        "modality": "image", "row": 20, "caption": None, "id": "scan-20.png", "thumbnail": None
+    }  # fmt: skip
+    assert client.get("/api/items?modality=image&offset=999999").json()["items"] == []
+
+
+def test_search_gives_raw_beside_corrected(client: TestClient) -> None:
+    pair = make_pair()
+    correction = fit(client, "Calibrate", mode="mixed")
+    asked = {"modality": "text", "row": 4, "k": 7, "correction": correction["id"]}
+    answer = client.post("/api/search", json=asked).json()
+    query = pair.y.take([4])[0]
+    raw = slow_search(pair, query, "text", 7, Correction.identity(DIM), ("text", 4))
+    assert brief(answer["raw"]) == [hit[:2] for hit in raw]
+    assert [hit["score"] for hit in answer["raw"]] == pytest.approx([s for *_, s in raw], abs=1e-6)
+    kept = client.app.state.explorer.fitted(correction["id"]).correction  # type: ignore[attr-defined]
+    corrected = slow_search(pair, query, "text", 7, kept, ("text", 4))
+    assert brief(answer["corrected"]) == [hit[:2] for hit in corrected]
+    assert (answer["metric"], answer["corrected_metric"]) == ("cosine", "inner_product")
+    assert answer["query"]["caption"] == "Caption 4 of thing 4"
+    matched = [hit for hit in answer["corrected"] if hit["match"]]
+    assert ("image", 4) in brief(matched)
+
+
+def test_the_index_with_one_side_per_group_is_asked_for_by_name(client: TestClient) -> None:
+    asked = {"modality": "text", "row": 4, "k": 100, "index": "one_side"}
+    answer = client.post("/api/search", json=asked).json()
+    assert brief([hit for hit in answer["raw"] if hit["match"]]) == [("image", 4)]
+    assert client.post("/api/search", json={**asked, "index": "half"}).status_code == 422
+    unpaired = make_client(Explorer(make_pair(paired=False)))
+    assert unpaired.post("/api/search", json=asked).status_code == 422
+
+
+def test_a_vector_of_a_row_finds_that_row_first(client: TestClient) -> None:
+    vector = make_pair().x.take([9])[0].tolist()
+    answer = client.post("/api/search", json={"modality": "image", "vector": vector, "k": 1}).json()
+    assert brief(answer["raw"]) == [("image", 9)]
+    assert (answer["query"], answer["corrected"]) == (None, None)
+
+
+def test_captions_are_text_in_every_answer(client: TestClient) -> None:
+    answer = client.post("/api/search", json={"modality": "text", "row": 1, "k": 1})
+    assert answer.json()["query"]["caption"] == NASTY
+    assert answer.headers["content-type"] == "application/json"
+
+
+def test_a_fit_is_a_job_whose_figures_are_those_of_diagnose(client: TestClient) -> None:
+    pair = make_pair()
+    started = client.post(
+        "/api/corrections", json={"method": "Shift", "parameters": {"amount": 0.4}}
+    )
+    assert started.status_code == 202
+    assert started.headers["location"] == f"/api/jobs/{started.json()['job']}"
+    job = finished(client, started.json()["job"])
+    assert (job["state"], job["title"], job["error"]) == ("done", "Shift(amount=0.4)", None)
+    assert (job["step"], job["done"], job["total"]) == ("done", 5, 5)
+    result = diagnose(pair.x, pair.y, groups=pair.groups, correctors=[Shift(0.4)]).to_dict()
+    assert job["result"]["raw"] == result["raw"]
+    assert job["result"]["corrected"] == result["trials"][0]["confirm"]
+    assert job["result"]["about"]["parameters"] == {"amount": 0.4}
+    listed = client.get("/api/corrections").json()["corrections"]
+    assert job["result"] in listed
+
+
+def test_the_recommended_correction_is_listed_first() -> None:
+    pair = make_pair(420, 420)
+    explorer = Explorer(pair)
+    client = make_client(explorer)
+    fit(client, "Shift", amount=0.1)
+    result = diagnose(pair.x, pair.y, groups=pair.groups, correctors=[Center()])
+    assert result.recommended == "Center()"
+    explorer.recommend(result)
+    listed = client.get("/api/corrections").json()["corrections"]
+    assert [(c["name"], c["recommended"]) for c in listed] == [
+        ("Center()", True), ("Shift(amount=0.1)", False)
+    ]  # fmt: skip
+    assert listed[0]["corrected"] == result.trials[0].confirm.to_dict()
+    found = client.post(
+        "/api/search", json={"modality": "text", "row": 0, "correction": listed[0]["id"]}
+    )
+    assert len(found.json()["corrected"]) == 10
+
+
+def test_a_correction_is_downloaded_as_the_file_that_load_reads(
+    client: TestClient, tmp_path: Path
+) -> None:
+    correction = fit(client, "OrthogonalShift", explained=0.5, move="x")
+    answer = client.get(f"/api/corrections/{correction['id']}/file")
+    assert answer.headers["content-type"] == "application/octet-stream"
+    assert answer.headers["content-disposition"] == (
+        'attachment; filename="correction-OrthogonalShift-move=-x-explained=0.5.safetensors"'
+    )
+    path = tmp_path / "c.safetensors"
+    path.write_bytes(answer.content)
+    loaded = Correction.load(path)
+    assert loaded.about["method"] == "OrthogonalShift"
+    assert loaded.metric == "euclidean"
+
+
+def test_a_job_that_fails_says_why_and_the_server_goes_on(client: TestClient) -> None:
+    started = client.post(
+        "/api/corrections", json={"method": "OrthogonalShift", "parameters": {"explained": 1.0}}
+    )
+    job = finished(client, started.json()["job"])
+    assert (job["state"], job["result"]) == ("failed", None)
+    assert "moves nothing" in job["error"]
+    assert fit(client, "Center")["name"] == "Center()"
+
+
+def test_jobs_are_cancelled_and_forgotten() -> None:
+    jobs, go, running = Jobs(), threading.Event(), threading.Event()
+    client = make_client(jobs=jobs)
+    jobs.submit("holds the thread", lambda _: running.set() or go.wait(30))
+    assert running.wait(30)
+    waiting = client.post("/api/corrections", json={"method": "Center"}).json()["job"]
+    assert client.get(f"/api/jobs/{waiting}").json()["state"] == "queued"
+    assert client.delete(f"/api/jobs/{waiting}").json()["state"] == "cancelled"
+    assert client.delete(f"/api/jobs/{waiting}").status_code == 200
+    assert client.delete(f"/api/jobs/{waiting}").status_code == 404
+    go.set()
+
+
+def test_a_full_queue_is_429() -> None:
+    jobs, go, running = Jobs(waiting=1), threading.Event(), threading.Event()
+    client = make_client(jobs=jobs)
+    jobs.submit("holds the thread", lambda _: running.set() or go.wait(30))
+    assert running.wait(30)
+    assert client.post("/api/corrections", json={"method": "Center"}).status_code == 202
+    full = client.post("/api/corrections", json={"method": "Center"})
+    assert (full.status_code, full.headers["retry-after"]) == (429, "5")
+    assert "1 jobs are waiting" in full.json()["detail"]
+    go.set()
+
+
+def test_procrustes_without_pairs_is_a_conflict() -> None:
+    client = make_client(Explorer(make_pair(paired=False)))
+    answer = client.post("/api/corrections", json={"method": "Procrustes"})
+    assert answer.status_code == 409
+    assert "needs pairs" in answer.json()["detail"]
+
+
+def test_thumbnails_come_as_the_images_they_are() -> None:
+    jpeg = b"\xff\xd8\xff" + bytes(8)
+    pictures = {1: PNG, 2: jpeg, 3: b"<svg onload=alert(1)>"}
+    client = make_client(Explorer(make_pair(), thumbnails=(pictures.get, None)))
+    hit = client.get("/api/items?modality=image&offset=1&limit=1").json()["items"][0]
+    assert hit["thumbnail"] == "/api/thumbnails/image/1"
+    answer = client.get(hit["thumbnail"])
+    assert (answer.content, answer.headers["content-type"]) == (PNG, "image/png")
+    assert client.get("/api/thumbnails/image/2").headers["content-type"] == "image/jpeg"
+    for none in ("image/3", "image/4", "text/1", "image/99999", "image/-1", "nothing/1"):
+        assert client.get(f"/api/thumbnails/{none}").status_code == 404
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "said"),
+    [
+        ({"modality": "text", "row": 0, "k": 101}, 422, "k: input should be less than or equal"),
+        ({"modality": "text", "row": 0, "k": 0}, 422, "k: "),
+        ({"modality": "text", "row": 0.5}, 422, "row: "),
+        ({"modality": "text", "row": "0"}, 422, "row: "),
+        ({"modality": "text", "row": True}, 422, "row: "),
+        ({"modality": "text", "row": N_Y}, 422, "from 0 to 89, got 90."),
+        ({"modality": "text", "row": -1}, 422, "row: "),
+        ({"modality": "text", "row": 10**30}, 422, "row: "),
+        ({"modality": "text"}, 422, "A search takes a row or a vector, and not both."),
+        ({"modality": "text", "row": 0, "vector": [1.0] * DIM}, 422, "and not both."),
+        ({"modality": "text", "vector": [1.0]}, 422, "vector must have 8 numbers"),
+        ({"modality": "text", "vector": [0.0] * DIM}, 422, "all zeros"),
+        ({"modality": "text", "vector": ["1"] * DIM}, 422, "vector.0: "),
+        ({"modality": "text", "vector": [10**400] * DIM}, 422, "vector.0: "),
+        ({"modality": "sound", "row": 0}, 422, "modality must be one of 'image', 'text'"),
+        ({"modality": 3, "row": 0}, 422, "modality: "),
+        ({"modality": "text", "row": 0, "more": 1}, 422, "more: "),
+        ({"modality": "text", "row": 0, "correction": "none"}, 404, "no correction 'none'"),
+        ([], 422, ""),
+        ("text", 422, ""),
+        (None, 422, ""),
+    ],
+)
+def test_a_search_that_cannot_be_made_is_refused_in_a_sentence(
+    client: TestClient, body: Any, status: int, said: str
+) -> None:
+    answer = client.post("/api/search", json=body)
+    assert answer.status_code == status
+    detail = answer.json()["detail"]
+    assert isinstance(detail, str)
+    assert said in detail
+    assert detail.endswith((".", "?"))
+    assert len(detail) < 300
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        '{"modality": "text", "vector": [NaN, 1, 1, 1, 1, 1, 1, 1]}',
+        '{"modality": "text", "vector": [Infinity, 1, 1, 1, 1, 1, 1, 1]}',
+        '{"modality": "text", "vector": [1e999, 1, 1, 1, 1, 1, 1, 1]}',
+        '{"modality": "text", "row": NaN}',
+        '{"modality": "text", "row": 0, "k": -Infinity}',
+        '{"modality": NaN, "row": 0}',
+        "NaN",
+        "{not json",
+        '{"modality": "text", "row": 0',
+        "",
+        b"\xff\xfe",
+        "[" * 5_000,
+        '{"modality": "\\ud800", "row": 0}',
+    ],
+)
+def test_what_is_not_json_is_refused_in_json(client: TestClient, body: Any) -> None:
+    answer = client.post("/api/search", content=body, headers={"content-type": "application/json"})
+    assert 400 <= answer.status_code < 500
+    said = json.loads(answer.text, parse_constant=pytest.fail)
+    assert list(said) == ["detail"]
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        ('{"method": "Shift", "parameters": {"amount": NaN}}', "finite"),
+        ('{"method": "Shift", "parameters": {"amount": 99}}', "between -10 and 10"),
+        ('{"method": "Shift", "parameters": {"amount": true}}', "parameters.amount"),
+        ('{"method": "Shift", "parameters": {"a": 1}}', "no parameter 'a'"),
+        ('{"method": "Shift", "parameters": [1]}', "parameters"),
+        ('{"method": "__class__"}', "method must be one of"),
+    ],
+)
+def test_a_fit_that_cannot_be_made_is_refused_in_a_sentence(
+    client: TestClient, body: str, said: str
+) -> None:
+    answer = client.post(
+        "/api/corrections", content=body, headers={"content-type": "application/json"}
+    )
+    assert answer.status_code == 422
+    assert said in json.loads(answer.text, parse_constant=pytest.fail)["detail"]
+
+
+@pytest.mark.parametrize(
+    ("address", "status"),
+    [
+        ("/api/items", 422),
+        ("/api/items?modality=sound", 422),
+        ("/api/items?modality=text&limit=101", 422),
+        ("/api/items?modality=text&limit=0", 422),
+        ("/api/items?modality=text&offset=-1", 422),
+        (f"/api/items?modality=text&contains={'x' * 201}", 422),
+        ("/api/jobs/none", 404),
+        ("/api/corrections/none/file", 404),
+        ("/api/nothing", 404),
+        ("/nothing", 404),
+        ("/api/search", 405),
+    ],
+)
+def test_other_refusals_are_sentences_too(client: TestClient, address: str, status: int) -> None:
+    answer = client.get(address)
+    assert answer.status_code == status
+    assert answer.json()["detail"].endswith(".")
+
+
+def test_searches_and_a_fit_at_once_answer_as_one_by_one(client: TestClient) -> None:
+    correction = fit(client, "Calibrate")["id"]
+    bodies = [
+        {"modality": modality, "row": row, "k": 20, "correction": correction}
+        for modality in ("image", "text")
+        for row in range(12)
+    ]
+
+    def search(body: dict[str, Any]) -> Any:
+        return client.post("/api/search", json=body).json()
+
+    alone = [search(body) for body in bodies]
+    started = client.post("/api/corrections", json={"method": "Whiten"}).json()["job"]
+    with ThreadPoolExecutor(6) as pool:
+        together = list(pool.map(search, bodies))
+    assert together == alone
+    assert finished(client, started)["state"] == "done"
+
+
+def test_the_page_and_its_files_are_served_and_need_not_be_sent_twice(client: TestClient) -> None:
+    assert client.get("/").headers["content-type"].startswith("text/html")
+    script = client.get("/static/app.js")
+    assert (script.text, script.headers["content-type"].partition(";")[0]) == (
+        "'use strict';", "text/javascript"
+    )  # fmt: skip
+    again = client.get("/static/app.js", headers={"if-none-match": script.headers["etag"]})
+    assert (again.status_code, again.content) == (304, b"")
+    assert client.get("/healthz").json() == {"status": "ok"}
+
+
+def test_the_api_page_lists_every_route_and_loads_nothing(client: TestClient) -> None:
+    page = client.get("/docs").text
+    paths = client.get("/openapi.json").json()["paths"]
+    assert len(paths) == 9
+    for path in paths:
+        assert path in page
+    for outside in ("http://", "https://", "<script", "src="):
+        assert outside not in page
+
+
+def test_every_route_is_documented(client: TestClient) -> None:
+    document = client.get("/openapi.json").json()
+    for path, operations in document["paths"].items():
+        for verb, operation in operations.items():
+            where = f"{verb} {path}"
+            assert operation["summary"], where
+            assert operation["description"], where
+            if path.startswith("/api"):
+                assert {"403", "413", "421"} <= set(operation["responses"]), where
+            if "requestBody" in operation:
+                body = operation["requestBody"]["content"]["application/json"]
+                assert len(body["examples"]) == 2, where

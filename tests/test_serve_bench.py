@@ -1,0 +1,184 @@
+"""Fitting on the server: the figures are those of diagnose; what is kept, and what is refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from modgap import diagnose
+from modgap._validate import InputError
+from modgap.correct import (
+    CORRECTORS,
+    Calibrate,
+    Center,
+    Corrector,
+    NothingMovesWarning,
+    OrthogonalShift,
+    Procrustes,
+    Shift,
+)
+from modgap.io import EmbeddingPair, Embeddings
+from modgap.serve import Explorer
+from modgap.serve.bench import Bench
+from modgap.serve.explorer import RECOMMENDED, Unknown
+from modgap.serve.methods import METHODS, make_corrector
+from serving import make_pair
+
+
+def nothing(*_: Any) -> None:
+    pass
+
+
+@pytest.fixture(scope="module")
+def pair() -> EmbeddingPair:
+    return make_pair(120, 240)
+
+
+@pytest.mark.parametrize(
+    "corrector", [Shift(0.4), Procrustes(), Calibrate("mixed"), OrthogonalShift("x", 0.7)], ids=repr
+)
+@pytest.mark.parametrize("metric", ["cosine", "euclidean"])
+def test_the_figures_are_those_of_the_trial_of_diagnose(
+    pair: EmbeddingPair, corrector: Corrector, metric: Any
+) -> None:
+    result = diagnose(
+        pair.x, pair.y, groups=pair.groups, correctors=[corrector], seed=3, metric=metric
+    )
+    fitted = Bench(pair, seed=3, metric=metric).fit(corrector, nothing)
+    (trial,) = result.trials
+    assert fitted.name == trial.method
+    assert fitted.correction.metric == trial.metric
+    assert fitted.n_groups == result.n_groups["confirm"]
+    assert fitted.raw.to_dict() == result.raw.to_dict()
+    assert fitted.corrected.to_dict() == trial.confirm.to_dict()
+
+
+def test_without_pairs_too() -> None:
+    pair = make_pair(70, 90, paired=False)
+    result = diagnose(pair.x, pair.y, paired=False, correctors=[Center()])
+    fitted = Bench(pair).fit(Center(), nothing)
+    assert fitted.corrected.to_dict() == result.trials[0].confirm.to_dict()
+    assert fitted.n_groups == result.n_groups["confirm"] == 35
+
+
+def test_the_goal_is_the_one_asked_for(pair: EmbeddingPair) -> None:
+    fitted = Bench(pair, goal="robust").fit(Shift(0.5), nothing)
+    robust = fitted.corrected.figures["robust_to_noise"].value
+    assert fitted.corrected.goal.value.value == pytest.approx(robust.value)
+
+
+def test_the_rows_as_they_are_are_judged_once(pair: EmbeddingPair) -> None:
+    bench, steps = Bench(pair), []
+    for amount in (0.2, 0.3):
+        bench.fit(Shift(amount), lambda *step: steps.append(step))
+    assert [step[1:] for step in steps] == [(0, 5), (1, 5), (2, 5), (3, 5), (2, 5), (3, 5)]
+
+
+def test_what_needs_pairs_is_refused_without_them() -> None:
+    with pytest.raises(InputError, match="Procrustes needs pairs"):
+        Bench(make_pair(paired=False)).fit(Procrustes(), nothing)
+
+
+@pytest.mark.parametrize("paired", [True, False])
+def test_too_few_rows_are_refused(paired: bool) -> None:
+    with pytest.raises(InputError, match=r"needs at least 8 .*, got 5\."):
+        Bench(make_pair(5, 5, paired=paired)).fit(Center(), nothing)
+
+
+def test_a_shift_that_moves_nothing_is_refused(pair: EmbeddingPair) -> None:
+    with pytest.raises(InputError, match="moves nothing"):
+        Bench(pair).fit(OrthogonalShift("y", 1.0), nothing)
+
+
+@pytest.mark.filterwarnings("default")
+def test_it_is_refused_where_warnings_are_only_printed(pair: EmbeddingPair) -> None:
+    refused = pytest.raises(InputError, match=r"moves nothing.*0\.95")
+    with pytest.warns(NothingMovesWarning), refused:
+        Bench(pair).fit(OrthogonalShift("y", 1.0), nothing)
+
+
+def test_the_oldest_correction_gives_way_and_the_recommended_one_never(
+    pair: EmbeddingPair,
+) -> None:
+    explorer = Explorer(pair, kept=2)
+    result = diagnose(pair.x, pair.y, groups=pair.groups, correctors=[Center(), Shift(0.5)])
+    first = explorer.fit(Shift(0.1), nothing)
+    # With fewer than 100 groups to confirm on nothing is recommended; here something is.
+    object.__setattr__(result, "recommended", "Center()")
+    object.__setattr__(result, "correction", Center().fit(pair.x.rows(), pair.y.rows()).correction_)
+    explorer.recommend(result)
+    explorer.search("text", row=0, correction=first)
+    later = [explorer.fit(Shift(amount), nothing) for amount in (0.2, 0.3)]
+    assert list(explorer.corrections()) == [RECOMMENDED, *later]
+    with pytest.raises(Unknown):
+        explorer.search("text", row=0, correction=first)
+    assert first not in explorer.index._corrected
+    shown = explorer.fitted(RECOMMENDED)
+    assert shown.name == "Center()"
+    assert shown.corrected is result.trials[0].confirm
+    assert shown.raw is result.raw
+
+
+def test_the_same_fit_again_replaces_the_earlier_one() -> None:
+    explorer = Explorer(make_pair())
+    first, other, again = (explorer.fit(Shift(a), nothing) for a in (0.1, 0.2, 0.1))
+    assert list(explorer.corrections()) == [other, again]
+    with pytest.raises(Unknown):
+        explorer.fitted(first)
+
+
+def test_nothing_is_recommended_where_diagnose_recommends_nothing() -> None:
+    pair = make_pair()
+    explorer = Explorer(pair)
+    explorer.recommend(diagnose(pair.x, pair.y, groups=pair.groups, correctors=[Center()]))
+    assert explorer.corrections() == {}
+
+
+def test_every_corrector_is_offered_with_its_own_parameters_and_defaults() -> None:
+    assert list(METHODS) == [kind.__name__ for kind in CORRECTORS]
+    for kind in CORRECTORS:
+        method = METHODS[kind.__name__]
+        offered = {p.name: p.default for p in method.parameters}
+        assert offered == kind().get_params()
+        assert make_corrector(method.name, offered).get_params() == kind().get_params()
+        assert method.summary.endswith((".", ")", ").", "tality"))
+        for parameter in method.parameters:
+            assert (parameter.choices is None) == (parameter.type == "number")
+
+
+def test_parameters_reach_the_corrector() -> None:
+    made = make_corrector("OrthogonalShift", {"move": "x", "explained": 0.5})
+    assert made.get_params() == {"move": "x", "explained": 0.5, "amount": 1.0}
+
+
+@pytest.mark.parametrize(
+    ("method", "parameters", "said"),
+    [
+        ("shift", {}, "method must be one of .*Did you mean 'Shift'"),
+        ("Shift", {"amout": 1}, r"Shift has no parameter 'amout'\. Its parameters are: amount\."),
+        ("Center", {"amount": 1}, "Its parameters are: none"),
+        ("Shift", {"amount": "much"}, "amount must be a number, got str"),
+        ("Shift", {"amount": float("nan")}, "amount must be finite"),
+        ("Shift", {"amount": 11}, r"amount must be between -10 and 10, got 11\."),
+        ("Whiten", {"shrinkage": 1.5}, "shrinkage must be between 0 and 1, got 1.5"),
+        ("Calibrate", {"mode": "kepe"}, "mode must be one of 'keep', 'mixed'.*'keep'"),
+        ("Calibrate", {"mode": 3}, "mode must be one of"),
+    ],
+)
+def test_wrong_parameters_are_refused_in_words(
+    method: str, parameters: dict[str, Any], said: str
+) -> None:
+    with pytest.raises(InputError, match=said):
+        make_corrector(method, parameters)
+
+
+def test_rows_that_cannot_be_judged_are_refused() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(40, 4)).astype("float32")
+    Y = X.copy()
+    X[:] = X[0]  # all the same: nothing varies
+    pair = EmbeddingPair(Embeddings.from_array(X), Embeddings.from_array(Y), None, True)
+    with pytest.raises(InputError):
+        Bench(pair).fit(Center(), nothing)

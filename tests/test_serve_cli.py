@@ -1,0 +1,202 @@
+"""``modgap serve`` as a user runs it: a process that starts, answers and stops; and refusals."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import socket
+import subprocess
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from urllib.error import HTTPError
+from urllib.request import Request, urlopen
+
+import pytest
+
+from command_line import make_files, modgap, python, start
+from modgap.serve.server import address_of, check_exposed, is_loopback, listen
+
+TOKEN = "a token of some length"
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("pairs")
+    make_files(folder, 60)
+    return folder
+
+
+@contextmanager
+def serving(*words: object) -> Iterator[tuple[subprocess.Popen[str], str, list[str]]]:
+    """A server in a process of its own, its address, and what it said."""
+    process = start("serve", *words, "--port", 0, "--no-umap")
+    said: list[str] = []
+    assert process.stderr is not None
+    try:
+        for line in process.stderr:
+            said.append(line)
+            if found := re.search(r"http://\S+", line):
+                break
+        else:
+            pytest.fail(f"the server did not start: {''.join(said)}")
+        # A full pipe would stop the server.
+        reader = threading.Thread(target=lambda: said.extend(process.stderr or ()), daemon=True)
+        reader.start()
+        yield process, found.group(), said
+        process.wait(20)
+        reader.join(20)
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def get(address: str, **headers: str) -> tuple[int, Any]:
+    try:
+        with urlopen(Request(address, headers=headers), timeout=30) as answer:
+            return answer.status, answer.read()
+    except HTTPError as error:
+        with error:
+            return error.code, error.read()
+
+
+def test_a_server_starts_answers_and_stops_on_ctrl_c(files: Path) -> None:
+    with serving(files / "image.npy", files / "text.npy") as (process, address, said):
+        assert address.startswith("http://127.0.0.1:")
+        assert json.loads(get(address + "api/info")[1])["dim"] == 16
+        status, page = get(address)
+        assert status == 200
+        for name in re.findall(rb'(?:src|href)="(static/[^"]+)"', page):
+            assert get(address + name.decode())[0] == 200
+        asked = json.dumps({"modality": "text", "row": 3}).encode()
+        request = Request(
+            address + "api/search", asked, headers={"content-type": "application/json"}
+        )
+        with urlopen(request, timeout=30) as answer:
+            assert len(json.load(answer)["raw"]) == 10
+        assert get(address, Host="evil.example")[0] == 421
+        deadline = time.monotonic() + 120
+        while (got := get(address + "api/report"))[0] == 202:
+            assert time.monotonic() < deadline
+            time.sleep(0.2)
+        document = json.loads(got[1])
+        assert (got[0], document["schema"], document["live"]) == (200, "modgap/report/1", True)
+        process.send_signal(signal.SIGINT)
+    assert process.returncode == 0
+    assert said[-1] == "stopped.\n"
+    assert "Traceback" not in "".join(said)
+
+
+def test_ctrl_c_ends_a_server_that_is_at_work(tmp_path: Path) -> None:
+    make_files(tmp_path, 4_000)
+    with serving(tmp_path / "image.npy", tmp_path / "text.npy") as (process, address, said):
+        assert get(address + "api/report")[0] == 202
+        process.send_signal(signal.SIGINT)
+    assert process.returncode == 0
+    assert "Traceback" not in "".join(said)
+
+
+def test_with_a_token_the_printed_address_is_the_way_in(files: Path) -> None:
+    words = (files / "image.npy", files / "text.npy", "--host", "0.0.0.0", "--token", TOKEN)
+    with serving(*words) as (process, address, _):
+        port = re.search(r":(\d+)/", address).group(1)  # type: ignore[union-attr]
+        here = f"http://127.0.0.1:{port}/"
+        assert address.endswith("/?token=a%20token%20of%20some%20length")
+        assert get(here + "api/info")[0] == 401
+        assert get(here + "api/info", Authorization=f"Bearer {TOKEN}")[0] == 200
+        process.send_signal(signal.SIGINT)
+    assert process.returncode == 0
+
+
+def test_a_port_in_use_is_one_sentence(files: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        ran = modgap("serve", files / "image.npy", files / "text.npy", "--port", port)
+    assert ran.status == 2
+    assert ran.err == (
+        f"modgap: Port {port} of 127.0.0.1 is in use. Choose another with --port, or --port 0 for "
+        "any that is free.\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--host", "0.0.0.0"], "--host 0.0.0.0 lets other machines in, so a token is needed."),
+        (["--host", "::"], "lets other machines in"),
+        (["--host", "192.0.2.1", "--token", TOKEN], "cannot be listened on"),
+        (["--host", "no such host", "--token", TOKEN], "is no address of this machine"),
+        (["--token", "short"], "A token must have at least 8 printable characters, got 5."),
+        (["--token", ""], "at least 8"),
+        (["--port", "70000"], "'--port'"),
+        (["--rows", "0"], "'--rows'"),
+        (["--metric", "cosin"], "Did you mean 'cosine'?"),
+        (["--goal", "best"], "goal must be one of"),
+        (["--images", "."], "these have none"),
+    ],
+)
+def test_what_cannot_be_served_is_one_sentence(files: Path, words: list[str], said: str) -> None:
+    port = [] if "--port" in words else ["--port", "0"]
+    ran = modgap("serve", files / "image.npy", files / "text.npy", *words, *port)
+    assert (ran.status, ran.out) == (2, "")
+    assert said in ran.err
+    assert len(ran.err.strip().splitlines()) == 1
+
+
+def test_the_token_may_come_from_the_environment(
+    files: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MODGAP_TOKEN", "short")
+    ran = modgap("serve", files / "image.npy", files / "text.npy")
+    assert "A token must have at least 8" in ran.err
+
+
+@pytest.mark.parametrize("missing", ["fastapi", "uvicorn"])
+def test_without_the_extra_it_is_named(files: Path, missing: str) -> None:
+    code = (
+        "import sys\n"
+        "class Without:\n"
+        "    def find_spec(self, name, path=None, target=None):\n"
+        f"        if name.partition('.')[0] == {missing!r}:\n"
+        f"            raise ModuleNotFoundError('No module named {missing}', name={missing!r})\n"
+        "sys.meta_path.insert(0, Without())\n"
+        "from modgap.cli import main\n"
+        f"sys.argv = ['modgap', 'serve', {str(files / 'image.npy')!r}, "
+        f"{str(files / 'text.npy')!r}, '--port', '0']\n"
+        "sys.stderr = sys.stdout\n"
+        "try: main()\n"
+        "except SystemExit as stop: print('status', stop.code)"
+    )
+    sentence, status = python(code).splitlines()
+    assert sentence == (
+        f"modgap: modgap serve needs {missing}, which is not installed. "
+        "Install it with: pip install 'modgap[serve]'"
+    )
+    assert status == "status 2"
+
+
+@pytest.mark.parametrize(
+    ("host", "loopback"),
+    [
+        ("127.0.0.1", True), ("localhost", True), ("::1", True), ("127.8.8.8", True),
+        ("0.0.0.0", False), ("::", False), ("192.168.1.4", False), ("example.org", False),
+        ("", False), ("127.0.0.1.example.org", False),
+    ],
+)  # fmt: skip
+def test_only_addresses_of_this_machine_need_no_token(host: str, loopback: bool) -> None:
+    assert is_loopback(host) == loopback
+    if loopback:
+        check_exposed(host, None)
+
+
+def test_the_address_names_the_port_that_was_free() -> None:
+    with listen("127.0.0.1", 0) as opened:
+        port = opened.getsockname()[1]
+        assert port > 0
+        assert address_of(opened, "127.0.0.1", None) == f"http://127.0.0.1:{port}/"
+        assert address_of(opened, "::1", "a b&c") == f"http://[::1]:{port}/?token=a%20b%26c"
+        assert socket.gethostname() in address_of(opened, "0.0.0.0", None)

@@ -1,0 +1,221 @@
+"""The live page in a real browser: search, the workbench, safety, access, small screens."""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import browser
+from modgap import Correction
+from modgap.report import from_pixels
+from modgap.serve import Explorer, server
+from modgap.serve.app import make_app
+from modgap.serve.assets import live_assets
+from serving import DIM, make_pair
+
+pytest.importorskip("playwright", reason="playwright is not installed")
+if browser.chromium() is None:
+    pytest.skip(browser.MISSING, allow_module_level=True)
+
+WAIT = 60_000
+
+
+@pytest.fixture(scope="module")
+def explorer() -> Explorer:
+    pixels = np.random.default_rng(0).integers(0, 256, size=(60, 8, 8))
+    return Explorer(make_pair(60, 120), thumbnails=(from_pixels(pixels), None), seed=1)
+
+
+@pytest.fixture(scope="module")
+def address(explorer: Explorer) -> Iterator[str]:
+    """A server in a thread of this process, its report made."""
+    import uvicorn
+
+    from modgap.report import contents
+
+    def document(progress: Any) -> dict[str, Any]:
+        return contents(explorer.pair, umap=False, seed=1, progress=progress)[0]
+
+    app = make_app(explorer, document, assets=live_assets())
+    opened = server.listen("127.0.0.1", 0)
+    running = uvicorn.Server(uvicorn.Config(app, log_level="warning", http="h11", ws="none"))
+    thread = threading.Thread(target=running.run, kwargs={"sockets": [opened]}, daemon=True)
+    thread.start()
+    assert app.state.document.wait(120).state == "done"
+    yield server.address_of(opened, "127.0.0.1", None)
+    running.should_exit = True
+    thread.join(20)
+    opened.close()
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Any]:
+    with browser.opened() as opened:
+        yield opened
+
+
+@pytest.fixture
+def page(chromium: Any, address: str, request: pytest.FixtureRequest) -> Iterator[Any]:
+    """The page once it has searched; whatever the browser complains of fails the test."""
+    width, scheme = getattr(request, "param", (1440, "light"))
+    context = chromium.new_context(
+        viewport={"width": width, "height": 900}, color_scheme=scheme, accept_downloads=True
+    )
+    opened = context.new_page()
+    complaints: list[str] = []
+    opened.on("pageerror", lambda error: complaints.append(str(error)))
+    opened.on("console", lambda m: m.type in ("error", "warning") and complaints.append(m.text))
+    opened.on(
+        "request",
+        lambda r: r.url.startswith((address, "data:", "blob:")) or complaints.append(r.url),
+    )
+    opened.goto(address)
+    opened.wait_for_selector(".results[data-ready]", timeout=WAIT)
+    yield opened
+    context.close()
+    assert complaints == []
+
+
+def hits(page: Any, column: int) -> list[tuple[str, str]]:
+    names = page.locator(".results-column").nth(column).locator(".hit .item-name")
+    return [tuple(re.fullmatch(r"\W*(\w+) row ([\d,]+)", text.strip()).groups())  # type: ignore[union-attr]
+            for text in names.all_inner_texts()]  # fmt: skip
+
+
+def ask(page: Any, modality: str, row: int) -> None:
+    page.select_option("#ask-modality", modality)
+    page.fill("#ask-text", str(row))
+    page.keyboard.press("Enter")
+    page.locator(".asked .item-name", has_text=f"{modality} row {row}").wait_for()
+    page.wait_for_selector(".results:not([aria-busy])")
+
+
+def fit(page: Any, method: str, **parameters: str) -> None:
+    page.select_option("#workbench-method", method)
+    for name, value in parameters.items():
+        page.fill(f"#parameter-{name}", value)
+    page.click("#workbench button.primary")
+    page.wait_for_selector("#workbench button.primary:not([disabled])", timeout=WAIT)
+    page.wait_for_selector(".results:not([aria-busy])")
+
+
+def test_search_shows_what_the_explorer_finds_and_a_hit_is_the_next_query(
+    page: Any, explorer: Explorer
+) -> None:
+    page.select_option("#ask-index", "all")
+    ask(page, "image", 7)
+    found = explorer.search("image", row=7, k=10).raw
+    assert hits(page, 0) == [(hit.item.modality, str(hit.item.row)) for hit in found]
+    modality, row = hits(page, 0)[3]
+    page.locator(".hit").nth(3).get_by_role("button").click()
+    page.locator(".asked .item-name", has_text=f"{modality} row {row}").wait_for()
+    again = explorer.search(modality, row=int(row), k=10).raw
+    page.wait_for_selector(".results:not([aria-busy])")
+    assert hits(page, 0) == [(hit.item.modality, str(hit.item.row)) for hit in again]
+
+
+def test_a_row_is_found_by_its_caption_with_the_keyboard(page: Any) -> None:
+    page.select_option("#ask-modality", "text")
+    page.focus("#ask-text")
+    page.keyboard.type("thing 33")
+    page.wait_for_selector(".found button")
+    assert page.locator(".found button").all_inner_texts()[0].startswith("Caption 33 of thing 33")
+    page.keyboard.press("Enter")
+    page.locator(".asked .item-label", has_text="Caption 33 of thing 33").wait_for()
+
+
+def test_hits_that_have_pictures_show_them(page: Any) -> None:
+    page.select_option("#ask-index", "all")
+    ask(page, "image", 7)
+    shown = page.locator(".results-column").first.locator(".hit img")
+    shown.first.wait_for()
+    assert shown.first.evaluate("image => image.decode().then(() => image.naturalWidth)") == 8
+
+
+def test_a_caption_like_markup_is_shown_as_text(page: Any) -> None:
+    ask(page, "text", 1)
+    assert "<img src=x onerror=alert(1)>" in page.locator(".asked .item-label").inner_text()
+    page.fill("#ask-text", "onerror")
+    page.wait_for_selector(".found button")
+    assert page.locator("img[src='x']").count() == 0
+    assert page.locator("[onerror]").count() == 0
+
+
+def test_a_fit_is_followed_shown_searched_with_and_downloaded(
+    page: Any, explorer: Explorer, tmp_path: Path
+) -> None:
+    fit(page, "Shift", amount="0.35")
+    rows = page.locator('[data-table="workbench"] tbody th').all_inner_texts()
+    assert rows[0] == "as it is"
+    assert any(row.startswith("Shift(amount=0.35)") for row in rows)
+    identifier = page.eval_on_selector("#ask-correction", "select => select.value")
+    fitted = explorer.fitted(identifier)
+    assert fitted.name == "Shift(amount=0.35)"
+    shown = page.locator('.num[data-key$="corrected.figures.gap.value.value"]').last
+    assert float(shown.get_attribute("data-value")) == fitted.corrected.figures["gap"].value.value
+    ask(page, "text", 5)
+    found = explorer.search("text", row=5, k=10, correction=identifier, index="one_side")
+    assert hits(page, 1) == [(h.item.modality, str(h.item.row)) for h in found.corrected or ()]
+    with page.expect_download() as download:
+        page.get_by_role("link", name="Download Shift(amount=0.35)").click()
+    path = tmp_path / "c.safetensors"
+    download.value.save_as(path)
+    assert Correction.load(path).about["parameters"] == {"amount": 0.35}
+
+
+def test_another_correction_is_put_to_use_in_search(page: Any, explorer: Explorer) -> None:
+    fit(page, "Center")
+    fit(page, "Shift", amount="0.2")
+    page.get_by_role("button", name="Use Center() in search").click()
+    page.wait_for_selector(".results-column h3:text('Corrected: Center()')")
+    pressed = page.get_by_role("button", name="Use Center() in search")
+    assert pressed.get_attribute("aria-pressed") == "true"
+
+
+def test_a_fit_that_fails_says_why_and_the_next_one_works(page: Any) -> None:
+    fit(page, "OrthogonalShift", explained="1")
+    said = page.locator("#workbench [role=alert]")
+    assert "moves nothing" in said.inner_text()
+    fit(page, "Center")
+    assert not said.is_visible()
+
+
+def test_a_vector_can_be_pasted_and_a_wrong_one_is_refused_in_words(
+    page: Any, explorer: Explorer
+) -> None:
+    page.click(".paste summary")
+    page.fill("#ask-vector", "1, 2, three")
+    page.click("text=Search with the vector")
+    assert page.locator("#search [role=alert]").inner_text() == "The vector must hold numbers only."
+    page.fill("#ask-vector", "1 2 3")
+    page.click("text=Search with the vector")
+    said = page.locator("#search [role=alert]").inner_text()
+    assert said == f"The vector must have {DIM} numbers, got 3."
+    row = explorer.index.row("text", 17)[0]
+    page.select_option("#ask-index", "all")
+    page.fill("#ask-vector", str(row.tolist()))
+    page.click("text=Search with the vector")
+    page.locator(".asked", has_text="The vector you gave").wait_for()
+    assert hits(page, 0)[0] == ("text", "17")
+    assert not page.locator("#search [role=alert]").is_visible()
+
+
+@pytest.mark.parametrize("page", [(390, "light"), (390, "dark"), (1440, "dark")], indirect=True)
+def test_nothing_is_wider_than_the_screen_and_readers_of_all_kinds_can_use_it(page: Any) -> None:
+    fit(page, "Center")
+    page.fill("#ask-text", "thing")
+    page.wait_for_selector(".found button")
+    width = page.evaluate("document.documentElement.scrollWidth")
+    assert width <= page.viewport_size["width"]
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe is missing")
+    found = axe.Axe().run(page, context={"include": [["#search"], ["#workbench"]]})
+    violations = [
+        (v["id"], [n["target"] for n in v["nodes"]]) for v in found.response["violations"]
+    ]
+    assert violations == []
