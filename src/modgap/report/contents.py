@@ -16,12 +16,12 @@ from typing import Any
 import numpy as np
 
 from modgap._results import SCHEMA, document, plain
-from modgap._validate import InputError
+from modgap._validate import InputError, check_choice
 from modgap._version import __version__
-from modgap.correct import Correction, Metric
+from modgap.correct import METRICS, Correction, Metric
 from modgap.diagnose import Diagnosis, GapPath, diagnose, gap_paths
 from modgap.diagnose.run import Progress
-from modgap.diagnose.verdict import Goal
+from modgap.diagnose.verdict import GOAL_FIGURES, Goal
 from modgap.io import EmbeddingPair, Embeddings
 from modgap.measure import Measurement, Profile, measure, profile
 from modgap.measure.profile import Typical
@@ -81,6 +81,8 @@ def contents(
     ``diagnosis`` is that of the same rows and seed where it is at hand already. ``umap`` adds that
     projection; None adds it where it is installed.
     """
+    check_choice(goal, "goal", tuple(GOAL_FIGURES))
+    check_choice(metric, "metric", METRICS)
     say = progress or (lambda step, done, total: None)
     page = _Page()
     if diagnosis is None:

@@ -1,0 +1,104 @@
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from PIL import Image
+
+from command_line import everything_in, modgap
+from conftest import make_pairs
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Sixty pairs as two Parquet files, with ids, captions and a folder of images."""
+    home = tmp_path_factory.mktemp("data")
+    (home / "photos").mkdir()
+    X, Y = make_pairs(60)
+    names = [f"photo-{i}" for i in range(60)]
+    for name in names[:50]:  # ten are missing
+        Image.new("RGB", (20, 10), (0, 90, 0)).save(home / "photos" / f"{name}.png")
+    pq.write_table(pa.table({"embedding": list(X), "id": names}), home / "image.parquet")
+    texts = [f"caption {i}" for i in range(60)]
+    pq.write_table(pa.table({"embedding": list(Y), "caption": texts}), home / "text.parquet")
+    np.save(home / "image.npy", X)
+    np.save(home / "text.npy", Y)
+    return home
+
+
+def data_of(page: Path) -> dict:
+    """The document inside a page."""
+    inside = re.search(
+        r'<script type="application/json" id="modgap-data">(.*?)</script>',
+        page.read_text(encoding="utf-8"),
+        re.DOTALL,
+    )
+    return json.loads(inside.group(1))
+
+
+def test_the_page_holds_what_is_printed_as_json(folder, tmp_path):
+    page = tmp_path / "new" / "page.html"
+    ran = modgap(
+        "report", folder / "image.npy", folder / "text.npy", "--no-umap", "--json", "-o", page
+    )
+    assert ran.status == 0, ran.err
+    assert data_of(page) == ran.json
+    assert ran.json["schema"] == "modgap/report/1"
+    assert ran.err.splitlines() == [f"wrote {page}"]
+    assert everything_in(page.parent) == {"page.html"}
+
+
+def test_the_verdict_is_printed_and_the_same_run_writes_the_same_page(folder, tmp_path):
+    pages = [tmp_path / name for name in ("one.html", "two.html")]
+    for page in pages:
+        ran = modgap("report", folder / "image.npy", folder / "text.npy", "--no-umap", "-o", page)
+        assert ran.out.startswith("The means of image and text are")
+    assert pages[0].read_bytes() == pages[1].read_bytes()
+
+
+def test_images_are_found_by_the_ids_of_the_rows(folder, tmp_path):
+    page = tmp_path / "page.html"
+    ran = modgap(
+        "report", folder / "image.parquet", folder / "text.parquet", "--no-umap",
+        "--images", folder / "photos", "--title", "My photos", "-o", page,
+    )  # fmt: skip
+    assert ran.status == 0, ran.err
+    document = data_of(page)
+    assert document["title"] == "My photos"
+    shown = document["picture"]["x"]
+    assert sum(one is not None for one in shown["thumbnails"]) == 50
+    assert shown["labels"][0] == "photo-0"
+    assert document["picture"]["y"]["labels"][5] == "caption 5"
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        (("image.npy", "text.npy", "--images", "photos"), "have none. Give them a column 'id'"),
+        (("image.parquet", "text.parquet", "--images", "image.npy"), "takes a folder"),
+        (("image.npy", "text.npy", "-o", "image.npy"), "is a file being read"),
+        (("image.npy", "text.npy", "-o", "photos"), "is a folder"),
+        (("image.npy", "missing.npy"), "There is no file or folder"),
+        (("image.npy", "text.npy", "--goal", "speed"), "goal must be"),
+    ],
+)
+def test_what_cannot_be_done_is_one_sentence(folder, options, sentence, monkeypatch):
+    monkeypatch.chdir(folder)
+    before = everything_in(folder)
+    ran = modgap("report", *options)
+    assert ran.status == 2
+    assert sentence in ran.err
+    assert len(ran.err.splitlines()) == 1
+    assert everything_in(folder) == before
+
+
+def test_diagnose_writes_the_page_of_its_own_figures(folder, tmp_path):
+    ran = modgap("diagnose", folder / "image.npy", folder / "text.npy", "--no-umap", "-o", tmp_path)
+    assert ran.status == 0, ran.err
+    written = json.loads((tmp_path / "diagnosis.json").read_text(encoding="utf-8"))
+    assert data_of(tmp_path / "report.html")["diagnosis"] == written
