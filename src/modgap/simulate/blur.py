@@ -1,0 +1,207 @@
+"""Spheres in high dimension: thin shells, and how an offset blurs cosines (Levi & Gilboa)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import numpy as np
+
+from modgap._arrays import row_norms
+from modgap._results import Result
+from modgap._validate import InputValueError, check_choice, check_count, check_numbers
+from modgap.measure.conformity import Blur, blur, conformity, estimated_conformity
+
+Distribution = Literal["normal", "uniform", "laplace"]
+
+# The shifted centre of fig. 7; further features are 0.
+SHIFTED = (10.0, 5.0, 5.0)
+
+_DRAW: dict[str, Callable[[np.random.Generator, tuple[int, int]], np.ndarray]] = {
+    "normal": lambda rng, shape: rng.standard_normal(shape),
+    "uniform": lambda rng, shape: rng.uniform(-(3**0.5), 3**0.5, shape),
+    "laplace": lambda rng, shape: rng.laplace(0, 0.5**0.5, shape),
+}
+_FOURTH_MOMENT = {"normal": 3.0, "uniform": 1.8, "laplace": 6.0}
+
+
+def make_shifted_sphere(
+    centre: Sequence[float] | None = None,
+    n: int = 1000,
+    dimension: int = 512,
+    seed: int = 0,
+    distribution: Distribution = "normal",
+) -> np.ndarray:
+    """Rows whose features vary independently with variance 1 around a centre (Levi, fig. 7).
+
+    ``centre`` gives the first features of the centre, the others are 0; without it rows lie
+    around the origin. In many dimensions they fill a thin shell of radius √dimension.
+
+    >>> make_shifted_sphere((10, 5, 5), n=4, dimension=8).shape
+    (4, 8)
+    """
+    n = check_count(n, "n", at_least=2)
+    dimension = check_count(dimension, "dimension", at_least=2)
+    check_choice(distribution, "distribution", get_args(Distribution))
+    rows = _DRAW[distribution](np.random.default_rng(seed), (n, dimension))
+    if centre is not None:
+        start = check_numbers(centre, "centre")
+        if len(start) > dimension:
+            raise InputValueError(
+                f"centre must have at most dimension = {dimension} numbers, got {len(start)}. "
+                "Raise dimension or shorten centre."
+            )
+        rows[:, : len(start)] += start
+    return rows
+
+
+@dataclass(frozen=True)
+class BlurContrast(Result):
+    """Cosines to the mean and to the least typical row, around the origin and off it.
+
+    ``expected_origin`` and ``expected_shifted`` are the mean cosine to the mean that the centre,
+    the number of rows and the dimension imply.
+    """
+
+    origin: Blur
+    shifted: Blur
+    expected_origin: float
+    expected_shifted: float
+    centre: np.ndarray
+    n: int
+    dimension: int
+
+
+def blur_contrast(
+    centre: Sequence[float] = SHIFTED, n: int = 1000, dimension: int = 512, seed: int = 0
+) -> BlurContrast:
+    """A sphere around the origin against a shifted one (Levi & Gilboa, sec. 6 and fig. 7).
+
+    Around the origin the mean is no closer to the rows than any row is. Off the origin a row at
+    the mean is similar to all rows, which blurs what is false among the negatives, and the least
+    typical row stays sharp. Both spheres hold the same draws.
+
+    >>> result = blur_contrast()
+    >>> round(result.expected_shifted, 2), round(float(result.shifted.to_mean.mean()), 2)
+    (0.48, 0.48)
+    """
+    start = check_numbers(centre, "centre")
+    origin = make_shifted_sphere(None, n, dimension, seed)
+    shifted = make_shifted_sphere(start.tolist(), n, dimension, seed)
+    return BlurContrast(
+        origin=blur(origin),
+        shifted=blur(shifted),
+        expected_origin=_expected_cosine(0.0, n, dimension),
+        expected_shifted=_expected_cosine(float(start @ start), n, dimension),
+        centre=start,
+        n=n,
+        dimension=dimension,
+    )
+
+
+def _expected_cosine(squared_offset: float, n: int, dimension: int) -> float:
+    """√((‖c‖² + d/n) / (‖c‖² + d)): the mean of n rows is itself d/n off the centre, squared."""
+    return math.sqrt((squared_offset + dimension / n) / (squared_offset + dimension))
+
+
+@dataclass(frozen=True)
+class ThinShell(Result):
+    """Norms of isotropic rows in each dimension: radius √d, and a width that does not grow.
+
+    ``width`` is the thin-shell parameter √E(‖x‖ − √d)² of this distribution, and
+    ``expected_width`` = √((E x⁴ − 1)/4) what it tends to, so that the width relative to the
+    radius falls as 1/√d.
+    """
+
+    distribution: str
+    dimensions: np.ndarray
+    radius: np.ndarray
+    root_dimension: np.ndarray
+    width: np.ndarray
+    relative_width: np.ndarray
+    expected_width: float
+    n: int
+
+
+def thin_shell(
+    dimensions: Sequence[int] = (2, 8, 32, 128, 512),
+    distribution: Distribution = "normal",
+    n: int = 2000,
+    seed: int = 0,
+) -> ThinShell:
+    """How norms of isotropic log-concave rows concentrate at √d (Levi & Gilboa, theorem 3.1).
+
+    The theorem bounds the width by c·(log d)^α over all log-concave distributions; independent
+    features do better, with a width that does not grow at all.
+
+    >>> shell = thin_shell(dimensions=(512,))
+    >>> round(float(shell.radius[0] / 512**0.5), 2), round(shell.expected_width, 3)
+    (1.0, 0.707)
+    """
+    check_choice(distribution, "distribution", get_args(Distribution))
+    sizes = [check_count(size, "dimensions", at_least=2) for size in dimensions]
+    check_numbers(sizes, "dimensions")
+    roots = np.sqrt(sizes)
+    # One seed per dimension: the draws of one must not be the first columns of the next.
+    norms = [
+        row_norms(make_shifted_sphere(None, n, size, seed + place, distribution))
+        for place, size in enumerate(sizes)
+    ]
+    width = np.array(
+        [np.sqrt(np.mean((radii - root) ** 2)) for radii, root in zip(norms, roots, strict=True)]
+    )
+    radius = np.array([radii.mean() for radii in norms])
+    return ThinShell(
+        distribution=distribution,
+        dimensions=np.array(sizes),
+        radius=radius,
+        root_dimension=roots,
+        width=width,
+        relative_width=width / radius,
+        expected_width=((_FOURTH_MOMENT[distribution] - 1) / 4) ** 0.5,
+        n=n,
+    )
+
+
+@dataclass(frozen=True)
+class ShellConformity(Result):
+    """Conformity against A times the cosine to the mean, on a made-up shell.
+
+    ``predicted`` is proposition 1's A = ‖m‖/√(‖m‖² + R²); ``fitted`` is the best A for these
+    rows. ``error`` is the root mean square of conformity − A·cosine, relative to the standard
+    deviation of the conformity: well below 1 the cosine stands in for the conformity.
+    """
+
+    predicted: float
+    fitted: float
+    pearson: float
+    error: float
+    relative_width: float
+
+
+def shell_conformity(X: np.ndarray) -> ShellConformity:
+    """How well proposition 1, C ≈ A·cos(m, v), holds on given rows (Levi & Gilboa, C.1).
+
+    The thinner the shell, the better. (The proposition prints A's inverse; its proof has A.)
+
+    >>> result = shell_conformity(make_shifted_sphere((10, 5, 5)))
+    >>> round(result.predicted, 2), round(result.fitted, 2), round(result.pearson, 2)
+    (0.48, 0.48, 1.0)
+    """
+    estimate = estimated_conformity(X)
+    # Definition 1 leaves the row itself out of its mean, proposition 1 does not.
+    n = len(X)
+    with_itself = (np.asarray(conformity(X), dtype=np.float64) * (n - 1) + 1) / n
+    cosines = np.asarray(estimate.values, dtype=np.float64)
+    fitted = float(with_itself @ cosines / (cosines @ cosines))
+    residual = with_itself - estimate.predicted * cosines
+    radii = np.linalg.norm(X - X.mean(axis=0), axis=1)
+    return ShellConformity(
+        predicted=estimate.predicted,
+        fitted=fitted,
+        pearson=estimate.pearson,
+        error=float(np.sqrt(np.mean(residual**2)) / with_itself.std()),
+        relative_width=float(radii.std() / radii.mean()),
+    )

@@ -1,0 +1,296 @@
+"""Full-batch gradient descent on free embeddings: how the contrastive loss keeps or closes a gap.
+
+Chowers et al. 2026, secs 3.2 and H: no networks, every embedding is its own parameter.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import os
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from modgap._results import Result
+from modgap._validate import (
+    Array,
+    InputTypeError,
+    InputValueError,
+    check_count,
+    check_positive,
+    check_temperature,
+)
+from modgap.measure.gap import gap_orthogonality
+from modgap.simulate._dynamics_checkpoint import State, fingerprint, load, save
+from modgap.simulate._dynamics_steps import Advance, Engine, choose
+from modgap.simulate.dynamics_loss import check_embeddings, contrastive_gradient
+
+Progress = Callable[[int, int], None]
+# Multiplications between two looks at the outside world: a fraction of a second.
+_WORK = 20_000_000
+
+
+@dataclass(frozen=True)
+class Snapshot(Result):
+    """The embeddings at one step, and the sums S_i of their soft assignments (Chowers, eq. 5)."""
+
+    step: int
+    temperature: float
+    X: np.ndarray
+    Y: np.ndarray
+    assignments_x: np.ndarray
+    assignments_y: np.ndarray
+
+
+@dataclass(frozen=True)
+class Descent(Result):
+    """The history of a descent: one number per recorded step, and where it ended.
+
+    ``loss`` is Chowers' eq. 6 (twice ``contrastive_loss``), ``gradient_norm`` the length of its
+    gradient by all embeddings. ``orthogonality_x`` is the mean absolute cosine of the centred
+    rows of X to the gap, 0 when the gap is orthogonal to X. ``variance_along_x`` is the variance
+    of X along the gap, ``variance_across_x`` the mean variance in the directions orthogonal to
+    it: equal for an isotropic cluster. ``assignments_std_x`` is the spread of S_i around their
+    mean, ``assignments_mean_x``, which is 1: 0 means that Q is doubly stochastic.
+    """
+
+    steps: np.ndarray
+    loss: np.ndarray
+    gradient_norm: np.ndarray
+    gap_distance: np.ndarray
+    temperature: np.ndarray
+    orthogonality_x: np.ndarray
+    orthogonality_y: np.ndarray
+    variance_along_x: np.ndarray
+    variance_along_y: np.ndarray
+    variance_across_x: np.ndarray
+    variance_across_y: np.ndarray
+    assignments_mean_x: np.ndarray
+    assignments_mean_y: np.ndarray
+    assignments_std_x: np.ndarray
+    assignments_std_y: np.ndarray
+    snapshots: tuple[Snapshot, ...]
+    X: np.ndarray
+    Y: np.ndarray
+    learning_rate: float
+    temperature_rate: float | None
+    sphere: bool
+    engine: str
+
+
+# What each line of the history holds, after its step: the fields up to ``snapshots``.
+_NAMES = [field.name for field in dataclasses.fields(Descent)]
+_COLUMNS = _NAMES[1 : _NAMES.index("snapshots")]
+
+
+def descend(
+    X: Array,
+    Y: Array,
+    temperature: float,
+    steps: int,
+    learning_rate: float = 0.01,
+    *,
+    sphere: bool = False,
+    temperature_rate: float | None = None,
+    records: int | Sequence[int] = 60,
+    snapshots: Sequence[int] = (),
+    engine: Engine = "auto",
+    progress: Progress | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
+    checkpoint_every: int = 1_000_000,
+    resume: str | os.PathLike[str] | None = None,
+) -> Descent:
+    """Full-batch gradient descent on the embeddings themselves (Chowers et al., eq. 6, sec. H).
+
+    Each step subtracts ``learning_rate`` times the gradient of eq. 6, with its 1/N, from all rows
+    of X and Y at once. With ``sphere`` the rows are made unit first; each step then moves along
+    the part of the gradient tangent to the sphere and divides every row by its norm. (Descent on
+    the rows before normalisation, as networks do it, slows down as those rows grow longer.)
+    ``temperature_rate`` is None for a fixed temperature; a number learns ν, 1/temperature =
+    exp(ν) as in CLIP, by descent with that rate. On unit rows −‖x − y‖²/τ is 2 cos/τ − 2/τ, so
+    CLIP's logit scale is 2/temperature here.
+
+    ``records``: how many steps to record, spread evenly in log(step), or the steps themselves;
+    the first and the last are always among them. ``snapshots``: steps whose embeddings are kept.
+    ``progress(done, total)`` is called a few times per second.
+
+    ``engine="auto"`` runs small float64 problems as compiled loops (numba, extra ``simulate``)
+    and others by matrix products; without numba everything runs by matrix products, with the
+    same numbers up to rounding, and says so when the run is long. float32 rows stay float32.
+
+    ``checkpoint`` is a file written every ``checkpoint_every`` steps, at the end, and when Ctrl-C
+    stops the run; ``resume`` goes on from such a file and gives bit for bit what the run would
+    have given without the stop, on the same machine with the same number of threads.
+
+    Fig. 4, top: two tight clusters in the plane keep their gap, which becomes orthogonal.
+
+    >>> from modgap.simulate.dynamics_start import make_clusters
+    >>> X, Y = make_clusters(10, 2, gap=1.0, spread=0.01)
+    >>> run = descend(X, Y, temperature=0.1, steps=2000)
+    >>> bool(run.gap_distance[-1] > 0.99), bool(run.orthogonality_x[-1] < 0.01)
+    (True, True)
+    """
+    X, Y = check_embeddings(X, Y, sphere=sphere)
+    temperature = check_temperature(temperature)
+    steps = check_count(steps, "steps")
+    learning_rate = check_positive(learning_rate, "learning_rate")
+    if temperature_rate is not None:
+        temperature_rate = check_positive(temperature_rate, "temperature_rate")
+    every = check_count(checkpoint_every, "checkpoint_every")
+    recorded = _record_steps(records, steps)
+    kept = _steps_within(snapshots, "snapshots", steps)
+    engine_name, advance = choose(engine, X, steps)
+    settings = {
+        "start": fingerprint(X, Y),
+        "temperature": temperature,
+        "steps": steps,
+        "learning_rate": learning_rate,
+        "temperature_rate": temperature_rate,
+        "sphere": bool(sphere),
+        "engine": engine_name,
+        "records": fingerprint(np.array(recorded)),
+        "snapshots": list(kept),
+    }
+    if resume is None:
+        state = _note(State(0, X.copy(), Y.copy(), -math.log(temperature)), recorded, kept, sphere)
+    else:
+        state = load(resume, settings)
+    stops = sorted({*recorded, *kept, steps})
+    stride = max(1, _WORK // (len(X) ** 2 * X.shape[1]))
+    try:
+        while state.step < steps:
+            stop = stops[bisect_right(stops, state.step)]
+            if checkpoint is not None:
+                stop = min(stop, (state.step // every + 1) * every)
+            stop = min(stop, state.step + stride)
+            moved = _moved(state, stop, advance, learning_rate, temperature_rate or 0.0, sphere)
+            state = _note(moved, recorded, kept, sphere)
+            if checkpoint is not None and (stop == steps or stop % every == 0):
+                save(checkpoint, state, settings)
+            if progress is not None:
+                progress(state.step, steps)
+    except KeyboardInterrupt:
+        if checkpoint is not None:
+            save(checkpoint, state, settings)
+        raise
+    table = np.array(state.rows)
+    return Descent(
+        steps=table[:, 0].astype(np.int64),
+        **{name: table[:, 1 + c] for c, name in enumerate(_COLUMNS)},
+        snapshots=tuple(_snapshot(*kept) for kept in state.snapshots),
+        X=state.X,
+        Y=state.Y,
+        learning_rate=learning_rate,
+        temperature_rate=temperature_rate,
+        sphere=bool(sphere),
+        engine=engine_name,
+    )
+
+
+def log_spaced_steps(steps: int, count: int = 60) -> tuple[int, ...]:
+    """0, then up to ``count`` whole steps evenly spread in log(step), ending with ``steps``.
+
+    >>> log_spaced_steps(1000, 4)
+    (0, 1, 10, 100, 1000)
+    """
+    steps, count = check_count(steps, "steps"), check_count(count, "count")
+    # From the end, so that a single step is the last one.
+    spread = np.geomspace(steps, 1, count) if count > 1 else np.array([steps])
+    return tuple(sorted({0, *(round(s) for s in spread.tolist())}))
+
+
+def _record_steps(records: int | Sequence[int], steps: int) -> tuple[int, ...]:
+    if isinstance(records, (int, np.integer)):
+        return log_spaced_steps(steps, check_count(records, "records"))
+    return tuple(sorted({0, steps, *_steps_within(records, "records", steps)}))
+
+
+def _steps_within(values: Iterable[int], name: str, steps: int) -> tuple[int, ...]:
+    try:
+        listed = list(values)
+    except TypeError as error:
+        raise InputTypeError(f"{name} must be a list of steps, got {values!r}.") from error
+    return tuple(sorted({check_count(v, name, at_least=0, at_most=steps) for v in listed}))
+
+
+def _moved(
+    state: State, stop: int, advance: Advance, rate: float, temperature_rate: float, sphere: bool
+) -> State:
+    X, Y = state.X.copy(), state.Y.copy()
+    log_scale = advance(
+        X, Y, state.log_scale, stop - state.step, rate, temperature_rate, bool(sphere)
+    )
+    if not (np.isfinite(X).all() and np.isfinite(Y).all() and math.isfinite(log_scale)):
+        raise InputValueError(
+            f"The descent left the range of floats before step {stop:,}. "
+            f"Lower learning_rate, which is {rate:g}, or raise the temperature."
+        )
+    return State(stop, X, Y, float(log_scale), state.rows, state.snapshots)
+
+
+def _note(state: State, recorded: tuple[int, ...], kept: tuple[int, ...], sphere: bool) -> State:
+    """The state with its figures or its embeddings added, where they are asked for."""
+    rows, snapshots = state.rows, state.snapshots
+    if state.step in recorded:
+        rows = (*rows, _figures(state, sphere))
+    if state.step in kept:
+        snapshots = (*snapshots, (state.step, state.log_scale, state.X, state.Y))
+    return State(state.step, state.X, state.Y, state.log_scale, rows, snapshots)
+
+
+def _figures(state: State, sphere: bool) -> tuple[float, ...]:
+    """One line of the history, in the order of the fields of ``Descent``."""
+    X, Y = state.X.astype(np.float64), state.Y.astype(np.float64)
+    temperature = math.exp(-state.log_scale)
+    gradient = contrastive_gradient(X, Y, temperature, sphere=sphere)
+    gap = X.mean(axis=0) - Y.mean(axis=0)
+    length = float(np.linalg.norm(gap))
+    cosines = gap_orthogonality(X, Y, bins=1)
+    along = [variance_along(A, gap) for A in (X, Y)]
+    across = [
+        (float(A.var(axis=0).sum()) - v) / (A.shape[1] - 1)
+        for A, v in zip((X, Y), along, strict=True)
+    ]
+    sums = (gradient.assignments_x, gradient.assignments_y)
+    return (
+        float(state.step),
+        gradient.loss,
+        gradient.norm,
+        length,
+        temperature,
+        cosines.x.mean_abs,
+        cosines.y.mean_abs,
+        *along,
+        *across,
+        *(float(s.mean()) for s in sums),
+        *(float(s.std()) for s in sums),
+    )
+
+
+def variance_along(A: np.ndarray, direction: np.ndarray) -> float:
+    """Population variance of the rows along a direction; NaN without a direction.
+
+    >>> import numpy as np
+    >>> variance_along(np.array([[1.0, 5.0], [3.0, 9.0]]), np.array([2.0, 0.0]))
+    1.0
+    """
+    length = float(np.linalg.norm(direction))
+    if length == 0:
+        return float("nan")
+    return float((A @ (direction / length)).var())
+
+
+def _snapshot(step: int, log_scale: float, X: np.ndarray, Y: np.ndarray) -> Snapshot:
+    temperature = math.exp(-log_scale)
+    gradient = contrastive_gradient(X, Y, temperature)
+    return Snapshot(
+        step=step,
+        temperature=temperature,
+        X=X,
+        Y=Y,
+        assignments_x=gradient.assignments_x,
+        assignments_y=gradient.assignments_y,
+    )
