@@ -5,13 +5,16 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet -c constraints.txt
 INPUTS := pyproject.toml constraints.txt
 
-.PHONY: demo test lint bench picture browser clean
+.PHONY: demo test test-long lint bench picture browser clean
 
 demo: $(VENV)/.core
 	$(BIN)/modgap demo -o modgap-demo
 
 test: $(VENV)/.test browser
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadgroup -q  # two workers, one thread each
+
+test-long: $(VENV)/.test browser
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadgroup -q -m long
 
 lint: $(VENV)/.lint
 	$(BIN)/ruff check .

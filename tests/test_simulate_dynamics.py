@@ -24,12 +24,6 @@ def engine(request):
     return request.param
 
 
-@pytest.fixture
-def asked_for(request):
-    if "long" not in request.config.getoption("markexpr"):
-        pytest.skip("takes a minute; run it with -m long")
-
-
 def rows(n=7, d=3, seed=1):
     return np.random.default_rng(seed).normal(size=(2, n, d))
 
@@ -143,7 +137,7 @@ def test_tight_clusters_keep_a_gap_that_becomes_orthogonal():
 
 
 @pytest.mark.long
-@pytest.mark.usefixtures("asked_for")
+@pytest.mark.usefixtures("")
 def test_ten_million_steps_end_orthogonal_and_with_almost_no_loss():
     calls = []
     run = descend(
@@ -177,7 +171,7 @@ def test_on_the_sphere_the_temperature_decides_how_much_of_the_gap_closes(temper
 
 
 @pytest.mark.long
-@pytest.mark.usefixtures("asked_for")
+@pytest.mark.usefixtures("")
 @pytest.mark.parametrize(("temperature", "gap"), [(0.01, 1.58), (0.1, 1.22), (1.0, 0.002)])
 def test_on_the_sphere_the_gap_is_that_of_the_table_after_all_steps(temperature, gap):
     X, Y = make_clusters(100, 64, gap=2.0, spread=0.1, sphere=True)

@@ -20,6 +20,7 @@ from modgap.cli.fit import fit
 from modgap.cli.index import index_app
 from modgap.cli.measure import measure
 from modgap.cli.report import report
+from modgap.cli.reproduce import reproduce
 from modgap.cli.serve import serve
 
 app = typer.Typer(
@@ -34,7 +35,7 @@ app = typer.Typer(
 # What typer raises for an unknown option or a missing argument; it has moved between its versions.
 _UsageError: type[Exception] = typer.BadParameter.__mro__[1]
 
-for command in (demo, diagnose, report, serve, measure, fit, apply, evaluate):
+for command in (demo, diagnose, report, serve, measure, fit, apply, evaluate, reproduce):
     app.command()(command)
 app.add_typer(index_app)
 

@@ -1,0 +1,61 @@
+"""Colours, dashes and markers that stay apart for the colour-blind and in print."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from modgap._validate import InputValueError, require
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+# Okabe and Ito 2008, without their yellow, which is lost on white paper.
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+DASHES = ("-", "--", ":", "-.", (0, (5, 1, 1, 1, 1, 1)), (0, (1, 1)), (0, (8, 3)))
+MARKERS = ("o", "^", "s", "D", "v")
+GREY = "#777777"
+
+
+def colour(k: int) -> str:
+    """The colour of the k-th thing; they come round again after seven."""
+    return COLOURS[k % len(COLOURS)]
+
+
+def dash(k: int) -> Any:
+    """The dashes of the k-th line, another one when its colour comes round again."""
+    return DASHES[(k + k // len(COLOURS)) % len(DASHES)]
+
+
+def marker(k: int) -> str:
+    """The marker of the k-th group: with the colour, 35 different groups."""
+    return MARKERS[k % len(MARKERS)]
+
+
+def axes_or_new(ax: Axes | None, size: tuple[float, float] = (4.8, 3.6)) -> Axes:
+    """The axes to draw into; new ones in a figure of their own where none are given."""
+    if ax is not None:
+        return ax
+    pyplot = require("matplotlib.pyplot", "plot", "Drawing")
+    axes: Axes = pyplot.subplots(figsize=size, layout="constrained")[1]
+    return axes
+
+
+def plain_frame(ax: Axes, xlabel: str = "", ylabel: str = "") -> None:
+    """Label the axes and take away the lines that carry nothing."""
+    ax.set_xlabel(xlabel)
+    ax.set_ylabel(ylabel)
+    ax.spines[["top", "right"]].set_visible(False)
+
+
+def numbers(values: Any, name: str, shape: tuple[int | None, ...]) -> np.ndarray:
+    """Values as an array of floats of a shape, None standing for any length."""
+    array = np.asarray(values, dtype=np.float64)
+    fits = array.ndim == len(shape) and all(
+        want is None or have == want for have, want in zip(array.shape, shape, strict=True)
+    )
+    if not fits:
+        wanted = "(" + ", ".join("n" if want is None else str(want) for want in shape) + ")"
+        raise InputValueError(f"{name} must have the shape {wanted}, got {array.shape}.")
+    return array

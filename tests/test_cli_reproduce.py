@@ -1,0 +1,255 @@
+"""``modgap reproduce``: the list, one entry, a paper, all, refusals and exit statuses."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from command_line import everything_in, modgap, start
+from modgap.reproduce import Check, Outcome, Paper, Setting
+from modgap.reproduce.record import RECORD, Recorded
+
+
+def measured(holds: bool = True, on: str = ""):
+    def run(setting: Setting) -> Outcome:
+        setting.say("measuring")
+        return Outcome({"gap": 0.5}, (Check("it holds", holds),), {}, on=on)
+
+    return run
+
+
+def failing(_: Setting) -> Outcome:
+    raise ZeroDivisionError("oh no")
+
+
+def embedded(setting: Setting) -> Outcome:
+    setting.arrays("clip")
+    return measured()(setting)
+
+
+@pytest.fixture
+def small(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Paper:
+    """A paper of its own in place of the four, and a record of its own."""
+    paper = Paper("liang2022", "A paper")
+    paper.add("fig1", "A figure", "A claim.", "nothing", run=measured(), published={"gap": 0.4})
+    paper.add("fig2", "Another", "A claim.", "embeddings", run=embedded)
+    paper.add("table1", "A table", "A claim.", "model", how="It needs a model: train one.")
+    monkeypatch.delenv("MODGAP_PUBLISHED", raising=False)
+    monkeypatch.setattr("modgap.reproduce.registry.papers", lambda: (paper,))
+    monkeypatch.setattr("modgap.reproduce.papers", lambda: (paper,))
+    monkeypatch.setattr("modgap.reproduce.record.recorded", lambda *_: {})
+    monkeypatch.chdir(tmp_path)
+    return paper
+
+
+def on_record(monkeypatch: pytest.MonkeyPatch, **verdicts: Recorded) -> None:
+    record = {f"liang2022/{name}": verdict for name, verdict in verdicts.items()}
+    monkeypatch.setattr("modgap.reproduce.record.recorded", lambda *_: record)
+
+
+# The list
+
+
+def test_the_list_has_every_entry_with_needs_state_and_verdict() -> None:
+    ran = modgap("reproduce", "--list", "--json")
+    assert ran.status == 0
+    listed = ran.json["entries"]
+    assert len(listed) == 76
+    for entry in listed:
+        assert entry["can_run"] or entry["missing"], entry["key"]
+        assert entry["recorded"] in ("agrees", "disagrees", "other data", "missing"), entry["key"]
+    table = modgap("reproduce", "--list", "yaras2024")
+    assert table.status == 0
+    assert "yaras2024/fig2" in table.out
+    assert "12 entries" in table.out
+    assert "liang2022" not in table.out
+
+
+def test_the_list_says_what_is_missing_here(small: Paper, tmp_path: Path) -> None:
+    ran = modgap("reproduce", "--list")
+    states = [line.rsplit(maxsplit=2)[-2:] for line in ran.out.splitlines()[1:4]]
+    assert states == [["run", "–"], ["DIR", "–"], ["model", "–"]]
+    assert "3 entries, 1 can run here." in ran.out
+    np.save(tmp_path / "features_clip.npy", np.ones((2, 3, 2), "float32"))
+    ran = modgap("reproduce", "--list", "--embeddings", tmp_path, "--json")
+    assert [entry["can_run"] for entry in ran.json["entries"]] == [True, True, False]
+    assert ran.json["entries"][2]["missing"] == "It needs a model: train one."
+
+
+# One entry
+
+
+def test_one_entry_prints_published_beside_measured_and_keeps_its_files(small: Paper) -> None:
+    ran = modgap("reproduce", "liang2022/fig1", "-o", "out", "--seed", "4")
+    assert ran.status == 0
+    words = " ".join(ran.out.split())
+    assert "liang2022/fig1: A figure A claim. published measured gap 0.4 0.5 ✓ it holds" in words
+    assert "Verdict: agrees (fast setting" in words
+    assert ran.err == f"wrote {Path('out/liang2022/fig1.json')}\n"
+    written = json.loads(Path("out/liang2022/fig1.json").read_text())
+    assert (written["schema"], written["seed"]) == ("modgap/reproduce/1", 4)
+
+
+def test_one_entry_can_be_printed_as_json(small: Paper) -> None:
+    ran = modgap("reproduce", "liang2022/fig1", "--full", "--json")
+    assert ran.json["setting"] == "full"
+    assert ran.json["measured"] == {"gap": 0.5}
+
+
+def test_an_entry_without_its_embeddings_is_refused_in_one_sentence(small: Paper) -> None:
+    ran = modgap("reproduce", "liang2022/fig2")
+    assert (ran.status, ran.out) == (2, "")
+    assert ran.err.startswith("modgap: The authors' embeddings features_clip.npy are not at hand.")
+    assert ran.err.count("\n") == 1
+
+
+def test_an_entry_that_needs_a_model_says_which(small: Paper) -> None:
+    ran = modgap("reproduce", "liang2022/table1")
+    assert ran.status == 0
+    assert "Missing: It needs a model: train one." in ran.out
+    assert "Verdict: missing" in ran.out
+
+
+def test_a_real_entry_is_drawn_as_png_and_pdf(tmp_path: Path) -> None:
+    ran = modgap("reproduce", "yaras2024/fig3", "-o", tmp_path)
+    assert ran.status == 0
+    names = {"yaras2024", *(f"yaras2024/fig3.{suffix}" for suffix in ("json", "png", "pdf"))}
+    assert everything_in(tmp_path) == names
+    assert (tmp_path / "yaras2024" / "fig3.pdf").read_bytes().startswith(b"%PDF")
+
+
+# Many
+
+
+def test_all_writes_one_table_and_names_what_is_missing(small: Paper) -> None:
+    ran = modgap("reproduce", "all", "-o", "out")
+    assert ran.status == 0
+    assert "3 entries. Agrees 1; missing 2." in ran.out
+    assert "Missing for liang2022/table1: It needs a model: train one." in ran.out
+    assert "Missing for liang2022/fig2: The authors' embeddings" in " ".join(ran.out.split())
+    assert [line.split()[0] for line in ran.err.splitlines()] == [
+        "liang2022/fig1", "liang2022/fig2", "liang2022/table1", "wrote", "wrote",
+    ]  # fmt: skip
+    assert "| fig1 | A claim. |" in Path("out/reproduction.md").read_text()
+    assert len(json.loads(Path("out/reproduction.json").read_text())["entries"]) == 3
+
+
+def test_a_paper_gets_a_table_of_its_own(small: Paper) -> None:
+    modgap("reproduce", "liang2022", "-o", "out")
+    assert Path("out/liang2022/reproduction.md").is_file()
+    assert not Path("out/reproduction.md").exists()
+
+
+def test_a_failure_does_not_stop_the_others(small: Paper) -> None:
+    small.add("fig0", "Bad", "A claim.", "nothing", run=failing)
+    small.add("fig9", "Good", "A claim.", "nothing", run=measured())
+    ran = modgap("reproduce", "all", "-o", "out")
+    assert ran.status == 1
+    assert "modgap: liang2022/fig0 failed: ZeroDivisionError: oh no" in ran.err
+    assert Path("out/liang2022/fig9.json").is_file()
+    assert "ZeroDivisionError: oh no" in Path("out/reproduction.md").read_text()
+
+
+@pytest.mark.parametrize(
+    ("needs", "on", "status"),
+    [("nothing", "", 1), ("digits", "", 1), ("digits", "rows", 0), ("model", "", 0)],
+)
+def test_a_claim_that_needs_no_outside_data_must_hold(small: Paper, needs, on, status) -> None:
+    small.add("fig9", "Bad", "A claim.", needs, run=measured(False, on))
+    ran = modgap("reproduce", "all", "-o", "out")
+    assert ran.status == status
+    assert ("modgap: liang2022/fig9 disagrees: not so that it holds" in ran.err) == bool(status)
+
+
+def test_a_verdict_that_is_not_the_one_on_record_is_told(small: Paper, monkeypatch) -> None:
+    on_record(monkeypatch, fig1=Recorded("agrees", True), fig2=Recorded("agrees", True))
+    assert modgap("reproduce", "all").status == 0
+    on_record(monkeypatch, fig1=Recorded("disagrees", False))
+    ran = modgap("reproduce", "all")
+    assert ran.status == 1
+    said = "liang2022/fig1 is on record as 'disagrees' and came out as 'agrees'"
+    assert f"modgap: {said}" in ran.err
+    assert said in Path("reproduction/reproduction.md").read_text()
+
+
+def test_verdicts_are_put_on_record_when_asked(small: Paper, monkeypatch) -> None:
+    kept = []
+    monkeypatch.setattr(
+        "modgap.reproduce.record.rewrite", lambda reports, keys: kept.extend(reports)
+    )
+    on_record(monkeypatch, fig1=Recorded("disagrees", False))
+    before = RECORD.read_bytes()
+    ran = modgap("reproduce", "all", "--record")
+    assert ran.status == 0
+    assert next(report.key for report in kept) == "liang2022/fig1"
+    assert RECORD.read_bytes() == before
+
+
+def test_resuming_does_not_repeat(small: Paper, monkeypatch) -> None:
+    modgap("reproduce", "all", "-o", "out")
+    path = Path("out/liang2022/fig1.json")
+    before = path.stat().st_mtime_ns
+    modgap("reproduce", "all", "-o", "out", "--resume")
+    assert path.stat().st_mtime_ns == before
+    modgap("reproduce", "all", "-o", "out")
+    assert path.stat().st_mtime_ns != before
+
+
+def test_ctrl_c_keeps_what_is_finished_and_says_how_to_go_on(tmp_path: Path) -> None:
+    process = start("reproduce", "yaras2024", "-o", tmp_path)
+    wanted = tmp_path / "yaras2024" / "fig2.json"
+    for _ in range(600):
+        if wanted.exists() or process.poll() is not None:
+            break
+        time.sleep(0.1)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "--resume goes on from there" in err
+    assert wanted.is_file()
+    assert not [name for name in everything_in(tmp_path) if ".modgap-" in name]
+    assert "fig2" in (tmp_path / "yaras2024" / "reproduction.md").read_text(encoding="utf-8")
+
+
+# Refusals
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        ((), "Name a figure or table, a paper or 'all'"),
+        (
+            ("yaras2024/fig22",),
+            "There is no entry 'yaras2024/fig22'. Did you mean 'yaras2024/",
+        ),
+        (("all", "--list", "--record"), "--list runs nothing; leave out --record and --resume."),
+        (("yaras2024/fig3", "--embeddings", "nowhere"), "--embeddings nowhere must be a folder"),
+        (("yaras2024/fig3", "--seed", "-1"), "Invalid value for '--seed'"),
+        (("yaras2024/fig3", "-o", __file__), "-o takes a folder to write to"),
+    ],
+)
+def test_what_cannot_be_is_refused_in_one_sentence(words, sentence) -> None:
+    ran = modgap("reproduce", *words)
+    assert (ran.status, ran.out) == (2, "")
+    assert ran.err.startswith(f"modgap: {sentence}")
+    assert ran.err.count("\n") == 1
+
+
+def test_the_help_gives_an_example_and_loads_nothing_heavy() -> None:
+    code = (
+        "import sys; sys.argv = ['modgap', 'reproduce', '--help']\n"
+        "from modgap.cli import main\n"
+        "try: main()\n"
+        "except SystemExit: pass\n"
+        "assert not {'torch', 'scipy', 'matplotlib', 'sklearn'} & set(sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "Example: modgap reproduce liang2022/fig2b" in " ".join(done.stdout.split())
