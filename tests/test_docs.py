@@ -59,6 +59,14 @@ def test_the_python_of_the_readme_runs_and_prints_what_it_says(tmp_path, monkeyp
     assert (tmp_path / "report.html").is_file()
 
 
+def test_the_python_of_the_page_docs_runs(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (code,) = blocks("python", (ROOT / "docs" / "page.md").read_text(encoding="utf-8"))
+    exec(compile(code, "page.md", "exec"), {})
+    assert "Use Procrustes()" in capsys.readouterr().out
+    assert (tmp_path / "report.html").is_file()
+
+
 def test_the_commands_of_the_readme_run_on_files_of_those_names(tmp_path):
     digits = load_digits()
     np.save(tmp_path / "image.npy", digits.X)
