@@ -12,7 +12,9 @@ import pytest
 from command_line import make_files, modgap, start
 from modgap import __version__
 
-COMMANDS = ("demo", "diagnose", "measure", "fit", "apply", "evaluate")
+COMMANDS = (
+    "demo", "diagnose", "report", "serve", "measure", "fit", "apply", "evaluate", "reproduce",
+)  # fmt: skip
 
 
 def test_the_version_is_printed() -> None:
@@ -95,7 +97,8 @@ def test_wrong_usage_is_one_sentence_and_status_2(words: tuple[str, ...], senten
 
 def test_results_go_to_stdout_and_what_was_written_to_stderr(tmp_path: Path) -> None:
     make_files(tmp_path)
-    words = ("diagnose", tmp_path / "image.npy", tmp_path / "text.npy", "-o", tmp_path / "out")
+    files = (tmp_path / "image.npy", tmp_path / "text.npy")
+    words = ("diagnose", *files, "--no-umap", "-o", tmp_path / "out")
     ran = modgap(*words)
     assert "Every correction" in ran.out
     assert "wrote" not in ran.out

@@ -27,7 +27,8 @@ def diagnosed(files: Path) -> tuple[Ran, Path]:
     """Two files, and what diagnosing them printed and wrote."""
     out = files / "out"
     ran = modgap(
-        "diagnose", files / "image.npy", files / "text.npy", "-o", out, "--model", "toy"
+        "diagnose", files / "image.npy", files / "text.npy", "-o", out, "--no-umap",
+        "--model", "toy",
     )  # fmt: skip
     return ran, out
 
@@ -162,7 +163,7 @@ def test_without_pairs_it_says_what_it_cannot_judge_and_writes_no_correction(
 ) -> None:
     np.save(tmp_path / "few.npy", np.load(files / "text.npy")[:200])
     out = tmp_path / "out"
-    ran = modgap("diagnose", files / "image.npy", tmp_path / "few.npy", "-o", out)
+    ran = modgap("diagnose", files / "image.npy", tmp_path / "few.npy", "--no-umap", "-o", out)
     assert ran.status == 0
     assert "No pairs" in ran.out
     assert everything_in(out) == WRITTEN - {"correction.safetensors"}
@@ -174,7 +175,8 @@ def test_a_correction_of_an_earlier_run_is_not_left_to_be_mistaken_for_this_one(
     stale = tmp_path / "correction.safetensors"
     library.Correction.identity(DIM).save(stale)
     ran = modgap(
-        "diagnose", files / "image.npy", files / "text.npy", "--unpaired", "-o", tmp_path
+        "diagnose", files / "image.npy", files / "text.npy", "--unpaired", "--no-umap",
+        "-o", tmp_path,
     )  # fmt: skip
     assert not stale.exists()
     assert f"removed {stale}" in ran.err
@@ -191,7 +193,14 @@ def test_few_pairs_are_not_enough_for_a_recommendation(files: Path, tmp_path: Pa
 def test_names_and_paths_are_printed_as_they_are_not_as_markup(files: Path, tmp_path: Path) -> None:
     out = tmp_path / "[red] ü" / "out[/bold]"
     ran = modgap(
-        "diagnose", files / "image.npy", files / "text.npy", "--names", "[red]x,<b>", "-o", out
+        "diagnose",
+        files / "image.npy",
+        files / "text.npy",
+        "--names",
+        "[red]x,<b>",
+        "--no-umap",
+        "-o",
+        out,
     )
     assert ran.status == 0
     assert "[red]x_retrieval_recall@1" in ran.out

@@ -88,7 +88,7 @@ def test_an_interrupted_diagnose_writes_nothing(
 
     monkeypatch.setattr("modgap.cli.show.steps", interrupting)
     ran = modgap(
-        "diagnose", files / "image.npy", files / "text.npy", "-o", tmp_path / "out"
+        "diagnose", files / "image.npy", files / "text.npy", "--no-umap", "-o", tmp_path / "out"
     )  # fmt: skip
     assert len(called) == 4
     assert (ran.status, ran.out) == (130, "")
@@ -99,7 +99,15 @@ def test_an_interrupted_diagnose_writes_nothing(
 def test_two_runs_into_one_folder_both_succeed_and_leave_whole_files(tmp_path: Path) -> None:
     make_files(tmp_path)
     out = tmp_path / "out"
-    words = ("diagnose", tmp_path / "image.npy", tmp_path / "text.npy", "-o", out, "--seed")
+    words = (
+        "diagnose",
+        tmp_path / "image.npy",
+        tmp_path / "text.npy",
+        "--no-umap",
+        "-o",
+        out,
+        "--seed",
+    )
     both = [start(*words, seed) for seed in (0, 1)]
     for process in both:
         _, err = process.communicate()
