@@ -48,7 +48,7 @@
   function navigation() {
     const list = document.getElementById("sections");
     const button = document.getElementById("menu");
-    const links = [...document.querySelectorAll("main > section[data-name]:not([hidden])")]
+    const links = [...document.querySelectorAll("main > section[data-name]:not([hidden], :empty)")]
       .map((section) => el("a", { href: `#${section.id}` }, section.dataset.name));
     list.replaceChildren(...links.map((link) => el("li", {}, link)));
     current(links);
