@@ -88,13 +88,9 @@ class Profile(Result):
 
     def to_dict(self) -> dict[str, Any]:
         """Everything but the moments, which have a file format of their own."""
-        figures = {
-            name: getattr(self, name)
-            for name in ("names", "features", "cosines", "radii", "conformity", "typical")
-        }
-        from modgap._results import plain
-
-        return {name: plain(value) for name, value in figures.items()}
+        figures = super().to_dict()
+        del figures["moments"]
+        return figures
 
 
 def profile(

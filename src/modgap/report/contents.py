@@ -56,8 +56,8 @@ _PATHS = {
 
 
 @dataclass
-class _Page:
-    """The document as it grows."""
+class _Notes:
+    """What is noted on the way: what cannot be shown and why, and what was sampled."""
 
     missing: dict[str, str] = field(default_factory=dict)
     sampling: list[str] = field(default_factory=list)
@@ -84,7 +84,7 @@ def contents(
     check_choice(goal, "goal", tuple(GOAL_FIGURES))
     check_choice(metric, "metric", METRICS)
     say = progress or (lambda step, done, total: None)
-    page = _Page()
+    page = _Notes()
     if diagnosis is None:
         diagnosis = _diagnosis(pair, goal, metric, model, seed, page, progress)
     say("measuring", 0, 1)
@@ -146,7 +146,7 @@ def _diagnosis(
     metric: Metric,
     model: str | None,
     seed: int,
-    page: _Page,
+    page: _Notes,
     progress: Progress | None,
 ) -> Diagnosis | None:
     try:
@@ -159,7 +159,7 @@ def _diagnosis(
         return None
 
 
-def _measurement(pair: EmbeddingPair, seed: int, page: _Page) -> Measurement | None:
+def _measurement(pair: EmbeddingPair, seed: int, page: _Notes) -> Measurement | None:
     try:
         return measure(
             pair.x, pair.y, pair.names, groups=pair.groups, paired=pair.paired, seed=seed
@@ -169,7 +169,7 @@ def _measurement(pair: EmbeddingPair, seed: int, page: _Page) -> Measurement | N
         return None
 
 
-def _profile(pair: EmbeddingPair, seed: int, page: _Page) -> Profile | None:
+def _profile(pair: EmbeddingPair, seed: int, page: _Notes) -> Profile | None:
     try:
         found = profile(
             pair.x, pair.y, pair.names, groups=pair.groups, paired=pair.paired, seed=seed
@@ -185,7 +185,7 @@ def _profile(pair: EmbeddingPair, seed: int, page: _Page) -> Profile | None:
 
 
 def _paths(
-    pair: EmbeddingPair, metric: Metric, seed: int, page: _Page, progress: Progress | None
+    pair: EmbeddingPair, metric: Metric, seed: int, page: _Notes, progress: Progress | None
 ) -> Sequence[GapPath]:
     paths, failures = gap_paths(
         pair.x, pair.y, pair.names, groups=pair.groups, paired=pair.paired, metric=metric,
@@ -219,7 +219,7 @@ def _say_what_is_missing(
     pair: EmbeddingPair,
     thumbnails: tuple[Thumbnail | None, Thumbnail | None],
     diagnosis: Diagnosis | None,
-    page: _Page,
+    page: _Notes,
 ) -> None:
     if diagnosis is None:
         page.missing.setdefault("slider", "Numbers on the way need a diagnosis.")
@@ -243,7 +243,7 @@ def _say_what_is_missing(
         page.missing["landscapes"] = "Losses and landscapes need pairs, and none are known."
 
 
-def _verdict(diagnosis: Diagnosis | None, page: _Page) -> dict[str, Any]:
+def _verdict(diagnosis: Diagnosis | None, page: _Notes) -> dict[str, Any]:
     if diagnosis is None:
         return {"verdict": None, "sentences": [page.missing["verdict"]]}
     first, second = diagnosis.names
