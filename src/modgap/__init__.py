@@ -22,14 +22,15 @@ _HOMES = {
         "wasserstein_uniformity"
     ),
     "modgap.moments": "Moments PairMoments",
-    "modgap.io": "Embeddings open_embeddings open_pair write_embeddings",
+    "modgap.io": "Embeddings open_embeddings open_image_captions open_pair write_embeddings",
     "modgap.datasets": "load_digits",
     "modgap.correct": (
         "Affine Calibrate Center Correction OriginShift OrthogonalShift Procrustes Shift Whiten "
         "check_corrector merge_hits"
     ),
     "modgap.evaluate": (
-        "ScoreCalibrator compare judge_hits mixed_retrieval noise_correlation retrieval robustness"
+        "ScoreCalibrator compare judge_hits linear_probe mixed_retrieval noise_correlation "
+        "retrieval robustness zero_shot"
     ),
     "modgap.diagnose": "diagnose evaluate_correction gap_paths",
     "modgap.report": "report",

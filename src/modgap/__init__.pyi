@@ -20,12 +20,20 @@ from modgap.evaluate import (
     ScoreCalibrator,
     compare,
     judge_hits,
+    linear_probe,
     mixed_retrieval,
     noise_correlation,
     retrieval,
     robustness,
+    zero_shot,
 )
-from modgap.io import Embeddings, open_embeddings, open_pair, write_embeddings
+from modgap.io import (
+    Embeddings,
+    open_embeddings,
+    open_image_captions,
+    open_pair,
+    write_embeddings,
+)
 from modgap.measure import (
     alignment,
     blur,
@@ -99,6 +107,7 @@ __all__ = [
     "gap_paths",
     "gap_vector",
     "judge_hits",
+    "linear_probe",
     "linear_separability",
     "load_digits",
     "local_gaps",
@@ -111,6 +120,7 @@ __all__ = [
     "norms",
     "off_diagonal_dominance",
     "open_embeddings",
+    "open_image_captions",
     "open_pair",
     "origin_landscape",
     "profile",
@@ -126,4 +136,5 @@ __all__ = [
     "vslerp",
     "wasserstein_uniformity",
     "write_embeddings",
+    "zero_shot",
 ]

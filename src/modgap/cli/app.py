@@ -22,6 +22,7 @@ from modgap.cli.measure import measure
 from modgap.cli.report import report
 from modgap.cli.reproduce import reproduce
 from modgap.cli.serve import serve
+from modgap.cli.train import train
 
 app = typer.Typer(
     name="modgap",
@@ -35,7 +36,7 @@ app = typer.Typer(
 # What typer raises for an unknown option or a missing argument; it has moved between its versions.
 _UsageError: type[Exception] = typer.BadParameter.__mro__[1]
 
-for command in (demo, diagnose, report, serve, measure, fit, apply, evaluate, reproduce):
+for command in (demo, diagnose, report, serve, measure, fit, apply, evaluate, train, reproduce):
     app.command()(command)
 app.add_typer(index_app)
 

@@ -18,6 +18,7 @@ from modgap.evaluate.noise import (
     noise_correlation,
 )
 from modgap.evaluate.probability import Cutoff, ScoreCalibrator
+from modgap.evaluate.probe import LinearProbe, linear_probe
 from modgap.evaluate.quantise import Int8, OneBit, Quantiser, Quantize
 from modgap.evaluate.reliability import JudgedHits, Reliability, judge_hits, reliability_curve
 from modgap.evaluate.retrieval import Retrieval, retrieval
@@ -30,6 +31,7 @@ from modgap.evaluate.significance import (
     chi_squared,
     compare,
 )
+from modgap.evaluate.zero_shot import ZeroShot, zero_shot
 
 __all__ = [
     "Comparison",
@@ -40,6 +42,7 @@ __all__ = [
     "Interval",
     "JudgedHits",
     "Laplace",
+    "LinearProbe",
     "MixedCurve",
     "MixedQueries",
     "MixedRetrieval",
@@ -54,10 +57,12 @@ __all__ = [
     "Robustness",
     "ScoreCalibrator",
     "Uniform",
+    "ZeroShot",
     "chi_squared",
     "compare",
     "correction_scorer",
     "judge_hits",
+    "linear_probe",
     "mixed_corpus",
     "mixed_curve",
     "mixed_retrieval",
@@ -67,4 +72,5 @@ __all__ = [
     "reliability_curve",
     "retrieval",
     "robustness",
+    "zero_shot",
 ]

@@ -2,13 +2,16 @@
 
 from modgap.io.clip_retrieval import write_clip_retrieval
 from modgap.io.embeddings import EmbeddingPair, Embeddings
+from modgap.io.image_captions import ImageCaptions, open_image_captions
 from modgap.io.opening import open_embeddings, open_pair
 from modgap.io.writing import write_embeddings, write_pair
 
 __all__ = [
     "EmbeddingPair",
     "Embeddings",
+    "ImageCaptions",
     "open_embeddings",
+    "open_image_captions",
     "open_pair",
     "write_clip_retrieval",
     "write_embeddings",

@@ -1,0 +1,123 @@
+"""``modgap train``: train two towers with the gap in hand."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from modgap._validate import InputValueError, require
+from modgap.cli.options import AsJson
+
+if TYPE_CHECKING:
+    from modgap.train import Config, TrainResult
+
+
+def train(
+    config: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[CONFIG]",
+            help="A TOML file, or the name of a preset; with --resume, the run's own by default.",
+            show_default=False,
+        ),
+    ] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option("-o", "--output", help="Folder for the run; by default the preset's name."),
+    ] = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="SECTION.NAME=VALUE", help="Such as train.epochs=5."),
+    ] = None,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on from the newest checkpoint in the folder.")
+    ] = False,
+    seed: Annotated[
+        int | None, typer.Option(min=0, help="Seed of weights, order and draws.")
+    ] = None,
+    list_them: Annotated[bool, typer.Option("--list", help="List the presets and stop.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Train a two-tower model, watch its gap, and keep its weights and held-out embeddings.
+
+    Several GPUs: torchrun --nproc-per-node 4 -m modgap train CONFIG -o out
+
+    Example: modgap train digits -o out --set train.epochs=100
+    """
+    if list_them:
+        _print_presets(as_json)
+        return
+    from modgap.cli.outputs import check_folder
+    from modgap.cli.show import say, steps
+    from modgap.train.config import load_config
+
+    overrides = [*(settings or []), *([] if seed is None else [f"train.seed={seed}"])]
+    source, folder = _places(config, output, resume)
+    chosen = load_config(source, overrides)
+    check_folder(folder)
+    require("torch", "train", "Training")
+    from modgap.train.loop import train as run
+
+    with steps() as step:
+        result = run(chosen, output=folder, resume=resume, progress=step)
+    # Under torchrun every process gets here; one of them speaks.
+    if int(os.environ.get("RANK", "0")) == 0:
+        _print_result(result, chosen, as_json)
+        say(f"wrote {folder}")
+
+
+def _places(config: str | None, output: Path | None, resume: bool) -> tuple[str, Path]:
+    """Which config, and which folder."""
+    if config is not None:
+        return config, output or Path(Path(config).stem)
+    if not resume or output is None:
+        raise InputValueError(
+            "Say what to train: a TOML file or a preset, which modgap train --list shows; "
+            "or go on with a run by --resume -o FOLDER."
+        )
+    if not (output / "config.json").is_file():
+        raise InputValueError(f"There is no run to resume in {output}: it has no config.json.")
+    return str(output / "config.json"), output
+
+
+def _print_presets(as_json: bool) -> None:
+    from modgap.cli.show import out, print_json
+    from modgap.train.config import list_presets
+
+    presets = list_presets()
+    if as_json:
+        print_json(presets)
+        return
+    for name, about in presets.items():
+        out.print(f"[bold]{name}[/bold]", highlight=False)
+        for key in ("description", "command", "time", "expected"):
+            if about.get(key):
+                label = "" if key == "description" else f"{key}: "
+                out.print(f"  {label}{about[key]}", markup=False, soft_wrap=True)
+
+
+def _print_result(result: TrainResult, config: Config, as_json: bool) -> None:
+    from modgap._results import document, number
+    from modgap.cli.show import print_json, print_table
+
+    if as_json:
+        print_json(document("train", result, seed=config.train.seed))
+        return
+    found = result.evaluation
+    rows = [
+        ("gap distance", number(found.gap_distance)),
+        (f"uniformity (Wasserstein, n = {found.n_pairs})", number(found.uniformity)),
+        ("alignment", number(found.alignment)),
+        ("orthogonality, image", number(found.orthogonality_image)),
+        ("orthogonality, text", number(found.orthogonality_text)),
+        *((name, number(value)) for name, value in found.recall.items()),
+        ("temperature at the end", number(result.temperature)),
+        ("loss at the end", number(result.losses[-1] if result.losses else None)),
+        ("steps", number(result.steps)),
+        ("images per second", number(round(result.images_per_second))),
+        ("skipped images", number(result.n_corrupt)),
+    ]
+    print_table((f"{found.n_images:,} images, {found.n_texts:,} texts", "held out"), rows)

@@ -1,0 +1,80 @@
+"""COCO captions JSON, and Karpathy's splits, with a folder of images."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from modgap._validate import InputValueError
+from modgap.io._contents import reading
+from modgap.io._image_folder import ImageFolder, home_of
+from modgap.io.captions_rows import CaptionRow, clean
+
+
+def find_coco(folder: Path) -> Sequence[Path]:
+    """The files captions_*.json of a folder, or of its folder ``annotations``."""
+    return sorted(folder.glob("captions_*.json")) or sorted(
+        (folder / "annotations").glob("captions_*.json")
+    )
+
+
+def open_coco(files: Sequence[Path], images: Path | None) -> list[CaptionRow]:
+    """One row per image; several files are splits, named as the files: captions_val2017.json."""
+    return [row for file in files for row in _open(file, images, several=len(files) > 1)]
+
+
+def _open(path: Path, images: Path | None, *, several: bool) -> list[CaptionRow]:
+    with reading(path, "JSON", ValueError, RecursionError):
+        data = json.loads(path.read_bytes())
+    entries = data.get("images") if isinstance(data, Mapping) else None
+    if not isinstance(entries, list) or not all(isinstance(entry, Mapping) for entry in entries):
+        raise InputValueError(
+            f'{path} must be COCO captions JSON, {{"images": [...], "annotations": [...]}}.'
+        )
+    if not entries:
+        return []
+    has_sentences = "sentences" in entries[0]
+    captions = {} if has_sentences else _annotations(data, path)
+    split = path.stem.removeprefix("captions_") if several else None
+    rows = []
+    folder: ImageFolder | None = None
+    for entry in entries:
+        name = _name(entry, path)
+        if folder is None:
+            folder = ImageFolder(images or home_of(name, _near(path)))
+        said = entry.get("sentences", ()) if has_sentences else captions.get(entry.get("id"), ())
+        own_split = entry.get("split", split)
+        rows.append(CaptionRow(name, clean(said), own_split, folder.reader(name, path)))
+    return rows
+
+
+def _annotations(data: Mapping[str, Any], path: Path) -> dict[Any, list[Any]]:
+    """The captions of every image id."""
+    annotations = data.get("annotations")
+    captions: dict[Any, list[Any]] = {}
+    try:
+        for annotation in annotations or ():
+            captions.setdefault(annotation["image_id"], []).append(annotation["caption"])
+    except (TypeError, KeyError) as error:
+        raise InputValueError(
+            f"Every annotation of {path} must have an image_id and a caption, got one without "
+            f"({error}). Take the captions_*.json, not the instances."
+        ) from error
+    return captions
+
+
+def _name(entry: Mapping[str, Any], path: Path) -> str:
+    """The image's file, relative to the folder of images; Karpathy's files say filepath, too."""
+    name = entry.get("file_name", entry.get("filename"))
+    if not isinstance(name, str):
+        raise InputValueError(f"Every image of {path} must have a file_name, got {dict(entry)!r}.")
+    return f"{entry['filepath']}/{name}" if isinstance(entry.get("filepath"), str) else name
+
+
+def _near(path: Path) -> list[Path]:
+    """Where the images usually lie: beside annotations/captions_val2017.json is val2017/."""
+    own, above = path.parent, path.parent.parent
+    named = path.stem.removeprefix("captions_")
+    return [own / named, above / named, own / "images", above / "images", own, above]

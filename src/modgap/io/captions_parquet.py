@@ -1,0 +1,161 @@
+"""Parquet with images as bytes beside their captions: one file, or a folder of shards."""
+
+from __future__ import annotations
+
+import re
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from threading import Lock
+from typing import Any
+
+from modgap._validate import InputTypeError, InputValueError
+from modgap.io._contents import reading
+from modgap.io._image_folder import ImageError, ImageFolder
+from modgap.io.captions_rows import (
+    CAPTION_COLUMNS,
+    NAME_COLUMNS,
+    SPLIT_COLUMNS,
+    CaptionRow,
+    choose_column,
+    clean,
+    merged,
+)
+
+_IMAGE_COLUMNS = ("image", "jpg", "png", "image_bytes", "bytes", "img")
+# Row groups kept in memory: threads that decode in order straddle at most two.
+_KEPT = 2
+
+
+def find_parquet(folder: Path) -> Sequence[Path]:
+    """The shards of a folder, or of its folder ``data``, as Hugging Face writes them."""
+    return sorted(folder.glob("*.parquet")) or sorted((folder / "data").glob("*.parquet"))
+
+
+def open_caption_parquet(files: Sequence[Path], images: Path | None) -> list[CaptionRow]:
+    """One row per image; rows of one name, with a caption each, become one."""
+    rows, named = [], True
+    for file in files:
+        opened = _File(file, images or file.parent)
+        named = named and opened.named
+        rows += opened.rows()
+    return merged(rows) if named else rows
+
+
+class _File:
+    """One file: names, splits and captions are read at once, images when they are asked for."""
+
+    def __init__(self, path: Path, images: Path) -> None:
+        import pyarrow.parquet as pq
+
+        self.path = path
+        self.folder = ImageFolder(images)
+        with _reading(path), pq.ParquetFile(path) as file:
+            self.metadata = file.metadata
+            self.schema = file.schema_arrow
+        columns = self.schema.names
+        image = choose_column(columns, _IMAGE_COLUMNS, "images", path)
+        assert image is not None
+        self.image = image
+        self._check_type()
+        self.caption = choose_column(columns, CAPTION_COLUMNS, "captions", path)
+        self.name = choose_column(columns, NAME_COLUMNS, "names", path, needed=False)
+        self.split = choose_column(columns, SPLIT_COLUMNS, "splits", path, needed=False)
+        self._groups: OrderedDict[int, Any] = OrderedDict()
+        self._lock = Lock()
+
+    @property
+    def named(self) -> bool:
+        return self.name is not None
+
+    def _check_type(self) -> None:
+        """Bytes, or the structure of Hugging Face's datasets."""
+        import pyarrow as pa
+
+        kind = self.schema.field(self.image).type
+        inner = kind
+        if pa.types.is_struct(kind) and kind.get_field_index("bytes") >= 0:
+            inner = kind.field("bytes").type
+        # Bytes may be null throughout, where every image is a path.
+        allowed = (pa.types.is_binary, pa.types.is_large_binary, pa.types.is_null)
+        if not any(check(inner) for check in allowed):
+            raise InputTypeError(
+                f"{self.image!r} of {self.path} must hold images as bytes, or structures of bytes "
+                f"and path, got {kind}."
+            )
+
+    def rows(self) -> list[CaptionRow]:
+        """A row for each of the file's, in order."""
+        import pyarrow.parquet as pq
+
+        wanted = [name for name in (self.name, self.split, self.caption) if name]
+        with _reading(self.path), pq.ParquetFile(self.path, metadata=self.metadata) as file:
+            table = {name: file.read([name])[name].to_pylist() for name in dict.fromkeys(wanted)}
+        captions = table[self.caption or ""]
+        n = len(captions)
+        # Without a name, the file and the row's number say which image is meant.
+        names = table[self.name] if self.name else [f"{self.path.name}/{row}" for row in range(n)]
+        splits = table[self.split] if self.split else [_split_of(self.path)] * n
+        return [
+            CaptionRow(
+                str(name),
+                clean(said if isinstance(said, list) else [said]),
+                None if split is None else str(split),
+                read,
+            )
+            for name, said, split, read in zip(
+                names, captions, splits, self._readers(), strict=True
+            )
+        ]
+
+    def _readers(self) -> list[Callable[[], bytes]]:
+        return [
+            partial(self.read, group, row)
+            for group in range(self.metadata.num_row_groups)
+            for row in range(self.metadata.row_group(group).num_rows)
+        ]
+
+    def read(self, group: int, row: int) -> bytes:
+        """The image of a row of a row group."""
+        stored = self._group(group)[row].as_py()
+        path = None
+        if isinstance(stored, dict):
+            stored, path = stored["bytes"], stored.get("path")
+        if stored is not None:
+            return stored
+        if not path:
+            raise ImageError("there is neither an image nor a path")
+        try:
+            return self.folder.reader(path, self.path)()
+        except InputValueError as error:
+            raise ImageError(str(error)) from error
+
+    def _group(self, group: int) -> Any:
+        """The images of one row group; the last few are kept."""
+        import pyarrow.parquet as pq
+
+        with self._lock:
+            if group not in self._groups:
+                with _reading(self.path), pq.ParquetFile(self.path, metadata=self.metadata) as file:
+                    self._groups[group] = file.read_row_group(group, [self.image])[self.image]
+                while len(self._groups) > _KEPT:
+                    self._groups.popitem(last=False)
+            self._groups.move_to_end(group)
+            return self._groups[group]
+
+
+def _split_of(path: Path) -> str | None:
+    """The split that a shard's name says, as Hugging Face writes them.
+
+    >>> _split_of(Path("data/validation-00000-of-00002.parquet"))
+    'validation'
+    """
+    found = re.fullmatch(r"(\w+)-\d+-of-\d+", path.stem)
+    return found[1] if found else None
+
+
+def _reading(path: Path) -> Any:
+    import pyarrow as pa
+
+    return reading(path, "a Parquet file", pa.ArrowException, OSError)

@@ -1,0 +1,104 @@
+"""WebDataset shards: tar files whose members share a key, 000001.jpg and 000001.txt."""
+
+from __future__ import annotations
+
+import json
+import os
+import tarfile
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+
+from modgap._validate import InputValueError
+from modgap.io._contents import reading
+from modgap.io._image_folder import MOST_BYTES, ImageError
+from modgap.io.captions_rows import CAPTION_COLUMNS, CaptionRow, clean
+
+_IMAGES = ("jpg", "jpeg", "png", "webp")
+_MOST_TEXT = 1024**2
+
+
+def find_shards(folder: Path) -> Sequence[Path]:
+    """The shards of a folder; those in its sub-folders are splits, named as these."""
+    return sorted(folder.glob("*.tar")) or sorted(folder.glob("*/*.tar"))
+
+
+def open_webdataset(files: Sequence[Path], images: Path | None) -> list[CaptionRow]:
+    """One row per key that has an image, in the order of the shards.
+
+    Shards are looked through once; images are then read from where they lie. Nothing is unpacked.
+    """
+    if images is not None:
+        raise InputValueError("WebDataset shards hold their images: leave images out.")
+    folders = {file.parent for file in files}
+    return [
+        row
+        for file in files
+        for row in _open(file, split=file.parent.name if len(folders) > 1 else None)
+    ]
+
+
+def _open(path: Path, split: str | None) -> Iterator[CaptionRow]:
+    places: dict[str, tuple[str, int, int]] = {}
+    said: dict[str, dict[str, bytes]] = {}
+    with (
+        reading(path, "an uncompressed tar shard", tarfile.TarError, OSError, ValueError),
+        # "r:" refuses compressed shards: images could not be read from where they lie.
+        tarfile.open(path, "r:") as tar,
+    ):
+        for member in tar:
+            if not member.isreg() or member.issparse():
+                continue  # links and devices carry no data of their own
+            key, kind = _split_name(member.name)
+            if kind in ("txt", "json") and member.size <= _MOST_TEXT:
+                file = tar.extractfile(member)
+                said.setdefault(key, {})[kind] = file.read() if file else b""
+            if kind in _IMAGES:
+                if key in places:
+                    raise InputValueError(
+                        f"{path} must hold one image per key, got several of {key!r}."
+                    )
+                places[key] = (kind, member.offset_data, member.size)
+    for key, (kind, offset, size) in places.items():
+        captions = _captions(said.get(key, {}), path, key)
+        read = partial(_read, path, offset, size)
+        yield CaptionRow(f"{path.name}/{key}.{kind}", captions, split, read)
+
+
+def _split_name(name: str) -> tuple[str, str]:
+    """Key and kind of a member: WebDataset cuts at the first dot of the last part.
+
+    >>> _split_name("a.b/0001.seg.png")
+    ('a.b/0001', 'seg.png')
+    """
+    folder, slash, last = name.rpartition("/")
+    key, _, kind = last.partition(".")
+    return folder + slash + key, kind.lower()
+
+
+def _captions(said: Mapping[str, bytes], path: Path, key: str) -> tuple[str, ...]:
+    """A caption per line of the .txt; without one, ``captions`` or ``caption`` of the .json."""
+    with reading(path, f"captions of {key!r}", ValueError, RecursionError):
+        if "txt" in said:
+            return clean(said["txt"].decode("utf-8").splitlines())
+        fields = json.loads(said["json"]) if "json" in said else {}
+    for name in CAPTION_COLUMNS:
+        if isinstance(fields, Mapping) and name in fields:
+            value = fields[name]
+            return clean(value if isinstance(value, list) else [value])
+    return ()
+
+
+def _read(path: Path, offset: int, size: int) -> bytes:
+    if size > MOST_BYTES:
+        raise ImageError(f"it has {size} bytes, more than the {MOST_BYTES} that are read")
+    try:
+        # A file of its own for each read: threads then need no lock.
+        with open(path, "rb", buffering=0) as file:
+            file.seek(offset, os.SEEK_SET)
+            image = file.read(size)
+    except OSError as error:
+        raise ImageError(f"{path} cannot be read ({error})") from error
+    if len(image) < size:
+        raise ImageError(f"{path} is cut short")
+    return image

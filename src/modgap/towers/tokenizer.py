@@ -1,0 +1,160 @@
+"""Captions as rows of token numbers, by a vocabulary learned from captions or loaded."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+import numpy as np
+import torch
+
+from modgap._files import write_text
+from modgap._validate import InputTypeError, InputValueError, check_choice, check_count, require
+
+Kind = Literal["bpe", "words"]
+
+PADDING, UNKNOWN, BEGIN, END = "<pad>", "<unk>", "<start>", "<end>"
+# In this order, so that their numbers are 0, 1, 2 and 3.
+SPECIAL = (PADDING, UNKNOWN, BEGIN, END)
+# What other vocabularies call them: CLIP's, BERT's, T5's and RoBERTa's.
+_END_NAMES = (END, "<|endoftext|>", "[SEP]", "</s>")
+_PADDING_NAMES = (PADDING, "[PAD]", "<|endoftext|>")
+_EXTRA = "train"
+
+
+class Tokenizer:
+    """A vocabulary; ``end`` and ``padding`` are the numbers that end a caption and fill its row.
+
+    ``end`` is None where captions are bags of words.
+    """
+
+    def __init__(self, tokenizer: Any) -> None:
+        # A loaded one may cut and pad by itself; here both happen in `encode`.
+        tokenizer.no_truncation()
+        tokenizer.no_padding()
+        self._tokenizer = tokenizer
+        self.end: int | None = self._number(_END_NAMES)
+        padding = self._number(_PADDING_NAMES)
+        self.padding: int = 0 if padding is None else padding
+
+    @property
+    def vocabulary(self) -> int:
+        """How many tokens there are; their numbers are below it."""
+        return int(self._tokenizer.get_vocab_size())
+
+    def __repr__(self) -> str:
+        return f"Tokenizer({self.vocabulary} tokens)"
+
+    def encode(self, captions: Sequence[str], length: int) -> torch.Tensor:
+        """Token numbers (n, length): begin, tokens, end, padding.
+
+        A caption that is too long is cut, and still ends with the token that ends it.
+        """
+        length = check_count(length, "length", at_least=1 if self.end is None else 3)
+        captions = _texts(captions)
+        rows = np.full((len(captions), length), self.padding, dtype=np.int64)
+        for row, encoding in zip(rows, self._tokenizer.encode_batch(captions), strict=True):
+            ids = encoding.ids[:length]
+            row[: len(ids)] = ids
+            if self.end is not None and len(encoding.ids) > length:
+                row[-1] = self.end
+        return torch.from_numpy(rows)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write one JSON file, which the tokenizers library reads as well."""
+        write_text(path, self._tokenizer.to_str(pretty=True))
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Tokenizer:
+        """The tokenizer of a JSON file, or of the tokenizer.json of a folder."""
+        tokenizers = require("tokenizers", _EXTRA, "A tokenizer")
+        path = Path(path)
+        if path.is_dir():
+            path = path / "tokenizer.json"
+        if not path.is_file():
+            raise InputValueError(f"There is no tokenizer at {path}.")
+        try:
+            return cls(tokenizers.Tokenizer.from_str(path.read_text(encoding="utf-8")))
+        except Exception as error:  # the library raises bare Exceptions
+            raise InputValueError(
+                f"{path} cannot be read as the JSON of a tokenizer ({error})."
+            ) from error
+
+    def _number(self, names: Iterable[str]) -> int | None:
+        numbers = (self._tokenizer.token_to_id(name) for name in names)
+        return next((int(number) for number in numbers if number is not None), None)
+
+
+def train_tokenizer(
+    captions: Sequence[str], vocabulary: int = 8192, kind: Kind = "bpe"
+) -> Tokenizer:
+    """A vocabulary of at most ``vocabulary`` tokens, learned from captions in lower case.
+
+    ``"bpe"`` merges the most frequent neighbours among bytes (as CLIP and GPT-2 do), so that no
+    text is unknown. ``"words"`` numbers the words alphabetically from 1, as many as there are,
+    without begin or end: for towers that take the mean of word vectors, where words it does not
+    know are left out. The same captions give the same tokens.
+    """
+    check_choice(kind, "kind", get_args(Kind))
+    captions = _texts(captions)
+    if not captions:
+        raise InputValueError("A tokenizer needs at least one caption to learn from, got none.")
+    vocabulary = check_count(vocabulary, "vocabulary")
+    return Tokenizer(_words(captions) if kind == "words" else _bpe(captions, vocabulary))
+
+
+def _bpe(captions: Sequence[str], vocabulary: int) -> Any:
+    # WordPiece is not offered: the library numbers its pieces in an order that differs by run.
+    t = require("tokenizers", _EXTRA, "A tokenizer")
+    alphabet = sorted(t.pre_tokenizers.ByteLevel.alphabet())
+    least = len(alphabet) + len(SPECIAL)
+    if vocabulary < least:
+        raise InputValueError(
+            f"vocabulary must be at least {least}, for {len(alphabet)} bytes and {len(SPECIAL)} "
+            f"special tokens, got {vocabulary}."
+        )
+    tokenizer = t.Tokenizer(t.models.BPE())
+    tokenizer.normalizer = t.normalizers.Sequence(
+        [t.normalizers.NFC(), t.normalizers.Lowercase(), t.normalizers.Strip()]
+    )
+    tokenizer.pre_tokenizer = t.pre_tokenizers.ByteLevel(add_prefix_space=True)
+    tokenizer.decoder = t.decoders.ByteLevel()
+    trainer = t.trainers.BpeTrainer(
+        vocab_size=vocabulary,
+        special_tokens=list(SPECIAL),
+        initial_alphabet=alphabet,
+        show_progress=False,
+    )
+    tokenizer.train_from_iterator(captions, trainer)
+    ends = [(name, tokenizer.token_to_id(name)) for name in (BEGIN, END)]
+    tokenizer.post_processor = t.processors.TemplateProcessing(
+        single=f"{BEGIN} $A {END}", special_tokens=ends
+    )
+    return tokenizer
+
+
+def _words(captions: Sequence[str]) -> Any:
+    t = require("tokenizers", _EXTRA, "A tokenizer")
+    lower = t.normalizers.Lowercase()
+    # Everything between words of letters and hyphens is dropped.
+    cut = t.pre_tokenizers.Split(t.Regex("[a-z-]+"), behavior="removed", invert=True)
+    found = {word for c in captions for word, _ in cut.pre_tokenize_str(lower.normalize_str(c))}
+    numbers = {PADDING: 0} | {word: place for place, word in enumerate(sorted(found), start=1)}
+    tokenizer = t.Tokenizer(t.models.WordLevel(numbers, unk_token=PADDING))
+    tokenizer.normalizer = lower
+    tokenizer.pre_tokenizer = cut
+    return tokenizer
+
+
+def _texts(captions: Sequence[str]) -> list[str]:
+    if isinstance(captions, str):
+        raise InputTypeError("captions must be a list of texts, got one text. Put it in a list.")
+    texts = list(captions)
+    for place, text in enumerate(texts):
+        if not isinstance(text, str):
+            raise InputTypeError(
+                f"captions must be texts, got {type(text).__name__} at place {place}."
+            )
+    return texts

@@ -1,0 +1,175 @@
+"""Images and captions as tensors in memory: uint8 pixels, and word numbers of every caption."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from modgap._validate import InputValueError
+from modgap.train.config import DataConfig
+
+Progress = Callable[..., None]
+
+
+@dataclass(frozen=True, eq=False)
+class Split:
+    """Images (n, channels, size, size) as uint8, and their captions' tokens, image by image.
+
+    The captions of image i are the rows ``first[i]`` to ``first[i] + count[i] − 1`` of ``tokens``
+    (m, length).
+    """
+
+    pixels: Tensor
+    tokens: Tensor
+    first: Tensor
+    count: Tensor
+
+    def __len__(self) -> int:
+        return int(self.pixels.shape[0])
+
+    @property
+    def groups(self) -> tuple[np.ndarray, np.ndarray]:
+        """Which caption belongs to which image: (gx, gy), as everywhere in modgap."""
+        rows = np.arange(len(self))
+        return rows, np.repeat(rows, self.count.cpu().numpy())
+
+    def draw_captions(self, rows: Tensor, generator: torch.Generator) -> Tensor:
+        """One caption row for each image row, drawn evenly from its captions; all on the CPU."""
+        share = torch.rand(len(rows), generator=generator, dtype=torch.float64)
+        count = self.count[rows]
+        return self.first[rows] + (share * count).long().clamp(max=count - 1)
+
+    def to(self, device: Any, pixels: bool = True) -> Split:
+        """The split with its tokens, and its pixels if asked, on a device."""
+        return replace(
+            self,
+            pixels=self.pixels.to(device) if pixels else self.pixels,
+            tokens=self.tokens.to(device),
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Data:
+    """What a run trains on and is measured on.
+
+    ``augment`` turns uint8 pixels into the floats of a training step, ``prepare`` into those of
+    an evaluation; both run on the pixels' device. ``corrupt`` names images that were skipped.
+    """
+
+    train: Split
+    test: Split
+    vocabulary: int
+    tokenizer: Any
+    augment: Callable[[Tensor], Tensor]
+    prepare: Callable[[Tensor], Tensor]
+    corrupt: tuple[str, ...] = ()
+
+
+def load_data(
+    config: DataConfig,
+    *,
+    seed: int = 0,
+    tokenizer: Path | None = None,
+    progress: Progress | None = None,
+) -> Data:
+    """Read, decode and number everything a run needs.
+
+    The tokenizer is trained on the captions of the training split, unless a file of one is given.
+    Data without splits has a seeded share held out.
+    """
+    if config.path == "digits":
+        from modgap.train.digits import digits_data
+
+        return digits_data(seed)
+    from modgap.io.image_captions import open_image_captions
+    from modgap.towers.tokenizer import Tokenizer, train_tokenizer
+    from modgap.train.images import Augment, decode
+
+    say = progress or (lambda *_: None)
+    say("reading captions")
+    rows = open_image_captions(find_path(config.path))
+    if rows.splits():
+        sides = [rows.split(name) for name in (config.train_split, config.test_split)]
+    else:
+        order = np.random.default_rng(seed).permutation(len(rows))
+        n_held_out = max(1, round(config.held_out * len(rows)))
+        sides = [
+            rows.select(np.sort(part).tolist()) for part in (order[n_held_out:], order[:n_held_out])
+        ]
+    if tokenizer is None:
+        say("training the tokenizer")
+        captions = [c for i in range(len(sides[0])) for c in sides[0].captions(i)]
+        words = train_tokenizer(captions, vocabulary=config.vocabulary)
+    else:
+        words = Tokenizer.load(tokenizer)
+    splits: list[Split] = []
+    corrupt: list[str] = []
+    for side, name in zip(sides, ("training", "held-out"), strict=True):
+        decoded = decode(
+            side,
+            config.image_size,
+            config.workers or None,
+            max_corrupt=config.max_corrupt,
+            progress=partial(say, f"decoding the {name} images"),
+        )
+        corrupt += decoded.skipped
+        splits.append(
+            make_split(
+                decoded.pixels,
+                [side.captions(row) for row in decoded.rows],
+                partial(words.encode, length=config.length),
+            )
+        )
+    augment, prepare = Augment(config.image_size), Augment(config.image_size).eval()
+    return Data(
+        train=splits[0],
+        test=splits[1],
+        vocabulary=words.vocabulary,
+        tokenizer=words,
+        augment=augment if config.augment else prepare,
+        prepare=prepare,
+        corrupt=tuple(corrupt),
+    )
+
+
+def make_split(
+    pixels: Tensor, captions: Sequence[Sequence[str]], encode: Callable[[list[str]], Tensor]
+) -> Split:
+    """A split of images and their captions, at least one each."""
+    count = torch.tensor([len(texts) for texts in captions])
+    tokens = encode([text for texts in captions for text in texts])
+    # Half the memory of long; nobody's vocabulary reaches 2³¹.
+    return Split(pixels, tokens.int(), count.cumsum(0) - count, count)
+
+
+def find_path(path: str) -> Path:
+    """A path as it is, or below the folder that MODGAP_DATA names."""
+    if not path:
+        raise InputValueError("data.path must say where images and captions are, got nothing.")
+    found = Path(path)
+    beside = Path(os.environ.get("MODGAP_DATA", ".")) / path
+    if not found.exists():
+        if not beside.exists():
+            raise InputValueError(
+                f"There is no data at {path}. Say where it is with --set data.path=PATH, "
+                "or name the folder it is in by the environment variable MODGAP_DATA."
+            )
+        found = beside
+    return found
+
+
+def fits(data: Data, keep: str, device: torch.device) -> bool:
+    """Whether the pixels stay on the device: "auto" keeps less than half of its free memory."""
+    if keep != "auto" or device.type != "cuda":
+        return keep != "no"
+    free, _ = torch.cuda.mem_get_info(device)
+    needed: int = data.train.pixels.nbytes + data.test.pixels.nbytes
+    return needed < free / 2

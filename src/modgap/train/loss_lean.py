@@ -1,0 +1,114 @@
+"""The contrastive loss without its n × n logits: blocks of rows, computed again going back.
+
+Written for one process's rows of X against all rows of Y, so that one product serves both
+directions also where the batch lies in several processes: the columns' log-sum-exp is then
+combined over them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from modgap._arrays import row_blocks
+from modgap.train.gather import Share, log_sum_exp_over
+
+# Bytes of one block of logits; two are held at most. A GPU wants many rows at once (2,048 of
+# 65,536 columns), a CPU a block that is not too far from its cache.
+CPU_BLOCK_BYTES = 2**24
+GPU_BLOCK_BYTES = 2**29
+
+
+def lean_share(
+    X: Tensor, Y: Tensor, scale: Tensor, share: Share | None, block_bytes: int | None = None
+) -> Tensor:
+    """This process's part of the loss of the whole batch; the parts of all processes sum to it.
+
+    ``X`` (n, d) holds this process's rows, ``Y`` (N, d) those of all. ``scale`` has no dimensions.
+    """
+    if block_bytes is None:
+        block_bytes = CPU_BLOCK_BYTES if X.device.type == "cpu" else GPU_BLOCK_BYTES
+    size = max(1, block_bytes // (Y.shape[0] * X.element_size()))
+    # Blocks of nearly one size: a last block of a few rows costs as many launches as a full one.
+    n_blocks = -(-X.shape[0] // size)
+    return _LeanLoss.apply(X, Y, scale, share, -(-X.shape[0] // n_blocks))
+
+
+class _LeanLoss(torch.autograd.Function):
+    """With z_ij = scale · x_i · y_j, r and c the log-sum-exp of its rows and columns:
+
+    loss = mean_i ((r_i + c_i)/2 − z_ii), and its gradient in z is
+    ((exp(z_ij − r_i) + exp(z_ij − c_j))/2 − [i = j])/N.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any, X: Tensor, Y: Tensor, scale: Tensor, share: Share | None, size: int
+    ) -> Tensor:
+        n, total = X.shape[0], Y.shape[0]
+        first = 0 if share is None else share.first_row
+        with torch.autocast(X.device.type, enabled=False):
+            rows, columns = _row_and_column_sums(X, Y, scale, size)
+            if share is not None:
+                columns = log_sum_exp_over(columns, share)
+            own = scale * torch.einsum("ij,ij->i", X, Y[first : first + n])
+            loss = ((rows + columns[first : first + n]) / 2 - own).sum() / total
+        ctx.save_for_backward(X, Y, scale, rows, columns)
+        ctx.first, ctx.size = first, size
+        return loss
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
+        X, Y, scale, rows, columns = ctx.saved_tensors
+        wants_x, wants_y, wants_scale = ctx.needs_input_grad[:3]
+        n, total = X.shape[0], Y.shape[0]
+        own = slice(ctx.first, ctx.first + n)
+        towards_y = torch.empty_like(X) if wants_x or wants_scale else None
+        towards_x = torch.zeros_like(Y) if wants_y else None
+        block = X.new_empty(ctx.size, total)
+        with torch.autocast(X.device.type, enabled=False):
+            for part in row_blocks(n, ctx.size):
+                weights = block[: part.stop - part.start]
+                # exp(z − r) + exp(z − c) = exp(z + log(exp(−r) + exp(−c))): one exp of the block,
+                # which is at most 2, and the product adds to it in place.
+                torch.logaddexp(-rows[part, None], -columns[None, :], out=weights)
+                weights.addmm_(X[part] * scale, Y.T).exp_()
+                if towards_y is not None:
+                    torch.mm(weights, Y, out=towards_y[part])
+                if towards_x is not None:
+                    towards_x.addmm_(weights.T, X[part])
+            del block
+            share = gradient / total
+            of_x = of_y = of_scale = None
+            if towards_y is not None:
+                towards_y.mul_(0.5).sub_(Y[own])
+                of_scale = share * torch.einsum("ij,ij->", X, towards_y) if wants_scale else None
+                of_x = towards_y.mul_(scale * share) if wants_x else None
+            if towards_x is not None:
+                towards_x.mul_(0.5)[own].sub_(X)
+                of_y = towards_x.mul_(scale * share)
+        return of_x, of_y, of_scale, None, None
+
+
+def _row_and_column_sums(X: Tensor, Y: Tensor, scale: Tensor, size: int) -> tuple[Tensor, Tensor]:
+    """log Σ exp of each row and of each column of scale · X Yᵀ."""
+    n, total = X.shape[0], Y.shape[0]
+    rows = X.new_empty(n)
+    top = X.new_full((total,), -torch.inf)
+    below = X.new_zeros(total)
+    block, scratch = X.new_empty(size, total), X.new_empty(size, total)
+    for part in row_blocks(n, size):
+        count = part.stop - part.start
+        logits = torch.mm(X[part] * scale, Y.T, out=block[:count])
+        row_top = logits.amax(1)
+        shifted = torch.sub(logits, row_top[:, None], out=scratch[:count])
+        rows[part] = shifted.exp_().sum(1).log_() + row_top
+        # Columns run over all blocks: what was summed below an older top is brought to the new.
+        new_top = torch.maximum(top, logits.amax(0))
+        below.mul_(torch.exp(top - new_top)).add_(logits.sub_(new_top).exp_().sum(0))
+        top = new_top
+    return rows, top + below.log()

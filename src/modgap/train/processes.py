@@ -1,0 +1,87 @@
+"""One process or several: what torchrun started, and which part of a batch each one takes."""
+
+from __future__ import annotations
+
+import atexit
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from modgap._validate import InputValueError
+
+
+@dataclass(frozen=True)
+class Processes:
+    """This process's rank among ``count``, and the device it computes on."""
+
+    rank: int
+    count: int
+    device: torch.device
+
+    def share(self, rows: Tensor) -> Tensor:
+        """This process's rows of a batch that all of them know."""
+        return rows if self.count == 1 else rows.tensor_split(self.count)[self.rank]
+
+
+def join_processes(device: str = "auto") -> Processes:
+    """Join the processes that torchrun started, with NCCL on GPUs and gloo on CPUs.
+
+    A group that is there already is used. A new one is kept until Python ends, so that a script
+    can train several times: a group cannot safely be left and joined again.
+    """
+    place = pick_device(device)
+    if not dist.is_available():
+        return Processes(0, 1, place)
+    if not dist.is_initialized() and int(os.environ.get("WORLD_SIZE", "1")) > 1:
+        if place.type == "cuda":
+            torch.cuda.set_device(place)
+        dist.init_process_group("nccl" if place.type == "cuda" else "gloo")
+        atexit.register(_leave)
+    if dist.is_initialized():
+        return Processes(dist.get_rank(), dist.get_world_size(), place)
+    return Processes(0, 1, place)
+
+
+def _leave() -> None:
+    if dist.is_initialized():
+        dist.destroy_process_group()
+
+
+def pick_device(name: str = "auto") -> torch.device:
+    """A device by name; "auto" is this process's GPU where there is one, else the CPU."""
+    if name == "auto":
+        name = "cuda" if torch.cuda.is_available() else "cpu"
+    try:
+        device = torch.device(name)
+    except RuntimeError as error:
+        raise InputValueError(
+            f'train.device must be "auto", "cpu", "cuda" or "cuda:0", got {name!r}.'
+        ) from error
+    if device.type == "cuda":
+        if not torch.cuda.is_available():
+            raise InputValueError(f"train.device is {name}, but torch finds no GPU here.")
+        if device.index is None:
+            device = torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")))
+    return device
+
+
+@contextmanager
+def borrowed_machine(processes: Processes, threads: int) -> Iterator[None]:
+    """The caller's generators and settings of torch, as they were, once the run is over."""
+    before, benchmark = torch.get_num_threads(), torch.backends.cudnn.benchmark
+    cuda = [processes.device] if processes.device.type == "cuda" else []
+    with torch.random.fork_rng(devices=cuda):
+        try:
+            if threads:
+                torch.set_num_threads(threads)
+            # Batches keep their shape, so it pays to try which convolution is fastest.
+            torch.backends.cudnn.benchmark = True
+            yield
+        finally:
+            torch.set_num_threads(before)
+            torch.backends.cudnn.benchmark = benchmark

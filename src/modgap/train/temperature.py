@@ -1,0 +1,275 @@
+"""Temperatures: learned, fixed or scheduled, each giving the logit scale of a training step.
+
+Yaras et al. 2024, appendices D.1 and F: the gap closes faster while the temperature stays large,
+and CLIP's learned one falls. In what follows ν is the learned number and 1/τ the logit scale.
+"""
+
+from __future__ import annotations
+
+import inspect
+import math
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from modgap._validate import InputValueError, check_choice, check_count, check_positive
+
+CLIP_TEMPERATURE = 0.07
+CLIP_MAX_SCALE = 100.0
+# The paper gives no period for A0 and A1. Whole cycles end where they start, at the low
+# temperature, which agrees with the large gaps of its table 4.
+DEFAULT_CYCLES = 5
+
+
+class Temperature(nn.Module):
+    """Gives the logit scale, 1/temperature, of a step: a tensor without dimensions.
+
+    Subclasses say how in ``forward``. Where the scale is learned, gradients flow into it.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        # Moves with .to(device), so that scales are made where the features are.
+        self.register_buffer("_place", torch.zeros(()), persistent=False)
+
+    def forward(self, step: int = 0) -> Tensor:
+        """The logit scale of a step, counted from 0."""
+        raise NotImplementedError
+
+    def temperature(self, step: int = 0) -> float:
+        """The temperature of a step as a number."""
+        with torch.no_grad():
+            return 1.0 / float(self(step))
+
+    def parameter_group(self, learning_rate: float) -> dict[str, Any] | None:
+        """The optimiser's group for what is learned here, without decay; None if nothing is."""
+        check_positive(learning_rate, "learning_rate")
+        return None
+
+    def describe(self) -> dict[str, Any]:
+        """The kind and its settings, as JSON can carry them."""
+        raise NotImplementedError
+
+    def extra_repr(self) -> str:
+        """The settings, where torch prints the module."""
+        return ", ".join(f"{key}={value}" for key, value in self.describe().items())
+
+    def _constant(self, temperature: float) -> Tensor:
+        return torch.full_like(self._place, 1.0 / temperature)
+
+
+class _Learned(Temperature):
+    """What the learned temperatures share: one parameter ν in a group of its own."""
+
+    def __init__(self, nu: float, rate: float) -> None:
+        super().__init__()
+        self.rate = check_positive(rate, "rate")
+        self.nu = nn.Parameter(torch.tensor(nu))
+
+    def parameter_group(self, learning_rate: float) -> dict[str, Any]:
+        """ν alone, at ``rate`` times the learning rate, without weight decay."""
+        learning_rate = check_positive(learning_rate, "learning_rate")
+        return {
+            "params": [self.nu],
+            "lr": learning_rate * self.rate,
+            "weight_decay": 0.0,
+            "name": "temperature",
+        }
+
+
+class LearnedTemperature(_Learned):
+    """1/τ = exp(ν/s), learned: CLIP's with s = 1 (Radford et al. 2021; Yaras et al., D.1).
+
+    ``max_scale=100`` is CLIP's clamp: ν is held where 1/τ is at most that, as CLIP does after each
+    step, so that a later gradient can still bring it down. ``scale`` is s > 1 for the paper's
+    reparameterisation (its appendix F prints τ for 1/τ). ``rate`` multiplies the learning rate:
+    0.1 is the paper's smaller learning rate of the temperature, SLRT.
+
+    >>> round(LearnedTemperature(0.05)().item(), 3)
+    20.0
+    """
+
+    def __init__(
+        self,
+        initial: float = CLIP_TEMPERATURE,
+        max_scale: float | None = None,
+        scale: float = 1.0,
+        rate: float = 1.0,
+    ) -> None:
+        self.initial = check_positive(initial, "initial")
+        self.max_scale = None if max_scale is None else check_positive(max_scale, "max_scale")
+        self.scale = check_positive(scale, "scale")
+        if self.max_scale is not None and self.initial * self.max_scale < 1:
+            raise InputValueError(
+                f"initial must be at least 1/max_scale, got a temperature of {initial} and a "
+                f"largest scale of {max_scale}. Raise one of them."
+            )
+        super().__init__(-self.scale * math.log(self.initial), rate)
+
+    def forward(self, step: int = 0) -> Tensor:
+        """exp(ν/s); the step does not matter."""
+        if self.max_scale is not None and self.training:
+            with torch.no_grad():
+                # exp keeps its result for the backward pass, not ν, so ν may change in place.
+                self.nu.clamp_(max=self.scale * math.log(self.max_scale))
+        scale = torch.exp(self.nu / self.scale)
+        return scale if self.max_scale is None or self.training else scale.clamp(max=self.max_scale)
+
+    def describe(self) -> dict[str, Any]:
+        """The kind and its settings."""
+        return {
+            "kind": "learned",
+            "initial": self.initial,
+            "max_scale": self.max_scale,
+            "scale": self.scale,
+            "rate": self.rate,
+        }
+
+
+class SoftplusTemperature(_Learned):
+    """1/τ = log(1 + exp(ν)), learned (Yaras et al., D.1): it grows by steps, not by factors."""
+
+    def __init__(self, initial: float = CLIP_TEMPERATURE, rate: float = 1.0) -> None:
+        self.initial = check_positive(initial, "initial")
+        target = 1.0 / self.initial
+        # log(exp(t) − 1) without exp(t), which overflows for a temperature below 0.0015.
+        super().__init__(target + math.log(-math.expm1(-target)), rate)
+
+    def forward(self, step: int = 0) -> Tensor:
+        """log(1 + exp(ν)); the step does not matter."""
+        return torch.logaddexp(self.nu, torch.zeros_like(self.nu))
+
+    def describe(self) -> dict[str, Any]:
+        """The kind and its settings."""
+        return {"kind": "softplus", "initial": self.initial, "rate": self.rate}
+
+
+class FixedTemperature(Temperature):
+    """The same temperature throughout (Yaras et al., D.1: fixed on a large temperature, FLT)."""
+
+    def __init__(self, value: float) -> None:
+        super().__init__()
+        self.value = check_positive(value, "value")
+
+    def forward(self, step: int = 0) -> Tensor:
+        """1/value; the step does not matter."""
+        return self._constant(self.value)
+
+    def describe(self) -> dict[str, Any]:
+        """The kind and its settings."""
+        return {"kind": "fixed", "value": self.value}
+
+
+class LinearTemperature(Temperature):
+    """τ goes from ``start`` to ``end`` in a straight line over ``steps``, then stays (S0 to S3).
+
+    τ(t) = start + (end − start) · min(t/steps, 1) (Yaras et al., D.1 and F).
+    """
+
+    def __init__(self, start: float, end: float, steps: int) -> None:
+        super().__init__()
+        self.start = check_positive(start, "start")
+        self.end = check_positive(end, "end")
+        self.steps = check_count(steps, "steps")
+
+    def forward(self, step: int = 0) -> Tensor:
+        """1/τ of the step."""
+        done = min(check_count(step, "step", at_least=0) / self.steps, 1.0)
+        return self._constant(self.start + (self.end - self.start) * done)
+
+    def describe(self) -> dict[str, Any]:
+        """The kind and its settings."""
+        return {"kind": "linear", "start": self.start, "end": self.end, "steps": self.steps}
+
+
+class CosineTemperature(Temperature):
+    """τ swings between ``low`` and ``high`` as a cosine with the given period in steps (A0, A1).
+
+    τ(t) = low + (high − low) · (1 − cos(2π t/period))/2, so it starts at ``low``. Yaras et al., F;
+    their table 4 says A0 and A1 where the text says A1 and A2.
+    """
+
+    def __init__(self, low: float, high: float, period: float) -> None:
+        super().__init__()
+        self.low = check_positive(low, "low")
+        self.high = check_positive(high, "high")
+        self.period = check_positive(period, "period")
+        if self.low > self.high:
+            raise InputValueError(f"low must be at most high, got {low} and {high}. Swap them.")
+
+    def forward(self, step: int = 0) -> Tensor:
+        """1/τ of the step."""
+        turn = check_count(step, "step", at_least=0) / self.period
+        rise = (1.0 - math.cos(2.0 * math.pi * turn)) / 2.0
+        return self._constant(self.low + (self.high - self.low) * rise)
+
+    def describe(self) -> dict[str, Any]:
+        """The kind and its settings."""
+        return {"kind": "cosine", "low": self.low, "high": self.high, "period": self.period}
+
+
+KINDS: Mapping[str, type[Temperature]] = MappingProxyType(
+    {
+        "learned": LearnedTemperature,
+        "softplus": SoftplusTemperature,
+        "fixed": FixedTemperature,
+        "linear": LinearTemperature,
+        "cosine": CosineTemperature,
+    }
+)
+
+
+def _preset(kind: str, **settings: float) -> Mapping[str, Any]:
+    return MappingProxyType({"kind": kind, **settings})
+
+
+# Kind and settings by the paper's names (tables 2 to 5). Schedules last as long as the training.
+TEMPERATURES: Mapping[str, Mapping[str, Any]] = MappingProxyType(
+    {
+        "baseline": _preset("learned", max_scale=CLIP_MAX_SCALE),
+        **{
+            f"FLT{value:g}": _preset("fixed", value=value)
+            for value in (0.01, 0.02, 0.04, 0.07, 0.1, 0.2, 0.3, 0.4)
+        },
+        **{
+            f"S{place}": _preset("linear", start=0.01, end=end)
+            for place, end in enumerate((0.02, 0.03, 0.04, 0.05))
+        },
+        "A0": _preset("cosine", low=0.01, high=0.02),
+        "A1": _preset("cosine", low=0.01, high=0.04),
+        "softplus": _preset("softplus"),
+        "scale2": _preset("learned", max_scale=CLIP_MAX_SCALE, scale=2.0),
+        "scale10": _preset("learned", max_scale=CLIP_MAX_SCALE, scale=10.0),
+        "SLRT": _preset("learned", max_scale=CLIP_MAX_SCALE, rate=0.1),
+    }
+)
+
+
+def make_temperature(name: str, training_steps: int, **settings: Any) -> Temperature:
+    """A temperature by its kind or the paper's name, for a training of so many steps.
+
+    ``settings`` are those of its class, in place of the preset's. A schedule that is not told its
+    length lasts as long as the training: a line to its end, a cosine for five whole cycles.
+
+    >>> make_temperature("S3", 1_000).describe()
+    {'kind': 'linear', 'start': 0.01, 'end': 0.05, 'steps': 1000}
+    """
+    check_choice(name, "temperature", tuple(dict.fromkeys((*KINDS, *TEMPERATURES))))
+    check_count(training_steps, "training_steps")
+    given = dict(TEMPERATURES.get(name, {"kind": name}))
+    made = KINDS[given.pop("kind")]
+    given.update(settings)
+    if made is LinearTemperature:
+        given.setdefault("steps", training_steps)
+    elif made is CosineTemperature:
+        given.setdefault("period", training_steps / DEFAULT_CYCLES)
+    known = inspect.signature(made).parameters
+    for setting in given:
+        check_choice(setting, f"A setting of the temperature {name!r}", tuple(known))
+    missing = [key for key, p in known.items() if p.default is p.empty and key not in given]
+    if missing:
+        raise InputValueError(f"The temperature {name!r} needs {' and '.join(missing)}. Set them.")
+    return made(**given)

@@ -1,0 +1,389 @@
+"""Images with captions: every format says the same, and nothing outside the folder is read."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import tarfile
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from modgap._validate import InputTypeError, InputValueError
+from modgap.io.image_captions import ImageCaptions, ImageError, open_image_captions
+
+# Readers hand over bytes as they are, so these need not be real images.
+IMAGES = {"b.jpg": b"\xff\xd8\xffbee", "a.jpg": b"\xff\xd8\xffant", "c.png": b"\x89PNGcat"}
+CAPTIONS = {
+    "b.jpg": ("A bee, on a flower .", "An insect ."),
+    "a.jpg": ("An ant .", "A small ant .", "Ant"),
+    "c.png": ("A cat .",),
+}
+SPLITS = {"b.jpg": "train", "a.jpg": "train", "c.png": "test"}
+
+
+def write_images(folder: Path) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, image in IMAGES.items():
+        (folder / name).write_bytes(image)
+
+
+def make_parquet(folder: Path) -> Path:
+    path = folder / "data.parquet"
+    table = {
+        "name": list(IMAGES),
+        "split": [SPLITS[name] for name in IMAGES],
+        "image": list(IMAGES.values()),
+        "captions": [list(CAPTIONS[name]) for name in IMAGES],
+    }
+    pq.write_table(pa.table(table), path, row_group_size=1)
+    return path
+
+
+def make_parquet_hf(folder: Path) -> Path:
+    """As Hugging Face's datasets store images, with one caption per row."""
+    rows = [(name, caption) for name in IMAGES for caption in CAPTIONS[name]]
+    table = {
+        "image": [{"bytes": IMAGES[name], "path": name} for name, _ in rows],
+        "filename": [name for name, _ in rows],
+        "split": [SPLITS[name] for name, _ in rows],
+        "caption": [caption for _, caption in rows],
+    }
+    path = folder / "hf.parquet"
+    pq.write_table(pa.table(table), path)
+    return path
+
+
+def make_csv(folder: Path) -> Path:
+    write_images(folder)
+    with (folder / "captions.csv").open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["image", "caption", "split"])
+        # Rows of one image need not be neighbours.
+        for place in range(3):
+            for name in IMAGES:
+                if place < len(CAPTIONS[name]):
+                    writer.writerow([name, CAPTIONS[name][place], SPLITS[name]])
+    return folder
+
+
+def make_karpathy(folder: Path) -> Path:
+    write_images(folder / "images")
+    entries = [
+        {"filename": name, "split": SPLITS[name], "sentences": [{"raw": c} for c in CAPTIONS[name]]}
+        for name in IMAGES
+    ]
+    path = folder / "dataset.json"
+    path.write_text(json.dumps({"images": entries}))
+    return path
+
+
+def make_coco(folder: Path) -> Path:
+    """Two splits, in files of their own and with a folder of images each."""
+    for split in ("train", "test"):
+        names = [name for name in IMAGES if SPLITS[name] == split]
+        images = folder / split
+        images.mkdir()
+        for name in names:
+            (images / name).write_bytes(IMAGES[name])
+        annotations = [
+            {"image_id": place, "caption": caption}
+            for place, name in enumerate(names)
+            for caption in CAPTIONS[name]
+        ]
+        entries = [{"id": place, "file_name": name} for place, name in enumerate(names)]
+        target = folder / "annotations" / f"captions_{split}.json"
+        target.parent.mkdir(exist_ok=True)
+        target.write_text(json.dumps({"images": entries, "annotations": annotations}))
+    return folder
+
+
+def add(tar: tarfile.TarFile, name: str, content: bytes) -> None:
+    member = tarfile.TarInfo(name)
+    member.size = len(content)
+    tar.addfile(member, io.BytesIO(content))
+
+
+def make_webdataset(folder: Path) -> Path:
+    """Shards of two splits; one sample has its captions in JSON, the others in lines of text."""
+    for split in ("train", "test"):
+        (folder / split).mkdir()
+        with tarfile.open(folder / split / "000.tar", "w") as tar:
+            for name in IMAGES:
+                if SPLITS[name] != split:
+                    continue
+                key = name.partition(".")[0]
+                if name == "b.jpg":
+                    add(tar, f"{key}.json", json.dumps({"captions": CAPTIONS[name]}).encode())
+                else:
+                    add(tar, f"{key}.txt", ("\n".join(CAPTIONS[name]) + "\n").encode())
+                add(tar, name, IMAGES[name])
+    return folder
+
+
+MAKERS = [make_parquet, make_parquet_hf, make_csv, make_karpathy, make_coco, make_webdataset]
+
+
+def contents(data: ImageCaptions) -> list[tuple[str, tuple[str, ...], bytes]]:
+    return [
+        (Path(data.names[row]).name, data.captions(row), data.image(row))
+        for row in range(len(data))
+    ]
+
+
+EXPECTED = [(name, CAPTIONS[name], IMAGES[name]) for name in IMAGES]
+
+
+@pytest.mark.parametrize("make", MAKERS)
+def test_every_format_gives_the_same_rows(make, tmp_path):
+    data = open_image_captions(make(tmp_path))
+    # Splits in folders or files of their own come in the order of their names.
+    assert sorted(contents(data)) == sorted(EXPECTED)
+    if make not in (make_coco, make_webdataset):
+        assert contents(data) == EXPECTED
+    assert len(data) == 3
+    assert data.splits() == {"train": 2, "test": 1}
+
+
+@pytest.mark.parametrize("make", MAKERS)
+def test_a_split_holds_its_own_rows_in_order(make, tmp_path):
+    path = make(tmp_path)
+    assert contents(open_image_captions(path, split="train")) == EXPECTED[:2]
+    assert contents(open_image_captions(path).split("test")) == EXPECTED[2:]
+    with pytest.raises(InputValueError, match=r"no split 'tset'\. Did you mean 'test'\?"):
+        open_image_captions(path, split="tset")
+
+
+def test_rows_can_be_selected_in_any_order(tmp_path):
+    data = open_image_captions(make_parquet(tmp_path)).select([2, 0])
+    assert contents(data) == [EXPECTED[2], EXPECTED[0]]
+
+
+def test_shards_of_hugging_face_say_their_split(tmp_path):
+    folder = tmp_path / "data"
+    folder.mkdir()
+    for split in ("train", "validation"):
+        table = pa.table({"image": [{"bytes": b"x", "path": None}], "text": [f"a {split}"]})
+        pq.write_table(table, folder / f"{split}-00000-of-00001.parquet")
+    data = open_image_captions(tmp_path)
+    assert data.splits() == {"train": 1, "validation": 1}
+    assert data.captions(1) == ("a validation",)
+    assert len(set(data.names)) == 2
+
+
+def test_images_of_parquet_may_lie_beside_it(tmp_path):
+    (tmp_path / "x.jpg").write_bytes(b"here")
+    outside = tmp_path.parent / f"{tmp_path.name}-secret.jpg"
+    outside.write_bytes(b"secret")
+    images = [{"bytes": None, "path": p} for p in ("x.jpg", f"../{outside.name}", str(outside), "")]
+    table = pa.table({"image": images, "caption": ["a"] * 4})
+    pq.write_table(table, tmp_path / "t.parquet")
+    data = open_image_captions(tmp_path / "t.parquet")
+    assert data.image(0) == b"here"
+    for row in (1, 2):
+        with pytest.raises(ImageError, match="must name images inside"):
+            data.image(row)
+    with pytest.raises(ImageError, match="neither an image nor a path"):
+        data.image(3)
+
+
+def test_reading_row_groups_back_and_forth_gives_each_its_own_image(tmp_path):
+    path = tmp_path / "t.parquet"
+    stored = [bytes([i]) * 3 for i in range(20)]
+    pq.write_table(pa.table({"image": stored, "caption": ["a"] * 20}), path, row_group_size=3)
+    data = open_image_captions(path)
+    for row in [19, 0, 7, 1, 18, 7]:
+        assert data.image(row) == stored[row]
+
+
+def test_a_table_may_use_tabs_a_byte_order_mark_and_other_names(tmp_path):
+    write_images(tmp_path / "Images")
+    table = "\ufefffilepath\ttitle\nb.jpg\tA bee, on a flower .\n\na.jpg\tAn ant .\n"
+    (tmp_path / "captions.txt").write_text(table, encoding="utf-8")
+    data = open_image_captions(tmp_path)
+    assert contents(data) == [
+        ("b.jpg", ("A bee, on a flower .",), IMAGES["b.jpg"]),
+        ("a.jpg", ("An ant .",), IMAGES["a.jpg"]),
+    ]
+
+
+def test_the_folder_of_images_can_be_given(tmp_path):
+    write_images(tmp_path / "far" / "away")
+    (tmp_path / "c.csv").write_text("image,caption\na.jpg,An ant .\n")
+    data = open_image_captions(tmp_path / "c.csv", images=tmp_path / "far" / "away")
+    assert data.image(0) == IMAGES["a.jpg"]
+    with pytest.raises(InputValueError, match="images must be a folder"):
+        open_image_captions(tmp_path / "c.csv", images=tmp_path / "near")
+
+
+@pytest.mark.parametrize("name", ["../secret.jpg", "x/../../secret.jpg", "/etc/hostname", ""])
+def test_names_that_lead_out_of_the_folder_are_refused(name, tmp_path):
+    (tmp_path / "secret.jpg").write_bytes(b"secret")
+    folder = tmp_path / "data"
+    folder.mkdir()
+    (folder / "c.csv").write_text(f'image,caption\n"{name}",An ant .\n')
+    with pytest.raises(InputValueError, match="must name images inside"):
+        open_image_captions(folder)
+    (folder / "c.csv").unlink()
+    entries = {"images": [{"id": 1, "file_name": name}], "annotations": []}
+    (folder / "c.json").write_text(json.dumps(entries))
+    with pytest.raises(InputValueError, match="must name images inside"):
+        open_image_captions(folder / "c.json")
+
+
+def test_links_out_of_the_folder_are_not_followed(tmp_path):
+    (tmp_path / "secret.jpg").write_bytes(b"secret")
+    folder = tmp_path / "data"
+    write_images(folder / "inner")
+    (folder / "out.jpg").symlink_to(tmp_path / "secret.jpg")
+    (folder / "up").symlink_to(tmp_path)
+    (folder / "within.jpg").symlink_to(folder / "inner" / "a.jpg")
+    (folder / "round").symlink_to(folder / "round")
+    names = ["out.jpg", "up/secret.jpg", "within.jpg", "round"]
+    (folder / "c.csv").write_text("image,caption\n" + "".join(f"{n},x\n" for n in names))
+    data = open_image_captions(folder)
+    for row in (0, 1):
+        with pytest.raises(ImageError, match="leads out"):
+            data.image(row)
+    assert data.image(2) == IMAGES["a.jpg"]
+    with pytest.raises(ImageError):
+        data.image(3)
+
+
+@pytest.mark.parametrize("name", ["c.csv", "c.parquet", "c.tar", "captions_x.json"])
+def test_a_table_that_is_a_link_out_of_the_folder_is_refused(name, tmp_path):
+    (tmp_path / name).write_text("image,caption\na.jpg,An ant .\n")
+    folder = tmp_path / "data"
+    folder.mkdir()
+    (folder / name).symlink_to(tmp_path / name)
+    with pytest.raises(InputValueError, match="is a link that leads out"):
+        open_image_captions(folder)
+
+
+def test_missing_files_pipes_and_giants_are_errors_of_one_image(tmp_path):
+    os.mkfifo(tmp_path / "pipe.jpg")
+    with (tmp_path / "giant.jpg").open("wb") as file:
+        file.truncate(2**30)
+    names = ["none.jpg", "pipe.jpg", "giant.jpg"]
+    (tmp_path / "c.csv").write_text("image,caption\n" + "".join(f"{n},x\n" for n in names))
+    data = open_image_captions(tmp_path)
+    for row, why in enumerate(["no such file", "no such file", "more than"]):
+        with pytest.raises(ImageError, match=why):
+            data.image(row)
+
+
+def test_links_in_a_shard_are_passed_over(tmp_path):
+    secret = tmp_path.parent / f"{tmp_path.name}-secret"
+    secret.write_bytes(b"secret")
+    with tarfile.open(tmp_path / "s.tar", "w") as tar:
+        for kind in (tarfile.SYMTYPE, tarfile.LNKTYPE):
+            add(tar, f"link{kind!r}.txt", b"A secret .")
+            link = tarfile.TarInfo(f"link{kind!r}.jpg")
+            link.type, link.linkname = kind, str(secret)
+            tar.addfile(link)
+        add(tar, "../a.jpg", b"ant")  # never unpacked, so where it would go does not matter
+        add(tar, "../a.txt", b"An ant .")
+    data = open_image_captions(tmp_path)
+    assert [data.image(row) for row in range(len(data))] == [b"ant"]
+
+
+def test_keys_of_different_shards_are_different_images(tmp_path):
+    for shard in ("0.tar", "1.tar"):
+        with tarfile.open(tmp_path / shard, "w") as tar:
+            add(tar, "7.txt", shard.encode())
+            add(tar, "7.JPG", shard.encode())
+    data = open_image_captions(tmp_path)
+    assert [data.image(row) for row in range(2)] == [b"0.tar", b"1.tar"]
+    assert len(set(data.names)) == 2
+
+
+def test_a_shard_that_shrinks_is_noticed(tmp_path):
+    path = tmp_path / "s.tar"
+    with tarfile.open(path, "w") as tar:
+        add(tar, "a.txt", b"An ant .")
+        add(tar, "a.jpg", b"ant" * 1000)
+    data = open_image_captions(path)
+    os.truncate(path, 2000)
+    with pytest.raises(ImageError, match="cut short"):
+        data.image(0)
+    with pytest.raises(InputValueError, match="cannot be read as an uncompressed tar shard"):
+        open_image_captions(path)
+
+
+def test_compressed_shards_and_double_keys_are_refused(tmp_path):
+    with tarfile.open(tmp_path / "z.tar", "w:gz") as tar:
+        add(tar, "a.jpg", b"ant")
+    with pytest.raises(InputValueError, match="uncompressed tar"):
+        open_image_captions(tmp_path / "z.tar")
+    with tarfile.open(tmp_path / "d.tar", "w") as tar:
+        add(tar, "a.jpg", b"ant")
+        add(tar, "a.png", b"ant")
+    with pytest.raises(InputValueError, match="one image per key, got several of 'a'"):
+        open_image_captions(tmp_path / "d.tar")
+
+
+def test_images_without_captions_are_left_out_and_named(tmp_path):
+    write_images(tmp_path)
+    (tmp_path / "c.csv").write_text("image,caption\na.jpg,An ant .\nb.jpg,  \n")
+    data = open_image_captions(tmp_path)
+    assert data.names == ("a.jpg",)
+    assert data.left_out == ("b.jpg",)
+    (tmp_path / "c.csv").write_text("image,caption\nb.jpg,\n")
+    with pytest.raises(InputValueError, match="none of its 1 images has one"):
+        open_image_captions(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("c.csv", b"image,words\na.jpg,x\n", "must have a column of captions"),
+        ("c.csv", b"image,caption\na.jpg,A bee, on a flower\n", "line 2 has 3"),
+        ("c.csv", b"image,caption\n", "at least one row"),
+        ("c.csv", b"image,caption\na.jpg,\xff\xfe\n", "cannot be read as a table"),
+        ("c.csv", b'image,caption\na.jpg,"An ant', "cannot be read as a table"),
+        ("c.csv", b"", "is empty"),
+        ("c.json", b'{"images": [', "cannot be read as JSON"),
+        ("c.json", b"[" * 100_000, "cannot be read as JSON"),
+        ("c.json", b"[]", "must be COCO captions JSON"),
+        ("c.json", b'{"images": []}', "it has no images"),
+        ("c.json", b'{"images": [{"id": 1}]}', "must have a file_name"),
+        (
+            "c.json",
+            b'{"images": [{"id": 1, "file_name": "a"}], "annotations": [{"image_id": 1}]}',
+            "must have an image_id and a caption",
+        ),
+        ("c.parquet", b"PAR1 no", "cannot be read as a Parquet file"),
+        ("c.tar", b"\x00no tar", "cannot be read as an uncompressed tar shard"),
+        ("c.zip", b"PK", "must end in"),
+    ],
+)
+def test_damaged_files_are_refused_in_one_sentence(name, content, message, tmp_path):
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(InputValueError, match=message):
+        open_image_captions(tmp_path / name)
+
+
+def test_an_image_column_must_hold_bytes(tmp_path):
+    path = tmp_path / "t.parquet"
+    pq.write_table(pa.table({"image": ["a.jpg"], "caption": ["a"]}), path)
+    with pytest.raises(InputTypeError, match="must hold images as bytes"):
+        open_image_captions(path)
+
+
+def test_a_folder_of_nothing_or_of_too_much_is_refused(tmp_path):
+    with pytest.raises(InputValueError, match="got none of these"):
+        open_image_captions(tmp_path)
+    with pytest.raises(InputValueError, match="There is no file"):
+        open_image_captions(tmp_path / "none")
+    make_csv(tmp_path)
+    make_parquet(tmp_path)
+    with pytest.raises(InputValueError, match="it holds 'parquet', 'csv'"):
+        open_image_captions(tmp_path)
+    assert len(open_image_captions(tmp_path, format="csv")) == 3
+    (tmp_path / "more.csv").write_text("image,caption\n")
+    with pytest.raises(InputValueError, match="must hold one table"):
+        open_image_captions(tmp_path, format="csv")

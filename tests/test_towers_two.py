@@ -1,0 +1,354 @@
+"""Two towers and their tokens: fixed by the seed, saved and loaded without loss."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from modgap._validate import InputTypeError, InputValueError
+from modgap.datasets.digits import describe, load_scans
+
+torch = pytest.importorskip("torch", reason="torch is not installed")
+transformers = pytest.importorskip("transformers", reason="transformers is not installed")
+pytest.importorskip("tokenizers", reason="tokenizers is not installed")
+
+from modgap.towers.tokenizer import Tokenizer, train_tokenizer  # noqa: E402
+from modgap.towers.two_tower import TwoTower, make_two_tower  # noqa: E402
+from modgap.towers.two_tower_presets import PRESETS  # noqa: E402
+
+SMALL = ["clip-tiny", "resnet-tiny", "digits"]
+VOCABULARY = 300
+CAPTIONS = ["A dog runs .", "Two dogs run on the beach .", "A child plays with a red ball ."]
+
+
+def inputs(model: TwoTower, n: int = 4, length: int = 12) -> tuple[torch.Tensor, torch.Tensor]:
+    config = model.config
+    generator = torch.Generator().manual_seed(1)
+    shape = (n, config.channels, config.image_size, config.image_size)
+    tokens = torch.randint(4, model.vocabulary, (n, length), generator=generator)
+    tokens[:, 0], tokens[:, -3], tokens[:, -2:] = 2, 3, 0
+    return torch.randn(shape, generator=generator), tokens
+
+
+def rows(model: TwoTower) -> tuple[torch.Tensor, torch.Tensor]:
+    with torch.no_grad():
+        return model.eval()(*inputs(model))
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_the_seed_fixes_both_towers(name):
+    first, again, other = (make_two_tower(name, VOCABULARY, seed) for seed in (3, 3, 4))
+    for a, b, c in zip(rows(first), rows(again), rows(other), strict=True):
+        assert a.shape == (4, first.config.dimension)
+        assert torch.equal(a, b)
+        assert (a - c).abs().max() > 0.01
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_making_towers_leaves_the_global_generator_alone(name):
+    torch.manual_seed(3)
+    expected = torch.rand(2)
+    torch.manual_seed(3)
+    make_two_tower(name, VOCABULARY, seed=8)
+    assert torch.equal(torch.rand(2), expected)
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_every_weight_gets_a_gradient(name):
+    """So that several processes can share a model: unused weights would make them wait."""
+    model = make_two_tower(name, VOCABULARY).train()
+    X, Y = model(*inputs(model))
+    (X.square().sum() + Y.square().sum()).backward()
+    assert [k for k, p in model.named_parameters() if p.grad is None] == []
+
+
+def test_clip_is_the_clip_of_transformers():
+    model = make_two_tower("clip-tiny", VOCABULARY).eval()
+    config = transformers.CLIPConfig(
+        text_config={
+            "vocab_size": VOCABULARY,
+            "hidden_size": 32,
+            "intermediate_size": 128,
+            "num_hidden_layers": 2,
+            "num_attention_heads": 2,
+            "max_position_embeddings": 32,
+            "pad_token_id": 0,
+            "bos_token_id": 2,
+            "eos_token_id": 3,
+        },
+        vision_config={
+            "hidden_size": 32,
+            "intermediate_size": 128,
+            "num_hidden_layers": 2,
+            "num_attention_heads": 2,
+            "image_size": 32,
+            "patch_size": 8,
+        },
+        projection_dim=32,
+    )
+    torch.manual_seed(0)
+    clip = transformers.CLIPModel(config).eval()
+    pixels, tokens = inputs(model)
+    with torch.no_grad():
+        out = clip(input_ids=tokens, pixel_values=pixels)
+        X, Y = model(pixels, tokens)
+    unit = torch.nn.functional.normalize
+    torch.testing.assert_close(unit(X), out.image_embeds)
+    torch.testing.assert_close(unit(Y), out.text_embeds)
+
+
+@pytest.mark.parametrize(("name", "millions"), [("resnet18", 11.18), ("resnet50", 23.51)])
+def test_residual_networks_have_the_size_of_the_published_ones(name, millions):
+    """11.69 and 25.56 million weights with the classifier of ImageNet (513,000 and 2,049,000)."""
+    model = make_two_tower(name, VOCABULARY)
+    count = sum(parameter.numel() for parameter in model.image.body.parameters())
+    assert count / 1e6 == pytest.approx(millions, abs=0.01)
+    assert model.config.dimension == 512
+    assert model.text.projection.weight.shape[0] == 512
+
+
+@pytest.mark.parametrize("size", [96, 112])
+def test_resnet18_takes_small_photographs(size):
+    model = make_two_tower({"name": "resnet18", "image_size": size, "dimension": 64}, VOCABULARY)
+    X, Y = rows(model)
+    assert X.shape == Y.shape == (4, 64)
+
+
+def test_what_follows_the_end_of_a_caption_changes_nothing():
+    model = make_two_tower("resnet-tiny", VOCABULARY).eval()
+    tokens = torch.tensor([[2, 9, 8, 3, 0, 0]])
+    other = torch.tensor([[2, 9, 8, 3, 7, 3]])
+    with torch.no_grad():
+        expected = model.encode_text(tokens[:, :4])
+        torch.testing.assert_close(model.encode_text(tokens), expected)
+        torch.testing.assert_close(model.encode_text(other), expected)
+        changed = model.encode_text(torch.tensor([[2, 9, 7, 3, 0, 0]]))
+    assert (changed - expected).abs().max() > 0.01
+
+
+def digits_towers(n_words: int) -> tuple[torch.nn.Module, torch.nn.Module]:
+    """The towers that embedded the digits which ship with modgap, layer by layer."""
+    nn = torch.nn
+
+    def mlp(n_in: int) -> torch.nn.Module:
+        layers: list[torch.nn.Module] = []
+        for width in (n_in, 256, 256):
+            layers += [nn.Linear(width, 256), nn.ReLU(), nn.Dropout(0.1)]
+        return nn.Sequential(*layers, nn.Linear(256, 64))
+
+    image = nn.Sequential(nn.Flatten(), mlp(64))
+    text = nn.Sequential(nn.EmbeddingBag(n_words, 128, mode="mean", padding_idx=0), mlp(128))
+    return image, text
+
+
+def test_digits_has_the_layers_and_weights_of_the_shipped_towers():
+    torch.manual_seed(5)
+    image, text = digits_towers(40)
+    model = make_two_tower("digits", 40, seed=5)
+    for made, expected in ((model.image, image), (model.text, text)):
+        assert str(made) == str(expected)
+        assert list(made.state_dict()) == list(expected.state_dict())
+        for weight, other in zip(made.parameters(), expected.parameters(), strict=True):
+            assert torch.equal(weight, other)
+
+
+def test_words_of_the_digits_are_numbered_alphabetically():
+    scans, labels = load_scans()
+    captions = [caption for wordings in describe(scans[:50], labels[:50]) for caption in wordings]
+    import re
+
+    words = [re.findall(r"[a-z-]+", caption.lower()) for caption in captions]
+    known = sorted({word for caption in words for word in caption})
+    tokenizer = train_tokenizer(captions, kind="words")
+    tokens = tokenizer.encode(captions, 32)
+    assert tokenizer.vocabulary == len(known) + 1 == int(tokens.max()) + 1
+    for row, caption in zip(tokens.tolist(), words, strict=True):
+        expected = [1 + known.index(word) for word in caption]
+        assert row == expected + [0] * (32 - len(expected))
+    unheard = tokenizer.encode([f"{known[0]} zyzzyva {known[1]}"], 3)
+    assert unheard.tolist() == [[1, 0, 2]]
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_a_saved_model_loads_as_it_was(name, tmp_path):
+    config = {"name": name, "dimension": 24}
+    model = make_two_tower(config, VOCABULARY, seed=2).train()
+    with torch.no_grad():
+        model(*inputs(model))  # moves what batch norms store
+    model.save(tmp_path / "model.safetensors")
+    loaded = TwoTower.load(tmp_path / "model.safetensors")
+    assert loaded.config == model.config
+    assert list(loaded.state_dict()) == list(model.state_dict())
+    for key, weight in model.state_dict().items():
+        assert torch.equal(weight, loaded.state_dict()[key])
+        assert weight.dtype == loaded.state_dict()[key].dtype
+    for a, b in zip(rows(model), rows(loaded), strict=True):
+        assert torch.equal(a, b)
+
+
+def test_a_file_that_is_not_such_a_model_is_refused(tmp_path):
+    from modgap._tensors import read_tensors, write_tensors
+
+    path = tmp_path / "model.safetensors"
+    with pytest.raises(InputValueError, match="There is no two-tower model"):
+        TwoTower.load(path)
+    path.write_bytes(b"\x80\x04 a pickle, say")
+    with pytest.raises(InputValueError, match="cannot be read as safetensors"):
+        TwoTower.load(path)
+    make_two_tower("clip-tiny", VOCABULARY).save(path)
+    header, tensors = read_tensors(path, "two-tower model")
+    kept = {k: header[k] for k in ("config", "vocabulary", "end")}
+    first = min(tensors)
+    changes = {
+        "lacks": {k: v for k, v in tensors.items() if k != first},
+        "has besides": {**tensors, "stranger": np.zeros(2)},
+        "misshapes": {**tensors, first: np.zeros((1, 7))},
+    }
+    for what, changed in changes.items():
+        write_tensors(path, "two-tower model", changed, kept)
+        with pytest.raises(InputValueError, match=f"but it {what}"):
+            TwoTower.load(path)
+    write_tensors(path, "two-tower model", tensors, {"config": kept["config"]})
+    with pytest.raises(InputValueError, match="does not say its 'vocabulary'"):
+        TwoTower.load(path)
+
+
+@pytest.mark.parametrize(
+    ("config", "message"),
+    [
+        ("resnet19", r"Did you mean 'resnet18'\?"),
+        ({"dimension": 3}, "must say which it changes"),
+        ({"name": "resnet18", "dimensions": 3}, r"Did you mean 'dimension'\?"),
+        ({"name": "resnet18", "dimension": 0}, "dimension must be at least 1"),
+        ({"name": "clip-tiny", "patch_size": 7}, "patch_size must divide image_size"),
+        ({"name": "clip-tiny", "text_heads": 5}, "text_heads must divide text_width"),
+        ({"name": "resnet18", "depths": [2, 2]}, "one number per stage"),
+        ({"name": "digits", "dropout": 1.0}, "dropout must be a share"),
+        ({"name": "digits", "image": "cnn"}, "image must be one of"),
+    ],
+)
+def test_configurations_that_make_no_model_are_refused(config, message):
+    with pytest.raises(InputValueError, match=message):
+        make_two_tower(config, VOCABULARY)
+
+
+def test_every_preset_says_its_own_name():
+    for name, config in PRESETS.items():
+        assert config.name == name
+        assert json.loads(json.dumps(config.to_dict()))["name"] == name
+
+
+def test_inputs_a_tower_cannot_take_are_refused():
+    model = make_two_tower("clip-tiny", VOCABULARY)
+    pixels, tokens = inputs(model)
+    with pytest.raises(InputValueError, match=r"\(n, 3, 32, 32\), got \(4, 3, 16, 16\)"):
+        model.encode_image(pixels[..., :16, :16])
+    with pytest.raises(InputTypeError, match="images of floats"):
+        model.encode_image(pixels.to(torch.uint8))
+    with pytest.raises(InputValueError, match="at most 32"):
+        model.encode_text(tokens.repeat(1, 9))
+    with pytest.raises(InputTypeError, match="token numbers"):
+        model.encode_text(tokens.float())
+    with pytest.raises(InputValueError, match="end must not be 2"):
+        make_two_tower("clip-tiny", VOCABULARY, end=2)
+    with pytest.raises(InputValueError, match="end must be between"):
+        make_two_tower("clip-tiny", VOCABULARY, end=VOCABULARY)
+
+
+def test_tokens_begin_end_and_are_padded():
+    tokenizer = train_tokenizer(CAPTIONS, 280)
+    tokens = tokenizer.encode([*CAPTIONS, "", "A DOG runs ."], 40)
+    assert tokens.dtype == torch.int64
+    assert tokens.shape == (5, 40)
+    assert (tokens[:, 0] == 2).all()
+    assert ((tokens == 3).sum(1) == 1).all()
+    assert tokens.max() < tokenizer.vocabulary <= 280
+    for row in tokens.tolist():
+        assert set(row[row.index(3) + 1 :]) <= {0}
+    assert tokens[3, :3].tolist() == [2, 3, 0]
+    assert torch.equal(tokens[4], tokens[0])  # in lower case
+
+
+def test_a_long_caption_is_cut_and_still_ends():
+    tokenizer = train_tokenizer(CAPTIONS, 280)
+    whole, short = (tokenizer.encode(CAPTIONS[2:], length)[0].tolist() for length in (60, 6))
+    assert short == [*whole[:5], 3]
+    exact = whole.index(3) + 1
+    assert tokenizer.encode(CAPTIONS[2:], exact)[0].tolist() == whole[:exact]
+
+
+def test_text_the_tokenizer_never_saw_is_not_lost():
+    tokenizer = train_tokenizer(CAPTIONS, 280)
+    one, other = tokenizer.encode(["Ein Bär läuft ☃", "Ein Bär läuft ☂"], 40)
+    assert not torch.equal(one, other)
+
+
+@pytest.mark.parametrize("kind", ["bpe", "words"])
+def test_a_saved_tokenizer_loads_as_it_was(kind, tmp_path):
+    tokenizer = train_tokenizer(CAPTIONS, 290, kind)
+    tokenizer.save(tmp_path / "tokenizer.json")
+    for path in (tmp_path, tmp_path / "tokenizer.json"):
+        loaded = Tokenizer.load(path)
+        assert (loaded.vocabulary, loaded.end) == (tokenizer.vocabulary, tokenizer.end)
+        assert torch.equal(loaded.encode(CAPTIONS, 20), tokenizer.encode(CAPTIONS, 20))
+    json.loads((tmp_path / "tokenizer.json").read_text())
+
+
+def test_a_vocabulary_of_another_project_can_be_loaded(tmp_path):
+    """As CLIP's: it ends and pads captions with one token, and pads by itself."""
+    from tokenizers import Tokenizer as Plain
+    from tokenizers import models, pre_tokenizers, processors
+
+    start, end = "<|startoftext|>", "<|endoftext|>"
+    plain = Plain(models.WordLevel({"dog": 0, "a": 1, start: 2, end: 3, "?": 4}, unk_token="?"))
+    plain.pre_tokenizer = pre_tokenizers.Whitespace()
+    plain.post_processor = processors.TemplateProcessing(
+        single=f"{start} $A {end}", special_tokens=[(start, 2), (end, 3)]
+    )
+    plain.enable_padding(length=77, pad_id=3)
+    plain.enable_truncation(4)
+    plain.save(str(tmp_path / "tokenizer.json"))
+    tokenizer = Tokenizer.load(tmp_path)
+    assert (tokenizer.end, tokenizer.padding) == (3, 3)
+    assert tokenizer.encode(["a dog", "a a a dog"], 5).tolist() == [
+        [2, 1, 0, 3, 3],
+        [2, 1, 1, 1, 3],
+    ]
+
+
+def test_the_same_captions_give_the_same_tokens_in_every_process(tmp_path):
+    code = (
+        "import sys; from modgap.towers.tokenizer import train_tokenizer;"
+        "words = [f'{a}{b} {b}{a}{a}' for a in 'abcdefgh' for b in 'ijklmnop'];"
+        "train_tokenizer(words, 400).save(sys.argv[1])"
+    )
+    saved = []
+    for run in range(2):
+        path = tmp_path / f"{run}.json"
+        subprocess.run([sys.executable, "-c", code, str(path)], check=True, timeout=120)
+        saved.append(path.read_text())
+    assert saved[0] == saved[1]
+
+
+def test_tokenizers_refuse_what_they_cannot_use(tmp_path):
+    with pytest.raises(InputValueError, match="at least one caption"):
+        train_tokenizer([])
+    with pytest.raises(InputTypeError, match="Put it in a list"):
+        train_tokenizer("A dog runs .")
+    with pytest.raises(InputTypeError, match="got int at place 1"):
+        train_tokenizer(["a", 3])
+    with pytest.raises(InputValueError, match="vocabulary must be at least 260"):
+        train_tokenizer(CAPTIONS, 100)
+    with pytest.raises(InputValueError, match="kind must be one of 'bpe', 'words'"):
+        train_tokenizer(CAPTIONS, kind="wordpiece")
+    with pytest.raises(InputValueError, match="length must be at least 3"):
+        train_tokenizer(CAPTIONS, 280).encode(CAPTIONS, 2)
+    with pytest.raises(InputValueError, match="There is no tokenizer"):
+        Tokenizer.load(tmp_path)
+    (tmp_path / "tokenizer.json").write_text("{}")
+    with pytest.raises(InputValueError, match="cannot be read as the JSON of a tokenizer"):
+        Tokenizer.load(tmp_path)

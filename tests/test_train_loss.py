@@ -1,0 +1,369 @@
+"""The training loss: its definition, plain against lean, one process against several."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch", reason="torch is not installed")
+
+from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
+from torch.utils._pytree import tree_leaves  # noqa: E402
+
+import loss_worker  # noqa: E402
+from modgap.measure import contrastive_loss  # noqa: E402
+from modgap.train.loss import ContrastiveLoss, contrastive  # noqa: E402
+from modgap.train.swap import HardSwap  # noqa: E402
+
+FORMS = pytest.mark.parametrize("lean", [False, True], ids=["plain", "lean"])
+
+
+def make_features(n=48, d=12, dtype=torch.float32, seed=0, unit=True):
+    generator = torch.Generator().manual_seed(seed)
+    latent = torch.randn(n, d, generator=generator, dtype=torch.float64)
+    sides = []
+    for _ in range(2):
+        rows = latent + 0.8 * torch.randn(n, d, generator=generator, dtype=torch.float64) + 0.5
+        sides.append((rows / rows.norm(dim=1, keepdim=True) if unit else rows).to(dtype))
+    return sides
+
+
+def slow_loss(X, Y, scale):
+    """Cross-entropy of each row and each column with its own pair, written out."""
+    Z = scale * X @ Y.T
+    n = len(Z)
+    total = 0.0
+    for i in range(n):
+        for line in (Z[i], Z[:, i]):
+            top = line.max()
+            total += top + np.log(np.sum(np.exp(line - top))) - Z[i, i]
+    return total / (2 * n)
+
+
+def with_gradients(X, Y, scale, bias=None, **form):
+    """The value and the gradients in both features, the scale and the bias."""
+    leaves = [X.clone().requires_grad_(), Y.clone().requires_grad_()]
+    leaves.append(torch.tensor(scale, dtype=X.dtype, requires_grad=True))
+    if bias is not None:
+        leaves.append(torch.tensor(bias, dtype=X.dtype, requires_grad=True))
+    value = contrastive(*leaves, **form)
+    return [value.detach(), *torch.autograd.grad(value, leaves)]
+
+
+def assert_equal_to(found, expected, tolerance):
+    """Every part within the tolerance of the largest number of the expected part."""
+    for a, b in zip(found, expected, strict=True):
+        assert a.dtype == b.dtype
+        bound = tolerance * max(1.0, float(b.abs().max()))
+        assert float((a - b).abs().max()) <= min(bound, 10 * tolerance)
+
+
+@FORMS
+@pytest.mark.parametrize("scale", [0.5, 14.3, 100.0])
+def test_the_loss_is_the_mean_of_row_and_column_cross_entropy(lean, scale):
+    X, Y = make_features(dtype=torch.float64)
+    expected = slow_loss(X.numpy(), Y.numpy(), scale)
+    assert contrastive(X, Y, scale, lean=lean).item() == pytest.approx(expected, rel=1e-10)
+
+
+@FORMS
+def test_the_module_gives_what_measure_gives(lean):
+    X, Y = make_features(dtype=torch.float64, unit=False)
+    found = ContrastiveLoss(lean=lean)(X, Y, 1 / 0.07)
+    assert found.item() == pytest.approx(contrastive_loss(X, Y, 0.07), rel=1e-9)
+
+
+@FORMS
+def test_without_normalisation_rows_are_used_as_given(lean):
+    X, Y = make_features(dtype=torch.float64, unit=False)
+    found = ContrastiveLoss(normalise=False, lean=lean)(X, Y, 3.0)
+    assert found.item() == pytest.approx(slow_loss(X.numpy(), Y.numpy(), 3.0), rel=1e-10)
+    assert found.item() != pytest.approx(ContrastiveLoss(lean=lean)(X, Y, 3.0).item(), rel=1e-3)
+
+
+@FORMS
+@pytest.mark.parametrize("block_bytes", [1, 7 * 9 * 8, None])
+def test_gradients_pass_gradcheck(lean, block_bytes):
+    X, Y = (rows.requires_grad_() for rows in make_features(9, 4, torch.float64))
+    scale = torch.tensor(6.0, dtype=torch.float64, requires_grad=True)
+    bias = torch.tensor(-3.0, dtype=torch.float64, requires_grad=True)
+
+    def loss(*inputs):
+        return contrastive(*inputs, lean=lean, block_bytes=block_bytes)
+
+    assert torch.autograd.gradcheck(loss, (X, Y, scale, bias))
+
+
+@pytest.mark.parametrize("block_bytes", [1, 5 * 200 * 4, 64 * 200 * 4, None])
+@pytest.mark.parametrize("scale", [1.0, 14.3, 100.0])
+def test_lean_equals_plain_in_value_and_every_gradient(scale, block_bytes):
+    X, Y = make_features(200, 32)
+    plain = with_gradients(X, Y, scale, -10.0)
+    lean = with_gradients(X, Y, scale, -10.0, lean=True, block_bytes=block_bytes)
+    assert plain[1].abs().max() > 1e-4
+    assert_equal_to(lean, plain, 1e-5)
+
+
+@FORMS
+def test_a_bias_changes_neither_value_nor_gradient_and_gets_none(lean):
+    X, Y = make_features()
+    without = with_gradients(X, Y, 14.3, lean=lean)
+    *found, of_bias = with_gradients(X, Y, 14.3, -10.0, lean=lean)
+    assert_equal_to(found, without, 1e-5)
+    assert abs(float(of_bias)) < 1e-5
+
+
+@FORMS
+@pytest.mark.parametrize("scale", [1e3, 1e6, 1e20])
+def test_extreme_logits_do_not_overflow(lean, scale):
+    X, Y = make_features(40, 8)
+    found = with_gradients(X, Y, scale, lean=lean, block_bytes=7 * 40 * 4)
+    assert all(torch.isfinite(part).all() for part in found)
+    expected = slow_loss(X.double().numpy(), Y.double().numpy(), scale)
+    assert found[0].item() == pytest.approx(expected, rel=1e-4)
+
+
+def test_extreme_logits_have_the_same_gradients_in_both_forms():
+    X, Y = make_features(40, 8, torch.float64)
+    plain = with_gradients(X, Y, 1e4)
+    lean = with_gradients(X, Y, 1e4, lean=True, block_bytes=7 * 40 * 8)
+    for a, b in zip(lean, plain, strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-8, atol=1e-8)
+
+
+@FORMS
+def test_a_single_pair_has_no_loss_and_no_gradient(lean):
+    X, Y = make_features(1, 6)
+    value, *gradients = with_gradients(X, Y, 14.3, lean=lean)
+    assert value.item() == pytest.approx(0, abs=1e-5)
+    assert all(part.abs().max() < 1e-4 for part in gradients)
+
+
+@pytest.mark.parametrize("learned", list(itertools.product([False, True], repeat=3)))
+def test_the_lean_form_gives_the_gradients_that_are_asked_for(learned):
+    X, Y = make_features(20, 5, torch.float64)
+    scale = torch.tensor(9.0, dtype=torch.float64)
+    expected = with_gradients(X, Y, 9.0)[1:]
+    inputs = [t.clone().requires_grad_(w) for t, w in zip((X, Y, scale), learned, strict=True)]
+    value = contrastive(*inputs, lean=True)
+    assert value.requires_grad == any(learned)
+    if any(learned):
+        value.backward()
+    for leaf, wanted, gradient in zip(inputs, learned, expected, strict=True):
+        if wanted:
+            torch.testing.assert_close(leaf.grad, gradient, rtol=1e-9, atol=1e-12)
+        else:
+            assert leaf.grad is None
+
+
+class Largest(TorchDispatchMode):
+    """Notes the size of the largest tensor that any operation makes."""
+
+    numbers = 0
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        made = func(*args, **(kwargs or {}))
+        for leaf in tree_leaves(made):
+            if isinstance(leaf, torch.Tensor):
+                self.numbers = max(self.numbers, leaf.untyped_storage().nbytes() // 4)
+        return made
+
+
+def largest_tensor(lean):
+    X, Y = (rows.requires_grad_() for rows in make_features(300, 8))
+    with Largest() as seen:
+        contrastive(X, Y, 14.3, lean=lean, block_bytes=10 * 300 * 4).backward()
+    return seen.numbers
+
+
+def test_the_lean_form_never_holds_more_than_a_block_of_the_logits():
+    assert largest_tensor(lean=False) >= 300 * 300
+    assert largest_tensor(lean=True) == 10 * 300
+
+
+@FORMS
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_half_precision_is_widened_and_gradients_come_back_in_it(lean, dtype):
+    X, Y = make_features(dtype=dtype)
+    value, of_x, of_y = (
+        v.detach() for v in _module_gradients(ContrastiveLoss(lean=lean), X, Y, 100.0)
+    )
+    wide, wide_x, _ = _module_gradients(ContrastiveLoss(), X.double(), Y.double(), 100.0)
+    assert value.dtype == torch.float32
+    assert value.item() == pytest.approx(wide.item(), rel=1e-5)
+    assert of_x.dtype == of_y.dtype == dtype
+    torch.testing.assert_close(of_x.double(), wide_x, rtol=1e-2, atol=1e-4)
+
+
+@FORMS
+def test_autocast_does_not_round_the_logits(lean):
+    X, Y = make_features(unit=False)
+    loss = ContrastiveLoss(lean=lean)
+    expected = _module_gradients(loss, X, Y, 100.0)
+    leaves = [X.clone().requires_grad_(), Y.clone().requires_grad_()]
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        value = loss(*leaves, 100.0)
+        towers = torch.nn.Linear(12, 12)(X)
+        assert towers.dtype == torch.bfloat16
+        assert loss(towers, towers, 100.0).dtype == torch.float32
+    found = [value, *torch.autograd.grad(value, leaves)]
+    for a, b in zip(found, expected, strict=True):
+        assert torch.equal(a, b)
+
+
+def _module_gradients(loss, X, Y, scale):
+    X, Y = X.clone().requires_grad_(), Y.clone().requires_grad_()
+    value = loss(X, Y, scale)
+    return [value, *torch.autograd.grad(value, (X, Y))]
+
+
+@FORMS
+def test_it_is_called_as_open_clips_loss_is(lean):
+    X, Y = make_features()
+    out = {"image_features": X, "text_features": Y, "logit_scale": torch.tensor([14.3])}
+    loss = ContrastiveLoss(lean=lean)
+    value = loss(**out)
+    assert value.shape == ()
+    found = loss(**out, logit_bias=torch.tensor(-10.0), output_dict=True)
+    assert list(found) == ["contrastive_loss"]
+    torch.testing.assert_close(found["contrastive_loss"], value, rtol=1e-5, atol=1e-5)
+    assert loss(X, Y, 14.3, None, False).item() == pytest.approx(value.item(), rel=1e-6)
+
+
+@FORMS
+def test_the_swap_comes_after_normalising_and_rows_are_not_normalised_again(lean):
+    X, Y = make_features(dtype=torch.float64, unit=False)
+    swap = HardSwap(1.0, seed=2)
+    unit = [rows / rows.norm(dim=1, keepdim=True) for rows in (X, Y)]
+    expected = contrastive(*swap(*unit, 4), 14.3)
+    found = ContrastiveLoss(swap, lean=lean)(X, Y, 14.3, step=4)
+    assert found.item() == pytest.approx(expected.item(), rel=1e-10)
+
+
+def test_calls_in_training_are_counted_and_the_count_is_part_of_the_state():
+    X, Y = make_features()
+
+    def values(loss, n):
+        return [loss(X, Y, 14.3).item() for _ in range(n)]
+
+    whole = values(ContrastiveLoss(HardSwap(0.5)), 12)
+    assert len(set(whole)) > 3
+    first = ContrastiveLoss(HardSwap(0.5))
+    start = values(first, 5)
+    first.eval()
+    unswapped = ContrastiveLoss()(X, Y, 14.3).item()
+    assert values(first, 2) == [unswapped] * 2
+    resumed = ContrastiveLoss(HardSwap(0.5))
+    resumed.load_state_dict(first.state_dict())
+    assert start + values(resumed, 7) == whole
+    told = ContrastiveLoss(HardSwap(0.5))
+    assert [told(X, Y, 14.3, step=step).item() for step in range(12)] == whole
+
+
+@pytest.fixture(scope="module")
+def shared_batch(tmp_path_factory):
+    """Every case computed by two processes, each with its own rows of the batch."""
+    folder = tmp_path_factory.mktemp("processes")
+    cases = []
+    for dtype, sizes, lean, swap in itertools.product(
+        (torch.float32, torch.float64), ((12, 12), (5, 14)), (False, True), CASE_SWAPS
+    ):
+        generator = torch.Generator().manual_seed(8)
+        draw = {"generator": generator, "dtype": dtype}
+        n = sum(sizes)
+        weights = {
+            "image": torch.randn(10, 6, **draw),
+            "text": torch.randn(9, 6, **draw),
+            "bias": torch.tensor(-10.0, dtype=dtype),
+            "scale": torch.tensor(14.3, dtype=dtype),
+        }
+        X, Y = torch.randn(n, 10, **draw), torch.randn(n, 9, **draw)
+        settings = {"lean": lean, "normalise": swap != "soft"}
+        if swap == "soft":
+            weights["scale"] = torch.tensor(0.5, dtype=dtype)
+        cases.append(
+            {
+                "weights": weights,
+                "X": X,
+                "Y": Y,
+                "sizes": sizes,
+                "settings": settings,
+                "swap": swap,
+                "block_bytes": 3 * n * 8,
+            }
+        )
+    torch.save(cases, folder / "cases.pt")
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    worker = str(Path(loss_worker.__file__))
+    running = [
+        subprocess.Popen(
+            [sys.executable, worker, str(rank), "2", str(folder)],
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        for rank in range(2)
+    ]
+    try:
+        said = [process.communicate(timeout=300)[0] for process in running]
+    finally:
+        for process in running:
+            process.kill()
+    assert [process.returncode for process in running] == [0, 0], "\n".join(said)
+    return cases, [torch.load(folder / f"{rank}.pt", weights_only=True) for rank in range(2)]
+
+
+CASE_SWAPS = (None, "hard", "soft", "feature")
+
+
+@FORMS
+@pytest.mark.parametrize("swap", CASE_SWAPS)
+def test_two_processes_give_the_loss_and_gradients_of_one(shared_batch, lean, swap):
+    cases, results = shared_batch
+    checked = 0
+    for place, case in enumerate(cases):
+        if case["settings"]["lean"] != lean or case["swap"] != swap:
+            continue
+        expected = loss_worker.run(case, slice(None), False)
+        tolerance = 1e-5 if case["X"].dtype == torch.float32 else 1e-12
+        for result in results:
+            found = result[place]
+            for name, value in expected.items():
+                torch.testing.assert_close(
+                    found[name], value, rtol=tolerance, atol=tolerance, msg=lambda m, k=name: k + m
+                )
+        assert expected["image"].abs().max() > 1e-2
+        assert expected["scale"].abs() > 1e-4
+        checked += 1
+    assert checked == 4
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (lambda X, Y: contrastive(X, Y[:3], 1.0), r"same pairs row by row.*\(48, 12\) and \(3, 12"),
+        (lambda X, Y: contrastive(X[0], Y[0], 1.0), "must hold the same pairs row by row"),
+        (lambda X, Y: contrastive(X[:0], Y[:0], 1.0), "at least one, got"),
+        (lambda X, Y: contrastive(X.numpy(), Y, 1.0), "X must be a torch tensor, got ndarray"),
+        (lambda X, Y: contrastive(X.long(), Y, 1.0), "X must hold floats, got torch.int64"),
+        (lambda X, Y: contrastive(X, Y.to("meta"), 1.0), "must be on one device, got cpu and meta"),
+        (lambda X, Y: contrastive(X, Y, -1.0), "logit_scale must be a finite number above 0"),
+        (lambda X, Y: contrastive(X, Y, X[:, 0]), "logit_scale must be one number, got shape"),
+        (lambda X, Y: contrastive(X, Y, 1.0, "no"), "logit_bias must be a number, got str"),
+        (lambda X, Y: contrastive(X, Y, 1.0, lean=True, block_bytes=0), "block_bytes must be at"),
+        (lambda X, Y: ContrastiveLoss()(X, Y[:3], 1.0), "image_features and text_features must"),
+        (lambda X, Y: ContrastiveLoss(swap=0.1), "swap must be a module such as HardSwap"),
+        (lambda X, Y: ContrastiveLoss(gather="yes"), 'gather must be "auto", None or'),
+        (lambda X, Y: ContrastiveLoss()(X, Y, 1.0, step=-1), "step must be at least 0"),
+    ],
+)
+def test_bad_input_is_refused_in_a_sentence(call, said):
+    with pytest.raises((ValueError, TypeError), match=said):
+        call(*make_features())
