@@ -1,4 +1,4 @@
-"""What the tests share: seeded data with a gap, the published embeddings, NumPy and torch."""
+"""What the tests share: data with a gap, made up, trained and published; NumPy and torch."""
 
 from __future__ import annotations
 
@@ -11,11 +11,14 @@ import numpy as np
 import pytest
 from hypothesis import settings
 
+from modgap.io import open_pair
+
 settings.register_profile("modgap", deadline=None, derandomize=True, max_examples=25)
 settings.load_profile("modgap")
 
 BESIDE = Path(__file__).parents[2] / "shared" / "data" / "liang2022"
 PUBLISHED = Path(os.environ.get("MODGAP_PUBLISHED", BESIDE))
+FLICKR8K = Path(__file__).parent / "data" / "flickr8k-baseline.safetensors"
 
 
 def make_pairs(n: int = 60, d: int = 12, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
@@ -45,6 +48,40 @@ def pairs() -> tuple[np.ndarray, np.ndarray]:
 def published_clip() -> tuple[np.ndarray, np.ndarray]:
     """CLIP ViT-B/16 on 500 MS-COCO pairs, unit rows, published with Liang et al. 2022."""
     return load_published("features_clip.npy")
+
+
+@dataclass(frozen=True)
+class Captioned:
+    """Images and their captions: unit rows, and the image that each row belongs to."""
+
+    X: np.ndarray
+    Y: np.ndarray
+    gx: np.ndarray
+    gy: np.ndarray
+
+    def part(self, images: np.ndarray, captions: int = 5) -> Captioned:
+        """These images and the first captions of each."""
+        in_x = np.isin(self.gx, images)
+        in_y = np.isin(self.gy, images) & (np.arange(len(self.gy)) % 5 < captions)
+        return Captioned(self.X[in_x], self.Y[in_y], self.gx[in_x], self.gy[in_y])
+
+    def halves(self, seed: int, captions: int = 5) -> tuple[Captioned, Captioned]:
+        """Half of the images to fit on, and the other half to judge on."""
+        fit, rest = np.array_split(np.random.default_rng(seed).permutation(self.gx), 2)
+        return self.part(fit, captions), self.part(rest, captions)
+
+
+@pytest.fixture(scope="session")
+def flickr8k() -> Captioned:
+    """1,000 held-out images of Flickr8k with 5 captions each, in the order of the images.
+
+    Embedded by what ``modgap train flickr8k-baseline`` trains: a small model with a small gap. The
+    file has float16; at unit length again, inner products are cosines to float32's precision.
+    """
+    pair = open_pair(FLICKR8K)
+    X, Y = (side.rows().astype(np.float32) for side in (pair.x, pair.y))
+    X, Y = (rows / np.linalg.norm(rows, axis=1, keepdims=True) for rows in (X, Y))
+    return Captioned(X, Y, *pair.groups)
 
 
 def load_published(name: str) -> tuple[np.ndarray, np.ndarray]:

@@ -24,17 +24,34 @@ CORRECTIONS = corrections(X, Y)
 N = len(X)
 
 
-@given(case=any_correction(), k=st.integers(1, 8), asking=st.sampled_from(["image", "text"]))
-def test_any_correction_ranks_in_one_index_as_brute_force_does(tmp_path_factory, case, k, asking):
-    correction, (images, texts) = case
-    path = tmp_path_factory.mktemp("faiss") / "x.faiss"
+def check_one_index(folder, correction, images, texts, queries, asking, k):
+    """A flat index of both modalities answers as brute force over the corrected vectors."""
+    path = folder / "x.faiss"
     with open_index(path, correction, create=True) as index:
         index.write(images, "image")
         index.write(texts, "text")
     documents = {"image": (images, range(len(images))), "text": (texts, range(len(texts)))}
-    queries = images if asking == "image" else texts
     with open_index(path, correction) as index:
         check_exact(index.search(queries, asking, k), correction, queries, asking, documents)
+
+
+@given(case=any_correction(), k=st.integers(1, 8), asking=st.sampled_from(["image", "text"]))
+def test_any_correction_ranks_in_one_index_as_brute_force_does(tmp_path_factory, case, k, asking):
+    correction, (images, texts) = case
+    queries = images if asking == "image" else texts
+    folder = tmp_path_factory.mktemp("faiss")
+    check_one_index(folder, correction, images, texts, queries, asking, k)
+
+
+@pytest.mark.parametrize("asking", ["image", "text"])
+@pytest.mark.parametrize(
+    "corrector", [Center(), Calibrate("keep"), Calibrate("mixed"), Calibrate(form="y")], ids=repr
+)
+def test_images_and_captions_are_found_as_brute_force_does(tmp_path, flickr8k, corrector, asking):
+    fit, rest = flickr8k.halves(0)
+    correction = corrector.fit(fit.X, fit.Y).correction_
+    queries = (rest.X if asking == "image" else rest.Y)[:10]
+    check_one_index(tmp_path, correction, rest.X, rest.Y, queries, asking, 10)
 
 
 @pytest.mark.parametrize("name", CORRECTIONS)
