@@ -20,6 +20,7 @@ import loss_worker  # noqa: E402
 from modgap.measure import contrastive_loss  # noqa: E402
 from modgap.train.loss import ContrastiveLoss, contrastive  # noqa: E402
 from modgap.train.swap import HardSwap  # noqa: E402
+from modgap.train.temperature import LearnedTemperature, LinearTemperature  # noqa: E402
 
 FORMS = pytest.mark.parametrize("lean", [False, True], ids=["plain", "lean"])
 
@@ -234,6 +235,24 @@ def test_it_is_called_as_open_clips_loss_is(lean):
     assert list(found) == ["contrastive_loss"]
     torch.testing.assert_close(found["contrastive_loss"], value, rtol=1e-5, atol=1e-5)
     assert loss(X, Y, 14.3, None, False).item() == pytest.approx(value.item(), rel=1e-6)
+
+
+@FORMS
+def test_a_temperature_of_its_own_takes_the_place_of_the_models_scale(lean):
+    X, Y = make_features()
+    given = torch.tensor(100.0, requires_grad=True)
+    loss = ContrastiveLoss(lean=lean, temperature=LinearTemperature(0.01, 0.05, 4))
+    for step, temperature in enumerate((0.01, 0.02, 0.03, 0.04, 0.05, 0.05)):
+        value = loss(X, Y, given)
+        expected = ContrastiveLoss(lean=lean)(X, Y, 1 / temperature)
+        assert value.item() == pytest.approx(expected.item(), rel=1e-6), step
+    # The model's own scale gets a gradient, of 0: DDP waits for it.
+    assert torch.autograd.grad(value, given)[0].item() == 0
+    learned = ContrastiveLoss(lean=lean, temperature=LearnedTemperature(0.07))
+    learned(X, Y, given).backward()
+    assert learned.temperature.nu.grad.abs() > 0
+    with pytest.raises(TypeError, match=r"temperature must be a Temperature such as FixedTemp"):
+        ContrastiveLoss(temperature=0.04)
 
 
 @FORMS

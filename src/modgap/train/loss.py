@@ -22,6 +22,7 @@ from modgap._validate import (
 from modgap.train.gather import Share, average_gradient, gather_rows, share_of, sum_over
 from modgap.train.loss_lean import lean_share
 from modgap.train.swap import Swap
+from modgap.train.temperature import Temperature
 
 
 def contrastive(
@@ -62,8 +63,11 @@ class ContrastiveLoss(nn.Module):
     mean over the processes, which DDP takes, is that of one process with the whole batch; the
     scale's is already the mean. Every process must call the loss; their counts of rows may differ.
 
-    The step for the swap is counted, and part of the ``state_dict``; ``step=`` says it instead,
-    which gradient accumulation needs.
+    ``temperature`` gives the scale of each step in place of the one in the call, for loops that
+    know only their model's; a learned one must be added to the optimiser (`parameter_group`).
+
+    The step for swap and temperature is counted, and part of the ``state_dict``; ``step=`` says
+    it instead, which gradient accumulation needs.
     """
 
     def __init__(
@@ -73,8 +77,14 @@ class ContrastiveLoss(nn.Module):
         lean: bool = False,
         gather: Any = "auto",
         block_bytes: int | None = None,
+        temperature: Temperature | None = None,
     ) -> None:
         super().__init__()
+        if temperature is not None and not isinstance(temperature, Temperature):
+            raise InputTypeError(
+                f"temperature must be a Temperature such as FixedTemperature(0.04) or None, "
+                f"got {type(temperature).__name__}."
+            )
         if swap is not None and not isinstance(swap, nn.Module):
             raise InputTypeError(
                 f"swap must be a module such as HardSwap(0.01) or None, got {type(swap).__name__}."
@@ -84,6 +94,7 @@ class ContrastiveLoss(nn.Module):
                 f'gather must be "auto", None or a process group, got {gather!r}.'
             )
         self.swap = swap
+        self.temperature = temperature
         self.normalise = bool(normalise)
         self.lean = bool(lean)
         self.gather = gather
@@ -103,7 +114,13 @@ class ContrastiveLoss(nn.Module):
         """The loss, or ``{"contrastive_loss": loss}``."""
         X, Y = _check_features(image_features, text_features, ("image_features", "text_features"))
         with torch.autocast(X.device.type, enabled=False):
-            loss = self._loss(X, Y, logit_scale, logit_bias, self._count(step))
+            step = self._count(step)
+            if self.temperature is None:
+                loss = self._loss(X, Y, logit_scale, logit_bias, step)
+            else:
+                loss = self._loss(X, Y, self.temperature(step), logit_bias, step)
+                # The caller's own scale stays in the graph, for DDP waits for its gradient, 0.
+                loss = loss + 0.0 * _scalar(logit_scale, "logit_scale", X)
         return {"contrastive_loss": loss} if output_dict else loss
 
     def _loss(
