@@ -1,15 +1,11 @@
 import hashlib
-import runpy
 import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 from modgap.datasets import digits, load_digits
-
-RECIPE = Path(__file__).parents[1] / "examples" / "make_digits.py"
 
 
 @pytest.fixture(scope="module")
@@ -123,18 +119,3 @@ def test_importing_the_data_sets_loads_neither_sklearn_nor_torch():
     code = "import modgap.datasets, sys; print({'sklearn', 'torch'} & set(sys.modules))"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert run.stdout.strip() == "set()"
-
-
-def test_the_recipe_makes_a_file_that_loads(tmp_path, monkeypatch, capsys):
-    pytest.importorskip("torch", reason="the recipe trains with torch")
-    output = tmp_path / "digits.safetensors"
-    runpy.run_path(str(RECIPE))["main"](["--output", str(output), "--epochs", "1"])
-    assert [path.name for path in tmp_path.iterdir()] == [output.name]
-    assert "gap_distance" in capsys.readouterr().out
-
-    shipped = load_digits("test")
-    monkeypatch.setattr(digits, "EMBEDDINGS", output)
-    made = load_digits("test")
-    np.testing.assert_array_equal(made.groups[0], shipped.groups[0])
-    assert made.recipe["captions_sha256"] == shipped.recipe["captions_sha256"]
-    assert made.recipe["epochs"] == 1

@@ -2,7 +2,12 @@
 
 A caption says only what is measured in the scan, besides its digit. Each property is cut at its
 quartiles over all 1,797 scans, so "narrow" means among the narrowest quarter of them.
-`examples/make_digits.py` trained the two towers whose rows ship in `digits.safetensors`.
+
+`modgap train digits` trains the two towers and writes a file like `digits.safetensors`, not the
+same one. The rows that ship were made before it, by a script of the same recipe: the same scans,
+captions, initial weights, optimiser and schedule, with other draws of batches, captions and
+dropout, and batches of 200, 200, 200 and 197 scans where it has 200, 199, 199 and 199. On the
+held-out scans they have a gap of 0.560, and those of `modgap train digits` one of 0.564.
 """
 
 from __future__ import annotations

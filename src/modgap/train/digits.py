@@ -1,4 +1,4 @@
-"""The embedded default as training data, and the file that ships with modgap made from a run."""
+"""The embedded default as training data, and a file like the one that ships, made from a run."""
 
 from __future__ import annotations
 
@@ -23,11 +23,12 @@ from modgap.train.data import Data, Split, make_split
 from modgap.train.hooks import embed_split
 
 N_TRAIN = 797
+SIZE = 8
 INK = 16
 LENGTH = 32
 
 
-def digits_data(seed: int) -> Data:
+def digits_data(seed: int, length: int = LENGTH) -> Data:
     """797 scans to train on and 1,000 held out, digits in equal shares, five captions each."""
     scans, labels = load_scans()
     captions = describe(scans, labels)
@@ -35,7 +36,7 @@ def digits_data(seed: int) -> Data:
     everything = make_split(
         torch.tensor(scans, dtype=torch.uint8)[:, None],
         captions,
-        partial(words.encode, length=LENGTH),
+        partial(words.encode, length=length),
     )
     seen, held_out = split_scans(labels, seed)
     return Data(
@@ -70,10 +71,13 @@ def _take(split: Split, rows: np.ndarray) -> Split:
     return Split(split.pixels[rows], split.tokens[captions], count.cumsum(0) - count, count)
 
 
-def write_digits(path: Path, model: Any, data: Data, config: Config, epochs: int) -> dict[str, Any]:
+def write_digits(
+    path: Path, model: Any, data: Data, config: Config, epochs: float, temperature: float
+) -> dict[str, Any]:
     """Write rows of every scan and caption as `load_digits` reads them; returns the recipe.
 
-    The rows are those before normalisation, in float16, in scikit-learn's order.
+    The rows are those before normalisation, in float16, in scikit-learn's order. ``epochs`` and
+    ``temperature`` are those that the run has come to.
     """
     from safetensors.numpy import save
 
@@ -98,7 +102,7 @@ def write_digits(path: Path, model: Any, data: Data, config: Config, epochs: int
         "version": 1,
         "seed": seed,
         "epochs": epochs,
-        "temperature": config.temperature.value,
+        "temperature": temperature,
         "captions_sha256": hashlib.sha256(captions.encode()).hexdigest(),
         **{name: digits_figures(image, text) for name, (_, image, text) in parts.items()},
     }
