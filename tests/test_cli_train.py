@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import sys
+import time
 
 import pytest
 
-from command_line import everything_in, modgap
+from command_line import everything_in, modgap, python, start
 from modgap.train.config import list_presets
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
@@ -26,6 +30,18 @@ def test_the_list_shows_every_preset_with_its_command():
     assert modgap("train", "--list", "--json").json == list_presets()
 
 
+def test_the_list_keeps_its_margin_at_80_columns_and_its_commands_in_one_piece():
+    code = (
+        "from modgap.cli import show; show.out.width = 80\n"
+        "import sys; sys.argv = ['modgap', 'train', '--list']\n"
+        "from modgap.cli import main; main()"
+    )
+    lines = python(code).splitlines()
+    assert all(line.startswith("  ") or line in list_presets() for line in lines)
+    long = [line.strip() for line in lines if len(line) > 80]
+    assert all(line.startswith("command: modgap train ") for line in long)
+
+
 def test_a_run_prints_its_figures_and_says_where_it_is(tmp_path):
     ran = modgap("train", "digits", "-o", tmp_path / "run", *QUICK)
     assert ran.status == 0, ran.err
@@ -36,6 +52,78 @@ def test_a_run_prints_its_figures_and_says_where_it_is(tmp_path):
     assert again.status == 0, again.err
     assert again.json["schema"] == "modgap/train/1"
     assert (again.json["first_step"], again.json["steps"]) == (3, 3)
+    assert "no checkpoint" not in again.err
+
+
+def test_resuming_where_nothing_is_starts_and_says_so(tmp_path):
+    ran = modgap("train", "digits", "--resume", "-o", tmp_path / "new", *QUICK)
+    assert ran.status == 0, ran.err
+    assert f"no checkpoint in {tmp_path / 'new'} yet: the run starts at its first step" in ran.err
+
+
+def test_ctrl_c_is_one_sentence_and_the_run_goes_on_as_if_it_had_not_been(tmp_path):
+    words = (
+        "train", "digits", "--set", "train.epochs=25", "--set", "train.checkpoint_every=5",
+        "--set", "train.log=[]",
+    )  # fmt: skip
+    folder = tmp_path / "a run"
+    process = start(*words, "-o", folder)
+    while process.poll() is None and not list(folder.glob("checkpoints/step-*")):
+        time.sleep(0.01)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate()
+    assert (process.returncode, out) == (130, "")
+    newest = sorted((folder / "checkpoints").iterdir())[-1].stem
+    assert err == (
+        f"modgap: interrupted; nothing half-written is left, and {newest} is kept: go on with "
+        f"modgap train --resume -o '{folder}'\n"
+    )
+    ran = modgap("train", "--resume", "-o", folder, "--json")
+    assert ran.status == 0, ran.err
+    assert ran.json["first_step"] == int(newest.removeprefix("step-"))
+    assert modgap(*words, "-o", tmp_path / "whole").status == 0
+    for name in ("model.safetensors", "digits.safetensors"):
+        assert (folder / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
+
+
+def test_ctrl_c_before_the_first_checkpoint_says_that_there_is_none(tmp_path, monkeypatch):
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("modgap.train.loop.load_data", interrupted)
+    ran = modgap("train", "digits", "-o", tmp_path / "run", *QUICK)
+    assert (ran.status, ran.out) == (130, "")
+    assert ran.err == (
+        "modgap: interrupted; there is no checkpoint yet, and nothing half-written is left.\n"
+    )
+    assert everything_in(tmp_path) == set()
+
+
+def test_batches_larger_than_the_data_are_all_of_it(tmp_path):
+    ran = modgap("train", "digits", "-o", tmp_path, "--json", "--set", "train.batch_size=9999",
+                 "--set", "train.epochs=2", "--set", "train.log=[]")  # fmt: skip
+    assert ran.status == 0, ran.err
+    assert ran.json["steps"] == 2
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid"), reason="permissions are those of POSIX")
+def test_a_folder_that_may_not_be_written_to_is_refused_before_any_work(tmp_path, monkeypatch):
+    # Root may write anywhere, so the answer of the system is given by hand.
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    ran = modgap("train", "digits", "-o", tmp_path / "run", *QUICK)
+    assert ran.status == 2
+    assert ran.err.endswith(f"run cannot be written: {tmp_path} does not allow it.\n")
+    assert everything_in(tmp_path) == set()
+
+
+def test_a_run_is_not_resumed_with_other_settings(tmp_path):
+    assert modgap("train", "digits", "-o", tmp_path, *QUICK).status == 0
+    before = (tmp_path / "config.json").read_text()
+    ran = modgap("train", "--resume", "-o", tmp_path, "--set", "train.learning_rate=0.5")
+    assert ran.status == 2
+    assert "started with other settings: train.learning_rate (0.002, now 0.5)." in ran.err
+    assert ran.err.count("\n") == 1
+    assert (tmp_path / "config.json").read_text() == before
 
 
 def test_the_seed_is_an_option(tmp_path):
@@ -58,6 +146,10 @@ def test_the_seed_is_an_option(tmp_path):
         (["digits", "-o", "file"], "-o takes a folder to write to, but file is a file"),
         (["digits", "--set", "model.name=digit"], "Did you mean 'digits'?"),
         (["digits", "--set", "model.weights=nowhere"], "nowhere"),
+        (["digits", "--set", "train.device=meta"], 'train.device must be "auto", "cpu", "cuda"'),
+        (["digits", "--set", "train.learning_rate=nan"], "must be a finite number, got nan"),
+        (["digits", "--set", "data.image_size=16"], "set data.image_size=8, got 16"),
+        (["digits", "--seed", "4294967296"], "train.seed must be at most 4294967295"),
     ],
 )
 def test_what_is_wrong_is_one_sentence_and_leaves_nothing(words, sentence, tmp_path, monkeypatch):
@@ -79,6 +171,14 @@ def test_a_folder_that_holds_a_run_is_left_alone(tmp_path):
     assert ran.status == 2
     assert "holds a run already. Go on with it by --resume" in ran.err
     assert everything_in(tmp_path) == before
+
+
+def test_a_log_that_cannot_be_kept_is_refused_before_any_work(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "wandb", None)
+    ran = modgap("train", "digits", "-o", tmp_path / "run", "--set", 'train.log=["wandb"]')
+    assert ran.status == 2
+    assert "Logging to Weights & Biases needs wandb, which is not installed." in ran.err
+    assert everything_in(tmp_path) == set()
 
 
 @pytest.mark.filterwarnings("default")

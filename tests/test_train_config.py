@@ -45,6 +45,15 @@ def test_overrides_are_written_as_in_toml_or_as_plain_text(tmp_path):
     assert (config.data.path, config.temperature.name) == ("a b.parquet", "S3")
 
 
+def test_a_temperature_named_anew_loses_the_settings_of_the_one_before(tmp_path):
+    assert load_config("flickr8k-baseline").temperature.rate == 20
+    assert load_config("flickr8k-fixed").temperature.options() == {}
+    swapped = ["temperature.value=0.05", "temperature.name=fixed"]
+    assert load_config("flickr8k-baseline", swapped).temperature.options() == {"value": 0.05}
+    kept = load_config("flickr8k-baseline", ["temperature.initial=0.1"]).temperature
+    assert (kept.name, kept.options()) == ("baseline", {"initial": 0.1, "rate": 20})
+
+
 def test_a_file_extends_a_preset(tmp_path):
     path = write(tmp_path / "mine.toml", 'extends = "digits"\n[train]\nepochs = 2\n')
     mine, preset = load_config(path), load_config("digits")
@@ -82,24 +91,53 @@ def test_every_preset_loads_and_says_what_it_is(name):
         ("[train]\nepochs = -1", "train.epochs must be at least 0, got -1"),
         ("[train]\nbatch_size = 1", "train.batch_size must be at least 2, got 1"),
         ("[train]\nlearning_rate = 0", "train.learning_rate must be above 0, got 0.0"),
-        ("[train]\nlearning_rate = nan", "train.learning_rate must be above 0, got nan"),
-        ("[train]\nweight_decay = nan", "train.weight_decay must be at least 0, got nan"),
-        ("[train]\nwarmup = 2", "warmup is a share between 0 and 1, got 2.0"),
+        ("[train]\nlearning_rate = nan", "train.learning_rate must be a finite number, got nan"),
+        ("[train]\nweight_decay = inf", "train.weight_decay must be a finite number, got inf"),
+        ("[train]\nweight_decay = -1", "train.weight_decay must be at least 0, got -1.0"),
+        ("[train]\nbetas = [0.9, 1]", "train.betas must be from 0 to below 1, got 1.0"),
+        ("[train]\nepsilon = -1", "train.epsilon must be at least 0, got -1.0"),
+        ("[train]\nthreads = -1", "train.threads must be at least 0, got -1"),
+        ("[train]\nseed = 4294967296", "train.seed must be at most 4294967295, got 4294967296"),
+        ("[data]\nworkers = -1", "data.workers must be at least 0, got -1"),
+        ("[data]\nheld_out = 1", "data.held_out must be a share above 0 and below 1, got 1.0"),
+        ("[data]\nmax_corrupt = 2", "data.max_corrupt must be a share of at most 1, got 2.0"),
+        ("[train]\nwarmup = 2", "train.warmup must be a share of at most 1, got 2.0"),
         ('[train]\nschedule = "cosin"', "train.schedule must be one of .*Did you mean 'cosine'"),
         ('[swap]\nkind = "harder"', "swap.kind must be one of"),
-        ("[swap]\nprobability = 1.5", "probability is a share between 0 and 1, got 1.5"),
+        ("[swap]\nprobability = 1.5", "swap.probability must be a share of at most 1, got 1.5"),
         ('[train]\nlog = ["tensorbord"]', "Did you mean 'tensorboard'"),
         ("[loss]\nlean = true\nmask_identical = true", "which loss.lean never holds. Choose one"),
         ("train = 3", r"\[train\] must be a section of settings, got 3"),
         ("[train\n", "cannot be read as a config"),
         ('extends = "nothing"', "no preset of that name"),
         ('extends = "run"', "no preset of that name|extends itself"),
+        ("extends = 3", "extends must name a preset, got 3"),
+        ('extends = "digits"\ntrain = 3', r"\[train\] must be a section of settings, got 3"),
     ],
 )
 def test_what_cannot_be_meant_is_refused_in_words(tmp_path, text, words):
     path = write(tmp_path / "run.toml", text)
     with pytest.raises((ValueError, TypeError), match=words):
         load_config(path)
+
+
+def test_files_that_extend_one_another_are_refused(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    one = write(tmp_path / "one.toml", 'extends = "two.toml"\n')
+    write(tmp_path / "two.toml", 'extends = "one.toml"\n')
+    with pytest.raises(ValueError, match=r"one\.toml extends itself; extends must name another"):
+        load_config(one)
+
+
+def test_a_file_may_bear_the_name_of_the_preset_it_extends(tmp_path):
+    path = write(tmp_path / "digits.toml", 'extends = "digits"\n[train]\nepochs = 2\n')
+    assert load_config(path).train.epochs == 2
+
+
+def test_a_file_that_is_no_text_is_refused_in_words(tmp_path):
+    (tmp_path / "run.toml").write_bytes(b"\xff\xfe")
+    with pytest.raises(ValueError, match=r"run\.toml cannot be read as a config: 'utf-8' codec"):
+        load_config(tmp_path / "run.toml")
 
 
 def test_an_unknown_preset_is_refused_with_the_nearest():

@@ -23,6 +23,7 @@ from modgap.towers.two_tower import TwoTower  # noqa: E402
 from modgap.train import TrainingStopped, every, load_data, train  # noqa: E402
 from modgap.train.digits import digits_data  # noqa: E402
 from modgap.train.masking import DistinctContrastiveLoss, identical  # noqa: E402
+from modgap.train.processes import pick_device  # noqa: E402
 from modgap.train.start import make_model, make_temperature  # noqa: E402
 
 
@@ -297,6 +298,41 @@ def test_a_loss_that_is_no_number_stops_the_run_in_a_sentence(digits, tmp_path):
         train(config, output=tmp_path, data=digits, hooks=[spoil])
 
 
+@pytest.mark.parametrize(
+    "error",
+    [
+        MemoryError("Unable to allocate 80 GiB\nand more"),
+        RuntimeError("DefaultCPUAllocator: can't allocate memory: 80000000000 bytes\nand more"),
+        torch.cuda.OutOfMemoryError("CUDA out of memory. Tried to allocate 80 GiB\nand more"),
+    ],
+    ids=["NumPy", "CPU", "GPU"],
+)
+def test_memory_that_runs_out_is_one_sentence(error, digits, tmp_path):
+    def hook(_):
+        raise error
+
+    words = r"not enough memory on cpu \(.*80.*[^e]\)\. Raise train\.accumulate, which leaves"
+    with pytest.raises(TrainingStopped, match=words) as stopped:
+        train(digits_config(), output=tmp_path, data=digits, hooks=[hook])
+    assert "\n" not in str(stopped.value)
+
+
+def test_other_errors_of_torch_stay_as_they_are(digits, tmp_path):
+    def hook(_):
+        raise RuntimeError("shapes do not match")
+
+    with pytest.raises(RuntimeError, match=r"^shapes do not match$"):
+        train(digits_config(), output=tmp_path, data=digits, hooks=[hook])
+
+
+def test_a_gpu_that_is_not_there_is_refused(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    assert pick_device("cuda:1") == torch.device("cuda", 1)
+    with pytest.raises(ValueError, match="wants cuda:7, but the GPUs here are cuda:0 to cuda:1"):
+        pick_device("cuda:7")
+
+
 def test_data_without_splits_has_a_seeded_share_held_out(bars, tmp_path):
     import pyarrow.parquet as pq
 
@@ -340,10 +376,10 @@ def test_parts_too_small_to_train_on_are_refused(digits, tmp_path):
 @pytest.mark.parametrize(
     ("values", "words"),
     [
-        ({"name": "fixd"}, "temperature.name must be one of .*Did you mean 'fixed'"),
-        ({"name": "fixed"}, "A fixed temperature needs value: set temperature.value"),
-        ({"name": "fixed", "value": 0.1, "low": 0.2}, "A fixed temperature has no low; it has val"),
-        ({"name": "S3", "start": 0.1}, "'S3' is complete as it is, got start besides"),
+        ({"name": "fixd"}, "temperature must be one of .*Did you mean 'fixed'"),
+        ({"name": "fixed"}, "temperature 'fixed' needs value. Set"),
+        ({"name": "fixed", "value": 0.1, "low": 0.2}, "setting of the temperature 'fixed' must be"),
+        ({"name": "S3", "value": 0.1}, "setting of the temperature 'S3' must be"),
     ],
 )
 def test_a_temperature_that_cannot_be_made_is_refused(values, words):

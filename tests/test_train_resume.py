@@ -314,6 +314,35 @@ def test_a_disk_that_really_is_full_leaves_the_checkpoint_before_it(tiny_disk):
     assert torch.equal(tensors["a"], state["tensors"]["a"])
 
 
+def test_a_checkpoint_refused_for_another_reason_than_room_does_not_ask_for_room(
+    tmp_path, monkeypatch
+):
+    def read_only(*_, **__):
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+
+    monkeypatch.setattr("safetensors.torch.save_file", read_only)
+    with pytest.raises(
+        CheckpointError, match=r"Read-only file system\. .*Mend that and go on with"
+    ):
+        write_checkpoint(tmp_path, 1, STATE, keep=2)
+
+
+@pytest.mark.parametrize("resume", [False, True])
+@pytest.mark.parametrize("name", ["model.safetensors", "embeddings.safetensors", "result.json"])
+def test_a_finished_run_without_checkpoints_is_not_written_over(name, resume, digits, tmp_path):
+    (tmp_path / name).write_text("kept")
+    with pytest.raises(ValueError, match=f"holds {name} already, and no checkpoint to go on from"):
+        train(digits_config(), output=tmp_path, resume=resume, data=digits)
+    assert [path.name for path in tmp_path.iterdir()] == [name]
+    assert (tmp_path / name).read_text() == "kept"
+
+
+def test_a_run_stopped_before_its_first_checkpoint_can_be_started_again(digits, tmp_path):
+    with pytest.raises(Killed):
+        train(digits_config(), output=tmp_path, data=digits, hooks=[kill_at(1)])
+    assert train(digits_config(), output=tmp_path, data=digits).first_step == 0
+
+
 def test_a_first_checkpoint_that_fails_says_that_there_is_none_before_it(tmp_path, monkeypatch):
     monkeypatch.setattr("safetensors.torch.save_file", no_space)
     with pytest.raises(CheckpointError, match=r"There is none before it\. Free some room"):

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import shlex
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -26,14 +28,17 @@ def train(
     ] = None,
     output: Annotated[
         Path | None,
-        typer.Option("-o", "--output", help="Folder for the run; by default the preset's name."),
+        typer.Option("-o", "--output", help="Folder for the run; by default named as CONFIG."),
     ] = None,
     settings: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="SECTION.NAME=VALUE", help="Such as train.epochs=5."),
     ] = None,
     resume: Annotated[
-        bool, typer.Option("--resume", help="Go on from the newest checkpoint in the folder.")
+        bool,
+        typer.Option(
+            "--resume", help="Go on from the newest checkpoint in the folder; start without one."
+        ),
     ] = False,
     seed: Annotated[
         int | None, typer.Option(min=0, help="Seed of weights, order and draws.")
@@ -59,14 +64,34 @@ def train(
     chosen = load_config(source, overrides)
     check_folder(folder)
     require("torch", "train", "Training")
+    from modgap.train.checkpoint import checkpoints
     from modgap.train.loop import train as run
 
-    with steps() as step:
-        result = run(chosen, output=folder, resume=resume, progress=step)
     # Under torchrun every process gets here; one of them speaks.
-    if int(os.environ.get("RANK", "0")) == 0:
+    speaks = int(os.environ.get("RANK", "0")) == 0
+    if speaks and resume and not checkpoints(folder):
+        say(f"no checkpoint in {folder} yet: the run starts at its first step")
+    try:
+        with steps() as step:
+            result = run(chosen, output=folder, resume=resume, progress=step)
+    except KeyboardInterrupt:
+        if speaks:
+            print(f"modgap: interrupted; {_what_is_left(folder)}", file=sys.stderr)
+        sys.exit(130)
+    if speaks:
         _print_result(result, chosen, as_json)
         say(f"wrote {folder}")
+
+
+def _what_is_left(folder: Path) -> str:
+    from modgap.train.checkpoint import checkpoints
+
+    if not (found := checkpoints(folder)):
+        return "there is no checkpoint yet, and nothing half-written is left."
+    return (
+        f"nothing half-written is left, and {found[-1].stem} is kept: go on with "
+        f"modgap train --resume -o {shlex.quote(str(folder))}"
+    )
 
 
 def _places(config: str | None, output: Path | None, resume: bool) -> tuple[str, Path]:
@@ -84,6 +109,9 @@ def _places(config: str | None, output: Path | None, resume: bool) -> tuple[str,
 
 
 def _print_presets(as_json: bool) -> None:
+    from rich.padding import Padding
+    from rich.text import Text
+
     from modgap.cli.show import out, print_json
     from modgap.train.config import list_presets
 
@@ -96,7 +124,11 @@ def _print_presets(as_json: bool) -> None:
         for key in ("description", "command", "time", "expected"):
             if about.get(key):
                 label = "" if key == "description" else f"{key}: "
-                out.print(f"  {label}{about[key]}", markup=False, soft_wrap=True)
+                # A command is copied in one piece; the rest keeps its margin where it wraps.
+                if key == "command":
+                    out.print(f"  {label}{about[key]}", markup=False, soft_wrap=True)
+                else:
+                    out.print(Padding(Text(f"{label}{about[key]}"), (0, 0, 0, 2), expand=False))
 
 
 def _print_result(result: TrainResult, config: Config, as_json: bool) -> None:

@@ -25,6 +25,7 @@ from modgap._validate import InputValueError
 from modgap._version import __version__
 
 FOLDER = "checkpoints"
+_FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 class CheckpointError(InputValueError):
@@ -58,9 +59,10 @@ def write_checkpoint(output: Path, step: int, state: Mapping[str, Any], keep: in
             if older
             else "There is none before it."
         )
+        mend = "Free some room" if error.errno in _FULL else "Mend that"
         raise CheckpointError(
             f"The checkpoint of step {step} cannot be written to {path.parent}: "
-            f"{error.strerror or error}. {left} Free some room and go on with --resume."
+            f"{error.strerror or error}. {left} {mend} and go on with --resume."
         ) from error
     for old in checkpoints(output)[:-keep]:
         old.unlink(missing_ok=True)

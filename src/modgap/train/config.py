@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import difflib
 import json
+import math
 import os
 import tomllib
 import types
@@ -27,6 +28,7 @@ SCHEDULES = ("cosine", "one-cycle", "constant")
 PRECISIONS = ("auto", "float32", "bf16")
 STARTS = ("random", "amended")
 SINKS = ("auto", "tensorboard", "wandb")
+MOST_SEED = 2**32 - 1  # scikit-learn, which splits the digits, takes no larger one
 # What may change between a run and its resumption: nothing here moves a weight.
 FREE = (
     "data.path", "data.workers", "data.keep_on_device", "evaluate", "train.device", "train.log",
@@ -40,6 +42,8 @@ class DataConfig:
 
     ``path`` is anything `open_image_captions` reads, or "digits" for the embedded scans.
     ``held_out`` is the share held out of data that says nothing about splits.
+    A training image is a crop of at least the share ``crop`` of it, or as stored where ``augment``
+    is false.
     ``keep_on_device`` "auto" keeps the pixels on the GPU when they take less than half of what is
     free there.
     """
@@ -50,6 +54,7 @@ class DataConfig:
     held_out: float = 0.1
     image_size: int = 96
     augment: bool = True
+    crop: float = 0.9
     length: int = 32
     vocabulary: int = 8192
     workers: int = 0
@@ -181,16 +186,17 @@ def load_config(source: str | os.PathLike[str], overrides: Sequence[str] = ()) -
     """A config from a TOML file (or a run's config.json), or from a preset's name.
 
     ``overrides`` are settings such as ``"train.epochs=5"``; the value is written as in TOML, and
-    what is not TOML is taken as text.
+    what is not TOML is taken as text. A temperature that is named anew loses the settings of the
+    one before it.
 
     >>> load_config("digits", ["train.epochs=5"]).train.epochs
     5
     """
-    sections = _without_about(_read(source))
+    given: dict[str, dict[str, Any]] = {}
     for setting in overrides:
         section, name, value = _setting(setting)
-        sections.setdefault(section, {})[name] = value
-    return make_config(sections)
+        given.setdefault(section, {})[name] = value
+    return make_config(_over(_without_about(_read(source)), given))
 
 
 def make_config(sections: Mapping[str, Mapping[str, Any]]) -> Config:
@@ -198,9 +204,7 @@ def make_config(sections: Mapping[str, Mapping[str, Any]]) -> Config:
     hints = typing.get_type_hints(Config)
     made: dict[str, Any] = {}
     for section, values in sections.items():
-        _check_known(section, "section", hints)
-        if not isinstance(values, Mapping):
-            raise InputTypeError(f"[{section}] must be a section of settings, got {values!r}.")
+        _check_section(section, values)
         kind = hints[section]
         types_of = typing.get_type_hints(kind)
         for name in values:
@@ -233,7 +237,8 @@ def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
     return changed
 
 
-def _read(source: str | os.PathLike[str]) -> dict[str, Any]:
+def _read(source: str | os.PathLike[str], above: tuple[Path, ...] = ()) -> dict[str, Any]:
+    """The sections of a file or preset, with those it extends; ``above`` are those extending it."""
     path = Path(source)
     preset = PRESETS / f"{source}.toml"
     if not path.is_file():
@@ -246,22 +251,33 @@ def _read(source: str | os.PathLike[str]) -> dict[str, Any]:
                 f"(presets: {', '.join(names)}).{hint}"
             )
         path = preset
-    text = path.read_text(encoding="utf-8")
+    if path.resolve() in above:
+        raise InputValueError(f"{path} extends itself; extends must name another preset.")
     try:
+        text = path.read_text(encoding="utf-8")
         values = json.loads(text) if path.suffix == ".json" else tomllib.loads(text)
     except ValueError as error:
         raise InputValueError(f"{path} cannot be read as a config: {error}.") from error
     if not isinstance(values, dict):
         raise InputValueError(f"{path} must hold sections such as [train], got {values!r}.")
+    for section, settings in _without_about(values).items():
+        _check_section(section, settings)
     if "extends" in values:
-        if values["extends"] == path.stem:
-            raise InputValueError(f"{path} extends itself; extends must name another preset.")
-        below = _without_about(_read(values["extends"]))
-        for section, settings in _without_about(values).items():
-            _check_known(section, "section", typing.get_type_hints(Config))
-            below[section] = {**below.get(section, {}), **settings}
-        values = below
+        if not isinstance(values["extends"], str):
+            raise InputTypeError(f"extends must name a preset, got {values['extends']!r}.")
+        below = _read(values["extends"], (*above, path.resolve()))
+        values = _over(_without_about(below), _without_about(values))
     return values
+
+
+def _over(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
+    """Sections with those above in place of those below, setting by setting."""
+    merged = dict(below)
+    for section, settings in above.items():
+        _check_known(section, "section", typing.get_type_hints(Config))
+        anew = section == "temperature" and "name" in settings
+        merged[section] = {**({} if anew else below.get(section, {})), **settings}
+    return merged
 
 
 def _without_about(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -281,6 +297,12 @@ def _setting(setting: str) -> tuple[str, str, Any]:
     except tomllib.TOMLDecodeError:
         value = text.strip()
     return section, name, value
+
+
+def _check_section(section: str, settings: Any) -> None:
+    _check_known(section, "section", typing.get_type_hints(Config))
+    if not isinstance(settings, Mapping):
+        raise InputTypeError(f"[{section}] must be a section of settings, got {settings!r}.")
 
 
 def _check_known(name: str, what: str, known: Mapping[str, Any]) -> None:
@@ -306,6 +328,8 @@ def _typed(value: Any, wanted: Any, section: str, name: str) -> Any:
     if not isinstance(value, wanted) or (wanted is int and isinstance(value, bool)):
         words = {str: "text", int: "a whole number", float: "a number", bool: "true or false"}
         raise InputTypeError(f"{section}.{name} must be {words[wanted]}, got {value!r}.")
+    if wanted is float and not math.isfinite(value):
+        raise InputValueError(f"{section}.{name} must be a finite number, got {value}.")
     return value
 
 
@@ -329,14 +353,18 @@ def _check(config: Config) -> None:
         ("train.batch_size", train.batch_size, 2),
         ("train.accumulate", train.accumulate, 1),
         ("train.weight_decay", train.weight_decay, 0),
+        ("train.epsilon", train.epsilon, 0),
         ("train.clip_norm", train.clip_norm, 0),
         ("train.warmup", train.warmup, 0),
         ("train.seed", train.seed, 0),
+        ("train.threads", train.threads, 0),
         ("train.log_every", train.log_every, 1),
         ("train.checkpoint_every", train.checkpoint_every, 1),
         ("train.keep", train.keep, 1),
         ("data.image_size", data.image_size, 1),
         ("data.length", data.length, 1),
+        ("data.workers", data.workers, 0),
+        ("data.max_corrupt", data.max_corrupt, 0),
         ("evaluate.every", config.evaluate.every, 0),
         ("evaluate.pairs", config.evaluate.pairs, 2),
         ("evaluate.batch_size", config.evaluate.batch_size, 1),
@@ -350,9 +378,25 @@ def _check(config: Config) -> None:
         raise InputValueError(f"train.learning_rate must be above 0, got {train.learning_rate}.")
     if len(train.betas) != 2:
         raise InputValueError(f"train.betas must be two numbers, got {list(train.betas)}.")
-    for key, share in (("warmup", train.warmup), ("probability", config.swap.probability)):
+    for beta in train.betas:
+        if not 0 <= beta < 1:
+            raise InputValueError(f"train.betas must be from 0 to below 1, got {beta}.")
+    if train.seed > MOST_SEED:
+        raise InputValueError(f"train.seed must be at most {MOST_SEED}, got {train.seed}.")
+    for key, share in (
+        ("train.warmup", train.warmup),
+        ("swap.probability", config.swap.probability),
+        ("data.crop", data.crop),
+        ("data.max_corrupt", data.max_corrupt),
+    ):
         if share > 1:
-            raise InputValueError(f"{key} is a share between 0 and 1, got {share}.")
+            raise InputValueError(f"{key} must be a share of at most 1, got {share}.")
+    if not data.crop > 0:
+        raise InputValueError(f"data.crop must be above 0, got {data.crop}.")
+    if not 0 < data.held_out < 1:
+        raise InputValueError(
+            f"data.held_out must be a share above 0 and below 1, got {data.held_out}."
+        )
     if config.loss.mask_identical and config.loss.lean:
         raise InputValueError(
             "loss.mask_identical needs the whole matrix of logits, which loss.lean never holds. "

@@ -47,6 +47,12 @@ class Split:
         count = self.count[rows]
         return self.first[rows] + (share * count).long().clamp(max=count - 1)
 
+    def pairs(self, rows: Tensor, generator: torch.Generator) -> Split:
+        """Some images with one caption each, drawn as `draw_captions` does; all on the CPU."""
+        drawn = self.draw_captions(rows, generator)
+        one = torch.arange(len(rows))
+        return Split(self.pixels[rows], self.tokens[drawn], one, torch.ones_like(one))
+
     def to(self, device: Any, pixels: bool = True) -> Split:
         """The split with its tokens, and its pixels if asked, on a device."""
         return replace(
@@ -86,9 +92,14 @@ def load_data(
     Data without splits has a seeded share held out.
     """
     if config.path == "digits":
-        from modgap.train.digits import digits_data
+        from modgap.train.digits import SIZE, digits_data
 
-        return digits_data(seed)
+        if config.image_size != SIZE:
+            raise InputValueError(
+                f"The digits have {SIZE} × {SIZE} pixels: set data.image_size={SIZE}, "
+                f"got {config.image_size}."
+            )
+        return digits_data(seed, config.length)
     from modgap.io.image_captions import open_image_captions
     from modgap.towers.tokenizer import Tokenizer, train_tokenizer
     from modgap.train.images import Augment, decode
@@ -128,7 +139,8 @@ def load_data(
                 partial(words.encode, length=config.length),
             )
         )
-    augment, prepare = Augment(config.image_size), Augment(config.image_size).eval()
+    augment = Augment(config.image_size, scale=(config.crop, 1.0))
+    prepare = Augment(config.image_size).eval()
     return Data(
         train=splits[0],
         test=splits[1],

@@ -39,7 +39,7 @@ from modgap.train.masking import DistinctContrastiveLoss, identical
 from modgap.train.processes import Processes, borrowed_machine, join_processes
 from modgap.train.result import TrainResult
 from modgap.train.schedule import Schedule
-from modgap.train.sinks import open_sinks
+from modgap.train.sinks import check_sinks, open_sinks
 from modgap.train.start import (
     MODEL,
     TOKENIZER,
@@ -51,6 +51,7 @@ from modgap.train.start import (
 )
 
 Progress = Callable[..., None]
+EMBEDDINGS, DIGITS, RESULT = "embeddings.safetensors", "digits.safetensors", "result.json"
 
 
 class TrainingStopped(InputError, RuntimeError):
@@ -91,6 +92,14 @@ def train(
                 f"The run cannot write to {output}: {error.strerror or error}. {left} "
                 "Mend that, and go on with --resume."
             ) from error
+        except (RuntimeError, MemoryError) as error:
+            if not _out_of_memory(error):
+                raise
+            raise TrainingStopped(
+                f"There is not enough memory on {processes.device} ({_first_line(error)}). Raise "
+                "train.accumulate, which leaves the loss that of the whole batch, or lower "
+                "train.batch_size, evaluate.batch_size or model.dimension."
+            ) from error
 
 
 def _train(
@@ -114,11 +123,19 @@ def _train(
             f"{output} holds a run already. Go on with it by --resume, or write to another folder."
         )
     saved = read_newest(output) if resume else None
+    finished = [name for name in (MODEL, EMBEDDINGS, DIGITS, RESULT) if (output / name).exists()]
+    if saved is None and finished:
+        raise InputValueError(
+            f"{output} holds {finished[0]} already, and no checkpoint to go on from. Move it away, "
+            "or write to another folder."
+        )
     if saved is not None and (changed := differences(saved[0]["config"], config.to_dict())):
         raise InputValueError(
             f"The run in {output} was started with other settings: {', '.join(changed)}. "
             "Resume it with its own config, or start a new one in another folder."
         )
+
+    check_sinks(settings.log)
 
     # -- data: uint8 on the device when it fits -------------------------------------------------
     if data is None:
@@ -369,18 +386,32 @@ def _train(
         model.save(output / MODEL)
         if config.evaluate.save_embeddings:
             unit = [nn.functional.normalize(rows, dim=1).cpu().numpy() for rows in (X, Y)]
-            write_pair(output / "embeddings.safetensors", *unit, groups=groups, dtype="float16")
+            write_pair(output / EMBEDDINGS, *unit, groups=groups, dtype="float16")
             if config.data.path == "digits":
                 from modgap.train.digits import write_digits
 
-                write_digits(output / "digits.safetensors", model, data, config, total // n_batches)
-        write_text(output / "result.json", to_json(document("train", result, seed=seed)))
+                whole = total % n_batches == 0
+                epochs = total // n_batches if whole else total / n_batches
+                write_digits(
+                    output / DIGITS, model, data, config, epochs, temperature=result.temperature
+                )
+        write_text(output / RESULT, to_json(document("train", result, seed=seed)))
     return result
 
 
 def mix(*numbers: int) -> int:
     """One seed out of several numbers, such that close ones give unrelated seeds."""
     return int(np.random.SeedSequence(numbers).generate_state(1, np.uint64)[0] >> 1)
+
+
+def _out_of_memory(error: BaseException) -> bool:
+    # torch says it in two ways: a class of its own on a GPU, words on a CPU.
+    known = isinstance(error, (torch.cuda.OutOfMemoryError, MemoryError))
+    return known or "can't allocate memory" in str(error)
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0].rstrip(".")
 
 
 @contextmanager

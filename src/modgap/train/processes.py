@@ -58,15 +58,21 @@ def pick_device(name: str = "auto") -> torch.device:
         name = "cuda" if torch.cuda.is_available() else "cpu"
     try:
         device = torch.device(name)
-    except RuntimeError as error:
+    except RuntimeError:
+        device = None
+    if device is None or device.type not in ("cpu", "cuda"):
         raise InputValueError(
             f'train.device must be "auto", "cpu", "cuda" or "cuda:0", got {name!r}.'
-        ) from error
+        )
     if device.type == "cuda":
         if not torch.cuda.is_available():
             raise InputValueError(f"train.device is {name}, but torch finds no GPU here.")
         if device.index is None:
             device = torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")))
+        if device.index >= (count := torch.cuda.device_count()):
+            raise InputValueError(
+                f"The run wants {device}, but the GPUs here are cuda:0 to cuda:{count - 1}."
+            )
     return device
 
 

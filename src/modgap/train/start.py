@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from modgap._validate import InputValueError, check_choice
+from modgap._validate import InputValueError
 from modgap.correct import Procrustes
 from modgap.towers.two_tower import TwoTower, make_two_tower
 from modgap.towers.two_tower_presets import find_config
@@ -22,19 +20,6 @@ from modgap.train.hooks import embed_split
 MODEL, TOKENIZER = "model.safetensors", "tokenizer.json"
 # Pairs that Procrustes is fitted to: more than enough dimensions of any tower here.
 AMENDING_PAIRS = 4096
-
-_TEMPERATURES: dict[str, Callable[..., temperature.Temperature]] = {
-    "learned": temperature.LearnedTemperature,
-    "softplus": temperature.SoftplusTemperature,
-    "fixed": temperature.FixedTemperature,
-    "linear": temperature.LinearTemperature,
-    "cosine": temperature.CosineTemperature,
-}
-_SWAPS: dict[str, type[swap.Swap]] = {
-    "hard": swap.HardSwap,
-    "soft": swap.SoftSwap,
-    "feature": swap.FeatureSwap,
-}
 
 
 def make_model(config: Config, data: Data, device: torch.device) -> TwoTower:
@@ -94,10 +79,7 @@ def amend(model: TwoTower, data: Data, batch_size: int) -> None:
     evaluation, when they use what they remember.
     """
     n = min(len(data.train), AMENDING_PAIRS)
-    drawn = data.train.draw_captions(torch.arange(n), torch.Generator().manual_seed(0))
-    part = type(data.train)(
-        data.train.pixels[:n], data.train.tokens[drawn], torch.arange(n), torch.ones(n).long()
-    )
+    part = data.train.pairs(torch.arange(n), torch.Generator().manual_seed(0))
     learn_statistics(
         model, [data.prepare(p) for p in part.pixels.to(_place(model)).split(batch_size)]
     )
@@ -135,46 +117,17 @@ def _place(model: nn.Module) -> torch.device:
 
 
 def make_temperature(config: TemperatureConfig, steps: int) -> temperature.Temperature:
-    """A temperature by the name of its class or of the paper, for a run of so many steps.
+    """A temperature by the name of its kind or of the paper, for a run of so many steps.
 
     >>> make_temperature(TemperatureConfig("fixed", value=0.04), 10).describe()
     {'kind': 'fixed', 'value': 0.04}
     """
-    steps = max(1, steps)
-    options = config.options()
-    if config.name in temperature.TEMPERATURES and not options:
-        return temperature.make_temperature(config.name, steps)
-    names = (*_TEMPERATURES, *(n for n in temperature.TEMPERATURES if n not in _TEMPERATURES))
-    check_choice(config.name, "temperature.name", names)
-    if config.name not in _TEMPERATURES:
-        raise InputValueError(
-            f"temperature.name = {config.name!r} is complete as it is, got {', '.join(options)} "
-            f"besides. Name a class to set them: {', '.join(_TEMPERATURES)}."
-        )
-    kind = _TEMPERATURES[config.name]
-    takes = inspect.signature(kind).parameters
-    for name in options:
-        if name not in takes:
-            raise InputValueError(
-                f"A {config.name} temperature has no {name}; it has {', '.join(takes)}."
-            )
-    for name, default in (("steps", steps), ("period", steps / temperature.DEFAULT_CYCLES)):
-        if name in takes:
-            options.setdefault(name, default)
-    missing = [
-        name for name, p in takes.items() if p.default is inspect._empty and name not in options
-    ]
-    if missing:
-        raise InputValueError(
-            f"A {config.name} temperature needs {' and '.join(missing)}: set temperature."
-            f"{missing[0]}."
-        )
-    return kind(**options)
+    return temperature.make_temperature(config.name, max(1, steps), **config.options())
 
 
 def make_swap(config: SwapConfig, seed: int) -> swap.Swap | None:
     """The swap of a run, or none."""
-    return None if config.kind == "none" else _SWAPS[config.kind](config.probability, seed)
+    return None if config.kind == "none" else swap.make_swap(config.kind, config.probability, seed)
 
 
 def make_optimiser(
