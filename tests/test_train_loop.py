@@ -333,6 +333,35 @@ def test_a_gpu_that_is_not_there_is_refused(monkeypatch):
         pick_device("cuda:7")
 
 
+def test_training_and_held_out_data_may_lie_in_files_of_their_own_as_cocos_do(tmp_path):
+    """Captions in two JSON files, photos in two folders, and names that say neither."""
+    from PIL import Image
+
+    for part, n, colour in (("train2017", 9, "red"), ("val2017", 4, "blue")):
+        (tmp_path / part).mkdir()
+        images, annotations = [], []
+        for k in range(n):
+            name = f"{k:012d}.jpg"
+            Image.new("RGB", (40, 40), colour).save(tmp_path / part / name)
+            images.append({"id": k, "file_name": name})
+            annotations.append({"id": k, "image_id": k, "caption": f"{colour} number {k}"})
+        written = json.dumps({"images": images, "annotations": annotations})
+        (tmp_path / f"captions_{part}.json").write_text(written)
+    where = {
+        "images": str(tmp_path / "train2017"),
+        "test_path": str(tmp_path / "captions_val2017.json"),
+        "test_images": str(tmp_path / "val2017"),
+    }
+    data = load_data(bars_config(tmp_path / "captions_train2017.json", data=where).data)
+    assert (len(data.train), len(data.test)) == (9, 4)
+    # The same names in two folders: red is trained on, blue held out.
+    assert data.train.pixels[:, 0].float().mean() > 200 > 60 > data.test.pixels[:, 0].float().mean()
+    with pytest.raises(ValueError, match="There is no data at nowhere"):
+        load_data(
+            bars_config(tmp_path / "captions_train2017.json", data={"images": "nowhere"}).data
+        )
+
+
 def test_data_without_splits_has_a_seeded_share_held_out(bars, tmp_path):
     import pyarrow.parquet as pq
 

@@ -31,8 +31,9 @@ SINKS = ("auto", "tensorboard", "wandb")
 MOST_SEED = 2**32 - 1  # scikit-learn, which splits the digits, takes no larger one
 # What may change between a run and its resumption: nothing here moves a weight.
 FREE = (
-    "data.path", "data.workers", "data.keep_on_device", "evaluate", "train.device", "train.log",
-    "train.log_every", "train.checkpoint_every", "train.keep", "train.threads",
+    "data.path", "data.images", "data.test_path", "data.test_images", "data.workers",
+    "data.keep_on_device", "evaluate", "train.device", "train.log", "train.log_every",
+    "train.checkpoint_every", "train.keep", "train.threads",
 )  # fmt: skip
 
 
@@ -40,8 +41,10 @@ FREE = (
 class DataConfig:
     """Where images and captions come from, and how they are made into numbers.
 
-    ``path`` is anything `open_image_captions` reads, or "digits" for the embedded scans.
-    ``held_out`` is the share held out of data that says nothing about splits.
+    ``path`` is anything `open_image_captions` reads, or "digits" for the embedded scans, and
+    ``images`` the folder its image names start from. Held out is its ``test_split``, or what
+    ``test_path`` names, with ``test_images``; of data that says nothing about splits and has no
+    such path, the share ``held_out``.
     A training image is a crop of at least the share ``crop`` of it, or as stored where ``augment``
     is false.
     ``keep_on_device`` "auto" keeps the pixels on the GPU when they take less than half of what is
@@ -49,6 +52,9 @@ class DataConfig:
     """
 
     path: str = ""
+    images: str = ""
+    test_path: str = ""
+    test_images: str = ""
     train_split: str = "train"
     test_split: str = "test"
     held_out: float = 0.1

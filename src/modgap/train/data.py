@@ -106,8 +106,14 @@ def load_data(
 
     say = progress or (lambda *_: None)
     say("reading captions")
-    rows = open_image_captions(find_path(config.path))
-    if rows.splits():
+    rows = open_image_captions(find_path(config.path), images=_folder(config.images))
+    if config.test_path:
+        test = open_image_captions(find_path(config.test_path), images=_folder(config.test_images))
+        sides = [
+            side.split(name) if side.splits() else side
+            for side, name in ((rows, config.train_split), (test, config.test_split))
+        ]
+    elif rows.splits():
         sides = [rows.split(name) for name in (config.train_split, config.test_split)]
     else:
         order = np.random.default_rng(seed).permutation(len(rows))
@@ -176,6 +182,10 @@ def find_path(path: str) -> Path:
             )
         found = beside
     return found
+
+
+def _folder(images: str) -> Path | None:
+    return find_path(images) if images else None
 
 
 def fits(data: Data, keep: str, device: torch.device) -> bool:
