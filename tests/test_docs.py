@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import doctest
 import importlib
+import json
 import pkgutil
 import re
+import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -15,6 +17,8 @@ import pytest
 
 import modgap
 from modgap.datasets import load_digits
+from modgap.reproduce.flickr8k.results import RESULTS
+from modgap.train.config import load_config
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -65,6 +69,34 @@ def test_the_python_of_the_page_docs_runs(tmp_path, monkeypatch, capsys):
     exec(compile(code, "page.md", "exec"), {})
     assert "Use Procrustes()" in capsys.readouterr().out
     assert (tmp_path / "report.html").is_file()
+
+
+def test_the_python_of_the_training_page_runs(tmp_path, monkeypatch, capsys):
+    pytest.importorskip("torch", reason="torch is not installed")
+    monkeypatch.chdir(tmp_path)
+    page = (ROOT / "docs" / "training.md").read_text(encoding="utf-8")
+    exec(compile("\n".join(blocks("python", page)), "training.md", "exec"), {})
+    assert "contrastive_loss" in capsys.readouterr().out
+    assert json.loads((tmp_path / "log.jsonl").read_text())["step"] == 500
+
+
+def test_the_config_of_the_training_page_is_one(tmp_path):
+    page = (ROOT / "docs" / "training.md").read_text(encoding="utf-8")
+    (text,) = blocks("toml", page)
+    (tmp_path / "my.toml").write_text(text)
+    config = load_config(tmp_path / "my.toml")
+    assert (config.temperature.name, config.train.batch_size) == ("S3", 512)
+    assert config.train.epochs == load_config("flickr8k-baseline").train.epochs
+
+
+def test_the_tables_of_the_training_page_are_those_of_the_results(tmp_path, monkeypatch, capsys):
+    page = ROOT / "docs" / "training.md"
+    copy = tmp_path / "training.md"
+    copy.write_text(page.read_text(encoding="utf-8"), encoding="utf-8")
+    made = runpy.run_path(str(ROOT / "docs" / "make_training.py"))
+    made["main"].__globals__["PAGE"] = copy
+    made["main"](RESULTS)
+    assert copy.read_text(encoding="utf-8") == page.read_text(encoding="utf-8")
 
 
 def test_the_commands_of_the_readme_run_on_files_of_those_names(tmp_path):

@@ -41,6 +41,13 @@ def reproduce(
             "Without it, the environment variable MODGAP_PUBLISHED.",
         ),
     ] = None,
+    trained: Annotated[
+        Path | None,
+        typer.Option(
+            help="Results of training runs of your own (python -m modgap.reproduce.flickr8k), in "
+            "place of those that come with modgap.",
+        ),
+    ] = None,
     resume: Annotated[
         bool,
         typer.Option(
@@ -74,7 +81,7 @@ def reproduce(
     if listing and (record or resume):
         raise InputValueError("--list runs nothing; leave out --record and --resume.")
     chosen = select(names or ["all"])
-    setting = Setting(full=full, embeddings=find_embeddings(embeddings), seed=seed)
+    setting = Setting(full=full, embeddings=find_embeddings(embeddings), trained=trained, seed=seed)
     if listing:
         _print_list(chosen, setting, recorded(), as_json)
         return

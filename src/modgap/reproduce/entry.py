@@ -16,10 +16,12 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from modgap.io import EmbeddingPair
+    from modgap.reproduce.flickr8k.results import Runs
 
 # "other data": the claim is shown, and holds or not, on data that is not the paper's.
 Verdict = Literal["agrees", "disagrees", "other data", "missing"]
-Need = Literal["nothing", "embeddings", "digits", "model"]
+# "trained": figures of models trained on Flickr8k, which come with the package.
+Need = Literal["nothing", "embeddings", "digits", "trained", "model"]
 Progress = Callable[[str, int, int], None]
 Number = float | int | str | None
 
@@ -30,10 +32,15 @@ class NotAtHand(InputValueError):
 
 @dataclass(frozen=True)
 class Setting:
-    """How to run an entry: quickly or as published, and where the authors' embeddings are."""
+    """How to run an entry: quickly or as published, and where what it may need lies.
+
+    ``embeddings`` is the folder of the authors' embeddings, ``trained`` a file of results of
+    training runs in place of the one that comes with the package.
+    """
 
     full: bool = False
     embeddings: Path | None = None
+    trained: Path | None = None
     seed: int = 0
     progress: Progress | None = None
 
@@ -41,6 +48,12 @@ class Setting:
         """Report progress to whoever listens."""
         if self.progress is not None:
             self.progress(step, done, total)
+
+    def runs(self) -> Runs:
+        """Figures of models trained on Flickr8k."""
+        from modgap.reproduce.flickr8k.results import RESULTS, read_runs
+
+        return read_runs(self.trained or RESULTS)
 
     def pair(self, system: str) -> EmbeddingPair:
         """The authors' embeddings of one system: clip, clip_random, videoclip, videoclip_random."""

@@ -115,8 +115,9 @@ def report_of(
 
 
 def setting_words(setting: Setting) -> str:
-    """Which of the two settings it is."""
-    return "full" if setting.full else "fast"
+    """Which of the two settings it is, and whose trained models."""
+    words = "full" if setting.full else "fast"
+    return words if setting.trained is None else f"{words}, trained models of {setting.trained}"
 
 
 def report_from(document: Mapping[str, Any]) -> Report:

@@ -19,6 +19,7 @@ _NEEDS = {
     "nothing": "nothing",
     "digits": "the digits it ships",
     "embeddings": "the authors' embeddings",
+    "trained": "models trained here",
     "model": "a trained model",
 }
 _ORDER = (

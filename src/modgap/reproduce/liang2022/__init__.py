@@ -1,4 +1,4 @@
-"""Liang et al. 2022, Mind the Gap: sixteen figures and five tables."""
+"""Liang et al. 2022, Mind the Gap: sixteen figures, five tables and section 4.4."""
 
 from modgap.reproduce.liang2022 import (  # noqa: F401  # importing a theme registers its entries
     cone,
@@ -6,6 +6,7 @@ from modgap.reproduce.liang2022 import (  # noqa: F401  # importing a theme regi
     gap,
     initialisations,
     landscape,
+    training,
     zero_shot,
 )
 from modgap.reproduce.liang2022._paper import PAPER
@@ -13,10 +14,14 @@ from modgap.reproduce.liang2022._paper import PAPER
 __all__ = ["PAPER"]
 
 
-def _place(key: str) -> tuple[bool, int]:
-    """Figures before tables, each by number."""
+_KINDS = ("fig", "table", "section")
+
+
+def _place(key: str) -> tuple[int, str]:
+    """Figures, then tables, then what is neither, each by number."""
     name = key.partition("/")[2]
-    return name.startswith("table"), int(name.removeprefix("fig").removeprefix("table"))
+    kind = next(k for k, kind in enumerate(_KINDS) if name.startswith(kind))
+    return kind, name.removeprefix(_KINDS[kind]).zfill(3)
 
 
 # The themes register theirs together; the paper has its own order.

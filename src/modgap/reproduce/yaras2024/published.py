@@ -73,20 +73,6 @@ TABLE5: dict[str, Row] = {
     "no normalisation": (-1.005, 0.468, 16.82, 65.4, 58.62, 74.16),
 }
 
-MODEL = (
-    "OpenCLIP's RN50 trained three times from scratch on MS-COCO's train split (appendix E.1: 100 "
-    "epochs in batches of 1,024)"
-)
-
-
-def trained(settings: str, scored: str = "the gap and the uniformity on 512 test pairs") -> str:
-    """What the paper's own numbers take: models nobody published, and what is then measured."""
-    return (
-        f"Needs {MODEL}, {settings}; then {scored}. The authors published no checkpoints, and "
-        "MS-COCO's images do not come with modgap: train the models, embed the test split, and "
-        "give both files to modgap measure and modgap evaluate."
-    )
-
 
 def named(rows: Mapping[str, Row], columns: tuple[str, ...] = COLUMNS) -> dict[str, Number]:
     """Each cell of a table under the name of its row and column."""
@@ -101,8 +87,3 @@ def column(rows: Mapping[str, Row], name: str, columns: tuple[str, ...] = COLUMN
     """One column, from top to bottom."""
     place = columns.index(name)
     return [values[place] for values in rows.values()]
-
-
-def gaps(rows: Mapping[str, Row]) -> dict[str, Number]:
-    """The gap of each row, under the name it has among the published values."""
-    return {f"{row}: {GAP}": values[COLUMNS.index(GAP)] for row, values in rows.items()}

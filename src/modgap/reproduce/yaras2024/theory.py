@@ -8,10 +8,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from modgap.reproduce.entry import Check, Outcome, Setting
+from modgap.reproduce.flickr8k.methods import CLOSURES
+from modgap.reproduce.flickr8k.results import FIRST
+from modgap.reproduce.yaras2024.measured import SETTING
 from modgap.reproduce.yaras2024.published import PAPER
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+
+# The gap of fig. 4a is shown from this step on, when it has begun to fall.
+LATE = 100
+_WIDER = "share of trained starts whose gap is wider after ten steps"
+_CHANGE = "mean change in ten steps of training"
 
 
 def draw_fig4(outcome: Outcome) -> Figure:
@@ -19,7 +28,7 @@ def draw_fig4(outcome: Outcome) -> Figure:
     from modgap.plot import curves, histograms, panels
 
     data = outcome.data
-    figure, axes = panels(4, size=(4.4, 3.3))
+    figure, axes = panels(6, size=(4.4, 3.3))
     curves(
         data["slowness"],
         {"simplified flow": data["gap"], "least-squares line": data["line"]},
@@ -54,6 +63,24 @@ def draw_fig4(outcome: Outcome) -> Figure:
         title="appendix C",
         ax=axes[3],
     )
+    trained = data["trained"]
+    curves(
+        trained["slowness"],
+        trained["gap"],
+        xlabel="−1/log(t)²",
+        ylabel="gap Δ",
+        title="a  trained on Flickr8k",
+        ax=axes[4],
+    )
+    curves(
+        trained["steps"],
+        trained["first"],
+        bands=trained["bands"],
+        xlabel="step",
+        ylabel="change of the gap",
+        title="b  first steps on Flickr8k",
+        ax=axes[5],
+    )
     return figure
 
 
@@ -62,11 +89,16 @@ def draw_fig4(outcome: Outcome) -> Figure:
     "Slow closure of the gap, and its growth at the start",
     "Late in training the gap is linear in −1/log(t)², and in the first steps it grows from every "
     "random start.",
-    published={"share of starts whose gap grows": 1.0, "mean growth in ten steps of CLIP": 0.15},
-    how="Needs OpenCLIP's RN50 trained from scratch on 2,048 random pairs of MS-COCO for 10,000 "
-    "steps, with the gap noted at each (a), and the first 10 steps from 100 random starts (b). "
-    "Neither MS-COCO's images nor these runs come with modgap.",
-    fast="the simplified flow to 10⁶; 100 starts of 512 pairs in 64 dimensions",
+    published={
+        "share of starts whose gap grows": 1.0,
+        f"{_WIDER}, rate 1e-05": 1.0,
+        f"{_CHANGE}, rate 1e-05": 0.15,
+    },
+    how="The paper's own needs OpenCLIP's RN50 trained from scratch on 2,048 random pairs of "
+    "MS-COCO for 10,000 steps, with the gap noted at each (a), and the first 10 steps from 100 "
+    "random starts (b). Flickr8k stands in for MS-COCO, whose images do not come with modgap.",
+    fast="the simplified flow to 10⁶; 100 starts of 512 pairs in 64 dimensions; training: "
+    f"{SETTING}",
     full="the same, with 100 starts of 2,048 pairs in 1,024 dimensions",
     draw=draw_fig4,
     slips=(
@@ -91,7 +123,8 @@ def run_fig4(setting: Setting) -> Outcome:
     growth, limit = _growth_at_random_starts(setting)
     measured, bounded = _bounds(setting)
     rates, scheme_data = _schemes()
-    measured |= rates
+    trained, trained_checks, trained_data = _trained(setting)
+    measured |= rates | trained
     checks = (
         Check("Δ is linear in −1/log(t)² from t = 10² to 10⁶ with R² above 0.99", fit > 0.99),
         Check("Δ only falls there", bool(np.all(np.diff(gap) < 0))),
@@ -111,6 +144,7 @@ def run_fig4(setting: Setting) -> Outcome:
             "with β = ν the gap closes as exp(−log² t), to a tenth",
             abs(rates["−log γ / log² t, β = ν"] - 1) < 0.1,
         ),
+        *trained_checks,
     )  # fmt: skip
     counts, edges = np.histogram(growth, bins=20)
     return Outcome(
@@ -130,12 +164,61 @@ def run_fig4(setting: Setting) -> Outcome:
             "counts": counts,
             **bounded["data"],
             **scheme_data,
+            "trained": trained_data,
         },
-        on="the gradient flow of sec. 2 and random unit rows, where the paper "
-        "trains CLIP on 2,048 pairs of MS-COCO",
-        note="The growth is a rate of the flow, not a change over ten steps of an optimiser, so "
-        "0.15 has no counterpart here.",
+        on="the gradient flow of sec. 2 and random unit rows; for the training, 2,048 pairs of "
+        "Flickr8k, where the paper trains CLIP on as many of MS-COCO",
+        note="The flow does what the theory says. Training does so in part. Once 2,048 pairs are "
+        "learned by heart the gap is not slow to close: within 600 steps it is below 0.05 and then "
+        "wanders, with ResNet-18 in jumps, whose batch norms measure otherwise than they train. "
+        "From every start it grows in the first steps, but at a rate of 1e-5 four starts in five "
+        "are wider after ten of them, and at 1e-4 none. The paper does not say its rate.",
     )
+
+
+def _trained(setting: Setting) -> tuple[dict[str, float], list[Check], dict[str, Any]]:
+    """Parts (a) and (b) in training: the gap over a long run, and over the first ten steps."""
+    runs = setting.runs()
+    measured: dict[str, float] = {}
+    checks = []
+    data: dict[str, Any] = {"gap": {}, "first": {}, "bands": {}}
+    for recipe in CLOSURES:
+        course = runs.of(recipe.name)[0]["course"]
+        late = np.array(course["steps"]) >= LATE
+        slowness = -1 / np.log(np.array(course["steps"])[late]) ** 2
+        gap = np.array(course["gap"])[late]
+        fit = float(np.corrcoef(slowness, gap)[0, 1] ** 2)
+        measured[f"R² in training, {recipe.name}"] = fit
+        measured[f"gap at step {LATE}, {recipe.name}"] = float(gap[0])
+        measured[f"gap at the end, {recipe.name}"] = float(gap[-1])
+        checks.append(
+            Check(f"in training Δ is linear in −1/log(t)², R² above 0.9 ({recipe.name})", fit > 0.9)
+        )
+        data["slowness"] = slowness  # both are measured at the same steps
+        data["gap"][recipe.name] = gap
+    for run in sorted(runs.of(FIRST), key=lambda run: run["rate"]):
+        gaps = np.array([start["gap"] for start in run["starts"]])
+        change = gaps - gaps[:, :1]
+        rate = f"rate {run['rate']:g}"
+        figures = {
+            "starts": len(gaps),
+            "share of trained starts whose gap is wider after one step": np.mean(change[:, 1] > 0),
+            _WIDER: np.mean(change[:, -1] > 0),
+            _CHANGE: change[:, -1].mean(),
+            "mean of the largest change": change.max(1).mean(),
+        }
+        measured |= {f"{name}, {rate}": float(value) for name, value in figures.items()}
+        checks += [
+            Check(
+                f"the gap of every trained start is wider after {count} ({rate})",
+                bool(np.all(change[:, step] > 0)),
+            )
+            for step, count in ((1, "one step"), (10, "ten steps"))
+        ]
+        data["steps"] = np.arange(gaps.shape[1])
+        data["first"][rate] = change.mean(0)
+        data["bands"][rate] = (change.min(0), change.max(0))
+    return measured, checks, data
 
 
 def _growth_at_random_starts(setting: Setting) -> tuple[np.ndarray, float]:

@@ -1,0 +1,111 @@
+"""The figures of the runs: put together in one file, read, and summed up over seeds."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from modgap._files import write_text
+from modgap._validate import InputValueError
+
+RESULTS = Path(__file__).with_name("results.json")
+FIRST = "first steps"
+
+# The gap of 512 random pairs, as Yaras et al. measure it, and that of all held-out rows.
+GAP, WHOLE_GAP = "pairs_gap_distance", "gap_distance"
+TRAINED = (
+    "ResNet-18 and a text transformer trained from scratch on Flickr8k (6,000 photos at 96 pixels, "
+    "60 epochs in batches of 1,000; three seeds where nothing else is said)"
+)
+
+
+@dataclass(frozen=True)
+class Spread:
+    """Mean, standard deviation (n − 1) and number of the seeds; the deviation of one is NaN."""
+
+    mean: float
+    deviation: float
+    n: int
+
+    def __str__(self) -> str:
+        """Mean and deviation to three places."""
+        if self.n == 1:
+            return f"{self.mean:.3f} (one seed)"
+        few = "" if self.n == 3 else f" ({self.n} seeds)"
+        return f"{self.mean:.3f} ± {self.deviation:.3f}{few}"
+
+
+@dataclass(frozen=True, eq=False)
+class Runs:
+    """Every run of a results file, by recipe."""
+
+    runs: Mapping[str, Sequence[Mapping[str, Any]]]
+
+    def of(self, recipe: str) -> Sequence[Mapping[str, Any]]:
+        """The runs of a recipe, one per seed."""
+        found = self.runs.get(recipe, ())
+        if not found:
+            raise InputValueError(
+                f"There is no run of {recipe!r} among the results; python -m "
+                "modgap.reproduce.flickr8k makes it."
+            )
+        return found
+
+    def figure(self, recipe: str, name: str) -> Spread:
+        """A figure at the end of training, over the seeds."""
+        return spread([run["figures"][name] for run in self.of(recipe)])
+
+    def at_start(self, recipe: str) -> Spread:
+        """The gap before the first step, over the seeds."""
+        return spread([run["course"]["gap"][0] for run in self.of(recipe)])
+
+    def course(self, recipe: str, name: str) -> tuple[np.ndarray, np.ndarray]:
+        """Steps, and the mean over the seeds of the gap or the temperature at each."""
+        runs = self.of(recipe)
+        values = [run["course"][name] for run in runs]
+        return np.array(runs[0]["course"]["steps"]), np.mean(values, axis=0)
+
+
+def spread(values: Sequence[float]) -> Spread:
+    """Mean and deviation of some numbers.
+
+    >>> str(spread([1.0, 2.0, 3.0]))
+    '2.000 ± 1.000'
+    """
+    deviation = float(np.std(values, ddof=1)) if len(values) > 1 else float("nan")
+    return Spread(float(np.mean(values)), deviation, len(values))
+
+
+@cache
+def read_runs(path: Path = RESULTS) -> Runs:
+    """The runs of a results file: those that come with modgap, or your own."""
+    try:
+        runs = json.loads(path.read_text(encoding="utf-8"))
+        found: dict[str, list[Any]] = {}
+        for run in runs:
+            found.setdefault(run["recipe"], []).append(run)
+    except (OSError, ValueError, TypeError, KeyError) as error:
+        raise InputValueError(
+            f"{path} cannot be read as results of training runs ({type(error).__name__}: {error}). "
+            "python -m modgap.reproduce.flickr8k --gather writes such a file."
+        ) from error
+    return Runs(found)
+
+
+def gather(folder: Path, path: Path) -> str:
+    """Put every run's file below a folder into one, in the order of their names."""
+    runs = [
+        json.loads(found.read_text(encoding="utf-8"))
+        for found in sorted(folder.glob("*.json"))
+        if found != path
+    ]
+    # A line per run: short enough to keep, and a run that changes is one line that changes.
+    lines = ",\n".join(json.dumps(run, ensure_ascii=False) for run in runs)
+    write_text(path, f"[\n{lines}\n]\n")
+    return f"{len(runs)} runs in {path}"
