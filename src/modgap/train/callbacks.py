@@ -2,12 +2,14 @@
 
 Each is given `embed`, a function that turns the model into two matrices of rows (images, texts;
 held-out ones, without gradients), and measures them every so many steps with `evaluate_rows`.
+Every process measures, for a model may be spread over all of them, and the first writes to sinks.
 The libraries are loaded when a callback is made.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import warnings
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from modgap._validate import Array, InputError, check_count
@@ -19,55 +21,87 @@ Groups = tuple[Any, Any] | None
 
 
 class _Monitor:
-    """Measures a model's rows, and hands the figures to sinks."""
+    """Measures a model's rows, hands the figures to sinks, and leaves the model as it was."""
 
     def __init__(self, embed: Embed, groups: Groups, pairs: int, sinks: Sequence[Sink]) -> None:
         self.embed, self.groups, self.pairs, self.sinks = embed, groups, pairs, tuple(sinks)
 
     def __call__(self, model: Any, step: int, prefix: str = "") -> dict[str, float]:
+        """Figures by name, without those that are no number here: loggers refuse them."""
         import torch
+        from torch import distributed
 
-        was_training = getattr(model, "training", False)
-        if hasattr(model, "eval"):
-            model.eval()
+        # A frozen part may be in evaluation mode while the rest trains.
+        modes = [(part, part.training) for part in model.modules()]
+        was_training = model.training
+        model.eval()
         try:
-            with torch.no_grad():
+            # A DataLoader draws from the generator that the training draws from.
+            with torch.no_grad(), torch.random.fork_rng(devices=[]):
                 X, Y = self.embed(model)
         finally:
-            if was_training:
-                model.train()
+            # Called, not only set below: there are layers that merge weights to evaluate (LoRA).
+            model.train(was_training)
+            for part, mode in modes:
+                part.training = mode
         figures = evaluate_rows(X, Y, self.groups, pairs=self.pairs).figures()
-        for sink in self.sinks:
-            sink.write(step, figures)
-        return {f"{prefix}{name}": value for name, value in figures.items()}
+        several = distributed.is_available() and distributed.is_initialized()
+        if not several or distributed.get_rank() == 0:
+            for sink in self.sinks:
+                sink.write(step, figures)
+        return {f"{prefix}{name}": value for name, value in figures.items() if value is not None}
 
 
 def hugging_face_callback(
     embed: Embed,
     *,
+    trainer: Any = None,
     every: int = 500,
     groups: Groups = None,
     pairs: int = 512,
     sinks: Sequence[Sink] = (),
 ) -> Any:
-    """A `TrainerCallback` for `Trainer(callbacks=[…])` and for sentence-transformers' trainer.
+    """A `TrainerCallback` for transformers' `Trainer` and for sentence-transformers' trainers.
 
-    Every ``every`` steps the figures go to the trainer's log history and to ``sinks``; after an
-    evaluation they join its metrics as ``eval_gap_distance`` and so on.
+        trainer.add_callback(hugging_face_callback(embed, trainer=trainer))
+
+    Every ``every`` steps the figures are logged as the trainer logs its loss: they are in its log
+    history, and on the dashboards that it reports to. After an evaluation the same is done as
+    ``eval_gap_distance`` and so on, and they join the metrics that the evaluation returns.
+
+    A trainer does not tell its callbacks where it reports to. Without ``trainer``, as in
+    ``Trainer(callbacks=[…])``, figures go to the log history and to ``sinks`` only.
     """
-    transformers = _library("transformers", "A callback for its Trainer")
+    transformers = _library("A callback for its Trainer", "transformers")
     monitor = _Monitor(embed, groups, pairs, sinks)
     every = check_count(every, "every")
+
+    def log(figures: dict[str, float], state: Any, control: Any) -> None:
+        if trainer is None:
+            state.log_history.append({**figures, "step": state.global_step})
+            return
+        # Logging takes back the wish to log, and the loss of this step is still to come.
+        wished = control.should_log
+        trainer.log({**figures})
+        control.should_log = wished
 
     class GapCallback(transformers.TrainerCallback):  # type: ignore[name-defined]
         """Measures the gap while a Trainer trains."""
 
+        def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+            """Say so where a dashboard will not show the gap."""
+            if trainer is None and not sinks and args.report_to and state.is_world_process_zero:
+                warnings.warn(
+                    f"The gap will be in the trainer's log history, but not in what it reports to "
+                    f"({', '.join(args.report_to)}). For that, add the callback with: "
+                    f"trainer.add_callback(hugging_face_callback(embed, trainer=trainer))",
+                    stacklevel=2,
+                )
+
         def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
             """Measure every so many steps."""
-            # One process is enough, and only its log is written.
-            if state.global_step % every == 0 and state.is_world_process_zero:
-                figures = monitor(kwargs["model"], state.global_step)
-                state.log_history.append({**figures, "step": state.global_step})
+            if state.global_step % every == 0:
+                log(monitor(kwargs["model"], state.global_step), state, control)
 
         def on_evaluate(
             self,
@@ -77,9 +111,11 @@ def hugging_face_callback(
             metrics: dict[str, float] | None = None,
             **kwargs: Any,
         ) -> None:
-            """Add the figures to those of the evaluation."""
-            if metrics is not None and state.is_world_process_zero:
-                metrics.update(monitor(kwargs["model"], state.global_step, "eval_"))
+            """Add the figures to those of the evaluation, which are logged by now."""
+            figures = monitor(kwargs["model"], state.global_step, "eval_")
+            if metrics is not None:
+                metrics.update(figures)
+            log(figures, state, control)
 
     return GapCallback()
 
@@ -92,11 +128,13 @@ def lightning_callback(
     pairs: int = 512,
     sinks: Sequence[Sink] = (),
 ) -> Any:
-    """A `Callback` for Lightning's `Trainer(callbacks=[…])`; figures are logged as ``gap/…``."""
-    try:
-        library = _library("lightning.pytorch", "A callback for its Trainer")
-    except InputError:
-        library = _library("pytorch_lightning", "A callback for Lightning's Trainer")
+    """A `Callback` for Lightning's `Trainer(callbacks=[…])`.
+
+    Every ``every`` steps of the optimiser its loggers get the figures as ``gap/…``, at the number
+    of steps made, whatever ``log_every_n_steps`` is. They are in ``trainer.callback_metrics`` too,
+    where `ModelCheckpoint(monitor="gap/gap_distance")` finds them.
+    """
+    library = _library("A callback for its Trainer", "lightning.pytorch", "pytorch_lightning")
     monitor = _Monitor(embed, groups, pairs, sinks)
     every = check_count(every, "every")
 
@@ -105,17 +143,25 @@ def lightning_callback(
 
         def __init__(self) -> None:
             super().__init__()
-            self._measured = -1
+            self._step = 0
+
+        def on_train_start(self, trainer: Any, pl_module: Any) -> None:
+            """Begin where the run begins; it may be a resumed one."""
+            self._step = trainer.global_step
 
         def on_train_batch_end(
             self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, batch_idx: int
         ) -> None:
             """Measure every so many steps of the optimiser."""
-            step = trainer.global_step
-            # With accumulated gradients several batches end at the same step.
-            if step % every == 0 and step != self._measured and trainer.is_global_zero:
-                self._measured = step
-                pl_module.log_dict(monitor(pl_module, step, "gap/"), rank_zero_only=True)
+            # A batch may be no step, where gradients are accumulated, or one of each optimiser.
+            before, self._step = self._step, trainer.global_step
+            if self._step // every == before // every:
+                return
+            figures = monitor(pl_module, self._step, "gap/")
+            # Through `log_dict` they would be dropped, or repeated later, by log_every_n_steps.
+            for logger in trainer.loggers:
+                logger.log_metrics(figures, step=self._step)
+            pl_module.log_dict(figures, logger=False, batch_size=1)
 
     return GapCallback()
 
@@ -134,12 +180,16 @@ def sentence_transformers_evaluator(
 
     Both go through ``model.encode``. Its primary metric is the recall of images by texts.
     """
-    library = _library("sentence_transformers.evaluation", "An evaluator for it")
+    library = _library(
+        "An evaluator for it",
+        "sentence_transformers.sentence_transformer.evaluation",
+        "sentence_transformers.evaluation",  # before 5.4
+    )
 
     def embed(model: Any) -> tuple[Array, Array]:
         return (
-            model.encode(images, batch_size=batch_size),
-            model.encode(texts, batch_size=batch_size),
+            model.encode(list(images), batch_size=batch_size),
+            model.encode(list(texts), batch_size=batch_size),
         )
 
     monitor = _Monitor(embed, groups, pairs, sinks)
@@ -155,7 +205,7 @@ def sentence_transformers_evaluator(
 
         def __call__(
             self, model: Any, output_path: str | None = None, epoch: int = -1, steps: int = -1
-        ) -> Mapping[str, float]:
+        ) -> dict[str, float]:
             """Figures by name; ``output_path`` is not used, sinks are."""
             return monitor(model, steps, prefix)
 
@@ -166,14 +216,16 @@ class _MissingLibraryError(InputError, ImportError):
     pass
 
 
-def _library(module: str, purpose: str) -> Any:
+def _library(purpose: str, *modules: str) -> Any:
+    """The first of these modules that is there: libraries move and rename theirs."""
     import importlib
 
-    try:
-        return importlib.import_module(module)
-    except ImportError as error:
-        package = module.partition(".")[0].replace("_", "-")
-        raise _MissingLibraryError(
-            f"{purpose} needs {package}, which is not installed. "
-            f"Install it with: pip install {package}"
-        ) from error
+    for module in modules:
+        try:
+            return importlib.import_module(module)
+        except ImportError as error:
+            missing = error
+    package = modules[0].partition(".")[0].replace("_", "-")
+    raise _MissingLibraryError(
+        f"{purpose} needs {package}, which is not installed. Install it with: pip install {package}"
+    ) from missing

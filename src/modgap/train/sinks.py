@@ -13,6 +13,8 @@ from modgap._files import write_text
 from modgap._results import plain
 from modgap._validate import InputError
 
+_PACKAGES = {"tensorboard": "TensorBoard", "wandb": "Weights & Biases"}
+
 
 class Sink(Protocol):
     """Takes the figures of a step."""
@@ -31,12 +33,15 @@ class JsonLines:
     first: the file then reads like that of a run that was never interrupted.
     """
 
-    def __init__(self, path: Path, resume_at: int | None = None) -> None:
-        self.path = path
+    def __init__(self, path: str | Path, resume_at: int | None = None) -> None:
+        self.path = path = Path(path)
         lines = []
         if resume_at is not None and path.is_file():
             lines = [
-                line for line in path.read_text("utf-8").splitlines() if _upto(line, resume_at)
+                line
+                # A crash may leave anything at the end; what is no JSON is dropped below.
+                for line in path.read_text("utf-8", errors="replace").splitlines()
+                if _upto(line, resume_at)
             ]
         write_text(path, "".join(f"{line}\n" for line in lines))
         self._file = path.open("a", encoding="utf-8")
@@ -54,7 +59,7 @@ class JsonLines:
 class TensorBoard:
     """Scalars for TensorBoard, in a folder; needs the package tensorboard."""
 
-    def __init__(self, folder: Path, resume_at: int | None = None) -> None:
+    def __init__(self, folder: str | Path, resume_at: int | None = None) -> None:
         try:
             from torch.utils.tensorboard import SummaryWriter
         except ImportError as error:
@@ -76,14 +81,14 @@ class TensorBoard:
 class WeightsAndBiases:
     """A run of Weights & Biases; needs the package wandb, and its log-in."""
 
-    def __init__(self, folder: Path, config: Mapping[str, Any] | None = None) -> None:
+    def __init__(self, folder: str | Path, config: Mapping[str, Any] | None = None) -> None:
         try:
             wandb = importlib.import_module("wandb")
         except ImportError as error:
             raise _missing("Weights & Biases", "wandb") from error
         self._run = wandb.init(
             project="modgap", dir=str(folder), config=dict(config or {}), resume="allow",
-            id=folder.resolve().name,
+            id=Path(folder).resolve().name,
         )  # fmt: skip
 
     def write(self, step: int, figures: Mapping[str, Any]) -> None:
@@ -93,6 +98,13 @@ class WeightsAndBiases:
     def close(self) -> None:
         """End the run there."""
         self._run.finish()
+
+
+def check_sinks(names: Sequence[str]) -> None:
+    """Refuse a sink whose package is not installed, before the data is read."""
+    for package, what in _PACKAGES.items():
+        if package in names and importlib.util.find_spec(package) is None:
+            raise _missing(what, package)
 
 
 def open_sinks(
