@@ -75,9 +75,23 @@ def test_the_python_of_the_training_page_runs(tmp_path, monkeypatch, capsys):
     pytest.importorskip("torch", reason="torch is not installed")
     monkeypatch.chdir(tmp_path)
     page = (ROOT / "docs" / "training.md").read_text(encoding="utf-8")
-    exec(compile("\n".join(blocks("python", page)), "training.md", "exec"), {})
+    watch, parts, use = blocks("python", page)
+    exec(compile(watch + parts, "training.md", "exec"), {})
     assert "contrastive_loss" in capsys.readouterr().out
     assert json.loads((tmp_path / "log.jsonl").read_text())["step"] == 500
+
+    pytest.importorskip("transformers", reason="transformers is not installed")
+    from PIL import Image
+
+    from modgap.train import train
+    from training import bars_config, write_captions
+
+    config = bars_config(write_captions(tmp_path), train={"steps": 1})
+    train(config, output=tmp_path / "run")
+    Image.new("RGB", (50, 40), "red").save("photo.jpg")
+    found: dict = {}
+    exec(compile(use, "training.md", "exec"), found)
+    assert found["X"].shape == found["Y"].shape == (1, 32)
 
 
 def test_the_config_of_the_training_page_is_one(tmp_path):

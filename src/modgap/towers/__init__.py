@@ -1,10 +1,13 @@
-"""Small torch encoders built from configurations, with random weights that a seed fixes."""
+"""Torch encoders built from configurations, and two-tower models with their tokenizers."""
 
 from modgap.towers.build import KINDS, Kind, Tower, embed, make_tower
 from modgap.towers.classify import fit_classifier
 from modgap.towers.inputs import digit_inputs, noise_inputs, tokenise
 from modgap.towers.normalisation import without_normalisation
 from modgap.towers.presets import PRESETS, Preset, Size
+from modgap.towers.tokenizer import Tokenizer, train_tokenizer
+from modgap.towers.two_tower import TwoTower, make_two_tower
+from modgap.towers.two_tower_presets import TwoTowerConfig
 
 __all__ = [
     "KINDS",
@@ -12,12 +15,17 @@ __all__ = [
     "Kind",
     "Preset",
     "Size",
+    "Tokenizer",
     "Tower",
+    "TwoTower",
+    "TwoTowerConfig",
     "digit_inputs",
     "embed",
     "fit_classifier",
     "make_tower",
+    "make_two_tower",
     "noise_inputs",
     "tokenise",
+    "train_tokenizer",
     "without_normalisation",
 ]
