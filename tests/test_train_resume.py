@@ -22,8 +22,8 @@ torch = pytest.importorskip("torch", reason="torch is not installed")
 pytest.importorskip("transformers", reason="transformers is not installed")
 pytest.importorskip("tokenizers", reason="tokenizers is not installed")
 
+from modgap.train import TrainingStopped, load_data, train  # noqa: E402
 from modgap.train import checkpoint as checkpoint_module  # noqa: E402
-from modgap.train import load_data, train  # noqa: E402
 from modgap.train.checkpoint import (  # noqa: E402
     CheckpointError,
     checkpoints,
@@ -142,6 +142,24 @@ def test_a_folder_with_a_run_is_not_overwritten(digits, tmp_path):
     train(digits_config(), output=tmp_path, data=digits)
     with pytest.raises(ValueError, match=r"holds a run already\. Go on with it by --resume"):
         train(digits_config(), output=tmp_path, data=digits)
+
+
+def test_two_processes_cannot_train_into_one_folder(digits, tmp_path):
+    """The second is refused while the first goes on, and may resume once it is gone."""
+    from modgap._files import sole_writer
+
+    config = digits_config(train={"steps": 2})
+    with sole_writer(tmp_path):
+        held = subprocess.run(
+            [sys.executable, "-c",
+             f"from modgap._files import sole_writer\nwith sole_writer({str(tmp_path)!r}): pass"],
+            capture_output=True, text=True,
+        )  # fmt: skip
+        assert "BlockingIOError" in held.stderr
+        with pytest.raises(TrainingStopped, match=r"Another process is training into .*Wait for"):
+            train(config, output=tmp_path, data=digits)
+        assert not list(tmp_path.iterdir())
+    assert train(config, output=tmp_path, data=digits).steps == 2
 
 
 def test_a_run_cannot_be_resumed_with_other_settings(digits, tmp_path):

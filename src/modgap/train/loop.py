@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
-from modgap._files import write_text
+from modgap._files import sole_writer, write_text
 from modgap._results import document, to_json
 from modgap._validate import InputError, InputValueError
 from modgap.io import write_pair
@@ -193,6 +193,13 @@ def _train(
         hooks = (*hooks, every(config.evaluate.every, gap_monitor))
     sinks = []
     if first:
+        try:
+            closing.enter_context(sole_writer(output))
+        except BlockingIOError as error:
+            raise TrainingStopped(
+                f"Another process is training into {output}. Wait for it, or write to another "
+                "folder."
+            ) from error
         sweep(output)
         write_text(output / "config.json", to_json(config.to_dict()))
         if data.tokenizer is not None:
