@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,10 @@ from modgap.io import open_pair
 
 settings.register_profile("modgap", deadline=None, derandomize=True, max_examples=25)
 settings.load_profile("modgap")
+
+# A suite started in the background ignores Ctrl-C, and so would every process it starts.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 BESIDE = Path(__file__).parents[2] / "shared" / "data" / "liang2022"
 PUBLISHED = Path(os.environ.get("MODGAP_PUBLISHED", BESIDE))
