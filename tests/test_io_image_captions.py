@@ -387,3 +387,23 @@ def test_a_folder_of_nothing_or_of_too_much_is_refused(tmp_path):
     (tmp_path / "more.csv").write_text("image,caption\n")
     with pytest.raises(InputValueError, match="must hold one table"):
         open_image_captions(tmp_path, format="csv")
+
+
+def test_rows_of_one_image_with_a_caption_each_become_one_even_without_a_name(tmp_path):
+    """Otherwise an image could be trained on and held out; its path may be anything."""
+    names = list(IMAGES)
+    write_images(tmp_path / "images")
+    stored = {name: (tmp_path / "images" / name).read_bytes() for name in names}
+    order = [name for place in range(2) for name in names]
+    for part, chosen in (("a", order[:4]), ("b", order[4:])):
+        table = {
+            "image": [{"bytes": stored[name], "path": "image.png"} for name in chosen],
+            "caption": [f"{part} {k}" for k in range(len(chosen))],
+        }
+        pq.write_table(pa.table(table), tmp_path / f"{part}.parquet")
+    data = open_image_captions(tmp_path, format="parquet")
+    distinct = {stored[name] for name in order}
+    assert len(data) == len(distinct)
+    assert sum(len(data.captions(row)) for row in range(len(data))) == len(order)
+    assert {data.image(row) for row in range(len(data))} == distinct
+    assert data.names[0] == "a.parquet/0"

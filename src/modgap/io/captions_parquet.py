@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
@@ -35,12 +36,8 @@ def find_parquet(folder: Path) -> Sequence[Path]:
 
 def open_caption_parquet(files: Sequence[Path], images: Path | None) -> list[CaptionRow]:
     """One row per image; rows of one name, with a caption each, become one."""
-    rows, named = [], True
-    for file in files:
-        opened = _File(file, images or file.parent)
-        named = named and opened.named
-        rows += opened.rows()
-    return merged(rows) if named else rows
+    seen: dict[str, str] = {}
+    return merged([row for file in files for row in _File(file, images or file.parent).rows(seen)])
 
 
 class _File:
@@ -65,10 +62,6 @@ class _File:
         self._groups: OrderedDict[int, Any] = OrderedDict()
         self._lock = Lock()
 
-    @property
-    def named(self) -> bool:
-        return self.name is not None
-
     def _check_type(self) -> None:
         """Bytes, or the structure of Hugging Face's datasets."""
         import pyarrow as pa
@@ -85,8 +78,8 @@ class _File:
                 f"and path, got {kind}."
             )
 
-    def rows(self) -> list[CaptionRow]:
-        """A row for each of the file's, in order."""
+    def rows(self, seen: dict[str, str]) -> list[CaptionRow]:
+        """A row for each of the file's, in order; ``seen`` are images by their bytes."""
         import pyarrow.parquet as pq
 
         wanted = [name for name in (self.name, self.split, self.caption) if name]
@@ -94,9 +87,17 @@ class _File:
             table = {name: file.read([name])[name].to_pylist() for name in dict.fromkeys(wanted)}
         captions = table[self.caption or ""]
         n = len(captions)
+        readers = self._readers()
+        splits = table[self.split] if self.split else [_split_of(self.path)] * n
         # Without a name, the file and the row's number say which image is meant.
         names = table[self.name] if self.name else [f"{self.path.name}/{row}" for row in range(n)]
-        splits = table[self.split] if self.split else [_split_of(self.path)] * n
+        if not self.name and not any(isinstance(said, list) for said in captions):
+            # A row is a caption: rows of one image are told by its bytes, for a path may be
+            # anything. Otherwise an image could be trained on and held out.
+            names = [
+                seen.setdefault(f"{split} {_digest(read) or name}", name)
+                for split, read, name in zip(splits, readers, names, strict=True)
+            ]
         return [
             CaptionRow(
                 str(name),
@@ -104,9 +105,7 @@ class _File:
                 None if split is None else str(split),
                 read,
             )
-            for name, said, split, read in zip(
-                names, captions, splits, self._readers(), strict=True
-            )
+            for name, said, split, read in zip(names, captions, splits, readers, strict=True)
         ]
 
     def _readers(self) -> list[Callable[[], bytes]]:
@@ -143,6 +142,14 @@ class _File:
                     self._groups.popitem(last=False)
             self._groups.move_to_end(group)
             return self._groups[group]
+
+
+def _digest(read: Callable[[], bytes]) -> str:
+    """What tells an image from others; nothing where it cannot be read."""
+    try:
+        return hashlib.blake2b(read(), digest_size=16).hexdigest()
+    except ImageError:
+        return ""
 
 
 def _split_of(path: Path) -> str | None:

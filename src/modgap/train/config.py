@@ -43,8 +43,9 @@ class DataConfig:
 
     ``path`` is anything `open_image_captions` reads, or "digits" for the embedded scans, and
     ``images`` the folder its image names start from. Held out is its ``test_split``, or what
-    ``test_path`` names, with ``test_images``; of data that says nothing about splits and has no
-    such path, the share ``held_out``.
+    ``test_path`` names, with ``test_images``; of data without either, a random share ``held_out``,
+    the same for every ``train.seed`` unless ``split_seed`` changes. ``tokenizer`` is a file of one,
+    else it is learned from the captions.
     A training image is a crop of at least the share ``crop`` of it, or as stored where ``augment``
     is false.
     ``keep_on_device`` "auto" keeps the pixels on the GPU when they take less than half of what is
@@ -58,6 +59,8 @@ class DataConfig:
     train_split: str = "train"
     test_split: str = "test"
     held_out: float = 0.1
+    split_seed: int = 0
+    tokenizer: str = ""
     image_size: int = 96
     augment: bool = True
     crop: float = 0.9
@@ -370,6 +373,7 @@ def _check(config: Config) -> None:
         ("data.image_size", data.image_size, 1),
         ("data.length", data.length, 1),
         ("data.workers", data.workers, 0),
+        ("data.split_seed", data.split_seed, 0),
         ("data.max_corrupt", data.max_corrupt, 0),
         ("evaluate.every", config.evaluate.every, 0),
         ("evaluate.pairs", config.evaluate.pairs, 2),
@@ -387,8 +391,9 @@ def _check(config: Config) -> None:
     for beta in train.betas:
         if not 0 <= beta < 1:
             raise InputValueError(f"train.betas must be from 0 to below 1, got {beta}.")
-    if train.seed > MOST_SEED:
-        raise InputValueError(f"train.seed must be at most {MOST_SEED}, got {train.seed}.")
+    for key, number in (("train.seed", train.seed), ("data.split_seed", data.split_seed)):
+        if number > MOST_SEED:
+            raise InputValueError(f"{key} must be at most {MOST_SEED}, got {number}.")
     for key, share in (
         ("train.warmup", train.warmup),
         ("swap.probability", config.swap.probability),

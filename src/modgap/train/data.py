@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+import zlib
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -80,16 +81,11 @@ class Data:
 
 
 def load_data(
-    config: DataConfig,
-    *,
-    seed: int = 0,
-    tokenizer: Path | None = None,
-    progress: Progress | None = None,
+    config: DataConfig, *, tokenizer: Path | None = None, progress: Progress | None = None
 ) -> Data:
     """Read, decode and number everything a run needs.
 
-    The tokenizer is trained on the captions of the training split, unless a file of one is given.
-    Data without splits has a seeded share held out.
+    The tokenizer is learned from the captions of the training split, unless a file of one is given.
     """
     if config.path == "digits":
         from modgap.train.digits import SIZE, digits_data
@@ -99,7 +95,7 @@ def load_data(
                 f"The digits have {SIZE} × {SIZE} pixels: set data.image_size={SIZE}, "
                 f"got {config.image_size}."
             )
-        return digits_data(seed, config.length)
+        return digits_data(config.split_seed, config.length)
     from modgap.io.image_captions import open_image_captions
     from modgap.towers.tokenizer import Tokenizer, train_tokenizer
     from modgap.train.images import Augment, decode
@@ -113,14 +109,16 @@ def load_data(
             side.split(name) if side.splits() else side
             for side, name in ((rows, config.train_split), (test, config.test_split))
         ]
-    elif rows.splits():
+    elif rows.splits() and not _only_training(rows.splits(), config):
         sides = [rows.split(name) for name in (config.train_split, config.test_split)]
     else:
-        order = np.random.default_rng(seed).permutation(len(rows))
+        order = np.random.default_rng(config.split_seed).permutation(len(rows))
         n_held_out = max(1, round(config.held_out * len(rows)))
         sides = [
             rows.select(np.sort(part).tolist()) for part in (order[n_held_out:], order[:n_held_out])
         ]
+    if tokenizer is None and config.tokenizer:
+        tokenizer = find_path(config.tokenizer)
     if tokenizer is None:
         say("training the tokenizer")
         captions = [c for i in range(len(sides[0])) for c in sides[0].captions(i)]
@@ -184,8 +182,23 @@ def find_path(path: str) -> Path:
     return found
 
 
+def _only_training(splits: Mapping[str, int], config: DataConfig) -> bool:
+    """Whether the data is all for training, and nobody asked for a held-out split by its name."""
+    return list(splits) == [config.train_split] and config.test_split == DataConfig.test_split
+
+
 def _folder(images: str) -> Path | None:
     return find_path(images) if images else None
+
+
+def fingerprint(data: Data) -> int:
+    """A number that other data would hardly have: of every caption, and of some of the images."""
+    total = 0
+    for split in (data.train, data.test):
+        some = split.pixels[:: max(1, len(split) // 256)]
+        for values in (split.tokens, split.count, some):
+            total = zlib.crc32(values.cpu().contiguous().numpy().data, total)
+    return total
 
 
 def fits(data: Data, keep: str, device: torch.device) -> bool:

@@ -28,8 +28,11 @@ INK = 16
 LENGTH = 32
 
 
-def digits_data(seed: int, length: int = LENGTH) -> Data:
-    """797 scans to train on and 1,000 held out, digits in equal shares, five captions each."""
+def digits_data(split_seed: int = 0, length: int = LENGTH) -> Data:
+    """797 scans to train on and 1,000 held out, digits in equal shares, five captions each.
+
+    The vocabulary is that of all captions, which are made from a few dozen words.
+    """
     scans, labels = load_scans()
     captions = describe(scans, labels)
     words = train_tokenizer(list(chain.from_iterable(captions)), kind="words")
@@ -38,7 +41,7 @@ def digits_data(seed: int, length: int = LENGTH) -> Data:
         captions,
         partial(words.encode, length=length),
     )
-    seen, held_out = split_scans(labels, seed)
+    seen, held_out = split_scans(labels, split_seed)
     return Data(
         train=_take(everything, seen),
         test=_take(everything, held_out),
@@ -84,10 +87,12 @@ def write_digits(
     if config.data.path != "digits":
         raise InputValueError("Only a run on the digits gives the file of the digits.")
     _, labels = load_scans()
-    seed = config.train.seed
     parts = {}
     for name, split, rows in zip(
-        ("train", "test"), (data.train, data.test), split_scans(labels, seed), strict=True
+        ("train", "test"),
+        (data.train, data.test),
+        split_scans(labels, config.data.split_seed),
+        strict=True,
     ):
         X, Y, _ = embed_split(model, split, data.prepare, config.evaluate.batch_size)
         image = X.cpu().numpy().astype(np.float16)
@@ -100,7 +105,7 @@ def write_digits(
     captions = "\n".join(chain.from_iterable(describe(*load_scans())))
     recipe = {
         "version": 1,
-        "seed": seed,
+        "seed": config.train.seed,
         "epochs": epochs,
         "temperature": temperature,
         "captions_sha256": hashlib.sha256(captions.encode()).hexdigest(),
