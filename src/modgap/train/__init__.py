@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from modgap.train.hooks import Hook, State, every, gap_monitor
     from modgap.train.images import Augment, decode
     from modgap.train.loop import TrainingStopped, train
-    from modgap.train.loss import ContrastiveLoss, contrastive
+    from modgap.train.loss import ContrastiveLoss, contrastive, identical
     from modgap.train.result import TrainResult
     from modgap.train.sinks import JsonLines, TensorBoard, WeightsAndBiases
-    from modgap.train.swap import SWAPS, FeatureSwap, HardSwap, SoftSwap, Swap
+    from modgap.train.swap import SWAPS, FeatureSwap, HardSwap, SoftSwap, Swap, make_swap
     from modgap.train.temperature import (
         TEMPERATURES,
         CosineTemperature,
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
         LinearTemperature,
         SoftplusTemperature,
         Temperature,
+        make_temperature,
     )
 
 _HOMES = {
@@ -44,13 +45,13 @@ _HOMES = {
     "hooks": "Hook State every gap_monitor",
     "images": "Augment decode",
     "loop": "TrainingStopped train",
-    "loss": "ContrastiveLoss contrastive",
+    "loss": "ContrastiveLoss contrastive identical",
     "result": "TrainResult",
     "sinks": "JsonLines TensorBoard WeightsAndBiases",
-    "swap": "SWAPS FeatureSwap HardSwap SoftSwap Swap",
+    "swap": "SWAPS FeatureSwap HardSwap SoftSwap Swap make_swap",
     "temperature": (
         "TEMPERATURES CosineTemperature FixedTemperature LearnedTemperature LinearTemperature "
-        "SoftplusTemperature Temperature"
+        "SoftplusTemperature Temperature make_temperature"
     ),
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names.split()}
@@ -88,11 +89,14 @@ __all__ = [
     "every",
     "gap_monitor",
     "hugging_face_callback",
+    "identical",
     "lightning_callback",
     "list_presets",
     "load_config",
     "load_data",
     "make_config",
+    "make_swap",
+    "make_temperature",
     "sentence_transformers_evaluator",
     "train",
 ]

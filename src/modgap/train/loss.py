@@ -66,8 +66,9 @@ class ContrastiveLoss(nn.Module):
     ``temperature`` gives the scale of each step in place of the one in the call, for loops that
     know only their model's; a learned one must be added to the optimiser (`parameter_group`).
 
-    The step for swap and temperature is counted, and part of the ``state_dict``; ``step=`` says
-    it instead, which gradient accumulation needs.
+    The step for swap and temperature is counted by the calls in training, ``calls_per_step`` of
+    them to a step where gradients are accumulated, and is part of the ``state_dict``; a loop that
+    does not keep it calls ``set_step`` when it resumes. ``step=`` says it instead.
     """
 
     def __init__(
@@ -78,6 +79,7 @@ class ContrastiveLoss(nn.Module):
         gather: Any = "auto",
         block_bytes: int | None = None,
         temperature: Temperature | None = None,
+        calls_per_step: int = 1,
     ) -> None:
         super().__init__()
         if temperature is not None and not isinstance(temperature, Temperature):
@@ -99,7 +101,8 @@ class ContrastiveLoss(nn.Module):
         self.lean = bool(lean)
         self.gather = gather
         self.block_bytes = _check_block(block_bytes)
-        self.next_step = 0
+        self.calls_per_step = check_count(calls_per_step, "calls_per_step")
+        self._calls = 0
 
     def forward(
         self,
@@ -110,15 +113,24 @@ class ContrastiveLoss(nn.Module):
         output_dict: bool = False,
         *,
         step: int | None = None,
+        same: Tensor | None = None,
     ) -> Tensor | dict[str, Tensor]:
-        """The loss, or ``{"contrastive_loss": loss}``."""
+        """The loss, or ``{"contrastive_loss": loss}``.
+
+        ``same`` (N, N), symmetric and for the whole batch over all processes, says which pairs are
+        no negatives of each other, their texts being `identical` for instance.
+        """
         X, Y = _check_features(image_features, text_features, ("image_features", "text_features"))
+        if same is not None and self.lean:
+            raise InputValueError(
+                "same needs the whole matrix of logits, which a lean loss never holds. Choose one."
+            )
         with torch.autocast(X.device.type, enabled=False):
             step = self._count(step)
             if self.temperature is None:
-                loss = self._loss(X, Y, logit_scale, logit_bias, step)
+                loss = self._loss(X, Y, logit_scale, logit_bias, step, same)
             else:
-                loss = self._loss(X, Y, self.temperature(step), logit_bias, step)
+                loss = self._loss(X, Y, self.temperature(step), logit_bias, step, same)
                 # The caller's own scale stays in the graph, for DDP waits for its gradient, 0.
                 loss = loss + 0.0 * _scalar(logit_scale, "logit_scale", X)
         return {"contrastive_loss": loss} if output_dict else loss
@@ -130,6 +142,7 @@ class ContrastiveLoss(nn.Module):
         logit_scale: Tensor | float,
         logit_bias: Tensor | float | None,
         step: int,
+        same: Tensor | None,
     ) -> Tensor:
         scale, bias = _scalar(logit_scale, "logit_scale", X), _bias(logit_bias, X)
         if self.normalise:
@@ -141,27 +154,36 @@ class ContrastiveLoss(nn.Module):
             first, total = (0, None) if share is None else (share.first_row, share.total_rows)
             X, Y = self.swap(X, Y, step, first_row=first, total_rows=total)
         if share is None:
-            return _part(X, Y, scale, bias, None, self.lean, self.block_bytes)
+            return _part(X, Y, scale, bias, None, self.lean, self.block_bytes, same)
         scale = average_gradient(scale, share)
         bias = None if bias is None else average_gradient(bias, share)
-        part = _part(X, Y, scale, bias, share, self.lean, self.block_bytes)
+        part = _part(X, Y, scale, bias, share, self.lean, self.block_bytes, same)
         # The value is the sum of the parts; the gradient this process's part, times the number of
         # processes because DDP divides by it.
         return sum_over(part, share) + share.processes * (part - part.detach())
 
     def _count(self, step: int | None) -> int:
-        step = self.next_step if step is None else check_count(step, "step", at_least=0)
+        if step is not None:
+            step = check_count(step, "step", at_least=0)
+            if self.training:
+                self.set_step(step + 1)
+            return step
+        step = self._calls // self.calls_per_step
         if self.training:
-            self.next_step = step + 1
+            self._calls += 1
         return step
 
+    def set_step(self, step: int) -> None:
+        """Go on at a step, as after so many."""
+        self._calls = check_count(step, "step", at_least=0) * self.calls_per_step
+
     def get_extra_state(self) -> Tensor:
-        """The step that comes next, for the ``state_dict``."""
-        return torch.tensor(self.next_step)
+        """How often it was called in training, for the ``state_dict``."""
+        return torch.tensor(self._calls)
 
     def set_extra_state(self, state: Tensor) -> None:
         """Go on from a ``state_dict``."""
-        self.next_step = int(state)
+        self._calls = int(state)
 
     def extra_repr(self) -> str:
         """The settings, where torch prints the module."""
@@ -176,6 +198,7 @@ def _part(
     share: Share | None,
     lean: bool,
     block_bytes: int | None,
+    same: Tensor | None = None,
 ) -> Tensor:
     """This process's part of the loss of the whole batch; all of it where there is one process."""
     if lean:
@@ -185,21 +208,36 @@ def _part(
         # Keeps the bias in the graph, for DDP waits for every parameter's gradient, here 0.
         return part if bias is None else part + 0.0 * bias
     if share is None:
-        logits = _logits(X, Y, scale, bias)
+        logits = _logits(X, Y, scale, bias, same)
         classes = torch.arange(X.shape[0], device=X.device)
         return (F.cross_entropy(logits, classes) + F.cross_entropy(logits.T, classes)) / 2
     classes = torch.arange(share.first_row, share.first_row + X.shape[0], device=X.device)
-    by_row = _logits(X, gather_rows(Y, share), scale, bias)
-    by_column = _logits(Y, gather_rows(X, share), scale, bias)
+    own = None if same is None else same[classes]
+    by_row = _logits(X, gather_rows(Y, share), scale, bias, own)
+    by_column = _logits(Y, gather_rows(X, share), scale, bias, own)
     total = F.cross_entropy(by_row, classes, reduction="sum")
     total = total + F.cross_entropy(by_column, classes, reduction="sum")
     return total / (2 * share.total_rows)
 
 
-def _logits(A: Tensor, B: Tensor, scale: Tensor, bias: Tensor | None) -> Tensor:
+def _logits(
+    A: Tensor, B: Tensor, scale: Tensor, bias: Tensor | None, same: Tensor | None
+) -> Tensor:
     # The scale goes to the rows, which are fewer than the logits.
     logits = (A * scale) @ B.T
-    return logits if bias is None else logits + bias
+    logits = logits if bias is None else logits + bias
+    return logits if same is None else logits.masked_fill(same, -torch.inf)
+
+
+def identical(tokens: Tensor) -> Tensor:
+    """Which captions of a batch (n, length) are the same word for word, beside themselves.
+
+    >>> identical(torch.tensor([[1, 2], [3, 0], [1, 2]])).int().tolist()
+    [[0, 0, 1], [0, 0, 0], [1, 0, 0]]
+    """
+    _, kind = torch.unique(tokens, dim=0, return_inverse=True)
+    same = kind[:, None] == kind
+    return same.fill_diagonal_(False)
 
 
 def _check_features(X: Any, Y: Any, names: tuple[str, str]) -> tuple[Tensor, Tensor]:
