@@ -25,7 +25,7 @@ from modgap.train import load_config, train
 from modgap.train.data import Data, make_split
 from modgap.train.images import Augment
 from modgap.train.schedule import Schedule
-from modgap.train.start import make_model, make_optimiser, make_temperature
+from modgap.train.start import make_model, make_optimiser, temperature_of
 
 LEAST_RATIO = 0.95
 VOCABULARY, LENGTH = 8192, 32
@@ -54,7 +54,7 @@ def plain(config, data):
     model = make_model(config, data, device).train()
     n_batches = -(-len(split) // settings.batch_size)
     total = settings.epochs * n_batches
-    temperature = make_temperature(config.temperature, total).to(device)
+    temperature = temperature_of(config.temperature, total).to(device)
     optimiser = make_optimiser(settings, model, temperature, device)
     schedule = Schedule(settings.schedule, total, settings.warmup, settings.betas[0])
     rates = [group["lr"] for group in optimiser.param_groups]

@@ -22,9 +22,9 @@ pytest.importorskip("tokenizers", reason="tokenizers is not installed")
 from modgap.towers.two_tower import TwoTower  # noqa: E402
 from modgap.train import TrainingStopped, every, load_data, train  # noqa: E402
 from modgap.train.digits import digits_data  # noqa: E402
-from modgap.train.masking import DistinctContrastiveLoss, identical  # noqa: E402
+from modgap.train.loss import ContrastiveLoss, identical  # noqa: E402
 from modgap.train.processes import pick_device  # noqa: E402
-from modgap.train.start import make_model, make_temperature  # noqa: E402
+from modgap.train.start import make_model, temperature_of  # noqa: E402
 
 
 @pytest.fixture(scope="module")
@@ -69,7 +69,7 @@ def test_a_run_reads_trains_measures_and_leaves_its_files(bars, tmp_path):
     assert written["evaluation"]["gap_distance"] == found.gap_distance
     assert ("training, loss", 60, 60) in [(w[0][:14], *w[1:]) for w in told]
     measured = [line for line in lines(tmp_path / "run") if "gap_distance" in line]
-    assert [line["step"] for line in measured] == [0, 25, 50, 60, 60]
+    assert [line["step"] for line in measured] == [0, 25, 50, 60]
     assert all(line["n_pairs"] == 8 and line["temperature"] > 0 for line in measured)
 
 
@@ -362,15 +362,74 @@ def test_training_and_held_out_data_may_lie_in_files_of_their_own_as_cocos_do(tm
         )
 
 
-def test_data_without_splits_has_a_seeded_share_held_out(bars, tmp_path):
+@pytest.mark.parametrize("splits", [None, ["train"]], ids=["no splits", "only training"])
+def test_data_without_a_held_out_split_has_a_share_held_out(splits, bars, tmp_path):
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    table = pq.read_table(bars).drop_columns("split")
+    if splits is not None:
+        table = table.append_column("split", pa.array(splits * len(table)))
+    pq.write_table(table, tmp_path / "bars.parquet")
+    shares = [
+        load_data(bars_config(tmp_path / "bars.parquet", data=settings).data)
+        for settings in ({"held_out": 0.25}, {"held_out": 0.25, "split_seed": 1})
+    ]
+    for data in shares:
+        assert (len(data.train), len(data.test)) == (39, 13)
+    assert not torch.equal(shares[0].test.pixels, shares[1].test.pixels)
+
+
+def test_what_is_held_out_does_not_hang_on_the_seed_of_the_training(bars, tmp_path):
+    """Runs of several seeds are measured on the same images, and none was trained on them."""
     import pyarrow.parquet as pq
 
     pq.write_table(pq.read_table(bars).drop_columns("split"), tmp_path / "bars.parquet")
-    config = bars_config(tmp_path / "bars.parquet", data={"held_out": 0.25}).data
-    data, again, other = (load_data(config, seed=seed) for seed in (0, 0, 1))
-    assert (len(data.train), len(data.test)) == (39, 13)
-    assert torch.equal(data.test.pixels, again.test.pixels)
-    assert not torch.equal(data.test.pixels, other.test.pixels)
+    kept = []
+
+    def keep(state):
+        kept.append(state.test.pixels.clone())
+
+    for seed in (0, 1):
+        config = bars_config(tmp_path / "bars.parquet", train={"steps": 1, "seed": seed})
+        train(config, output=tmp_path / f"run{seed}", hooks=[every(9, keep)])
+    assert torch.equal(kept[0], kept[-1])
+
+
+def test_a_tokenizer_can_be_given(bars, tmp_path):
+    from modgap.towers.tokenizer import train_tokenizer
+
+    words = train_tokenizer(["a red bar", "a blue bar on the left"], vocabulary=300)
+    words.save(tmp_path / "words.json")
+    data = load_data(bars_config(bars, data={"tokenizer": str(tmp_path / "words.json")}).data)
+    expected = words.encode(["a red bar"], 16)
+    assert torch.equal(data.tokenizer.encode(["a red bar"], 16), expected)
+    assert data.vocabulary == words.vocabulary
+
+
+@pytest.mark.parametrize(
+    ("section", "name", "words"),
+    [("temperature", "FLT0.05", "temperature must be one of"), ("model", "resnet19", "resnet18")],
+)
+def test_a_name_that_means_nothing_is_found_before_the_data_is_read(section, name, words, tmp_path):
+    config = bars_config(tmp_path / "nowhere.parquet", **{section: {"name": name}})
+    with pytest.raises(ValueError, match=words):
+        train(config, output=tmp_path / "run")
+
+
+def test_a_step_has_one_temperature_in_the_log(bars_data, bars, tmp_path):
+    settings = {"steps": 8, "log_every": 4, "batch_size": 20}
+    config = bars_config(
+        bars, temperature={"name": "S3"}, train=settings, evaluate={"pairs": 8, "every": 4}
+    )
+    train(config, output=tmp_path, data=bars_data)
+    logged: dict[int, set] = {}
+    evaluations = []
+    for line in map(json.loads, (tmp_path / "log.jsonl").read_text().splitlines()):
+        logged.setdefault(line["step"], set()).add(round(line["temperature"], 6))
+        evaluations += [line["step"]] if "gap_distance" in line else []
+    assert logged == {0: {0.01}, 4: {0.025}, 8: {0.045}}
+    assert evaluations == [0, 4, 8]
 
 
 def test_corrupt_images_are_counted_and_their_captions_left_out(bars, tmp_path):
@@ -415,7 +474,7 @@ def test_a_temperature_that_cannot_be_made_is_refused(values, words):
     from modgap.train.config import TemperatureConfig
 
     with pytest.raises(ValueError, match=words):
-        make_temperature(TemperatureConfig(**values), 10)
+        temperature_of(TemperatureConfig(**values), 10)
 
 
 def test_identical_captions_are_no_negatives():
@@ -423,7 +482,7 @@ def test_identical_captions_are_no_negatives():
     X, Y = torch.randn(2, 4, 3)
     tokens = torch.tensor([[1, 2], [3, 0], [1, 2], [4, 0]])
     scale = torch.tensor(2.0)
-    loss = DistinctContrastiveLoss().masked(X, Y, scale, identical(tokens), 0)
+    loss = ContrastiveLoss()(X, Y, scale, same=identical(tokens))
     Z = 2 * torch.nn.functional.normalize(X) @ torch.nn.functional.normalize(Y).T
     by_hand = 0.0
     for i in range(4):
@@ -431,6 +490,8 @@ def test_identical_captions_are_no_negatives():
         by_hand -= Z[i, i] - torch.logsumexp(Z[i, others], 0)
         by_hand -= Z[i, i] - torch.logsumexp(Z[others, i], 0)
     assert loss.item() == pytest.approx(by_hand.item() / 8, rel=1e-5)
+    with pytest.raises(ValueError, match="a lean loss never holds"):
+        ContrastiveLoss(lean=True)(X, Y, scale, same=identical(tokens))
 
 
 RUN_IN_TWO = """

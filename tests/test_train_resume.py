@@ -27,6 +27,9 @@ from modgap.train import checkpoint as checkpoint_module  # noqa: E402
 from modgap.train.checkpoint import (  # noqa: E402
     CheckpointError,
     checkpoints,
+    load_optimiser,
+    named,
+    optimiser_tensors,
     read_newest,
     read_state,
     write_checkpoint,
@@ -142,6 +145,75 @@ def test_a_folder_with_a_run_is_not_overwritten(digits, tmp_path):
     train(digits_config(), output=tmp_path, data=digits)
     with pytest.raises(ValueError, match=r"holds a run already\. Go on with it by --resume"):
         train(digits_config(), output=tmp_path, data=digits)
+
+
+def test_a_finished_run_that_is_resumed_keeps_its_record(digits, tmp_path):
+    config = digits_config(train={"steps": 3})
+    train(config, output=tmp_path, data=digits)
+    before = {path: path.read_bytes() for path in tmp_path.glob("*.*") if path.is_file()}
+    assert len(json.loads(before[tmp_path / "result.json"])["losses"]) == 3
+    train(config, output=tmp_path, data=digits, resume=True)
+    assert {path: path.read_bytes() for path in before} == before
+
+
+def test_a_run_is_not_resumed_on_as_many_other_images(bars_data, bars, tmp_path):
+    config = bars_config(bars, train={"steps": 2})
+    train(config, output=tmp_path, data=bars_data)
+    other = dataclasses.replace(bars_data.train, pixels=255 - bars_data.train.pixels)
+    data = dataclasses.replace(bars_data, train=other)
+    with pytest.raises(ValueError, match="but the data holds others"):
+        train(config, output=tmp_path, data=data, resume=True)
+
+
+def test_a_run_resumed_on_another_machine_says_that_it_is_not_the_same(
+    digits, tmp_path, monkeypatch
+):
+    from modgap.train import loop
+
+    config = digits_config(train={"steps": 4, "checkpoint_every": 2})
+    train(config, output=tmp_path, data=digits)
+    checkpoints(tmp_path)[-1].unlink()
+    (tmp_path / "result.json").unlink()
+    real = loop.read_newest
+
+    def elsewhere(output):
+        header, tensors = real(output)
+        return {**header, "machine": [4, "cuda"]}, tensors
+
+    monkeypatch.setattr(loop, "read_newest", elsewhere)
+    with pytest.warns(UserWarning, match=r"started on 4 × cuda and goes on on 1 × cpu: not exact"):
+        train(config, output=tmp_path, data=digits, resume=True)
+
+
+def test_an_optimiser_gets_its_moments_back_in_the_layout_of_its_parameters(tmp_path):
+    """Convolutions on a GPU have their channels together, and the fused AdamW wants all alike."""
+
+    def start():
+        torch.manual_seed(0)
+        model = torch.nn.Conv2d(3, 8, 3).to(memory_format=torch.channels_last)
+        return model, torch.optim.AdamW(model.parameters(), lr=0.1, fused=True)
+
+    def go(model, optimiser, first, last):
+        for step in range(first, last):
+            torch.manual_seed(step)
+            model(torch.randn(2, 3, 8, 8)).square().sum().backward()
+            optimiser.step()
+            optimiser.zero_grad()
+
+    model, optimiser = start()
+    go(model, optimiser, 0, 2)
+    tensors = {f"model.{k}": v for k, v in model.state_dict().items()}
+    write_checkpoint(tmp_path, 2, {"tensors": {**tensors, **optimiser_tensors(optimiser)}}, 1)
+    go(model, optimiser, 2, 5)
+    _, saved = read_newest(tmp_path)
+    resumed, again = start()
+    resumed.load_state_dict(named(saved, "model."))
+    load_optimiser(again, saved)
+    for parameter, values in again.state.items():
+        assert values["exp_avg"].stride() == parameter.stride()
+    go(resumed, again, 2, 5)
+    for a, b in zip(model.parameters(), resumed.parameters(), strict=True):
+        assert torch.equal(a, b)
 
 
 def test_two_processes_cannot_train_into_one_folder(digits, tmp_path):

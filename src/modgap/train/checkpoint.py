@@ -163,13 +163,21 @@ def named(tensors: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:
 
 
 def load_optimiser(optimiser: Any, tensors: Mapping[str, Tensor]) -> None:
-    """Put the state of ``optimiser_tensors`` back."""
+    """Put the state of ``optimiser_tensors`` back, in the memory layout of the parameters.
+
+    A file holds rows one after another; parameters whose channels lie together want moments that
+    do too, and an optimiser's own loading leaves them as they come.
+    """
     state: dict[int, dict[str, Tensor]] = {}
     for key, value in named(tensors, "optimiser.").items():
         index, _, name = key.partition(".")
         state.setdefault(int(index), {})[name] = value
     groups = optimiser.state_dict()["param_groups"]
     optimiser.load_state_dict({"state": state, "param_groups": groups})
+    for parameter, values in optimiser.state.items():
+        for name, value in values.items():
+            if value.shape == parameter.shape:
+                values[name] = torch.empty_like(parameter).copy_(value)
 
 
 def _checksum(tensors: Mapping[str, Tensor]) -> int:

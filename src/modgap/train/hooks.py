@@ -41,9 +41,9 @@ class State:
 
     @property
     def temperature_value(self) -> float:
-        """The temperature, 1 over the logit scale, that the next step would use."""
+        """The temperature, 1 over the logit scale, of the last step; at the start, of the first."""
         with torch.no_grad():
-            return 1 / float(self.temperature(self.step))
+            return 1 / float(self.temperature(max(0, self.step - 1)))
 
     def embed(self, split: Split | None = None) -> tuple[Tensor, Tensor, tuple[Any, Any]]:
         """Rows of the images and of every caption as the towers give them, and their groups.

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import time
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
 from pathlib import Path
@@ -22,6 +23,7 @@ from modgap._files import sole_writer, write_text
 from modgap._results import document, to_json
 from modgap._validate import InputError, InputValueError
 from modgap.io import write_pair
+from modgap.towers.two_tower_presets import find_config
 from modgap.train.checkpoint import (
     checkpoints,
     load_optimiser,
@@ -32,10 +34,10 @@ from modgap.train.checkpoint import (
     write_checkpoint,
 )
 from modgap.train.config import Config, differences
-from modgap.train.data import Data, fits, load_data
+from modgap.train.data import Data, fingerprint, fits, load_data
 from modgap.train.evaluation import evaluate_rows
 from modgap.train.hooks import Hook, State, every, gap_monitor
-from modgap.train.masking import DistinctContrastiveLoss, identical
+from modgap.train.loss import ContrastiveLoss, identical
 from modgap.train.processes import Processes, borrowed_machine, join_processes
 from modgap.train.result import TrainResult
 from modgap.train.schedule import Schedule
@@ -45,8 +47,8 @@ from modgap.train.start import (
     TOKENIZER,
     make_model,
     make_optimiser,
-    make_swap,
-    make_temperature,
+    swap_of,
+    temperature_of,
     tokenizer_of,
 )
 
@@ -135,12 +137,15 @@ def _train(
             "Resume it with its own config, or start a new one in another folder."
         )
 
+    # Names that mean nothing are found now, and not once every image is decoded.
     check_sinks(settings.log)
+    temperature_of(config.temperature, 1)
+    find_config({"name": config.model.name})
 
     # -- data: uint8 on the device when it fits -------------------------------------------------
     if data is None:
         words = output / TOKENIZER if saved is not None else tokenizer_of(config.model)
-        data = load_data(config.data, seed=seed, tokenizer=words, progress=say)
+        data = load_data(config.data, tokenizer=words, progress=say)
     on_device = fits(data, config.data.keep_on_device, device)
     train_split = data.train.to(device, pixels=on_device)
     test_split = data.test.to(device, pixels=on_device)
@@ -148,6 +153,7 @@ def _train(
         if isinstance(images, nn.Module):
             images.to(device)
     n_images = [len(train_split), len(test_split)]
+    machine = [processes.count, device.type]
     n_batches = max(1, math.ceil(len(train_split) / settings.batch_size))
     total = settings.steps or settings.epochs * n_batches
     least = len(train_split) // n_batches // processes.count // settings.accumulate
@@ -161,9 +167,9 @@ def _train(
     # -- model, temperature, loss, optimiser ----------------------------------------------------
     say("making the model")
     model = make_model(config, data, device)
-    temperature = make_temperature(config.temperature, total).to(device)
-    criterion = DistinctContrastiveLoss(
-        swap=make_swap(config.swap, seed), normalise=config.loss.normalise, lean=config.loss.lean
+    temperature = temperature_of(config.temperature, total).to(device)
+    criterion = ContrastiveLoss(
+        swap=swap_of(config.swap, seed), normalise=config.loss.normalise, lean=config.loss.lean
     )
     schedule = Schedule(settings.schedule, total, settings.warmup, settings.betas[0])
     optimiser = make_optimiser(config.train, model, temperature, device)
@@ -171,10 +177,17 @@ def _train(
     step = 0
     if saved is not None:
         header, tensors = saved
-        if header["images"] != n_images:
+        if header["images"] != n_images or header["data"] != fingerprint(data):
+            holds = "others" if header["images"] == n_images else n_images
             raise InputValueError(
                 f"The run in {output} has {header['images']} images to train on and to measure, "
-                f"but the data holds {n_images}. Resume it on the data it was started with."
+                f"but the data holds {holds}. Resume it on the data it was started with."
+            )
+        if header["machine"] != machine:
+            warnings.warn(
+                f"The run in {output} was started on {' × '.join(map(str, header['machine']))} "
+                f"and goes on on {' × '.join(map(str, machine))}: not exactly as it would have.",
+                stacklevel=3,
             )
         step = int(header["step"])
         model.load_state_dict(named(tensors, "model."))
@@ -256,7 +269,13 @@ def _train(
                 **{f"temperature.{k}": v for k, v in temperature.state_dict().items()},
                 **optimiser_tensors(optimiser),
             }
-            state = {"tensors": tensors, "config": config.to_dict(), "images": n_images}
+            state = {
+                "tensors": tensors,
+                "config": config.to_dict(),
+                "images": n_images,
+                "data": fingerprint(data),
+                "machine": machine,
+            }
             write_checkpoint(output, step, state, settings.keep)
         paused += time.perf_counter() - started
 
@@ -272,11 +291,10 @@ def _train(
         return X.float(), Y.float()
 
     def loss_of(X: Tensor, Y: Tensor, step: int, whole_captions: Tensor) -> Tensor:
-        scale = temperature(step)
+        same = None
         if config.loss.mask_identical:
             same = identical(train_split.tokens[whole_captions])
-            return criterion.masked(X, Y, scale, same, step)
-        return criterion(X, Y, scale, step=step)
+        return criterion(X, Y, temperature(step), step=step, same=same)
 
     # -- the loop -------------------------------------------------------------------------------
     model.train()
@@ -388,8 +406,11 @@ def _train(
         device=str(device),
         processes=processes.count,
     )
+    if first and first_step == total and (output / RESULT).exists():
+        return result  # it was finished, and its record says more
     if first:
-        log(total, {**evaluation.figures(), "temperature": result.temperature})
+        if not config.evaluate.every:  # else its hook has just logged the same
+            log(total, {**evaluation.figures(), "temperature": result.temperature})
         model.save(output / MODEL)
         if config.evaluate.save_embeddings:
             unit = [nn.functional.normalize(rows, dim=1).cpu().numpy() for rows in (X, Y)]

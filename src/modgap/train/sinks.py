@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import json
+import secrets
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
@@ -81,14 +82,23 @@ class TensorBoard:
 class WeightsAndBiases:
     """A run of Weights & Biases; needs the package wandb, and its log-in."""
 
-    def __init__(self, folder: str | Path, config: Mapping[str, Any] | None = None) -> None:
+    def __init__(
+        self,
+        folder: str | Path,
+        config: Mapping[str, Any] | None = None,
+        resume_at: int | None = None,
+    ) -> None:
         try:
             wandb = importlib.import_module("wandb")
         except ImportError as error:
             raise _missing("Weights & Biases", "wandb") from error
+        # The name there is kept here: folders may be called the same, and be started anew.
+        kept = Path(folder) / "wandb-id"
+        if resume_at is None or not kept.is_file():
+            write_text(kept, secrets.token_hex(8))
         self._run = wandb.init(
             project="modgap", dir=str(folder), config=dict(config or {}), resume="allow",
-            id=Path(folder).resolve().name,
+            id=kept.read_text("utf-8").strip(),
         )  # fmt: skip
 
     def write(self, step: int, figures: Mapping[str, Any]) -> None:
@@ -120,7 +130,7 @@ def open_sinks(
     if "tensorboard" in names or ("auto" in names and installed):
         sinks.append(TensorBoard(output / "tensorboard", resume_at))
     if "wandb" in names:
-        sinks.append(WeightsAndBiases(output, config))
+        sinks.append(WeightsAndBiases(output, config, resume_at))
     return [JsonLines(output / "log.jsonl", resume_at), *sinks]
 
 

@@ -116,16 +116,16 @@ def _place(model: nn.Module) -> torch.device:
     return next(model.parameters()).device
 
 
-def make_temperature(config: TemperatureConfig, steps: int) -> temperature.Temperature:
+def temperature_of(config: TemperatureConfig, steps: int) -> temperature.Temperature:
     """A temperature by the name of its kind or of the paper, for a run of so many steps.
 
-    >>> make_temperature(TemperatureConfig("fixed", value=0.04), 10).describe()
+    >>> temperature_of(TemperatureConfig("fixed", value=0.04), 10).describe()
     {'kind': 'fixed', 'value': 0.04}
     """
     return temperature.make_temperature(config.name, max(1, steps), **config.options())
 
 
-def make_swap(config: SwapConfig, seed: int) -> swap.Swap | None:
+def swap_of(config: SwapConfig, seed: int) -> swap.Swap | None:
     """The swap of a run, or none."""
     return None if config.kind == "none" else swap.make_swap(config.kind, config.probability, seed)
 

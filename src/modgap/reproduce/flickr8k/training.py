@@ -25,7 +25,7 @@ from modgap.train.data import Data, Split
 from modgap.train.hooks import State, embed_split
 from modgap.train.loop import EMBEDDINGS
 from modgap.train.loss import contrastive
-from modgap.train.start import MODEL, make_model, make_optimiser, make_temperature
+from modgap.train.start import MODEL, make_model, make_optimiser, temperature_of
 
 POINTS = 24  # of the gap's course over a run
 PAIRS = 512  # that the course is measured on, as Yaras et al. do (E.2)
@@ -147,7 +147,7 @@ def first_steps(path: Path, data: Data, seed: int, rate: float) -> dict[str, Any
     config = config_of(path, seed, [f"train.learning_rate={rate}"])
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     model = make_model(config, data, device).train()
-    temperature = make_temperature(config.temperature, STEPS).to(device)
+    temperature = temperature_of(config.temperature, STEPS).to(device)
     optimiser = make_optimiser(config.train, model, temperature, device)
     pairs = sample(data, 0)
     if isinstance(data.prepare, torch.nn.Module):
