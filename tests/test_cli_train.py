@@ -86,6 +86,26 @@ def test_ctrl_c_is_one_sentence_and_the_run_goes_on_as_if_it_had_not_been(tmp_pa
         assert (folder / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
 
 
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, -15)])
+def test_a_run_that_is_told_to_stop_saves_the_step_it_has_done(number, status, tmp_path):
+    words = ("train", "digits", "--set", "train.epochs=25", "--set", "train.log=[]")
+    folder = tmp_path / "run"
+    process = start(*words, "-o", folder)
+    log = folder / "log.jsonl"
+    while process.poll() is None and not (log.exists() and log.read_text()):
+        time.sleep(0.01)
+    process.send_signal(number)
+    process.communicate()
+    assert process.returncode == status
+    (kept,) = (folder / "checkpoints").iterdir()
+    ran = modgap("train", "--resume", "-o", folder, "--json")
+    assert ran.status == 0, ran.err
+    assert 0 < ran.json["first_step"] == int(kept.stem.removeprefix("step-")) < ran.json["steps"]
+    assert modgap(*words, "-o", tmp_path / "whole").status == 0
+    model = "model.safetensors"
+    assert (folder / model).read_bytes() == (tmp_path / "whole" / model).read_bytes()
+
+
 def test_ctrl_c_before_the_first_checkpoint_says_that_there_is_none(tmp_path, monkeypatch):
     def interrupted(*_, **__):
         raise KeyboardInterrupt

@@ -38,7 +38,12 @@ from modgap.train.data import Data, fingerprint, fits, load_data
 from modgap.train.evaluation import evaluate_rows
 from modgap.train.hooks import Hook, State, every, gap_monitor
 from modgap.train.loss import ContrastiveLoss, identical
-from modgap.train.processes import Processes, borrowed_machine, join_processes
+from modgap.train.processes import (
+    Processes,
+    borrowed_machine,
+    join_processes,
+    whole_steps,
+)
 from modgap.train.result import TrainResult
 from modgap.train.schedule import Schedule
 from modgap.train.sinks import check_sinks, open_sinks
@@ -306,79 +311,83 @@ def _train(
     batches: list[tuple[Tensor, Tensor]] = []
     images_seen = 0
     loop_began, paused = time.perf_counter(), 0.0
-    while step < total:
-        if epoch != step // n_batches:
-            # The images in a new order, and one caption for each, drawn anew.
-            epoch = step // n_batches
-            generator = torch.Generator().manual_seed(mix(seed, epoch, 2**31))
-            order = torch.randperm(len(train_split), generator=generator)
-            drawn = train_split.draw_captions(order, generator)
-            place = train_split.pixels.device
-            batches = list(
-                zip(
-                    order.to(place).tensor_split(n_batches),
-                    drawn.to(device).tensor_split(n_batches),
-                    strict=True,
+    with whole_steps() as stopped:
+        while step < total:
+            if epoch != step // n_batches:
+                # The images in a new order, and one caption for each, drawn anew.
+                epoch = step // n_batches
+                generator = torch.Generator().manual_seed(mix(seed, epoch, 2**31))
+                order = torch.randperm(len(train_split), generator=generator)
+                drawn = train_split.draw_captions(order, generator)
+                place = train_split.pixels.device
+                batches = list(
+                    zip(
+                        order.to(place).tensor_split(n_batches),
+                        drawn.to(device).tensor_split(n_batches),
+                        strict=True,
+                    )
                 )
-            )
-        whole_rows, whole_captions = batches[step % n_batches]
-        images_seen += len(whole_rows)
-        rows, captions = processes.share(whole_rows), processes.share(whole_captions)
-        for group, rate in zip(optimiser.param_groups, rates, strict=True):
-            group["lr"] = rate * schedule.share(step)
-            group["betas"] = (schedule.beta_1(step), settings.betas[1])
+            whole_rows, whole_captions = batches[step % n_batches]
+            images_seen += len(whole_rows)
+            rows, captions = processes.share(whole_rows), processes.share(whole_captions)
+            for group, rate in zip(optimiser.param_groups, rates, strict=True):
+                group["lr"] = rate * schedule.share(step)
+                group["betas"] = (schedule.beta_1(step), settings.betas[1])
 
-        if settings.accumulate == 1:
-            X, Y = features(rows, captions, step, 0)
-            loss = loss_of(X, Y, step, whole_captions)
-            loss.backward()
-        else:
-            # The loss of the whole batch with the memory of a part (GradCache, Gao et al. 2021):
-            # rows without gradients first, the loss's gradient with respect to them, then each
-            # part once more, with the same draws, to carry that gradient to the weights.
-            parts = list(
-                zip(
-                    rows.tensor_split(settings.accumulate),
-                    captions.tensor_split(settings.accumulate),
-                    strict=True,
+            if settings.accumulate == 1:
+                X, Y = features(rows, captions, step, 0)
+                loss = loss_of(X, Y, step, whole_captions)
+                loss.backward()
+            else:
+                # The loss of the whole batch with the memory of a part (GradCache, Gao et al.
+                # 2021): rows without gradients first, the loss's gradient with respect to them,
+                # then each part once more, with the same draws, to carry it to the weights.
+                parts = list(
+                    zip(
+                        rows.tensor_split(settings.accumulate),
+                        captions.tensor_split(settings.accumulate),
+                        strict=True,
+                    )
                 )
-            )
-            with torch.no_grad(), still_statistics(model):
-                made = [features(*part, step, k) for k, part in enumerate(parts)]
-            X, Y = (torch.cat(side).requires_grad_() for side in zip(*made, strict=True))
-            loss = loss_of(X, Y, step, whole_captions)
-            loss.backward()
-            sizes = [len(part[0]) for part in parts]
-            for k, (part, gX, gY) in enumerate(
-                zip(parts, X.grad.split(sizes), Y.grad.split(sizes), strict=True)
-            ):
-                waits = processes.count > 1 and k + 1 < len(parts)
-                with towers.no_sync() if waits else nullcontext():
-                    torch.autograd.backward(features(*part, step, k), (gX, gY))
-        if settings.clip_norm:
-            nn.utils.clip_grad_norm_(model.parameters(), settings.clip_norm)
-        optimiser.step()
-        optimiser.zero_grad()
-        pending.append(loss.detach())
-        step += 1
+                with torch.no_grad(), still_statistics(model):
+                    made = [features(*part, step, k) for k, part in enumerate(parts)]
+                X, Y = (torch.cat(side).requires_grad_() for side in zip(*made, strict=True))
+                loss = loss_of(X, Y, step, whole_captions)
+                loss.backward()
+                sizes = [len(part[0]) for part in parts]
+                for k, (part, gX, gY) in enumerate(
+                    zip(parts, X.grad.split(sizes), Y.grad.split(sizes), strict=True)
+                ):
+                    waits = processes.count > 1 and k + 1 < len(parts)
+                    with towers.no_sync() if waits else nullcontext():
+                        torch.autograd.backward(features(*part, step, k), (gX, gY))
+            if settings.clip_norm:
+                nn.utils.clip_grad_norm_(model.parameters(), settings.clip_norm)
+            optimiser.step()
+            optimiser.zero_grad()
+            pending.append(loss.detach())
+            step += 1
 
-        if step % settings.log_every == 0 or step == total:
-            settle()
-            seconds = time.perf_counter() - loop_began - paused
-            log(
-                step,
-                {
-                    "epoch": step / n_batches,
-                    "loss": losses[-1],
-                    "learning_rate": optimiser.param_groups[0]["lr"],
-                    "temperature": temperature.temperature(step - 1),
-                    "images_per_second": images_seen / seconds,
-                },
-            )
-            say(f"training, loss {losses[-1]:.3f}", step, total)
-        look(step)
-        if step % settings.checkpoint_every == 0 or step == total:
-            save(step)
+            if step % settings.log_every == 0 or step == total:
+                settle()
+                seconds = time.perf_counter() - loop_began - paused
+                log(
+                    step,
+                    {
+                        "epoch": step / n_batches,
+                        "loss": losses[-1],
+                        "learning_rate": optimiser.param_groups[0]["lr"],
+                        "temperature": temperature.temperature(step - 1),
+                        "images_per_second": images_seen / seconds,
+                    },
+                )
+                say(f"training, loss {losses[-1]:.3f}", step, total)
+            look(step)
+            ending = step == total or stopped()
+            if ending or step % settings.checkpoint_every == 0:
+                save(step)
+            if ending:
+                break
     seconds = time.perf_counter() - loop_began - paused
 
     # -- what it has come to --------------------------------------------------------------------

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import atexit
 import os
-from collections.abc import Iterator
+import signal
+import threading
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -91,3 +93,35 @@ def borrowed_machine(processes: Processes, threads: int) -> Iterator[None]:
         finally:
             torch.set_num_threads(before)
             torch.backends.cudnn.benchmark = benchmark
+
+
+@contextmanager
+def whole_steps() -> Iterator[Callable[[], bool]]:
+    """Hold back Ctrl-C and SIGTERM until a step is done; the function says whether one has come.
+
+    When the block ends, what was held back happens. A second signal does not wait. Only the main
+    thread can hold signals back; elsewhere none is.
+    """
+    came: list[int] = []
+    if threading.current_thread() is not threading.main_thread():
+        yield lambda: False
+        return
+
+    def hold(number: int, _: object) -> None:
+        came.append(number)
+        give_back()  # the next one is dealt with as before
+
+    def give_back() -> None:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    for number, handler in before.items():
+        if handler is not signal.SIG_IGN:
+            signal.signal(number, hold)
+    try:
+        yield lambda: bool(came)
+    finally:
+        give_back()
+    if came:
+        signal.raise_signal(came[0])
