@@ -189,7 +189,7 @@ def test_a_damaged_container_stops_the_run_instead_of_losing_images(tmp_path):
 
     path = tmp_path / "t.parquet"
     image = stored(smooth(10, 10))
-    pq.write_table(pa.table({"caption": ["a"] * 4, "image": [image] * 4}), path)
+    pq.write_table(pa.table({"captions": [["a"]] * 4, "image": [image] * 4}), path)
     data = open_image_captions(path)
     os.truncate(path, 10)
     with pytest.raises(InputValueError, match="cannot be read as a Parquet file"):
