@@ -53,6 +53,8 @@ def test_a_run_prints_its_figures_and_says_where_it_is(tmp_path):
     assert again.json["schema"] == "modgap/train/1"
     assert (again.json["first_step"], again.json["steps"]) == (3, 3)
     assert "no checkpoint" not in again.err
+    assert again.err == f"the run in {tmp_path / 'run'} was finished already\n"
+    assert "loss at the end" not in modgap("train", "--resume", "-o", tmp_path / "run").out
 
 
 def test_resuming_where_nothing_is_starts_and_says_so(tmp_path):

@@ -80,7 +80,8 @@ def train(
         sys.exit(130)
     if speaks:
         _print_result(result, chosen, as_json)
-        say(f"wrote {folder}")
+        nothing_to_do = resume and 0 < result.first_step == result.steps
+        say(f"the run in {folder} was finished already" if nothing_to_do else f"wrote {folder}")
 
 
 def _what_is_left(folder: Path) -> str:
@@ -147,9 +148,12 @@ def _print_result(result: TrainResult, config: Config, as_json: bool) -> None:
         ("orthogonality, text", number(found.orthogonality_text)),
         *((name, number(value)) for name, value in found.recall.items()),
         ("temperature at the end", number(result.temperature)),
-        ("loss at the end", number(result.losses[-1] if result.losses else None)),
         ("steps", number(result.steps)),
-        ("images per second", number(round(result.images_per_second))),
         ("skipped images", number(result.n_corrupt)),
     ]
+    if result.losses:
+        rows += [
+            ("loss at the end", number(result.losses[-1])),
+            ("images per second", number(round(result.images_per_second))),
+        ]
     print_table((f"{found.n_images:,} images, {found.n_texts:,} texts", "held out"), rows)
