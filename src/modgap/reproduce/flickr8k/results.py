@@ -23,6 +23,9 @@ TRAINED = (
     "ResNet-18 and a text transformer trained from scratch on Flickr8k (6,000 photos at 96 pixels, "
     "60 epochs in batches of 1,000; three seeds where nothing else is said)"
 )
+# What entries say of themselves: where their figures come from, and how to make them anew.
+SETTING = "the figures of the runs that come with modgap, or of your own by --trained"
+ANEW = "Flickr8k stands in: python -m modgap.reproduce.flickr8k trains every setting anew."
 
 
 @dataclass(frozen=True)
@@ -32,13 +35,6 @@ class Spread:
     mean: float
     deviation: float
     n: int
-
-    def __str__(self) -> str:
-        """Mean and deviation to three places."""
-        if self.n == 1:
-            return f"{self.mean:.3f} (one seed)"
-        few = "" if self.n == 3 else f" ({self.n} seeds)"
-        return f"{self.mean:.3f} ± {self.deviation:.3f}{few}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,8 +71,8 @@ class Runs:
 def spread(values: Sequence[float]) -> Spread:
     """Mean and deviation of some numbers.
 
-    >>> str(spread([1.0, 2.0, 3.0]))
-    '2.000 ± 1.000'
+    >>> spread([1.0, 2.0, 3.0])
+    Spread(mean=2.0, deviation=1.0, n=3)
     """
     deviation = float(np.std(values, ddof=1)) if len(values) > 1 else float("nan")
     return Spread(float(np.mean(values)), deviation, len(values))

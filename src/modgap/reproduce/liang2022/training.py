@@ -13,14 +13,12 @@ from modgap.reproduce.flickr8k.methods import (
     PRETRAINED,
     SMALL_DIMENSIONS,
 )
-from modgap.reproduce.flickr8k.results import TRAINED, WHOLE_GAP, Spread
+from modgap.reproduce.flickr8k.results import ANEW, SETTING, TRAINED, WHOLE_GAP, Spread
 from modgap.reproduce.liang2022._paper import PAPER
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-_SETTING = "the figures of the runs that come with modgap, or of your own by --trained"
-_AGAIN = " Flickr8k stands in: python -m modgap.reproduce.flickr8k trains every setting anew."
 _ORDINARY, _AMENDED = "ordinary start, batches of 64", "amended start, batches of 64"
 
 
@@ -69,9 +67,9 @@ def _values(found: dict[str, Spread]) -> dict[str, Number]:
     "Fine-tuned at higher temperatures, CLIP ends with a smaller gap, nearly none at τ = 1.",
     "trained",
     published={"gap before fine-tuning": 0.82, "temperatures": 6, "batch size": 64},
-    how="The paper fine-tunes CLIP (ViT-B/32) on MS-COCO, whose images do not come with modgap."
-    + _AGAIN,
-    fast=_SETTING,
+    how="The paper fine-tunes CLIP (ViT-B/32) on MS-COCO, whose images do not come with modgap. "
+    + ANEW,
+    fast=SETTING,
     full="the same",
     draw=_draw,
 )
@@ -123,8 +121,8 @@ def fig8(setting: Setting) -> Outcome:
         "gap, amended start, trained": 0.7457,
         "amended over ordinary, trained": 0.57,
     },
-    how="The paper trains CLIP on MS-COCO, whose images do not come with modgap." + _AGAIN,
-    fast=_SETTING,
+    how="The paper trains CLIP on MS-COCO, whose images do not come with modgap. " + ANEW,
+    fast=SETTING,
     full="the same",
     draw=_draw,
 )
@@ -188,8 +186,8 @@ def section44(setting: Setting) -> Outcome:
         "gap, 512 dimensions": 0.3512,
     },
     how="The paper trains four CLIP models on Conceptual Captions 3M for 15 epochs, which do not "
-    "come with modgap." + _AGAIN,
-    fast=_SETTING,
+    "come with modgap. " + ANEW,
+    fast=SETTING,
     full="the same",
     draw=_draw,
 )

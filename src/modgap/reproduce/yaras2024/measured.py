@@ -8,8 +8,8 @@ from itertools import pairwise
 import numpy as np
 
 from modgap.reproduce.entry import Number, Setting
+from modgap.reproduce.flickr8k.results import ANEW, TRAINED, Spread
 from modgap.reproduce.flickr8k.results import GAP as GAP_OF_PAIRS
-from modgap.reproduce.flickr8k.results import TRAINED, Spread
 from modgap.reproduce.yaras2024.published import (
     BASELINE,
     COLUMNS,
@@ -40,12 +40,10 @@ _FIXED = {name: f"FLT {name}" for name in TABLE3 if name != BASELINE}
 _TABLE1 = {"TS S1": "S1", "TS S2": "S2", "TS S3": "S3"}
 _RECIPES = {**_TABLE1, **_TABLE2, **_FIXED}
 
-SETTING = "the figures of the runs that come with modgap, or of your own by --trained"
 ON_TRAINED = f"{TRAINED}, where the paper trains RN50 on MS-COCO"
 HOW = (
     "The paper's own numbers need OpenCLIP's RN50 trained on MS-COCO, whose images do not come "
-    "with modgap and whose checkpoints nobody published. Flickr8k stands in: python -m "
-    "modgap.reproduce.flickr8k trains every setting anew."
+    f"with modgap and whose checkpoints nobody published. {ANEW}"
 )
 COLUMNS_HERE = (
     "Zero-shot and linear-probe accuracy are of Fashion-MNIST here; zero-shot is near chance, 7 to "

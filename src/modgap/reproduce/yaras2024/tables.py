@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from modgap.reproduce.entry import Check, Outcome, Setting
+from modgap.reproduce.flickr8k.results import SETTING
 from modgap.reproduce.yaras2024.measured import (
     COLUMNS_HERE,
     HOW,
     ON_TRAINED,
-    SETTING,
     cells,
     falls,
     gap_of,

@@ -9,8 +9,7 @@ import numpy as np
 
 from modgap.reproduce.entry import Check, Outcome, Setting
 from modgap.reproduce.flickr8k.methods import CLOSURES
-from modgap.reproduce.flickr8k.results import FIRST
-from modgap.reproduce.yaras2024.measured import SETTING
+from modgap.reproduce.flickr8k.results import FIRST, SETTING
 from modgap.reproduce.yaras2024.published import PAPER
 
 if TYPE_CHECKING:

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from modgap.reproduce.entry import Check, Outcome, Setting
+from modgap.reproduce.flickr8k.results import GAP as GAP_OF_PAIRS
+from modgap.reproduce.flickr8k.results import SETTING, WHOLE_GAP
 from modgap.reproduce.yaras2024.measured import (
     HOW,
     ON_TRAINED,
-    SETTING,
     as_rows,
     cells,
     every_setting,
@@ -93,7 +94,7 @@ def run_fig1(setting: Setting) -> Outcome:
     runs = setting.runs()
     small = {when: spread.mean for when, spread in (
         ("at the start", runs.at_start(_SMALL_START)),
-        ("after training", runs.figure(_SMALL_START, "gap_distance")),
+        ("after training", runs.figure(_SMALL_START, WHOLE_GAP)),
     )}  # fmt: skip
     measured |= {f"gap that was made small, {when}": value for when, value in small.items()}
     checks = (
@@ -165,7 +166,7 @@ def run_fig5(setting: Setting) -> Outcome:
         kind: {name: float(values[-1]) for name, (_, values) in named.items()}
         for kind, named in courses.items()
     }
-    swapped = {name: runs.figure(recipe_of(name), "pairs_gap_distance") for name in swaps}
+    swapped = {name: runs.figure(recipe_of(name), GAP_OF_PAIRS) for name in swaps}
     checks = (
         *(
             Check(
