@@ -9,16 +9,10 @@ from pathlib import Path
 
 import numpy as np
 
-from modgap import (
-    Calibrate,
-    Moments,
-    PairMoments,
-    cone,
-    open_embeddings,
-    retrieval,
-    robustness,
-)
-from modgap.evaluate import Gaussian
+from modgap import Calibrate, open_embeddings, retrieval
+from modgap.evaluation import Gaussian, robustness
+from modgap.measures import cone
+from modgap.moments import Moments, PairMoments
 
 
 @dataclass(frozen=True)

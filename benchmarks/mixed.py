@@ -15,8 +15,8 @@ from pathlib import Path
 import numpy as np
 
 from modgap import load_digits
-from modgap.correct import Calibrate, Center
-from modgap.evaluate import mixed_curve, mixed_retrieval
+from modgap.corrections import Calibrate, Center
+from modgap.evaluation import mixed_curve, mixed_retrieval
 from modgap.io import open_pair
 
 ROOT = Path(__file__).parents[1]

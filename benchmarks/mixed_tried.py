@@ -16,7 +16,7 @@ import numpy as np
 
 from mixed import PAGE, SPLITS, put, splits
 from modgap import load_digits
-from modgap.evaluate import ndcg
+from modgap.evaluation import ndcg
 
 BANK = 10  # nearest queries of a bank that make a document's hubness
 

@@ -20,7 +20,7 @@ from pathlib import Path
 import numpy as np
 
 import modgap
-from modgap.correct import Calibrate, Correction
+from modgap.corrections import Calibrate, Correction
 from modgap.index import Hits, open_index
 from modgap.io import open_embeddings
 

@@ -23,7 +23,7 @@ import pytest
 from hypothesis import strategies as st
 
 from conftest import make_pairs
-from modgap.correct import Affine, Calibrate, Center, Correction, OrthogonalShift
+from modgap.corrections import Affine, Calibrate, Center, Correction, OrthogonalShift
 from modgap.index import open_index
 from reference_search import score, wide
 
@@ -120,7 +120,7 @@ def hand_made(d: int, seed: int = 5) -> Correction:
 def corrections(X: np.ndarray, Y: np.ndarray) -> dict[str, Correction]:
     return {
         "center": Center().fit(X, Y).correction_,
-        "orthogonal": OrthogonalShift(explained=0.5).fit(X, Y).correction_,
+        "orthogonal": OrthogonalShift(explained_variance=0.5).fit(X, Y).correction_,
         "calibrate": Calibrate().fit(X, Y).correction_,
         "hand-made": hand_made(X.shape[1]),
     }

@@ -72,7 +72,7 @@ def cone_cosines(X):
     return np.array([U[i] @ U[j] for i in range(n) for j in range(n) if i != j])
 
 
-def cap_fraction(cos, dim):
+def log10_cap_fraction(cos, dim):
     """Share of the sphere in a cap of half angle arccos(cos)/2, by integrating sin^(dim−2)."""
     half = math.acos(cos) / 2
     angles = np.linspace(0, math.pi, 200_001)

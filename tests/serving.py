@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from fastapi.testclient import TestClient
 
-from modgap.correct import Correction
+from modgap.corrections import Correction
 from modgap.io import EmbeddingPair, Embeddings
 from modgap.serve import Explorer
 from modgap.serve.app import make_app

@@ -114,7 +114,9 @@ def test_a_warning_is_one_line_on_stderr_without_source_code(tmp_path: Path) -> 
     )  # fmt: skip
     out, err = process.communicate()
     warning, wrote = err.splitlines()
-    assert warning.startswith("modgap: warning: OrthogonalShift(explained=1) moves nothing")
+    assert warning.startswith(
+        "modgap: warning: OrthogonalShift(explained_variance=1) moves nothing"
+    )
     assert wrote == f"wrote {tmp_path / 'c.safetensors'}"
     assert (process.returncode, out) == (0, "")
 

@@ -25,7 +25,7 @@ def files(tmp_path: Path) -> tuple[Path, Path]:
 def shift(files: tuple[Path, Path], tmp_path: Path) -> Path:
     """A correction with a query map of its own."""
     path = tmp_path / "shift.safetensors"
-    settings = ("--set", "explained=0.9", "--set", "move=y")
+    settings = ("--set", "explained_variance=0.9", "--set", "move=y")
     ran = modgap("fit", *files, "--method", "orthogonal-shift", *settings, "-o", path)
     assert ran.status == 0, ran.err
     return path

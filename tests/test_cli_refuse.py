@@ -13,7 +13,8 @@ import pytest
 from safetensors.numpy import save_file
 
 from command_line import DIM, everything_in, make_files, modgap
-from modgap import Affine, Correction
+from modgap import Correction
+from modgap.corrections import Affine
 
 Spoil = Callable[[Path, np.ndarray], object]
 
@@ -130,7 +131,10 @@ def test_apply_names_a_bad_row_of_a_later_batch_by_its_place_in_the_file(folder:
         ("fit image.npy text.npy --method shift --set size=1", "parameter of shift (amount)"),
         ("fit image.npy text.npy --method shift --set amount=much", "amount must be a number"),
         ("fit image.npy text.npy --method shift --set amount=nan", "amount must be finite"),
-        ("fit image.npy text.npy --method orthogonal-shift --set explained=2", "between 0 and 1"),
+        (
+            "fit image.npy text.npy --method orthogonal-shift --set explained_variance=2",
+            "between 0 and 1",
+        ),
         ("fit image.npy text.npy --method origin-shift --set move=z", "move must be one of"),
         ("fit image.npy few.npy --method procrustes", "Procrustes needs pairs"),
     ],
@@ -231,7 +235,7 @@ def test_a_place_that_cannot_be_written_is_refused_before_any_work(
     def work(*_: object, **__: object) -> None:
         raise AssertionError("work was done")
 
-    for place in ("modgap.diagnose.diagnose", "modgap.io.open_pair", "modgap.io.open_embeddings"):
+    for place in ("modgap.diagnosis.diagnose", "modgap.io.open_pair", "modgap.io.open_embeddings"):
         monkeypatch.setattr(place, work)
     (folder / "sub").mkdir()
     before = {name: (folder / name).read_bytes() for name in ("image.npy", "text.npy")}
@@ -268,6 +272,6 @@ def test_an_error_of_the_system_is_a_sentence_that_names_the_file(
     def full(*_: object, **__: object) -> None:
         raise OSError(28, "No space left on device", "c.safetensors")
 
-    monkeypatch.setattr("modgap.correct.Correction.save", full)
+    monkeypatch.setattr("modgap.corrections.Correction.save", full)
     said = refused(folder, "fit", "image.npy", "text.npy", "-o", "new.safetensors")
     assert said == "c.safetensors cannot be used: No space left on device."

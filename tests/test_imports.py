@@ -60,7 +60,7 @@ def test_reading_embeddings_loads_neither_torch_nor_scikit_learn(tmp_path: Path)
 
 
 def test_measuring_and_correcting_arrays_loads_no_torch() -> None:
-    code = f"{PAIRS}import modgap; modgap.measure(X, Y); modgap.Center().fit_transform(X, Y)"
+    code = f"{PAIRS}import modgap; modgap.measure(X, Y); modgap.Calibrate().fit_transform(X, Y)"
     assert loaded(code, ("torch", "matplotlib", "plotly")) == []
 
 
@@ -68,10 +68,10 @@ def test_measuring_and_correcting_arrays_loads_no_torch() -> None:
     "first",
     [
         "",
-        "import modgap.measure, modgap.diagnose",
-        "from modgap.measure import measure; from modgap.diagnose import diagnose",
+        "import modgap.measures, modgap.diagnosis",
+        "from modgap.measures import measure; from modgap.diagnosis import diagnose",
         "from modgap import diagnose, measure",
-        "import modgap; modgap.gap_distance; import modgap.cli.app, modgap.measure.gap",
+        "import modgap; modgap.gap_distance; import modgap.cli.app, modgap.measures.gap",
     ],
 )
 def test_measure_and_diagnose_are_functions_whatever_was_imported_first(first: str) -> None:
@@ -80,7 +80,7 @@ def test_measure_and_diagnose_are_functions_whatever_was_imported_first(first: s
         "print(type(modgap.measure(X, Y)).__name__)\n"
         "try: modgap.diagnose(X[:2], Y[:2])\n"
         "except ValueError as error: print(error)\n"
-        "from modgap.measure import gap_distance\n"
+        "from modgap.measures import gap_distance\n"
         "assert gap_distance is modgap.gap_distance"
     )
     measured, refused = python(code).splitlines()
@@ -140,7 +140,7 @@ def test_measure_diagnose_and_demo_work_without_torch(tmp_path: Path) -> None:
     [
         "modgap.open_embeddings(path)",
         "modgap.write_embeddings(path, X)",
-        "modgap.Center().fit(X, Y).correction_.to_torch()",
+        "modgap.corrections.Center().fit(X, Y).correction_.to_torch()",
     ],
 )
 def test_what_needs_torch_names_the_extra_that_brings_it(tmp_path: Path, call: str) -> None:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from index_services import any_correction, check_exact, corrections, rows
 from modgap._validate import InputValueError
-from modgap.correct import Calibrate, Center, Correction
+from modgap.corrections import Calibrate, Center, Correction
 from modgap.datasets import load_digits
 from modgap.index import FaissIndex, evaluate_index, open_index
 

@@ -23,7 +23,7 @@ from index_services import (
     rows,
 )
 from modgap._validate import InputError, InputValueError
-from modgap.correct import Calibrate, Center
+from modgap.corrections import Calibrate, Center
 from modgap.datasets import load_digits
 from modgap.index import PgvectorIndex, add_column, drop_column, evaluate_index, open_index
 

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from conftest import make_pairs
-from modgap.correct.base import NotFitted
+from modgap.corrections.base import NotFitted
 from modgap.index.quantised import QuantisedIndex
 
 faiss = pytest.importorskip("faiss", reason="faiss is not installed")

@@ -9,8 +9,8 @@ from conftest import make_pairs
 
 pytest.importorskip("faiss", reason="faiss is not installed")
 
-from modgap.correct import Center, Correction
-from modgap.evaluate import Quantize, robustness
+from modgap.corrections import Center, Correction
+from modgap.evaluation import UniformQuantiser, robustness
 from modgap.index.hnsw import hnsw_recall, lift_documents, lift_queries
 from modgap.index.quantised_gap import close_quantised_gap
 from modgap.index.quantised_recall import recall_retained
@@ -88,10 +88,10 @@ def test_the_quantised_gap_is_least_where_it_is_reported(direction):
     X, Y = gapped()
     for found in close_quantised_gap(X, Y, (8, 64), direction=direction):
         assert found.gaps.min() == found.gaps[found.amounts == found.amount]
-        q = Quantize(found.levels)
+        q = UniformQuantiser(found.levels)
         opened = np.linalg.norm(q.queries(X).mean(0) - q.documents(Y).mean(0))
         assert found.gaps[found.amounts == 0] == pytest.approx(opened)
-        plain = robustness(X, Y, Quantize(found.levels), draws=1)
+        plain = robustness(X, Y, UniformQuantiser(found.levels), draws=1)
         assert found.robustness_open == plain.share[0]
 
 

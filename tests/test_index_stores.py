@@ -12,7 +12,7 @@ import pytest
 
 from index_services import LIBRARIES, check_exact, corrections, make_store, rows
 from modgap._validate import InputTypeError, InputValueError, MissingExtraError
-from modgap.correct import Affine, Center, Correction
+from modgap.corrections import Affine, Center, Correction
 from modgap.datasets import load_digits
 from modgap.index import evaluate_index, open_index
 from modgap.io import Embeddings

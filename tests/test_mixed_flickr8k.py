@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from modgap import gap_distance, retrieval
-from modgap.correct import Calibrate, Center
-from modgap.evaluate import mixed_retrieval
+from modgap.corrections import Calibrate, Center
+from modgap.evaluation import mixed_retrieval
 
 SPLITS = range(5)
 CAPTIONS = 2  # as in benchmarks/mixed.py, whose table these are

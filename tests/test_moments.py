@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import reference
 from conftest import make_pairs
-from modgap.measure import cone
+from modgap.measures import cone
 from modgap.moments import Moments, PairMoments, RowMoments
 
 

@@ -18,8 +18,8 @@ import modgap
 from browser import MISSING, chromium, opened
 from conftest import make_pairs
 from modgap.io import EmbeddingPair, Embeddings
-from modgap.report import contents
-from modgap.report.assemble import page_html
+from modgap.reports import contents
+from modgap.reports.assemble import page_html
 
 pytestmark = [
     pytest.mark.skipif(chromium() is None, reason=MISSING),
@@ -46,7 +46,7 @@ def browser() -> Iterator[Any]:
 
 
 @pytest.fixture(scope="module")
-def digits() -> modgap.report.Report:
+def digits() -> modgap.reports.Report:
     found = modgap.load_digits()
     return modgap.report(
         found.X,

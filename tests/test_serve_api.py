@@ -15,7 +15,7 @@ from fastapi.testclient import TestClient
 from modgap import Correction, diagnose
 from modgap._validate import InputValueError
 from modgap._version import __version__
-from modgap.correct import Center, Shift
+from modgap.corrections import Center, Shift
 from modgap.serve import Explorer, Jobs
 from serving import (
     DIM,
@@ -214,11 +214,12 @@ def test_the_recommended_correction_is_listed_first() -> None:
 def test_a_correction_is_downloaded_as_the_file_that_load_reads(
     client: TestClient, tmp_path: Path
 ) -> None:
-    correction = fit(client, "OrthogonalShift", explained=0.5, move="x")
+    correction = fit(client, "OrthogonalShift", explained_variance=0.5, move="x")
     answer = client.get(f"/api/corrections/{correction['id']}/file")
     assert answer.headers["content-type"] == "application/octet-stream"
     assert answer.headers["content-disposition"] == (
-        'attachment; filename="correction-OrthogonalShift-move=-x-explained=0.5.safetensors"'
+        'attachment; filename="correction-OrthogonalShift-move=-x-explained_variance=0.5'
+        '.safetensors"'
     )
     path = tmp_path / "c.safetensors"
     path.write_bytes(answer.content)
@@ -229,7 +230,8 @@ def test_a_correction_is_downloaded_as_the_file_that_load_reads(
 
 def test_a_job_that_fails_says_why_and_the_server_goes_on(client: TestClient) -> None:
     started = client.post(
-        "/api/corrections", json={"method": "OrthogonalShift", "parameters": {"explained": 1.0}}
+        "/api/corrections",
+        json={"method": "OrthogonalShift", "parameters": {"explained_variance": 1.0}},
     )
     job = finished(client, started.json()["job"])
     assert (job["state"], job["result"]) == ("failed", None)

@@ -9,7 +9,7 @@ import pytest
 
 from modgap import diagnose
 from modgap._validate import InputError
-from modgap.correct import (
+from modgap.corrections import (
     CORRECTORS,
     Calibrate,
     Center,
@@ -149,8 +149,8 @@ def test_every_corrector_is_offered_with_its_own_parameters_and_defaults() -> No
 
 
 def test_parameters_reach_the_corrector() -> None:
-    made = make_corrector("OrthogonalShift", {"move": "x", "explained": 0.5})
-    assert made.get_params() == {"move": "x", "explained": 0.5, "amount": 1.0}
+    made = make_corrector("OrthogonalShift", {"move": "x", "explained_variance": 0.5})
+    assert made.get_params() == {"move": "x", "explained_variance": 0.5, "amount": 1.0}
 
 
 @pytest.mark.parametrize(

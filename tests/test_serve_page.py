@@ -13,7 +13,7 @@ import pytest
 
 import browser
 from modgap import Correction
-from modgap.report import from_pixels
+from modgap.reports import from_pixels
 from modgap.serve import Explorer, server
 from modgap.serve.app import make_app
 from modgap.serve.assets import live_assets
@@ -37,7 +37,7 @@ def address(explorer: Explorer) -> Iterator[str]:
     """A server in a thread of this process, its report made."""
     import uvicorn
 
-    from modgap.report import contents
+    from modgap.reports import contents
 
     def document(progress: Any) -> dict[str, Any]:
         return contents(explorer.pair, umap=False, seed=1, progress=progress)[0]
@@ -181,7 +181,7 @@ def test_another_correction_is_put_to_use_in_search(page: Any, explorer: Explore
 
 
 def test_a_fit_that_fails_says_why_and_the_next_one_works(page: Any) -> None:
-    fit(page, "OrthogonalShift", explained="1")
+    fit(page, "OrthogonalShift", explained_variance="1")
     said = page.locator("#workbench [role=alert]")
     assert "moves nothing" in said.inner_text()
     fit(page, "Center")

@@ -11,7 +11,7 @@ import pytest
 import modgap.serve.index as index_module
 from modgap._arrays import top_k
 from modgap._validate import InputError
-from modgap.correct import (
+from modgap.corrections import (
     Calibrate,
     Center,
     Correction,
@@ -21,8 +21,8 @@ from modgap.correct import (
     Shift,
     Whiten,
 )
-from modgap.evaluate.scores import document_bias, prepare
 from modgap.io import EmbeddingPair, Embeddings
+from modgap.search.scores import document_bias, prepare
 from modgap.serve import Explorer
 from modgap.serve.bench import Fitted
 from modgap.serve.explorer import Found, Unknown

@@ -11,7 +11,7 @@ from scipy.special import gammaln
 
 import reference
 from modgap._results import to_json
-from modgap.measure import conformity
+from modgap.measures import conformity
 from modgap.simulate.blur import (
     SHIFTED,
     blur_contrast,

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from modgap._validate import MissingExtraError
-from modgap.measure.loss import contrastive_loss, soft_assignments
+from modgap.measures.loss import contrastive_loss, soft_assignments
 from modgap.simulate._dynamics_steps import choose
 from modgap.simulate.dynamics import descend, variance_along
 from modgap.simulate.dynamics_loss import contrastive_gradient

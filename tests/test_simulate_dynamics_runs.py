@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from modgap._validate import InputTypeError, InputValueError
-from modgap.measure.loss import soft_assignments
+from modgap.measures.loss import soft_assignments
 from modgap.simulate.dynamics import descend, log_spaced_steps
 from modgap.simulate.dynamics_start import collapsed, make_clusters, parallel_rings, three_pairs
 from modgap.simulate.dynamics_theory import first_step, shared_caption_loss

@@ -10,7 +10,7 @@ import pytest
 from scipy.special import hyp0f1, ive
 
 from modgap._validate import InputTypeError, InputValueError
-from modgap.measure.gap import gap_distance
+from modgap.measures.gap import gap_distance
 from modgap.simulate.flow import gap_flow, linear_schedule, simple_flow
 from modgap.simulate.flow_theory import (
     decay_rate,

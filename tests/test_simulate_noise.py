@@ -10,8 +10,8 @@ import pytest
 from scipy.special import ndtr
 
 from modgap._results import to_json
-from modgap.evaluate import robustness
-from modgap.evaluate.noise import Gaussian
+from modgap.evaluation import robustness
+from modgap.evaluation.noise import Gaussian
 from modgap.simulate.noise import pair_robustness
 from modgap.simulate.noise_candidates import expected_robustness
 

@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 
 from conftest import make_pairs
-from modgap import alignment, gap_distance, gap_orthogonality, retrieval, wasserstein_uniformity
+from modgap import gap_distance, retrieval
 from modgap._arrays import unit
+from modgap.measures import alignment, gap_orthogonality, wasserstein_uniformity
 from modgap.train.evaluation import draw_pairs, evaluate_rows
 from modgap.train.sinks import JsonLines, WeightsAndBiases, open_sinks
 

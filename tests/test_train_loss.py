@@ -17,7 +17,7 @@ from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
 from torch.utils._pytree import tree_leaves  # noqa: E402
 
 import loss_worker  # noqa: E402
-from modgap.measure import contrastive_loss  # noqa: E402
+from modgap.measures import contrastive_loss  # noqa: E402
 from modgap.train.loss import ContrastiveLoss, contrastive  # noqa: E402
 from modgap.train.swap import HardSwap  # noqa: E402
 from modgap.train.temperature import LearnedTemperature, LinearTemperature  # noqa: E402

@@ -13,7 +13,7 @@ from modgap._validate import InputValueError
 if TYPE_CHECKING:
     import numpy as np
 
-    from modgap.correct import Affine
+    from modgap.corrections import Affine
 
 
 def apply(
@@ -45,7 +45,7 @@ def apply(
     from modgap._validate import check_choice
     from modgap.cli.outputs import check_file, tidy_when_terminated
     from modgap.cli.show import counted, say, steps
-    from modgap.correct import Correction
+    from modgap.corrections import Correction
     from modgap.io import open_embeddings, write_embeddings
 
     check_file(output, (embeddings, correction))

@@ -11,7 +11,7 @@ import typer
 from modgap.cli.options import AsJson, Seed
 
 if TYPE_CHECKING:
-    from modgap.correct import Correction
+    from modgap.corrections import Correction
     from modgap.datasets import DigitPairs
 
 _SHADES = " ░▒▓█"
@@ -35,8 +35,8 @@ def demo(
     from modgap.cli.outputs import check_folder
     from modgap.cli.show import out, print_json, say, steps
     from modgap.datasets import load_digits
-    from modgap.diagnose import diagnose
-    from modgap.report import report
+    from modgap.diagnosis import diagnose
+    from modgap.reports import report
 
     check_folder(output)
     digits = load_digits()
@@ -120,15 +120,13 @@ class _Index:
         self.queries = np.flatnonzero(asks)
 
     def search(self, queries: np.ndarray, correction: Correction | None) -> np.ndarray:
-        from modgap._arrays import top_k
-        from modgap.correct import Correction
-        from modgap.evaluate.scores import document_bias, prepare
+        from modgap.corrections import Correction
+        from modgap.search import search
 
         digits = self.digits
         fix = correction or Correction.identity(digits.X.shape[1])
         documents = np.concatenate([fix.x(digits.X[self.images]), fix.y(digits.Y[self.captions])])
-        asked, documents = prepare(fix.y(digits.Y[queries], "query"), documents, fix.metric)
-        return top_k(asked, documents, _SHOWN, document_bias(documents, fix.metric))[0]
+        return search(fix.y(digits.Y[queries], "query"), documents, _SHOWN, fix.metric)[0]
 
     def query_that_is_mended(self, correction: Correction) -> int:
         """The first query whose scan comes first once corrected; else the first query."""

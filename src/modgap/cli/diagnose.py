@@ -59,8 +59,8 @@ def diagnose(
     from modgap.cli.outputs import check_folder
     from modgap.cli.report import thumbnails_of
     from modgap.cli.show import print_json, say, steps
-    from modgap.diagnose import diagnose as run
-    from modgap.report import report as make_page
+    from modgap.diagnosis import diagnose as run
+    from modgap.reports import report as make_page
 
     if output is not None:
         check_folder(output)

@@ -11,11 +11,11 @@ from rich.panel import Panel
 from modgap._files import write_text
 from modgap._results import document, text_table, to_json
 from modgap.cli.show import out, print_table
-from modgap.report.contents import CORRECTION_FILE, apply_lines
+from modgap.reports.contents import CORRECTION_FILE, apply_lines
 
 if TYPE_CHECKING:
-    from modgap.diagnose import Diagnosis, Figure
-    from modgap.report import Report
+    from modgap.diagnosis import Diagnosis, Figure
+    from modgap.reports import Report
 
 # Narrower terminals get fewer columns; report.md has them all.
 _WIDE = 108

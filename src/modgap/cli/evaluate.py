@@ -22,7 +22,7 @@ from modgap.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from modgap.diagnose import Evaluation
+    from modgap.diagnosis import Evaluation
 
 
 def evaluate(
@@ -48,8 +48,8 @@ def evaluate(
     """
     from modgap._results import document
     from modgap.cli.show import out, print_json, print_table, say, steps
-    from modgap.correct import Correction
-    from modgap.diagnose import evaluate_correction
+    from modgap.corrections import Correction
+    from modgap.diagnosis import evaluate_correction
 
     fixed = Correction.load(correction) if correction else None
     pair = open_data(path, path_y, x_column, y_column, groups, False, names)

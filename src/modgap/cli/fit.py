@@ -20,7 +20,7 @@ from modgap.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from modgap.correct import Corrector
+    from modgap.corrections import Corrector
     from modgap.io import EmbeddingPair
 
 METHODS = {
@@ -72,10 +72,10 @@ def fit(
 
 def make_corrector(method: str, parameters: list[str]) -> Corrector:
     """A corrector from its name on the command line and NAME=VALUE settings."""
-    from modgap import correct
+    from modgap import corrections
 
     check_choice(method, "--method", tuple(METHODS))
-    corrector: Corrector = getattr(correct, METHODS[method])()
+    corrector: Corrector = getattr(corrections, METHODS[method])()
     for setting in parameters:
         name, equals, value = setting.partition("=")
         known = sorted(corrector.get_params())
@@ -98,7 +98,7 @@ def _number_or_text(value: str) -> float | str:
 def _fit(corrector: Corrector, pair: EmbeddingPair, model: str | None, step: Any) -> None:
     """Stream what moments can give; read the rows only for a corrector that needs them."""
     from modgap.cli.show import counted
-    from modgap.correct import OrthogonalShift, Procrustes
+    from modgap.corrections import OrthogonalShift, Procrustes
     from modgap.moments import PairMoments
 
     options: dict[str, Any] = {"names": pair.names, "model": model}

@@ -11,9 +11,10 @@ from modgap._validate import InputValueError
 from modgap.cli.options import AsJson, Seed
 
 if TYPE_CHECKING:
-    from modgap.correct import Correction
-    from modgap.index import Hits, VectorIndex
+    from modgap.corrections import Correction
+    from modgap.index import VectorIndex
     from modgap.io import Embeddings
+    from modgap.search import Hits
 
 index_app = typer.Typer(
     name="index",
@@ -104,7 +105,7 @@ def build(
     Example: modgap index build both.faiss correction.safetensors image=image.npy text=text.npy
     """
     from modgap.cli.show import say, steps
-    from modgap.correct import Correction
+    from modgap.corrections import Correction
     from modgap.index import open_index
 
     fixed = Correction.load(correction)
@@ -162,7 +163,7 @@ def search(
     """
     from modgap._results import document
     from modgap.cli.show import print_json, print_table
-    from modgap.correct import Correction
+    from modgap.corrections import Correction
     from modgap.io import open_embeddings
 
     fixed = Correction.load(correction)
@@ -212,7 +213,7 @@ def evaluate(
     """
     from modgap._results import document
     from modgap.cli.show import print_json, print_table, steps
-    from modgap.correct import Correction
+    from modgap.corrections import Correction
     from modgap.index import evaluate_index
 
     fixed = Correction.load(correction)

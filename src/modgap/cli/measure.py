@@ -33,7 +33,7 @@ def measure(
     """
     from modgap._results import document
     from modgap.cli.show import out, print_json, print_table, steps
-    from modgap.measure import measure as run
+    from modgap.measures import measure as run
 
     pair = open_data(path, path_y, x_column, y_column, groups, unpaired, names)
     with steps() as step:

@@ -27,7 +27,7 @@ from modgap.cli.options import (
 
 if TYPE_CHECKING:
     from modgap.io import EmbeddingPair
-    from modgap.report import Thumbnail
+    from modgap.reports import Thumbnail
 
 
 def report(
@@ -58,7 +58,7 @@ def report(
     """
     from modgap.cli.outputs import check_file
     from modgap.cli.show import out, print_json, say, steps
-    from modgap.report import report as run
+    from modgap.reports import report as run
 
     check_file(output, (path, path_y))
     pair = open_data(path, path_y, x_column, y_column, groups, unpaired, names)
@@ -83,7 +83,7 @@ def thumbnails_of(pair: EmbeddingPair, images: Path | None) -> Thumbnail | None:
     if images is None:
         return None
     from modgap._validate import InputValueError
-    from modgap.report import from_folder
+    from modgap.reports import from_folder
 
     if pair.x.ids is None:
         raise InputValueError(

@@ -122,7 +122,7 @@ def _document(
     """How the page's document is made; the correction it recommends can be searched with."""
 
     def make(progress: Any) -> dict[str, Any]:
-        from modgap.report import contents
+        from modgap.reports import contents
 
         document, diagnosis = contents(
             explorer.pair, goal=goal, metric=explorer.metric, model=explorer.model,  # type: ignore[arg-type]

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from modgap.correct.hits import Hits
+from modgap.search.hits import Hits
 
 Id = int | str
 # One result: its id, its modality and its score.

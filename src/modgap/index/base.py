@@ -27,11 +27,11 @@ from modgap._validate import (
     check_rows,
     check_values,
 )
-from modgap.correct import Correction, Role
-from modgap.correct.hits import Hits
+from modgap.corrections import Correction, Role
 from modgap.index.answers import Hit, Id, one_line, to_hits
 from modgap.index.notes import FORMAT, check_note_fits, new_note
 from modgap.io import Embeddings
+from modgap.search.hits import Hits
 
 # Called with what is being done, how many rows are done, and of how many.
 Progress = Callable[[str, int, int], None]

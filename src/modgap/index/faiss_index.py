@@ -14,7 +14,7 @@ import numpy as np
 from modgap._arrays import unit
 from modgap._files import atomic_path
 from modgap._validate import InputValueError, check_choice, check_count, require
-from modgap.correct import Correction
+from modgap.corrections import Correction
 from modgap.index.answers import Hit, Id
 from modgap.index.base import BATCH_ROWS, VectorIndex
 from modgap.index.locking import lock_path

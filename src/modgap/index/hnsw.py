@@ -17,8 +17,8 @@ import numpy as np
 from modgap._arrays import to_numpy, top_k
 from modgap._results import Result
 from modgap._validate import Array, InputValueError, check_count, check_names, check_two, require
-from modgap.correct import Calibrate, Center, Correction, Metric
-from modgap.evaluate.scores import document_bias, prepare
+from modgap.corrections import Calibrate, Center, Correction, Metric
+from modgap.search.scores import document_bias, rows_to_multiply
 
 
 @dataclass(frozen=True)
@@ -145,7 +145,7 @@ def _graph(faiss: Any, metric: Metric, rows: np.ndarray, links: int, ef_construc
     by = faiss.METRIC_L2 if metric == "euclidean" else faiss.METRIC_INNER_PRODUCT
     graph = faiss.IndexHNSWFlat(rows.shape[1], links, by)
     graph.hnsw.efConstruction = ef_construction
-    prepared, _ = prepare(rows, rows[:1], metric)
+    prepared, _ = rows_to_multiply(rows, rows[:1], metric)
     graph.add(np.ascontiguousarray(prepared, dtype=np.float32))
     return graph
 
@@ -159,7 +159,7 @@ def _ask(
     k: int,
     efforts: Sequence[int],
 ) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    asked, prepared = prepare(queries, rows, metric)
+    asked, prepared = rows_to_multiply(queries, rows, metric)
     best, _ = top_k(asked, prepared, k, document_bias(prepared, metric))
     asked = np.ascontiguousarray(asked, dtype=np.float32)
     recall, comparisons = [], []

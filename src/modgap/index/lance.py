@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from modgap._validate import InputValueError, require
-from modgap.correct import Correction
+from modgap.corrections import Correction
 from modgap.index.answers import Hit, Id
 from modgap.index.base import BATCH_ROWS, VectorIndex
 from modgap.index.locking import lock_path

@@ -11,7 +11,7 @@ import numpy as np
 
 from modgap._validate import InputValueError
 from modgap._version import __version__
-from modgap.correct import Correction
+from modgap.corrections import Correction
 
 FORMAT = 1
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from modgap._validate import InputTypeError, InputValueError
-from modgap.correct import Correction
+from modgap.corrections import Correction
 from modgap.index.base import VectorIndex
 
 ADDRESSES = (

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 import numpy as np
 
 from modgap._validate import InputValueError, check_count, require
-from modgap.correct import Correction
+from modgap.corrections import Correction
 from modgap.index.answers import Hit, Id, one_line
 from modgap.index.base import BATCH_ROWS, VectorIndex
 

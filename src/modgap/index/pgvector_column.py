@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from modgap._validate import InputError, InputValueError, check_count, require
-from modgap.correct import Correction
+from modgap.corrections import Correction
 from modgap.index.base import Progress
 from modgap.index.notes import check_note_fits, new_note
 from modgap.index.pgvector import Column, columns_of, lock, place_of, register, session

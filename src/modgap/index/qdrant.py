@@ -16,7 +16,7 @@ from typing import Any, Literal
 import numpy as np
 
 from modgap._validate import check_count, require
-from modgap.correct import Correction
+from modgap.corrections import Correction
 from modgap.index.answers import Hit, Id
 from modgap.index.base import VectorIndex
 

@@ -28,9 +28,7 @@ from modgap._validate import (
     check_rows,
     require,
 )
-from modgap.correct.base import NotFitted
-from modgap.correct.hits import Hits
-from modgap.correct.merge import best_of
+from modgap.corrections.base import NotFitted
 from modgap.index.quantised_codes import BITS, Bits, check_subspaces, train_codes
 from modgap.index.quantised_part import BLOCK_ROWS, Part, float32, lengths_of, split
 from modgap.index.rotation import (
@@ -40,6 +38,8 @@ from modgap.index.rotation import (
     random_rotation,
     sign_rotation,
 )
+from modgap.search.hits import Hits
+from modgap.search.merging import best_of
 
 
 class QuantisedIndex:

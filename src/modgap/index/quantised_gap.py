@@ -11,8 +11,8 @@ import numpy as np
 from modgap._arrays import as_float, to_numpy
 from modgap._results import Result
 from modgap._validate import Array, check_choice, check_numbers, check_two
-from modgap.correct import OrthogonalShift
-from modgap.evaluate import Quantize, robustness
+from modgap.corrections import OrthogonalShift
+from modgap.evaluation import UniformQuantiser, robustness
 
 DEFAULT_AMOUNTS = tuple(np.linspace(-0.5, 2.0, 51).round(3).tolist())
 
@@ -42,7 +42,7 @@ def close_quantised_gap(
     *,
     amounts: Sequence[float] = DEFAULT_AMOUNTS,
     direction: Literal["gap", "orthogonal"] = "gap",
-    explained: float = 0.95,
+    explained_variance: float = 0.95,
     low: float = -3.0,
     high: float = 3.0,
 ) -> tuple[QuantisedGap, ...]:
@@ -50,8 +50,8 @@ def close_quantised_gap(
 
     Both sides are quantised to even levels between ``low`` and ``high``. The candidates move by
     amount·g, g from their mean to the queries' (``"gap"``) or its part orthogonal to the leading
-    directions of the candidates, holding ``explained`` of their variance (``"orthogonal"``, see
-    `OrthogonalShift`). Rounding does not keep means, so the least gap is not always at amount 1;
+    directions of the candidates (``"orthogonal"``, see `OrthogonalShift`).
+    Rounding does not keep means, so the least gap is not always at amount 1;
     reported is the robustness at 0 (open), at 1 (closed) and where the quantised gap is least.
     Amounts are compared by Euclidean distance, as in `robustness`.
     """
@@ -61,14 +61,16 @@ def close_quantised_gap(
     )
     steps = check_numbers(amounts, "amounts")
     check_choice(direction, "direction", ("gap", "orthogonal"))
-    explained = 0.0 if direction == "gap" else explained
-    shift = OrthogonalShift(move="y", explained=explained).fit(queries, candidates)
+    explained_variance = 0.0 if direction == "gap" else explained_variance
+    shift = OrthogonalShift(move="y", explained_variance=explained_variance).fit(
+        queries, candidates
+    )
     step = shift.correction_.map("text").offset
     assert step is not None
     step = step.astype(candidates.dtype)
     found = []
     for count in levels:
-        quantiser = Quantize(count, low, high)
+        quantiser = UniformQuantiser(count, low, high)
         goal = quantiser.queries(queries).mean(axis=0, dtype=np.float64)
         gaps = np.array(
             [

@@ -8,14 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from modgap._arrays import sum_squares, top_k
 from modgap._results import Result
 from modgap._validate import InputValueError, check_choice, check_count
-from modgap.correct import Correction
-from modgap.correct.hits import Hits
-from modgap.evaluate.scores import document_bias, prepare
 from modgap.index.base import Progress, VectorIndex
 from modgap.io import Embeddings
+from modgap.search import search
+from modgap.search.hits import Hits
 
 # Scores of float32 vectors agree to about this share of the largest of them.
 _ROUNDING = 1e-5
@@ -99,25 +97,6 @@ def evaluate_index(
     return IndexEvaluation(k, total, n_queries, recall, share, corpus_share)
 
 
-def exact_search(
-    correction: Correction, queries: np.ndarray, documents: np.ndarray, k: int
-) -> tuple[np.ndarray, np.ndarray]:
-    """Places and scores, (n, k) each, of the best corrected documents for corrected queries.
-
-    >>> rows = np.array([[0.0, 1.0], [3.0, 0.0]])
-    >>> same = Correction.identity(2, metric="euclidean")
-    >>> places, scores = exact_search(same, np.array([[0.0, 0.0]]), rows, 2)
-    >>> places.tolist(), scores.tolist()
-    ([[0, 1]], [[-1.0, -9.0]])
-    """
-    queries, documents = prepare(queries, documents, correction.metric)
-    bias = document_bias(documents, correction.metric)
-    places, scores = top_k(queries, documents, k, bias)
-    if correction.metric == "euclidean":
-        scores = 2 * scores - np.asarray(sum_squares(queries))[:, None]
-    return places, scores
-
-
 def _recall(
     hits: Hits,
     queries: np.ndarray,
@@ -127,7 +106,7 @@ def _recall(
     k: int,
 ) -> float:
     """Share of the exact k best that were found; results that are missing count as not found."""
-    best, scores = exact_search(index.correction, queries, stored, k)
+    best, scores = search(queries, stored, k, index.metric)
     slack = _ROUNDING * max(1.0, float(np.max(np.abs(scores))))
     right = 0
     for line, (ids, names) in enumerate(zip(hits.ids.tolist(), hits.modalities, strict=True)):
@@ -136,9 +115,7 @@ def _recall(
         if not places:
             continue
         # The exact scores of what was returned, not those the index claims.
-        order, real = exact_search(
-            index.correction, queries[line : line + 1], stored[places], len(places)
-        )
+        order, real = search(queries[line : line + 1], stored[places], len(places), index.metric)
         is_best = np.isin(np.array(places)[order[0]], best[line])
         right += int(np.sum(is_best | (real[0] >= scores[line, -1] - slack)))
     return right / (len(queries) * k)

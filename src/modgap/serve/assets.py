@@ -21,7 +21,7 @@ class Asset:
 
 def live_assets() -> dict[str, Asset]:
     """The page, its scripts and its styles, as the live explorer serves them."""
-    from modgap.report.assemble import plotly_script, script, shell_html, styles
+    from modgap.reports.assemble import plotly_script, script, shell_html, styles
 
     return {
         "index.html": Asset(shell_html().encode(), "text/html; charset=utf-8"),

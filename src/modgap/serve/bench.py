@@ -12,11 +12,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from modgap._validate import InputValueError, check_groups
-from modgap.correct import Correction, Corrector, Metric, NothingMovesWarning, OrthogonalShift
-from modgap.diagnose.judge import Judge
-from modgap.diagnose.parts import Part, split, split_unpaired
-from modgap.diagnose.run import MIN_PAIRS, corrector_name
-from modgap.diagnose.verdict import Goal, Judgement
+from modgap.corrections import Correction, Corrector, Metric, NothingMovesWarning, OrthogonalShift
+from modgap.diagnosis.judge import Judge
+from modgap.diagnosis.parts import Part, split, split_unpaired
+from modgap.diagnosis.run import MIN_PAIRS, corrector_name
+from modgap.diagnosis.verdict import Goal, Judgement
 from modgap.io import EmbeddingPair
 from modgap.moments import PairMoments
 from modgap.serve.jobs import Progress
@@ -87,7 +87,7 @@ class Bench:
         if isinstance(corrector, OrthogonalShift) and corrector.closed_ == 0:
             raise InputValueError(
                 f"{name} moves nothing: the candidates vary in every direction of the gap. "
-                "Use a smaller explained, 0.95 for instance."
+                "Use a smaller explained_variance, 0.95 for instance."
             )
         progress(f"judging {name}", 3, STEPS)
         corrected = judge.judge(corrector.correction_)

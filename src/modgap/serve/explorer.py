@@ -21,9 +21,9 @@ from modgap._validate import (
     check_count,
     check_groups,
 )
-from modgap.correct import METRICS, Corrector, Metric
-from modgap.diagnose import Diagnosis
-from modgap.diagnose.verdict import GOAL_FIGURES, Goal
+from modgap.corrections import METRICS, Corrector, Metric
+from modgap.diagnosis import Diagnosis
+from modgap.diagnosis.verdict import GOAL_FIGURES, Goal
 from modgap.io import EmbeddingPair, Embeddings
 from modgap.serve.bench import STEPS, Bench, Fitted
 from modgap.serve.index import Hit, MixedIndex, check_vector

@@ -12,9 +12,9 @@ import numpy as np
 from modgap._arrays import as_float, row_blocks, row_norms, to_numpy, top_k
 from modgap._arrays.ranks import tie_tolerance
 from modgap._validate import InputValueError, check_rows
-from modgap.correct import Affine, Correction, Metric
-from modgap.evaluate.scores import document_bias, prepare
+from modgap.corrections import Affine, Correction, Metric
 from modgap.io import EmbeddingPair, Embeddings
+from modgap.search.scores import document_bias, rows_to_multiply
 
 _BLOCK_ROWS = 8192
 
@@ -81,7 +81,9 @@ class _Segment:
         columns = _filled_columns(affine)
         mapped = _mapped(live, affine, columns)
         # The metric decides what documents must look like; any row of them will do as the query.
-        _, documents = prepare(mapped[:1], mapped, correction.metric, (live.name, live.name))
+        _, documents = rows_to_multiply(
+            mapped[:1], mapped, correction.metric, (live.name, live.name)
+        )
         bias = document_bias(documents, correction.metric)
         longest = int(np.argmax(row_norms(documents)))
         return cls(live, documents, None if bias is None else to_numpy(bias), columns, longest)
@@ -174,7 +176,7 @@ class MixedIndex:
         segments = self._raw if correction is None else self._documents(*correction)
         asked = used.apply(query, modality, "query")
         # A query on the origin has no direction: prepare says so.
-        asked, _ = prepare(asked, asked, used.metric, ("The query", "the query"))
+        asked, _ = rows_to_multiply(asked, asked, used.metric, ("The query", "the query"))
         found = []
         for number, segment in enumerate(segments):
             mine = without is not None and segment.live.name == modality

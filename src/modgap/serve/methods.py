@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from modgap._validate import InputTypeError, InputValueError, check_choice, check_finite
-from modgap.correct import CORRECTORS, Corrector
+from modgap.corrections import CORRECTORS, Corrector
 
 # An amount beyond these moves every row to where its modality cannot be told any more.
 WIDEST = (-10.0, 10.0)
-SHARES = {("OrthogonalShift", "explained"), ("Whiten", "shrinkage")}
+SHARES = {("OrthogonalShift", "explained_variance"), ("Whiten", "shrinkage")}
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from modgap.correct import Metric
+from modgap.corrections import Metric
 from modgap.serve.explorer import Index
 
 MAX_K = 100

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Body, HTTPException, Path, Query, Response
 
 from modgap._validate import InputError
-from modgap.diagnose.run import corrector_name
+from modgap.diagnosis.run import corrector_name
 from modgap.serve.document import LiveDocument
 from modgap.serve.explorer import Explorer
 from modgap.serve.jobs import Job, Jobs, Progress

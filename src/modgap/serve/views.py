@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 from modgap._results import plain
 from modgap._version import __version__
-from modgap.diagnose.figures import figure_names
+from modgap.diagnosis.figures import figure_names
 from modgap.serve.bench import Fitted
 from modgap.serve.explorer import RECOMMENDED, Answer, Explorer, Found, Item
 from modgap.serve.jobs import Job

@@ -12,7 +12,7 @@ import numpy as np
 from modgap._arrays import row_norms
 from modgap._results import Result
 from modgap._validate import InputValueError, check_choice, check_count, check_numbers
-from modgap.measure.conformity import Blur, blur, conformity, estimated_conformity
+from modgap.measures.conformity import Blur, blur, conformity, estimated_conformity
 
 Distribution = Literal["normal", "uniform", "laplace"]
 

@@ -11,7 +11,7 @@ from scipy.special import expit
 
 from modgap._results import Result
 from modgap._validate import check_choice, check_count
-from modgap.measure.cone import cone
+from modgap.measures.cone import cone
 from modgap.simulate.cone_layer import relu_cosine
 
 Activation = Literal["linear", "relu", "tanh", "sigmoid"]

@@ -11,7 +11,7 @@ import numpy as np
 from modgap._arrays import row_blocks, rows_per_block, to_numpy, unit
 from modgap._results import Result
 from modgap._validate import Array, InputValueError, check_choice, check_count, check_rows
-from modgap.measure.cone import cone
+from modgap.measures.cone import cone
 from modgap.towers import (
     Kind,
     Size,

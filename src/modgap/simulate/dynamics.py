@@ -23,7 +23,7 @@ from modgap._validate import (
     check_positive,
     check_temperature,
 )
-from modgap.measure.gap import gap_orthogonality
+from modgap.measures.gap import gap_orthogonality
 from modgap.simulate._dynamics_checkpoint import State, fingerprint, load, save
 from modgap.simulate._dynamics_steps import Advance, Engine, choose
 from modgap.simulate.dynamics_loss import check_embeddings, contrastive_gradient

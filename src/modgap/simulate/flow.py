@@ -25,8 +25,8 @@ from modgap._validate import (
     check_pairs,
     check_positive,
 )
-from modgap.measure.gap import margin
-from modgap.measure.loss import contrastive_loss
+from modgap.measures.gap import margin
+from modgap.measures.loss import contrastive_loss
 from modgap.simulate.dynamics_loss import forces
 from modgap.simulate.flow_theory import (
     Parameterisation,

@@ -17,8 +17,8 @@ from modgap._validate import (
     check_numbers,
     check_positive,
 )
-from modgap.measure.gap import gap_distance
-from modgap.measure.loss import contrastive_loss
+from modgap.measures.gap import gap_distance
+from modgap.measures.loss import contrastive_loss
 
 DEFAULT_ANGLES = tuple(float(angle) for angle in range(181))
 DEFAULT_TEMPERATURES = (0.01, 0.02, 0.05, 0.1, 1.0)

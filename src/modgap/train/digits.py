@@ -16,7 +16,7 @@ from torch import Tensor
 from modgap._files import atomic_path
 from modgap._validate import InputValueError
 from modgap.datasets.digits import WORDINGS, describe, load_scans
-from modgap.measure import gap_distance, linear_separability
+from modgap.measures import gap_distance, linear_separability
 from modgap.towers.tokenizer import train_tokenizer
 from modgap.train.config import Config
 from modgap.train.data import Data, Split, make_split

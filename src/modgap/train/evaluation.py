@@ -10,9 +10,9 @@ import numpy as np
 from modgap._arrays import row_norms, to_numpy, unit
 from modgap._results import Result
 from modgap._validate import Array, check_groups, check_two
-from modgap.correct import Metric
-from modgap.evaluate import retrieval
-from modgap.measure import alignment, gap_distance, gap_orthogonality, wasserstein_uniformity
+from modgap.corrections import Metric
+from modgap.evaluation import retrieval
+from modgap.measures import alignment, gap_distance, gap_orthogonality, wasserstein_uniformity
 
 
 @dataclass(frozen=True)

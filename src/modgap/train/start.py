@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from modgap._validate import InputValueError
-from modgap.correct import Procrustes
+from modgap.corrections import Procrustes
 from modgap.towers.two_tower import TwoTower, make_two_tower
 from modgap.towers.two_tower_presets import find_config
 from modgap.train import swap, temperature

@@ -9,8 +9,8 @@ import numpy as np
 from modgap import plot
 from modgap.datasets import load_digits
 from modgap.datasets.digits import WORDINGS
-from modgap.measure import gap_orthogonality, linear_separability
-from modgap.measure.projection import projection
+from modgap.measures import gap_orthogonality, linear_separability
+from modgap.measures.projection import projection
 from modgap.reproduce.chowers2026.tasks import (
     BEYOND,
     ON_TASKS,

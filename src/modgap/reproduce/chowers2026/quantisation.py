@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from modgap import plot
-from modgap.evaluate import robustness
-from modgap.evaluate.quantise import Quantize
+from modgap.evaluation import robustness
+from modgap.evaluation.quantise import UniformQuantiser
 from modgap.reproduce.chowers2026.drawing import one_legend
 from modgap.reproduce.chowers2026.tasks import (
     AMOUNTS,
@@ -73,7 +73,7 @@ def _quantised(setting: Setting) -> Outcome:
                 robustness(
                     task.queries,
                     task.candidates,
-                    Quantize(levels),
+                    UniformQuantiser(levels),
                     1,
                     amounts.tolist(),
                     direction=direction,
@@ -124,10 +124,14 @@ def _quantised(setting: Setting) -> Outcome:
 def _least(task: Task, levels: int) -> float:
     """How much of the whole gap to close for the least gap between quantised rows."""
     amounts = np.linspace(0, 1.5, 31)
-    asked = Quantize(levels).documents(task.queries).mean(axis=0)
+    asked = UniformQuantiser(levels).documents(task.queries).mean(axis=0)
     gap = task.gap.astype(task.candidates.dtype)
     lengths = [
-        float(np.linalg.norm(asked - Quantize(levels).documents(task.candidates + a * gap).mean(0)))
+        float(
+            np.linalg.norm(
+                asked - UniformQuantiser(levels).documents(task.candidates + a * gap).mean(0)
+            )
+        )
         for a in amounts.astype(task.candidates.dtype)
     ]
     return float(amounts[int(np.argmin(lengths))])

@@ -9,8 +9,8 @@ import numpy as np
 from modgap import plot
 from modgap.datasets import load_digits
 from modgap.datasets.digits import WORDINGS
-from modgap.evaluate import robustness
-from modgap.evaluate.noise import Rephrase, noise_correlation
+from modgap.evaluation import robustness
+from modgap.evaluation.noise import Rephrase, noise_correlation
 from modgap.reproduce.chowers2026.tasks import AMOUNTS, PAPER, check
 from modgap.reproduce.entry import Number, Outcome, Setting
 

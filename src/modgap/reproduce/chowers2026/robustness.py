@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from modgap import plot
-from modgap.evaluate.noise import Gaussian, Laplace, Rademacher, Uniform
+from modgap.evaluation.noise import Gaussian, Laplace, Rademacher, Uniform
 from modgap.reproduce.chowers2026.drawing import one_legend
 from modgap.reproduce.chowers2026.tasks import AMOUNTS, ON_TASKS, PAPER, check, rises, tasks
 from modgap.reproduce.entry import Check, Number, Outcome, Setting

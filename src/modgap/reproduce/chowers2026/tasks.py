@@ -9,11 +9,11 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from modgap._arrays import unit
-from modgap.correct import OrthogonalShift
+from modgap.corrections import OrthogonalShift
 from modgap.datasets import load_digits
-from modgap.evaluate import Robustness, robustness
-from modgap.evaluate.noise import Noise
-from modgap.evaluate.robustness import nearest
+from modgap.evaluation import Robustness, robustness
+from modgap.evaluation.noise import Noise
+from modgap.evaluation.robustness import nearest
 from modgap.reproduce.entry import Check, Paper, Setting
 
 PAPER = Paper(
@@ -38,10 +38,10 @@ class Task:
     candidates: np.ndarray
     truth: np.ndarray
 
-    def direction(self, explained: float = 1.0) -> tuple[np.ndarray, float]:
+    def direction(self, explained_variance: float = 1.0) -> tuple[np.ndarray, float]:
         """The vector that closes the gap (eq. 11, algorithm 1), and what share of it closes."""
         with one_thread():
-            shift = OrthogonalShift("y", explained).fit(self.queries, self.candidates)
+            shift = OrthogonalShift("y", explained_variance).fit(self.queries, self.candidates)
         step = np.asarray(shift.correction_.y(np.zeros_like(self.candidates[:1])))[0]
         return step, float(shift.closed_)
 

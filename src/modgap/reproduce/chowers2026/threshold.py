@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from modgap import plot
-from modgap.evaluate.noise import Gaussian
+from modgap.evaluation.noise import Gaussian
 from modgap.reproduce.chowers2026.drawing import one_legend
 from modgap.reproduce.chowers2026.tasks import AMOUNTS, ON_TASKS, PAPER, Task, check, tasks
 from modgap.reproduce.entry import Check, Number, Outcome, Setting
@@ -31,8 +31,8 @@ def _thresholds(
 ) -> dict[str, np.ndarray]:
     """Closed share, accuracy and robustness when all that a threshold allows is closed."""
     rows: dict[str, list[float]] = {"closed": [], "accuracy": []}
-    for explained in EXPLAINED:
-        direction, closed = task.direction(explained)
+    for explained_variance in EXPLAINED:
+        direction, closed = task.direction(explained_variance)
         rows["closed"].append(closed)
         rows["accuracy"].append(float(task.accuracy((1.0,), direction)[0]))
         for std in stds:
@@ -150,7 +150,7 @@ def _algorithm(setting: Setting) -> Outcome:
 
 
 def _each_above(task: Task, share: float) -> float:
-    """``explained`` that keeps just the directions holding more than a share of the variance."""
+    """``explained_variance`` that keeps the directions holding more than a share."""
     centred = task.candidates.astype(np.float64) - task.candidates.mean(axis=0, dtype=np.float64)
     variances = np.linalg.svd(centred, compute_uv=False) ** 2
     shares = variances / variances.sum()

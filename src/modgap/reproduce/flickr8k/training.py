@@ -14,7 +14,7 @@ import torch
 from torch.nn import functional as F
 
 from modgap._validate import InputValueError
-from modgap.measure import gap_distance
+from modgap.measures import gap_distance
 from modgap.reproduce.flickr8k.methods import BASELINE, PRESET, PRETRAINED, Recipe
 from modgap.reproduce.flickr8k.results import FIRST
 from modgap.reproduce.flickr8k.transfer import Task, transfer

@@ -11,8 +11,8 @@ import numpy as np
 
 from modgap._validate import InputValueError
 from modgap.datasets.digits import DIGITS, load_scans
-from modgap.evaluate.probe import linear_probe
-from modgap.evaluate.zero_shot import zero_shot
+from modgap.evaluation.probe import linear_probe
+from modgap.evaluation.zero_shot import zero_shot
 
 # Where Debian's package dataset-fashion-mnist puts its files.
 FASHION = Path("/usr/share/datasets/fashion-mnist")

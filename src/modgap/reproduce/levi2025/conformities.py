@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from modgap.measure import conformity, conformity_difference, estimated_conformity, norms
+from modgap.measures import conformity, conformity_difference, estimated_conformity, norms
 from modgap.reproduce.entry import Check, Number, Outcome, Setting
 from modgap.reproduce.levi2025.rows import (
     CLIP,

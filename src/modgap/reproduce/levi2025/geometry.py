@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from modgap.measure import (
+from modgap.measures import (
     feature_divergence,
     feature_offset,
     feature_variance,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from modgap._arrays import unit
-from modgap.measure import conformity, vslerp
+from modgap.measures import conformity, vslerp
 from modgap.reproduce.entry import Check, Number, Outcome, Setting
 from modgap.reproduce.levi2025.rows import DIGITS, PAPER, check, digits
 
@@ -20,7 +20,7 @@ ALPHAS = (0.0, 0.25, 0.5, 0.75, 1.0)
 THETAS = (0.0, 0.25, 0.5, 0.75, 1.0)
 HOW = (
     "The paper's own pictures need unCLIP (a decoder of CLIP image rows, such as Karlo or Stable "
-    "unCLIP) to turn interpolated rows into images: modgap.measure.vslerp gives the rows, the "
+    "unCLIP) to turn interpolated rows into images: modgap.measures.vslerp gives the rows, the "
     "decoder's image-variation pipeline with image_embeds the pictures."
 )
 FAST = "4,000 pairs of scans, α 0, 0.25, 0.5, 0.75, 1"

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from modgap.measure import conformity_divergence, origin_landscape
-from modgap.measure.landscape import OriginLandscape
+from modgap.measures import conformity_divergence, origin_landscape
+from modgap.measures.landscape import OriginLandscape
 from modgap.reproduce.entry import Check, Number, Outcome, Setting
 from modgap.reproduce.levi2025.rows import (
     BINS,

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from modgap.measure import (
+from modgap.measures import (
     conformity,
     estimated_conformity,
     linear_separability,
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 ALL = "all digits; the same in both settings"
 HOW_IMAGES = (
     "The paper's own pictures need CLIP ViT-B/32 and {data}. With their rows saved as image.npy, "
-    "modgap.measure.conformity gives every picture's conformity, and sorting by it the figure."
+    "modgap.measures.conformity gives every picture's conformity, and sorting by it the figure."
 )
 
 
@@ -312,7 +312,7 @@ PAPER.add(
         "Needs pictures generated from the MS-COCO captions by Glide and unCLIP, captions "
         "generated for its images by ClipCap and Caption Reward, and CLIP ViT-B/32 to embed them "
         "and the real ones. With the rows of each source and of the real items saved, "
-        "modgap.measure.conformity(rows, reference=real_rows) gives the distributions the figure "
+        "modgap.measures.conformity(rows, reference=real_rows) gives the distributions the figure "
         "compares."
     ),
 )

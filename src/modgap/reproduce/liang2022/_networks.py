@@ -80,7 +80,7 @@ def in_plane(groups: Sequence[np.ndarray], method: str = "pca", seed: int = 0) -
     ]
     together = np.concatenate(picked)
     if method == "umap":
-        from modgap.measure.projection import projection
+        from modgap.measures.projection import projection
 
         half = len(together) // 2
         placed = projection(together[:half], together[half:], "umap", seed=seed)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, get_args
 import numpy as np
 
 from modgap._arrays import unit
-from modgap.measure.cone import cap_fraction, cone
+from modgap.measures.cone import cone, log10_cap_fraction
 from modgap.plot import bars, cones, curves, histograms, panels
 from modgap.reproduce.entry import Check, NotAtHand, Number, Outcome, Setting
 from modgap.reproduce.liang2022._networks import in_plane, initialised_rows
@@ -253,9 +253,9 @@ def fig6(setting: Setting) -> Outcome:
         "mean, pre-trained VideoCLIP, video": videos["videoclip"],
         "mean, random VideoCLIP, video": videos["videoclip_random"],
         "ordered pairs of 500 rows": found["pre-trained image transformer"].count,
-        "share of the circle at 0.56": 10 ** cap_fraction(0.56, 2),
-        "share of the sphere at 0.56": 10 ** cap_fraction(0.56, 3),
-        "log10 share in 512-D at 0.56, below": cap_fraction(0.56, 512),
+        "share of the circle at 0.56": 10 ** log10_cap_fraction(0.56, 2),
+        "share of the sphere at 0.56": 10 ** log10_cap_fraction(0.56, 3),
+        "log10 share in 512-D at 0.56, below": log10_cap_fraction(0.56, 512),
     }
     checks = [Check(f"{label}: the mean is above 0.4.", c.mean > 0.4) for label, c in found.items()]
     for name in ("image", "text"):
@@ -282,7 +282,7 @@ def fig6(setting: Setting) -> Outcome:
     checks.append(
         Check(
             "In 512 dimensions the cap is below 2⁻⁵¹² of the sphere.",
-            cap_fraction(0.56, 512) < -512 * math.log10(2),
+            log10_cap_fraction(0.56, 512) < -512 * math.log10(2),
         )
     )
     data: dict[str, Any] = {
@@ -323,5 +323,5 @@ PAPER.add(
     },
     how="Needs the 50,000 validation images of ImageNet, a ResNet-18 trained on ImageNet (rows "
     "before its last layer) and CLIP's vision transformer. Save the rows of each as a .npy file "
-    "(n, d) and run `modgap measure` on them, or modgap.cone(rows).",
+    "(n, d) and run `modgap measure` on them, or modgap.measures.cone(rows).",
 )

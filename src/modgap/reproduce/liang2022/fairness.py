@@ -120,8 +120,8 @@ _RACES = ("Black", "White", "Indian", "Latino", "Middle Eastern", "Southeast Asi
 _HOW = (
     "Needs the 10,954 evaluation images of FairFace and CLIP ViT-B/32. Embed the images and the "
     "21 prompts of fig. 11, save both as .npy unit rows with one race per image, shift both by "
-    "the gap vector of MS-COCO's validation pairs (modgap.Shift, fitted on those) and take "
-    "modgap.reproduce.liang2022.fairness.denigration_shares before and after."
+    "the gap vector of MS-COCO's validation pairs (modgap.corrections.Shift, fitted on those) "
+    "and take modgap.reproduce.liang2022.fairness.denigration_shares before and after."
 )
 
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from modgap._arrays import unit
-from modgap.measure.gap import gap_distance, linear_separability
-from modgap.measure.projection import projection, umap_is_installed
+from modgap.measures.gap import gap_distance, linear_separability
+from modgap.measures.projection import projection, umap_is_installed
 from modgap.plot import cones, panels, projection_pairs
 from modgap.reproduce.entry import Check, Number, Outcome, Setting
 from modgap.reproduce.liang2022._networks import (

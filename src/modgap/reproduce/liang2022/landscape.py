@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from modgap.measure.gap import gap_distance
-from modgap.measure.landscape import shift_landscape
-from modgap.measure.loss import contrastive_loss
+from modgap.measures.gap import gap_distance
+from modgap.measures.landscape import shift_landscape
+from modgap.measures.loss import contrastive_loss
 from modgap.plot import curves, panels, sphere
 from modgap.reproduce.entry import Check, Number, Outcome, Setting
 from modgap.reproduce.liang2022._paper import PAPER

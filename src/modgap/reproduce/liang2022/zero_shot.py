@@ -9,7 +9,7 @@ import numpy as np
 
 from modgap._arrays import unit
 from modgap.datasets.digits import load_digits
-from modgap.evaluate.significance import chi_squared, compare
+from modgap.evaluation.significance import chi_squared, compare
 from modgap.plot import bars, curves, intervals, panels
 from modgap.reproduce.entry import Check, Number, Outcome, Setting
 from modgap.reproduce.liang2022._paper import PAPER

@@ -153,7 +153,7 @@ def draw_fig3(outcome: Outcome) -> Figure:
 )
 def run_fig3(setting: Setting) -> Outcome:
     """Six pairs on two parallel circles, two of them crossed or none."""
-    from modgap.measure import margin
+    from modgap.measures import margin
     from modgap.simulate.flow_theory import initial_growth
     from modgap.simulate.sphere import critical_temperature, make_sphere_pairs
 

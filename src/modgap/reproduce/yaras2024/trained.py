@@ -76,8 +76,8 @@ def draw_fig1(outcome: Outcome) -> Figure:
 )
 def run_fig1(setting: Setting) -> Outcome:
     """The gap of a CLIP model after its long training, and at random weights."""
-    from modgap.measure import gap_distance, linear_separability
-    from modgap.measure.projection import projection
+    from modgap.measures import gap_distance, linear_separability
+    from modgap.measures.projection import projection
 
     measured: dict[str, float] = {}
     data = {}

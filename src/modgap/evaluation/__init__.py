@@ -1,0 +1,68 @@
+"""Does a correction help, and does it hurt? Retrieval, mixed search, robustness, significance."""
+
+from modgap.evaluation.curve import MixedCurve, mixed_curve
+from modgap.evaluation.mixed import (
+    MixedQueries,
+    MixedRetrieval,
+    mixed_corpus,
+    mixed_retrieval,
+    ndcg,
+)
+from modgap.evaluation.noise import (
+    Gaussian,
+    Laplace,
+    Noise,
+    Rademacher,
+    Rephrase,
+    Uniform,
+    noise_correlation,
+)
+from modgap.evaluation.probe import LinearProbe, linear_probe
+from modgap.evaluation.quantise import Int8, OneBit, Quantiser, UniformQuantiser
+from modgap.evaluation.retrieval import Retrieval, retrieval
+from modgap.evaluation.robustness import Robustness, nearest, robustness
+from modgap.evaluation.scorer import correction_scorer
+from modgap.evaluation.significance import (
+    Comparison,
+    GroupBootstrap,
+    Interval,
+    chi_squared,
+    compare,
+)
+from modgap.evaluation.zero_shot import ZeroShot, zero_shot
+
+__all__ = [
+    "Comparison",
+    "Gaussian",
+    "GroupBootstrap",
+    "Int8",
+    "Interval",
+    "Laplace",
+    "LinearProbe",
+    "MixedCurve",
+    "MixedQueries",
+    "MixedRetrieval",
+    "Noise",
+    "OneBit",
+    "Quantiser",
+    "Rademacher",
+    "Rephrase",
+    "Retrieval",
+    "Robustness",
+    "Uniform",
+    "UniformQuantiser",
+    "ZeroShot",
+    "chi_squared",
+    "compare",
+    "correction_scorer",
+    "linear_probe",
+    "mixed_corpus",
+    "mixed_curve",
+    "mixed_retrieval",
+    "ndcg",
+    "nearest",
+    "noise_correlation",
+    "retrieval",
+    "robustness",
+    "zero_shot",
+]

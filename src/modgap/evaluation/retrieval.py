@@ -1,0 +1,117 @@
+"""Cross-modal retrieval: does a row of one modality find its match in the other?"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from modgap._arrays import match_ranks
+from modgap._results import Result
+from modgap._validate import (
+    Array,
+    InputValueError,
+    check_count,
+    check_groups,
+    check_names,
+    check_two,
+)
+from modgap.corrections import Correction, Metric
+from modgap.search.scores import document_bias, metric_of, rows_to_multiply
+
+DEFAULT_K = (1, 5, 10)
+
+
+@dataclass(frozen=True)
+class Retrieval(Result):
+    """Recall@k both ways, and each query's rank.
+
+    ``ranks_x`` has, for each row of X as a query, how many non-matching rows of Y come before its
+    best match; ``ranks_y`` the same for rows of Y among X; −1 for a query without a match.
+    """
+
+    names: tuple[str, str]
+    metric: str
+    k: tuple[int, ...]
+    ranks_x: np.ndarray
+    ranks_y: np.ndarray
+
+    def recall(self) -> dict[str, float]:
+        """Recall by name: ``image_retrieval_recall@1`` is text queries finding images."""
+        found = {}
+        for name, ranks in ((self.names[0], self.ranks_y), (self.names[1], self.ranks_x)):
+            asked = ranks[ranks >= 0]
+            for k in self.k:
+                found[f"{name}_retrieval_recall@{k}"] = float(np.mean(asked < k))
+        return found
+
+    def median_rank(self) -> dict[str, float]:
+        """Median rank of the best match, 1 being the first place."""
+        return {
+            f"{name}_retrieval_median_rank": float(np.median(ranks[ranks >= 0])) + 1
+            for name, ranks in ((self.names[0], self.ranks_y), (self.names[1], self.ranks_x))
+        }
+
+    def to_dict(self) -> dict[str, Any]:
+        """The figures, without each query's rank."""
+        head = {"names": list(self.names), "metric": self.metric, "k": list(self.k)}
+        queries = {
+            f"n_queries_{name}": int(np.sum(ranks >= 0))
+            for name, ranks in zip(self.names, (self.ranks_x, self.ranks_y), strict=True)
+        }
+        return {**head, **queries, **self.recall(), **self.median_rank()}
+
+
+def retrieval(
+    X: Array,
+    Y: Array,
+    k: int | Sequence[int] | None = None,
+    metric: Metric | None = None,
+    groups: tuple[Any, Any] | None = None,
+    *,
+    names: Sequence[str] = ("image", "text"),
+    correction: Correction | None = None,
+) -> Retrieval:
+    """Recall@k both ways: the share of queries with at least one match among their k best.
+
+    Row i of X and row j of Y match when gx[i] == gy[j] for ``groups=(gx, gy)``; without groups,
+    when i = j. Equal scores go to the earlier row. The metric is the correction's, else cosine.
+    ``k`` defaults to 1, 5 and 10 as far as there are rows.
+
+    >>> import numpy as np
+    >>> X = np.eye(3)
+    >>> retrieval(X, X[[0, 2, 1]], k=1).recall()["image_retrieval_recall@1"] == 1 / 3
+    True
+    """
+    first, second = check_names(names)
+    X, Y = check_two(X, Y, names=(first, second))
+    if groups is not None or X.shape[0] != Y.shape[0]:
+        groups = check_groups(groups, X.shape[0], Y.shape[0])
+    places = _places(k, min(X.shape[0], Y.shape[0]))
+    metric = metric_of(metric, correction, "cosine")
+    if correction is None or not correction.roles_differ:
+        if correction is not None:
+            X, Y = correction.x(X), correction.y(Y)
+        ranks_x, ranks_y = _ranks(X, Y, metric, groups)
+    else:
+        ranks_x, _ = _ranks(correction.x(X, "query"), correction.y(Y), metric, groups)
+        _, ranks_y = _ranks(correction.x(X), correction.y(Y, "query"), metric, groups)
+    return Retrieval((first, second), metric, places, ranks_x, ranks_y)
+
+
+def _ranks(
+    X: Array, Y: Array, metric: Metric, groups: tuple[Any, Any] | None
+) -> tuple[np.ndarray, np.ndarray]:
+    X, Y = rows_to_multiply(X, Y, metric)
+    return match_ranks(X, Y, groups, document_bias(X, metric), document_bias(Y, metric))
+
+
+def _places(k: int | Sequence[int] | None, n: int) -> tuple[int, ...]:
+    if k is None:
+        return tuple(place for place in DEFAULT_K if place <= n) or (1,)
+    values = list(k) if isinstance(k, (Sequence, np.ndarray)) else [k]
+    if not values:
+        raise InputValueError("k must be a whole number or several, got none.")
+    return tuple(check_count(value, "k", at_most=n) for value in values)

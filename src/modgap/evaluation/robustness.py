@@ -1,0 +1,235 @@
+"""How often noise or quantisation of the candidates changes a query's nearest one."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from modgap._arrays import along, as_float, is_torch, like, namespace, row_blocks, to_numpy, widen
+from modgap._results import Result
+from modgap._validate import (
+    Array,
+    InputTypeError,
+    InputValueError,
+    check_choice,
+    check_count,
+    check_numbers,
+    check_two,
+)
+from modgap.corrections import Correction, Metric
+from modgap.evaluation.noise import Noise
+from modgap.evaluation.quantise import Quantiser
+from modgap.moments import Moments
+from modgap.search.scores import document_bias, metric_of, rows_to_multiply
+
+# A block of scores of this size stays in a core's own cache while every amount is tried on it.
+_CACHE_BYTES = 2**19
+
+
+@dataclass(frozen=True)
+class Robustness(Result):
+    """Share of queries whose nearest candidate stays, for each amount of the sweep.
+
+    ``standard_error`` is over draws, NaN for one draw. ``kept`` (amounts, queries) is the share of
+    draws in which each query kept its neighbour.
+    """
+
+    amounts: np.ndarray
+    share: np.ndarray
+    standard_error: np.ndarray
+    draws: int
+    metric: str
+    kept: np.ndarray
+
+    def to_dict(self) -> dict[str, Any]:
+        """The figures, without each query's."""
+        figures = super().to_dict()
+        del figures["kept"]
+        return figures
+
+
+def robustness(
+    queries: Array,
+    candidates: Array,
+    noise: Noise | Quantiser,
+    draws: int = 100,
+    amounts: Sequence[float] = (0.0,),
+    correction: Correction | None = None,
+    *,
+    metric: Metric | None = None,
+    direction: Array | None = None,
+    candidate_side: Literal["x", "y"] = "y",
+    seed: int = 0,
+    progress: Callable[[int], None] | None = None,
+) -> Robustness:
+    """Share of queries whose nearest candidate is the same with noise as without (Chowers, eq. 12).
+
+    Noise falls on the candidates as given and the correction is applied after it; a quantiser
+    acts after the correction and needs one draw. The reference is the same without noise. Draws
+    hang on ``seed`` and on the shape of the candidates alone, so all amounts, methods and calls
+    share them.
+
+    ``amounts`` sweeps the candidates by amount·g′, by default toward the queries' mean (the
+    papers' figures); Euclidean metric. ``candidate_side`` says which modality of the correction
+    the candidates are. The metric is the correction's, else Euclidean. ``progress`` is called
+    with the number of draws done.
+    """
+    names = ("queries", "candidates")
+    queries, candidates = check_two(queries, candidates, names=names)
+    steps = check_numbers(amounts, "amounts")
+    draws = check_count(draws, "draws")
+    check_choice(candidate_side, "candidate_side", ("x", "y"))
+    metric = metric_of(metric, correction, "euclidean")
+    if np.any(steps != 0) and (correction is not None or metric != "euclidean"):
+        raise InputValueError(
+            "A sweep over amounts moves the candidates as given and ranks them by Euclidean "
+            "distance; it takes no correction and no other metric."
+        )
+    queries, candidates = as_float(queries), as_float(candidates)
+    if correction is not None:
+        query_side = "x" if candidate_side == "y" else "y"
+        queries = getattr(correction, query_side)(queries, "query")
+
+        def corrected(rows: Array) -> Array:
+            return getattr(correction, candidate_side)(rows)
+    else:
+
+        def corrected(rows: Array) -> Array:
+            return rows
+
+    if direction is None:
+        direction = _toward(queries, candidates) if np.any(steps != 0) else None
+    elif tuple(np.shape(direction)) != (candidates.shape[1],):
+        raise InputValueError(
+            f"direction must be one vector of {candidates.shape[1]} numbers, "
+            f"got shape {tuple(np.shape(direction))}."
+        )
+    say = progress or (lambda done: None)
+    reference = nearest(queries, corrected(candidates), metric, steps, direction)
+    if isinstance(noise, Quantiser):
+        stored = corrected(candidates)
+
+        def one_draw(draw: int) -> np.ndarray:
+            return _quantised(queries, stored, noise, steps, direction, metric) == reference
+
+        draws = 1  # quantising is deterministic
+    elif isinstance(noise, Noise):
+        seeds = np.random.SeedSequence(seed).spawn(draws)
+
+        def one_draw(draw: int) -> np.ndarray:
+            rng = np.random.default_rng(seeds[draw])
+            disturbed = corrected(noise.perturb(candidates, rng))
+            return nearest(queries, disturbed, metric, steps, direction) == reference
+    else:
+        raise InputTypeError(
+            f"noise must be a noise or a quantiser of modgap.evaluation, got {noise!r}."
+        )
+    counts = np.zeros(reference.shape, dtype=np.int64)
+    shares = []
+    for same in _in_threads(one_draw, draws, one_thread=is_torch(queries)):
+        counts += same
+        shares.append(same.mean(axis=1))
+        say(len(shares))
+    spread = np.std(shares, axis=0, ddof=1) if draws > 1 else np.full(len(steps), np.nan)
+    return Robustness(
+        amounts=steps,
+        share=np.mean(shares, axis=0),
+        standard_error=spread / draws**0.5,
+        draws=draws,
+        metric=metric,
+        kept=counts / draws,
+    )
+
+
+def _toward(queries: Array, candidates: Array) -> Array:
+    """From the candidates' mean to the queries' mean."""
+    means = [
+        Moments.from_batch(rows, detail="mean", unit=False).given.mean
+        for rows in (queries, candidates)
+    ]
+    return means[0] - means[1]
+
+
+def nearest(
+    queries: Array,
+    candidates: Array,
+    metric: Metric,
+    amounts: np.ndarray,
+    direction: Array | None = None,
+) -> np.ndarray:
+    """Index of each query's nearest candidate, (amounts, queries), as the candidates are moved.
+
+    One product serves every amount: ‖c + αg − q‖² differs from the unmoved distance by what hangs
+    on the candidate alone, and by what is the same for all candidates of a query.
+    """
+    Q, D = rows_to_multiply(queries, candidates, metric, ("queries", "candidates"))
+    biases = _biases(D, metric, amounts, direction)
+    found = np.empty((len(amounts), Q.shape[0]), dtype=np.int64)
+    size = max(16, _CACHE_BYTES // (D.shape[0] * D.dtype.itemsize))
+    for rows in row_blocks(Q.shape[0], size if not is_torch(Q) else 8192):
+        scores = Q[rows] @ D.T
+        scratch = np.empty_like(scores) if not is_torch(Q) else None
+        for place, bias in enumerate(biases):
+            if bias is None:
+                moved = scores
+            elif scratch is None:
+                moved = scores + bias
+            else:
+                moved = np.add(scores, bias, out=scratch)
+            found[place, rows] = to_numpy(namespace(moved).argmax(moved, axis=1))
+    return found
+
+
+def _biases(
+    D: Array, metric: Metric, amounts: np.ndarray, direction: Array | None
+) -> list[Array | None]:
+    """What to add to the scores of each candidate, for each amount."""
+    base = document_bias(D, metric)
+    if base is None:
+        return [None] * len(amounts)
+    xp = namespace(D)
+    if direction is None:
+        return [xp.astype(base, D.dtype)] * len(amounts)
+    lean = along(D, widen(like(direction, D)))
+    return [xp.astype(base - float(amount) * lean, D.dtype) for amount in amounts]
+
+
+def _quantised(
+    queries: Array,
+    candidates: Array,
+    quantiser: Quantiser,
+    amounts: np.ndarray,
+    direction: Array | None,
+    metric: Metric,
+) -> np.ndarray:
+    """Nearest stored candidate for each amount; what is stored changes with the amount."""
+    xp = namespace(candidates)
+    found = []
+    for amount in amounts:
+        moved = candidates
+        if direction is not None:
+            moved = candidates + xp.astype(like(direction, candidates), candidates.dtype) * float(
+                amount
+            )
+        fitted = quantiser.fit(moved)
+        stored, asked = fitted.documents(moved), fitted.queries(queries)
+        found.append(nearest(asked, stored, metric, np.zeros(1))[0])
+    return np.stack(found)
+
+
+def _in_threads(
+    task: Callable[[int], np.ndarray], count: int, *, one_thread: bool
+) -> Iterator[np.ndarray]:
+    """Results in order; each runs on one core with one BLAS thread, so blocks stay in cache."""
+    workers = min(count, os.cpu_count() or 1)
+    if one_thread or workers == 1:
+        yield from map(task, range(count))
+        return
+    with threadpool_limits(1, user_api="blas"), ThreadPoolExecutor(workers) as pool:
+        yield from pool.map(task, range(count))

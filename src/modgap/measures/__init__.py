@@ -1,0 +1,106 @@
+"""What the gap is like: every quantity of docs/definitions.md, on two matrices of embeddings."""
+
+from modgap.measures.cone import Cone, cone, log10_cap_fraction
+from modgap.measures.conformity import (
+    Blur,
+    EstimatedConformity,
+    blur,
+    conformity,
+    conformity_difference,
+    conformity_divergence,
+    estimated_conformity,
+)
+from modgap.measures.ellipsoid import (
+    FeatureVariance,
+    Shell,
+    feature_divergence,
+    feature_offset,
+    feature_variance,
+    off_diagonal_dominance,
+    separability,
+    shell,
+    vslerp,
+)
+from modgap.measures.gap import (
+    GapCosines,
+    GapOrthogonality,
+    LinearSeparability,
+    Norms,
+    gap_distance,
+    gap_orthogonality,
+    gap_vector,
+    linear_separability,
+    local_gaps,
+    margin,
+    norms,
+)
+from modgap.measures.landscape import (
+    OriginLandscape,
+    ShiftLandscape,
+    origin_landscape,
+    shift_landscape,
+)
+from modgap.measures.loss import (
+    LossTerms,
+    SoftAssignments,
+    contrastive_loss,
+    loss_terms,
+    soft_assignments,
+)
+from modgap.measures.profile import Profile, profile
+from modgap.measures.projection import Projection, projection
+from modgap.measures.summary import Measurement, ModalitySummary, PairSummary, measure
+from modgap.measures.uniformity import alignment, uniformity, wasserstein_uniformity
+
+__all__ = [
+    "Blur",
+    "Cone",
+    "EstimatedConformity",
+    "FeatureVariance",
+    "GapCosines",
+    "GapOrthogonality",
+    "LinearSeparability",
+    "LossTerms",
+    "Measurement",
+    "ModalitySummary",
+    "Norms",
+    "OriginLandscape",
+    "PairSummary",
+    "Profile",
+    "Projection",
+    "Shell",
+    "ShiftLandscape",
+    "SoftAssignments",
+    "alignment",
+    "blur",
+    "cone",
+    "conformity",
+    "conformity_difference",
+    "conformity_divergence",
+    "contrastive_loss",
+    "estimated_conformity",
+    "feature_divergence",
+    "feature_offset",
+    "feature_variance",
+    "gap_distance",
+    "gap_orthogonality",
+    "gap_vector",
+    "linear_separability",
+    "local_gaps",
+    "log10_cap_fraction",
+    "loss_terms",
+    "margin",
+    "measure",
+    "norms",
+    "off_diagonal_dominance",
+    "origin_landscape",
+    "profile",
+    "projection",
+    "separability",
+    "shell",
+    "shift_landscape",
+    "soft_assignments",
+    "uniformity",
+    "vslerp",
+    "wasserstein_uniformity",
+]

@@ -1,0 +1,388 @@
+"""``measure``: every quantity at once, as one frozen result that prints as a table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from modgap._arrays import is_torch, like, namespace, to_numpy
+from modgap._drawing import Range, draw_ranges
+from modgap._results import Result, html_table, number, text_table
+from modgap._validate import (
+    Array,
+    InputValueError,
+    check_count,
+    check_matrix,
+    check_names,
+    check_same_space,
+    check_temperature,
+    first_matches,
+)
+from modgap.io import Embeddings
+from modgap.measures.cone import Cone, cone
+from modgap.measures.conformity import (
+    conformity,
+    conformity_difference,
+    conformity_divergence,
+    estimated_conformity,
+)
+from modgap.measures.ellipsoid import Shell, feature_divergence, shell
+from modgap.measures.gap import (
+    GapOrthogonality,
+    LinearSeparability,
+    gap_orthogonality,
+    linear_separability,
+    margin,
+    norms,
+)
+from modgap.measures.landscape import (
+    OriginLandscape,
+    ShiftLandscape,
+    origin_landscape,
+    shift_landscape,
+)
+from modgap.measures.loss import LossTerms, loss_terms, soft_assignments
+from modgap.measures.uniformity import uniformity
+from modgap.moments import Moments, PairMoments
+
+# What is quadratic in the rows uses a seeded sample of at most this many.
+MAX_SAMPLE = 20_000
+# A landscape repeats the whole loss at every step, so it uses fewer still.
+MAX_LANDSCAPE = 2_000
+
+Progress = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class ModalitySummary(Result):
+    """One modality. What one row alone cannot tell is None."""
+
+    name: str
+    n: int
+    n_sample: int
+    norm_mean: float
+    norm_std: float
+    feature_offset_max: float
+    variance_tail: float
+    off_diagonal_dominance_median: float
+    cone: Cone | None
+    uniformity: float | None
+    shell: Shell | None
+    conformity_mean: float | None
+    conformity_std: float | None
+    conformity_pearson: float | None
+    conformity_slope: float | None
+
+
+@dataclass(frozen=True)
+class PairSummary(Result):
+    """What only pairs can tell."""
+
+    n_pairs: int
+    n_sample: int
+    alignment: float
+    margin: float | None
+    loss: LossTerms
+    temperature: float
+    soft_assignment_spread: tuple[float, float]
+    conformity_difference_std: float | None
+    shift_landscape: ShiftLandscape | None
+    origin_landscape: OriginLandscape | None
+
+
+@dataclass(frozen=True)
+class Line(Result):
+    """One line of the table: what it is, for each modality or for both together.
+
+    ``term`` names the quantity, for looking up what it means; NaN is a figure that the rows
+    cannot tell, None one that the line does not have.
+    """
+
+    term: str
+    label: str
+    x: float | None = None
+    y: float | None = None
+    both: float | None = None
+
+
+@dataclass(frozen=True)
+class Measurement(Result):
+    """Everything ``measure`` found; prints as a table, in a notebook too."""
+
+    names: tuple[str, str]
+    dim: int
+    seed: int
+    gap_distance: float
+    gap_orthogonality: GapOrthogonality
+    linear_separability: LinearSeparability | None
+    n_tags: int
+    top_features: tuple[tuple[int, float], ...]
+    feature_divergence_max: float
+    conformity_divergence: float | None
+    wasserstein_uniformity: float
+    modalities: tuple[ModalitySummary, ModalitySummary]
+    pairs: PairSummary | None
+
+    def lines(self) -> list[Line]:
+        """Every figure that is shown: for each modality, or for both together."""
+        x, y = self.modalities
+        orthogonality = self.gap_orthogonality
+
+        def per_side(term: str, label: str, get: Callable[[ModalitySummary], Any]) -> Line:
+            return Line(term, label, *(float("nan") if get(m) is None else get(m) for m in (x, y)))
+
+        separable = self.linear_separability
+        lines = [
+            per_side("rows", "rows", lambda m: m.n),
+            Line("dim", "dimensions", both=self.dim),
+            Line("gap", "gap distance", both=self.gap_distance),
+            Line(
+                "gap_orthogonality",
+                "mean abs cosine to the gap",
+                orthogonality.x.mean_abs,
+                orthogonality.y.mean_abs,
+            ),
+            Line("tags", "features that tag the modality", both=self.n_tags),
+        ]
+        if separable is not None:
+            lines += [
+                Line("linear_separability", "linear separability", both=separable.all_features),
+                Line("linear_separability", "  with two features", both=separable.two_features),
+            ]
+        lines += [
+            per_side("norm", "row norm", lambda m: m.norm_mean),
+            per_side("cone", "cone: mean cosine", lambda m: m.cone and m.cone.mean),
+            per_side("cone", "cone: least cosine", lambda m: m.cone and m.cone.min),
+            per_side("uniformity", "uniformity", lambda m: m.uniformity),
+            Line(
+                "wasserstein_uniformity",
+                "Wasserstein uniformity",
+                both=self.wasserstein_uniformity,
+            ),
+            per_side("shell", "shell radius", lambda m: m.shell and m.shell.radius),
+            per_side("shell_offset", "shell offset", lambda m: m.shell and m.shell.offset),
+            per_side(
+                "dominance", "off-diagonal dominance", lambda m: m.off_diagonal_dominance_median
+            ),
+            per_side("conformity", "conformity", lambda m: m.conformity_mean),
+            per_side(
+                "estimated_conformity",
+                "  correlation with its estimate",
+                lambda m: m.conformity_pearson,
+            ),
+            Line("conformity_divergence", "conformity divergence", both=self.conformity_divergence),
+        ]
+        if self.pairs is not None:
+            pairs = self.pairs
+            lines += [
+                Line("pairs", "pairs", both=pairs.n_pairs),
+                Line("alignment", "alignment (mean squared distance)", both=pairs.alignment),
+                Line("margin", "margin", both=pairs.margin),
+                Line("loss", f"contrastive loss at {pairs.temperature:g}", both=pairs.loss.loss),
+            ]
+            landscape = pairs.shift_landscape
+            for temperature, (gap, _) in landscape.best().items() if landscape else ():
+                lines.append(
+                    Line("shift_landscape", f"gap of least loss at {temperature:g}", both=gap)
+                )
+        return lines
+
+    def table(self) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+        """Header and rows: the quantity, then each modality, then both together."""
+        rows = [
+            (line.label, *("" if v is None else number(v) for v in (line.x, line.y, line.both)))
+            for line in self.lines()
+        ]
+        return ("", *self.names, "both"), rows
+
+    def __str__(self) -> str:
+        header, rows = self.table()
+        return text_table(header, rows) + "\n" + self.sampling()
+
+    def sampling(self) -> str:
+        """Which rows the figures rest on, in a sentence."""
+        x, y = self.modalities
+        if (x.n, y.n) == (x.n_sample, y.n_sample):
+            return "Every figure uses every row."
+        return (
+            f"Means, variances, norms' features and the gap use every row; what is quadratic uses "
+            f"a sample of {x.n_sample:,} and {y.n_sample:,} rows (seed {self.seed})."
+        )
+
+    def _repr_html_(self) -> str:
+        return self._drawing() + html_table(*self.table(), caption=self.sampling())
+
+    def _drawing(self) -> str:
+        """Cosines within each modality, and of pairs across: the gap in one picture."""
+        lines = [
+            Range(
+                f"{m.name} – {m.name}", m.cone.mean, m.cone.min, m.cone.max, (m.cone.q1, m.cone.q3)
+            )
+            for m in self.modalities
+            if m.cone is not None
+        ]
+        if self.pairs is not None:
+            cosine = 1 - self.pairs.alignment / 2
+            label = f"{self.names[0]} – its {self.names[1]}"
+            lines.append(Range(label, cosine, cosine, cosine, marked=True))
+        return draw_ranges("Mean cosine, with quartiles and extremes", lines)
+
+
+def measure(
+    X: Array | Embeddings,
+    Y: Array | Embeddings,
+    names: Sequence[str] = ("image", "text"),
+    *,
+    groups: tuple[Any, Any] | None = None,
+    paired: bool | None = None,
+    temperature: float = 0.01,
+    sample: int = MAX_SAMPLE,
+    seed: int = 0,
+    progress: Progress | None = None,
+) -> Measurement:
+    """Every measure of modgap on two modalities, (n, d) and (m, d).
+
+    Rows are pairs when ``groups=(gx, gy)`` says so, or when n = m and ``paired`` is not False;
+    without pairs what needs them is left out. Moment statistics use every row, what is quadratic
+    a seeded sample of at most ``sample`` rows of each side. ``progress`` is called with the name
+    of each step.
+    """
+    first, second = check_names(names)
+    check_temperature(temperature)
+    check_count(sample, "sample", at_least=2)
+    say = progress or (lambda step: None)
+    x, y = _Rows(X, first), _Rows(Y, second)
+    if paired is None:
+        paired = groups is not None or x.n == y.n
+    rng = np.random.default_rng(seed)
+    picks = [_pick(rng, side.n, sample) for side in (x, y)]
+    matches = first_matches(groups, x.n, y.n) if paired else None
+    pair_picks = _pick_pairs(rng, matches, sample) if matches else None
+
+    say("moments of every row")
+    moments = PairMoments(x.moments(), y.moments())
+    xs, ys = x.take(picks[0]), y.take(picks[1])
+    check_same_space(xs, ys, (first, second))
+    separability = to_numpy(moments.separability())
+    tops = np.argsort(-separability, kind="stable")[:10]
+    say("gap and separability")
+    orthogonality = gap_orthogonality(xs, ys)
+    enough = min(len(xs), len(ys)) >= 2
+    separable = linear_separability(xs, ys, seed) if enough else None
+    divergence = float(np.max(to_numpy(feature_divergence(xs, ys))))
+    modalities = []
+    for name, side, rows, part in ((first, x, xs, moments.x), (second, y, ys, moments.y)):
+        say(f"cone, shell and conformity of {name}")
+        modalities.append(_modality(name, side.n, rows, part))
+    pairs = None
+    if matches is not None and pair_picks is not None:
+        say("pairs, loss and landscapes")
+        xp_rows, yp_rows = x.take(pair_picks[0]), y.take(pair_picks[1])
+        pairs = _pairs(xp_rows, yp_rows, len(matches[0]), temperature)
+    return Measurement(
+        names=(first, second),
+        dim=moments.x.dim,
+        seed=seed,
+        gap_distance=moments.gap_distance(),
+        gap_orthogonality=orthogonality,
+        linear_separability=separable,
+        n_tags=int(np.sum(separability > 1)),
+        top_features=tuple((int(f), float(separability[f])) for f in tops),
+        feature_divergence_max=divergence,
+        conformity_divergence=conformity_divergence(xs, ys) if enough else None,
+        wasserstein_uniformity=moments.wasserstein_uniformity(),
+        modalities=(modalities[0], modalities[1]),
+        pairs=pairs,
+    )
+
+
+class _Rows:
+    """Rows in memory, memory-mapped or read from a file, behind one face."""
+
+    def __init__(self, source: Array | Embeddings, name: str) -> None:
+        self.source = source if isinstance(source, Embeddings) else check_matrix(source, name)
+        self.name = name
+        self.n = int(self.source.shape[0])
+
+    def moments(self) -> Moments:
+        if isinstance(self.source, Embeddings):
+            return Moments.from_batches(self.source.batches(), name=self.name)
+        return Moments.from_batch(self.source, name=self.name)
+
+    def take(self, index: np.ndarray | None) -> Array:
+        if isinstance(self.source, Embeddings):
+            return self.source.rows() if index is None else self.source.take(index)
+        if index is None:
+            return self.source
+        return (
+            self.source[like(index, self.source)] if is_torch(self.source) else self.source[index]
+        )
+
+
+def _pick(rng: np.random.Generator, n: int, sample: int) -> np.ndarray | None:
+    """Rows to look at, in order; None means all of them."""
+    return None if n <= sample else np.sort(rng.choice(n, sample, replace=False))
+
+
+def _pick_pairs(
+    rng: np.random.Generator, matches: tuple[np.ndarray, np.ndarray], sample: int
+) -> tuple[np.ndarray, np.ndarray]:
+    ix, iy = matches
+    chosen = _pick(rng, len(ix), sample)
+    return (ix, iy) if chosen is None else (ix[chosen], iy[chosen])
+
+
+def _modality(name: str, n: int, rows: Array, moments: Moments) -> ModalitySummary:
+    xp = namespace(rows)
+    lengths = norms(rows)
+    several = rows.shape[0] >= 2 and bool(xp.any(rows != rows[:1]))
+    typical = conformity(rows) if several else None
+    estimate = estimated_conformity(rows) if several else None
+    variance = to_numpy(moments.given.variance)
+    middle = float(np.median(variance))
+    return ModalitySummary(
+        name=name,
+        n=n,
+        n_sample=int(rows.shape[0]),
+        norm_mean=lengths.mean,
+        norm_std=lengths.std,
+        feature_offset_max=float(np.max(to_numpy(moments.feature_offset()))),
+        variance_tail=float(np.max(variance)) / middle if middle > 0 else float("nan"),
+        off_diagonal_dominance_median=float(np.median(to_numpy(moments.off_diagonal_dominance()))),
+        cone=cone(rows) if rows.shape[0] >= 2 else None,
+        uniformity=uniformity(rows) if rows.shape[0] >= 2 else None,
+        shell=shell(rows) if several else None,
+        conformity_mean=float(xp.mean(typical)) if typical is not None else None,
+        conformity_std=float(xp.std(typical)) if typical is not None else None,
+        conformity_pearson=estimate.pearson if estimate else None,
+        conformity_slope=estimate.slope if estimate else None,
+    )
+
+
+def _pairs(X: Array, Y: Array, n_pairs: int, temperature: float) -> PairSummary:
+    n = X.shape[0]
+    moments = PairMoments.from_batch(X, Y, paired=True)
+    assignments = soft_assignments(X, Y, temperature)
+    few_x, few_y = X[:MAX_LANDSCAPE], Y[:MAX_LANDSCAPE]
+    xp = namespace(X)
+    shift, origin = None, None
+    with suppress(InputValueError):  # in one dimension a step can put a row onto the origin
+        shift = shift_landscape(X, Y)
+    with suppress(InputValueError):  # rows of no variety fall onto it at alpha 1
+        origin = origin_landscape(few_x, few_y, temperature=temperature) if n >= 2 else None
+    return PairSummary(
+        n_pairs=n_pairs,
+        n_sample=n,
+        alignment=moments.alignment(),
+        margin=margin(X, Y) if n >= 2 else None,
+        loss=loss_terms(X, Y, temperature),
+        temperature=temperature,
+        soft_assignment_spread=(assignments.spread_x, assignments.spread_y),
+        conformity_difference_std=float(xp.std(conformity_difference(X, Y))) if n >= 2 else None,
+        shift_landscape=shift,
+        origin_landscape=origin,
+    )

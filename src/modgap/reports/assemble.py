@@ -1,0 +1,131 @@
+"""One page out of its pieces: the template, the styles, the scripts and the document.
+
+``page_html`` makes the self-contained file. The server hands out the same pieces one by one:
+``shell_html`` names the addresses they have there, and the page asks for its document itself.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import html
+import json
+import re
+from collections.abc import Iterable, Mapping
+from importlib import resources
+from typing import Any
+
+# A module may use those before it.
+MODULES = (
+    "dom.js",
+    "number.js",
+    "terms.js",
+    "theme.js",
+    "tables.js",
+    "figures.js",
+    "histogram.js",
+    "intervals.js",
+    "panels.js",
+    "head.js",
+    "verdict.js",
+    "moving.js",
+    "scene.js",
+    "panel.js",
+    "card.js",
+    "picture.js",
+    "corrections.js",
+    "fix.js",
+    "features.js",
+    "geometry.js",
+    "conformity.js",
+    "landscapes.js",
+    "measures.js",
+)
+LIVE_MODULES = ("live_parts.js", "search.js", "workbench.js", "live.js")
+# Starts everything, so it comes last.
+BOOT = "boot.js"
+STYLES = ("base.css", "parts.css", "sections.css", "print.css")
+LIVE_STYLES = ("live.css",)
+TEMPLATE = "page.html"
+# Nothing is fetched and nothing leaves; pictures are inline or made by the page.
+_POLICY = (
+    "default-src 'none'; script-src {scripts}; style-src 'unsafe-inline'; "
+    "img-src data: blob:; connect-src 'none'; base-uri 'none'; form-action 'none'"
+)
+# Letters that could end the script element or a line of JavaScript.
+_ESCAPES = {letter: f"\\u{ord(letter):04x}" for letter in "<>&\u2028\u2029"}
+
+
+def page_html(document: Mapping[str, Any], *, plotly: str | None = None) -> str:
+    """The whole page as one file that needs no network.
+
+    ``document`` is the data of schema ``modgap/report/1``; ``plotly`` the text of Plotly's script,
+    by default that of the installed package.
+    """
+    # Ours comes first: the verdict is on the screen while the browser still reads Plotly.
+    scripts = [_inline(script()), _inline(plotly_script() if plotly is None else plotly)]
+    policy = _POLICY.format(scripts=" ".join(map(_hash, scripts)))
+    data = f'<script type="application/json" id="modgap-data">{data_json(document)}</script>'
+    return _fill(
+        policy=f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n',
+        title=html.escape(f"{document.get('title') or 'Embeddings'} · modgap"),
+        styles=f"<style>\n{styles()}</style>",
+        scripts="\n".join([data, *(f"<script>{text}</script>" for text in scripts)]),
+    )
+
+
+def shell_html(
+    *,
+    title: str = "modgap",
+    stylesheet: str = "static/app.css",
+    scripts: Iterable[str] = ("static/app.js", "static/plotly.js"),
+) -> str:
+    """The page without document, styles and scripts, which are named by their addresses."""
+    link = f'<link rel="stylesheet" href="{html.escape(stylesheet)}">'
+    tags = [f'<script src="{html.escape(address)}" defer></script>' for address in scripts]
+    return _fill(policy="", title=html.escape(title), styles=link, scripts="\n".join(tags))
+
+
+def script(live: bool = False) -> str:
+    """The page's own script: all modules in order, with those of the live explorer if asked."""
+    names = (*MODULES, *(LIVE_MODULES if live else ()), BOOT)
+    return "".join(_read(name) for name in names)
+
+
+def styles(live: bool = False) -> str:
+    """The page's style sheet, with that of the live explorer if asked."""
+    names = (*STYLES, *(LIVE_STYLES if live else ()))
+    return "".join(_read(name) for name in names)
+
+
+def plotly_script() -> str:
+    """Plotly's own script, from its Python package."""
+    from plotly.offline import get_plotlyjs
+
+    text: str = get_plotlyjs()
+    return text
+
+
+def data_json(document: Mapping[str, Any]) -> str:
+    """The document as JSON that can stand inside a script element."""
+    text = json.dumps(document, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    return re.sub("[<>&\u2028\u2029]", lambda found: _ESCAPES[found.group()], text)
+
+
+def _inline(text: str) -> str:
+    # Browsers hash what they parsed: one kind of line end, and no early end of the element.
+    text = text.replace("\r\n", "\n").replace("\r", "\n")
+    return re.sub("<(?=/script|!--)", r"\\x3c", text, flags=re.IGNORECASE)
+
+
+def _hash(text: str) -> str:
+    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
+
+
+def _fill(**parts: str) -> str:
+    # One pass, so that nothing put in is filled again.
+    return re.sub(r"\{(\w+)\}", lambda found: parts[found.group(1)], _read(TEMPLATE))
+
+
+def _read(name: str) -> str:
+    return (resources.files("modgap.reports") / "page" / name).read_text(encoding="utf-8")

@@ -1,0 +1,164 @@
+"""The rows that are drawn, where they are drawn, and how they move with the gap."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from modgap.diagnosis import GapPath
+from modgap.io import EmbeddingPair, Embeddings
+from modgap.measures import Projection, projection
+from modgap.measures.projection import umap_is_installed
+from modgap.moments import PairMoments
+from modgap.reports.thumbnails import Thumbnail, data_uri
+
+MAX_DRAWN = 2_000
+_LABEL_LENGTH = 300
+_DIGITS = 6
+# Pictures of drawn rows are small, but thousands of them are not.
+_THUMBNAIL_BYTES = 1_200_000
+
+_ABOUT = {
+    "pca": "Principal directions of both modalities together, each counting one half.",
+    "svd": "Directions of largest size, not centred: the origin of the space is the cross.",
+    "umap": "Keeps neighbourhoods, not distances; points cannot be moved in it.",
+}
+_LABELS = {"pca": "PCA", "svd": "SVD", "umap": "UMAP"}
+
+
+@dataclass(frozen=True, eq=False)
+class Drawn:
+    """Row numbers of each side that are drawn; the first ``n_pairs`` of both are pairs."""
+
+    x: np.ndarray
+    y: np.ndarray
+    n_pairs: int
+    X: np.ndarray
+    Y: np.ndarray
+
+
+def choose_drawn(pair: EmbeddingPair, seed: int, most: int = MAX_DRAWN) -> Drawn:
+    """A seeded sample of pairs first, then of rows without a match while there is room."""
+    rng = np.random.default_rng(seed)
+    n_pairs = 0
+    picked: list[np.ndarray] = [np.zeros(0, dtype=np.int64)] * 2
+    if pair.paired:
+        matches = pair.matches()
+        chosen = _some(rng, len(matches[0]), most)
+        picked, n_pairs = [side[chosen] for side in matches], len(chosen)
+    groups = pair.groups
+    for place, side in enumerate((pair.x, pair.y)):
+        single = np.arange(side.n_rows)
+        if pair.paired and groups is None:
+            single = single[:0]  # row i matches row i: none is without a match
+        elif groups is not None:
+            single = np.flatnonzero(~np.isin(groups[place], groups[1 - place]))
+        room = most - len(picked[place])
+        picked[place] = np.concatenate([picked[place], single[_some(rng, len(single), room)]])
+    x, y = picked
+    return Drawn(x, y, n_pairs, pair.x.take(x), pair.y.take(y))
+
+
+def _some(rng: np.random.Generator, n: int, most: int) -> np.ndarray:
+    return np.sort(rng.choice(n, min(n, max(most, 0)), replace=False)).astype(np.int64)
+
+
+def projections(
+    drawn: Drawn, moments: PairMoments, *, umap: bool | None, seed: int
+) -> list[Projection]:
+    """PCA and SVD from the moments of every row, and UMAP of the drawn ones where installed."""
+    found = [
+        projection(drawn.X, drawn.Y, method, 3, moments=moments, seed=seed)
+        for method in ("pca", "svd")
+    ]
+    if umap or (umap is None and umap_is_installed()):
+        found.append(projection(drawn.X, drawn.Y, "umap", 2, seed=seed))
+    return found
+
+
+def picture_document(
+    pair: EmbeddingPair,
+    drawn: Drawn,
+    found: Sequence[Projection],
+    thumbnails: tuple[Thumbnail | None, Thumbnail | None],
+) -> dict[str, Any]:
+    """What the page needs to draw the rows."""
+    return {
+        "projections": [_projection(one) for one in found],
+        "x": _side(pair.x, drawn.x, drawn.X, thumbnails[0]),
+        "y": _side(pair.y, drawn.y, drawn.Y, thumbnails[1]),
+        "lines": [[i, i] for i in range(drawn.n_pairs)] if drawn.n_pairs else None,
+    }
+
+
+def path_move(path: GapPath, drawn: Drawn, found: Sequence[Projection]) -> dict[str, Any]:
+    """What the page needs to move the rows: row′ = row + step · offset, renormalised or not."""
+
+    def side(rows: np.ndarray, offset: np.ndarray) -> Mapping[str, Any]:
+        return {
+            "dot": _short(rows.astype(np.float64) @ offset),
+            "square": float(offset @ offset),
+            "along": {p.method: _short(p.axes @ offset) for p in found if p.axes is not None},
+        }
+
+    return {"x": side(drawn.X, path.offsets[0]), "y": side(drawn.Y, path.offsets[1])}
+
+
+def _projection(one: Projection) -> dict[str, Any]:
+    origin = np.zeros(one.dims) if one.origin is None else one.origin
+    return {
+        "key": one.method,
+        "label": _LABELS[one.method],
+        "about": _ABOUT[one.method],
+        "share": None if one.share is None else one.share,
+        "moves": one.axes is not None,
+        "origin": _short(origin),
+        # Before centring: the page moves the rows, then subtracts the origin.
+        "x": [_short(column) for column in (one.x + origin).T],
+        "y": [_short(column) for column in (one.y + origin).T],
+    }
+
+
+def _side(
+    side: Embeddings, rows: np.ndarray, vectors: np.ndarray, thumbnail: Thumbnail | None
+) -> dict[str, Any]:
+    labels = row_labels(side, rows)
+    return {
+        "rows": rows,
+        "labels": labels,
+        "thumbnails": None if thumbnail is None else _pictures(thumbnail, rows),
+        "squares": _short(np.sum(vectors.astype(np.float64) ** 2, axis=1)),
+    }
+
+
+def _pictures(thumbnail: Thumbnail, rows: np.ndarray) -> list[str | None]:
+    pictures: list[str | None] = []
+    room = _THUMBNAIL_BYTES
+    for row in rows.tolist():
+        one = data_uri(thumbnail(row)) if room > 0 else None
+        room -= len(one or "")
+        pictures.append(one)
+    return pictures
+
+
+def row_labels(side: Embeddings, rows: np.ndarray) -> list[str | None] | None:
+    """The caption of each row, else its id, cut where long; None where there is neither."""
+    texts = side.captions if side.captions is not None else side.ids
+    if texts is None:
+        return None
+    return [_cut(texts[row]) for row in rows.tolist()]
+
+
+def _cut(text: Any) -> str | None:
+    if text is None:
+        return None
+    words = str(text)
+    return words if len(words) <= _LABEL_LENGTH else words[: _LABEL_LENGTH - 1] + "…"
+
+
+def _short(values: np.ndarray) -> list[float]:
+    """Numbers to six digits: what a picture can show, in half the bytes."""
+    return [float(f"{value:.{_DIGITS}g}") for value in np.asarray(values).tolist()]

@@ -1,0 +1,23 @@
+"""One meaning of a score, larger is nearer: exact search, hits, merging, probabilities, cut-offs.
+
+A score is the cosine, the inner product, or −‖q − d‖² for Euclidean distance.
+"""
+
+from modgap.search.calibrator import Cutoff, ScoreCalibrator
+from modgap.search.exact import search
+from modgap.search.hits import Hits
+from modgap.search.merging import Found, merge
+from modgap.search.reliability import JudgedHits, Reliability, judge_hits, reliability_curve
+
+__all__ = [
+    "Cutoff",
+    "Found",
+    "Hits",
+    "JudgedHits",
+    "Reliability",
+    "ScoreCalibrator",
+    "judge_hits",
+    "merge",
+    "reliability_curve",
+    "search",
+]

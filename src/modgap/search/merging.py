@@ -1,0 +1,101 @@
+"""One calibrated ranking from modality-filtered searches of the vectors as they are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from modgap._arrays import to_numpy
+from modgap._validate import Array, InputValueError, check_choice, check_count, check_rows
+from modgap.corrections.correction import Correction
+from modgap.search.hits import Hits
+
+# Ids and scores of one search, (n, k) each, or what an index returned.
+Found = tuple[Any, Any] | Hits
+
+
+def merge(
+    correction: Correction,
+    queries: Array,
+    modality: str,
+    hits_by_modality: Mapping[str, Found],
+    k: int,
+) -> Hits:
+    """The k best of both modalities, from one search in each, without re-indexing anything.
+
+    ``queries`` (n, d) are the query vectors as they were searched with, ``modality`` is theirs.
+    ``hits_by_modality`` has, for each document modality, the ids and the inner products (cosines,
+    on unit rows) of its best documents, (n, k') each. A correction that keeps the rankings within
+    a modality, as ``Calibrate(mode="keep")`` does, turns each score s into a · s + b, with a and b
+    of the query and the modality alone; so k results of each modality are enough for the exact
+    k best of all, and fewer are not. A correction whose vectors take d columns is exact for
+    queries of the modality it was made for; ``form="blocks"`` for all.
+    """
+    queries = check_rows(queries, "queries")
+    check_count(k, "k")
+    check_choice(modality, "modality", correction.names)
+    if correction.metric != "inner_product" or any(m.renormalise for m in correction.maps.values()):
+        _refuse(correction)
+    rows = to_numpy(queries).astype(np.float64)
+    asked = correction.map(modality, "query").dense()(rows)
+    ids, scores, names = [], [], []
+    for name, found in hits_by_modality.items():
+        check_choice(name, "modality", correction.names)
+        found_ids, found_scores = _pair(found, name, len(rows))
+        slope, level = _line(correction, name, rows, asked)
+        ids.append(found_ids)
+        scores.append(slope[:, None] * found_scores + level[:, None])
+        # Where a search found fewer than k, the score is −∞ and there is no document to name.
+        names.append(np.where(np.isneginf(found_scores), "", name).astype(object))
+    if not ids:
+        raise InputValueError("merge needs the hits of at least one modality.")
+    kinds = {part.dtype.kind for part in ids}
+    if len(kinds) > 1:  # NumPy would turn whole numbers into text
+        ids = [part.astype(object) for part in ids]
+    return best_of(np.hstack(ids), np.hstack(scores), np.hstack(names), k)
+
+
+def best_of(ids: np.ndarray, scores: np.ndarray, names: np.ndarray, k: int) -> Hits:
+    """The k best entries of each line; equal scores keep the order they came in."""
+    order = np.argsort(-scores, axis=1, kind="stable")[:, :k]
+    return Hits(*(np.take_along_axis(part, order, axis=1) for part in (ids, scores, names)))
+
+
+def _pair(found: Found, name: str, n: int) -> tuple[np.ndarray, np.ndarray]:
+    ids, scores = (found.ids, found.scores) if isinstance(found, Hits) else found
+    ids, scores = np.asarray(ids), np.asarray(scores, dtype=np.float64)
+    if ids.ndim != 2 or ids.shape != scores.shape or len(ids) != n:
+        raise InputValueError(
+            f"The hits of {name} must be ids and scores with one line for each of the {n} "
+            f"queries, got shapes {ids.shape} and {scores.shape}."
+        )
+    if np.any(np.isnan(scores)):
+        raise InputValueError(f"The scores of {name} must be numbers, got NaN.")
+    return ids, scores
+
+
+def _line(
+    correction: Correction, name: str, queries: np.ndarray, asked: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Slope and level of each query: its corrected score is slope · (q · v) + level."""
+    stored = correction.map(name).dense()
+    matrix = np.eye(stored.dim_in) if stored.matrix is None else stored.matrix
+    pulled = asked @ matrix
+    lengths = np.sum(queries**2, axis=1)
+    slope = np.sum(pulled * queries, axis=1) / np.where(lengths > 0, lengths, 1.0)
+    stray = np.linalg.norm(pulled - slope[:, None] * queries, axis=1)
+    # A corrected query that points elsewhere ranks the documents of a modality anew.
+    if np.any(slope <= 0) or np.any(stray > 1e-6 * np.linalg.norm(pulled, axis=1)):
+        _refuse(correction)
+    level = np.zeros(len(queries)) if stored.offset is None else asked @ stored.offset
+    return slope, level
+
+
+def _refuse(correction: Correction) -> None:
+    method = correction.about.get("method", "This correction")
+    raise InputValueError(
+        f"{method} changes rankings within a modality, so raw searches cannot be merged by it. "
+        "Use Calibrate(mode='keep'), or store corrected vectors."
+    )

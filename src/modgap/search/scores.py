@@ -1,0 +1,49 @@
+"""What a score is, for each metric, and how it comes from the product q · d + bias."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from modgap._arrays import as_float, namespace, sum_squares, to_numpy, unit, wide_dtype
+from modgap._validate import Array, check_choice, check_two
+from modgap.corrections import METRICS, Correction, Metric
+
+
+def rows_to_multiply(
+    queries: Array, documents: Array, metric: Metric, names: tuple[str, str] = ("X", "Y")
+) -> tuple[Array, Array]:
+    """Rows whose inner products the metric ranks by: unit rows for cosines, else as given."""
+    check_choice(metric, "metric", METRICS)
+    queries, documents = check_two(queries, documents, names=names, nonzero=metric == "cosine")
+    if metric == "cosine":
+        queries, documents = unit(queries), unit(documents)
+    queries, documents = as_float(queries), as_float(documents)
+    xp = namespace(queries)
+    # torch multiplies no float32 by float64; and squares of float32 end at 1e38.
+    wider = xp.result_type(queries, documents)
+    if any(not 1e-12 < float(xp.max(xp.abs(rows))) < 1e12 for rows in (queries, documents)):
+        wider = wide_dtype(queries)
+    return xp.astype(queries, wider, copy=False), xp.astype(documents, wider, copy=False)
+
+
+def document_bias(documents: Array, metric: Metric) -> Array | None:
+    """What to add to q · d so that the largest sum is the nearest document.
+
+    −‖q − d‖² and q · d − ‖d‖² / 2 rank alike, since ‖q‖ is the same for every document.
+    """
+    return -0.5 * sum_squares(documents) if metric == "euclidean" else None
+
+
+def to_scores(products: np.ndarray, queries: Array, metric: Metric) -> np.ndarray:
+    """Scores (n, k) from the products q · d + bias that ``top_k`` gives for these queries."""
+    if metric != "euclidean":
+        return products
+    # Rounding may carry the distance of a row to itself past zero.
+    return np.minimum(2 * products - to_numpy(sum_squares(queries))[:, None], 0.0)
+
+
+def metric_of(metric: Metric | None, correction: Correction | None, default: Metric) -> Metric:
+    """The metric asked for, else the one the correction is meant for, else the default."""
+    if metric is not None:
+        return check_choice(metric, "metric", METRICS)
+    return correction.metric if correction is not None else default

@@ -1,0 +1,211 @@
+"""One affine map: applying, composing, taking back, and what it refuses."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+from modgap.corrections import Affine
+
+numbers = st.floats(-3, 3, allow_nan=False, width=32)
+dims = st.integers(1, 4)
+
+
+def vectors(*shape):
+    return arrays(np.float64, shape, elements=numbers)
+
+
+@st.composite
+def affine_maps(draw, dim_in=None, dim_out=None, renormalise=False):
+    dim_in = draw(dims) if dim_in is None else dim_in
+    dim_out = draw(dims) if dim_out is None else dim_out
+    matrix = None
+    if dim_in != dim_out or draw(st.booleans()):
+        matrix = draw(vectors(dim_out, dim_in))
+    offset = draw(st.none() | vectors(dim_out))
+    scale = draw(st.sampled_from([1.0, 0.5, -2.0]))
+    return Affine(dim_in, matrix, scale, offset, renormalise)
+
+
+def apply_by_hand(affine: Affine, rows: np.ndarray) -> np.ndarray:
+    matrix = np.eye(affine.dim_in) if affine.matrix is None else affine.matrix
+    offset = np.zeros(len(matrix)) if affine.offset is None else affine.offset
+    mapped = np.array([affine.scale * (matrix @ row) + offset for row in rows])
+    if affine.renormalise:
+        mapped = np.array([row / np.sqrt(row @ row) for row in mapped])
+    return mapped
+
+
+@given(st.data())
+def test_a_map_scales_the_product_with_its_matrix_and_adds_its_offset(data):
+    affine = data.draw(affine_maps())
+    rows = data.draw(vectors(3, affine.dim_in))
+    assert affine(rows).shape == (3, affine.dim_out)
+    np.testing.assert_allclose(affine(rows), apply_by_hand(affine, rows), atol=1e-12)
+
+
+@given(st.data())
+def test_then_equals_applying_one_after_the_other(data):
+    first = data.draw(affine_maps())
+    renormalise = data.draw(st.booleans())
+    second = data.draw(affine_maps(dim_in=first.dim_out, renormalise=renormalise))
+    rows = data.draw(vectors(3, first.dim_in))
+    plain = Affine(second.dim_in, second.matrix, second.scale, second.offset)
+    assume(np.all(np.linalg.norm(plain(first(rows)), axis=1) > 1e-3))
+    np.testing.assert_allclose(first.then(second)(rows), second(first(rows)), atol=1e-8)
+
+
+@given(st.data())
+def test_three_maps_compose_the_same_whichever_two_are_joined_first(data):
+    a = data.draw(affine_maps())
+    b = data.draw(affine_maps(dim_in=a.dim_out))
+    c = data.draw(affine_maps(dim_in=b.dim_out))
+    rows = data.draw(vectors(3, a.dim_in))
+    left, right = a.then(b).then(c)(rows), a.then(b.then(c))(rows)
+    np.testing.assert_allclose(left, right, atol=1e-9)
+
+
+@given(st.data())
+def test_the_inverse_takes_rows_back_from_either_side(data):
+    dim = data.draw(dims)
+    affine = data.draw(affine_maps(dim, dim))
+    assume(affine.matrix is None or np.linalg.cond(affine.matrix) < 1e4)
+    rows = data.draw(vectors(3, dim))
+    back = affine.inverse()
+    np.testing.assert_allclose(back(affine(rows)), rows, atol=1e-8)
+    np.testing.assert_allclose(affine(back(rows)), rows, atol=1e-8)
+
+
+def rotation(rng, d=3):
+    return np.linalg.qr(rng.normal(size=(d, d)))[0]
+
+
+def test_after_renormalising_a_rotation_or_another_renormalising_map_may_follow(rng):
+    rows = rng.normal(size=(5, 3))
+    first = Affine(3, offset=np.array([1.0, 2.0, 0.5]), renormalise=True)
+    followers = [
+        Affine(3),
+        Affine(3, rotation(rng)),
+        Affine(3, scale=-1.0),
+        Affine(3, 2 * rotation(rng), scale=0.5),
+        Affine(3, rng.normal(size=(4, 3)), renormalise=True),
+        Affine(3, rng.normal(size=(3, 3)), scale=-2.0, renormalise=True),
+        Affine(3, rotation(rng), offset=np.zeros(3)),
+    ]
+    for second in followers:
+        np.testing.assert_allclose(first.then(second)(rows), second(first(rows)), atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    "second",
+    [
+        Affine(3, offset=np.array([0.1, 0.0, 0.0])),
+        Affine(3, offset=np.array([0.1, 0.0, 0.0]), renormalise=True),
+        Affine(3, scale=2.0),
+        Affine(3, np.diag([1.0, 2.0, 3.0])),
+        Affine(3, scale=0.0, renormalise=True),
+    ],
+    ids=["offset", "offset and renormalise", "scale", "no rotation", "scale 0"],
+)
+def test_after_renormalising_what_would_not_be_affine_is_refused(second):
+    first = Affine(3, renormalise=True)
+    with pytest.raises(ValueError, match="without offset that renormalises too or keeps every"):
+        first.then(second)
+
+
+def test_maps_whose_dimensions_do_not_meet_are_refused():
+    with pytest.raises(ValueError, match="the first gives 3 columns, the second takes 4"):
+        Affine(3).then(Affine(4))
+
+
+@pytest.mark.parametrize(
+    ("affine", "message"),
+    [
+        (Affine(3, renormalise=True), "lengths are lost"),
+        (Affine(3, scale=0.0), "scale 0"),
+        (Affine(3, np.ones((4, 3))), "3 to 4 columns"),
+        (Affine(3, np.ones((3, 3))), "square and of full rank"),
+    ],
+)
+def test_what_cannot_be_undone_says_why(affine, message):
+    with pytest.raises(ValueError, match=message):
+        affine.inverse()
+
+
+def test_more_columns_may_come_out_than_went_in(rng):
+    rows = rng.normal(size=(4, 2))
+    widened = Affine(2, np.vstack([np.eye(2), np.ones((1, 2))]), offset=np.array([0.0, 0.0, 5.0]))
+    assert widened.dim_out == 3
+    np.testing.assert_allclose(widened(rows), np.c_[rows, rows.sum(axis=1) + 5], atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("given_dtype", "result_dtype", "tolerance"),
+    [("float16", "float32", 2e-3), ("float32", "float32", 1e-6), ("float64", "float64", 1e-14)],
+)
+def test_rows_keep_their_precision_and_half_precision_is_widened(
+    rng, given_dtype, result_dtype, tolerance
+):
+    rows = rng.normal(size=(6, 3))
+    affine = Affine(3, rng.normal(size=(5, 3)), 0.7, rng.normal(size=5), renormalise=True)
+    out = affine(rows.astype(given_dtype))
+    assert out.dtype == result_dtype
+    np.testing.assert_allclose(out, apply_by_hand(affine, rows), atol=tolerance)
+
+
+def test_torch_rows_stay_torch_and_equal_numpy(rng, library):
+    rows = rng.normal(size=(6, 3))
+    affine = Affine(3, rng.normal(size=(4, 3)), 1.5, rng.normal(size=4), renormalise=True)
+    out = library.check_kind(affine(library(rows)))
+    assert out.dtype == library.precision
+    np.testing.assert_allclose(out, affine(rows), atol=library.tolerance)
+
+
+def test_many_rows_are_mapped_like_few_across_block_borders(rng):
+    rows = rng.normal(size=(20_000, 2))
+    affine = Affine(2, rng.normal(size=(2, 2)), offset=rng.normal(size=2), renormalise=True)
+    some = [0, 8191, 8192, 16384, 19_999]
+    np.testing.assert_allclose(affine(rows)[some], affine(rows[some]), atol=1e-15)
+
+
+def test_the_input_is_left_as_it_is(rng):
+    rows = rng.normal(size=(6, 3))
+    before = rows.copy()
+    Affine(3, scale=2.0, offset=np.ones(3), renormalise=True)(rows)
+    np.testing.assert_array_equal(rows, before)
+
+
+def test_a_row_that_lands_on_the_origin_is_named():
+    rows = np.array([[1.0, 0.0], [2.0, 3.0], [0.0, 1.0]])
+    with pytest.raises(ValueError, match="Row 1 of captions lands on the origin"):
+        Affine(2, offset=np.array([-2.0, -3.0]), renormalise=True)(rows, "captions")
+
+
+def test_rows_of_another_dimension_and_rows_with_nan_are_refused():
+    with pytest.raises(ValueError, match="for rows of 3 columns, got 2"):
+        Affine(3)(np.ones((1, 2)))
+    with pytest.raises(ValueError, match="NaN or infinity"):
+        Affine(2)(np.array([[np.nan, 1.0]]))
+
+
+def test_a_matrix_or_offset_of_the_wrong_shape_is_refused():
+    with pytest.raises(ValueError, match=r"must be \(d_out, 3\), got shape \(2, 2\)"):
+        Affine(3, np.eye(2))
+    with pytest.raises(ValueError, match=r"must be \(3,\), got shape \(2,\)"):
+        Affine(3, offset=np.ones(2))
+    with pytest.raises(ValueError, match=r"must be \(2,\), got shape \(3,\)"):
+        Affine(3, np.ones((2, 3)), offset=np.ones(3))
+
+
+def test_only_a_map_that_does_nothing_is_the_identity():
+    assert Affine(3).is_identity
+    for other in (
+        Affine(3, np.eye(3)),
+        Affine(3, scale=2.0),
+        Affine(3, offset=np.zeros(3)),
+        Affine(3, renormalise=True),
+    ):
+        assert not other.is_identity

@@ -1,0 +1,219 @@
+"""The orthogonal shift: Chowers' theorem 3.5, equation 11 and algorithm 1."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import reference
+import reference_search
+from modgap.corrections import NothingMovesWarning, OrthogonalShift
+from modgap.moments import PairMoments
+
+
+def low_rank(n=30, m=25, d=10, rank=4, seed=0):
+    """Queries anywhere; candidates that vary in a few directions only, away from the origin."""
+    rng = np.random.default_rng(seed)
+    queries = rng.normal(size=(n, d)) + rng.normal(size=d)
+    candidates = rng.normal(size=(m, rank)) @ rng.normal(size=(rank, d)) + 2 * rng.normal(size=d)
+    return queries, candidates
+
+
+def principal_directions(candidates):
+    """Directions and variances, largest first, from the covariance."""
+    values, vectors = np.linalg.eigh(np.cov(candidates.T, bias=True))
+    return values[::-1], vectors[:, ::-1].T
+
+
+def fitted(queries, candidates, move, *parameters):
+    sides = (queries, candidates) if move == "y" else (candidates, queries)
+    return OrthogonalShift(move, *parameters).fit(*sides)
+
+
+def offset_of(shift):
+    return shift.correction_.map("text" if shift.move == "y" else "image").offset
+
+
+@pytest.mark.parametrize("move", ["x", "y"])
+def test_with_every_direction_kept_the_step_is_the_gaps_orthogonal_part(move):
+    queries, candidates = low_rank()
+    gap = queries.mean(axis=0) - candidates.mean(axis=0)
+    _, directions = principal_directions(candidates)
+    expected = gap - sum((d @ gap) * d for d in directions[:4])
+    shift = fitted(queries, candidates, move, 1.0)
+    np.testing.assert_allclose(offset_of(shift), expected, atol=1e-10)
+    spread = candidates - candidates.mean(axis=0)
+    np.testing.assert_allclose(spread @ offset_of(shift), 0, atol=1e-12)
+    assert shift.closed_ == pytest.approx(np.linalg.norm(expected) / np.linalg.norm(gap))
+
+
+@pytest.mark.parametrize("explained_variance", [0.3, 0.6, 0.95])
+def test_with_less_explained_only_the_leading_directions_are_respected(pairs, explained_variance):
+    X, Y = pairs
+    gap = reference.gap_vector(X, Y)
+    variances, directions = principal_directions(Y)
+    n_kept, share = 0, 0.0
+    while share < explained_variance:
+        share += variances[n_kept] / variances.sum()
+        n_kept += 1
+    assert 0 < n_kept < 12
+    expected = gap - sum((d @ gap) * d for d in directions[:n_kept])
+    shift = fitted(X, Y, "y", explained_variance)
+    np.testing.assert_allclose(offset_of(shift), expected, atol=1e-10)
+
+
+@pytest.mark.parametrize("move", ["x", "y"])
+def test_explained_zero_is_the_plain_gap_and_the_means_meet(pairs, move):
+    queries, candidates = pairs
+    shift = fitted(queries, candidates, move, 0.0)
+    gap = queries.mean(axis=0) - candidates.mean(axis=0)
+    np.testing.assert_allclose(offset_of(shift), gap, atol=1e-14)
+    assert shift.closed_ == pytest.approx(1.0)
+
+
+def test_smaller_shares_close_more_of_the_gap(pairs):
+    closed = [fitted(*pairs, "y", share).closed_ for share in (0.0, 0.3, 0.6, 0.95)]
+    assert closed == sorted(closed, reverse=True)
+    assert len(set(closed)) == 4
+
+
+def test_the_amount_is_the_share_of_the_step_that_is_taken():
+    queries, candidates = low_rank()
+    whole = offset_of(fitted(queries, candidates, "y", 1.0, 1.0))
+    np.testing.assert_allclose(
+        offset_of(fitted(queries, candidates, "y", 1.0, 0.3)), 0.3 * whole, atol=1e-14
+    )
+
+
+def test_only_the_candidates_as_documents_move_and_nothing_is_renormalised():
+    queries, candidates = low_rank()
+    correction = fitted(queries, candidates, "y", 1.0).correction_
+    assert correction.metric == "euclidean"
+    np.testing.assert_array_equal(correction.x(queries), queries)
+    np.testing.assert_array_equal(correction.x(queries, "query"), queries)
+    np.testing.assert_array_equal(correction.y(candidates, "query"), candidates)
+    step = correction.y(candidates) - candidates
+    np.testing.assert_allclose(step, np.tile(step[0], (25, 1)), atol=1e-12)
+    assert np.linalg.norm(step[0]) > 0.1
+    mirrored = fitted(queries, candidates, "x", 1.0).correction_
+    np.testing.assert_array_equal(mirrored.y(queries), queries)
+    np.testing.assert_array_equal(mirrored.x(candidates, "query"), candidates)
+    np.testing.assert_allclose(mirrored.x(candidates), correction.y(candidates), atol=1e-12)
+
+
+@given(
+    rank=st.integers(1, 5),
+    extra=st.integers(1, 5),
+    n=st.integers(1, 12),
+    m=st.integers(2, 12),
+    move=st.sampled_from(["x", "y"]),
+    amount=st.floats(-2, 3),
+    seed=st.integers(0, 10**6),
+)
+def test_no_nearest_neighbour_changes_for_the_candidates_it_was_fitted_on(
+    rank, extra, n, m, move, amount, seed
+):
+    queries, candidates = low_rank(n, m, rank + extra, rank, seed)
+    shift = fitted(queries, candidates, move, 1.0, amount)
+    moved = getattr(shift.correction_, move)(candidates)
+    before = reference_search.nearest(queries, candidates)
+    np.testing.assert_array_equal(reference_search.nearest(queries, moved), before)
+    # Not only the nearest: every distance changes by the same for all candidates of a query.
+    squares = [((queries[:, None] - rows[None]) ** 2).sum(axis=2) for rows in (candidates, moved)]
+    change = squares[1] - squares[0]
+    np.testing.assert_allclose(change, np.tile(change[:, :1], (1, m)), atol=1e-8)
+
+
+def test_new_candidates_outside_the_fitted_directions_are_not_covered():
+    queries, candidates = low_rank(n=200, m=40)
+    correction = fitted(queries, candidates[:3], "y", 1.0).correction_
+    new = candidates[3:]
+    before, after = (reference_search.nearest(queries, rows) for rows in (new, correction.y(new)))
+    assert 0 < np.mean(before == after) < 1
+
+
+def test_more_candidates_than_dimensions_and_full_rank_move_nothing_and_warn(pairs):
+    X, Y = pairs
+    with pytest.warns(
+        NothingMovesWarning, match=r"all 12 dimensions.*Use explained_variance=0.95"
+    ) as seen:
+        shift = OrthogonalShift("y", 1.0).fit(X, Y)
+    assert seen[0].filename == __file__
+    assert shift.closed_ == 0.0
+    np.testing.assert_array_equal(shift.transform_y(Y), Y)
+    with pytest.warns(NothingMovesWarning):
+        OrthogonalShift("y", 1.0).fit_moments(PairMoments.from_batch(X, Y))
+
+
+def test_a_smaller_share_that_still_takes_every_direction_does_not_advise_itself(rng):
+    even = np.vstack([np.eye(3), -np.eye(3)])
+    with pytest.warns(
+        NothingMovesWarning, match="Use a smaller explained_variance, or fewer candidates"
+    ):
+        OrthogonalShift("y", 0.95).fit(rng.normal(size=(5, 3)) + 2, even)
+
+
+def test_as_few_candidates_as_dimensions_leave_a_direction_and_do_not_warn(pairs):
+    X, Y = pairs
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        # 12 centred rows span 11 of the 12 dimensions.
+        assert OrthogonalShift("y", 1.0).fit(X, Y[:12]).closed_ > 0
+    with pytest.warns(NothingMovesWarning):
+        OrthogonalShift("y", 1.0).fit(X, Y[:13])
+
+
+@pytest.mark.parametrize(("size", "moves"), [(1e-17, True), (1e-10, False)])
+def test_a_direction_counts_from_the_rank_rule_on(size, moves):
+    rng = np.random.default_rng(1)
+    # Exact zeros beyond the first three columns, so nothing but ``size`` is in the fourth.
+    candidates = np.zeros((20, 4))
+    candidates[:, :3] = rng.normal(size=(20, 3))
+    candidates[:, 3] = size * np.where(np.arange(20) % 2, 1, -1)
+    queries = rng.normal(size=(5, 4)) + 3
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        shift = OrthogonalShift("y", 1.0).fit(queries, candidates)
+    assert (shift.closed_ > 0) is moves
+    assert [w.category for w in seen] == ([] if moves else [NothingMovesWarning])
+
+
+def test_candidates_that_are_all_the_same_move_by_the_whole_gap(rng):
+    queries = rng.normal(size=(6, 3))
+    shift = OrthogonalShift("y", 1.0).fit(queries, np.ones((4, 3)))
+    np.testing.assert_allclose(offset_of(shift), queries.mean(axis=0) - 1, atol=1e-14)
+
+
+def test_many_candidates_give_the_same_step_as_their_covariance(rng):
+    candidates = rng.normal(size=(9000, 5)) @ np.diag([3.0, 2.0, 1.0, 0.5, 0.1])
+    queries = rng.normal(size=(50, 5)) + 1
+    blocks = OrthogonalShift("y", 0.9).fit(queries, candidates)
+    moments = OrthogonalShift("y", 0.9).fit_moments(PairMoments.from_batch(queries, candidates))
+    np.testing.assert_allclose(offset_of(blocks), offset_of(moments), atol=1e-10)
+
+
+def test_torch_rows_give_the_same_step(library):
+    queries, candidates = low_rank()
+    expected = offset_of(fitted(queries, candidates, "y", 0.9))
+    shift = OrthogonalShift("y", 0.9).fit(library(queries), library(candidates))
+    np.testing.assert_allclose(offset_of(shift), expected, atol=library.tolerance)
+    library.check_kind(shift.transform_y(library(candidates)))
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        (("z",), "move must be one of 'x', 'y'"),
+        (("both",), "move must be one of"),
+        (("y", 1.5), "explained_variance must be between 0 and 1"),
+        (("y", -0.1), "explained_variance must be between 0 and 1"),
+        (("y", 1.0, float("nan")), "amount must be finite"),
+    ],
+)
+def test_parameters_that_make_no_sense_are_refused(pairs, parameters, message):
+    with pytest.raises(ValueError, match=message):
+        OrthogonalShift(*parameters).fit(*pairs)

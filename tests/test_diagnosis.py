@@ -1,0 +1,309 @@
+"""diagnose from end to end: the four verdicts, its figures, its input, its repeatability."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from modgap.corrections import (
+    Center,
+    Correction,
+    OrthogonalShift,
+    Procrustes,
+    Shift,
+    Whiten,
+)
+from modgap.diagnosis import DEFAULT_CORRECTORS, Diagnosis, diagnose
+from modgap.diagnosis.figures import noise_for
+from modgap.diagnosis.parts import split
+from modgap.evaluation import Gaussian, Int8, OneBit, mixed_retrieval, retrieval, robustness
+from modgap.io import Embeddings
+from modgap.measures import gap_distance
+
+FEW = (Shift(0.5), Center())
+
+
+def with_gap(n=440, gap=2.0, seed=0):
+    """Pairs in ten dimensions whose modalities are ``gap`` away from the origin, opposite ways."""
+    rng = np.random.default_rng(seed)
+    shared = rng.normal(size=(n, 10))
+    sides = [shared + 0.4 * rng.normal(size=shared.shape) + sign * gap for sign in (1, -1)]
+    return sides[0], sides[1]
+
+
+@pytest.fixture(scope="module")
+def found() -> Diagnosis:
+    return diagnose(*with_gap(), correctors=FEW, model="made up")
+
+
+def intervals(node):
+    """Every interval in a result turned plain."""
+    if isinstance(node, dict):
+        if set(node) == {"value", "low", "high"}:
+            yield node
+        else:
+            for child in node.values():
+                yield from intervals(child)
+    elif isinstance(node, list):
+        for child in node:
+            yield from intervals(child)
+
+
+def test_a_planted_gap_is_found_and_a_correction_recommended(found):
+    assert found.verdict == "use"
+    assert found.recommended in ("Center()", "Shift(amount=0.5)")
+    assert found.sentence.startswith(f"Use {found.recommended}: NDCG@10")
+    assert "110 held-out groups" in found.sentence
+    assert found.n_groups == {"fit": 220, "choose": 110, "confirm": 110}
+    used = next(t for t in found.trials if t.method == found.recommended)
+    assert used.confirm.goal.change.low > 0.8
+    assert found.raw.goal.value.value < 0.1
+    assert f"→ {found.recommended}" in str(found)
+
+
+@pytest.mark.parametrize(
+    ("goal", "figures"),
+    [
+        ("mixed", ["mixed_ndcg@10"]),
+        ("robust", ["robust_to_noise"]),
+        ("quantised", ["robust_to_int8", "robust_to_1bit"]),
+    ],
+)
+def test_each_goal_is_judged_by_its_own_figures(goal, figures):
+    found = diagnose(*with_gap(), correctors=FEW, goal=goal)
+    assert found.verdict == "use"
+    for judged in (found.raw, *(t.confirm for t in found.trials)):
+        mean = np.mean([judged.figures[name].value.value for name in figures])
+        assert judged.goal.value.value == pytest.approx(mean)
+    best = max(found.trials, key=lambda t: t.lower_bound)
+    assert found.recommended == best.method
+
+
+def test_without_a_gap_it_says_to_leave_it_alone():
+    found = diagnose(*with_gap(gap=0.0), correctors=FEW)
+    assert found.verdict == "leave it alone"
+    assert found.recommended is None
+    assert found.correction is None
+    assert found.sentence.startswith("Leave it alone: no correction raises")
+    assert found.raw.goal.value.value > 0.9
+
+
+def test_with_few_pairs_it_gives_figures_but_no_verdict():
+    found = diagnose(*with_gap(396), correctors=FEW)
+    assert found.n_groups["confirm"] == 99
+    assert found.verdict == "not enough pairs"
+    assert found.correction is None
+    assert "99 groups are left to confirm on" in found.sentence
+    assert len(found.trials) == 2
+    assert diagnose(*with_gap(400), correctors=FEW).verdict == "use"
+
+
+@pytest.mark.parametrize("equal", [True, False])
+def test_without_pairs_it_reports_what_needs_none(equal):
+    X, Y = with_gap()
+    options = {"paired": False} if equal else {}
+    found = diagnose(X, Y if equal else Y[:300], correctors=(*FEW, Procrustes()), **options)
+    assert found.verdict == "no pairs"
+    assert found.correction is None
+    assert "100% are of the query's own modality" in found.sentence
+    assert found.not_tried == {"Procrustes()": "it needs pairs"}
+    assert not any("recall" in name or "ndcg" in name for name in found.raw.figures)
+    assert found.raw.figures["own_modality_excess@10"].value.value == pytest.approx(0.5)
+    assert {t.method for t in found.trials} == {"Shift(amount=0.5)", "Center()"}
+    for t in found.trials:
+        assert t.confirm.figures["own_modality_excess@10"].value.value < 0.2
+        assert not t.eligible
+    json.dumps(found.to_dict(), allow_nan=False)
+
+
+def test_the_same_seed_gives_the_same_answer_and_another_seed_another_split(found):
+    again = diagnose(*with_gap(), correctors=FEW, model="made up")
+    assert again.to_dict() == found.to_dict()
+    other = diagnose(*with_gap(), correctors=FEW, model="made up", seed=1)
+    assert other.raw.to_dict() != found.raw.to_dict()
+
+
+def test_the_raw_figures_are_those_of_the_separate_functions_on_the_confirm_part(found):
+    X, Y = with_gap()
+    groups = np.arange(440), np.arange(440)
+    part = split(X, Y, groups, 0)[2]
+    raw = {name: figure.value.value for name, figure in found.raw.figures.items()}
+    recall = retrieval(part.X, part.Y, 1).recall()
+    mixed = mixed_retrieval(part.X, part.Y, 10)
+    asked = mixed.queries
+    own = asked[0].non_relevant_x.sum() + (asked[1].non_relevant - asked[1].non_relevant_x).sum()
+    expected = {
+        "gap": gap_distance(part.X, part.Y),
+        **recall,
+        "mixed_ndcg@10": mixed.ndcg,
+        "own_modality_excess@10": own / sum(q.non_relevant.sum() for q in asked) - 0.5,
+        "neighbours_kept": 1.0,
+    }
+    length = np.mean(np.linalg.norm(np.vstack([part.X, part.Y]), axis=1))
+    assert noise_for(part).std == pytest.approx(0.5 * length / 10**0.5)
+    for name, noise in (
+        ("robust_to_noise", Gaussian(noise_for(part).std)),
+        ("robust_to_int8", Int8()),
+        ("robust_to_1bit", OneBit()),
+    ):
+        shares = [
+            robustness(*sides, noise, 20, metric="cosine").share[0]
+            for sides in ((part.X, part.Y), (part.Y, part.X))
+        ]
+        expected[name] = np.mean(shares)
+    assert set(raw) == set(expected) == set(found.explanations)
+    for name, value in expected.items():
+        assert raw[name] == pytest.approx(value), name
+
+
+def test_a_trials_figures_are_those_of_its_correction_fitted_on_the_fit_part(found):
+    fit, _, confirm = split(*with_gap(), (np.arange(440), np.arange(440)), 0)
+    center = Center().fit(fit.X, fit.Y).correction_
+    trial = next(t for t in found.trials if t.method == "Center()")
+    figures = trial.confirm.figures
+    mixed = mixed_retrieval(confirm.X, confirm.Y, correction=center).ndcg
+    assert figures["mixed_ndcg@10"].value.value == pytest.approx(mixed)
+    change = mixed - found.raw.figures["mixed_ndcg@10"].value.value
+    assert figures["mixed_ndcg@10"].change.value == pytest.approx(change)
+    for name, value in retrieval(confirm.X, confirm.Y, 1, correction=center).recall().items():
+        assert figures[name].value.value == pytest.approx(value)
+
+
+def test_every_interval_contains_its_value_and_the_result_is_plain_json(found):
+    plain = found.to_dict()
+    assert "correction" not in plain
+    assert json.loads(json.dumps(plain, allow_nan=False)) == plain
+    # The gap is the length of a vector, which resampling lengthens when it is near zero.
+    for judged in (plain["raw"], *(t["confirm"] for t in plain["trials"])):
+        shares = {k: v for k, v in judged["figures"].items() if k != "gap"}
+        listed = list(intervals([shares, judged["goal"]]))
+        assert len(listed) >= 9
+        for one in listed:
+            assert one["low"] - 1e-12 <= one["value"] <= one["high"] + 1e-12
+    raw_gap = plain["raw"]["figures"]["gap"]["value"]
+    assert raw_gap["low"] <= raw_gap["value"] <= raw_gap["high"]
+
+
+def test_the_recommended_correction_reproduces_from_its_file(found, tmp_path):
+    X, Y = with_gap()
+    found.correction.save(tmp_path / "c.safetensors")
+    again = Correction.load(tmp_path / "c.safetensors")
+    np.testing.assert_array_equal(again.x(X), found.correction.x(X))
+    assert again.about["model"] == "made up"
+    assert again.about["fitted_on"] == {"image": 220, "text": 220}
+    part = split(X, Y, (np.arange(440), np.arange(440)), 0)[2]
+    trial = next(t for t in found.trials if t.method == found.recommended)
+    value = mixed_retrieval(part.X, part.Y, correction=again).ndcg
+    assert value == pytest.approx(trial.confirm.figures["mixed_ndcg@10"].value.value)
+
+
+@pytest.mark.parametrize("kind", ["torch", "embeddings", "lists"])
+def test_tensors_embeddings_and_lists_give_the_verdict_of_arrays(found, kind):
+    X, Y = with_gap()
+    if kind == "torch":
+        torch = pytest.importorskip("torch")
+        sides = [torch.from_numpy(rows) for rows in (X, Y)]
+    elif kind == "embeddings":
+        sides = [Embeddings.from_array(rows) for rows in (X, Y)]
+    else:
+        sides = [X.tolist(), Y.tolist()]
+    other = diagnose(*sides, correctors=FEW)
+    assert (other.verdict, other.recommended) == (found.verdict, found.recommended)
+    check_same_figures(other, found, 1e-9)
+
+
+def check_same_figures(found, expected, tolerance):
+    for judged, wanted in zip(
+        (found.raw, *(t.confirm for t in found.trials)),
+        (expected.raw, *(t.confirm for t in expected.trials)),
+        strict=True,
+    ):
+        for name, figure in wanted.figures.items():
+            value = judged.figures[name].value.value
+            assert value == pytest.approx(figure.value.value, abs=tolerance), name
+
+
+def test_float32_tensors_give_the_figures_of_float32_arrays():
+    torch = pytest.importorskip("torch")
+    sides = [rows.astype("float32") for rows in with_gap()]
+    arrays = diagnose(*sides, correctors=FEW)
+    tensors = diagnose(*(torch.from_numpy(rows) for rows in sides), correctors=FEW)
+    assert tensors.recommended == arrays.recommended
+    check_same_figures(tensors, arrays, 1e-6)
+
+
+def test_groups_with_several_captions_are_kept_together():
+    X, Y = with_gap(440)
+    rng = np.random.default_rng(5)
+    captions = np.repeat(Y, 3, axis=0) + 0.05 * rng.normal(size=(1320, 10))
+    groups = [f"id{i}" for i in range(440)], [f"id{i}" for i in range(440) for _ in range(3)]
+    found = diagnose(X, captions, groups=groups, correctors=FEW)
+    assert found.verdict == "use"
+    assert found.n_groups == {"fit": 220, "choose": 110, "confirm": 110}
+    assert found.correction.about["fitted_on"] == {"image": 220, "text": 660}
+
+
+def test_what_cannot_be_fitted_or_applied_is_recorded_with_its_reason():
+    X, Y = with_gap(40)
+    found = diagnose(X, Y, correctors=(OrthogonalShift("y", 1.0), Whiten(2.0), Center()))
+    assert [t.method for t in found.trials] == ["Center()"]
+    assert set(found.not_tried) == {"OrthogonalShift(move='y')", "Whiten(shrinkage=2.0)"}
+    assert "moves nothing" in found.not_tried["OrthogonalShift(move='y')"]
+    assert "shrinkage must be between 0 and 1" in found.not_tried["Whiten(shrinkage=2.0)"]
+    same = np.ones((40, 4))
+    for options in ({}, {"paired": False}):
+        alike = diagnose(same, same, correctors=(Center(), Procrustes()), **options)
+        assert "lands on the origin" in alike.not_tried["Center()"]
+
+
+def test_progress_tells_every_step(found):
+    seen = []
+    diagnose(*with_gap(40), correctors=FEW, progress=lambda *step: seen.append(step))
+    assert seen[0] == ("measuring", 0, 4)
+    assert [step[0] for step in seen if step[0] in ("Shift(amount=0.5)", "Center()")] == [
+        "Shift(amount=0.5)",
+        "Center()",
+    ]
+    assert [step[1] for step in seen] == list(range(len(seen)))
+
+
+@pytest.mark.parametrize(
+    ("X", "Y", "options", "message"),
+    [
+        (np.full((40, 3), np.nan), np.ones((40, 3)), {}, "image has 40 rows with NaN"),
+        (np.ones((40, 3)), np.zeros((40, 3)), {}, "text has 40 rows with length zero"),
+        (np.ones((40, 3)), np.ones((40, 4)), {}, "same number of columns"),
+        (np.ones((40, 3), int), np.ones((40, 3)), {}, "image must hold float16"),
+        (np.ones(40), np.ones(40), {}, "image must be a matrix"),
+        (np.ones((7, 3)), np.ones((7, 3)), {}, "at least 8 groups.*got 7"),
+        (np.ones((7, 3)), np.ones((9, 3)), {}, "at least 8 rows of each modality, got 7 and 9"),
+        (np.ones((40, 3)), np.ones((39, 3)), {"paired": True}, "Pass groups"),
+        (np.ones((40, 3)), np.ones((40, 3)), {"goal": "fast"}, "goal must be one of"),
+        (np.ones((40, 3)), np.ones((40, 3)), {"metric": "dot"}, "metric must be one of"),
+        (np.ones((40, 3)), np.ones((40, 3)), {"names": ("a", "a")}, "must differ"),
+        (np.ones((9, 3)), np.ones((9, 3)), {"groups": ([1] * 9, [2] * 9)}, "no row has a match"),
+    ],
+)
+def test_input_that_cannot_be_judged_is_refused(X, Y, options, message):
+    with pytest.raises((ValueError, TypeError), match=message):
+        diagnose(X, Y, correctors=FEW, **options)
+
+
+@pytest.mark.published
+def test_published_clip_returns_only_its_own_modality_from_one_index(
+    published_clip, record_property
+):
+    found = diagnose(*published_clip)
+    record_property("verdict", found.sentence)
+    print(found.sentence)
+    assert found.raw.figures["mixed_ndcg@10"].value.value == 0.0
+    # All wrong results are of the query's own modality; 125 groups make no exact half.
+    excess = found.raw.figures["own_modality_excess@10"].value.value
+    assert excess == pytest.approx(0.5, abs=1 / 250)
+    assert found.n_groups == {"fit": 250, "choose": 125, "confirm": 125}
+    theorem = next(t for t in found.trials if t.method == "OrthogonalShift(move='y')")
+    assert theorem.neighbours_kept_fitted == 1.0
+    assert theorem.confirm.figures["neighbours_kept"].value.value < 1.0
+    assert len(found.trials) + len(found.not_tried) == len(DEFAULT_CORRECTORS)

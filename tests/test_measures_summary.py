@@ -1,0 +1,264 @@
+"""``measure``: the single functions' numbers in one result that prints, exports and samples."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import numpy as np
+import pytest
+
+from modgap import measure as top_level_measure
+from modgap.io import Embeddings
+from modgap.measures import (
+    alignment,
+    cone,
+    conformity,
+    conformity_difference,
+    conformity_divergence,
+    estimated_conformity,
+    feature_divergence,
+    feature_offset,
+    feature_variance,
+    gap_distance,
+    gap_orthogonality,
+    linear_separability,
+    loss_terms,
+    margin,
+    measure,
+    norms,
+    off_diagonal_dominance,
+    origin_landscape,
+    separability,
+    shell,
+    shift_landscape,
+    soft_assignments,
+    uniformity,
+    wasserstein_uniformity,
+)
+from modgap.measures.summary import MAX_SAMPLE
+
+
+def dump(result) -> str:
+    return json.dumps(result.to_dict(), allow_nan=False)
+
+
+def test_the_numbers_are_those_of_the_single_functions(pairs):
+    X, Y = pairs
+    result = measure(X, Y, temperature=0.05)
+    assert result.gap_distance == pytest.approx(gap_distance(X, Y))
+    assert result.gap_orthogonality.x.mean_abs == gap_orthogonality(X, Y).x.mean_abs
+    assert result.linear_separability == linear_separability(X, Y)
+    parted = separability(X, Y)
+    assert result.n_tags == (parted > 1).sum()
+    assert [f for f, _ in result.top_features] == np.argsort(-parted)[:10].tolist()
+    assert [v for _, v in result.top_features] == pytest.approx(np.sort(parted)[::-1][:10])
+    assert result.feature_divergence_max == pytest.approx(feature_divergence(X, Y).max())
+    assert result.conformity_divergence == conformity_divergence(X, Y)
+    assert result.wasserstein_uniformity == pytest.approx(wasserstein_uniformity(X, Y))
+    assert result.dim == 12
+
+
+def test_each_modality_has_its_own_numbers(pairs):
+    result = measure(*pairs, names=("photo", "caption"))
+    assert [side.name for side in result.modalities] == ["photo", "caption"]
+    for side, A in zip(result.modalities, pairs, strict=True):
+        assert (side.n, side.n_sample) == (60, 60)
+        assert side.norm_mean == pytest.approx(norms(A).mean)
+        assert side.norm_std == pytest.approx(norms(A).std)
+        assert side.feature_offset_max == pytest.approx(feature_offset(A).max())
+        assert side.variance_tail == pytest.approx(feature_variance(A).tail)
+        assert side.off_diagonal_dominance_median == pytest.approx(
+            np.median(off_diagonal_dominance(A))
+        )
+        assert side.cone == cone(A)
+        assert side.uniformity == uniformity(A)
+        assert side.shell == shell(A)
+        assert side.conformity_mean == pytest.approx(conformity(A).mean())
+        assert side.conformity_std == pytest.approx(conformity(A).std())
+        assert side.conformity_pearson == estimated_conformity(A).pearson
+        assert side.conformity_slope == estimated_conformity(A).slope
+
+
+def test_pairs_have_theirs(pairs):
+    X, Y = pairs
+    found = measure(X, Y, temperature=0.05).pairs
+    assert (found.n_pairs, found.n_sample, found.temperature) == (60, 60, 0.05)
+    assert found.alignment == pytest.approx(alignment(X, Y))
+    assert found.margin == margin(X, Y)
+    assert found.loss == loss_terms(X, Y, 0.05)
+    spreads = soft_assignments(X, Y, 0.05)
+    assert found.soft_assignment_spread == (spreads.spread_x, spreads.spread_y)
+    assert found.conformity_difference_std == pytest.approx(conformity_difference(X, Y).std())
+    assert (found.shift_landscape.losses == shift_landscape(X, Y).losses).all()
+    assert (found.origin_landscape.loss == origin_landscape(X, Y, temperature=0.05).loss).all()
+
+
+def test_torch_gives_what_numpy_gives(pairs):
+    torch = pytest.importorskip("torch")
+    expected = measure(*pairs)
+    found = measure(*(torch.from_numpy(A) for A in pairs))
+    assert found.gap_distance == pytest.approx(expected.gap_distance)
+    assert found.modalities[0].cone.mean == pytest.approx(expected.modalities[0].cone.mean)
+    assert found.pairs.loss.loss == pytest.approx(expected.pairs.loss.loss)
+    assert found.linear_separability == expected.linear_separability
+    dump(found)
+
+
+def test_without_pairs_what_needs_them_is_left_out(pairs):
+    X, Y = pairs
+    for result in (measure(X, Y[:40]), measure(X, Y, paired=False)):
+        assert result.pairs is None
+        assert "contrastive loss" not in str(result)
+        assert result.to_dict()["pairs"] is None
+    assert measure(X, Y[:40]).gap_distance == pytest.approx(gap_distance(X, Y[:40]))
+
+
+def test_rows_said_to_be_pairs_must_be_as_many(pairs):
+    with pytest.raises(ValueError, match=r"got 60 and 40 rows\. Pass groups=\(gx, gy\)"):
+        measure(pairs[0], pairs[1][:40], paired=True)
+
+
+def test_groups_say_which_rows_match(pairs):
+    X, Y = pairs
+    # Two captions per picture; the pair of a group is its first row on each side.
+    gx, gy = [f"g{i}" for i in range(30)], [f"g{i // 2}" for i in range(60)]
+    found = measure(X[:30], Y, groups=(gx, gy)).pairs
+    order = np.argsort(gx)
+    assert (found.n_pairs, found.n_sample) == (30, 30)
+    assert found.alignment == pytest.approx(alignment(X[:30], Y[::2]))
+    assert found.loss.loss == pytest.approx(loss_terms(X[:30][order], Y[::2][order], 0.01).loss)
+
+
+def test_groups_without_a_partner_are_left_out_of_the_pairs(pairs):
+    X, Y = pairs
+    found = measure(X, Y, groups=(np.arange(60), np.arange(10, 70))).pairs
+    assert found.n_pairs == 50
+    assert found.alignment == pytest.approx(alignment(X[10:], Y[:50]))
+
+
+@pytest.mark.parametrize(
+    ("groups", "error", "message"),
+    [
+        (([1], [1]), ValueError, "groups must give one label per row of X: 60 rows"),
+        ("ab", TypeError, r"groups must be two sequences \(gx, gy\)"),
+        ((np.zeros(60), np.ones(60)), ValueError, "No group has rows on both sides"),
+    ],
+)
+def test_groups_that_fit_nothing_are_refused(pairs, groups, error, message):
+    with pytest.raises(error, match=message):
+        measure(*pairs, groups=groups)
+
+
+def test_a_sample_is_seeded_and_says_how_many(pairs):
+    X, Y = pairs
+    first = measure(X, Y[:50], sample=20, seed=7)
+    assert [side.n_sample for side in first.modalities] == [20, 20]
+    assert [side.n for side in first.modalities] == [60, 50]
+    assert "a sample of 20 and 20 rows (seed 7)" in str(first)
+    assert dump(first) == dump(measure(X, Y[:50], sample=20, seed=7))
+    other = measure(X, Y[:50], sample=20, seed=8)
+    assert other.modalities[0].cone != first.modalities[0].cone
+    # Moments use every row whatever the sample.
+    assert other.gap_distance == first.gap_distance == pytest.approx(gap_distance(X, Y[:50]))
+    assert other.n_tags == first.n_tags
+
+
+def test_sampled_pairs_stay_pairs(pairs):
+    X = pairs[0]
+    found = measure(X, X, sample=15).pairs
+    assert (found.n_pairs, found.n_sample) == (60, 15)
+    assert found.alignment == pytest.approx(0, abs=1e-12)
+
+
+def test_by_default_twenty_thousand_rows_are_looked_at():
+    assert MAX_SAMPLE == 20_000
+
+
+def test_it_prints_as_a_table(pairs):
+    text = str(measure(*pairs, names=("photo", "caption")))
+    header, *lines = text.splitlines()
+    assert header.split() == ["photo", "caption", "both"]
+    assert lines[-1] == "Every figure uses every row."
+    shown = next(line for line in lines if line.startswith("gap distance"))
+    assert float(shown.split()[-1]) == pytest.approx(gap_distance(*pairs), abs=1e-4)
+
+
+def test_names_are_text_not_markup(pairs):
+    result = measure(*pairs, names=("<b>", "a&b"))
+    page = result._repr_html_()
+    assert "<th>&lt;b&gt;</th><th>a&amp;b</th>" in page
+    assert "<b>" not in page
+    assert "<b>" in str(result)
+
+
+@pytest.mark.parametrize("names", [("a", "a"), ("a",), ("", "b"), "ab", ("a.b", "c")])
+def test_names_must_be_two_and_differ(pairs, names):
+    with pytest.raises(ValueError, match=r"(names must be two|Modality names must differ)"):
+        measure(*pairs, names=names)
+
+
+def test_json_carries_every_number_and_no_nan(pairs):
+    X, Y = (A.copy() for A in pairs)
+    X[:, 0] = 3.0  # a constant feature has an infinite offset
+    loaded = json.loads(dump(measure(X, Y)))
+    assert loaded["gap_distance"] == pytest.approx(gap_distance(X, Y))
+    assert loaded["modalities"][0]["feature_offset_max"] is None
+    assert loaded["pairs"]["shift_landscape"]["losses"] == pytest.approx(
+        shift_landscape(X, Y).losses
+    )
+
+
+@pytest.mark.parametrize("n", [1, 2, 3])
+def test_the_fewest_rows_leave_out_what_they_cannot_tell(pairs, n):
+    X, Y = (A[:n] for A in pairs)
+    result = measure(X, Y)
+    dump(result)
+    str(result)
+    assert (result.modalities[0].cone is None) == (n == 1)
+    assert (result.linear_separability is None) == (n == 1)
+    assert (result.pairs.margin is None) == (n == 1)
+
+
+def test_identical_rows_have_no_shell_and_no_conformity():
+    result = measure(np.ones((4, 3)), np.ones((4, 3)))
+    side = result.modalities[0]
+    assert (side.shell, side.conformity_mean, side.conformity_pearson) == (None, None, None)
+    assert result.gap_distance == 0
+    assert math.isnan(result.gap_orthogonality.x.mean)
+    assert result.pairs.origin_landscape is None
+    dump(result)
+    str(result)
+
+
+def test_rows_on_disk_give_the_numbers_of_rows_in_memory(pairs, tmp_path):
+    X, Y = (A.astype(np.float32) for A in pairs)
+    expected = dump(measure(X, Y, sample=30))
+    np.save(tmp_path / "x.npy", X)
+    np.save(tmp_path / "y.npy", Y)
+    maps = [np.load(tmp_path / name, mmap_mode="r") for name in ("x.npy", "y.npy")]
+    assert dump(measure(*maps, sample=30)) == expected
+    streams = [Embeddings.from_array(A) for A in (X, Y)]
+    assert dump(measure(*streams, sample=30)) == expected
+    assert dump(measure(X, streams[1], sample=30)) == expected
+
+
+def test_progress_names_every_step(pairs):
+    steps = []
+    measure(*pairs, names=("photo", "caption"), progress=steps.append)
+    assert steps[0] == "moments of every row"
+    assert any("photo" in step for step in steps)
+    assert any("caption" in step for step in steps)
+    assert steps[-1] == "pairs, loss and landscapes"
+    without = []
+    measure(*pairs, paired=False, progress=without.append)
+    assert len(without) == len(steps) - 1
+
+
+def test_the_sample_must_be_two_rows_at_least(pairs):
+    with pytest.raises(ValueError, match="sample must be at least 2, got 1"):
+        measure(*pairs, sample=1)
+
+
+def test_the_package_and_its_name_at_the_top_are_both_callable(pairs):
+    assert dump(top_level_measure(*pairs)) == dump(measure(*pairs))
