@@ -10,7 +10,7 @@ import numpy as np
 from fastapi.testclient import TestClient
 
 from modgap.corrections import Correction
-from modgap.io import EmbeddingPair, Embeddings
+from modgap.io import Modalities, Embeddings
 from modgap.serve import Explorer
 from modgap.serve.app import make_app
 from modgap.serve.assets import Asset
@@ -42,13 +42,13 @@ def make_rows(n: int, m: int, dim: int = DIM) -> tuple[np.ndarray, np.ndarray, A
 
 def make_pair(
     n: int = N_X, m: int = N_Y, *, paired: bool = True, captions: bool = True, dim: int = DIM
-) -> EmbeddingPair:
+) -> Modalities:
     X, Y, groups = make_rows(n, m, dim)
     said = [f"Caption {row} of thing {row % n}" for row in range(m)]
     said[1] = NASTY
     x = Embeddings.from_array(X, ids=[f"scan-{row}.png" for row in range(n)], source="image.npy")
     y = Embeddings.from_array(Y, captions=said if captions else None, source="text.npy")
-    return EmbeddingPair(x, y, groups if paired else None, paired)
+    return Modalities(x, y, groups if paired else None, paired)
 
 
 def tiny_document(progress: Any) -> dict[str, Any]:
@@ -81,7 +81,7 @@ def fit(client: TestClient, method: str, **parameters: Any) -> dict[str, Any]:
 
 
 def slow_search(
-    pair: EmbeddingPair,
+    pair: Modalities,
     query: np.ndarray,
     modality: str,
     k: int,

@@ -118,7 +118,7 @@ def test_evaluate_prints_json_with_both_sides(files: tuple[Path, Path], center: 
     ran = modgap("evaluate", *files, "--correction", center, "--json", "--seed", 2)
     assert ran.json["schema"] == "modgap/evaluate/1"
     assert (ran.json["version"], ran.json["seed"]) == (library.__version__, 2)
-    before, after = (ran.json[side]["figures"] for side in ("raw", "corrected"))
+    before, after = (ran.json[side]["metrics"] for side in ("raw", "corrected"))
     assert before.keys() == after.keys()
     assert after["mixed_ndcg@10"]["value"]["value"] > before["mixed_ndcg@10"]["value"]["value"]
     alone = modgap("evaluate", *files, "--json").json
@@ -155,14 +155,14 @@ def test_evaluate_matches_rows_by_group(files: tuple[Path, Path], tmp_path: Path
         "--groups", f"{tmp_path / 'gx.txt'},{tmp_path / 'gy.npy'}",
     )  # fmt: skip
     name = "image_retrieval_recall@1"
-    expected = modgap("evaluate", *files, "--json").json["raw"]["figures"][name]["value"]["value"]
-    assert ran.json["raw"]["figures"][name]["value"]["value"] == expected
+    expected = modgap("evaluate", *files, "--json").json["raw"]["metrics"][name]["value"]["value"]
+    assert ran.json["raw"]["metrics"][name]["value"]["value"] == expected
     assert expected > 0.1
 
 
 def test_the_metric_changes_how_the_rows_are_ranked(files: tuple[Path, Path]) -> None:
     ranked = {
-        metric: modgap("evaluate", *files, "--json", "--metric", metric).json["raw"]["figures"]
+        metric: modgap("evaluate", *files, "--json", "--metric", metric).json["raw"]["metrics"]
         for metric in ("cosine", "inner_product", "euclidean")
     }
     name = "text_retrieval_recall@1"

@@ -16,8 +16,8 @@ from modgap.corrections import (
     Whiten,
 )
 from modgap.diagnosis import DEFAULT_CORRECTORS, Diagnosis, diagnose
-from modgap.diagnosis.figures import noise_for
-from modgap.diagnosis.parts import split
+from modgap.evaluation.metrics import noise_for
+from modgap.diagnosis.splits import split
 from modgap.evaluation import Gaussian, Int8, OneBit, mixed_retrieval, retrieval, robustness
 from modgap.io import Embeddings
 from modgap.measures import gap_distance
@@ -75,7 +75,7 @@ def test_each_goal_is_judged_by_its_own_figures(goal, figures):
     found = diagnose(*with_gap(), correctors=FEW, goal=goal)
     assert found.verdict == "use"
     for judged in (found.raw, *(t.confirm for t in found.trials)):
-        mean = np.mean([judged.figures[name].value.value for name in figures])
+        mean = np.mean([judged.metrics[name].value.value for name in figures])
         assert judged.goal.value.value == pytest.approx(mean)
     best = max(found.trials, key=lambda t: t.lower_bound)
     assert found.recommended == best.method
@@ -109,11 +109,11 @@ def test_without_pairs_it_reports_what_needs_none(equal):
     assert found.correction is None
     assert "100% are of the query's own modality" in found.sentence
     assert found.not_tried == {"Procrustes()": "it needs pairs"}
-    assert not any("recall" in name or "ndcg" in name for name in found.raw.figures)
-    assert found.raw.figures["own_modality_excess@10"].value.value == pytest.approx(0.5)
+    assert not any("recall" in name or "ndcg" in name for name in found.raw.metrics)
+    assert found.raw.metrics["own_modality_excess@10"].value.value == pytest.approx(0.5)
     assert {t.method for t in found.trials} == {"Shift(amount=0.5)", "Center()"}
     for t in found.trials:
-        assert t.confirm.figures["own_modality_excess@10"].value.value < 0.2
+        assert t.confirm.metrics["own_modality_excess@10"].value.value < 0.2
         assert not t.eligible
     json.dumps(found.to_dict(), allow_nan=False)
 
@@ -129,7 +129,7 @@ def test_the_raw_figures_are_those_of_the_separate_functions_on_the_confirm_part
     X, Y = with_gap()
     groups = np.arange(440), np.arange(440)
     part = split(X, Y, groups, 0)[2]
-    raw = {name: figure.value.value for name, figure in found.raw.figures.items()}
+    raw = {name: figure.value.value for name, figure in found.raw.metrics.items()}
     recall = retrieval(part.X, part.Y, 1).recall()
     mixed = mixed_retrieval(part.X, part.Y, 10)
     asked = mixed.queries
@@ -162,10 +162,10 @@ def test_a_trials_figures_are_those_of_its_correction_fitted_on_the_fit_part(fou
     fit, _, confirm = split(*with_gap(), (np.arange(440), np.arange(440)), 0)
     center = Center().fit(fit.X, fit.Y).correction_
     trial = next(t for t in found.trials if t.method == "Center()")
-    figures = trial.confirm.figures
+    figures = trial.confirm.metrics
     mixed = mixed_retrieval(confirm.X, confirm.Y, correction=center).ndcg
     assert figures["mixed_ndcg@10"].value.value == pytest.approx(mixed)
-    change = mixed - found.raw.figures["mixed_ndcg@10"].value.value
+    change = mixed - found.raw.metrics["mixed_ndcg@10"].value.value
     assert figures["mixed_ndcg@10"].change.value == pytest.approx(change)
     for name, value in retrieval(confirm.X, confirm.Y, 1, correction=center).recall().items():
         assert figures[name].value.value == pytest.approx(value)
@@ -177,12 +177,12 @@ def test_every_interval_contains_its_value_and_the_result_is_plain_json(found):
     assert json.loads(json.dumps(plain, allow_nan=False)) == plain
     # The gap is the length of a vector, which resampling lengthens when it is near zero.
     for judged in (plain["raw"], *(t["confirm"] for t in plain["trials"])):
-        shares = {k: v for k, v in judged["figures"].items() if k != "gap"}
+        shares = {k: v for k, v in judged["metrics"].items() if k != "gap"}
         listed = list(intervals([shares, judged["goal"]]))
         assert len(listed) >= 9
         for one in listed:
             assert one["low"] - 1e-12 <= one["value"] <= one["high"] + 1e-12
-    raw_gap = plain["raw"]["figures"]["gap"]["value"]
+    raw_gap = plain["raw"]["metrics"]["gap"]["value"]
     assert raw_gap["low"] <= raw_gap["value"] <= raw_gap["high"]
 
 
@@ -196,7 +196,7 @@ def test_the_recommended_correction_reproduces_from_its_file(found, tmp_path):
     part = split(X, Y, (np.arange(440), np.arange(440)), 0)[2]
     trial = next(t for t in found.trials if t.method == found.recommended)
     value = mixed_retrieval(part.X, part.Y, correction=again).ndcg
-    assert value == pytest.approx(trial.confirm.figures["mixed_ndcg@10"].value.value)
+    assert value == pytest.approx(trial.confirm.metrics["mixed_ndcg@10"].value.value)
 
 
 @pytest.mark.parametrize("kind", ["torch", "embeddings", "lists"])
@@ -220,8 +220,8 @@ def check_same_figures(found, expected, tolerance):
         (expected.raw, *(t.confirm for t in expected.trials)),
         strict=True,
     ):
-        for name, figure in wanted.figures.items():
-            value = judged.figures[name].value.value
+        for name, figure in wanted.metrics.items():
+            value = judged.metrics[name].value.value
             assert value == pytest.approx(figure.value.value, abs=tolerance), name
 
 
@@ -298,12 +298,12 @@ def test_published_clip_returns_only_its_own_modality_from_one_index(
     found = diagnose(*published_clip)
     record_property("verdict", found.sentence)
     print(found.sentence)
-    assert found.raw.figures["mixed_ndcg@10"].value.value == 0.0
+    assert found.raw.metrics["mixed_ndcg@10"].value.value == 0.0
     # All wrong results are of the query's own modality; 125 groups make no exact half.
-    excess = found.raw.figures["own_modality_excess@10"].value.value
+    excess = found.raw.metrics["own_modality_excess@10"].value.value
     assert excess == pytest.approx(0.5, abs=1 / 250)
     assert found.n_groups == {"fit": 250, "choose": 125, "confirm": 125}
     theorem = next(t for t in found.trials if t.method == "OrthogonalShift(move='y')")
     assert theorem.neighbours_kept_fitted == 1.0
-    assert theorem.confirm.figures["neighbours_kept"].value.value < 1.0
+    assert theorem.confirm.metrics["neighbours_kept"].value.value < 1.0
     assert len(found.trials) + len(found.not_tried) == len(DEFAULT_CORRECTORS)

@@ -8,8 +8,8 @@ from conftest import make_pairs
 from modgap._validate import InputValueError
 from modgap.corrections import Calibrate, Center, OrthogonalShift, Shift
 from modgap.diagnosis import diagnose, gap_paths
-from modgap.diagnosis.figures import draws_for, noise_for, paired_figures, unpaired_figures
-from modgap.diagnosis.parts import split
+from modgap.evaluation.metrics import draws_for, noise_for, paired_figures, unpaired_figures
+from modgap.diagnosis.splits import split
 from modgap.diagnosis.path import MOVES, TEMPERATURES, partly
 
 
@@ -26,9 +26,9 @@ def test_at_both_ends_figures_are_those_of_diagnose(data, paired):
     assert not failures
     assert [path.method for path in paths] == [trial.method for trial in diagnosis.trials]
     for path, trial in zip(paths, diagnosis.trials, strict=True):
-        assert "robust_to_noise" in path.figures
-        for name, values in path.figures.items():
-            raw, corrected = diagnosis.raw.figures[name], trial.confirm.figures[name]
+        assert "robust_to_noise" in path.metrics
+        for name, values in path.metrics.items():
+            raw, corrected = diagnosis.raw.metrics[name], trial.confirm.metrics[name]
             assert values[0] == pytest.approx(raw.value.value, abs=1e-12)
             assert values[-1] == pytest.approx(corrected.value.value, abs=1e-12)
 
@@ -47,8 +47,8 @@ def test_losses_are_those_of_the_held_out_pairs(data):
 def test_closing_half_of_the_gap_is_half_the_shift(data):
     [path], _ = gap_paths(*data, moves=(Shift(0.5),), steps=(0.5,))
     [other], _ = gap_paths(*data, moves=(Shift(0.25),), steps=(1,))
-    for name, values in path.figures.items():
-        assert values[0] == pytest.approx(other.figures[name][0], abs=1e-12)
+    for name, values in path.metrics.items():
+        assert values[0] == pytest.approx(other.metrics[name][0], abs=1e-12)
 
 
 def test_offsets_and_renormalising_say_where_rows_go(data):

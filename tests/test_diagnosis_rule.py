@@ -7,7 +7,7 @@ import pytest
 
 from modgap.corrections import Center, Shift
 from modgap.diagnosis import DEFAULT_CORRECTORS, Figure, Judgement, Trial
-from modgap.diagnosis.parts import Part, split, split_unpaired
+from modgap.diagnosis.splits import Part, split, split_unpaired
 from modgap.diagnosis.run import _Run, corrector_name
 from modgap.diagnosis.verdict import choose, eligibility, lower_bound
 from modgap.evaluation import Interval

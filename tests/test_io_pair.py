@@ -12,7 +12,7 @@ import pytest
 import safetensors.numpy
 
 from modgap._validate import InputTypeError, InputValueError, check_groups
-from modgap.io import EmbeddingPair, open_pair
+from modgap.io import Modalities, open_pair
 
 torch = pytest.importorskip("torch")
 
@@ -24,17 +24,17 @@ LONG = RNG.normal(size=(M, D)).astype(np.float32)  # more texts than images
 GX, GY = np.arange(N), np.arange(M) % N
 
 
-def assert_holds(pair: EmbeddingPair, x: np.ndarray = X, y: np.ndarray = Y) -> None:
+def assert_holds(pair: Modalities, x: np.ndarray = X, y: np.ndarray = Y) -> None:
     np.testing.assert_array_equal(pair.x.rows(), x)
     np.testing.assert_array_equal(pair.y.rows(), y)
 
 
-def assert_groups(pair: EmbeddingPair, gx: object = GX, gy: object = GY) -> None:
-    assert pair.groups is not None
+def assert_groups(pair: Modalities, gx: object = GX, gy: object = GY) -> None:
+    assert pair.group_codes is not None
     assert pair.paired
-    np.testing.assert_array_equal(pair.groups[0], gx)
-    np.testing.assert_array_equal(pair.groups[1], gy)
-    check_groups(pair.groups, pair.x.n_rows, pair.y.n_rows)
+    expected = check_groups((gx, gy), pair.x.n_rows, pair.y.n_rows)
+    for codes, wanted in zip(pair.groups, expected, strict=True):
+        np.testing.assert_array_equal(codes, wanted)
 
 
 @pytest.mark.parametrize(
@@ -62,7 +62,7 @@ def test_common_names_say_which_matrix_is_which(tmp_path: Path, names: tuple[str
         pair = open_pair(tmp_path / name)
         assert_holds(pair)
         assert pair.paired
-        assert pair.groups is None
+        assert pair.group_codes is None
 
 
 def test_stacked_arrays_and_tuples_of_tensors_are_pairs(tmp_path: Path) -> None:
@@ -108,7 +108,7 @@ def test_different_counts_without_groups_are_no_pairs(tmp_path: Path) -> None:
     np.savez(tmp_path / "a.npz", image=X, text=LONG)
     pair = open_pair(tmp_path / "a.npz")
     assert not pair.paired
-    assert pair.groups is None
+    assert pair.group_codes is None
 
 
 def test_equal_counts_can_be_declared_no_pairs(tmp_path: Path) -> None:
@@ -116,7 +116,7 @@ def test_equal_counts_can_be_declared_no_pairs(tmp_path: Path) -> None:
     assert_groups(open_pair(tmp_path / "a.npz"), GX, GX)
     pair = open_pair(tmp_path / "a.npz", paired=False)
     assert not pair.paired
-    assert pair.groups is None
+    assert pair.group_codes is None
     with pytest.raises(InputValueError, match="cannot be unpaired as well"):
         open_pair(tmp_path / "a.npz", groups="groups", paired=False)
 

@@ -17,7 +17,7 @@ import pytest
 import modgap
 from browser import MISSING, chromium, opened
 from conftest import make_pairs
-from modgap.io import EmbeddingPair, Embeddings
+from modgap.io import Modalities, Embeddings
 from modgap.reports import contents
 from modgap.reports.assemble import page_html
 
@@ -183,15 +183,15 @@ def test_slider_moves_points_and_numbers_between_both_evaluations(browser, digit
             seen.page.select_option("#path", index=choice)
             seen.slide(0)
             before = seen.points()
-            for name in path["figures"]:
-                raw = document["diagnosis"]["raw"]["figures"][name]["value"]["value"]
-                shown = seen.number(f"paths.{choice}.figures.{name}.0")
+            for name in path["metrics"]:
+                raw = document["diagnosis"]["raw"]["metrics"][name]["value"]["value"]
+                shown = seen.number(f"paths.{choice}.metrics.{name}.0")
                 assert shown == pytest.approx(raw, abs=1e-12)
             seen.slide(steps)
             after = seen.points()
-            for name in path["figures"]:
-                corrected = trials[path["method_at_1"]]["figures"][name]["value"]["value"]
-                shown = seen.number(f"paths.{choice}.figures.{name}.{steps}")
+            for name in path["metrics"]:
+                corrected = trials[path["method_at_1"]]["metrics"][name]["value"]["value"]
+                shown = seen.number(f"paths.{choice}.metrics.{name}.{steps}")
                 assert shown == pytest.approx(corrected, abs=1e-12)
             for temperature, losses in path["losses"].items():
                 key = f"paths.{choice}.losses.{temperature}.{steps}"
@@ -290,7 +290,7 @@ def test_tables_and_figures_can_be_downloaded(browser, digits, digits_file, tmp_
         assert len(rows) == 2 + len(trials)
         [line] = [row for row in rows if row[0].lstrip("→ ") == "Center()"]
         [center] = [trial for trial in trials if trial["method"] == "Center()"]
-        assert str(center["confirm"]["figures"]["gap"]["value"]["value"]) in line
+        assert str(center["confirm"]["metrics"]["gap"]["value"]["value"]) in line
         png = saved(seen, "Download the figure “Cosines within and across” as PNG")
         assert png.suffix == ".png"
         assert png.read_bytes().startswith(b"\x89PNG")
@@ -359,7 +359,7 @@ def written(tmp_path: Path, X: Any, Y: Any, **options: Any) -> tuple[Path, dict[
     options.pop("source", None)
     paired = options.pop("paired", len(X) == len(Y))
     names = options.pop("names", ("image", "text"))
-    pair = EmbeddingPair(sides[0], sides[1], None, paired, names)
+    pair = Modalities(sides[0], sides[1], None, paired, names)
     document, _ = contents(pair, umap=False, **options)
     path = tmp_path / "page.html"
     path.write_text(page_html(document), encoding="utf-8")

@@ -12,7 +12,7 @@ from modgap._results import document as as_document
 from modgap._results import to_json
 from modgap.corrections import Correction
 from modgap.diagnosis import diagnose
-from modgap.io import EmbeddingPair, Embeddings
+from modgap.io import Modalities, Embeddings
 from modgap.reports import contents
 from modgap.reports.contents import apply_lines
 from modgap.reports.picture import MAX_DRAWN, choose_drawn
@@ -25,7 +25,7 @@ def make_document(X, Y, **options):
     y = Embeddings.from_array(Y, captions=options.pop("captions_y", None))
     if paired is None:
         paired = groups is not None or len(X) == len(Y)
-    found, _ = contents(EmbeddingPair(x, y, groups, paired), umap=False, **options)
+    found, _ = contents(Modalities(x, y, groups, paired), umap=False, **options)
     json.dumps(found, allow_nan=False)  # plain values, and no NaN among them
     return found
 
@@ -82,9 +82,9 @@ def test_slider_ends_are_the_evaluations_of_diagnose(page):
     assert [path["key"] for path in page["paths"]] == ["shift", "origin", "orthogonal"]
     for path in page["paths"]:
         assert (path["steps"][0], path["steps"][-1]) == (0, 1)
-        for name, values in path["figures"].items():
-            raw = page["diagnosis"]["raw"]["figures"][name]["value"]["value"]
-            after = trials[path["method_at_1"]]["confirm"]["figures"][name]["value"]["value"]
+        for name, values in path["metrics"].items():
+            raw = page["diagnosis"]["raw"]["metrics"][name]["value"]["value"]
+            after = trials[path["method_at_1"]]["confirm"]["metrics"][name]["value"]["value"]
             assert values[0] == pytest.approx(raw, abs=1e-12)
             assert values[-1] == pytest.approx(after, abs=1e-12)
 
@@ -93,7 +93,7 @@ def test_every_number_has_a_term(page):
     terms = page["terms"]
     for line in page["measures"]:
         assert line["term"] in terms
-    for name in page["diagnosis"]["raw"]["figures"]:
+    for name in page["diagnosis"]["raw"]["metrics"]:
         assert terms[name]["definition"]
     assert all(term["label"] and term["definition"] for term in terms.values())
 
@@ -142,10 +142,10 @@ def test_at_most_a_few_thousand_rows_are_drawn_and_pairs_first():
     X, Y = make_pairs(MAX_DRAWN + 300, 4)
     x, y = Embeddings.from_array(X), Embeddings.from_array(Y[:-100])
     groups = np.arange(len(X)), np.arange(len(Y) - 100)
-    drawn = choose_drawn(EmbeddingPair(x, y, groups, True), seed=0)
+    drawn = choose_drawn(Modalities(x, y, groups, True), seed=0)
     assert len(drawn.x) == len(drawn.y) == drawn.n_pairs == MAX_DRAWN
     np.testing.assert_array_equal(drawn.x, drawn.y)
-    few = choose_drawn(EmbeddingPair(x, y, groups, True), seed=0, most=2250)
+    few = choose_drawn(Modalities(x, y, groups, True), seed=0, most=2250)
     assert few.n_pairs == 2200
     assert len(few.x) == 2250
     assert set(few.x[2200:]) <= set(range(2200, 2300))
@@ -157,7 +157,7 @@ def test_without_pairs_the_page_says_what_it_cannot_show(rows):
     assert page["picture"]["lines"] is None
     assert "need pairs" in page["missing"]["landscapes"]
     assert page["paths"][0]["losses"] is None
-    assert "own_modality_excess@10" in page["paths"][0]["figures"]
+    assert "own_modality_excess@10" in page["paths"][0]["metrics"]
     assert page["cosines"]["matching"] is None
     assert page["fix"] is None
 
@@ -208,7 +208,7 @@ def test_names_and_file_names_are_kept_as_text():
     X, Y = make_pairs(20)
     evil = "</script><script>alert(1)</script>"
     x, y = (Embeddings.from_array(A, source=f"folder/{evil}.npy") for A in (X, Y))
-    page, _ = contents(EmbeddingPair(x, y, None, True, ("<b>image", "text&")), umap=False)
+    page, _ = contents(Modalities(x, y, None, True, ("<b>image", "text&")), umap=False)
     assert page["names"] == ["<b>image", "text&"]
     assert page["source"][0].endswith("script>.npy")
 

@@ -52,7 +52,7 @@ def test_info_tells_what_is_explored(client: TestClient) -> None:
     ]  # fmt: skip
     assert methods["Calibrate"]["parameters"][0]["choices"] == ["keep", "mixed"]
     assert all(method["available"] for method in methods.values())
-    assert "gap" in info["figures"]
+    assert "gap" in info["metrics"]
 
 
 def test_info_says_what_was_sampled_and_what_needs_pairs() -> None:

@@ -19,11 +19,11 @@ from modgap.corrections import (
     Procrustes,
     Shift,
 )
-from modgap.io import EmbeddingPair, Embeddings
+from modgap.io import Modalities, Embeddings
 from modgap.serve import Explorer
 from modgap.serve.bench import Bench
 from modgap.serve.explorer import RECOMMENDED, Unknown
-from modgap.serve.methods import METHODS, make_corrector
+from modgap.corrections import METHODS, make_corrector
 from serving import make_pair
 
 
@@ -32,7 +32,7 @@ def nothing(*_: Any) -> None:
 
 
 @pytest.fixture(scope="module")
-def pair() -> EmbeddingPair:
+def pair() -> Modalities:
     return make_pair(120, 240)
 
 
@@ -41,7 +41,7 @@ def pair() -> EmbeddingPair:
 )
 @pytest.mark.parametrize("metric", ["cosine", "euclidean"])
 def test_the_figures_are_those_of_the_trial_of_diagnose(
-    pair: EmbeddingPair, corrector: Corrector, metric: Any
+    pair: Modalities, corrector: Corrector, metric: Any
 ) -> None:
     result = diagnose(
         pair.x, pair.y, groups=pair.groups, correctors=[corrector], seed=3, metric=metric
@@ -63,13 +63,13 @@ def test_without_pairs_too() -> None:
     assert fitted.n_groups == result.n_groups["confirm"] == 35
 
 
-def test_the_goal_is_the_one_asked_for(pair: EmbeddingPair) -> None:
+def test_the_goal_is_the_one_asked_for(pair: Modalities) -> None:
     fitted = Bench(pair, goal="robust").fit(Shift(0.5), nothing)
-    robust = fitted.corrected.figures["robust_to_noise"].value
+    robust = fitted.corrected.metrics["robust_to_noise"].value
     assert fitted.corrected.goal.value.value == pytest.approx(robust.value)
 
 
-def test_the_rows_as_they_are_are_judged_once(pair: EmbeddingPair) -> None:
+def test_the_rows_as_they_are_are_judged_once(pair: Modalities) -> None:
     bench, steps = Bench(pair), []
     for amount in (0.2, 0.3):
         bench.fit(Shift(amount), lambda *step: steps.append(step))
@@ -87,20 +87,20 @@ def test_too_few_rows_are_refused(paired: bool) -> None:
         Bench(make_pair(5, 5, paired=paired)).fit(Center(), nothing)
 
 
-def test_a_shift_that_moves_nothing_is_refused(pair: EmbeddingPair) -> None:
+def test_a_shift_that_moves_nothing_is_refused(pair: Modalities) -> None:
     with pytest.raises(InputError, match="moves nothing"):
         Bench(pair).fit(OrthogonalShift("y", 1.0), nothing)
 
 
 @pytest.mark.filterwarnings("default")
-def test_it_is_refused_where_warnings_are_only_printed(pair: EmbeddingPair) -> None:
+def test_it_is_refused_where_warnings_are_only_printed(pair: Modalities) -> None:
     refused = pytest.raises(InputError, match=r"moves nothing.*0\.95")
     with pytest.warns(NothingMovesWarning), refused:
         Bench(pair).fit(OrthogonalShift("y", 1.0), nothing)
 
 
 def test_the_oldest_correction_gives_way_and_the_recommended_one_never(
-    pair: EmbeddingPair,
+    pair: Modalities,
 ) -> None:
     explorer = Explorer(pair, kept=2)
     result = diagnose(pair.x, pair.y, groups=pair.groups, correctors=[Center(), Shift(0.5)])
@@ -179,6 +179,6 @@ def test_rows_that_cannot_be_judged_are_refused() -> None:
     X = rng.normal(size=(40, 4)).astype("float32")
     Y = X.copy()
     X[:] = X[0]  # all the same: nothing varies
-    pair = EmbeddingPair(Embeddings.from_array(X), Embeddings.from_array(Y), None, True)
+    pair = Modalities(Embeddings.from_array(X), Embeddings.from_array(Y), None, True)
     with pytest.raises(InputError):
         Bench(pair).fit(Center(), nothing)

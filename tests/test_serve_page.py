@@ -159,8 +159,8 @@ def test_a_fit_is_followed_shown_searched_with_and_downloaded(
     identifier = page.eval_on_selector("#ask-correction", "select => select.value")
     fitted = explorer.fitted(identifier)
     assert fitted.name == "Shift(amount=0.35)"
-    shown = page.locator('.num[data-key$="corrected.figures.gap.value.value"]').last
-    assert float(shown.get_attribute("data-value")) == fitted.corrected.figures["gap"].value.value
+    shown = page.locator('.num[data-key$="corrected.metrics.gap.value.value"]').last
+    assert float(shown.get_attribute("data-value")) == fitted.corrected.metrics["gap"].value.value
     ask(page, "text", 5)
     found = explorer.search("text", row=5, k=10, correction=identifier, index="one_side")
     assert hits(page, 1) == [(h.item.modality, str(h.item.row)) for h in found.corrected or ()]

@@ -21,7 +21,7 @@ from modgap.corrections import (
     Shift,
     Whiten,
 )
-from modgap.io import EmbeddingPair, Embeddings
+from modgap.io import Modalities, Embeddings
 from modgap.search.scores import document_bias, prepare
 from modgap.serve import Explorer
 from modgap.serve.bench import Fitted
@@ -43,12 +43,12 @@ CORRECTORS: tuple[Corrector, ...] = (
 
 
 @pytest.fixture(scope="module")
-def pair() -> EmbeddingPair:
+def pair() -> Modalities:
     return make_pair()
 
 
 @pytest.fixture(scope="module")
-def explorer(pair: EmbeddingPair) -> Explorer:
+def explorer(pair: Modalities) -> Explorer:
     return Explorer(pair)
 
 
@@ -74,7 +74,7 @@ def check(found: tuple[Found, ...] | None, expected: list[tuple[str, int, float]
 @pytest.mark.parametrize("metric", ["cosine", "inner_product", "euclidean"])
 @pytest.mark.parametrize(("modality", "row"), [("image", 3), ("text", 55)])
 def test_raw_search_is_that_of_the_loops(
-    pair: EmbeddingPair, metric: Any, modality: str, row: int
+    pair: Modalities, metric: Any, modality: str, row: int
 ) -> None:
     explorer = Explorer(pair, metric=metric)
     side = pair.x if modality == "image" else pair.y
@@ -169,7 +169,7 @@ def test_rows_without_a_match_are_always_there() -> None:
 
 def test_equal_scores_go_to_the_earlier_row_and_to_the_first_modality() -> None:
     X = np.tile(np.eye(3, dtype="float32")[:1], (4, 1))
-    pair = EmbeddingPair(Embeddings.from_array(X), Embeddings.from_array(X[:2]), None, False)
+    pair = Modalities(Embeddings.from_array(X), Embeddings.from_array(X[:2]), None, False)
     found = Explorer(pair).search("image", row=1, k=10).raw
     assert [(hit.item.modality, hit.item.row) for hit in found] == [
         ("image", 0), ("image", 2), ("image", 3), ("text", 0), ("text", 1)
@@ -180,7 +180,7 @@ def test_equal_scores_go_to_the_earlier_row_and_to_the_first_modality() -> None:
 def test_near_ties_beyond_float32_are_ordered_as_top_k_orders_them(metric: Any) -> None:
     rng = np.random.default_rng(2)
     X = (rng.normal(size=(1, 40)) + 1e-6 * rng.normal(size=(3_000, 40))).astype("float32")
-    pair = EmbeddingPair(Embeddings.from_array(X), Embeddings.from_array(-X[:5]), None, False)
+    pair = Modalities(Embeddings.from_array(X), Embeddings.from_array(-X[:5]), None, False)
     found = Explorer(pair, metric=metric).search("image", row=0, k=9).raw
     queries, documents = prepare(X[:1], X, metric)
     best, _ = top_k(queries, documents, 10, document_bias(documents, metric))
@@ -240,7 +240,7 @@ def test_unknown_names_are_refused(explorer: Explorer) -> None:
 def test_rows_that_cannot_be_searched_are_refused_at_the_start() -> None:
     X = np.ones((9, 3), dtype="float32")
     X[4] = 0
-    pair = EmbeddingPair(Embeddings.from_array(X), Embeddings.from_array(X[:3]), None, False)
+    pair = Modalities(Embeddings.from_array(X), Embeddings.from_array(X[:3]), None, False)
     with pytest.raises(InputError, match="image has 1 row with length zero, the first at row 4"):
         Explorer(pair)
     Explorer(pair, metric="euclidean")
@@ -261,7 +261,7 @@ def test_captions_come_as_they_are_but_can_always_be_sent() -> None:
     X = np.eye(4, 6, dtype="float32")
     captions = np.array([NASTY, "lone \ud800", None, "x" * 5_000], dtype=object)
     y = Embeddings.from_array(X, captions=captions)
-    explorer = Explorer(EmbeddingPair(Embeddings.from_array(X), y, None, True))
+    explorer = Explorer(Modalities(Embeddings.from_array(X), y, None, True))
     shown = [explorer.item("text", row).caption for row in range(4)]
     assert shown[:3] == [NASTY, "lone ?", None]
     assert shown[3] is not None

@@ -19,9 +19,9 @@ from . import (
 from ._version import __version__
 from .corrections import Calibrate, Correction
 from .datasets import load_digits
-from .diagnosis import diagnose, evaluate_correction
-from .evaluation import mixed_retrieval, retrieval
-from .io import Embeddings, open_embeddings, open_pair, write_embeddings
+from .diagnosis import diagnose
+from .evaluation import evaluate_correction, mixed_retrieval, retrieval
+from .io import Embeddings, Modalities, open_embeddings, open_pair, write_embeddings
 from .measures import gap_distance, measure
 from .reports import report
 from .search import ScoreCalibrator
@@ -30,6 +30,7 @@ __all__ = [
     "Calibrate",
     "Correction",
     "Embeddings",
+    "Modalities",
     "ScoreCalibrator",
     "__version__",
     "corrections",

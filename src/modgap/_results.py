@@ -6,7 +6,7 @@ import dataclasses
 import html
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,8 +15,15 @@ import numpy as np
 from modgap._arrays import is_torch, to_numpy
 from modgap._version import __version__
 
-# Within a schema keys are only added, so a reader of version 1 can read every later file of it.
-SCHEMA = 1
+# Within a schema keys are only added, so a reader of version 2 can read every later file of it.
+SCHEMA = 2
+
+# Called with what is being done, how many steps are done, and of how many.
+Progress = Callable[[str, int, int], None]
+
+
+def silent(step: str, done: int, total: int) -> None:
+    """A progress that tells nobody."""
 
 
 @dataclass(frozen=True)

@@ -133,7 +133,7 @@ def _refuse_rows(X: Array, name: str, what: str, is_bad: Any, advice: str, first
 
 
 def check_two(
-    X: Any, Y: Any, *, names: tuple[str, str] = ("X", "Y"), min_rows: int = 1, nonzero: bool = False
+    X: Any, Y: Any, *, names: Sequence[str] = ("X", "Y"), min_rows: int = 1, nonzero: bool = False
 ) -> tuple[Array, Array]:
     """Two matrices of one dimension, from one library and device; the row counts may differ."""
     X = check_rows(X, names[0], min_rows=min_rows, nonzero=nonzero)
@@ -142,7 +142,7 @@ def check_two(
     return X, Y
 
 
-def check_same_space(X: Array, Y: Array, names: tuple[str, str] = ("X", "Y")) -> None:
+def check_same_space(X: Array, Y: Array, names: Sequence[str] = ("X", "Y")) -> None:
     """Both must have the same number of columns, and live in the same library and device."""
     if X.shape[1] != Y.shape[1]:
         raise InputValueError(
@@ -162,7 +162,7 @@ def check_same_space(X: Array, Y: Array, names: tuple[str, str] = ("X", "Y")) ->
 
 
 def check_pairs(
-    X: Any, Y: Any, *, names: tuple[str, str] = ("X", "Y"), min_rows: int = 1, nonzero: bool = False
+    X: Any, Y: Any, *, names: Sequence[str] = ("X", "Y"), min_rows: int = 1, nonzero: bool = False
 ) -> tuple[Array, Array]:
     """Two matrices whose rows belong together one by one."""
     X, Y = check_two(X, Y, names=names, min_rows=min_rows, nonzero=nonzero)
@@ -174,38 +174,46 @@ def check_pairs(
     return X, Y
 
 
-def check_groups(groups: Any, n: int, m: int) -> tuple[np.ndarray, np.ndarray]:
-    """Group labels of both sides as integers; without labels row i belongs to row i."""
+def encode_groups(
+    labels: Sequence[Any], sizes: Sequence[int], names: Sequence[str]
+) -> tuple[np.ndarray, ...]:
+    """Group labels of several sides as whole numbers, the same number for the same label."""
+    arrays = [np.asarray(one) for one in labels]
+    for array, rows, name in zip(arrays, sizes, names, strict=True):
+        if array.ndim != 1 or len(array) != rows:
+            raise InputValueError(
+                f"groups must give one label per row of {name}: {rows} rows, "
+                f"got shape {array.shape}."
+            )
+    codes = np.unique(np.concatenate(arrays), return_inverse=True)[1]
+    found = tuple(np.split(codes, np.cumsum(sizes)[:-1]))
+    common = found[0]
+    for other in found[1:]:
+        common = np.intersect1d(common, other)
+    if len(common) == 0:
+        where = "on both sides" if len(found) == 2 else "of every modality"
+        raise InputValueError(f"No group has rows {where}, so no row has a match.")
+    return found
+
+
+def check_groups(
+    groups: Any, n: int, m: int, names: Sequence[str] = ("X", "Y")
+) -> tuple[np.ndarray, np.ndarray]:
+    """Groups of two sides as whole numbers; without labels row i belongs to row i."""
     if groups is None:
         if n != m:
             raise InputValueError(
-                f"Without groups the rows of X and Y must be pairs, got {n} and {m} rows. "
-                "Pass groups=(gx, gy) to say which rows match."
+                f"Without groups the rows of {names[0]} and {names[1]} must be pairs, got {n} and "
+                f"{m} rows. Pass groups=(gx, gy) to say which rows match."
             )
         return np.arange(n), np.arange(n)
     if not (isinstance(groups, (tuple, list)) and len(groups) == 2):
-        raise InputTypeError("groups must be two sequences (gx, gy), one label per row of X and Y.")
-    gx, gy = (np.asarray(g) for g in groups)
-    for g, rows, side in ((gx, n, "X"), (gy, m, "Y")):
-        if g.ndim != 1 or len(g) != rows:
-            raise InputValueError(
-                f"groups must give one label per row of {side}: {rows} rows, got shape {g.shape}."
-            )
-    labels, codes = np.unique(np.concatenate([gx, gy]), return_inverse=True)
-    gx, gy = codes[:n], codes[n:]
-    in_x = np.isin(np.arange(len(labels)), gx)
-    in_y = np.isin(np.arange(len(labels)), gy)
-    if not np.any(in_x & in_y):
-        raise InputValueError("No group has rows on both sides, so no row has a match.")
+        raise InputTypeError(
+            f"groups must be two sequences (gx, gy), one label per row of {names[0]} and "
+            f"{names[1]}."
+        )
+    gx, gy = encode_groups(groups, (n, m), names)
     return gx, gy
-
-
-def first_matches(groups: Any, n: int, m: int) -> tuple[np.ndarray, np.ndarray]:
-    """One pair of row numbers per group that has rows on both sides: the first row of each."""
-    gx, gy = check_groups(groups, n, m)
-    (lx, ix), (ly, iy) = (np.unique(g, return_index=True) for g in (gx, gy))
-    _, ax, ay = np.intersect1d(lx, ly, return_indices=True)
-    return ix[ax], iy[ay]
 
 
 def check_names(names: Sequence[str]) -> tuple[str, str]:

@@ -7,6 +7,7 @@ the best match is scored again in float64, so neither rounding nor block size ch
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -54,7 +55,7 @@ def pair_scores(X: Array, Y: Array, i: Any, j: Any, bias: Array | None = None) -
 def match_ranks(
     X: Array,
     Y: Array,
-    groups: tuple[np.ndarray, np.ndarray] | None,
+    groups: Sequence[np.ndarray] | None,
     bias_x: Array | None = None,
     bias_y: Array | None = None,
 ) -> tuple[np.ndarray, np.ndarray]:
@@ -157,7 +158,7 @@ def _compare(
 def _best_matches(
     queries: Array,
     documents: Array,
-    groups: tuple[np.ndarray, np.ndarray] | None,
+    groups: Sequence[np.ndarray] | None,
     bias: Array | None,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Score and index of each query's best match, ties to the earlier document; -1 for none."""
@@ -181,7 +182,7 @@ def _best_matches(
 def _candidate_matches(
     queries: Array,
     documents: Array,
-    groups: tuple[np.ndarray, np.ndarray],
+    groups: Sequence[np.ndarray],
     bias: Array | None,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Pairs (query, document) of one group that may be the query's best match."""

@@ -44,7 +44,7 @@ def apply(
     """
     from modgap._validate import check_choice
     from modgap.cli.outputs import check_file, tidy_when_terminated
-    from modgap.cli.show import counted, say, steps
+    from modgap.cli.show import say, steps
     from modgap.corrections import Correction
     from modgap.io import open_embeddings, write_embeddings
 
@@ -60,7 +60,7 @@ def apply(
             f"{source.dim}. It must be fitted on embeddings of the same model."
         )
     with steps() as step, tidy_when_terminated():
-        batches = counted(source.batches(), step, f"correcting {modality}", source.n_rows)
+        batches = source.told(step, f"correcting {modality}")
         write_embeddings(
             output,
             _corrected(batches, mapping, modality),

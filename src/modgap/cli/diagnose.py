@@ -3,32 +3,35 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from modgap.cli.options import (
     AsJson,
+    Data,
     Goal,
-    Groups,
     Images,
     MetricOption,
     Model,
-    Names,
-    PathX,
-    PathY,
     Seed,
     Umap,
-    Unpaired,
-    XColumn,
-    YColumn,
-    open_data,
+    takes_data,
+    with_images,
 )
 
+if TYPE_CHECKING:
+    from modgap.diagnosis import Diagnosis
 
+# Narrower terminals get fewer columns; report.md has them all.
+_WIDE = 108
+_LEFT_OUT = ("own_modality_excess@10", "robust_to_int8")
+_STYLES = {"use": "green", "leave it alone": "yellow"}
+
+
+@takes_data
 def diagnose(
-    path: PathX,
-    path_y: PathY = None,
+    data: Data,
     output: Annotated[
         Path | None,
         typer.Option(
@@ -40,11 +43,6 @@ def diagnose(
     goal: Goal = "mixed",
     images: Images = None,
     umap: Umap = True,
-    x_column: XColumn = None,
-    y_column: YColumn = None,
-    groups: Groups = None,
-    unpaired: Unpaired = False,
-    names: Names = "image,text",
     metric: MetricOption = None,
     model: Model = None,
     seed: Seed = 0,
@@ -55,22 +53,18 @@ def diagnose(
     Example: modgap diagnose image.npy text.npy -o out
     """
     from modgap._results import document
-    from modgap.cli.diagnosis import print_diagnosis, write_diagnosis
     from modgap.cli.outputs import check_folder
-    from modgap.cli.report import thumbnails_of
     from modgap.cli.show import print_json, say, steps
     from modgap.diagnosis import diagnose as run
     from modgap.reports import report as make_page
+    from modgap.reports import write_diagnosis
 
     if output is not None:
         check_folder(output)
-    pair = open_data(path, path_y, x_column, y_column, groups, unpaired, names)
-    thumbnail = thumbnails_of(pair, images)
+    data = with_images(data, images)
+    ranked = metric or "cosine"
     with steps() as step:
-        result = run(
-            pair.x, pair.y, pair.names, groups=pair.groups, paired=pair.paired, goal=goal,  # type: ignore[arg-type]
-            metric=metric or "cosine", model=model, seed=seed, progress=step,  # type: ignore[arg-type]
-        )  # fmt: skip
+        result = run(data, goal=goal, metric=ranked, model=model, seed=seed, progress=step)
     if as_json:
         print_json(document("diagnose", result))
     else:
@@ -78,9 +72,32 @@ def diagnose(
     if output is not None:
         with steps() as step:
             page = make_page(
-                pair.x, pair.y, pair.names, groups=pair.groups, paired=pair.paired,
-                images=(thumbnail, None), metric=metric or "cosine", model=model,  # type: ignore[arg-type]
-                diagnosis=result, umap=None if umap else False, seed=seed, progress=step,
+                data, metric=ranked, model=model, diagnosis=result,
+                umap=None if umap else False, seed=seed, progress=step,
             )  # fmt: skip
         for line in write_diagnosis(result, output, page):
             say(line)
+
+
+def print_diagnosis(diagnosis: Diagnosis) -> None:
+    """The verdict, then before and after with intervals, then every correction."""
+    from rich.markup import escape
+    from rich.panel import Panel
+
+    from modgap.cli.show import out, print_table
+
+    style = _STYLES.get(diagnosis.verdict, "red")
+    out.print(
+        Panel(escape(diagnosis.sentence), title="verdict", border_style=style, padding=(0, 1))
+    )
+    narrow = out.width < _WIDE
+    if diagnosis.recommended:
+        out.print("[bold]Before and after[/bold], with 95 % intervals, on held-out groups")
+        print_table(*diagnosis.before_and_after(brief=narrow))
+        out.print()
+    out.print("[bold]Every correction[/bold], on held-out groups")
+    header, rows = diagnosis.table(without=_LEFT_OUT if narrow else ())
+    marked = next((i for i, row in enumerate(rows) if row[0].startswith("→")), None)
+    print_table(header, rows, marked=marked, stack_heads=True)
+    for method, reason in diagnosis.not_tried.items():
+        out.print(f"[dim]{escape(method)} was not tried: {escape(reason)}[/dim]")

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from modgap._validate import InputValueError, check_names
+from modgap._validate import InputValueError
 
 if TYPE_CHECKING:
-    from modgap.io import EmbeddingPair
+    from modgap.corrections import Metric
+    from modgap.evaluation import Goal as GoalName
+    from modgap.io import Modalities as Data
+else:  # these take longer to load than help takes to print
+    Data, Metric, GoalName = Any, str, str
 
 _DATA = "The data"
 
@@ -54,13 +61,15 @@ Unpaired = Annotated[
 ]  # fmt: skip
 Names = Annotated[str, typer.Option(help="Names of the two modalities.", rich_help_panel=_DATA)]
 MetricOption = Annotated[
-    str | None,
+    Metric | None,
     typer.Option(
         help="How the index ranks: cosine, inner_product or euclidean. "
         "Without it the correction's own, or cosine.",
     ),
 ]
-Goal = Annotated[str, typer.Option(help="What to improve: mixed (one index), robust or quantised.")]
+Goal = Annotated[
+    GoalName, typer.Option(help="What to improve: mixed (one index), robust or quantised.")
+]
 Model = Annotated[str | None, typer.Option(help="Name of the model, noted in the correction.")]
 Images = Annotated[
     Path | None,
@@ -77,32 +86,65 @@ Seed = Annotated[int, typer.Option(min=0, help="Seed of samples, splits and nois
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 
 
-def names_of(text: str) -> tuple[str, str]:
-    """The two modality names of ``--names image,text``."""
-    parts = tuple(part.strip() for part in text.split(","))
-    if len(parts) != 2:
-        raise InputValueError(f"--names takes two names with a comma between them, got {text!r}.")
-    return check_names(parts)
-
-
 def open_data(
-    path_x: Path,
-    path_y: Path | None,
-    x_column: str | None,
-    y_column: str | None,
-    groups: str | None,
-    unpaired: bool,
-    names: str,
-) -> EmbeddingPair:
-    """The two modalities the options describe."""
+    path: PathX,
+    path_y: PathY = None,
+    x_column: XColumn = None,
+    y_column: YColumn = None,
+    groups: Groups = None,
+    unpaired: Unpaired = False,
+    names: Names = "image,text",
+) -> Data:
+    """The two modalities that the arguments and options of a command describe."""
     from modgap.io import open_pair
 
+    parts = tuple(part.strip() for part in names.split(","))
+    if len(parts) != 2:
+        raise InputValueError(f"--names takes two names with a comma between them, got {names!r}.")
     return open_pair(
-        path_x,
+        path,
         path_y,
         x_column=x_column,
         y_column=y_column,
         groups=groups,
         paired=False if unpaired else None,
-        names=names_of(names),
+        names=parts,
     )
+
+
+def takes_data(command: Callable[..., None]) -> Callable[..., None]:
+    """A command whose first argument is ``data`` takes paths and the options of the data instead.
+
+    They are those of ``open_data``: the paths come first, the options last. They are opened, which
+    reads no row, before the command is called.
+    """
+    opening = inspect.signature(open_data, eval_str=True).parameters
+    own = list(inspect.signature(command, eval_str=True).parameters.values())[1:]
+    taken = [*list(opening.values())[:2], *own, *list(opening.values())[2:]]
+    # Keyword-only: an argument without a default may then follow an option.
+    shown = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in taken]
+
+    @functools.wraps(command)
+    def run(**given: Any) -> None:
+        command(open_data(**{name: given.pop(name) for name in opening}), **given)
+
+    run.__signature__ = inspect.Signature(shown)  # type: ignore[attr-defined]
+    run.__annotations__ = {p.name: p.annotation for p in shown}
+    return run
+
+
+def with_images(data: Data, images: Path | None) -> Data:
+    """The same with pictures of the first modality, from a folder of files called by their ids."""
+    if images is None:
+        return data
+    from dataclasses import replace
+
+    from modgap.reports import from_folder
+
+    name = data.names[0]
+    if data.x.ids is None:
+        raise InputValueError(
+            f"--images finds files by the ids of the {name} rows, and these have none. "
+            "Give them a column 'id' or 'image_path' with the files' names."
+        )
+    return replace(data, thumbnails={name: from_folder(images, data.x.ids)})

@@ -6,7 +6,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -20,12 +20,12 @@ def check_folder(folder: Path) -> None:
     _check_place(folder, folder)
 
 
-def check_file(path: Path, inputs: tuple[Path | None, ...]) -> None:
+def check_file(path: Path, inputs: Sequence[Path]) -> None:
     """A file that can be written and is none of those being read."""
     if path.is_dir():
         raise InputValueError(f"-o takes a file to write to, but {path} is a folder.")
     for given in inputs:
-        if given is not None and given.exists() and path.exists() and path.samefile(given):
+        if given.exists() and path.exists() and path.samefile(given):
             raise InputValueError(f"{path} is a file being read. Write to another one with -o.")
     _check_place(path.parent, path)
 

@@ -3,36 +3,27 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from modgap.cli.options import (
     AsJson,
+    Data,
     Goal,
-    Groups,
     Images,
     MetricOption,
     Model,
-    Names,
-    PathX,
-    PathY,
     Seed,
     Umap,
-    Unpaired,
-    XColumn,
-    YColumn,
-    open_data,
+    takes_data,
+    with_images,
 )
 
-if TYPE_CHECKING:
-    from modgap.io import EmbeddingPair
-    from modgap.reports import Thumbnail
 
-
+@takes_data
 def report(
-    path: PathX,
-    path_y: PathY = None,
+    data: Data,
     output: Annotated[
         Path, typer.Option("-o", "--output", help="The page to write, an .html file.")
     ] = Path("report.html"),
@@ -42,11 +33,6 @@ def report(
     ] = None,
     goal: Goal = "mixed",
     umap: Umap = True,
-    x_column: XColumn = None,
-    y_column: YColumn = None,
-    groups: Groups = None,
-    unpaired: Unpaired = False,
-    names: Names = "image,text",
     metric: MetricOption = None,
     model: Model = None,
     seed: Seed = 0,
@@ -60,34 +46,16 @@ def report(
     from modgap.cli.show import out, print_json, say, steps
     from modgap.reports import report as run
 
-    check_file(output, (path, path_y))
-    pair = open_data(path, path_y, x_column, y_column, groups, unpaired, names)
-    thumbnail = thumbnails_of(pair, images)
+    check_file(output, data.paths)
     with steps() as step:
         result = run(
-            pair.x, pair.y, pair.names, groups=pair.groups, paired=pair.paired,
-            images=(thumbnail, None), goal=goal, metric=metric or "cosine", model=model,  # type: ignore[arg-type]
+            with_images(data, images), goal=goal, metric=metric or "cosine", model=model,
             title=title, umap=None if umap else False, seed=seed, progress=step,
         )  # fmt: skip
-        step("writing the page")
+        step("writing the page", 0, 1)
         result.save(output)
     if as_json:
         print_json(result)
     else:
         out.print(str(result), markup=False)
     say(f"wrote {output}")
-
-
-def thumbnails_of(pair: EmbeddingPair, images: Path | None) -> Thumbnail | None:
-    """Pictures of the first modality's rows, from a folder of files called by their ids."""
-    if images is None:
-        return None
-    from modgap._validate import InputValueError
-    from modgap.reports import from_folder
-
-    if pair.x.ids is None:
-        raise InputValueError(
-            f"--images finds files by the ids of the {pair.names[0]} rows, and these have none. "
-            "Give them a column 'id' or 'image_path' with the files' names."
-        )
-    return from_folder(images, pair.x.ids)

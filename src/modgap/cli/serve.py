@@ -7,41 +7,31 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from modgap.cli.options import (
+    Data,
     Goal,
-    Groups,
     Images,
     MetricOption,
     Model,
-    Names,
-    PathX,
-    PathY,
     Seed,
     Umap,
-    Unpaired,
-    XColumn,
-    YColumn,
-    open_data,
+    takes_data,
+    with_images,
 )
-from modgap.cli.report import thumbnails_of
 
 if TYPE_CHECKING:
+    from modgap.evaluation import Goal as GoalName
     from modgap.serve import Explorer
     from modgap.serve.document import MakeDocument
 
 _SERVER = "The server"
 
 
+@takes_data
 def serve(
-    path: PathX,
-    path_y: PathY = None,
+    data: Data,
     images: Images = None,
     goal: Goal = "mixed",
     umap: Umap = True,
-    x_column: XColumn = None,
-    y_column: YColumn = None,
-    groups: Groups = None,
-    unpaired: Unpaired = False,
-    names: Names = "image,text",
     metric: MetricOption = None,
     model: Model = None,
     rows: Annotated[
@@ -93,17 +83,20 @@ def serve(
         from modgap.serve.assets import live_assets
         from modgap.serve.guard import LOOPBACK_NAMES
 
-        pair = open_data(path, path_y, x_column, y_column, groups, unpaired, names)
-        thumbnails = thumbnails_of(pair, images), None
+        data = with_images(data, images)
         with steps() as step:
-            step("reading the rows into the live index")
+            step("reading the rows into the live index", 0, 1)
             explorer = Explorer(
-                pair, metric=metric or "cosine", goal=goal, model=model, seed=seed, rows=rows,  # type: ignore[arg-type]
-                thumbnails=thumbnails,
-            )  # fmt: skip
+                data,
+                metric=metric or "cosine",
+                goal=goal,
+                model=model,
+                seed=seed,
+                rows=rows,
+            )
         app = make_app(
             explorer,
-            _document(explorer, goal, None if umap else False, thumbnails),
+            _document(explorer, goal, None if umap else False),
             assets=live_assets(),
             token=token,
             hosts=LOOPBACK_NAMES if server.is_loopback(host) else None,
@@ -116,17 +109,15 @@ def serve(
     say("stopped.")
 
 
-def _document(
-    explorer: Explorer, goal: str, umap: bool | None, thumbnails: tuple[Any, Any]
-) -> MakeDocument:
+def _document(explorer: Explorer, goal: GoalName, umap: bool | None) -> MakeDocument:
     """How the page's document is made; the correction it recommends can be searched with."""
 
     def make(progress: Any) -> dict[str, Any]:
         from modgap.reports import contents
 
         document, diagnosis = contents(
-            explorer.pair, goal=goal, metric=explorer.metric, model=explorer.model,  # type: ignore[arg-type]
-            thumbnails=thumbnails, umap=umap, seed=explorer.seed, progress=progress,
+            explorer.data, goal=goal, metric=explorer.metric, model=explorer.model,
+            umap=umap, seed=explorer.seed, progress=progress,
         )  # fmt: skip
         if diagnosis is not None:
             explorer.recommend(diagnosis)

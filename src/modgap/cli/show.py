@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn
+from rich.progress import BarColumn, MofNCompleteColumn, SpinnerColumn, TextColumn
+from rich.progress import Progress as ProgressBar
 from rich.table import Table
 
-from modgap._results import to_json
+from modgap._results import Progress, to_json
 
 # Without a terminal to fit, tables get the width they need.
 _PLAIN_WIDTH = 110
@@ -58,23 +59,13 @@ def print_table(
 
 
 @contextmanager
-def steps() -> Iterator[Callable[..., None]]:
+def steps() -> Iterator[Progress]:
     """A progress bar for work in named steps; silent when stderr is no terminal."""
     columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
-    with Progress(*columns, console=err, transient=True, disable=not err.is_terminal) as progress:
-        task = progress.add_task("", total=None)
+    with ProgressBar(*columns, console=err, transient=True, disable=not err.is_terminal) as bar:
+        task = bar.add_task("", total=None)
 
-        def step(name: str, done: int = 0, total: int | None = None) -> None:
-            progress.update(task, description=escape(name), completed=done, total=total)
+        def step(name: str, done: int, total: int) -> None:
+            bar.update(task, description=escape(name), completed=done, total=total)
 
         yield step
-
-
-def counted(batches: Any, step: Callable[..., None], label: str, total: int) -> Iterator[Any]:
-    """Batches as they come, with the rows counted on the progress bar."""
-    done = 0
-    step(label, done, total)
-    for batch in batches:
-        yield batch
-        done += len(batch)
-        step(label, done, total)

@@ -1,33 +1,26 @@
 """Fix the gap: every method fits a ``Correction``, a small file of affine maps."""
 
 from modgap.corrections.affine import Affine
-from modgap.corrections.base import Corrector, NotFitted
+from modgap.corrections.base import Corrector, NotFitted, NothingMovesWarning
 from modgap.corrections.calibrate import Calibrate
 from modgap.corrections.check import check_corrector
 from modgap.corrections.correction import METRICS, Correction, Metric, Role
-from modgap.corrections.orthogonal import NothingMovesWarning, OrthogonalShift
+from modgap.corrections.orthogonal import OrthogonalShift
 from modgap.corrections.procrustes import Procrustes
+from modgap.corrections.registry import CORRECTORS, METHODS, Method, make_corrector
 from modgap.corrections.shift import Center, OriginShift, Shift
 from modgap.corrections.whiten import Whiten
 
-CORRECTORS: tuple[type[Corrector], ...] = (
-    Shift,
-    OrthogonalShift,
-    OriginShift,
-    Center,
-    Whiten,
-    Procrustes,
-    Calibrate,
-)
-
 __all__ = [
     "CORRECTORS",
+    "METHODS",
     "METRICS",
     "Affine",
     "Calibrate",
     "Center",
     "Correction",
     "Corrector",
+    "Method",
     "Metric",
     "NotFitted",
     "NothingMovesWarning",
@@ -38,4 +31,5 @@ __all__ = [
     "Shift",
     "Whiten",
     "check_corrector",
+    "make_corrector",
 ]

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import hashlib
+import inspect
+import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import NotFittedError
 
 from modgap._arrays import to_numpy
-from modgap._validate import Array, InputError, check_names, check_two
+from modgap._results import Progress, silent
+from modgap._validate import Array, InputError, InputValueError, check_names, check_same_space
 from modgap.corrections.affine import Affine
 from modgap.corrections.correction import Correction, Metric
+from modgap.io import Embeddings, Modalities
+from modgap.io.modalities import DEFAULT_NAMES
 from modgap.moments import PairMoments
 
 
@@ -22,11 +27,15 @@ class NotFitted(InputError, NotFittedError):
     """The corrector must be fitted before it can be used."""
 
 
+class NothingMovesWarning(UserWarning):
+    """The correction leaves every row where it is."""
+
+
 class Corrector(BaseEstimator, ABC):
     """Base of the correctors: subclasses store parameters and say how moments become maps.
 
     A subclass implements ``_maps(moments)`` and sets ``metric``; ``needs_pairs`` when row i of X
-    must belong to row i of Y. What cannot be had from moments overrides ``_fit_rows``.
+    must belong to row i of Y. What moments cannot give overrides ``_fit_rows``.
     """
 
     metric: Metric = "cosine"
@@ -36,34 +45,99 @@ class Corrector(BaseEstimator, ABC):
 
     def fit(
         self,
-        X: Array,
-        Y: Array,
+        X: Array | Embeddings | Modalities,
+        Y: Array | Embeddings | None = None,
         *,
-        names: tuple[str, str] = ("image", "text"),
+        names: Sequence[str] = DEFAULT_NAMES,
         model: str | None = None,
         moments: PairMoments | None = None,
-    ) -> Corrector:
-        """Learn the maps from rows of both modalities; ``model`` is noted in the correction.
+        progress: Progress | None = None,
+    ) -> Self:
+        """Learn the maps from rows of both modalities.
 
-        ``moments`` are those of these very rows, where they are at hand already.
+        Rows in memory are used as they are; those on disk are read once, in batches.
+
+        Parameters
+        ----------
+        X, Y : (n, d) and (m, d) arrays, tensors or Embeddings
+            The two modalities, or one ``Modalities`` as ``X``. Only a corrector that needs pairs
+            asks for row i of X to match row i of Y, or for groups.
+        names : pair of str
+            What the modalities are called.
+        model : str, optional
+            The name of the model, noted in the correction.
+        moments : PairMoments, optional
+            The moments of these very rows, where they are at hand already.
+        progress : callable, optional
+            Called with the step, how many are done and of how many.
         """
+        self._learn(Modalities.of(X, Y, names), model, moments, progress or silent)
+        return self._warned()
+
+    def _learn(
+        self, data: Modalities, model: str | None, moments: PairMoments | None, say: Progress
+    ) -> None:
         self._check_params()
-        X, Y = check_two(X, Y)
-        if moments is None:
-            moments = PairMoments.from_batch(X, Y, unit=False, paired=False)
-        maps = self._fit_rows(X, Y, moments)
-        return self._keep(maps, moments, names, model)
+        if self.needs_pairs:
+            if not data.paired:
+                raise InputValueError(self._pairs_needed())
+            data = data.pairs()
+            moments = data.pair_moments(say)
+        elif moments is None:
+            moments = data.moments(say, unit=False)
+        check_same_space(moments.x.given.mean[None, :], moments.y.given.mean[None, :], data.names)
+        self._keep(self._fit_rows(data, moments), moments, data.names, model)
 
     def fit_moments(
         self,
         moments: PairMoments,
         *,
-        names: tuple[str, str] = ("image", "text"),
+        names: Sequence[str] = DEFAULT_NAMES,
         model: str | None = None,
-    ) -> Corrector:
+    ) -> Self:
         """Learn the maps from moments gathered beforehand, over shards for instance."""
         self._check_params()
-        return self._keep(self._maps(moments), moments, names, model)
+        self._keep(self._maps(moments), moments, check_names(names), model)
+        return self._warned()
+
+    def _warned(self) -> Self:
+        if reason := self.nothing_moves():
+            warnings.warn(reason, NothingMovesWarning, stacklevel=3)
+        return self
+
+    def try_fit(
+        self,
+        data: Modalities,
+        *,
+        model: str | None = None,
+        moments: PairMoments | None = None,
+    ) -> tuple[Correction | None, str]:
+        """The correction of a fresh copy of this corrector, or None and why there is none."""
+        if self.needs_pairs and not data.paired:
+            return None, "it needs pairs"
+        copy = clone(self)
+        try:
+            copy._learn(data, model, moments, silent)
+        except InputError as error:
+            return None, str(error)
+        reason = copy.nothing_moves()
+        return (None, reason) if reason else (copy.correction_, "")
+
+    def nothing_moves(self) -> str:
+        """Why the fitted correction leaves every row where it is; empty where it moves rows."""
+        return ""
+
+    @property
+    def label(self) -> str:
+        """The corrector as it is written in code, without what is left at its default."""
+        given = self.get_params()
+        parameters = inspect.signature(type(self)).parameters.values()
+        shown = [
+            f"{p.name}={given[p.name]!r}"
+            for place, p in enumerate(parameters)
+            if place == 0 or given[p.name] != p.default
+        ]
+        return f"{type(self).__name__}({', '.join(shown)})"
 
     def transform(self, X: Array, Y: Array) -> tuple[Array, Array]:
         """Both modalities as documents."""
@@ -88,9 +162,13 @@ class Corrector(BaseEstimator, ABC):
             )
         return self.correction_
 
-    def _fit_rows(
-        self, X: Array, Y: Array, moments: PairMoments
-    ) -> Mapping[tuple[str, str], Affine]:
+    def _pairs_needed(self) -> str:
+        return (
+            f"{type(self).__name__} needs pairs: row i of X must belong to row i of Y, or groups "
+            "must say which rows match (--groups). Center, Whiten and the shifts need none."
+        )
+
+    def _fit_rows(self, data: Modalities, moments: PairMoments) -> Mapping[tuple[str, str], Affine]:
         return self._maps(moments)
 
     @abstractmethod
@@ -113,10 +191,10 @@ class Corrector(BaseEstimator, ABC):
         self,
         maps: Mapping[tuple[str, str], Affine],
         moments: PairMoments,
-        names: tuple[str, str],
+        names: tuple[str, ...],
         model: str | None,
-    ) -> Corrector:
-        named = dict(zip("xy", check_names(names), strict=True))
+    ) -> None:
+        named = dict(zip("xy", names, strict=True))
         about = self._about({named["x"]: moments.x.n, named["y"]: moments.y.n}, model)
         about["means_sha256"] = hash_of_means(moments)
         self.correction_ = Correction(
@@ -126,7 +204,6 @@ class Corrector(BaseEstimator, ABC):
             about,
         )
         self.n_features_in_ = moments.x.dim
-        return self
 
 
 def hash_of_means(moments: PairMoments) -> str:

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping
 from typing import Literal
 
 import numpy as np
 
-from modgap._arrays import row_blocks, to_numpy
-from modgap._validate import Array, InputValueError, check_choice, check_finite
+from modgap._arrays import to_numpy
+from modgap._validate import InputValueError, check_choice, check_finite
 from modgap.corrections.affine import Affine
 from modgap.corrections.base import Corrector
+from modgap.io import Embeddings, Modalities
 from modgap.moments import PairMoments, RowMoments
-
-
-class NothingMovesWarning(UserWarning):
-    """The correction leaves every row where it is."""
 
 
 class OrthogonalShift(Corrector):
@@ -53,14 +49,10 @@ class OrthogonalShift(Corrector):
                 f"explained_variance must be between 0 and 1, got {self.explained_variance}."
             )
 
-    def _fit_rows(
-        self, X: Array, Y: Array, moments: PairMoments
-    ) -> Mapping[tuple[str, str], Affine]:
-        if (
-            self.explained_variance < 1
-        ):  # leading directions: the covariance has digits enough for them
+    def _fit_rows(self, data: Modalities, moments: PairMoments) -> Mapping[tuple[str, str], Affine]:
+        if self.explained_variance < 1:  # the covariance has digits enough for leading directions
             return self._maps(moments)
-        candidates = X if self.move == "x" else Y
+        candidates = data.x if self.move == "x" else data.y
         mean = to_numpy((moments.x if self.move == "x" else moments.y).given.mean)
         _, singular, directions = np.linalg.svd(_triangle(candidates, mean), full_matrices=False)
         rank_floor = max(candidates.shape) * np.finfo(np.float64).eps * singular[0]
@@ -87,19 +79,6 @@ class OrthogonalShift(Corrector):
         self.closed_ = float(np.linalg.norm(step)) / length if length > 0 else 0.0
         if self.closed_ < 1e-9:
             step, self.closed_ = np.zeros_like(step), 0.0
-            smaller = (
-                "explained_variance=0.95"
-                if self.explained_variance > 0.95
-                else "a smaller explained_variance"
-            )
-            warnings.warn(
-                f"OrthogonalShift(explained_variance={self.explained_variance:g}) moves nothing: "
-                f"the candidates vary in all {len(gap)} dimensions, so no part of the gap is "
-                "orthogonal to them. "
-                f"Use {smaller}, or fewer candidates than dimensions.",
-                NothingMovesWarning,
-                stacklevel=4,
-            )
         dim = moments.x.dim
         moved = Affine(dim, offset=self.amount * step)
         still = "y" if self.move == "x" else "x"
@@ -108,6 +87,18 @@ class OrthogonalShift(Corrector):
             (self.move, "query"): Affine(dim),
             (still, "document"): Affine(dim),
         }
+
+    def nothing_moves(self) -> str:
+        """Why no part of the gap is closed; empty where some is."""
+        if self.closed_ > 0:
+            return ""
+        smaller = "explained_variance"
+        smaller = f"{smaller}=0.95" if self.explained_variance > 0.95 else f"a smaller {smaller}"
+        return (
+            f"OrthogonalShift(explained_variance={self.explained_variance:g}) moves nothing: the "
+            f"candidates vary in all {self.n_features_in_} dimensions, so no part of the gap is "
+            f"orthogonal to them. Use {smaller}, or fewer candidates than dimensions."
+        )
 
     def _n_kept(self, variances: np.ndarray, rank: int) -> int:
         """How many leading directions the shift must be orthogonal to."""
@@ -119,14 +110,14 @@ class OrthogonalShift(Corrector):
         return int(np.searchsorted(share, self.explained_variance, side="left")) + 1
 
 
-def _triangle(rows: Array, mean: np.ndarray) -> np.ndarray:
+def _triangle(rows: Embeddings, mean: np.ndarray) -> np.ndarray:
     """The triangular factor of the centred rows, block by block.
 
     It has their singular values and directions, to full precision and without a copy of the rows;
     the covariance would keep only half of the digits.
     """
     factor = np.zeros((0, len(mean)))
-    for block in row_blocks(rows.shape[0], max(4096, len(mean))):
-        centred = to_numpy(rows[block]).astype(np.float64) - mean
+    for batch in rows.batches(max(4096, len(mean))):
+        centred = to_numpy(batch).astype(np.float64) - mean
         factor = np.asarray(np.linalg.qr(np.vstack([factor, centred]), mode="r"))
     return factor

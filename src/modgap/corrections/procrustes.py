@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from modgap._arrays import to_numpy
-from modgap._validate import Array, InputValueError, check_pairs
+from modgap._validate import InputValueError
 from modgap.corrections.affine import Affine
 from modgap.corrections.base import Corrector
 from modgap.moments import PairMoments
@@ -21,18 +21,9 @@ class Procrustes(Corrector):
 
     needs_pairs = True
 
-    def _fit_rows(
-        self, X: Array, Y: Array, moments: PairMoments
-    ) -> Mapping[tuple[str, str], Affine]:
-        X, Y = check_pairs(X, Y)
-        return self._maps(PairMoments.from_batch(X, Y, paired=True))
-
     def _maps(self, moments: PairMoments) -> Mapping[tuple[str, str], Affine]:
         if moments.cross is None:
-            raise InputValueError(
-                "Procrustes needs pairs: row i of X must belong to row i of Y. "
-                "Center, Whiten and the shifts need none."
-            )
+            raise InputValueError(self._pairs_needed())
         x, y = moments.x.given, moments.y.given
         # Σ x yᵀ, uncentred: the map is to fit the rows themselves, not their deviations.
         products = to_numpy(moments.cross.given) + x.n * np.outer(

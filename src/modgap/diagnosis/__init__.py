@@ -1,19 +1,7 @@
-"""Measure, try every correction on held-out rows, and say what to do."""
+"""Try every correction on held-out rows, and say what to do."""
 
-from modgap.diagnosis.evaluation import Evaluation, evaluate_correction
 from modgap.diagnosis.path import GapPath, gap_paths
 from modgap.diagnosis.run import DEFAULT_CORRECTORS, Diagnosis, diagnose
-from modgap.diagnosis.verdict import Figure, Judgement, Trial
+from modgap.diagnosis.verdict import Trial
 
-__all__ = [
-    "DEFAULT_CORRECTORS",
-    "Diagnosis",
-    "Evaluation",
-    "Figure",
-    "GapPath",
-    "Judgement",
-    "Trial",
-    "diagnose",
-    "evaluate_correction",
-    "gap_paths",
-]
+__all__ = ["DEFAULT_CORRECTORS", "Diagnosis", "GapPath", "Trial", "diagnose", "gap_paths"]

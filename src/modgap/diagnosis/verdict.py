@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from modgap._results import Result
-from modgap.evaluation import Interval
+from modgap.evaluation import Goal, Interval, Scores
 
 Verdict = Literal["use", "leave it alone", "not enough pairs", "no pairs"]
-Goal = Literal["mixed", "robust", "quantised"]
 
 # A correction may cost this much recall@1 in either direction, and no more.
 MAX_RECALL_LOSS = 0.02
 MIN_CONFIRM_GROUPS = 100
 
-GOAL_FIGURES: dict[str, tuple[str, ...]] = {
-    "mixed": ("mixed_ndcg@10",),
-    "robust": ("robust_to_noise",),
-    "quantised": ("robust_to_int8", "robust_to_1bit"),
-}
 GOAL_WORDS = {
     "mixed": "NDCG@10 in one index for both modalities",
     "robust": "the share of nearest neighbours kept under noise",
@@ -29,27 +23,11 @@ GOAL_WORDS = {
 
 
 @dataclass(frozen=True)
-class Figure(Result):
-    """A figure after a correction, and its change against the rows as they are."""
-
-    value: Interval
-    change: Interval | None
-
-
-@dataclass(frozen=True)
-class Judgement(Result):
-    """One correction on one part of the data."""
-
-    figures: Mapping[str, Figure]
-    goal: Figure
-
-
-@dataclass(frozen=True)
 class Trial(Result):
-    """One correction: its figures on the confirm part, and what the choose part said of it.
+    """One correction: its metrics on the confirm split, and what the choose split said of it.
 
-    ``eligible`` and ``lower_bound`` are from the choose part. ``neighbours_kept_fitted`` is the
-    share of nearest neighbours left unchanged on the rows it was fitted on; the figures have the
+    ``eligible`` and ``lower_bound`` are from the choose split. ``neighbours_kept_fitted`` is the
+    share of nearest neighbours left unchanged on the rows it was fitted on; the metrics have the
     same for new rows.
     """
 
@@ -59,13 +37,13 @@ class Trial(Result):
     reason: str
     lower_bound: float
     neighbours_kept_fitted: float
-    confirm: Judgement
+    confirm: Scores
 
 
-def eligibility(judgement: Judgement, recalls: Sequence[str]) -> tuple[bool, str]:
+def eligibility(scores: Scores, recalls: Sequence[str]) -> tuple[bool, str]:
     """Whether a correction may be recommended, and why not."""
     for name in recalls:
-        change = judgement.figures[name].change
+        change = scores.metrics[name].change
         assert change is not None
         if change.value < -MAX_RECALL_LOSS:
             return False, f"{name} falls by {-change.value:.3f}"
@@ -74,10 +52,10 @@ def eligibility(judgement: Judgement, recalls: Sequence[str]) -> tuple[bool, str
     return True, "recall@1 holds"
 
 
-def lower_bound(judgement: Judgement) -> float:
+def lower_bound(scores: Scores) -> float:
     """The lower end of the interval of the change of the goal."""
-    assert judgement.goal.change is not None
-    return judgement.goal.change.low
+    assert scores.goal.change is not None
+    return scores.goal.change.low
 
 
 def choose(trials: Sequence[Trial]) -> Trial | None:
@@ -89,18 +67,18 @@ def choose(trials: Sequence[Trial]) -> Trial | None:
 def sentence(
     verdict: Verdict,
     trial: Trial | None,
-    raw: Judgement,
+    raw: Scores,
     goal: Goal,
     recalls: Sequence[str],
     n_confirm: int,
     doubt: str = "",
 ) -> str:
-    """The verdict in words, every figure from the confirm part."""
+    """The verdict in words, every number from the confirm split."""
     words = GOAL_WORDS[goal]
     if verdict == "not enough pairs":
         return (
             f"Not enough pairs: {n_confirm} groups are left to confirm on, and a verdict needs "
-            f"{MIN_CONFIRM_GROUPS}. The figures below are what they are; give at least "
+            f"{MIN_CONFIRM_GROUPS}. The metrics below stand as they are; give at least "
             f"{4 * MIN_CONFIRM_GROUPS} pairs for a recommendation."
         )
     if verdict == "leave it alone":
@@ -110,7 +88,7 @@ def sentence(
     assert trial.confirm.goal.change is not None
     after, change = trial.confirm.goal.value, trial.confirm.goal.change
     held = ", ".join(
-        f"{name} {trial.confirm.figures[name].change.value:+.3f}"  # type: ignore[union-attr]
+        f"{name} {trial.confirm.metrics[name].change.value:+.3f}"  # type: ignore[union-attr]
         for name in recalls
     )
     return (

@@ -1,6 +1,8 @@
 """Does a correction help, and does it hurt? Retrieval, mixed search, robustness, significance."""
 
+from modgap.evaluation.correction import Evaluation, evaluate_correction
 from modgap.evaluation.curve import MixedCurve, mixed_curve
+from modgap.evaluation.evaluator import GOAL_METRICS, Evaluator, Goal, Score, Scores
 from modgap.evaluation.mixed import (
     MixedQueries,
     MixedRetrieval,
@@ -32,8 +34,12 @@ from modgap.evaluation.significance import (
 from modgap.evaluation.zero_shot import ZeroShot, zero_shot
 
 __all__ = [
+    "GOAL_METRICS",
     "Comparison",
+    "Evaluation",
+    "Evaluator",
     "Gaussian",
+    "Goal",
     "GroupBootstrap",
     "Int8",
     "Interval",
@@ -49,12 +55,15 @@ __all__ = [
     "Rephrase",
     "Retrieval",
     "Robustness",
+    "Score",
+    "Scores",
     "Uniform",
     "UniformQuantiser",
     "ZeroShot",
     "chi_squared",
     "compare",
     "correction_scorer",
+    "evaluate_correction",
     "linear_probe",
     "mixed_corpus",
     "mixed_curve",

@@ -9,30 +9,32 @@ from typing import Any
 import numpy as np
 
 from modgap._results import Result
-from modgap._validate import Array, check_names
+from modgap._validate import Array
 from modgap.corrections import Correction, Metric
 from modgap.evaluation.mixed import Targets, mixed_retrieval
+from modgap.io import Modalities
+from modgap.io.modalities import DEFAULT_NAMES
 
 
 @dataclass(frozen=True, eq=False)
 class MixedCurve(Result):
     """NDCG@10 and shares as the corpus goes from all Y to all X."""
 
-    names: tuple[str, str]
+    names: tuple[str, ...]
     x_shares: np.ndarray
     ndcg: dict[str, np.ndarray]
     share_off: np.ndarray
 
 
 def mixed_curve(
-    X: Array,
-    Y: Array,
+    X: Array | Modalities,
+    Y: Array | None = None,
     x_shares: Sequence[float] = (0.0, 0.1, 0.25, 0.5, 0.75, 0.9, 1.0),
     k: int = 10,
     metric: Metric | None = None,
     groups: tuple[Any, Any] | None = None,
     *,
-    names: Sequence[str] = ("image", "text"),
+    names: Sequence[str] = DEFAULT_NAMES,
     correction: Correction | None = None,
     targets: Targets = "both",
     repeats: int = 2,
@@ -43,10 +45,10 @@ def mixed_curve(
     At both ends the index holds one modality and a gap does no harm; in between, the matches of
     the other modality are drowned.
     """
-    first, second = check_names(names)
+    data = Modalities.of(X, Y, names, groups=groups)
     results = [
         mixed_retrieval(
-            X, Y, k, metric, groups, names=names, correction=correction, x_share=share,
+            data, None, k, metric, correction=correction, x_share=share,
             targets=targets, repeats=repeats, seed=seed,
         )
         for share in x_shares
@@ -54,10 +56,10 @@ def mixed_curve(
     curves = {
         name: np.array([float(np.mean(r.queries[side].ndcg)) if len(r.queries[side].ndcg)
                         else float("nan") for r in results])
-        for side, name in enumerate((first, second))
+        for side, name in enumerate(data.names)
     }  # fmt: skip
     return MixedCurve(
-        (first, second),
+        data.names,
         np.asarray(x_shares, dtype=np.float64),
         curves,
         np.array([r.share_off for r in results]),

@@ -14,11 +14,11 @@ from modgap._validate import (
     Array,
     InputValueError,
     check_count,
-    check_groups,
-    check_names,
     check_two,
 )
 from modgap.corrections import Correction, Metric
+from modgap.io import Modalities
+from modgap.io.modalities import DEFAULT_NAMES
 from modgap.search.scores import document_bias, metric_of, rows_to_multiply
 
 DEFAULT_K = (1, 5, 10)
@@ -32,7 +32,7 @@ class Retrieval(Result):
     best match; ``ranks_y`` the same for rows of Y among X; −1 for a query without a match.
     """
 
-    names: tuple[str, str]
+    names: tuple[str, ...]
     metric: str
     k: tuple[int, ...]
     ranks_x: np.ndarray
@@ -55,7 +55,7 @@ class Retrieval(Result):
         }
 
     def to_dict(self) -> dict[str, Any]:
-        """The figures, without each query's rank."""
+        """The metrics, without each query's rank."""
         head = {"names": list(self.names), "metric": self.metric, "k": list(self.k)}
         queries = {
             f"n_queries_{name}": int(np.sum(ranks >= 0))
@@ -65,44 +65,68 @@ class Retrieval(Result):
 
 
 def retrieval(
-    X: Array,
-    Y: Array,
+    X: Array | Modalities,
+    Y: Array | None = None,
     k: int | Sequence[int] | None = None,
     metric: Metric | None = None,
     groups: tuple[Any, Any] | None = None,
     *,
-    names: Sequence[str] = ("image", "text"),
+    names: Sequence[str] = DEFAULT_NAMES,
     correction: Correction | None = None,
 ) -> Retrieval:
     """Recall@k both ways: the share of queries with at least one match among their k best.
 
-    Row i of X and row j of Y match when gx[i] == gy[j] for ``groups=(gx, gy)``; without groups,
-    when i = j. Equal scores go to the earlier row. The metric is the correction's, else cosine.
-    ``k`` defaults to 1, 5 and 10 as far as there are rows.
+    Equal scores go to the earlier row.
+
+    Parameters
+    ----------
+    X, Y : (n, d) and (m, d) arrays
+        The rows of the two modalities, or one ``Modalities`` as ``X``.
+    k : int or several, optional
+        Places to look at; 1, 5 and 10 as far as there are rows.
+    metric : {"cosine", "inner_product", "euclidean"}, optional
+        What the search ranks by; the correction's own metric, else the cosine.
+    groups : (gx, gy), optional
+        Row i of X and row j of Y match when gx[i] == gy[j]; without groups, when i = j.
+    names : pair of str
+        What the modalities are called.
+    correction : Correction, optional
+        Applied first: to the documents, and to the queries in their role.
 
     >>> import numpy as np
     >>> X = np.eye(3)
     >>> retrieval(X, X[[0, 2, 1]], k=1).recall()["image_retrieval_recall@1"] == 1 / 3
     True
     """
-    first, second = check_names(names)
-    X, Y = check_two(X, Y, names=(first, second))
-    if groups is not None or X.shape[0] != Y.shape[0]:
-        groups = check_groups(groups, X.shape[0], Y.shape[0])
+    data = matched(X, Y, names, groups)
+    X, Y = check_two(data.X, data.Y, names=data.names)
+    codes = data.group_codes
     places = _places(k, min(X.shape[0], Y.shape[0]))
     metric = metric_of(metric, correction, "cosine")
     if correction is None or not correction.roles_differ:
         if correction is not None:
             X, Y = correction.x(X), correction.y(Y)
-        ranks_x, ranks_y = _ranks(X, Y, metric, groups)
+        ranks_x, ranks_y = _ranks(X, Y, metric, codes)
     else:
-        ranks_x, _ = _ranks(correction.x(X, "query"), correction.y(Y), metric, groups)
-        _, ranks_y = _ranks(correction.x(X), correction.y(Y, "query"), metric, groups)
-    return Retrieval((first, second), metric, places, ranks_x, ranks_y)
+        ranks_x, _ = _ranks(correction.x(X, "query"), correction.y(Y), metric, codes)
+        _, ranks_y = _ranks(correction.x(X), correction.y(Y, "query"), metric, codes)
+    return Retrieval(data.names, metric, places, ranks_x, ranks_y)
+
+
+def matched(X: Any, Y: Any, names: Sequence[str], groups: Any) -> Modalities:
+    """The modalities of what cannot do without matches; unequal numbers of rows need groups."""
+    data = Modalities.of(X, Y, names, groups=groups, paired=None if Y is None else True)
+    if not data.paired:
+        n, m = (side.n_rows for side in data.two())
+        raise InputValueError(
+            f"It must be known which rows match, and the sides have {n} and {m} rows. "
+            "Pass groups=(gx, gy) (--groups)."
+        )
+    return data
 
 
 def _ranks(
-    X: Array, Y: Array, metric: Metric, groups: tuple[Any, Any] | None
+    X: Array, Y: Array, metric: Metric, groups: tuple[np.ndarray, ...] | None
 ) -> tuple[np.ndarray, np.ndarray]:
     X, Y = rows_to_multiply(X, Y, metric)
     return match_ranks(X, Y, groups, document_bias(X, metric), document_bias(Y, metric))

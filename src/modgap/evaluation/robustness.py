@@ -12,7 +12,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from modgap._arrays import along, as_float, is_torch, like, namespace, row_blocks, to_numpy, widen
-from modgap._results import Result
+from modgap._results import Progress, Result, silent
 from modgap._validate import (
     Array,
     InputTypeError,
@@ -48,10 +48,10 @@ class Robustness(Result):
     kept: np.ndarray
 
     def to_dict(self) -> dict[str, Any]:
-        """The figures, without each query's."""
-        figures = super().to_dict()
-        del figures["kept"]
-        return figures
+        """The shares, without each query's."""
+        found = super().to_dict()
+        del found["kept"]
+        return found
 
 
 def robustness(
@@ -66,19 +66,37 @@ def robustness(
     direction: Array | None = None,
     candidate_side: Literal["x", "y"] = "y",
     seed: int = 0,
-    progress: Callable[[int], None] | None = None,
+    progress: Progress | None = None,
 ) -> Robustness:
     """Share of queries whose nearest candidate is the same with noise as without (Chowers, eq. 12).
 
     Noise falls on the candidates as given and the correction is applied after it; a quantiser
     acts after the correction and needs one draw. The reference is the same without noise. Draws
-    hang on ``seed`` and on the shape of the candidates alone, so all amounts, methods and calls
+    depend on ``seed`` and on the shape of the candidates alone, so all amounts, methods and calls
     share them.
 
-    ``amounts`` sweeps the candidates by amount·g′, by default toward the queries' mean (the
-    papers' figures); Euclidean metric. ``candidate_side`` says which modality of the correction
-    the candidates are. The metric is the correction's, else Euclidean. ``progress`` is called
-    with the number of draws done.
+    Parameters
+    ----------
+    queries, candidates : (n, d) and (m, d) arrays
+        The rows that ask, and those that are disturbed and searched.
+    noise : Noise or Quantiser
+        What happens to the candidates.
+    draws : int
+        How often noise is drawn.
+    amounts : sequence of float
+        Moves the candidates by amount·g′ (the papers' sweeps); Euclidean metric.
+    correction : Correction, optional
+        Applied to both sides.
+    metric : {"cosine", "inner_product", "euclidean"}, optional
+        The correction's own, else Euclidean.
+    direction : (d,) array, optional
+        g′; by default from the candidates' mean to the queries' mean.
+    candidate_side : {"x", "y"}
+        Which modality of the correction the candidates are.
+    seed : int
+        Seed of the draws.
+    progress : callable, optional
+        Called with the step, how many draws are done and of how many.
     """
     names = ("queries", "candidates")
     queries, candidates = check_two(queries, candidates, names=names)
@@ -110,7 +128,7 @@ def robustness(
             f"direction must be one vector of {candidates.shape[1]} numbers, "
             f"got shape {tuple(np.shape(direction))}."
         )
-    say = progress or (lambda done: None)
+    say = progress or silent
     reference = nearest(queries, corrected(candidates), metric, steps, direction)
     if isinstance(noise, Quantiser):
         stored = corrected(candidates)
@@ -135,7 +153,7 @@ def robustness(
     for same in _in_threads(one_draw, draws, one_thread=is_torch(queries)):
         counts += same
         shares.append(same.mean(axis=1))
-        say(len(shares))
+        say("noise", len(shares), draws)
     spread = np.std(shares, axis=0, ddof=1) if draws > 1 else np.full(len(steps), np.nan)
     return Robustness(
         amounts=steps,
@@ -165,7 +183,7 @@ def nearest(
 ) -> np.ndarray:
     """Index of each query's nearest candidate, (amounts, queries), as the candidates are moved.
 
-    One product serves every amount: ‖c + αg − q‖² differs from the unmoved distance by what hangs
+    One product serves every amount: ‖c + αg − q‖² differs from the unmoved distance by what depends
     on the candidate alone, and by what is the same for all candidates of a query.
     """
     Q, D = rows_to_multiply(queries, candidates, metric, ("queries", "candidates"))

@@ -1,15 +1,17 @@
 """Load and write embeddings: files, pairs of files and folders, in batches or memory-mapped."""
 
 from modgap.io.clip_retrieval import write_clip_retrieval
-from modgap.io.embeddings import EmbeddingPair, Embeddings
+from modgap.io.embeddings import Embeddings
 from modgap.io.image_captions import ImageCaptions, open_image_captions
+from modgap.io.modalities import Modalities, Thumbnail
 from modgap.io.opening import open_embeddings, open_pair
 from modgap.io.writing import write_embeddings, write_pair
 
 __all__ = [
-    "EmbeddingPair",
     "Embeddings",
     "ImageCaptions",
+    "Modalities",
+    "Thumbnail",
     "open_embeddings",
     "open_image_captions",
     "open_pair",

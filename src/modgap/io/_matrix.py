@@ -10,6 +10,7 @@ from typing import Any
 import array_api_compat
 import numpy as np
 
+from modgap._arrays import like
 from modgap._validate import InputValueError
 
 # Rows read together where a caller does not say how many.
@@ -78,6 +79,24 @@ class ArrayMatrix(Matrix):
 
     def take(self, indices: np.ndarray) -> np.ndarray:
         return self.decode(np.asarray(self.array[indices]))
+
+
+class HeldMatrix(Matrix):
+    """An array or tensor in memory, left in its library and on its device."""
+
+    def __init__(self, array: Any) -> None:
+        self.array = array
+        self.shape, self.dtype = tuple(array.shape), array.dtype
+
+    def batches(self, size: int) -> Iterator[Any]:
+        for start in range(0, self.shape[0], size):
+            yield self.array[start : start + size]
+
+    def rows(self) -> Any:
+        return self.array
+
+    def take(self, indices: np.ndarray) -> Any:
+        return self.array[like(indices, self.array)]
 
 
 class Shards(Matrix):

@@ -1,4 +1,4 @@
-"""One modality's rows, and two modalities that belong together."""
+"""One modality's rows, read when asked for."""
 
 from __future__ import annotations
 
@@ -9,15 +9,16 @@ from typing import Any
 
 import numpy as np
 
+from modgap._results import Progress, silent
 from modgap._validate import (
     InputTypeError,
     InputValueError,
     check_count,
     check_matrix,
-    first_matches,
 )
 from modgap.io._contents import Column
-from modgap.io._matrix import BATCH_ROWS, ArrayMatrix, Matrix, as_numpy
+from modgap.io._matrix import BATCH_ROWS, ArrayMatrix, HeldMatrix, Matrix, as_numpy
+from modgap.moments import Moments
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,11 +58,23 @@ class Embeddings:
             check_length(column, matrix.shape[0], kind, source)
         return cls(source, matrix, columns)
 
+    @classmethod
+    def of(cls, rows: Any, name: str) -> Embeddings:
+        """Embeddings as they are; an array or tensor held in its library and on its device."""
+        if isinstance(rows, cls):
+            return rows
+        return cls(name, HeldMatrix(check_matrix(rows, name)))
+
     @property
     def shape(self) -> tuple[int, int]:
         """Number of rows and of columns."""
         n_rows, dim = self.matrix.shape
         return n_rows, dim
+
+    @property
+    def in_memory(self) -> bool:
+        """Whether the rows are an array or tensor that was given."""
+        return isinstance(self.matrix, HeldMatrix)
 
     @property
     def n_rows(self) -> int:
@@ -84,6 +97,21 @@ class Embeddings:
         Two modalities can therefore be walked side by side whatever their formats.
         """
         return self.matrix.batches(check_count(size, "size"))
+
+    def told(self, progress: Progress, step: str) -> Iterator[np.ndarray]:
+        """The batches, with the rows counted as they are read."""
+        done = 0
+        progress(step, done, self.n_rows)
+        for batch in self.batches():
+            yield batch
+            done += len(batch)
+            progress(step, done, self.n_rows)
+
+    def moments(self, name: str, progress: Progress = silent, **options: Any) -> Moments:
+        """Moments of every row, in batches where they are not in memory; see `Moments`."""
+        if self.in_memory:
+            return Moments.from_batch(self.rows(), name=name, **options)
+        return Moments.from_batches(self.told(progress, f"reading {name}"), name=name, **options)
 
     def rows(self) -> np.ndarray:
         """The whole matrix: a read-only memory map where the format allows, otherwise loaded."""
@@ -133,25 +161,6 @@ class Embeddings:
         column = self.columns[kind]
         check_length(column, self.n_rows, kind, self.source)
         return column.load()
-
-
-@dataclass(frozen=True, eq=False)
-class EmbeddingPair:
-    """Two modalities in one space.
-
-    ``paired`` says whether it is known which rows match: those of equal group where there are
-    ``groups``, row i and row i where there are none.
-    """
-
-    x: Embeddings
-    y: Embeddings
-    groups: tuple[np.ndarray, np.ndarray] | None
-    paired: bool
-    names: tuple[str, str] = ("image", "text")
-
-    def matches(self) -> tuple[np.ndarray, np.ndarray]:
-        """One match per group that has rows on both sides: the first row of each."""
-        return first_matches(self.groups, self.x.n_rows, self.y.n_rows)
 
 
 def check_length(column: Column, n_rows: int, kind: str, source: str) -> None:

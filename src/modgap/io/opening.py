@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +16,9 @@ from modgap.io.clip_retrieval import (
     open_npy_shards,
 )
 from modgap.io.companions import PAIR_NAMES, companions
-from modgap.io.embeddings import EmbeddingPair, Embeddings
+from modgap.io.embeddings import Embeddings
 from modgap.io.groups import find_groups
+from modgap.io.modalities import DEFAULT_NAMES, Modalities
 from modgap.io.npy import open_npy
 from modgap.io.npz import open_npz
 from modgap.io.parquet import open_parquet
@@ -55,8 +56,8 @@ def open_pair(
     y_column: str | None = None,
     groups: Any = None,
     paired: bool | None = None,
-    names: tuple[str, str] = ("image", "text"),
-) -> EmbeddingPair:
+    names: Sequence[str] = DEFAULT_NAMES,
+) -> Modalities:
     """The rows of two modalities, in one file or folder that holds both or in two.
 
     In one file the two matrices are found by ``x_column`` and ``y_column``, else by ``names`` and
@@ -68,37 +69,28 @@ def open_pair(
     to be pairs, row by row; ``paired=False`` says that they are not, and ``paired=True`` that
     they must be.
     """
-    names = check_names(names)
+    first, second = check_names(names)
     x_contents = open_contents(path_x)
     if path_y is None:
         y_contents = x_contents
-        columns = _two_columns(x_contents, x_column, y_column, names)
+        columns = _two_columns(x_contents, x_column, y_column, (first, second))
     else:
         y_contents = open_contents(path_y)
         columns = (
             x_contents.only_embedding() if x_column is None else x_column,
             y_contents.only_embedding() if y_column is None else y_column,
         )
-    x = _side(x_contents, columns[0], (names[0], "image", "img", "x"), one_file=path_y is None)
-    y = _side(y_contents, columns[1], (names[1], "text", "txt", "y"), one_file=path_y is None)
+    x = _side(x_contents, columns[0], (first, "image", "img", "x"), one_file=path_y is None)
+    y = _side(y_contents, columns[1], (second, "text", "txt", "y"), one_file=path_y is None)
     if x.dim != y.dim:
         raise InputValueError(
-            f"{names[0]} and {names[1]} must have the same number of columns, "
+            f"{first} and {second} must have the same number of columns, "
             f"got {x.dim} and {y.dim}. Embed both with the same model."
         )
-    if paired is False:
-        if groups is not None:
-            raise InputValueError(
-                "groups say which rows match, so they cannot be unpaired as well."
-            )
-        return EmbeddingPair(x, y, None, False, names)
-    labels = find_groups(groups, (x, y), (x_contents, y_contents))
-    if paired and labels is None and x.n_rows != y.n_rows:
-        raise InputValueError(
-            f"{names[0]} and {names[1]} must hold the same pairs row by row, got {x.n_rows} and "
-            f"{y.n_rows} rows. Pass groups to say which rows match."
-        )
-    return EmbeddingPair(x, y, labels, labels is not None or x.n_rows == y.n_rows, names)
+    labels = groups
+    if paired is not False:
+        labels = find_groups(groups, (x, y), (x_contents, y_contents))
+    return Modalities.of(x, y, (first, second), groups=labels, paired=paired)
 
 
 def open_contents(path: str | os.PathLike[str]) -> Contents:

@@ -18,8 +18,9 @@ from modgap._arrays import (
     unit,
 )
 from modgap._results import Result
-from modgap._validate import Array, check_count, check_names, check_same_space, first_matches
-from modgap.io import Embeddings
+from modgap._validate import Array, check_count, check_same_space
+from modgap.io import Embeddings, Modalities
+from modgap.io.modalities import DEFAULT_NAMES
 from modgap.measures.conformity import conformity_among
 from modgap.measures.ellipsoid import centred_radii
 from modgap.moments import Moments, PairMoments
@@ -78,7 +79,7 @@ class Typical(Result):
 class Profile(Result):
     """Distributions of both modalities. What too few rows cannot tell is None."""
 
-    names: tuple[str, str]
+    names: tuple[str, ...]
     features: FeatureProfile
     cosines: CosineHistograms | None
     radii: SideBySide | None
@@ -94,9 +95,9 @@ class Profile(Result):
 
 
 def profile(
-    X: Array | Embeddings,
-    Y: Array | Embeddings,
-    names: Sequence[str] = ("image", "text"),
+    X: Array | Embeddings | Modalities,
+    Y: Array | Embeddings | None = None,
+    names: Sequence[str] = DEFAULT_NAMES,
     *,
     groups: tuple[Any, Any] | None = None,
     paired: bool | None = None,
@@ -107,23 +108,30 @@ def profile(
     """Distributions that single numbers hide: cosines, features, radii and conformity.
 
     Features, radii and conformity use every row, in batches; the cosines of all pairs a seeded
-    sample of at most ``sample`` rows of each side.
+    sample.
+
+    Parameters
+    ----------
+    X, Y, names, groups, paired
+        The modalities, as for ``measure``.
+    sample : int
+        At most this many rows of each side for the cosines.
+    typical : int
+        How many rows of highest and of lowest conformity to name.
+    seed : int
+        Seed of the sample.
     """
-    first, second = check_names(names)
     check_count(sample, "sample", at_least=2)
-    x, y = (
-        rows if isinstance(rows, Embeddings) else Embeddings.from_array(rows, source=name)
-        for rows, name in ((X, first), (Y, second))
-    )
-    if paired is None:
-        paired = groups is not None or x.n_rows == y.n_rows
-    moments = PairMoments.from_batches(x.batches(), y.batches(), names=(first, second))
+    data = Modalities.of(X, Y, names, groups=groups, paired=paired)
+    x, y = data.two()
+    moments = data.moments()
+    check_same_space(moments.x.given.mean[None, :], moments.y.given.mean[None, :], data.names)
     several = all(_varies(side) for side in (moments.x, moments.y))
     values = _conformities(x, y, moments) if several else None
     return Profile(
-        names=(first, second),
+        names=data.names,
         features=_features(moments),
-        cosines=_cosines(x, y, groups, paired, sample, seed) if several else None,
+        cosines=_cosines(data, sample, seed) if several else None,
         radii=_radii(x, y, moments) if several else None,
         conformity=_side_by_side(*values) if values else None,
         typical=(_typical(values[0], typical), _typical(values[1], typical)) if values else None,
@@ -150,17 +158,16 @@ def _features(moments: PairMoments) -> FeatureProfile:
     )
 
 
-def _cosines(
-    x: Embeddings, y: Embeddings, groups: Any, paired: bool, sample: int, seed: int
-) -> CosineHistograms:
+def _cosines(data: Modalities, sample: int, seed: int) -> CosineHistograms:
+    x, y = data.two()
     rng = np.random.default_rng(seed)
 
     def some(n: int) -> np.ndarray:
         return np.sort(rng.choice(n, min(n, sample), replace=False))
 
     matching = None
-    if paired:
-        ix, iy = first_matches(groups, x.n_rows, y.n_rows)
+    if data.paired:
+        ix, iy = data.matches()
         chosen = some(len(ix))
         U, V = unit(x.take(ix[chosen])), unit(y.take(iy[chosen]))
         if len(chosen):
@@ -168,7 +175,6 @@ def _cosines(
     if matching is None or len(U) < 2:
         U, V = unit(x.take(some(x.n_rows))), unit(y.take(some(y.n_rows)))
         matching = None
-    check_same_space(U, V, (x.source, y.source))
     across = cosine_histogram(U, V)
     counts = [cosine_extremes(U)[2], cosine_extremes(V)[2], across]
     if matching is not None:

@@ -9,20 +9,18 @@ from typing import Any
 
 import numpy as np
 
-from modgap._arrays import is_torch, like, namespace, to_numpy
+from modgap._arrays import namespace, to_numpy
 from modgap._drawing import Range, draw_ranges
-from modgap._results import Result, html_table, number, text_table
+from modgap._results import Progress, Result, html_table, number, silent, text_table
 from modgap._validate import (
     Array,
     InputValueError,
     check_count,
-    check_matrix,
-    check_names,
     check_same_space,
     check_temperature,
-    first_matches,
 )
-from modgap.io import Embeddings
+from modgap.io import Embeddings, Modalities
+from modgap.io.modalities import DEFAULT_NAMES
 from modgap.measures.cone import Cone, cone
 from modgap.measures.conformity import (
     conformity,
@@ -53,8 +51,6 @@ from modgap.moments import Moments, PairMoments
 MAX_SAMPLE = 20_000
 # A landscape repeats the whole loss at every step, so it uses fewer still.
 MAX_LANDSCAPE = 2_000
-
-Progress = Callable[[str], None]
 
 
 @dataclass(frozen=True)
@@ -98,7 +94,7 @@ class PairSummary(Result):
 class Line(Result):
     """One line of the table: what it is, for each modality or for both together.
 
-    ``term`` names the quantity, for looking up what it means; NaN is a figure that the rows
+    ``term`` names the quantity, for looking up what it means; NaN is a number that the rows
     cannot tell, None one that the line does not have.
     """
 
@@ -113,7 +109,7 @@ class Line(Result):
 class Measurement(Result):
     """Everything ``measure`` found; prints as a table, in a notebook too."""
 
-    names: tuple[str, str]
+    names: tuple[str, ...]
     dim: int
     seed: int
     gap_distance: float
@@ -128,7 +124,7 @@ class Measurement(Result):
     pairs: PairSummary | None
 
     def lines(self) -> list[Line]:
-        """Every figure that is shown: for each modality, or for both together."""
+        """Every number that is shown: for each modality, or for both together."""
         x, y = self.modalities
         orthogonality = self.gap_orthogonality
 
@@ -204,13 +200,16 @@ class Measurement(Result):
         return text_table(header, rows) + "\n" + self.sampling()
 
     def sampling(self) -> str:
-        """Which rows the figures rest on, in a sentence."""
+        """Which rows the numbers rest on, in a sentence."""
         x, y = self.modalities
+        few = ""
+        if self.pairs is not None and self.pairs.n_sample > MAX_LANDSCAPE:
+            few = f"; the landscape over the origin uses {MAX_LANDSCAPE:,} pairs"
         if (x.n, y.n) == (x.n_sample, y.n_sample):
-            return "Every figure uses every row."
+            return f"Every measure uses every row{few}."
         return (
-            f"Means, variances, norms' features and the gap use every row; what is quadratic uses "
-            f"a sample of {x.n_sample:,} and {y.n_sample:,} rows (seed {self.seed})."
+            f"Means, variances and the gap use every row. Norms, cosines, conformity and losses "
+            f"use a sample of {x.n_sample:,} and {y.n_sample:,} rows (seed {self.seed}){few}."
         )
 
     def _repr_html_(self) -> str:
@@ -233,9 +232,9 @@ class Measurement(Result):
 
 
 def measure(
-    X: Array | Embeddings,
-    Y: Array | Embeddings,
-    names: Sequence[str] = ("image", "text"),
+    X: Array | Embeddings | Modalities,
+    Y: Array | Embeddings | None = None,
+    names: Sequence[str] = DEFAULT_NAMES,
     *,
     groups: tuple[Any, Any] | None = None,
     paired: bool | None = None,
@@ -244,47 +243,65 @@ def measure(
     seed: int = 0,
     progress: Progress | None = None,
 ) -> Measurement:
-    """Every measure of modgap on two modalities, (n, d) and (m, d).
+    """Every measure of modgap on two modalities; without pairs, those that need none.
 
-    Rows are pairs when ``groups=(gx, gy)`` says so, or when n = m and ``paired`` is not False;
-    without pairs what needs them is left out. Moment statistics use every row, what is quadratic
-    a seeded sample of at most ``sample`` rows of each side. ``progress`` is called with the name
-    of each step.
+    Moment statistics use every row. What is quadratic in the rows uses a seeded sample, and the
+    landscape over the origin the first 2,000 pairs of it; the result says how many.
+
+    Parameters
+    ----------
+    X, Y : (n, d) and (m, d) arrays, tensors or Embeddings
+        The rows of the two modalities. ``X`` may also be one ``Modalities`` with both.
+    names : pair of str
+        What the modalities are called.
+    groups : (gx, gy), optional
+        One label per row; rows with the same label match. Without it row i matches row i where
+        n = m.
+    paired : bool, optional
+        False: the rows are not pairs, even if n = m.
+    temperature : float
+        Temperature of the contrastive loss.
+    sample : int
+        At most this many rows of each side for what is quadratic.
+    seed : int
+        Seed of the samples.
+    progress : callable, optional
+        Called with the step, how many are done and of how many.
     """
-    first, second = check_names(names)
     check_temperature(temperature)
     check_count(sample, "sample", at_least=2)
-    say = progress or (lambda step: None)
-    x, y = _Rows(X, first), _Rows(Y, second)
-    if paired is None:
-        paired = groups is not None or x.n == y.n
+    data = Modalities.of(X, Y, names, groups=groups, paired=paired)
+    say, total = progress or silent, 5
+    sides = data.two()
     rng = np.random.default_rng(seed)
-    picks = [_pick(rng, side.n, sample) for side in (x, y)]
-    matches = first_matches(groups, x.n, y.n) if paired else None
+    picks = [_pick(rng, side.n_rows, sample) for side in sides]
+    matches = data.matches() if data.paired else None
     pair_picks = _pick_pairs(rng, matches, sample) if matches else None
 
-    say("moments of every row")
-    moments = PairMoments(x.moments(), y.moments())
-    xs, ys = x.take(picks[0]), y.take(picks[1])
-    check_same_space(xs, ys, (first, second))
+    say("moments of every row", 0, total)
+    moments = data.moments()
+    xs, ys = (_rows(side, pick) for side, pick in zip(sides, picks, strict=True))
+    check_same_space(xs, ys, data.names)
     separability = to_numpy(moments.separability())
     tops = np.argsort(-separability, kind="stable")[:10]
-    say("gap and separability")
+    say("gap and separability", 1, total)
     orthogonality = gap_orthogonality(xs, ys)
     enough = min(len(xs), len(ys)) >= 2
     separable = linear_separability(xs, ys, seed) if enough else None
     divergence = float(np.max(to_numpy(feature_divergence(xs, ys))))
     modalities = []
-    for name, side, rows, part in ((first, x, xs, moments.x), (second, y, ys, moments.y)):
-        say(f"cone, shell and conformity of {name}")
-        modalities.append(_modality(name, side.n, rows, part))
+    for done, (name, rows, side) in enumerate(
+        zip(data.names, (xs, ys), (moments.x, moments.y), strict=True)
+    ):
+        say(f"cone, shell and conformity of {name}", 2 + done, total)
+        modalities.append(_modality(name, side.n, rows, side))
     pairs = None
     if matches is not None and pair_picks is not None:
-        say("pairs, loss and landscapes")
-        xp_rows, yp_rows = x.take(pair_picks[0]), y.take(pair_picks[1])
+        say("pairs, loss and landscapes", 4, total)
+        xp_rows, yp_rows = (_rows(side, pick) for side, pick in zip(sides, pair_picks, strict=True))
         pairs = _pairs(xp_rows, yp_rows, len(matches[0]), temperature)
     return Measurement(
-        names=(first, second),
+        names=data.names,
         dim=moments.x.dim,
         seed=seed,
         gap_distance=moments.gap_distance(),
@@ -300,27 +317,8 @@ def measure(
     )
 
 
-class _Rows:
-    """Rows in memory, memory-mapped or read from a file, behind one face."""
-
-    def __init__(self, source: Array | Embeddings, name: str) -> None:
-        self.source = source if isinstance(source, Embeddings) else check_matrix(source, name)
-        self.name = name
-        self.n = int(self.source.shape[0])
-
-    def moments(self) -> Moments:
-        if isinstance(self.source, Embeddings):
-            return Moments.from_batches(self.source.batches(), name=self.name)
-        return Moments.from_batch(self.source, name=self.name)
-
-    def take(self, index: np.ndarray | None) -> Array:
-        if isinstance(self.source, Embeddings):
-            return self.source.rows() if index is None else self.source.take(index)
-        if index is None:
-            return self.source
-        return (
-            self.source[like(index, self.source)] if is_torch(self.source) else self.source[index]
-        )
+def _rows(side: Embeddings, index: np.ndarray | None) -> Array:
+    return side.rows() if index is None else side.take(index)
 
 
 def _pick(rng: np.random.Generator, n: int, sample: int) -> np.ndarray | None:
@@ -329,11 +327,10 @@ def _pick(rng: np.random.Generator, n: int, sample: int) -> np.ndarray | None:
 
 
 def _pick_pairs(
-    rng: np.random.Generator, matches: tuple[np.ndarray, np.ndarray], sample: int
-) -> tuple[np.ndarray, np.ndarray]:
-    ix, iy = matches
-    chosen = _pick(rng, len(ix), sample)
-    return (ix, iy) if chosen is None else (ix[chosen], iy[chosen])
+    rng: np.random.Generator, matches: tuple[np.ndarray, ...], sample: int
+) -> tuple[np.ndarray, ...]:
+    chosen = _pick(rng, len(matches[0]), sample)
+    return matches if chosen is None else tuple(rows[chosen] for rows in matches)
 
 
 def _modality(name: str, n: int, rows: Array, moments: Moments) -> ModalitySummary:

@@ -2,6 +2,15 @@
 
 from modgap.reports.contents import contents
 from modgap.reports.make import Report, report
-from modgap.reports.thumbnails import Thumbnail, from_folder, from_pixels
+from modgap.reports.markdown import diagnosis_markdown, write_diagnosis
+from modgap.reports.thumbnails import from_folder, from_pixels
 
-__all__ = ["Report", "Thumbnail", "contents", "from_folder", "from_pixels", "report"]
+__all__ = [
+    "Report",
+    "contents",
+    "diagnosis_markdown",
+    "from_folder",
+    "from_pixels",
+    "report",
+    "write_diagnosis",
+]

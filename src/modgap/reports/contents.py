@@ -8,21 +8,22 @@ from __future__ import annotations
 import base64
 import shlex
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from modgap._results import SCHEMA, document, plain
+from modgap._results import SCHEMA, Progress, document, plain, silent
 from modgap._validate import InputError, check_choice
 from modgap._version import __version__
 from modgap.corrections import METRICS, Correction, Metric
 from modgap.diagnosis import Diagnosis, GapPath, diagnose, gap_paths
-from modgap.diagnosis.run import Progress
-from modgap.diagnosis.verdict import GOAL_FIGURES, Goal
-from modgap.io import EmbeddingPair, Embeddings
+from modgap.evaluation import GOAL_METRICS, Goal
+from modgap.evaluation.metrics import OWN_EXCESS
+from modgap.io import Modalities
 from modgap.measures import Measurement, Profile, measure, profile
 from modgap.measures.profile import Typical
 from modgap.reports.picture import (
@@ -33,7 +34,7 @@ from modgap.reports.picture import (
     row_labels,
 )
 from modgap.reports.terms import terms
-from modgap.reports.thumbnails import Thumbnail, data_uri
+from modgap.reports.thumbnails import data_uri
 
 CORRECTION_FILE = "correction.safetensors"
 # A larger correction would make the page too heavy to mail; it has a file of its own.
@@ -62,15 +63,22 @@ class _Notes:
     missing: dict[str, str] = field(default_factory=dict)
     sampling: list[str] = field(default_factory=list)
 
+    @contextmanager
+    def noting(self, why: str, *sections: str) -> Iterator[None]:
+        """Note as missing what the data does not allow, and go on."""
+        try:
+            yield
+        except InputError as reason:
+            self.missing.update(dict.fromkeys(sections, f"{why}{reason}"))
+
 
 def contents(
-    pair: EmbeddingPair,
+    data: Modalities,
     *,
     goal: Goal = "mixed",
     metric: Metric = "cosine",
     model: str | None = None,
     title: str | None = None,
-    thumbnails: tuple[Thumbnail | None, Thumbnail | None] = (None, None),
     diagnosis: Diagnosis | None = None,
     umap: bool | None = None,
     seed: int = 0,
@@ -78,122 +86,76 @@ def contents(
 ) -> tuple[dict[str, Any], Diagnosis | None]:
     """The page's document, and the diagnosis it rests on where there could be one.
 
-    ``diagnosis`` is that of the same rows and seed where it is at hand already. ``umap`` adds that
-    projection; None adds it where it is installed.
+    The options are those of ``report``.
     """
-    check_choice(goal, "goal", tuple(GOAL_FIGURES))
+    check_choice(goal, "goal", tuple(GOAL_METRICS))
     check_choice(metric, "metric", METRICS)
-    say = progress or (lambda step, done, total: None)
-    page = _Notes()
+    say, page = progress or silent, _Notes()
     if diagnosis is None:
-        diagnosis = _diagnosis(pair, goal, metric, model, seed, page, progress)
+        with page.noting("No verdict: ", "verdict"):
+            diagnosis = diagnose(
+                data, goal=goal, metric=metric, model=model, seed=seed, progress=progress
+            )
     say("measuring", 0, 1)
-    measurement = diagnosis.measurement if diagnosis else _measurement(pair, seed, page)
+    measurement, known = diagnosis.measurement if diagnosis else None, None
+    if measurement is None:
+        with page.noting("The measures are missing: ", "landscapes"):
+            measurement = measure(data, seed=seed)
     say("distributions of every row", 0, 1)
-    known = _profile(pair, seed, page)
+    with page.noting("Not shown: ", "picture", "cosines", "features", "shell", "conformity"):
+        known = profile(data, seed=seed)
+    if known is not None and known.cosines is None:
+        for section in ("cosines", "shell", "conformity"):
+            page.missing[section] = "Not shown: it takes at least two different rows of each side."
     picture, paths = None, []
-    if known is not None and pair.x.dim < 2:
+    if known is not None and data.dim < 2:
         page.missing["picture"] = "Not shown: a picture takes at least two dimensions."
     elif known is not None:
         say("the picture", 0, 1)
-        drawn = choose_drawn(pair, seed)
+        drawn = choose_drawn(data, seed)
         found = projections(drawn, known.moments, umap=umap, seed=seed)
-        picture = picture_document(pair, drawn, found, thumbnails)
+        picture = picture_document(data, drawn, found)
         page.sampling.append(
-            f"Drawn are {len(drawn.x):,} of {pair.x.n_rows:,} {pair.names[0]} rows and "
-            f"{len(drawn.y):,} of {pair.y.n_rows:,} {pair.names[1]} rows"
+            f"Drawn are {len(drawn.x):,} of {data.x.n_rows:,} {data.names[0]} rows and "
+            f"{len(drawn.y):,} of {data.y.n_rows:,} {data.names[1]} rows"
             + (f", {drawn.n_pairs:,} of them as pairs." if drawn.n_pairs else ".")
         )
         if diagnosis is not None:
-            made = _paths(pair, metric, seed, page, progress)
+            made, failures = gap_paths(data, metric=metric, seed=seed, progress=progress)
+            for method, reason in failures.items():
+                page.missing["slider"] = f"{method} cannot be moved step by step: {reason}"
             paths = [_path_document(path, path_move(path, drawn, found)) for path in made]
-    _say_what_is_missing(pair, thumbnails, diagnosis, page)
+    _say_what_is_missing(data, diagnosis, page)
     return plain(
         {
             "schema": f"modgap/report/{SCHEMA}",
             "version": __version__,
             "seed": seed,
-            "title": title or _title(pair),
-            "names": pair.names,
+            "title": title or _title(data),
+            "names": data.names,
             "model": model,
-            "source": [Path(side.source).name for side in (pair.x, pair.y)],
-            "n": [pair.x.n_rows, pair.y.n_rows],
-            "dim": pair.x.dim,
-            "paired": pair.paired,
+            "source": [Path(side.source).name for side in data.sides.values()],
+            "n": [side.n_rows for side in data.sides.values()],
+            "dim": data.dim,
+            "paired": data.paired,
             "sampling": [*_sampling(diagnosis, measurement, known), *page.sampling],
             "missing": page.missing,
-            "terms": terms(pair.names),
+            "terms": terms(data.names),
             "verdict": _verdict(diagnosis, page),
             "diagnosis": document("diagnose", diagnosis) if diagnosis else None,
             "measurement": measurement.to_dict() if measurement else None,
             "measures": [line.to_dict() for line in measurement.lines()] if measurement else [],
-            "fix": _fix(diagnosis, pair),
+            "fix": _fix(diagnosis, data),
             "picture": picture,
             "paths": paths,
-            **_geometry(pair, known, measurement, thumbnails),
+            **_geometry(data, known, measurement),
         }
     ), diagnosis
 
 
-def _title(pair: EmbeddingPair) -> str:
-    first, second = (Path(side.source).name for side in (pair.x, pair.y))
-    return first if first == second else f"{first} and {second}"
-
-
-def _diagnosis(
-    pair: EmbeddingPair,
-    goal: Goal,
-    metric: Metric,
-    model: str | None,
-    seed: int,
-    page: _Notes,
-    progress: Progress | None,
-) -> Diagnosis | None:
-    try:
-        return diagnose(
-            pair.x, pair.y, pair.names, groups=pair.groups, paired=pair.paired, goal=goal,
-            metric=metric, model=model, seed=seed, progress=progress,
-        )  # fmt: skip
-    except InputError as reason:
-        page.missing["verdict"] = f"No verdict: {reason}"
-        return None
-
-
-def _measurement(pair: EmbeddingPair, seed: int, page: _Notes) -> Measurement | None:
-    try:
-        return measure(
-            pair.x, pair.y, pair.names, groups=pair.groups, paired=pair.paired, seed=seed
-        )
-    except InputError as reason:
-        page.missing["landscapes"] = f"The measures could not be had: {reason}"
-        return None
-
-
-def _profile(pair: EmbeddingPair, seed: int, page: _Notes) -> Profile | None:
-    try:
-        found = profile(
-            pair.x, pair.y, pair.names, groups=pair.groups, paired=pair.paired, seed=seed
-        )
-    except InputError as reason:
-        for section in ("picture", "cosines", "features", "shell", "conformity"):
-            page.missing[section] = f"Not shown: {reason}"
-        return None
-    if found.cosines is None:
-        for section in ("cosines", "shell", "conformity"):
-            page.missing[section] = "Not shown: it takes at least two different rows of each side."
-    return found
-
-
-def _paths(
-    pair: EmbeddingPair, metric: Metric, seed: int, page: _Notes, progress: Progress | None
-) -> Sequence[GapPath]:
-    paths, failures = gap_paths(
-        pair.x, pair.y, pair.names, groups=pair.groups, paired=pair.paired, metric=metric,
-        seed=seed, progress=progress,
-    )  # fmt: skip
-    for method, reason in failures.items():
-        page.missing["slider"] = f"{method} cannot be moved step by step: {reason}"
-    return paths
+def _title(data: Modalities) -> str:
+    names = [Path(side.source).name for side in data.sides.values()]
+    return " and ".join(dict.fromkeys(names))
 
 
 def _path_document(path: GapPath, move: dict[str, Any]) -> dict[str, Any]:
@@ -208,25 +170,20 @@ def _path_document(path: GapPath, move: dict[str, Any]) -> dict[str, Any]:
         "method_at_1": path.method,
         "renormalise": path.renormalise,
         "steps": path.steps,
-        "figures": path.figures,
+        "metrics": path.metrics,
         "losses": losses,
         "n_groups": path.n_groups,
         "move": move,
     }
 
 
-def _say_what_is_missing(
-    pair: EmbeddingPair,
-    thumbnails: tuple[Thumbnail | None, Thumbnail | None],
-    diagnosis: Diagnosis | None,
-    page: _Notes,
-) -> None:
+def _say_what_is_missing(data: Modalities, diagnosis: Diagnosis | None, page: _Notes) -> None:
     if diagnosis is None:
         page.missing.setdefault("slider", "Numbers on the way need a diagnosis.")
         page.missing["corrections"] = "Corrections are compared only where there is a diagnosis."
     without = [
         name
-        for name, side in zip(pair.names, (pair.x, pair.y), strict=True)
+        for name, side in data.sides.items()
         if row_labels(side, np.zeros(0, dtype=np.int64)) is None
     ]
     if without:
@@ -234,12 +191,12 @@ def _say_what_is_missing(
             f"The rows of {' and '.join(without)} have no captions or ids, so they are called by "
             "their numbers."
         )
-    if thumbnails == (None, None):
+    if not data.thumbnails:
         page.missing["thumbnails"] = (
             "No images are at hand. `modgap report --images FOLDER` shows them where the ids of "
             "the rows are their file names."
         )
-    if not pair.paired:
+    if not data.paired:
         page.missing["landscapes"] = "Losses and landscapes need pairs, and none are known."
 
 
@@ -249,7 +206,7 @@ def _verdict(diagnosis: Diagnosis | None, page: _Notes) -> dict[str, Any]:
     first, second = diagnosis.names
     gap = diagnosis.measurement.gap_distance
     said = f"The means of {first} and {second} are {gap:.3f} apart"
-    own = diagnosis.raw.figures["own_modality_excess@10"].value.value
+    own = diagnosis.raw.metrics[OWN_EXCESS].value.value
     if np.isfinite(own):
         said += (
             f"; in one index for both, a query's own modality takes {abs(100 * own):.0f} "
@@ -271,30 +228,30 @@ def _sampling(
             n, m = known.cosines.n
             said.append(f"Cosine histograms hold all pairs of {n:,} and {m:,} rows.")
     if diagnosis is not None:
-        counts = ", ".join(f"{count:,} to {part}" for part, count in diagnosis.n_groups.items())
+        counts = ", ".join(f"{count:,} to {split}" for split, count in diagnosis.n_groups.items())
         said.append(
-            f"Corrections are judged on held-out groups: {counts}. Intervals are 95 %, from 1,000 "
-            "resamples of the groups they were confirmed on."
+            f"Corrections are evaluated on held-out groups: {counts}. Intervals are 95 %, "
+            "from 1,000 resamples of the groups they were confirmed on."
         )
     return said
 
 
-def _fix(diagnosis: Diagnosis | None, pair: EmbeddingPair) -> dict[str, Any] | None:
+def _fix(diagnosis: Diagnosis | None, data: Modalities) -> dict[str, Any] | None:
     if diagnosis is None or diagnosis.correction is None:
         return None
     return {
         "method": diagnosis.recommended,
-        "code": apply_lines(pair.names),
+        "code": apply_lines(data.names),
         "command": (
             f"modgap apply {CORRECTION_FILE} EMBEDDINGS "
-            f"--modality {shlex.quote(pair.names[1])} --role query -o OUT"
+            f"--modality {shlex.quote(data.names[1])} --role query -o OUT"
         ),
         "file": CORRECTION_FILE,
         "data": _encoded(diagnosis.correction),
     }
 
 
-def apply_lines(names: tuple[str, str]) -> str:
+def apply_lines(names: Sequence[str]) -> str:
     """The three lines of Python that apply a correction file."""
     return (
         f"correction = modgap.Correction.load({CORRECTION_FILE!r})\n"
@@ -313,10 +270,7 @@ def _encoded(correction: Correction) -> str | None:
 
 
 def _geometry(
-    pair: EmbeddingPair,
-    known: Profile | None,
-    measurement: Measurement | None,
-    thumbnails: tuple[Thumbnail | None, Thumbnail | None],
+    data: Modalities, known: Profile | None, measurement: Measurement | None
 ) -> dict[str, Any]:
     shown: dict[str, Any] = dict.fromkeys(("cosines", "features", "shell", "conformity"))
     if known is None:
@@ -345,15 +299,9 @@ def _geometry(
         }
     if known.conformity is not None and known.typical is not None:
         shown["conformity"] = known.conformity.to_dict()
-        for name, side, typical, thumbnail in zip(
-            "xy", (pair.x, pair.y), known.typical, thumbnails, strict=True
-        ):
-            shown["conformity"].update(
-                {
-                    f"most_{name}": _items(side, typical, "most", thumbnail),
-                    f"least_{name}": _items(side, typical, "least", thumbnail),
-                }
-            )
+        for side, name, typical in zip("xy", data.names, known.typical, strict=True):
+            for which in ("most", "least"):
+                shown["conformity"][f"{which}_{side}"] = _items(data, name, typical, which)
     return shown
 
 
@@ -369,11 +317,10 @@ def _means(histograms: dict[str, Any]) -> dict[str, float | None]:
     return means
 
 
-def _items(
-    side: Embeddings, typical: Typical, which: str, thumbnail: Thumbnail | None
-) -> list[dict[str, Any]]:
+def _items(data: Modalities, name: str, typical: Typical, which: str) -> list[dict[str, Any]]:
     rows, values = getattr(typical, which), getattr(typical, f"{which}_values")
-    labels = row_labels(side, rows) or [None] * len(rows)
+    labels = row_labels(data.sides[name], rows) or [None] * len(rows)
+    thumbnail = data.thumbnails.get(name)
     return [
         {
             "row": row,

@@ -4,22 +4,22 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from modgap._files import write_text
-from modgap._results import Result
-from modgap._validate import Array, InputValueError, check_groups, check_names
+from modgap._results import Progress, Result
+from modgap._validate import Array, InputValueError, check_names
 from modgap.corrections import Metric
 from modgap.diagnosis import Diagnosis
-from modgap.diagnosis.run import Progress
-from modgap.diagnosis.verdict import Goal
-from modgap.io import EmbeddingPair, Embeddings
+from modgap.evaluation import Goal
+from modgap.io import Embeddings, Modalities, Thumbnail
+from modgap.io.modalities import DEFAULT_NAMES
 from modgap.reports.assemble import page_html
 from modgap.reports.contents import contents
-from modgap.reports.thumbnails import Thumbnail, from_pixels
+from modgap.reports.thumbnails import from_pixels
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,9 +46,9 @@ class Report(Result):
 
 
 def report(
-    X: Array | Embeddings,
-    Y: Array | Embeddings,
-    names: Sequence[str] = ("image", "text"),
+    X: Array | Embeddings | Modalities,
+    Y: Array | Embeddings | None = None,
+    names: Sequence[str] = DEFAULT_NAMES,
     *,
     groups: tuple[Any, Any] | None = None,
     paired: bool | None = None,
@@ -65,28 +65,43 @@ def report(
 ) -> Report:
     """One page about two modalities: the verdict, the gap to look at and to move, every measure.
 
-    Rows match as in ``diagnose``, which is run unless ``diagnosis`` is that of the same rows and
-    seed. ``captions`` are texts to show for the rows of each side, ``images`` their pixels,
-    (n, height, width) or (n, height, width, 3) from 0 to 255, or a function of a row's number.
     ``report(X, Y).save("report.html")`` writes a file that opens anywhere.
+
+    Parameters
+    ----------
+    X, Y, names, groups, paired
+        The modalities, as for ``measure``.
+    captions : pair of sequences, optional
+        Texts to show for the rows of each side, for arrays; Embeddings have their own.
+    images : pair of arrays or functions, optional
+        Pixels from 0 to 255, (n, height, width) or (n, height, width, 3), or a function that
+        gives the PNG or JPEG of a row by its number.
+    goal, metric, model, seed
+        As for ``diagnose``.
+    title : str, optional
+        Title of the page; without it, the names of the files.
+    diagnosis : Diagnosis, optional
+        That of the same rows and seed, where it is at hand already.
+    umap : bool, optional
+        Whether to draw UMAP too; without it, where it is installed.
+    progress : callable, optional
+        Called with the step, how many are done and of how many.
     """
-    first, second = check_names(names)
-    x, y = (
-        _side(rows, texts, name)
-        for rows, texts, name in ((X, captions[0], first), (Y, captions[1], second))
-    )
-    if paired is None:
-        paired = groups is not None or x.n_rows == y.n_rows
-    if paired and groups is not None:
-        groups = check_groups(groups, x.n_rows, y.n_rows)
-    thumbnails = tuple(_pictures(given, side) for given, side in ((images[0], x), (images[1], y)))
+    if not isinstance(X, Modalities):
+        x, y = (
+            _side(rows, texts, name)
+            for rows, texts, name in zip((X, Y), captions, check_names(names), strict=True)
+        )
+        X, Y = x, y
+    data = Modalities.of(X, Y, names, groups=groups, paired=paired)
+    given = zip(data.sides.items(), images, strict=True)
+    thumbnails = {name: _pictures(one, side) for (name, side), one in given if one is not None}
     document, diagnosis = contents(
-        EmbeddingPair(x, y, groups if paired else None, paired, (first, second)),
+        replace(data, thumbnails=thumbnails) if thumbnails else data,
         goal=goal,
         metric=metric,
         model=model,
         title=title,
-        thumbnails=thumbnails,  # type: ignore[arg-type]
         diagnosis=diagnosis,
         umap=umap,
         seed=seed,
@@ -95,7 +110,7 @@ def report(
     return Report(document, diagnosis)
 
 
-def _side(rows: Array | Embeddings, captions: Sequence[str] | None, name: str) -> Embeddings:
+def _side(rows: Any, captions: Sequence[str] | None, name: str) -> Embeddings:
     if not isinstance(rows, Embeddings):
         return Embeddings.from_array(rows, captions=captions, source=name)
     if captions is not None:
@@ -103,8 +118,8 @@ def _side(rows: Array | Embeddings, captions: Sequence[str] | None, name: str) -
     return rows
 
 
-def _pictures(given: np.ndarray | Thumbnail | None, side: Embeddings) -> Thumbnail | None:
-    if given is None or callable(given):
+def _pictures(given: np.ndarray | Thumbnail, side: Embeddings) -> Thumbnail:
+    if callable(given):
         return given
     if len(given) != side.n_rows:
         raise InputValueError(

@@ -8,12 +8,13 @@ from typing import Any
 
 import numpy as np
 
+from modgap._arrays import to_numpy
 from modgap.diagnosis import GapPath
-from modgap.io import EmbeddingPair, Embeddings
+from modgap.io import Embeddings, Modalities, Thumbnail
 from modgap.measures import Projection, projection
 from modgap.measures.projection import umap_is_installed
 from modgap.moments import PairMoments
-from modgap.reports.thumbnails import Thumbnail, data_uri
+from modgap.reports.thumbnails import data_uri
 
 MAX_DRAWN = 2_000
 _LABEL_LENGTH = 300
@@ -40,26 +41,21 @@ class Drawn:
     Y: np.ndarray
 
 
-def choose_drawn(pair: EmbeddingPair, seed: int, most: int = MAX_DRAWN) -> Drawn:
+def choose_drawn(data: Modalities, seed: int, most: int = MAX_DRAWN) -> Drawn:
     """A seeded sample of pairs first, then of rows without a match while there is room."""
     rng = np.random.default_rng(seed)
     n_pairs = 0
     picked: list[np.ndarray] = [np.zeros(0, dtype=np.int64)] * 2
-    if pair.paired:
-        matches = pair.matches()
+    if data.paired:
+        matches = data.matches()
         chosen = _some(rng, len(matches[0]), most)
         picked, n_pairs = [side[chosen] for side in matches], len(chosen)
-    groups = pair.groups
-    for place, side in enumerate((pair.x, pair.y)):
-        single = np.arange(side.n_rows)
-        if pair.paired and groups is None:
-            single = single[:0]  # row i matches row i: none is without a match
-        elif groups is not None:
-            single = np.flatnonzero(~np.isin(groups[place], groups[1 - place]))
+    for place, groups in enumerate(data.groups):
+        single = np.flatnonzero(~np.isin(groups, data.matched_groups))
         room = most - len(picked[place])
         picked[place] = np.concatenate([picked[place], single[_some(rng, len(single), room)]])
     x, y = picked
-    return Drawn(x, y, n_pairs, pair.x.take(x), pair.y.take(y))
+    return Drawn(x, y, n_pairs, to_numpy(data.x.take(x)), to_numpy(data.y.take(y)))
 
 
 def _some(rng: np.random.Generator, n: int, most: int) -> np.ndarray:
@@ -79,17 +75,12 @@ def projections(
     return found
 
 
-def picture_document(
-    pair: EmbeddingPair,
-    drawn: Drawn,
-    found: Sequence[Projection],
-    thumbnails: tuple[Thumbnail | None, Thumbnail | None],
-) -> dict[str, Any]:
+def picture_document(data: Modalities, drawn: Drawn, found: Sequence[Projection]) -> dict[str, Any]:
     """What the page needs to draw the rows."""
     return {
         "projections": [_projection(one) for one in found],
-        "x": _side(pair.x, drawn.x, drawn.X, thumbnails[0]),
-        "y": _side(pair.y, drawn.y, drawn.Y, thumbnails[1]),
+        "x": _side(data, data.names[0], drawn.x, drawn.X),
+        "y": _side(data, data.names[1], drawn.y, drawn.Y),
         "lines": [[i, i] for i in range(drawn.n_pairs)] if drawn.n_pairs else None,
     }
 
@@ -122,10 +113,8 @@ def _projection(one: Projection) -> dict[str, Any]:
     }
 
 
-def _side(
-    side: Embeddings, rows: np.ndarray, vectors: np.ndarray, thumbnail: Thumbnail | None
-) -> dict[str, Any]:
-    labels = row_labels(side, rows)
+def _side(data: Modalities, name: str, rows: np.ndarray, vectors: np.ndarray) -> dict[str, Any]:
+    labels, thumbnail = row_labels(data.sides[name], rows), data.thumbnails.get(name)
     return {
         "rows": rows,
         "labels": labels,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 LIANG = "Liang et al. 2022"
 YARAS = "Yaras et al. 2024"
@@ -217,7 +217,7 @@ _TERMS: dict[str, tuple[str, str, str]] = {
 }
 
 
-def terms(names: tuple[str, str]) -> dict[str, dict[str, str]]:
+def terms(names: Sequence[str]) -> dict[str, dict[str, str]]:
     """Label, definition and source of every term, for modalities of these names."""
     return {
         key: {"label": label, "definition": definition, "source": source}
@@ -225,7 +225,7 @@ def terms(names: tuple[str, str]) -> dict[str, dict[str, str]]:
     }
 
 
-def _recalls(names: tuple[str, str]) -> Iterator[tuple[str, tuple[str, str, str]]]:
+def _recalls(names: Sequence[str]) -> Iterator[tuple[str, tuple[str, str, str]]]:
     for found, asking in (names, names[::-1]):
         yield (
             f"{found}_retrieval_recall@1",

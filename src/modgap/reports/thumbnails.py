@@ -6,16 +6,14 @@ import base64
 import io
 import struct
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from modgap._validate import InputValueError, require
-
-# The picture of a row as PNG or JPEG, or None where there is none.
-Thumbnail = Callable[[int], bytes | None]
+from modgap.io import Thumbnail
 
 SIDE = 72
 _SUFFIXES = ("", ".jpg", ".jpeg", ".png", ".webp", ".gif", ".bmp")

@@ -15,7 +15,7 @@ from modgap._validate import InputValueError
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from modgap.io import EmbeddingPair
+    from modgap.io import Modalities
     from modgap.reproduce.flickr8k.results import Runs
 
 # "other data": the claim is shown, and holds or not, on data that is not the paper's.
@@ -55,7 +55,7 @@ class Setting:
 
         return read_runs(self.trained or RESULTS)
 
-    def pair(self, system: str) -> EmbeddingPair:
+    def pair(self, system: str) -> Modalities:
         """The authors' embeddings of one system: clip, clip_random, videoclip, videoclip_random."""
         from modgap.io import open_pair
 

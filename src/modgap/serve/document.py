@@ -7,8 +7,8 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from modgap._results import plain
-from modgap.serve.jobs import Job, Jobs, Progress
+from modgap._results import Progress, plain
+from modgap.serve.jobs import Job, Jobs
 
 MakeDocument = Callable[[Progress], Mapping[str, Any]]
 

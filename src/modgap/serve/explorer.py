@@ -7,35 +7,25 @@ import secrets
 import tempfile
 import threading
 from collections import OrderedDict
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args
 
 import numpy as np
 
-from modgap._validate import (
-    InputError,
-    InputValueError,
-    check_choice,
-    check_count,
-    check_groups,
-)
+from modgap._results import Progress
+from modgap._validate import InputError, InputValueError, check_choice, check_count
 from modgap.corrections import METRICS, Corrector, Metric
 from modgap.diagnosis import Diagnosis
-from modgap.diagnosis.verdict import GOAL_FIGURES, Goal
-from modgap.io import EmbeddingPair, Embeddings
+from modgap.evaluation import GOAL_METRICS, Goal
+from modgap.io import Embeddings, Modalities
 from modgap.serve.bench import STEPS, Bench, Fitted
 from modgap.serve.index import Hit, MixedIndex, check_vector
-from modgap.serve.jobs import Progress
 
 DEFAULT_ROWS = 200_000
 RECOMMENDED = "recommended"
 Index = Literal["all", "one_side"]
 _LONGEST_TEXT = 2_000
-
-# The image of a row, PNG or JPEG, or None where it has none.
-Thumbnail = Callable[[int], bytes | None]
 
 
 class Unknown(InputError):
@@ -76,33 +66,29 @@ class Explorer:
     """Two modalities, one live index, and the corrections fitted so far.
 
     The index holds at most ``rows`` rows of each modality, a sample by ``seed`` if there are more.
-    ``thumbnails`` are functions that give the image of a row of each side, where there are any. At
-    most ``kept`` corrections are remembered; the oldest goes first, the recommended one never.
+    At most ``kept`` corrections are remembered; the oldest goes first, the recommended one never.
     All methods may be called from any thread.
     """
 
     def __init__(
         self,
-        pair: EmbeddingPair,
+        data: Modalities,
         *,
         metric: Metric = "cosine",
         goal: Goal = "mixed",
         model: str | None = None,
         seed: int = 0,
         rows: int = DEFAULT_ROWS,
-        thumbnails: tuple[Thumbnail | None, Thumbnail | None] = (None, None),
         kept: int = 12,
     ) -> None:
         check_choice(metric, "metric", METRICS)
-        check_choice(goal, "goal", tuple(GOAL_FIGURES))
+        check_choice(goal, "goal", tuple(GOAL_METRICS))
         check_count(rows, "rows")
-        self.pair, self.metric, self.model, self.seed = pair, metric, model, seed
-        self.bench = Bench(pair, metric=metric, goal=goal, model=model, seed=seed)
-        self.index = MixedIndex(pair, metric=metric, at_most=rows, seed=seed)
-        self._sides = dict(zip(pair.names, (pair.x, pair.y), strict=True))
-        self._groups = self._group_codes()
+        self.data, self.metric, self.model, self.seed = data, metric, model, seed
+        self.bench = Bench(data, metric=metric, goal=goal, model=model, seed=seed)
+        self.index = MixedIndex(data, metric=metric, at_most=rows, seed=seed)
+        self._groups = dict(zip(data.names, data.groups, strict=True)) if data.paired else None
         self._halves = None if self._groups is None else self._make_halves(self._groups)
-        self._thumbnails = dict(zip(pair.names, thumbnails, strict=True))
         self._kept = kept
         self._corrections: OrderedDict[str, Fitted] = OrderedDict()
         self._texts: dict[str, list[str]] = {}
@@ -110,11 +96,11 @@ class Explorer:
 
     def has_thumbnails(self, modality: str) -> bool:
         """Whether rows of a modality may have images."""
-        return self._thumbnails[modality] is not None
+        return modality in self.data.thumbnails
 
     def side(self, modality: str) -> Embeddings:
         """The rows of a modality."""
-        return self._sides[check_choice(modality, "modality", self.pair.names)]
+        return self.data.sides[check_choice(modality, "modality", self.data.names)]
 
     # -- rows -------------------------------------------------------------------------------------
 
@@ -147,7 +133,7 @@ class Explorer:
     def thumbnail(self, modality: str, row: int) -> bytes | None:
         """The image of a row, where there is one."""
         rows = self.side(modality).n_rows
-        picture = self._thumbnails[modality]
+        picture = self.data.thumbnails.get(modality)
         return picture(row) if picture is not None and 0 <= row < rows else None
 
     # -- search -----------------------------------------------------------------------------------
@@ -166,7 +152,7 @@ class Explorer:
 
         In the index "all" every row is looked at. In "one_side" every group is there as one of its
         modalities only, half of the groups as each, and that of the query as the other one: the
-        index that ``mixed_retrieval`` judges.
+        index that ``mixed_retrieval`` searches.
         """
         if (row is None) == (vector is None):
             raise InputValueError("A search takes a row or a vector, and not both.")
@@ -202,7 +188,7 @@ class Explorer:
                 "Search all rows instead."
             )
         as_first, half, complement = self._halves
-        first = self.pair.names[0]
+        first = self.data.names[0]
         own = row is not None and as_first[self._groups[modality][row]] == (modality == first)
         return complement if own else half
 
@@ -221,7 +207,7 @@ class Explorer:
     # -- corrections ------------------------------------------------------------------------------
 
     def fit(self, corrector: Corrector, progress: Progress) -> str:
-        """Fit and judge a correction and remember it; the identifier it has from now on."""
+        """Fit and evaluate a correction and remember it; the identifier it has from now on."""
         fitted = self.bench.fit(corrector, progress)
         identifier = secrets.token_hex(6)
         progress("placing the rows in the index", STEPS - 1, STEPS)
@@ -277,7 +263,7 @@ class Explorer:
         return f"correction-{word}.safetensors", data
 
     def recommend(self, diagnosis: Diagnosis) -> None:
-        """List the correction that a diagnosis recommends, with the figures it has there."""
+        """List the correction that a diagnosis recommends, with the metrics it has there."""
         if diagnosis.correction is None or diagnosis.recommended is None:
             return
         trials = {trial.method: trial.confirm for trial in diagnosis.trials}
@@ -311,12 +297,6 @@ class Explorer:
                 ]
             return self._texts[modality]
 
-    def _group_codes(self) -> dict[str, np.ndarray] | None:
-        if not self.pair.paired:
-            return None
-        codes = check_groups(self.pair.groups, self.pair.x.n_rows, self.pair.y.n_rows)
-        return dict(zip(self.pair.names, codes, strict=True))
-
     def _make_halves(
         self, groups: dict[str, np.ndarray]
     ) -> tuple[np.ndarray, dict[str, np.ndarray], dict[str, np.ndarray]]:
@@ -324,11 +304,11 @@ class Explorer:
 
         A group that has rows on one side only is there in both.
         """
-        first, second = self.pair.names
+        first, second = self.data.names
         n_groups = 1 + int(max(groups[first].max(), groups[second].max()))
         as_first = np.random.default_rng(self.seed).permutation(n_groups) < n_groups // 2
         single = np.ones(n_groups, dtype=bool)
-        single[np.intersect1d(groups[first], groups[second])] = False
+        single[self.data.matched_groups] = False
         halves = [
             {
                 name: (there | single)[groups[name][self.index.live[name].numbers]]

@@ -13,8 +13,8 @@ from modgap._arrays import as_float, row_blocks, row_norms, to_numpy, top_k
 from modgap._arrays.ranks import tie_tolerance
 from modgap._validate import InputValueError, check_rows
 from modgap.corrections import Affine, Correction, Metric
-from modgap.io import EmbeddingPair, Embeddings
-from modgap.search.scores import document_bias, rows_to_multiply
+from modgap.io import Embeddings, Modalities
+from modgap.search.scores import document_bias, rows_to_multiply, to_scores
 
 _BLOCK_ROWS = 8192
 
@@ -51,8 +51,7 @@ class LiveRows:
 class Hit:
     """One row found: its modality, its number in the data and its score.
 
-    The score is the metric's own number: a cosine, an inner product, or a Euclidean distance,
-    which is the better the smaller it is.
+    The score is that of ``modgap.search``: larger is nearer.
     """
 
     modality: str
@@ -119,12 +118,6 @@ class _Segment:
         floor = float(np.partition(scores, -k)[-k]) - margin
         return np.flatnonzero(scores.astype(np.float64) >= floor)
 
-    def distance(self, query: np.ndarray, place: int) -> float:
-        """Euclidean distance of one document, without the cancellation that its score has."""
-        asked = query if self.columns is None else query[:, self.columns]
-        nearness = asked[0].astype(np.float64) - self.documents[place]
-        return float(np.linalg.norm(nearness))
-
 
 class MixedIndex:
     """Holds both modalities and finds the nearest rows of either, exactly, by looking at all.
@@ -134,14 +127,13 @@ class MixedIndex:
     """
 
     def __init__(
-        self, pair: EmbeddingPair, *, metric: Metric, at_most: int, seed: int, kept: int = 2
+        self, data: Modalities, *, metric: Metric, at_most: int, seed: int, kept: int = 2
     ) -> None:
-        self.pair, self.metric = pair, metric
+        self.data, self.metric = data, metric
         self.live = {
-            name: LiveRows.of(name, side, at_most, seed)
-            for name, side in zip(pair.names, (pair.x, pair.y), strict=True)
+            name: LiveRows.of(name, side, at_most, seed) for name, side in data.sides.items()
         }
-        self._as_is = Correction.identity(pair.x.dim, pair.names, metric=metric)
+        self._as_is = Correction.identity(data.dim, data.names, metric=metric)
         self._raw = self._segments(self._as_is)
         self._kept = kept
         self._corrected: OrderedDict[str, tuple[_Segment, ...]] = OrderedDict()
@@ -153,8 +145,7 @@ class MixedIndex:
         place = live.place(row)
         if place is not None:
             return np.asarray(live.rows[place : place + 1])
-        side = self.pair.x if modality == self.pair.names[0] else self.pair.y
-        return check_rows(as_float(side.take([row])), modality)
+        return check_rows(as_float(self.data.sides[modality].take([row])), modality)
 
     def search(
         self,
@@ -186,7 +177,12 @@ class MixedIndex:
                 if place != left_out:
                     found.append((-score, number, place))
         found.sort()
-        return [self._hit(segments[n], used.metric, asked, p, -s) for s, n, p in found[:k]]
+        best = [(segments[n].live, place, score) for score, n, place in found[:k]]
+        scores = to_scores(-np.array([[score for *_, score in best]]), asked, used.metric)[0]
+        return [
+            Hit(live.name, int(live.numbers[place]), score)
+            for (live, place, _), score in zip(best, scores.tolist(), strict=True)
+        ]
 
     def prepare(self, identifier: str, correction: Correction) -> None:
         """Map the rows now, so that the first search with a correction need not."""
@@ -196,12 +192,6 @@ class MixedIndex:
         """Drop the documents of a correction that is gone."""
         with self._lock:
             self._corrected.pop(identifier, None)
-
-    @staticmethod
-    def _hit(segment: _Segment, metric: Metric, asked: np.ndarray, place: int, score: float) -> Hit:
-        if metric == "euclidean":
-            score = segment.distance(asked, place)
-        return Hit(segment.live.name, int(segment.live.numbers[place]), score)
 
     def _documents(self, identifier: str, correction: Correction) -> tuple[_Segment, ...]:
         found = self._remembered(identifier)

@@ -10,10 +10,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
+from modgap._results import Progress
 from modgap._validate import InputError
 
 State = Literal["queued", "running", "done", "failed", "cancelled"]
-Progress = Callable[[str, int, int], None]
 
 _log = logging.getLogger(__name__)
 
@@ -145,7 +145,7 @@ class Jobs:
     def _outcome(self, job: str, work: Callable[[Progress], Any]) -> dict[str, Any]:
         """How the work ended; whatever it raises, the thread goes on."""
 
-        def progress(step: str, done: int = 0, total: int = 0) -> None:
+        def progress(step: str, done: int, total: int) -> None:
             with self._changed:
                 if job in self._cancelled:
                     raise _Cancelled

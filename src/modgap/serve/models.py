@@ -87,7 +87,7 @@ class Info(BaseModel):
     model: str | None
     seed: int
     sampling: list[str] = Field(description="What was sampled, in sentences.")
-    figures: dict[str, str] = Field(description="The figures of a judgement, explained.")
+    metrics: dict[str, str] = Field(description="What each metric of a correction means.")
     methods: list[MethodInfo]
 
 
@@ -106,7 +106,7 @@ class Report(BaseModel):
 
     model_config = ConfigDict(extra="allow")
 
-    schema_: str = Field(alias="schema", examples=["modgap/report/1"])
+    schema_: str = Field(alias="schema", examples=["modgap/report/2"])
     live: Literal[True]
 
 
@@ -157,7 +157,7 @@ class SearchRequest(Taken):
     index: Index = Field(
         "all",
         description="all: every row. one_side: every group as one of its modalities only, the "
-        "query's as the other one, as mixed figures are judged; needs pairs.",
+        "query's as the other one, as the mixed metrics have it; needs pairs.",
     )
 
     @model_validator(mode="after")
@@ -217,18 +217,18 @@ class IntervalView(BaseModel):
     high: float | None
 
 
-class FigureView(BaseModel):
-    """A figure and its change against the rows as they are."""
+class ScoreView(BaseModel):
+    """A metric and its change against the rows as they are."""
 
     value: IntervalView
     change: IntervalView | None
 
 
-class JudgementView(BaseModel):
-    """Every figure of one correction on held-out rows."""
+class ScoresView(BaseModel):
+    """Every metric of one correction on held-out rows."""
 
-    figures: dict[str, FigureView]
-    goal: FigureView
+    metrics: dict[str, ScoreView]
+    goal: ScoreView
 
 
 class CorrectionView(BaseModel):
@@ -239,9 +239,9 @@ class CorrectionView(BaseModel):
     metric: Metric = Field(description="The metric its rankings are meant for.")
     recommended: bool = Field(description="Whether the report recommends it.")
     about: dict[str, Any] = Field(description="Method, parameters and what it was fitted on.")
-    n_groups: int = Field(description="Groups it was judged on; without pairs, rows of each side.")
-    raw: JudgementView = Field(description="The rows as they are.")
-    corrected: JudgementView
+    n_groups: int = Field(description="Groups that confirm it; without pairs, rows of each side.")
+    raw: ScoresView = Field(description="The rows as they are.")
+    corrected: ScoresView
 
 
 class Corrections(BaseModel):
@@ -256,7 +256,7 @@ class JobView(BaseModel):
     id: str
     title: str = Field(examples=["Shift(amount=0.4)"])
     state: Literal["queued", "running", "done", "failed", "cancelled"]
-    step: str | None = Field(examples=["judging Shift(amount=0.4)"])
+    step: str | None = Field(examples=["evaluating Shift(amount=0.4)"])
     done: int
     total: int
     result: CorrectionView | None

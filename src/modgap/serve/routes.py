@@ -6,12 +6,12 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Body, HTTPException, Path, Query, Response
 
+from modgap._results import Progress
 from modgap._validate import InputError
-from modgap.diagnosis.run import corrector_name
+from modgap.corrections import make_corrector
 from modgap.serve.document import LiveDocument
 from modgap.serve.explorer import Explorer
-from modgap.serve.jobs import Job, Jobs, Progress
-from modgap.serve.methods import make_corrector
+from modgap.serve.jobs import Job, Jobs
 from modgap.serve.models import (
     MAX_CONTAINS,
     MAX_LIMIT,
@@ -136,7 +136,7 @@ def make_router(explorer: Explorer, document: LiveDocument, jobs: Jobs) -> APIRo
     ) -> Response:
         """PNG or JPEG, where images were given to the server."""
         data = None
-        known = modality in explorer.pair.names
+        known = modality in explorer.data.names
         if known and row.isascii() and row.isdigit() and len(row) < 16:
             data = explorer.thumbnail(modality, int(row))
         for signature, media_type in _SIGNATURES.items():
@@ -209,7 +209,7 @@ def make_router(explorer: Explorer, document: LiveDocument, jobs: Jobs) -> APIRo
             identifier = explorer.fit(corrector, progress)
             return correction_view(identifier, explorer.fitted(identifier))
 
-        job = jobs.submit(corrector_name(corrector), work)
+        job = jobs.submit(corrector.label, work)
         response.headers["Location"] = f"/api/jobs/{job.id}"
         return JobStarted(job=job.id)
 

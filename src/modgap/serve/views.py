@@ -8,11 +8,11 @@ from urllib.parse import quote
 
 from modgap._results import plain
 from modgap._version import __version__
-from modgap.diagnosis.figures import figure_names
+from modgap.corrections import METHODS
+from modgap.evaluation.metrics import metric_descriptions
 from modgap.serve.bench import Fitted
 from modgap.serve.explorer import RECOMMENDED, Answer, Explorer, Found, Item
 from modgap.serve.jobs import Job
-from modgap.serve.methods import METHODS
 from modgap.serve.models import (
     CorrectionView,
     HitView,
@@ -28,14 +28,14 @@ from modgap.serve.models import (
 
 def info_view(explorer: Explorer) -> Info:
     """What is being explored."""
-    pair = explorer.pair
-    modalities = [_modality(explorer, name) for name in pair.names]
+    data = explorer.data
+    modalities = [_modality(explorer, name) for name in data.names]
     return Info(
         version=__version__,
-        names=list(pair.names),
+        names=list(data.names),
         modalities=modalities,
-        dim=pair.x.dim,
-        paired=pair.paired,
+        dim=data.dim,
+        paired=data.paired,
         metric=explorer.metric,
         model=explorer.model,
         seed=explorer.seed,
@@ -45,9 +45,9 @@ def info_view(explorer: Explorer) -> Info:
             for m in modalities
             if m.live_rows < m.rows
         ],
-        figures=figure_names(pair.names),
+        metrics=metric_descriptions(data.names),
         methods=[
-            MethodInfo(available=pair.paired or not method.needs_pairs, **asdict(method))
+            MethodInfo(available=data.paired or not method.needs_pairs, **asdict(method))
             for method in METHODS.values()
         ],
     )
@@ -94,7 +94,7 @@ def _item(explorer: Explorer, item: Item) -> dict[str, Any]:
 
 
 def correction_view(identifier: str, fitted: Fitted) -> CorrectionView:
-    """A correction and its figures."""
+    """A correction and its metrics."""
     return CorrectionView(
         id=identifier,
         name=fitted.name,

@@ -11,7 +11,7 @@
     const { diagnosis } = data;
     let name = names.includes(GOALS[diagnosis.goal]) ? GOALS[diagnosis.goal] : names[0];
     const rows = () => diagnosis.trials.map((trial) => ({ label: trial.method,
-      ...(trial.confirm?.figures?.[name]?.value ?? { value: null, low: null, high: null }),
+      ...(trial.confirm?.metrics?.[name]?.value ?? { value: null, low: null, high: null }),
       marked: trial.method === diagnosis.recommended, open: !trial.eligible }));
     const box = el("select", { id: "figure", on: { change: () => {
       name = box.value;
@@ -35,7 +35,7 @@
         el("div", { class: "field" }, el("label", { for: "figure" }, "Figure"), box), about),
       draw: (width) => modgap.charts.intervals({ rows: rows(), width,
         axis: modgap.terms.label(name),
-        reference: { label: "as it is", ...(diagnosis.raw.figures[name]?.value ?? {}) } }),
+        reference: { label: "as it is", ...(diagnosis.raw.metrics[name]?.value ?? {}) } }),
     });
     return figure.element;
   }
@@ -52,7 +52,7 @@
 
   function cells(data, path, names) {
     return names.map((name) => {
-      const own = [...path, "figures", name];
+      const own = [...path, "metrics", name];
       const key = [...own, "value", "value"];
       return { number: modgap.number.at(data, key), key: key.join("."), term: name, digits: 3,
         extra: more(data, own, name) };
@@ -80,7 +80,7 @@
       { label: "neighbours_kept_fitted" },
       ...names.flatMap((name) => Object.keys(parts).map((part) => ({ label: `${name}${part}` })))];
     const line = (first, path) => ({ cells: [...first, ...names.flatMap((name) =>
-      Object.values(parts).map((part) => modgap.number.at(data, [...path, "figures", name, ...part])))] });
+      Object.values(parts).map((part) => modgap.number.at(data, [...path, "metrics", name, ...part])))] });
     const rows = data.diagnosis.trials.map((trial, i) =>
       line([trial.method, status(trial, data.diagnosis.recommended), trial.metric,
         trial.neighbours_kept_fitted], ["diagnosis", "trials", i, "confirm"]));
@@ -124,7 +124,7 @@
     const place = document.getElementById("corrections");
     const { diagnosis } = data;
     place.append(el("h2", {}, "Every correction, before and after"));
-    const names = Object.keys(diagnosis?.raw?.figures ?? {});
+    const names = Object.keys(diagnosis?.raw?.metrics ?? {});
     const none = !names.length || !diagnosis.trials?.length;
     const sentence = modgap.head.missing(data, "corrections", none ? "No correction was tried." : null);
     if (sentence) place.append(sentence);

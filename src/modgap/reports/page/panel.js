@@ -13,8 +13,8 @@
   // Every series of a path as {key, term, label, path}: figures first, then the losses.
   function series(data, index) {
     const path = data.paths[index];
-    const figures = Object.keys(path.figures ?? {}).map((name) =>
-      ({ term: name, label: modgap.terms.label(name), path: ["paths", index, "figures", name] }));
+    const figures = Object.keys(path.metrics ?? {}).map((name) =>
+      ({ term: name, label: modgap.terms.label(name), path: ["paths", index, "metrics", name] }));
     const losses = Object.keys(path.losses ?? {})
       .sort((a, b) => Number(a) - Number(b))
       .map((temperature) => ({ term: "loss", label: `Loss at temperature ${temperature}`,

@@ -53,7 +53,7 @@
       state.t = state.path.steps[index];
       range.value = String(index);
       range.dataset.t = String(state.t);
-      const gap = state.path.figures?.gap?.[index];
+      const gap = state.path.metrics?.gap?.[index];
       const t = modgap.number.format(state.t, { digits: 2 });
       range.setAttribute("aria-valuetext", `${t} of the way${typeof gap === "number"
         ? `, remaining gap ${modgap.number.format(gap, { digits: 3 })}` : ""}`);

@@ -40,10 +40,10 @@
   function tile(data, name, trial) {
     const { show, interval } = modgap.number;
     const options = { term: name, digits: 3 };
-    const raw = ["diagnosis", "raw", "figures", name, "value"];
+    const raw = ["diagnosis", "raw", "metrics", name, "value"];
     const before = modgap.number.at(data, raw);
     if (!before || before.value === null) return null;
-    const path = ["diagnosis", "trials", trial, "confirm", "figures", name];
+    const path = ["diagnosis", "trials", trial, "confirm", "metrics", name];
     const after = trial >= 0 ? modgap.number.at(data, [...path, "value"]) : null;
     const values = after
       ? [show(data, [...raw, "value"], options),
@@ -62,9 +62,9 @@
 
   function tiles(data) {
     const { diagnosis } = data;
-    if (!diagnosis?.raw?.figures) return null;
+    if (!diagnosis?.raw?.metrics) return null;
     const trial = (diagnosis.trials ?? []).findIndex((one) => one.method === diagnosis.recommended);
-    const names = Object.keys(diagnosis.raw.figures);
+    const names = Object.keys(diagnosis.raw.metrics);
     const title = trial >= 0 ? `As it is → with ${diagnosis.recommended}` : "The rows as they are";
     const groups = diagnosis.n_groups?.confirm;
     return [el("h3", { class: "tiles-title" }, title),

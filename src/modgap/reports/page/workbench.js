@@ -46,7 +46,7 @@
     let chart = null;
     let job = null;
 
-    const names = () => Object.keys(state.corrections[0]?.raw.figures ?? {});
+    const names = () => Object.keys(state.corrections[0]?.raw.metrics ?? {});
     options(method, info.methods.map((one) => [one.name, one.available ? one.name : `${one.name} (needs pairs)`]),
       "Calibrate");
     for (const one of info.methods) {
@@ -130,9 +130,9 @@
       }
       const live = { live: { corrections: state.corrections } };
       const cells = (path) => names().map((name) => {
-        const key = [...path, "figures", name, "value", "value"];
+        const key = [...path, "metrics", name, "value", "value"];
         return { number: modgap.number.at(live, key), key: key.join("."), term: name, digits: 3,
-          extra: more(live, [...path, "figures", name], name) };
+          extra: more(live, [...path, "metrics", name], name) };
       });
       const rows = state.corrections.map((one, i) => ({ marked: one.recommended,
         cells: [label(one), ...cells(["live", "corrections", i, "corrected"])] }));
@@ -159,9 +159,9 @@
         height: (width) => modgap.charts.intervalsHeight(state.corrections, width),
         controls: el("div", { class: "controls" }, field("workbench-chosen", "Figure", chosen)),
         draw: (width) => modgap.charts.intervals({ width, axis: modgap.terms.label(chosen.value),
-          rows: state.corrections.map((one) => ({ label: one.name, ...one.corrected.figures[chosen.value].value,
+          rows: state.corrections.map((one) => ({ label: one.name, ...one.corrected.metrics[chosen.value].value,
             marked: one.recommended, open: false })),
-          reference: { label: "as it is", ...state.corrections[0].raw.figures[chosen.value].value } }) });
+          reference: { label: "as it is", ...state.corrections[0].raw.metrics[chosen.value].value } }) });
       table.after(chart.element);
     }
 

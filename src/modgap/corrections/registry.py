@@ -1,18 +1,33 @@
-"""The corrections the workbench offers: their parameters, and how a request becomes a corrector."""
+"""The correctors by name: what each takes, and how a name and its settings become one."""
 
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from modgap._validate import InputTypeError, InputValueError, check_choice, check_finite
-from modgap.corrections import CORRECTORS, Corrector
+from modgap.corrections.base import Corrector
+from modgap.corrections.calibrate import Calibrate
+from modgap.corrections.orthogonal import OrthogonalShift
+from modgap.corrections.procrustes import Procrustes
+from modgap.corrections.shift import Center, OriginShift, Shift
+from modgap.corrections.whiten import Whiten
 
+CORRECTORS: tuple[type[Corrector], ...] = (
+    Calibrate,
+    Center,
+    Shift,
+    OriginShift,
+    OrthogonalShift,
+    Whiten,
+    Procrustes,
+)
 # An amount beyond these moves every row to where its modality cannot be told any more.
-WIDEST = (-10.0, 10.0)
-SHARES = {("OrthogonalShift", "explained_variance"), ("Whiten", "shrinkage")}
+_WIDEST = (-10.0, 10.0)
+_SHARES = {("OrthogonalShift", "explained_variance"), ("Whiten", "shrinkage")}
 
 
 @dataclass(frozen=True)
@@ -50,23 +65,32 @@ class Method:
     needs_pairs: bool
     parameters: tuple[Parameter, ...]
 
-    def make(self, given: Mapping[str, Any]) -> Corrector:
-        """An unfitted corrector with these parameters, the others at their defaults."""
-        known = {parameter.name: parameter for parameter in self.parameters}
-        for name in given:
-            if name not in known:
-                listed = ", ".join(known) or "none"
-                raise InputValueError(
-                    f"{self.name} has no parameter {name!r}. Its parameters are: {listed}."
-                )
-        return _KINDS[self.name](**{name: known[name].check(v) for name, v in given.items()})
+    @property
+    def option(self) -> str:
+        """The name on the command line: ``orthogonal-shift`` for ``OrthogonalShift``."""
+        return re.sub(r"(?<!^)(?=[A-Z])", "-", self.name).lower()
 
 
 def make_corrector(method: str, parameters: Mapping[str, Any]) -> Corrector:
-    """An unfitted corrector from its name and parameters."""
+    """An unfitted corrector from its name and parameters, the others at their defaults.
+
+    The name is that of the class, or the one of the command line.
+
+    >>> make_corrector("origin-shift", {"amount": 0.5})
+    OriginShift(amount=0.5)
+    """
     if not isinstance(parameters, Mapping):
         raise InputTypeError("parameters must be an object of names and values.")
-    return METHODS[check_choice(method, "method", tuple(METHODS))].make(parameters)
+    options = {found.option: name for name, found in METHODS.items()}
+    name = check_choice(options.get(method, method), "method", tuple(METHODS))
+    known = {parameter.name: parameter for parameter in METHODS[name].parameters}
+    for given in parameters:
+        if given not in known:
+            listed = ", ".join(known) or "none"
+            raise InputValueError(
+                f"{name} has no parameter {given!r}. Its parameters are: {listed}."
+            )
+    return _KINDS[name](**{key: known[key].check(value) for key, value in parameters.items()})
 
 
 def _describe(kind: type[Corrector]) -> Method:
@@ -82,7 +106,7 @@ def _describe(kind: type[Corrector]) -> Method:
 def _parameter(kind: str, name: str, hint: Any, default: Any) -> Parameter:
     if get_origin(hint) is Literal:
         return Parameter(name, "choice", default, choices=get_args(hint))
-    low, high = (0.0, 1.0) if (kind, name) in SHARES else WIDEST
+    low, high = (0.0, 1.0) if (kind, name) in _SHARES else _WIDEST
     return Parameter(name, "number", float(default), low, high)
 
 

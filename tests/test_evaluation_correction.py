@@ -20,7 +20,7 @@ def correction(pairs):
 
 
 def values(judgement):
-    return {name: figure.value.value for name, figure in judgement.figures.items()}
+    return {name: figure.value.value for name, figure in judgement.metrics.items()}
 
 
 def test_figures_before_and_after_are_those_of_the_separate_functions(pairs, correction):
@@ -32,10 +32,10 @@ def test_figures_before_and_after_are_those_of_the_separate_functions(pairs, cor
         for name, value in expected.items():
             assert values(judged)[name] == pytest.approx(value), name
     assert values(found.raw) != values(found.corrected)
-    for name, figure in found.corrected.figures.items():
-        was, now = found.raw.figures[name].value.value, figure.value.value
+    for name, figure in found.corrected.metrics.items():
+        was, now = found.raw.metrics[name].value.value, figure.value.value
         assert figure.change.value == pytest.approx(now - was)
-        assert found.raw.figures[name].change is None
+        assert found.raw.metrics[name].change is None
 
 
 def test_details_hold_recall_at_more_places_and_both_query_modalities(pairs, correction):
@@ -132,9 +132,9 @@ def test_float32_rows_of_any_scale_are_diagnosed_alike(factor):
     X, Y = (side.astype(np.float32) for side in make_pairs(300))
     correction = Calibrate().fit(X, Y).correction_
     scaled = Calibrate().fit(X * np.float32(factor), Y * np.float32(factor)).correction_
-    before = evaluate_correction(X, Y, correction).corrected.figures["mixed_ndcg@10"]
+    before = evaluate_correction(X, Y, correction).corrected.metrics["mixed_ndcg@10"]
     after = evaluate_correction(X * np.float32(factor), Y * np.float32(factor), scaled)
-    assert after.corrected.figures["mixed_ndcg@10"].value.value == pytest.approx(
+    assert after.corrected.metrics["mixed_ndcg@10"].value.value == pytest.approx(
         before.value.value, abs=1e-3
     )
 

@@ -1,0 +1,72 @@
+"""Split the data by group: to fit on, to choose on, to confirm on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from modgap._validate import InputValueError
+from modgap.io import Modalities
+
+# Groups used at most: fitting needs moments only, evaluating is quadratic.
+MAX_FIT, MAX_EVALUATE = 50_000, 1_000
+SHARES = (0.5, 0.25, 0.25)
+MIN_PAIRS = 8
+
+
+@dataclass(frozen=True, eq=False)
+class Splits:
+    """The rows to fit on, to choose on and to confirm on; without pairs nothing is chosen."""
+
+    fit: Modalities
+    choose: Modalities | None
+    confirm: Modalities
+
+    @property
+    def n_confirm(self) -> int:
+        """How many groups, or rows of each modality without pairs, confirm a verdict."""
+        return self.confirm.n_groups if self.confirm.paired else self.confirm.x.n_rows
+
+    def sizes(self) -> dict[str, int]:
+        """How many groups each split has; without pairs, how many rows."""
+        if self.choose is None:
+            fit = sum(side.n_rows for side in self.fit.sides.values())
+            return {"fit": fit, "confirm": self.n_confirm}
+        return {
+            "fit": self.fit.n_groups,
+            "choose": self.choose.n_groups,
+            "confirm": self.confirm.n_groups,
+        }
+
+
+def split(data: Modalities, seed: int) -> Splits:
+    """Fit, choose and confirm splits, 50/25/25 by group. Too little data is refused.
+
+    Rows without a match help fitting and nothing else. Without pairs, rows are split in two, and
+    the rows to confirm on are as many of each modality, so that a fair share is one half.
+    """
+    rng = np.random.default_rng(seed)
+    if not data.paired:
+        _check_enough(min(side.n_rows for side in data.two()), "rows of each modality")
+        order = [rng.permutation(side.n_rows) for side in data.two()]
+        held = min(MAX_EVALUATE, *(side.n_rows // 2 for side in data.two()))
+        fit = data.take([rows[held:][:MAX_FIT] for rows in order])
+        return Splits(fit, None, data.take([rows[:held] for rows in order]))
+    _check_enough(data.n_groups, "groups with rows on both sides")
+    both = rng.permutation(data.matched_groups)
+    ends = np.round(np.cumsum(SHARES) * len(both)).astype(int)
+    single = rng.permutation(np.setdiff1d(np.concatenate(data.groups), both))
+    return Splits(
+        data.take_groups(np.concatenate([both[: ends[0]][:MAX_FIT], single[:MAX_FIT]])),
+        data.take_groups(both[ends[0] : ends[1]][:MAX_EVALUATE]),
+        data.take_groups(both[ends[1] : ends[2]][:MAX_EVALUATE]),
+    )
+
+
+def _check_enough(count: int, of_what: str) -> None:
+    if count < MIN_PAIRS:
+        raise InputValueError(
+            f"A diagnosis needs at least {MIN_PAIRS} {of_what}, got {count}. "
+            "measure and evaluate work on fewer."
+        )

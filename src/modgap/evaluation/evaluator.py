@@ -1,0 +1,102 @@
+"""Evaluate corrections on one split of the data: every metric and its change, with intervals."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from modgap._results import Result
+from modgap.corrections import Correction, Metric
+from modgap.evaluation.metrics import NDCG, correction_metrics, noise_for, resample
+from modgap.evaluation.significance import GroupBootstrap, Interval
+from modgap.io import Modalities
+
+Goal = Literal["mixed", "robust", "quantised"]
+GOAL_METRICS: dict[str, tuple[str, ...]] = {
+    "mixed": (NDCG,),
+    "robust": ("robust_to_noise",),
+    "quantised": ("robust_to_int8", "robust_to_1bit"),
+}
+
+# A metric over all groups, and over each resample of them.
+_Resampled = dict[str, tuple[float, np.ndarray]]
+
+
+@dataclass(frozen=True)
+class Score(Result):
+    """A metric after a correction, and its change against the rows as they are."""
+
+    value: Interval
+    change: Interval | None
+
+    def value_cell(self) -> str:
+        """The value and its interval, for a table."""
+        value = self.value
+        return f"{value.value:.3f} [{value.low:.3f}, {value.high:.3f}]"
+
+    def change_cell(self) -> str:
+        """The change and its interval, for a table."""
+        assert self.change is not None
+        change = self.change
+        return f"{change.value:+.3f} [{change.low:+.3f}, {change.high:+.3f}]"
+
+
+@dataclass(frozen=True)
+class Scores(Result):
+    """One correction on one split of the data: its metrics, and the goal's."""
+
+    metrics: Mapping[str, Score]
+    goal: Score
+
+
+class Evaluator:
+    """Holds the metrics of the rows as they are, against which corrections are compared.
+
+    All of them see the same noise and the same resamples of groups. ``wanted`` names the metrics
+    to compute, all of them when left out.
+    """
+
+    def __init__(
+        self,
+        data: Modalities,
+        *,
+        metric: Metric = "cosine",
+        goal: Goal = "mixed",
+        seed: int = 0,
+        wanted: Collection[str] | None = None,
+    ) -> None:
+        self._data, self._goal, self._seed = data, goal, seed
+        self._wanted = wanted
+        self._noise = noise_for(data)
+        self._bootstrap = GroupBootstrap(np.concatenate(data.groups), seed=seed)
+        identity = Correction.identity(data.dim, data.names, metric=metric)
+        self._before = self._resampled(identity)
+        self.raw = self._scores(self._before, None)
+
+    def evaluate(self, correction: Correction) -> Scores:
+        """The metrics of a correction, and their changes."""
+        return self._scores(self._resampled(correction), self._before)
+
+    def _resampled(self, correction: Correction) -> _Resampled:
+        samples = correction_metrics(self._data, correction, self._noise, self._seed, self._wanted)
+        found = {name: resample(self._bootstrap, sample) for name, sample in samples.items()}
+        parts = [found[name] for name in GOAL_METRICS[self._goal] if name in found]
+        found["goal"] = (float("nan"), np.full(1, np.nan))
+        if parts:
+            values, draws = zip(*parts, strict=True)
+            found["goal"] = (float(np.mean(values)), np.mean(draws, axis=0))
+        return found
+
+    def _scores(self, after: _Resampled, before: _Resampled | None) -> Scores:
+        metrics = {}
+        for name, (value, draws) in after.items():
+            change = None
+            if before is not None:
+                was, was_draws = before[name]
+                change = self._bootstrap.interval(value - was, draws - was_draws)
+            metrics[name] = Score(self._bootstrap.interval(value, draws), change)
+        goal = metrics.pop("goal")
+        return Scores(metrics, goal)

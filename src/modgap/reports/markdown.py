@@ -1,0 +1,53 @@
+"""A diagnosis as Markdown, and the folder of files that it leaves."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from modgap._files import write_text
+from modgap._results import document, text_table, to_json
+from modgap.diagnosis import Diagnosis
+from modgap.reports.contents import CORRECTION_FILE, apply_lines
+from modgap.reports.make import Report
+
+
+def diagnosis_markdown(diagnosis: Diagnosis) -> str:
+    """The verdict, before and after, every correction, what the metrics mean, every measure."""
+    parts = [f"# modgap: {diagnosis.verdict}", diagnosis.sentence]
+    if diagnosis.recommended:
+        parts += ["## Before and after", _code(text_table(*diagnosis.before_and_after()))]
+        parts += ["## How to apply it", _code(apply_lines(diagnosis.names))]
+    parts += ["## Every correction", _code(text_table(*diagnosis.table()))]
+    if diagnosis.not_tried:
+        parts += [
+            "\n".join(f"- not tried: {name}: {why}" for name, why in diagnosis.not_tried.items())
+        ]
+    meaning = [f"- `{name}`: {text}" for name, text in diagnosis.explanations.items()]
+    parts += ["## What the metrics mean", "\n".join(meaning)]
+    parts += ["## Measured", _code(str(diagnosis.measurement))]
+    counts = ", ".join(f"{name} {count:,}" for name, count in diagnosis.n_groups.items())
+    parts += [f"Groups: {counts}. Seed {diagnosis.seed}. Intervals: 95 %, 1,000 resamples."]
+    return "\n\n".join(parts) + "\n"
+
+
+def write_diagnosis(diagnosis: Diagnosis, folder: Path, page: Report) -> list[str]:
+    """Write the page, the same as text and as JSON, and the correction; say what was done."""
+    folder.mkdir(parents=True, exist_ok=True)
+    paths = [folder / name for name in ("diagnosis.json", "report.md", "report.html")]
+    write_text(paths[0], to_json(document("diagnose", diagnosis)) + "\n")
+    write_text(paths[1], diagnosis_markdown(diagnosis))
+    page.save(paths[2])
+    correction = folder / CORRECTION_FILE
+    if diagnosis.correction is not None:
+        diagnosis.correction.save(correction)
+        paths.append(correction)
+    said = [f"wrote {path}" for path in paths]
+    if diagnosis.correction is None and correction.exists():
+        # One of an earlier run must not be taken for the answer of this one.
+        correction.unlink()
+        said.append(f"removed {correction} of an earlier run: this verdict has none")
+    return said
+
+
+def _code(text: str) -> str:
+    return f"```\n{text}\n```"
