@@ -10,7 +10,7 @@ import numpy as np
 from fastapi.testclient import TestClient
 
 from modgap.corrections import Correction
-from modgap.io import Modalities, Embeddings
+from modgap.io import Embeddings, Modalities
 from modgap.serve import Explorer
 from modgap.serve.app import make_app
 from modgap.serve.assets import Asset

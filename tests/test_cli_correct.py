@@ -7,12 +7,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import modgap as library
 from command_line import DIM, make_files, modgap
-from modgap import Correction, correct, open_embeddings, write_embeddings
-from modgap.cli.fit import METHODS as NAMES
+from modgap import Correction, open_embeddings, write_embeddings
+from modgap import corrections as library
 
-METHODS = {name: getattr(correct, kind) for name, kind in NAMES.items()}
+METHODS = {method.option: getattr(library, name) for name, method in library.METHODS.items()}
 
 
 @pytest.fixture
@@ -84,7 +83,7 @@ def test_parameters_are_set_by_name(
 
 
 def test_every_corrector_has_a_method():
-    assert set(METHODS.values()) == set(correct.CORRECTORS)
+    assert set(METHODS.values()) == set(library.CORRECTORS)
 
 
 def test_calibrate_is_the_method_when_none_is_named(

@@ -104,7 +104,7 @@ def test_the_report_says_what_was_printed(diagnosed: tuple[Ran, Path]) -> None:
 
 def test_the_json_file_says_what_it_is_and_what_wrote_it(diagnosed: tuple[Ran, Path]) -> None:
     result = json.loads((diagnosed[1] / "diagnosis.json").read_text(encoding="utf-8"))
-    assert result["schema"] == "modgap/diagnose/1"
+    assert result["schema"] == "modgap/diagnose/2"
     assert result["version"] == library.__version__
     assert result["seed"] == 0
     assert result["goal"] == "mixed"

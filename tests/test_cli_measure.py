@@ -33,14 +33,14 @@ def test_the_table_has_the_figures_of_the_library(files: tuple[Path, Path]) -> N
     assert (ran.status, ran.err) == (0, "")
     assert lines["gap distance"] == [f"{library.gap_distance(X, Y):.4f}"]
     assert lines["rows"] == ["60", "60"]
-    assert "Every figure uses every row." in ran.out
+    assert "Every measure uses every row." in ran.out
 
 
 def test_measure_prints_json_that_says_what_it_is(files: tuple[Path, Path]) -> None:
     ran = modgap("measure", *files, "--json", "--seed", 5)
     X, Y = (np.load(path) for path in files)
     assert (ran.status, ran.err) == (0, "")
-    assert ran.json["schema"] == "modgap/measure/1"
+    assert ran.json["schema"] == "modgap/measure/2"
     assert ran.json["version"] == library.__version__
     assert ran.json["seed"] == 5
     assert ran.json["names"] == ["image", "text"]
@@ -116,7 +116,7 @@ def test_evaluate_compares_a_correction_with_the_rows_as_they_are(
 
 def test_evaluate_prints_json_with_both_sides(files: tuple[Path, Path], center: Path) -> None:
     ran = modgap("evaluate", *files, "--correction", center, "--json", "--seed", 2)
-    assert ran.json["schema"] == "modgap/evaluate/1"
+    assert ran.json["schema"] == "modgap/evaluate/2"
     assert (ran.json["version"], ran.json["seed"]) == (library.__version__, 2)
     before, after = (ran.json[side]["metrics"] for side in ("raw", "corrected"))
     assert before.keys() == after.keys()

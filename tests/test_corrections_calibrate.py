@@ -122,7 +122,7 @@ def test_one_index_of_clip_is_mended(published_clip, record_property):
             figures[name].append([found.ndcg_of("text", "image"), found.ndcg_of("image", "text")])
             if name == "keep":
                 figures["off"].append([
-                    abs(q.figures(10, found.names)["image_share@10"] - 0.5) for q in found.queries
+                    abs(q.metrics(10, found.names)["image_share@10"] - 0.5) for q in found.queries
                 ])  # fmt: skip
     means = {name: np.mean(values, axis=0) for name, values in figures.items()}
     record_property("figures", {name: value.round(3).tolist() for name, value in means.items()})

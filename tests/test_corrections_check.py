@@ -116,6 +116,11 @@ class NeedsPairsInSecret(Center):
 class ClaimsToNeedPairs(Center):
     needs_pairs = True
 
+    def fit(self, X, Y, **options):
+        self.correction_ = Center().fit(X, Y, **options).correction_
+        self.correction_.about["method"] = type(self).__name__
+        return self
+
 
 class MapsRowsByTheirNeighbours(Center):
     def fit(self, X, Y, **options):
@@ -136,7 +141,7 @@ class WidensRows(Center):
 
 
 class FitsRowsAndMomentsDifferently(Center):
-    def _fit_rows(self, X, Y, moments):
+    def _fit_rows(self, data, moments):
         return Shift(0.5)._maps(moments)
 
 

@@ -115,7 +115,7 @@ def test_procrustes_undoes_a_rotation(rng):
 
 def test_procrustes_without_pairs_says_what_needs_none(pairs):
     X, Y = pairs
-    with pytest.raises(ValueError, match="must hold the same pairs row by row"):
+    with pytest.raises(ValueError, match="Procrustes needs pairs: row i of X"):
         Procrustes().fit(X, Y[:-1])
     with pytest.raises(ValueError, match="Center, Whiten and the shifts need none"):
         Procrustes().fit_moments(PairMoments.from_batch(X, Y, paired=False))
@@ -144,7 +144,7 @@ def test_parameters_that_make_no_sense_are_refused_at_fit(pairs, corrector, mess
     ("X", "Y", "message"),
     [
         (np.ones((3, 2)), np.ones((3, 4)), "same number of columns"),
-        (np.full((3, 2), np.nan), np.ones((3, 2)), "X has 3 rows with NaN"),
+        (np.full((3, 2), np.nan), np.ones((3, 2)), "image has 3 rows with NaN"),
         (np.ones((0, 2)), np.ones((3, 2)), "at least one row"),
         (np.ones(3), np.ones((3, 2)), "must be a matrix"),
     ],

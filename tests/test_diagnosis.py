@@ -1,4 +1,4 @@
-"""diagnose from end to end: the four verdicts, its figures, its input, its repeatability."""
+"""diagnose from end to end: the four verdicts, its metrics, its input, its repeatability."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from modgap.corrections import (
     Whiten,
 )
 from modgap.diagnosis import DEFAULT_CORRECTORS, Diagnosis, diagnose
-from modgap.evaluation.metrics import noise_for
 from modgap.diagnosis.splits import split
 from modgap.evaluation import Gaussian, Int8, OneBit, mixed_retrieval, retrieval, robustness
-from modgap.io import Embeddings
+from modgap.evaluation.metrics import noise_for
+from modgap.io import Embeddings, Modalities
 from modgap.measures import gap_distance
 
 FEW = (Shift(0.5), Center())
@@ -64,18 +64,18 @@ def test_a_planted_gap_is_found_and_a_correction_recommended(found):
 
 
 @pytest.mark.parametrize(
-    ("goal", "figures"),
+    ("goal", "metrics"),
     [
         ("mixed", ["mixed_ndcg@10"]),
         ("robust", ["robust_to_noise"]),
         ("quantised", ["robust_to_int8", "robust_to_1bit"]),
     ],
 )
-def test_each_goal_is_judged_by_its_own_figures(goal, figures):
+def test_each_goal_is_judged_by_its_own_metrics(goal, metrics):
     found = diagnose(*with_gap(), correctors=FEW, goal=goal)
     assert found.verdict == "use"
     for judged in (found.raw, *(t.confirm for t in found.trials)):
-        mean = np.mean([judged.metrics[name].value.value for name in figures])
+        mean = np.mean([judged.metrics[name].value.value for name in metrics])
         assert judged.goal.value.value == pytest.approx(mean)
     best = max(found.trials, key=lambda t: t.lower_bound)
     assert found.recommended == best.method
@@ -90,7 +90,7 @@ def test_without_a_gap_it_says_to_leave_it_alone():
     assert found.raw.goal.value.value > 0.9
 
 
-def test_with_few_pairs_it_gives_figures_but_no_verdict():
+def test_with_few_pairs_it_gives_metrics_but_no_verdict():
     found = diagnose(*with_gap(396), correctors=FEW)
     assert found.n_groups["confirm"] == 99
     assert found.verdict == "not enough pairs"
@@ -125,11 +125,10 @@ def test_the_same_seed_gives_the_same_answer_and_another_seed_another_split(foun
     assert other.raw.to_dict() != found.raw.to_dict()
 
 
-def test_the_raw_figures_are_those_of_the_separate_functions_on_the_confirm_part(found):
+def test_the_raw_metrics_are_those_of_the_separate_functions_on_the_confirm_split(found):
     X, Y = with_gap()
-    groups = np.arange(440), np.arange(440)
-    part = split(X, Y, groups, 0)[2]
-    raw = {name: figure.value.value for name, figure in found.raw.metrics.items()}
+    part = split(Modalities.of(X, Y), 0).confirm
+    raw = {name: score.value.value for name, score in found.raw.metrics.items()}
     recall = retrieval(part.X, part.Y, 1).recall()
     mixed = mixed_retrieval(part.X, part.Y, 10)
     asked = mixed.queries
@@ -158,17 +157,17 @@ def test_the_raw_figures_are_those_of_the_separate_functions_on_the_confirm_part
         assert raw[name] == pytest.approx(value), name
 
 
-def test_a_trials_figures_are_those_of_its_correction_fitted_on_the_fit_part(found):
-    fit, _, confirm = split(*with_gap(), (np.arange(440), np.arange(440)), 0)
-    center = Center().fit(fit.X, fit.Y).correction_
+def test_a_trials_metrics_are_those_of_its_correction_fitted_on_the_fit_split(found):
+    splits = split(Modalities.of(*with_gap()), 0)
+    confirm, center = splits.confirm, Center().fit(splits.fit).correction_
     trial = next(t for t in found.trials if t.method == "Center()")
-    figures = trial.confirm.metrics
+    metrics = trial.confirm.metrics
     mixed = mixed_retrieval(confirm.X, confirm.Y, correction=center).ndcg
-    assert figures["mixed_ndcg@10"].value.value == pytest.approx(mixed)
+    assert metrics["mixed_ndcg@10"].value.value == pytest.approx(mixed)
     change = mixed - found.raw.metrics["mixed_ndcg@10"].value.value
-    assert figures["mixed_ndcg@10"].change.value == pytest.approx(change)
+    assert metrics["mixed_ndcg@10"].change.value == pytest.approx(change)
     for name, value in retrieval(confirm.X, confirm.Y, 1, correction=center).recall().items():
-        assert figures[name].value.value == pytest.approx(value)
+        assert metrics[name].value.value == pytest.approx(value)
 
 
 def test_every_interval_contains_its_value_and_the_result_is_plain_json(found):
@@ -193,7 +192,7 @@ def test_the_recommended_correction_reproduces_from_its_file(found, tmp_path):
     np.testing.assert_array_equal(again.x(X), found.correction.x(X))
     assert again.about["model"] == "made up"
     assert again.about["fitted_on"] == {"image": 220, "text": 220}
-    part = split(X, Y, (np.arange(440), np.arange(440)), 0)[2]
+    part = split(Modalities.of(X, Y), 0).confirm
     trial = next(t for t in found.trials if t.method == found.recommended)
     value = mixed_retrieval(part.X, part.Y, correction=again).ndcg
     assert value == pytest.approx(trial.confirm.metrics["mixed_ndcg@10"].value.value)
@@ -211,27 +210,27 @@ def test_tensors_embeddings_and_lists_give_the_verdict_of_arrays(found, kind):
         sides = [X.tolist(), Y.tolist()]
     other = diagnose(*sides, correctors=FEW)
     assert (other.verdict, other.recommended) == (found.verdict, found.recommended)
-    check_same_figures(other, found, 1e-9)
+    check_same_metrics(other, found, 1e-9)
 
 
-def check_same_figures(found, expected, tolerance):
+def check_same_metrics(found, expected, tolerance):
     for judged, wanted in zip(
         (found.raw, *(t.confirm for t in found.trials)),
         (expected.raw, *(t.confirm for t in expected.trials)),
         strict=True,
     ):
-        for name, figure in wanted.metrics.items():
+        for name, score in wanted.metrics.items():
             value = judged.metrics[name].value.value
-            assert value == pytest.approx(figure.value.value, abs=tolerance), name
+            assert value == pytest.approx(score.value.value, abs=tolerance), name
 
 
-def test_float32_tensors_give_the_figures_of_float32_arrays():
+def test_float32_tensors_give_the_metrics_of_float32_arrays():
     torch = pytest.importorskip("torch")
     sides = [rows.astype("float32") for rows in with_gap()]
     arrays = diagnose(*sides, correctors=FEW)
     tensors = diagnose(*(torch.from_numpy(rows) for rows in sides), correctors=FEW)
     assert tensors.recommended == arrays.recommended
-    check_same_figures(tensors, arrays, 1e-6)
+    check_same_metrics(tensors, arrays, 1e-6)
 
 
 def test_groups_with_several_captions_are_kept_together():
@@ -278,7 +277,7 @@ def test_progress_tells_every_step(found):
         (np.ones((40, 3), int), np.ones((40, 3)), {}, "image must hold float16"),
         (np.ones(40), np.ones(40), {}, "image must be a matrix"),
         (np.ones((7, 3)), np.ones((7, 3)), {}, "at least 8 groups.*got 7"),
-        (np.ones((7, 3)), np.ones((9, 3)), {}, "at least 8 rows of each modality, got 7 and 9"),
+        (np.ones((7, 3)), np.ones((9, 3)), {}, "at least 8 rows of each modality, got 7"),
         (np.ones((40, 3)), np.ones((39, 3)), {"paired": True}, "Pass groups"),
         (np.ones((40, 3)), np.ones((40, 3)), {"goal": "fast"}, "goal must be one of"),
         (np.ones((40, 3)), np.ones((40, 3)), {"metric": "dot"}, "metric must be one of"),

@@ -8,9 +8,10 @@ from conftest import make_pairs
 from modgap._validate import InputValueError
 from modgap.corrections import Calibrate, Center, OrthogonalShift, Shift
 from modgap.diagnosis import diagnose, gap_paths
-from modgap.evaluation.metrics import draws_for, noise_for, paired_figures, unpaired_figures
-from modgap.diagnosis.splits import split
 from modgap.diagnosis.path import MOVES, TEMPERATURES, partly
+from modgap.diagnosis.splits import split
+from modgap.evaluation.metrics import correction_metrics, draws_for, noise_for
+from modgap.io import Modalities
 
 
 @pytest.fixture(scope="module")
@@ -20,7 +21,7 @@ def data():
 
 
 @pytest.mark.parametrize("paired", [True, False])
-def test_at_both_ends_figures_are_those_of_diagnose(data, paired):
+def test_at_both_ends_metrics_are_those_of_diagnose(data, paired):
     paths, failures = gap_paths(*data, paired=paired, steps=(0, 0.5, 1))
     diagnosis = diagnose(*data, paired=paired, correctors=MOVES)
     assert not failures
@@ -35,9 +36,9 @@ def test_at_both_ends_figures_are_those_of_diagnose(data, paired):
 
 def test_losses_are_those_of_the_held_out_pairs(data):
     [path], _ = gap_paths(*data, moves=(Shift(0.5),), steps=(0, 1))
-    fit, _, part = split(*data, (np.arange(200), np.arange(200)), seed=0)
-    correction = Shift(0.5).fit(fit.X, fit.Y).correction_
-    X, Y, _ = part.pairs()
+    splits = split(Modalities.of(*data), seed=0)
+    correction = Shift(0.5).fit(splits.fit).correction_
+    X, Y = splits.confirm.X, splits.confirm.Y
     for place, temperature in enumerate(TEMPERATURES):
         assert path.losses[place, 0] == modgap.measures.contrastive_loss(X, Y, temperature)
         moved = modgap.measures.contrastive_loss(correction.x(X), correction.y(Y), temperature)
@@ -54,7 +55,7 @@ def test_closing_half_of_the_gap_is_half_the_shift(data):
 def test_offsets_and_renormalising_say_where_rows_go(data):
     X, _ = data
     paths, _ = gap_paths(*data, steps=(0,))
-    fit, _, _ = split(*data, (np.arange(200), np.arange(200)), seed=0)
+    fit = split(Modalities.of(*data), seed=0).fit
     for path, corrector in zip(
         paths, (Shift(0.5), Center(), OrthogonalShift("y", 0.95)), strict=True
     ):
@@ -85,13 +86,13 @@ def test_progress_counts_to_the_end(data):
     assert [done for done, _ in heard] == sorted(done for done, _ in heard)
 
 
-@pytest.mark.parametrize("figures", [paired_figures, unpaired_figures])
-def test_wanted_figures_are_the_same_as_among_all(data, figures):
-    _, _, part = split(*data, (np.arange(200), np.arange(200)), seed=0)
+@pytest.mark.parametrize("paired", [True, False])
+def test_wanted_metrics_are_the_same_as_among_all(data, paired):
+    held = split(Modalities.of(*data, paired=paired), seed=0).confirm
     correction = Center().fit(*data).correction_
-    every = figures(part, correction, noise_for(part), 0)
+    every = correction_metrics(held, correction, noise_for(held), 0)
     for name, sample in every.items():
-        [(only, alone)] = figures(part, correction, noise_for(part), 0, [name]).items()
+        [(only, alone)] = correction_metrics(held, correction, noise_for(held), 0, [name]).items()
         assert only == name
         for kind in ("values", "X"):
             if hasattr(sample, kind):

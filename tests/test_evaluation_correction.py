@@ -9,8 +9,7 @@ import pytest
 
 from conftest import make_pairs
 from modgap.corrections import Calibrate, Center, OrthogonalShift
-from modgap.diagnosis import evaluate_correction
-from modgap.evaluation import mixed_retrieval, retrieval
+from modgap.evaluation import evaluate_correction, mixed_retrieval, retrieval
 from modgap.io import Embeddings
 
 
@@ -19,8 +18,8 @@ def correction(pairs):
     return Center().fit(*pairs).correction_
 
 
-def values(judgement):
-    return {name: figure.value.value for name, figure in judgement.metrics.items()}
+def values(scores):
+    return {name: figure.value.value for name, figure in scores.metrics.items()}
 
 
 def test_figures_before_and_after_are_those_of_the_separate_functions(pairs, correction):

@@ -153,7 +153,7 @@ def test_a_k_that_makes_no_sense_is_refused(pairs, k, message):
     [
         ({"metric": "manhattan"}, "metric must be one of"),
         ({"groups": ([1] * 60, [2] * 60)}, "no row has a match"),
-        ({"groups": ([1] * 59, [1] * 60)}, "one label per row of X"),
+        ({"groups": ([1] * 59, [1] * 60)}, "one label per row of image"),
         ({"names": ("image", "image")}, "must differ"),
         ({"correction": Correction.identity(5)}, "for rows of 5 columns, got 12"),
     ],

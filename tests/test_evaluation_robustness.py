@@ -144,8 +144,8 @@ def test_one_draw_has_no_standard_error_and_progress_counts_draws(pairs):
     assert np.isnan(robustness(*pairs, Gaussian(0.6), 1).standard_error).all()
     assert robustness(*pairs, Gaussian(0.6), 1).to_dict()["standard_error"] == [None]
     seen = []
-    robustness(*pairs, Gaussian(0.6), 4, progress=seen.append)
-    assert seen == [1, 2, 3, 4]
+    robustness(*pairs, Gaussian(0.6), 4, progress=lambda *told: seen.append(told))
+    assert seen == [("noise", done, 4) for done in (1, 2, 3, 4)]
 
 
 @pytest.mark.parametrize("side", ["x", "y"])

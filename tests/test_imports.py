@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import ast
 import importlib
+import inspect
+import pkgutil
+import pydoc
+import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -64,40 +69,80 @@ def test_measuring_and_correcting_arrays_loads_no_torch() -> None:
     assert loaded(code, ("torch", "matplotlib", "plotly")) == []
 
 
-@pytest.mark.parametrize(
-    "first",
-    [
-        "",
-        "import modgap.measures, modgap.diagnosis",
-        "from modgap.measures import measure; from modgap.diagnosis import diagnose",
-        "from modgap import diagnose, measure",
-        "import modgap; modgap.gap_distance; import modgap.cli.app, modgap.measures.gap",
-    ],
+PACKAGES = sorted(
+    found.name
+    for found in pkgutil.walk_packages(modgap.__path__, "modgap.")
+    if found.ispkg and not found.name.startswith(("modgap._", "modgap.cli", "modgap.reproduce."))
 )
-def test_measure_and_diagnose_are_functions_whatever_was_imported_first(first: str) -> None:
+
+
+def test_public_names_are_the_same_whatever_was_imported_first() -> None:
+    """Every public name, resolved before and after every module was imported by its own path."""
     code = (
-        f"{first}\n{PAIRS}import modgap\n"
-        "print(type(modgap.measure(X, Y)).__name__)\n"
-        "try: modgap.diagnose(X[:2], Y[:2])\n"
-        "except ValueError as error: print(error)\n"
-        "from modgap.measures import gap_distance\n"
-        "assert gap_distance is modgap.gap_distance"
+        "import importlib, pkgutil, types, modgap\n"
+        f"packages = {['modgap', *PACKAGES]!r}\n"
+        "modules = [m.name for m in pkgutil.walk_packages(modgap.__path__, 'modgap.')]\n"
+        "skipped = ('modgap.__main__', 'modgap.reproduce.flickr8k.__main__')\n"
+        "def resolve():\n"
+        "    return {(p, n): getattr(importlib.import_module(p), n) for p in packages\n"
+        "            for n in importlib.import_module(p).__all__}\n"
+        "def load():\n"
+        "    for name in modules:\n"
+        "        if name not in skipped: importlib.import_module(name)\n"
+        "if ORDER == 'names first': first = resolve(); load()\n"
+        "else: load(); first = resolve()\n"
+        "again = resolve()\n"
+        "assert all(first[key] is again[key] for key in first)\n"
+        "for (package, name), value in sorted(first.items()):\n"
+        "    print(package, name, type(value).__name__)"
     )
-    measured, refused = python(code).splitlines()
-    assert measured == "Measurement"
-    assert refused.startswith("diagnose needs at least")
+    listings = [
+        python(f"ORDER = {order!r}\n{code}").splitlines()
+        for order in ("names first", "modules first")
+    ]
+    assert listings[0] == listings[1]
+    kinds = {tuple(line.split()[:2]): line.split()[2] for line in listings[0]}
+    for name in ("measure", "diagnose", "report", "load_digits", "gap_distance"):
+        assert kinds["modgap", name] == "function"
+    for package in PACKAGES:
+        top, _, name = package.rpartition(".")
+        if (top, name) in kinds:
+            assert kinds[top, name] == "module", package
 
 
-def test_every_public_name_resolves_and_is_the_one_of_its_module() -> None:
-    for name in modgap.__all__:
-        value = getattr(modgap, name)
-        if name in modgap._HOME:
-            home = importlib.import_module(modgap._HOME[name])
-            assert value in (getattr(home, name), home), name
+def test_a_package_resolves_as_an_attribute_and_holds_its_functions() -> None:
+    code = "import modgap; print(modgap.measures.conformity.__name__, modgap.index.__name__)"
+    assert python(code).split() == ["conformity", "modgap.index"]
+
+
+def public_functions() -> list[Any]:
+    found = {}
+    for package in PACKAGES:
+        module = importlib.import_module(package)
+        for name in getattr(module, "__all__", ()):
+            value = getattr(module, name)
+            if inspect.isfunction(value):
+                found[f"{value.__module__}.{name}"] = value
+    return list(found.values())
+
+
+@pytest.mark.parametrize("function", public_functions(), ids=lambda f: f.__qualname__)
+def test_help_shows_the_signature_and_the_parameters_of_a_public_function(function: Any) -> None:
+    parameters = inspect.signature(function).parameters
+    shown = pydoc.render_doc(function, renderer=pydoc.plaintext)
+    assert f"{function.__name__}(" in shown
+    optional = [
+        p for p in parameters.values() if p.default is not p.empty or p.kind is p.VAR_KEYWORD
+    ]
+    if len(optional) > 2:
+        section = re.search(r"Parameters\n\s*-{3,}\n(.*)", shown, re.DOTALL)
+        assert section, f"{function.__module__}.{function.__name__} lists no parameters"
+        for name in parameters:
+            assert re.search(rf"(?<!\w){name}(?!\w)", section[1]), f"{name} is not described"
 
 
 def test_an_unknown_name_is_refused_by_name() -> None:
-    with pytest.raises(AttributeError, match="module 'modgap' has no attribute 'nothing'"):
+    with pytest.raises(AttributeError, match="nothing"):
         _ = modgap.nothing  # type: ignore[attr-defined]
 
 
@@ -105,17 +150,18 @@ def test_dir_lists_the_public_names() -> None:
     assert dir(modgap) == sorted(modgap.__all__)
 
 
-def test_the_stub_tells_type_checkers_the_same_names_from_the_same_modules() -> None:
-    stub = ast.parse(Path(modgap.__file__).with_suffix(".pyi").read_text(encoding="utf-8"))
+@pytest.mark.parametrize("stub", sorted(Path(modgap.__file__).parent.rglob("*.pyi")))
+def test_a_stub_exports_what_it_imports(stub: Path) -> None:
+    """The stub is what names are resolved from, so that type checkers and Python see the same."""
+    tree = ast.parse(stub.read_text(encoding="utf-8"))
     imported = {
-        alias.asname or alias.name: node.module
-        for node in stub.body
+        alias.asname or alias.name
+        for node in tree.body
         if isinstance(node, ast.ImportFrom)
         for alias in node.names
     }
-    assert imported == {"__version__": "modgap._version", **modgap._HOME}
-    exported = next(node for node in stub.body if isinstance(node, ast.Assign))
-    assert sorted(ast.literal_eval(exported.value)) == sorted(modgap.__all__)
+    exported = next(node for node in tree.body if isinstance(node, ast.Assign))
+    assert sorted(imported) == sorted(ast.literal_eval(exported.value))
 
 
 def test_modgap_says_that_it_is_typed() -> None:
@@ -140,7 +186,7 @@ def test_measure_diagnose_and_demo_work_without_torch(tmp_path: Path) -> None:
     [
         "modgap.open_embeddings(path)",
         "modgap.write_embeddings(path, X)",
-        "modgap.corrections.Center().fit(X, Y).correction_.to_torch()",
+        "modgap.Calibrate().fit(X, Y).correction_.to_torch()",
     ],
 )
 def test_what_needs_torch_names_the_extra_that_brings_it(tmp_path: Path, call: str) -> None:

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 import safetensors.numpy
 
-from modgap._validate import InputTypeError, InputValueError, check_groups
+from modgap._validate import InputTypeError, InputValueError
 from modgap.io import Modalities, open_pair
 
 torch = pytest.importorskip("torch")
@@ -32,9 +32,8 @@ def assert_holds(pair: Modalities, x: np.ndarray = X, y: np.ndarray = Y) -> None
 def assert_groups(pair: Modalities, gx: object = GX, gy: object = GY) -> None:
     assert pair.group_codes is not None
     assert pair.paired
-    expected = check_groups((gx, gy), pair.x.n_rows, pair.y.n_rows)
-    for codes, wanted in zip(pair.groups, expected, strict=True):
-        np.testing.assert_array_equal(codes, wanted)
+    matching = np.equal.outer(*pair.groups)
+    np.testing.assert_array_equal(matching, np.equal.outer(np.asarray(gx), np.asarray(gy)))
 
 
 @pytest.mark.parametrize(
@@ -123,7 +122,7 @@ def test_equal_counts_can_be_declared_no_pairs(tmp_path: Path) -> None:
 
 def test_pairs_can_be_demanded(tmp_path: Path) -> None:
     np.savez(tmp_path / "a.npz", image=X, text=LONG)
-    with pytest.raises(InputValueError, match="same pairs row by row, got 12 and 20 rows"):
+    with pytest.raises(InputValueError, match="must be pairs, got 12 and 20 rows"):
         open_pair(tmp_path / "a.npz", paired=True)
     assert open_pair(tmp_path / "a.npz", paired=True, groups=(GX, GY)).paired
 
@@ -143,7 +142,7 @@ def test_each_side_of_one_file_has_its_groups(tmp_path: Path, names: tuple[str, 
 def test_both_sides_of_a_parquet_file_share_its_group_column(tmp_path: Path) -> None:
     frame = pd.DataFrame({"image": list(X), "text": list(Y), "product": [f"p{i // 2}" for i in GX]})
     frame.to_parquet(tmp_path / "a.parquet")
-    assert open_pair(tmp_path / "a.parquet").groups is None
+    assert open_pair(tmp_path / "a.parquet").group_codes is None
     assert_groups(open_pair(tmp_path / "a.parquet", groups="product"), *[frame["product"]] * 2)
 
 
@@ -249,7 +248,7 @@ def test_label_files_that_cannot_be_used(tmp_path: Path, two_files: tuple[Path, 
 def test_whole_numbers_of_different_width_are_the_same_labels(tmp_path: Path, dtype: str) -> None:
     np.savez(tmp_path / "a.npz", image=X, text=LONG)
     pair = open_pair(tmp_path / "a.npz", groups=(GX.astype(dtype), GY))
-    assert_groups(pair, *(side.astype(pair.groups[0].dtype) for side in (GX, GY)))
+    assert_groups(pair)
 
 
 def test_pairs_that_cannot_be_told_apart(tmp_path: Path) -> None:

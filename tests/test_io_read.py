@@ -291,7 +291,7 @@ def test_clip_retrieval_folder_is_read_in_the_order_of_its_numbers(tmp_path: Pat
     assert list(pair.x.ids) == IDS
     assert list(pair.y.captions) == CAPTIONS
     assert pair.paired
-    assert pair.groups is None
+    assert pair.group_codes is None
     np.testing.assert_array_equal(open_embeddings(tmp_path / "out", column="text_emb").rows(), Y)
 
 

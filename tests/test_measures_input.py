@@ -332,14 +332,14 @@ def test_measure_takes_tiny_and_huge_float32_rows(pairs, library, scale):
     "module",
     [
         "moments",
-        "measure.gap",
-        "measure.cone",
-        "measure.uniformity",
-        "measure.ellipsoid",
-        "measure.conformity",
-        "measure.loss",
-        "measure.landscape",
-        "measure.summary",
+        "measures.gap",
+        "measures.cone",
+        "measures.uniformity",
+        "measures.ellipsoid",
+        "measures.conformity",
+        "measures.loss",
+        "measures.landscape",
+        "measures.summary",
     ],
 )
 def test_the_examples_in_the_docstrings_are_right(module):
@@ -348,7 +348,7 @@ def test_the_examples_in_the_docstrings_are_right(module):
 
 
 def test_there_are_examples_to_run():
-    names = ("moments", "measure.gap", "measure.cone", "measure.uniformity", "measure.loss")
+    names = ("moments", "measures.gap", "measures.cone", "measures.uniformity", "measures.loss")
     for name in names:
         assert doctest.testmod(importlib.import_module(f"modgap.{name}")).attempted > 0
 

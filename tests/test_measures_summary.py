@@ -140,7 +140,7 @@ def test_groups_without_a_partner_are_left_out_of_the_pairs(pairs):
 @pytest.mark.parametrize(
     ("groups", "error", "message"),
     [
-        (([1], [1]), ValueError, "groups must give one label per row of X: 60 rows"),
+        (([1], [1]), ValueError, "groups must give one label per row of image: 60 rows"),
         ("ab", TypeError, r"groups must be two sequences \(gx, gy\)"),
         ((np.zeros(60), np.ones(60)), ValueError, "No group has rows on both sides"),
     ],
@@ -179,7 +179,7 @@ def test_it_prints_as_a_table(pairs):
     text = str(measure(*pairs, names=("photo", "caption")))
     header, *lines = text.splitlines()
     assert header.split() == ["photo", "caption", "both"]
-    assert lines[-1] == "Every figure uses every row."
+    assert lines[-1] == "Every measure uses every row."
     shown = next(line for line in lines if line.startswith("gap distance"))
     assert float(shown.split()[-1]) == pytest.approx(gap_distance(*pairs), abs=1e-4)
 
@@ -245,13 +245,14 @@ def test_rows_on_disk_give_the_numbers_of_rows_in_memory(pairs, tmp_path):
 
 def test_progress_names_every_step(pairs):
     steps = []
-    measure(*pairs, names=("photo", "caption"), progress=steps.append)
+    names = ("photo", "caption")
+    measure(*pairs, names=names, progress=lambda step, done, total: steps.append(step))
     assert steps[0] == "moments of every row"
     assert any("photo" in step for step in steps)
     assert any("caption" in step for step in steps)
     assert steps[-1] == "pairs, loss and landscapes"
     without = []
-    measure(*pairs, paired=False, progress=without.append)
+    measure(*pairs, paired=False, progress=lambda step, done, total: without.append(step))
     assert len(without) == len(steps) - 1
 
 
@@ -260,5 +261,5 @@ def test_the_sample_must_be_two_rows_at_least(pairs):
         measure(*pairs, sample=1)
 
 
-def test_the_package_and_its_name_at_the_top_are_both_callable(pairs):
+def test_the_name_at_the_top_is_the_function_of_the_package(pairs):
     assert dump(top_level_measure(*pairs)) == dump(measure(*pairs))

@@ -17,7 +17,7 @@ import pytest
 import modgap
 from browser import MISSING, chromium, opened
 from conftest import make_pairs
-from modgap.io import Modalities, Embeddings
+from modgap.io import Embeddings, Modalities
 from modgap.reports import contents
 from modgap.reports.assemble import page_html
 

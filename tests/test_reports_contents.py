@@ -12,7 +12,7 @@ from modgap._results import document as as_document
 from modgap._results import to_json
 from modgap.corrections import Correction
 from modgap.diagnosis import diagnose
-from modgap.io import Modalities, Embeddings
+from modgap.io import Embeddings, Modalities
 from modgap.reports import contents
 from modgap.reports.contents import apply_lines
 from modgap.reports.picture import MAX_DRAWN, choose_drawn

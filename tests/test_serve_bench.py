@@ -11,6 +11,7 @@ from modgap import diagnose
 from modgap._validate import InputError
 from modgap.corrections import (
     CORRECTORS,
+    METHODS,
     Calibrate,
     Center,
     Corrector,
@@ -18,12 +19,12 @@ from modgap.corrections import (
     OrthogonalShift,
     Procrustes,
     Shift,
+    make_corrector,
 )
-from modgap.io import Modalities, Embeddings
+from modgap.io import Embeddings, Modalities
 from modgap.serve import Explorer
 from modgap.serve.bench import Bench
 from modgap.serve.explorer import RECOMMENDED, Unknown
-from modgap.corrections import METHODS, make_corrector
 from serving import make_pair
 
 

@@ -21,7 +21,7 @@ from modgap.corrections import (
     Shift,
     Whiten,
 )
-from modgap.io import Modalities, Embeddings
+from modgap.io import Embeddings, Modalities
 from modgap.search.scores import document_bias, prepare
 from modgap.serve import Explorer
 from modgap.serve.bench import Fitted

@@ -29,7 +29,7 @@ _LEFT_OUT = ("own_modality_excess@10", "robust_to_int8")
 _STYLES = {"use": "green", "leave it alone": "yellow"}
 
 
-@takes_data
+@takes_data(writes="folder")
 def diagnose(
     data: Data,
     output: Annotated[
@@ -53,14 +53,11 @@ def diagnose(
     Example: modgap diagnose image.npy text.npy -o out
     """
     from modgap._results import document
-    from modgap.cli.outputs import check_folder
     from modgap.cli.show import print_json, say, steps
     from modgap.diagnosis import diagnose as run
     from modgap.reports import report as make_page
     from modgap.reports import write_diagnosis
 
-    if output is not None:
-        check_folder(output)
     data = with_images(data, images)
     ranked = metric or "cosine"
     with steps() as step:

@@ -10,7 +10,7 @@ import typer
 from modgap.cli.options import AsJson, Data, MetricOption, Seed, takes_data
 
 
-@takes_data
+@takes_data()
 def evaluate(
     data: Data,
     correction: Annotated[

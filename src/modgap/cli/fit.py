@@ -11,7 +11,7 @@ from modgap._validate import InputValueError
 from modgap.cli.options import Data, Model, takes_data
 
 
-@takes_data
+@takes_data(writes="file")
 def fit(
     data: Data,
     method: Annotated[
@@ -34,11 +34,9 @@ def fit(
 
     Example: modgap fit image.npy text.npy -o correction.safetensors
     """
-    from modgap.cli.outputs import check_file
     from modgap.cli.show import say, steps
     from modgap.corrections import make_corrector
 
-    check_file(output, data.paths)
     corrector = make_corrector(method, dict(_setting(text) for text in parameter or []))
     with steps() as step:
         corrector.fit(data, model=model, progress=step)

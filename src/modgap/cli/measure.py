@@ -5,7 +5,7 @@ from __future__ import annotations
 from modgap.cli.options import AsJson, Data, Seed, takes_data
 
 
-@takes_data
+@takes_data()
 def measure(data: Data, seed: Seed = 0, as_json: AsJson = False) -> None:
     """Measure the gap: distance, cones, ellipsoids, uniformity, loss and landscapes.
 

@@ -6,11 +6,12 @@ import functools
 import inspect
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from modgap._validate import InputValueError
+from modgap.cli.outputs import check_file, check_folder
 
 if TYPE_CHECKING:
     from modgap.corrections import Metric
@@ -112,12 +113,22 @@ def open_data(
     )
 
 
-def takes_data(command: Callable[..., None]) -> Callable[..., None]:
+def takes_data(
+    *, writes: Literal["file", "folder"] | None = None
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """A command whose first argument is ``data`` takes paths and the options of the data instead.
 
-    They are those of ``open_data``: the paths come first, the options last. They are opened, which
-    reads no row, before the command is called.
+    They are those of ``open_data``: the paths come first, the options last. Where the command
+    writes to its ``output``, that place is checked before anything is read.
     """
+
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        return _with_data(command, writes)
+
+    return decorate
+
+
+def _with_data(command: Callable[..., None], writes: str | None) -> Callable[..., None]:
     opening = inspect.signature(open_data, eval_str=True).parameters
     own = list(inspect.signature(command, eval_str=True).parameters.values())[1:]
     taken = [*list(opening.values())[:2], *own, *list(opening.values())[2:]]
@@ -126,6 +137,10 @@ def takes_data(command: Callable[..., None]) -> Callable[..., None]:
 
     @functools.wraps(command)
     def run(**given: Any) -> None:
+        if writes == "folder" and given["output"] is not None:
+            check_folder(given["output"])
+        if writes == "file":
+            check_file(given["output"], (given["path"], given["path_y"]))
         command(open_data(**{name: given.pop(name) for name in opening}), **given)
 
     run.__signature__ = inspect.Signature(shown)  # type: ignore[attr-defined]

@@ -20,12 +20,12 @@ def check_folder(folder: Path) -> None:
     _check_place(folder, folder)
 
 
-def check_file(path: Path, inputs: Sequence[Path]) -> None:
+def check_file(path: Path, inputs: Sequence[Path | None]) -> None:
     """A file that can be written and is none of those being read."""
     if path.is_dir():
         raise InputValueError(f"-o takes a file to write to, but {path} is a folder.")
     for given in inputs:
-        if given.exists() and path.exists() and path.samefile(given):
+        if given is not None and given.exists() and path.exists() and path.samefile(given):
             raise InputValueError(f"{path} is a file being read. Write to another one with -o.")
     _check_place(path.parent, path)
 

@@ -21,7 +21,7 @@ from modgap.cli.options import (
 )
 
 
-@takes_data
+@takes_data(writes="file")
 def report(
     data: Data,
     output: Annotated[
@@ -42,11 +42,9 @@ def report(
 
     Example: modgap report image.npy text.npy -o report.html
     """
-    from modgap.cli.outputs import check_file
     from modgap.cli.show import out, print_json, say, steps
     from modgap.reports import report as run
 
-    check_file(output, data.paths)
     with steps() as step:
         result = run(
             with_images(data, images), goal=goal, metric=metric or "cosine", model=model,

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 _SERVER = "The server"
 
 
-@takes_data
+@takes_data()
 def serve(
     data: Data,
     images: Images = None,

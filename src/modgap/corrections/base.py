@@ -84,7 +84,7 @@ class Corrector(BaseEstimator, ABC):
             data = data.pairs()
             moments = data.pair_moments(say)
         elif moments is None:
-            moments = data.moments(say, unit=False)
+            moments = data.moments(say, unit=False, nonzero=True)
         check_same_space(moments.x.given.mean[None, :], moments.y.given.mean[None, :], data.names)
         self._keep(self._fit_rows(data, moments), moments, data.names, model)
 

@@ -82,7 +82,10 @@ def make_corrector(method: str, parameters: Mapping[str, Any]) -> Corrector:
     if not isinstance(parameters, Mapping):
         raise InputTypeError("parameters must be an object of names and values.")
     options = {found.option: name for name, found in METHODS.items()}
-    name = check_choice(options.get(method, method), "method", tuple(METHODS))
+    names = {name: name for name in METHODS}
+    # Who writes small letters is told the names of the command line.
+    known_names = options if str(method).islower() else names
+    name = known_names[check_choice(method, "method", tuple(known_names))]
     known = {parameter.name: parameter for parameter in METHODS[name].parameters}
     for given in parameters:
         if given not in known:

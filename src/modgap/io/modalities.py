@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -117,11 +116,6 @@ class Modalities:
     def Y(self) -> Array:
         """The rows of the second modality, whole."""
         return self.y.rows()
-
-    @property
-    def paths(self) -> tuple[Path, ...]:
-        """The files or folders that the rows are read from."""
-        return tuple(Path(side.source) for side in self.sides.values() if not side.in_memory)
 
     @property
     def dim(self) -> int:

@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import reduce
+from typing import Any
 
 import numpy as np
 
@@ -36,17 +37,21 @@ class Moments:
         name: str = "X",
         detail: Detail = "covariance",
         unit: bool = True,
+        nonzero: bool | None = None,
         first_row: int = 0,
     ) -> Moments:
         """Moments of a matrix of rows, gathered in blocks. ``unit=False`` leaves that half out.
 
-        ``first_row`` is the number of the first row in error messages, for batches of a stream.
+        Rows of length zero are refused with ``nonzero``, which is the same as ``unit`` when left
+        out. ``first_row`` is the number of the first row in error messages, for batches of a
+        stream.
         """
         X = check_matrix(X, name)
+        refuse_zero = unit if nonzero is None else nonzero
         parts = []
         for rows in moment_blocks(X.shape[0]):
             block = X[rows]
-            check_values(block, name, nonzero=unit, first_row=first_row + rows.start)
+            check_values(block, name, nonzero=refuse_zero, first_row=first_row + rows.start)
             block = widen(block)
             parts.append(
                 cls(
@@ -62,13 +67,15 @@ class Moments:
         batches: Iterable[Array],
         *,
         name: str = "X",
-        detail: Detail = "covariance",
-        unit: bool = True,
+        **options: Any,
     ) -> Moments:
-        """Moments of rows that come in batches; one batch is held at a time."""
+        """Moments of rows that come in batches; one batch is held at a time.
+
+        ``options`` are those of ``from_batch``.
+        """
         total: Moments | None = None
         for batch, first_row in counted(batches):
-            part = cls.from_batch(batch, name=name, detail=detail, unit=unit, first_row=first_row)
+            part = cls.from_batch(batch, name=name, first_row=first_row, **options)
             if total is not None:
                 check_same_space(total.given.mean[None, :], part.given.mean[None, :])
             total = part if total is None else total + part
