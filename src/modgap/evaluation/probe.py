@@ -18,7 +18,7 @@ from modgap._validate import (
     check_numbers,
     check_rows,
 )
-from modgap.evaluation.zero_shot import Classification, check_labels, figures_of
+from modgap.evaluation.zero_shot import Classification, check_labels, accuracies
 
 # Radford et al.'s published example of a probe uses this C; their paper sweeps it.
 CLIP_C = 0.316
@@ -45,9 +45,20 @@ def linear_probe(
 ) -> LinearProbe:
     """Accuracy on ``test`` of a logistic regression fitted on ``train`` (Radford et al. 2021, 3.2).
 
-    Both are (rows, labels); rows are used as given, labels are numbers or texts. Of several ``C``,
-    the one that does best on a held-out fifth of ``train`` is fitted on all of it. Rows of small
-    norm need a large C: compare models at a sweep, or at unit rows (Yaras et al., E.3).
+    Rows of small norm need a large C: compare models at a sweep, or at unit rows (Yaras et al.,
+    E.3).
+
+    Parameters
+    ----------
+    train, test : (rows, labels)
+        Rows are used as given; labels are numbers or texts.
+    C : float or several
+        Inverse strength of the penalty. Of several, the one that does best on a held-out fifth of
+        ``train`` is fitted on all of it.
+    max_iterations : int
+        Steps of the solver at most.
+    seed : int
+        Seed of the held-out fifth.
 
     >>> import numpy as np
     >>> X = np.array([[0.0, 1], [0, 2], [1, 0], [2, 0]])
@@ -75,7 +86,7 @@ def linear_probe(
     chosen = _choose(rows, labels, strengths, iterations, seed)
     model, converged = _fit(rows, labels, chosen, iterations)
     return LinearProbe(
-        **figures_of(test_labels, model.predict(test_rows), classes),
+        **accuracies(test_labels, model.predict(test_rows), classes),
         n_train=len(labels),
         C=chosen,
         converged=converged,

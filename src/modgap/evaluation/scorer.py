@@ -27,9 +27,19 @@ def correction_scorer(
 ) -> Callable[[Corrector, Array, Array], float]:
     """A ``scorer(corrector, X, Y)`` for ``GridSearchCV`` or ``cross_val_score``; more is better.
 
-    ``"mixed"`` is NDCG@10 of ``mixed_retrieval``, ``"recall"`` the mean of recall@1 both ways,
-    ``"robust"`` the mean share of neighbours kept both ways under ``noise`` (Gaussian of standard
-    deviation 0.025 when left out). Row i of X must belong to row i of Y.
+    Row i of X must belong to row i of Y.
+
+    Parameters
+    ----------
+    goal : {"mixed", "recall", "robust"}
+        NDCG@10 of ``mixed_retrieval``, the mean of recall@1 both ways, or the mean share of
+        neighbours kept both ways under noise.
+    noise : Noise or Quantiser, optional
+        Gaussian of standard deviation 0.025 when left out.
+    draws : int
+        How often noise is drawn.
+    seed : int
+        Seed of the splits and draws.
 
     >>> from sklearn.model_selection import GridSearchCV
     >>> from modgap.corrections import Shift

@@ -20,7 +20,7 @@ DEFAULT_RESAMPLES = 1_000
 
 @dataclass(frozen=True)
 class Interval(Result):
-    """A figure with the bounds of its confidence interval."""
+    """A number with the bounds of its confidence interval."""
 
     value: float
     low: float
@@ -29,7 +29,7 @@ class Interval(Result):
 
 @dataclass(frozen=True)
 class Comparison(Result):
-    """A figure before and after, the difference with its interval, and a test's p-value."""
+    """A number before and after, the difference with its interval, and a test's p-value."""
 
     before: Interval
     after: Interval
@@ -41,9 +41,9 @@ class Comparison(Result):
 
 
 class GroupBootstrap:
-    """Resamples of groups, drawn once, so that every figure of a run is compared on the same ones.
+    """Resamples of groups, drawn once, so that every metric of a run is compared on the same ones.
 
-    A figure is a ratio of sums over groups: a mean, a recall, a share.
+    A metric is a ratio of sums over groups: a mean, a recall, a share.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class GroupBootstrap:
         return whole, np.where(resampled > 0, (self.counts @ top) / safe, np.nan)
 
     def interval(self, value: float, resampled: np.ndarray) -> Interval:
-        """Percentile interval of a figure from its resamples, widened to hold the figure itself.
+        """Percentile interval of a metric from its resamples, widened to hold the value itself.
 
         Resamples of a length that is nearly zero, such as a closed gap, are all longer than it.
         """
@@ -100,10 +100,20 @@ def compare(
 ) -> Comparison:
     """Compare the outcomes of the same queries before and after a change.
 
-    ``before`` and ``after`` hold one number per query, 0 or 1 for hits. The interval comes from
-    resampling whole groups of queries (each query by itself without ``groups``). The test is
-    McNemar's exact one for hits of ungrouped queries, else the bootstrap's; say which to choose
-    yourself.
+    Parameters
+    ----------
+    before, after : (n,) sequences
+        One number per query, 0 or 1 for hits.
+    groups : (n,) labels, optional
+        Whole groups of queries are resampled; without them, each query by itself.
+    test : {"bootstrap", "mcnemar"}, optional
+        McNemar's exact test for hits of ungrouped queries, else the bootstrap's.
+    resamples : int
+        How many, at least 100.
+    seed : int
+        Seed of the resamples.
+    level : float
+        Level of the intervals.
 
     >>> result = compare([0, 0, 0, 1] * 30, [1, 0, 0, 1] * 30)
     >>> round(result.difference.value, 2), result.difference.low > 0, result.test

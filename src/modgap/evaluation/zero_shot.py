@@ -38,13 +38,13 @@ class Classification(Result):
         return float(np.nanmean(self.class_accuracy))
 
     def to_dict(self) -> dict[str, Any]:
-        """The figures, without each item's prediction."""
+        """The accuracies, without each item's prediction."""
         found = super().to_dict()
         del found["predictions"], found["hits"]
         return {**found, "mean_class_accuracy": self.mean_class_accuracy}
 
 
-def figures_of(labels: np.ndarray, predictions: np.ndarray, classes: np.ndarray) -> dict[str, Any]:
+def accuracies(labels: np.ndarray, predictions: np.ndarray, classes: np.ndarray) -> dict[str, Any]:
     """The fields of a ``Classification`` for predictions among the classes."""
     hits = predictions == labels
     place = np.searchsorted(classes, labels)
@@ -105,7 +105,7 @@ def zero_shot(
     if correction is not None:
         X, texts = correction.x(X, "query"), correction.y(texts)
     nearest, _ = search(X, texts, 1, metric, names=("X", "class_texts"))
-    return ZeroShot(**figures_of(labels, nearest[:, 0], np.arange(n_classes)), metric=metric)
+    return ZeroShot(**accuracies(labels, nearest[:, 0], np.arange(n_classes)), metric=metric)
 
 
 def check_labels(labels: Any, n: int, name: str = "labels") -> np.ndarray:

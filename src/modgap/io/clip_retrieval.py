@@ -86,9 +86,20 @@ def write_clip_retrieval(
     dtype: Any = None,
     shard_rows: int = 100_000,
 ) -> None:
-    """Write images ``x`` and texts ``y`` as clip-retrieval does, ``shard_rows`` to a file.
+    """Write a folder as clip-retrieval does.
 
-    ``ids`` become the metadata's ``image_path``. The folder must not exist yet, or be empty.
+    Parameters
+    ----------
+    folder : path
+        Must not exist yet, or be empty.
+    x, y : matrices, Embeddings or iterables of batches
+        The rows of the images and, where there are any, of the texts.
+    ids, captions : sequences, optional
+        One entry per row; ids become the metadata's ``image_path``.
+    dtype : dtype, optional
+        Values that do not fit it are refused.
+    shard_rows : int
+        Rows to a file.
     """
     target = Path(folder)
     check_count(shard_rows, "shard_rows")

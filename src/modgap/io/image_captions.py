@@ -99,9 +99,17 @@ def open_image_captions(
     - **COCO captions JSON**, or Karpathy's splits, with a folder of images.
     - **WebDataset** shards, .tar, of images with a .txt (a caption per line) or .json beside.
 
-    ``images`` is the folder that image names start from, by default beside the captions. Nothing
-    outside it is read, whatever a name or a link says. ``split`` keeps the images of one split.
-    ``format`` is needed only where a folder holds more than one of these.
+    Parameters
+    ----------
+    path : path
+        The file or folder.
+    split : str, optional
+        Keep the images of this split.
+    images : path, optional
+        The folder that image names start from, by default beside the captions. Nothing outside
+        it is read, whatever a name or a link says.
+    format : str, optional
+        Needed only where a folder holds more than one of these.
     """
     path = Path(path)
     if format is not None:

@@ -60,14 +60,23 @@ def open_pair(
 ) -> Modalities:
     """The rows of two modalities, in one file or folder that holds both or in two.
 
-    In one file the two matrices are found by ``x_column`` and ``y_column``, else by ``names`` and
-    the names in common use (``image_features`` and ``text_features`` …).
+    No row is read yet.
 
-    Rows match by ``groups``: the name of a column on both sides, the path of a file with a label
-    per row, or two of either (see `modgap.io.groups`). Without it, columns called ``group`` or
-    ``groups`` are used where both sides have one. Without those, equal numbers of rows are taken
-    to be pairs, row by row; ``paired=False`` says that they are not, and ``paired=True`` that
-    they must be.
+    Parameters
+    ----------
+    path_x, path_y : paths
+        The files or folders; one path where it holds both.
+    x_column, y_column : str, optional
+        The arrays or columns. In one file they are found by ``names``, or by the names in common
+        use (``image_features`` and ``text_features`` …).
+    groups : str, path, sequence or two of them, optional
+        Which rows match: a column on both sides, a file with one label per row (see
+        `modgap.io.groups`), or the labels. Without it, columns called ``group`` or ``groups`` are
+        used where both sides have one; else equal numbers of rows are pairs, row by row.
+    paired : bool, optional
+        False: rows are not pairs, even if their numbers are equal. True: they must be.
+    names : pair of str
+        What the modalities are called.
     """
     first, second = check_names(names)
     x_contents = open_contents(path_x)

@@ -43,10 +43,18 @@ def write_embeddings(
 ) -> None:
     """Write the rows of one modality; the suffix of ``path`` is the format.
 
-    ``rows`` is a matrix, `Embeddings`, or an iterable of batches whose number need not be known.
-    .npy and .parquet are streamed, the others collected in memory first. Values that do not fit
-    ``dtype`` are refused. The matrix is called ``embedding``, the columns ``id``, ``caption``,
-    ``label`` and ``group``.
+    .npy and .parquet are streamed, the others collected in memory first.
+
+    Parameters
+    ----------
+    path : path
+        Where to write; the file appears whole or not at all.
+    rows : matrix, Embeddings or iterable of batches
+        The rows, called ``embedding`` in the file. The number of batches need not be known.
+    ids, captions, labels, groups : sequences, optional
+        One entry per row, in the columns ``id``, ``caption``, ``label`` and ``group``.
+    dtype : dtype, optional
+        Values that do not fit it are refused.
     """
     columns = {"id": ids, "caption": captions, "label": labels, "group": groups}
     _write(path, {EMBEDDING: rows}, columns, {}, dtype)
@@ -66,8 +74,20 @@ def write_pair(
 ) -> None:
     """Write two modalities into one file, each under its name; .npy stacks them as (2, n, d).
 
-    ``ids``, ``captions`` and ``labels`` have one entry per pair, ``groups`` is (gx, gy). .npy and
-    .parquet need as many rows on both sides.
+    .npy and .parquet need as many rows on both sides.
+
+    Parameters
+    ----------
+    path, dtype
+        As for ``write_embeddings``.
+    x, y : matrices, Embeddings or iterables of batches
+        The rows of the two modalities.
+    ids, captions, labels : sequences, optional
+        One entry per pair.
+    groups : (gx, gy), optional
+        One label per row of each side.
+    names : pair of str
+        What the two matrices are called in the file.
     """
     names = check_names(names)
     gx, gy = (None, None) if groups is None else groups

@@ -78,7 +78,7 @@ def gap_orthogonality(X: Array, Y: Array, bins: int = 50) -> GapOrthogonality:
     """Cosines between each modality's centred rows and the gap vector (Chowers et al., 3.3).
 
     Near 0 throughout when the gap is orthogonal to both modalities. Rows are used as given. Rows
-    on their mean have no direction and are left out; without a gap every figure is NaN.
+    on their mean have no direction and are left out; without a gap every number is NaN.
     """
     X, Y = check_two(X, Y)
     bins = check_count(bins, "bins")

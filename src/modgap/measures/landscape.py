@@ -95,6 +95,17 @@ def shift_landscape(
 
     Unit rows move to x − λΔ and y + λΔ and are normalised again; Δ is the gap vector. The
     remaining gap is negative once the centres have crossed.
+
+    Parameters
+    ----------
+    X, Y : (n, d) arrays
+        Pairs, row by row.
+    lambdas : sequence of float
+        How far to move: 0 is where training left them, 0.5 makes the centres meet.
+    temperatures : sequence of float
+        One curve each.
+    batch_size : int, optional
+        The loss is the mean over consecutive batches of this size; None takes all pairs at once.
     """
     X, Y = check_pairs(X, Y, nonzero=True)
     steps = check_numbers(lambdas, "lambdas")
@@ -160,7 +171,22 @@ def origin_landscape(
 ) -> OriginLandscape:
     """The loss as α·mean is subtracted from one or both modalities (Levi & Gilboa, 5, 6.2, C.3).
 
-    Rows are used as given, then normalised. α = 0 is where training left them, α = 1 the origin.
+    Rows are used as given, then normalised.
+
+    Parameters
+    ----------
+    X, Y : (n, d) arrays
+        Pairs, row by row.
+    alphas : sequence of float
+        0 is where training left the rows, 1 the origin.
+    move : {"x", "y", "both"}
+        Which modality moves.
+    temperature : float
+        Temperature of the loss.
+    batch_size : int, optional
+        The loss is the mean over consecutive batches of this size; None takes all pairs at once.
+    bins : int
+        Bins of the conformity histograms behind the divergence.
     """
     X, Y = check_pairs(X, Y, min_rows=2, nonzero=True)
     steps = check_numbers(alphas, "alphas")

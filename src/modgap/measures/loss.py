@@ -173,7 +173,7 @@ def loss_terms(
 ) -> LossTerms:
     """The contrastive loss, split into alignment and uniformity (Levi & Gilboa, eq. 8).
 
-    Their sum is the loss. With ``batch_size`` every figure is over consecutive batches, weighted
+    Their sum is the loss. With ``batch_size`` every number is over consecutive batches, weighted
     by their size, and "nearest" means nearest within the batch.
     """
     X, Y = check_pairs(X, Y, nonzero=similarity == "cosine")

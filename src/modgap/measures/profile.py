@@ -89,9 +89,9 @@ class Profile(Result):
 
     def to_dict(self) -> dict[str, Any]:
         """Everything but the moments, which have a file format of their own."""
-        figures = super().to_dict()
-        del figures["moments"]
-        return figures
+        found = super().to_dict()
+        del found["moments"]
+        return found
 
 
 def profile(

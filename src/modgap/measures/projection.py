@@ -52,10 +52,21 @@ def projection(
 ) -> Projection:
     """Where the rows lie along the directions in which both modalities vary most.
 
-    "pca" takes the principal directions of both modalities together, each counting one half
-    whatever its number of rows, and centres; "svd" does not centre, so that the origin of the
-    space stays in the picture (Liang et al. 2022, fig. 1). "umap" keeps neighbourhoods by cosine
-    (needs ``modgap[umap]``). ``moments`` are those of all rows where X and Y are a sample.
+    Parameters
+    ----------
+    X, Y : (n, d) and (m, d) arrays
+        The rows to place.
+    method : {"pca", "svd", "umap"}
+        "pca" takes the principal directions of both modalities together, each counting one half
+        whatever its number of rows, and centres. "svd" does not centre, so that the origin of the
+        space stays in the picture (Liang et al. 2022, fig. 1). "umap" keeps neighbourhoods by
+        cosine (needs ``modgap[umap]``).
+    dims : int
+        How many dimensions to draw.
+    moments : PairMoments, optional
+        Those of all rows, where X and Y are a sample.
+    seed : int
+        Seed of UMAP.
     """
     check_choice(method, "method", ("pca", "svd", "umap"))
     X, Y = check_two(X, Y)
