@@ -41,7 +41,7 @@ class Calibrate(Corrector):
     shells, where centred rows are all about sqrt(trace Cov) long, their spread is
     σ² = trace(Cov_q Cov_m) / (trace Cov_q · trace Cov_m).
 
-    σ hangs on the query's modality as well, so one set of d columns cannot be exact for queries
+    σ depends on the query's modality as well, so one set of d columns cannot be exact for queries
     of both. ``form="blocks"`` is: 2 d columns, the document in the block of its modality, the
     query in every block, divided by its spread there. ``"x"`` and ``"y"`` take d columns and are
     exact for queries of that modality (store both as two vectors to serve both); ``"compromise"``

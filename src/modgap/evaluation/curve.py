@@ -42,8 +42,15 @@ def mixed_curve(
 ) -> MixedCurve:
     """NDCG@10 of the queries of each modality over mixing ratios: a U where there is a gap.
 
-    At both ends the index holds one modality and a gap does no harm; in between, the matches of
-    the other modality are drowned.
+    At both ends the index holds one modality and a gap does no harm; in between, matches of the
+    other modality come too late to be seen.
+
+    Parameters
+    ----------
+    X, Y, k, metric, groups, names, correction, targets, repeats, seed
+        As for ``mixed_retrieval``.
+    x_shares : sequence of float
+        Shares of the groups that are in the index as X.
     """
     data = Modalities.of(X, Y, names, groups=groups)
     results = [

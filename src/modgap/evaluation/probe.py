@@ -18,7 +18,7 @@ from modgap._validate import (
     check_numbers,
     check_rows,
 )
-from modgap.evaluation.zero_shot import Classification, check_labels, accuracies
+from modgap.evaluation.zero_shot import Classification, accuracies, check_labels
 
 # Radford et al.'s published example of a probe uses this C; their paper sweeps it.
 CLIP_C = 0.316

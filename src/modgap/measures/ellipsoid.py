@@ -43,7 +43,7 @@ def feature_offset(X: Array) -> Array:
 def feature_divergence(X: Array, Y: Array, bins: int = 50) -> Array:
     """KL(x‖y) of each feature's two histograms over shared bins (Levi & Gilboa, sec. 4).
 
-    1e-10 is added to each bin before normalising. The value hangs on ``bins`` and on that floor:
+    1e-10 is added to each bin before normalising. The value depends on ``bins`` and on that floor:
     report both with the number.
     """
     X, Y = check_two(X, Y)
