@@ -151,6 +151,21 @@ def test_every_command_of_the_readme_exists():
     assert named == commands | {group.typer_instance.info.name for group in app.registered_groups}
 
 
+def test_contributing_says_in_which_file_each_number_of_measure_is():
+    page = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| (.+?) \| `(\w+)` \| `(measures/\w+\.py)`", page, flags=re.MULTILINE)
+    assert len(rows) >= 15
+    for label, function, file in rows:
+        source = (ROOT / "src" / "modgap" / file).read_text(encoding="utf-8")
+        assert f"def {function}(" in source, f"{label}: {function} is not in {file}"
+    digits = load_digits()
+    said = " ".join(label for label, _, _ in rows)
+    skipped = ("rows", "dim", "pairs")
+    for line in modgap.measure(digits.X, digits.Y, groups=digits.groups).lines():
+        words = re.sub(r" at [\d.]+$", "", line.label.strip()).removesuffix("with two features")
+        assert line.term in skipped or words.partition(":")[0].strip() in said, line.label
+
+
 def test_every_link_of_the_docs_leads_somewhere():
     for page in (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")):
         for target in re.findall(r"\]\(([^)#]+)[^)]*\)", page.read_text(encoding="utf-8")):
