@@ -1,4 +1,4 @@
-"""evaluate_correction: every figure before and after one correction that was fitted elsewhere."""
+"""evaluate_correction: every metric before and after one correction that was fitted elsewhere."""
 
 from __future__ import annotations
 
@@ -9,8 +9,14 @@ import pytest
 
 from conftest import make_pairs
 from modgap.corrections import Calibrate, Center, OrthogonalShift
-from modgap.evaluation import evaluate_correction, mixed_retrieval, retrieval
-from modgap.io import Embeddings
+from modgap.evaluation import (
+    Evaluator,
+    GroupBootstrap,
+    evaluate_correction,
+    mixed_retrieval,
+    retrieval,
+)
+from modgap.io import Embeddings, Modalities
 
 
 @pytest.fixture
@@ -144,3 +150,28 @@ def test_a_sample_of_the_rows_it_was_fitted_on_is_known_too():
     assert evaluate_correction(X, Y, fitted, sample=50).fitted_on_these_rows
     other = Center().fit(X[:200], Y[:200]).correction_
     assert not evaluate_correction(X, Y, other, sample=50).fitted_on_these_rows
+
+
+def test_intervals_resample_the_groups_of_a_split_whatever_their_numbers():
+    X, Y = make_pairs(120, 8, seed=2)
+    data = Modalities.of(np.vstack([X, X[:40]]), np.vstack([Y, Y[40:80]]),
+                         groups=(np.r_[0:120, 0:40], np.r_[0:120, 40:80]))  # fmt: skip
+    split = data.take_groups(np.arange(0, 120, 3))
+    rows = [np.flatnonzero(codes % 3 == 0) for codes in data.groups]
+    alone = Modalities.of(
+        data.X[rows[0]], data.Y[rows[1]],
+        groups=tuple(codes[kept] for codes, kept in zip(data.groups, rows, strict=True)),
+    )  # fmt: skip
+    found, expected = (Evaluator(one).raw for one in (split, alone))
+    assert found.to_dict() == expected.to_dict()
+    # By hand: groups drawn with replacement, each with all of its queries.
+    queries = mixed_retrieval(split, k=10).queries
+    by_group = {g: [] for g in range(40)}
+    for q in queries:
+        for group, value in zip(q.group, q.ndcg, strict=True):
+            by_group[group].append(value)
+    counts = GroupBootstrap(np.arange(40)).counts
+    sums, sizes = (np.array([f(by_group[g]) for g in range(40)]) for f in (sum, len))
+    low, high = np.quantile((counts @ sums) / (counts @ sizes), [0.025, 0.975])
+    interval = found.metrics["mixed_ndcg@10"].value
+    assert (interval.low, interval.high) == pytest.approx((low, high))
