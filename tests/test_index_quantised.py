@@ -137,7 +137,8 @@ def test_a_pool_of_all_documents_is_the_whole_search():
 def test_a_search_in_blocks_is_the_search_in_one(monkeypatch):
     rows = unit_rows()
     whole = QuantisedIndex("1bit").fit(rows).search(rows["image"], 10, "text")
-    monkeypatch.setattr("modgap.index.quantised.segment.BLOCK_ROWS", 7)
+    for module in ("index", "segment"):
+        monkeypatch.setattr(f"modgap.index.quantised.{module}.BLOCK_ROWS", 7)
     blocks = QuantisedIndex("1bit").fit(rows).search(rows["image"], 10, "text")
     np.testing.assert_array_equal(blocks.ids, whole.ids)
     np.testing.assert_allclose(blocks.scores, whole.scores, atol=1e-6)

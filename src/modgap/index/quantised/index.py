@@ -18,7 +18,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from modgap._arrays import to_numpy
+from modgap._arrays import row_blocks, to_numpy
 from modgap._validate import (
     Array,
     InputTypeError,
@@ -29,9 +29,9 @@ from modgap._validate import (
     require,
 )
 from modgap.corrections import NotFitted
-from modgap.index.quantised.codes import BITS, Bits
-from modgap.index.quantised.rotation import ROTATIONS, Rotate, random_rotation
-from modgap.index.quantised.segment import Segment
+from modgap.index.quantised.codes import BITS, Bits, train_codes
+from modgap.index.quantised.rotation import ROTATIONS, Rotate, learned_rotation, random_rotation
+from modgap.index.quantised.segment import BLOCK_ROWS, Segment, lengths_of, split, turn
 from modgap.search import Hits
 from modgap.search.merging import best_of
 
@@ -108,18 +108,7 @@ class QuantisedIndex:
         self.directions_ = self._directions(learned, means)
         rotation = random_rotation(self.dim_, self.seed) if self.rotate == "random" else None
         self.segments_ = {
-            name: Segment.build(
-                rows,
-                learned[name],
-                means[name],
-                self.directions_,
-                bits=self.bits,
-                rotation=rotation,
-                learn_rotation=self.rotate == "learned",
-                subspaces=self.subspaces,
-                with_lengths=self.centre and self.bits in ("1bit", "pq"),
-                seed=self.seed,
-            )
+            name: self._store(rows, learned[name], means[name], rotation)
             for name, rows in stored.items()
         }
         return self
@@ -208,6 +197,39 @@ class QuantisedIndex:
             # Again orthogonal to the means, to the last digit.
             basis = np.linalg.qr(np.hstack([basis, vectors[:, : -self.exact - 1 : -1]]))[0]
         return basis
+
+    def _store(
+        self, rows: np.ndarray, learned: np.ndarray, mean: np.ndarray, rotation: np.ndarray | None
+    ) -> Segment:
+        """Train on the learned rows of one modality, then encode its documents in blocks."""
+        coordinates, residuals = split(learned, mean, self.directions_)
+        if self.rotate == "learned":
+            rotation = learned_rotation(residuals, self.bits, self.subspaces, self.seed)
+        turned = turn(residuals, rotation)
+        index = train_codes(self.bits, turned, self.subspaces, self.seed)
+        with_lengths = self.centre and self.bits in ("1bit", "pq")
+        # Half precision of what has been brought to the size of 1 cannot overflow.
+        unit_length = float(lengths_of(turned, index).mean()) or 1.0 if with_lengths else 1.0
+        sizes = np.abs(coordinates).max(axis=0, initial=0.0)
+        sizes = np.where(sizes > 0, sizes, 1.0)
+        exact, lengths = [], []
+        for block in row_blocks(len(rows), BLOCK_ROWS):
+            coordinates, residuals = split(rows[block], mean, self.directions_)
+            turned = turn(residuals, rotation)
+            index.add(turned)
+            exact.append((coordinates / sizes).astype(np.float16))
+            if with_lengths:
+                lengths.append((lengths_of(turned, index) / unit_length).astype(np.float16))
+        return Segment(
+            mean=mean,
+            directions=self.directions_,
+            rotation=rotation,
+            index=index,
+            exact=np.concatenate(exact),
+            sizes=sizes,
+            lengths=np.concatenate(lengths) if with_lengths else None,
+            unit_length=unit_length,
+        )
 
 
 def _check_modalities(given: Any, what: str) -> dict[str, np.ndarray]:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
 from modgap._arrays import row_blocks, top_k
-from modgap.index.quantised.codes import Bits, float32, train_codes
-from modgap.index.quantised.rotation import learned_rotation
+from modgap.index.quantised.codes import float32
 
 # Rows encoded or decoded together.
 BLOCK_ROWS = 16_384
@@ -33,50 +32,6 @@ class Segment:
     sizes: np.ndarray
     lengths: np.ndarray | None
     unit_length: float
-
-    @classmethod
-    def build(
-        cls,
-        rows: np.ndarray,
-        learned: np.ndarray,
-        mean: np.ndarray,
-        directions: np.ndarray,
-        *,
-        bits: Bits,
-        rotation: np.ndarray | None,
-        learn_rotation: bool,
-        subspaces: int | None,
-        with_lengths: bool,
-        seed: int,
-    ) -> Self:
-        """Learn ranges (and the rotation) from the rows ``learned``, then encode ``rows``."""
-        coordinates, residuals = split(learned, mean, directions)
-        if learn_rotation:
-            rotation = learned_rotation(residuals, bits, subspaces, seed)
-        turned = turn(residuals, rotation)
-        index = train_codes(bits, turned, subspaces, seed)
-        # Half precision of what has been brought to the size of 1 cannot overflow.
-        unit_length = float(lengths_of(turned, index).mean()) or 1.0 if with_lengths else 1.0
-        sizes = np.abs(coordinates).max(axis=0, initial=0.0)
-        sizes = np.where(sizes > 0, sizes, 1.0)
-        exact, lengths = [], []
-        for block in row_blocks(len(rows), BLOCK_ROWS):
-            coordinates, residuals = split(rows[block], mean, directions)
-            turned = turn(residuals, rotation)
-            index.add(turned)
-            exact.append((coordinates / sizes).astype(np.float16))
-            if with_lengths:
-                lengths.append((lengths_of(turned, index) / unit_length).astype(np.float16))
-        return cls(
-            mean=mean,
-            directions=directions,
-            rotation=rotation,
-            index=index,
-            exact=np.concatenate(exact),
-            sizes=sizes,
-            lengths=np.concatenate(lengths) if with_lengths else None,
-            unit_length=unit_length,
-        )
 
     def __len__(self) -> int:
         return int(self.index.ntotal)
