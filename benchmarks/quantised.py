@@ -16,10 +16,10 @@ from pathlib import Path
 
 import numpy as np
 
+from hnsw import hnsw_recall
 from modgap import load_digits
-from modgap.index.hnsw import hnsw_recall
-from modgap.index.quantised_gap import close_quantised_gap
-from modgap.index.quantised_recall import RecallRetained, recall_retained
+from quantised_gap import close_quantised_gap
+from quantised_recall import RecallRetained, recall_retained
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "quantised.md"
@@ -36,7 +36,7 @@ LEARNED = {
 
 
 def made_up(n: int, dim: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
-    """Pairs with the figures of CLIP's: means 0.73 long, their cosine 0.31, residuals 0.68 long,
+    """Pairs like CLIP's: means 0.73 long, their cosine 0.31, residuals 0.68 long,
     whose cosine within a pair is 0.31, with a spectrum of variance ∝ 1/i and 200 topics.
     """
     rng = np.random.default_rng(seed)
@@ -74,9 +74,9 @@ def recall_table(result: RecallRetained) -> str:
     return "\n".join(lines)
 
 
-def say(kind: str, setting: str, split: int) -> None:
-    if split == 0:
-        print(f"  {kind}, {setting}", file=sys.stderr, flush=True)
+def say(what: str, done: int, total: int) -> None:
+    if done == 0:
+        print(f"  {what}", file=sys.stderr, flush=True)
 
 
 def recall_section() -> str:
@@ -153,7 +153,7 @@ def hnsw_section() -> str:
         "Made-up embeddings, 256 columns (M 32, efConstruction 80, 500 queries):\n\n"
         f"{hnsw_table(X, Y)}\n\n"
         "Digits, 64 columns (M 8, efConstruction 40, 200 queries):\n\n"
-        f"{hnsw_table(digits.X, digits.Y, links=8, ef_construction=40, n_queries=200)}"
+        f"{hnsw_table(digits.X, digits.Y, M=8, ef_construction=40, n_queries=200)}"
     )
 
 

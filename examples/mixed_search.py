@@ -21,8 +21,9 @@ import numpy as np
 
 import modgap
 from modgap.corrections import Calibrate, Correction
-from modgap.index import Hits, open_index
+from modgap.index import open_index
 from modgap.io import open_embeddings
+from modgap.search import Hits
 
 
 def main(image_path: Path, text_path: Path, url: str, row: int = 0) -> dict[str, Hits]:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 
 import numpy as np
 import pytest
 
 from index_services import LIBRARIES, corrections, make_store, modgap, rows
+from modgap._validate import check_values
 
 X, Y = rows()
 N = len(X)
@@ -55,6 +57,22 @@ def test_an_index_is_built_searched_and_checked_from_the_command_line(kind, file
     ).stdout  # fmt: skip
 
 
+def test_a_build_looks_for_bad_values_once_in_every_row(files, tmp_path, monkeypatch):
+    pytest.importorskip("faiss", reason="faiss is not installed")
+    rows_checked: Counter = Counter()
+
+    def counted(block, name, **more):
+        rows_checked[name] += len(block)
+        check_values(block, name, **more)
+
+    for module in ("modgap.index.base", "modgap.corrections.affine", "modgap._validate"):
+        monkeypatch.setattr(f"{module}.check_values", counted)
+    documents = (f"image={files / 'image.npy'}", f"text={files / 'text.npy'}")
+    modgap("index", "build", tmp_path / "x.faiss", files / "calibrate.safetensors", *documents)
+    raw_and_mapped = ("image", "text", "corrected image", "corrected text")
+    assert rows_checked == dict.fromkeys(raw_and_mapped, N)
+
+
 def test_what_is_refused_is_one_sentence_and_nothing_is_written(files, tmp_path):
     pytest.importorskip("faiss", reason="faiss is not installed")
     index, correction = tmp_path / "x.faiss", files / "center.safetensors"
@@ -72,7 +90,7 @@ def test_what_is_refused_is_one_sentence_and_nothing_is_written(files, tmp_path)
         (("index", "build", "x.npy", correction, image), "An index is a file"),
         ((*build, "--from-column", "embedding"), "--from-column corrects a column of a Postgre"),
         ((*search, "--modality", "text"), "There is no index at"),
-        (search, "A query needs its modality: --modality image or --modality text"),
+        (search, "A query needs its modality, 'image' or 'text' (modality=…, --modality …)"),
         ((*search, "--modality", "txt"), "Did you mean 'text'?"),
         ((*search, "--modality", "text", "--row", "80"), "--row must be below 80"),
         (("index", "build", "postgresql://127.0.0.1:1/x", correction, image, text), "cannot be"),

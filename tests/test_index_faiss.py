@@ -105,17 +105,17 @@ def test_an_empty_index_cannot_be_exported(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("factory", "effort", "corrector"),
+    ("factory", "option", "corrector"),
     [
-        ("HNSW32,Flat", 64, Center()),
-        ("HNSW32,Flat", 128, Calibrate(form="compromise")),
-        ("IVF32,Flat", 16, Calibrate()),
-        ("RR64,IVF16,Flat", 16, Center()),
+        ("HNSW32,Flat", {"ef_search": 64}, Center()),
+        ("HNSW32,Flat", {"ef_search": 128}, Calibrate(form="compromise")),
+        ("IVF32,Flat", {"nprobe": 16}, Calibrate()),
+        ("RR64,IVF16,Flat", {"nprobe": 16}, Center()),
     ],
     ids=str,
 )
-def test_approximate_search_finds_what_exact_search_does_at_a_stated_effort(
-    tmp_path, factory, effort, corrector
+def test_approximate_search_finds_what_exact_search_does_at_this_ef_search_or_nprobe(
+    tmp_path, factory, option, corrector
 ):
     digits = load_digits()
     documents = {"image": digits.X, "text": digits.Y}
@@ -124,16 +124,37 @@ def test_approximate_search_finds_what_exact_search_does_at_a_stated_effort(
     with open_index(path, correction, create=True, factory=factory) as index:
         for name, vectors in documents.items():
             index.write(vectors, name)
-    with open_index(path, correction, effort=effort) as index:
+    with open_index(path, correction, **option) as index:
         result = evaluate_index(index, documents, k=10, sample=100)
         only = index.search(digits.Y[:5], "text", 7, only="image")
     assert set(only.modalities.ravel()) <= {"image", ""}
     assert min(result.recall.values()) >= 0.99
 
 
+@pytest.mark.parametrize(
+    ("factory", "option", "message"),
+    [
+        ("HNSW8,Flat", {"nprobe": 4}, "nprobe is an option of IndexIVF, .* is an IndexHNSWFlat"),
+        ("IVF4,Flat", {"ef_search": 4}, "ef_search is an option of IndexHNSW, .* IndexIVFFlat"),
+        ("Flat", {"ef_search": 4}, "ef_search is an option of IndexHNSW, .* IndexFlat"),
+    ],
+)
+def test_an_option_of_another_kind_of_index_is_refused(tmp_path, factory, option, message):
+    path, correction = tmp_path / "x.faiss", CORRECTIONS["center"]
+    with (
+        pytest.raises(InputValueError, match=message),
+        open_index(path, correction, create=True, factory=factory, **option) as index,
+    ):
+        index.write(X, "image")
+    with open_index(path, correction, create=True, factory=factory) as index:
+        index.write(np.tile(X, (3, 1)), "image")
+    with pytest.raises(InputValueError, match=message):
+        open_index(path, correction, **option)
+
+
 def test_a_search_that_finds_fewer_than_k_says_so(tmp_path):
     with open_index(tmp_path / "x.faiss", CORRECTIONS["center"], create=True, factory="IVF8,Flat",
-                    effort=1) as index:  # fmt: skip
+                    nprobe=1) as index:  # fmt: skip
         index.write(np.tile(X, (5, 1)), "image")
         hits = index.search(X, "image", 400)
     missing = np.equal(hits.ids, None)
@@ -151,7 +172,7 @@ def test_files_that_are_no_whole_index_are_refused(tmp_path):
     plain.add(X)
     faiss.write_index(plain, str(path))
     for create in (False, True):
-        with pytest.raises(InputValueError, match="is no index that modgap wrote whole"):
+        with pytest.raises(InputValueError, match="was not built by modgap"):
             open_index(path, correction, create=create)
     path.unlink()
     with open_index(path, correction, create=True) as index:
@@ -162,7 +183,7 @@ def test_files_that_are_no_whole_index_are_refused(tmp_path):
         open_index(path, correction)
     path.write_bytes(whole)
     (tmp_path / "x.index.ids.safetensors").write_bytes(b"nothing")
-    with pytest.raises(InputValueError, match="cannot be used"):
+    with pytest.raises(InputValueError, match=r"x\.index\.ids\.safetensors is not a table of ids"):
         open_index(path, correction)
 
 
@@ -190,5 +211,5 @@ def test_a_build_that_fails_leaves_the_index_that_was_there(tmp_path):
 
 def test_a_lock_that_cannot_be_made_is_not_taken_for_another_process(tmp_path, monkeypatch):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "gone"))
-    with pytest.raises(InputValueError, match=r"cannot be held for writing: .*gone"):
+    with pytest.raises(InputValueError, match=r"cannot be locked for writing: .*gone"):
         open_index(tmp_path / "x.faiss", Correction.identity(3), create=True)

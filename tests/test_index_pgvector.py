@@ -76,19 +76,19 @@ def test_any_correction_ranks_in_one_table_as_brute_force_does(url, case, k, ask
         index.drop()
 
 
-def test_hnsw_finds_what_exact_search_does_at_a_stated_effort(url):
+def test_hnsw_finds_what_exact_search_does_at_this_ef_search(url, connection):
     digits = load_digits()
     documents = {"image": digits.X, "text": digits.Y}
     correction = Calibrate().fit(digits.X, digits.Y).correction_
     table = new_name()
-    with open_index(url, correction, create=True, table=table, effort=200) as index:
+    with open_index(url, correction, create=True, table=table, ef_search=200) as index:
         index.write(digits.X, "image")
         index.write(digits.Y[:4000], "text")
-    with open_index(url, correction, table=table, effort=200) as index:
+    with open_index(url, correction, table=table, ef_search=200) as index:
         index.write(digits.Y[4000:], "text")
         index.finish()
         graphs = "SELECT indexdef FROM pg_indexes WHERE tablename = %s AND indexdef LIKE '%%hnsw%%'"
-        assert len(index.connection.execute(graphs, (table,)).fetchall()) == 2
+        assert len(connection.execute(graphs, (table,)).fetchall()) == 2
         result = evaluate_index(index, documents, k=10, sample=100)
         assert min(result.recall.values()) >= 0.99
         only = index.search(digits.Y[:5], "text", 300, only="image")
@@ -240,7 +240,7 @@ def test_a_row_that_cannot_be_corrected_is_named_and_the_run_goes_on_later(url, 
 def test_a_table_of_somebody_else_is_refused_and_left_alone(url, connection):
     table = make_table(connection)
     for create in (False, True):
-        with pytest.raises(InputValueError, match="exists already and is no index that modgap"):
+        with pytest.raises(InputValueError, match="exists already, but it was not built by modgap"):
             open_index(url, CORRECTIONS["center"], create=create, replace=create, table=table)
     assert connection.execute(f'SELECT count(*) FROM "{table}"').fetchone()[0] == 2 * N
 
@@ -284,9 +284,9 @@ def test_a_wrong_password_is_one_sentence_without_the_password(url, connection):
         index.write(X, "image")
 
 
-def test_an_effort_beyond_what_pgvector_takes_is_refused(url):
-    with pytest.raises(InputError, match="effort must be between 1 and 1000"):
-        open_index(url, CORRECTIONS["center"], create=True, effort=5000)
+def test_an_ef_search_beyond_what_pgvector_takes_is_refused(url):
+    with pytest.raises(InputError, match="ef_search must be between 1 and 1000"):
+        open_index(url, CORRECTIONS["center"], create=True, ef_search=5000)
 
 
 @pytest.fixture(scope="module")
@@ -390,4 +390,4 @@ def test_a_graph_of_more_columns_than_pgvector_takes_is_refused_before_a_row_is_
     wide = np.eye(1001)
     correction = Calibrate().fit(wide, np.roll(wide, 1, axis=1) + wide).correction_
     with pytest.raises(InputValueError, match=r"at most 2,000 columns, .* gives 2,002"):
-        open_index(url, correction, create=True, effort=40, table=new_name())
+        open_index(url, correction, create=True, ef_search=40, table=new_name())

@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from conftest import make_pairs
-from modgap.corrections.base import NotFitted
-from modgap.index.quantised import QuantisedIndex
+from modgap.corrections import NotFitted
+from modgap.index import QuantisedIndex
 
 faiss = pytest.importorskip("faiss", reason="faiss is not installed")
 
@@ -105,8 +105,8 @@ def test_the_size_is_what_is_stored(kind, exact):
     assert codes["text"] == 70 * bare
     length = 2 if kind in ("1bit", "pq") else 0
     assert index.bytes_per_vector == bare + 2 * (2 + exact) + length
-    part = index._parts["text"]
-    kept = part.exact.nbytes + (0 if part.lengths is None else part.lengths.nbytes)
+    segment = index.segments_["text"]
+    kept = segment.exact.nbytes + (0 if segment.lengths is None else segment.lengths.nbytes)
     assert index.bytes_per_vector * 70 == codes["text"] + kept
 
 
@@ -137,15 +137,15 @@ def test_a_pool_of_all_documents_is_the_whole_search():
 def test_a_search_in_blocks_is_the_search_in_one(monkeypatch):
     rows = unit_rows()
     whole = QuantisedIndex("1bit").fit(rows).search(rows["image"], 10, "text")
-    monkeypatch.setattr("modgap.index.quantised_part.BLOCK_ROWS", 7)
-    monkeypatch.setattr("modgap.index.quantised.BLOCK_ROWS", 7)
-    parts = QuantisedIndex("1bit").fit(rows).search(rows["image"], 10, "text")
-    np.testing.assert_array_equal(parts.ids, whole.ids)
-    np.testing.assert_allclose(parts.scores, whole.scores, atol=1e-6)
+    for module in ("index", "segment"):
+        monkeypatch.setattr(f"modgap.index.quantised.{module}.BLOCK_ROWS", 7)
+    blocks = QuantisedIndex("1bit").fit(rows).search(rows["image"], 10, "text")
+    np.testing.assert_array_equal(blocks.ids, whole.ids)
+    np.testing.assert_allclose(blocks.scores, whole.scores, atol=1e-6)
 
 
 @given(seed=st.integers(0, 1000), size=st.sampled_from([1e-3, 1.0, 1e3]))
-def test_rankings_do_not_hang_on_the_scale_of_the_rows(seed, size):
+def test_rankings_do_not_depend_on_the_scale_of_the_rows(seed, size):
     rows = unit_rows(n=70, d=8, seed=seed)
     plain = QuantisedIndex("1bit").fit(rows)
     scaled = QuantisedIndex("1bit").fit({name: v * size for name, v in rows.items()})
@@ -207,7 +207,7 @@ def bad(rows: dict[str, np.ndarray], name: str) -> dict[str, np.ndarray]:
         (lambda r: QuantisedIndex(rotate="opq").fit(r), "rotate must be one of"),
         (lambda r: QuantisedIndex(centre=False, exact=2).fit(r), "it needs centre=True"),
         (lambda r: QuantisedIndex(exact=14).fit(r), "leave nothing to quantise of 16 columns"),
-        (lambda r: QuantisedIndex("pq", subspaces=5).fit(r), "into equal parts, got 5"),
+        (lambda r: QuantisedIndex("pq", subspaces=5).fit(r), "into equal pieces, got 5"),
         (lambda r: QuantisedIndex().fit([r["text"]]), "rows of each modality by its name"),
         (lambda r: QuantisedIndex().fit({}), "rows of each modality by its name"),
         (lambda r: QuantisedIndex().fit(bad(r, "text")), "has 1 row with NaN or infinity"),

@@ -7,18 +7,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from modgap.index.rotation import product_rotation, random_rotation, sign_rotation
+from modgap.index.quantised.rotation import learned_rotation, random_rotation
 
 faiss = pytest.importorskip("faiss", reason="faiss is not installed")
 
-from modgap.index.quantised_codes import fit_ranges, train_codes  # noqa: E402
+from modgap.index.quantised.codes import fit_ranges, train_codes  # noqa: E402
 
 
 @given(seed=st.integers(0, 100), dim=st.integers(1, 12))
 def test_a_rotation_changes_no_float_score(seed, dim):
     rng = np.random.default_rng(seed)
     queries, rows = rng.normal(size=(4, dim)), rng.normal(size=(dim + 5, dim))
-    for rotation in (random_rotation(dim, seed), sign_rotation(rows, seed)):
+    for rotation in (random_rotation(dim, seed), learned_rotation(rows, "1bit", seed=seed)):
         np.testing.assert_allclose(rotation @ rotation.T, np.eye(dim), atol=1e-10)
         turned = (queries @ rotation.T) @ (rows @ rotation.T).T
         np.testing.assert_allclose(turned, queries @ rows.T, atol=1e-10)
@@ -26,13 +26,13 @@ def test_a_rotation_changes_no_float_score(seed, dim):
 
 def test_a_rotation_learned_for_product_quantisation_changes_no_float_score(rng):
     rows = rng.normal(size=(200, 8)) * np.linspace(0.1, 2, 8)
-    rotation = product_rotation(rows, 2)
+    rotation = learned_rotation(rows, "pq", subspaces=2)
     np.testing.assert_allclose(rotation @ rotation.T, np.eye(8), atol=1e-10)
 
 
 def test_a_learned_rotation_keeps_more_in_the_signs_than_its_start(rng):
     rows = rng.normal(size=(300, 10)) @ rng.normal(size=(10, 10))
-    kept = [np.abs(rows @ R.T).sum() for R in (random_rotation(10), sign_rotation(rows))]
+    kept = [np.abs(rows @ R.T).sum() for R in (random_rotation(10), learned_rotation(rows, "1bit"))]
     assert kept[1] > kept[0]
 
 
@@ -70,6 +70,6 @@ def test_a_column_without_spread_keeps_its_value():
 
 def test_learning_from_too_few_rows_is_refused():
     with pytest.raises(ValueError, match="at least as many rows as columns, 4, got 3"):
-        sign_rotation(np.ones((3, 4)))
+        learned_rotation(np.ones((3, 4)), "1bit")
     with pytest.raises(ValueError, match="needs at least 64 rows"):
         train_codes("pq", np.ones((10, 4)))

@@ -48,6 +48,12 @@ def require(module: str, extra: str, purpose: str) -> Any:
         ) from error
 
 
+def first_line(error: object) -> str:
+    """What an error says in its first line, or its type where it says nothing."""
+    lines = str(error).strip().splitlines() or [type(error).__name__]
+    return lines[0].strip().rstrip(".")
+
+
 def check_matrix(X: Any, name: str = "X") -> Array:
     """A two-dimensional array of floats with at least one row; its values are not looked at."""
     if array_api_compat.is_torch_array(X):

@@ -3,18 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from modgap._validate import InputValueError
 from modgap.cli.options import AsJson, Seed
-
-if TYPE_CHECKING:
-    from modgap.corrections import Correction
-    from modgap.index import VectorIndex
-    from modgap.io import Embeddings
-    from modgap.search import Hits
 
 index_app = typer.Typer(
     name="index",
@@ -23,6 +17,8 @@ index_app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+
+_YOURS = "A table you have"
 
 Address = Annotated[
     str,
@@ -48,24 +44,36 @@ Table = Annotated[
     str | None, typer.Option(help="Table or collection of the database; modgap if left out.")
 ]
 Column = Annotated[str | None, typer.Option(help="Array or column of the files to read.")]
-Effort = Annotated[
+EfSearch = Annotated[
     int | None,
     typer.Option(
         min=1,
-        help="Search approximately: ef of HNSW (pgvector, Qdrant, FAISS) or nprobe of IVF (FAISS). "
-        "Without it searches are exact; a FAISS --factory other than Flat keeps its own default.",
+        help="Search HNSW graphs with this ef_search (pgvector, Qdrant, FAISS). Without it "
+        "searches are exact; a FAISS graph keeps FAISS's default.",
+    ),
+]
+Nprobe = Annotated[
+    int | None,
+    typer.Option(
+        min=1, help="Search this many cells of an IVF index (FAISS); FAISS's default without it."
     ),
 ]
 VectorColumn = Annotated[
     str | None,
-    typer.Option(help="Search this column of a table you have (PostgreSQL, see build).",
-                 rich_help_panel="A table you have"),
-]  # fmt: skip
+    typer.Option(
+        help="Search this column of a table you have (PostgreSQL, see build).",
+        rich_help_panel=_YOURS,
+    ),
+]
 ModalityColumn = Annotated[
-    str, typer.Option(help="Its column of modalities.", rich_help_panel="A table you have")
+    str | None,
+    typer.Option(help="Its column of modalities; modality if left out.", rich_help_panel=_YOURS),
 ]
 IdColumn = Annotated[
-    str, typer.Option(help="Its column of ids.", rich_help_panel="A table you have")
+    str | None, typer.Option(help="Its column of ids; id if left out.", rich_help_panel=_YOURS)
+]
+NewColumn = Annotated[
+    str, typer.Option(help="The column of corrected vectors.", rich_help_panel=_YOURS)
 ]
 
 
@@ -79,24 +87,23 @@ def build(
     factory: Annotated[
         str | None, typer.Option(help="FAISS: what to build, such as HNSW32,Flat.")
     ] = None,
-    effort: Effort = None,
+    ef_search: EfSearch = None,
+    nprobe: Nprobe = None,
     batch: Annotated[
         int | None, typer.Option(min=1, help="Rows stored, and committed, together.")
     ] = None,
     replace: Annotated[
-        bool, typer.Option("--replace", help="Drop an index that modgap wrote there before.")
+        bool, typer.Option("--replace", help="Drop an index that modgap built there before.")
     ] = False,
     from_column: Annotated[
         str | None,
         typer.Option(
             help="PostgreSQL: correct this column of --table, instead of files, into a new one.",
-            rich_help_panel="A table you have",
+            rich_help_panel=_YOURS,
         ),
     ] = None,
-    new_column: Annotated[
-        str, typer.Option(help="The new column.", rich_help_panel="A table you have")
-    ] = "embedding_corrected",
-    modality_column: ModalityColumn = "modality",
+    new_column: NewColumn = "embedding_corrected",
+    modality_column: ModalityColumn = None,
 ) -> None:
     """Store the documents of both modalities, corrected, in one index.
 
@@ -106,7 +113,8 @@ def build(
     """
     from modgap.cli.show import say, steps
     from modgap.corrections import Correction
-    from modgap.index import open_index
+    from modgap.index import add_column, open_index
+    from modgap.index.documents import open_documents
 
     fixed = Correction.load(correction)
     if from_column is not None:
@@ -115,21 +123,30 @@ def build(
                 "--from-column corrects a column of a PostgreSQL table: give the address, the "
                 "correction and --table, and no files."
             )
-        _correct_column(address, table, fixed, from_column, modality_column, new_column, batch)
+        with steps() as step:
+            written = add_column(
+                address,
+                table,
+                fixed,
+                column=from_column,
+                modality_column=modality_column or "modality",
+                new_column=new_column,
+                batch_rows=batch,
+                progress=step,
+            )
+        say(f"corrected {written:,} rows of {table} into the column {new_column}")
         return
-    sources = open_documents(documents or [], fixed, column)
-    options = _given(table=table, factory=factory, effort=effort, batch_rows=batch)
+    sources = open_documents(documents or [], fixed, column=column)
+    options: dict[str, Any] = {"table": table, "ef_search": ef_search, "nprobe": nprobe}
+    options |= {"factory": factory, "batch_rows": batch}
     with (
         open_index(address, fixed, create=True, replace=replace, **options) as index,
         steps() as step,
     ):
-        for name, rows in sources.items():
-            index.check(rows, name)  # all of them, before any is stored
-        for name, rows in sources.items():
-            written = index.write(rows, name, progress=step)
-            left = rows.n_rows - written
+        for name, stored in index.write_all(sources, step).items():
+            left = sources[name].n_rows - stored
             kept = f", {left:,} were there already" if left else ""
-            say(f"stored {written:,} documents of {name}{kept}")
+            say(f"stored {stored:,} documents of {name}{kept}")
         index.finish()
         say(f"{index.place} holds {index.count():,} documents of {index.dim} columns")
 
@@ -151,10 +168,11 @@ def search(
     only: Annotated[str | None, typer.Option(help="Results of this modality only.")] = None,
     table: Table = None,
     column: Column = None,
-    effort: Effort = None,
+    ef_search: EfSearch = None,
+    nprobe: Nprobe = None,
     vector_column: VectorColumn = None,
-    modality_column: ModalityColumn = "modality",
-    id_column: IdColumn = "id",
+    modality_column: ModalityColumn = None,
+    id_column: IdColumn = None,
     as_json: AsJson = False,
 ) -> None:
     """Search an index of both modalities with raw vectors of one.
@@ -164,27 +182,24 @@ def search(
     from modgap._results import document
     from modgap.cli.show import print_json, print_table
     from modgap.corrections import Correction
+    from modgap.index import open_index
+    from modgap.index.documents import check_query_modality
     from modgap.io import open_embeddings
 
     fixed = Correction.load(correction)
-    if modality is None:
-        raise InputValueError(
-            f"A query needs its modality: --modality {' or --modality '.join(fixed.names)}. It "
-            "says which map is applied to it."
-        )
-    fixed.map(modality, "query")
+    check_query_modality(fixed, modality)
     source = open_embeddings(queries, column=column)
     if row is not None and row >= source.n_rows:
         raise InputValueError(f"--row must be below {source.n_rows}, got {row}.")
-    rows = source.rows() if row is None else source.take([row])
-    own = _own_columns(vector_column, modality_column, id_column)
-    with _open(address, fixed, table=table, effort=effort, **own) as index:
+    rows, first = (source.rows(), 0) if row is None else (source.take([row]), row)
+    options: dict[str, Any] = {"table": table, "ef_search": ef_search, "nprobe": nprobe}
+    options |= {"column": vector_column, "modality_column": modality_column, "id_column": id_column}
+    with open_index(address, fixed, **options) as index:
         hits = index.search(rows, modality, k, only)
-    first = 0 if row is None else row
     if as_json:
         print_json(document("index_search", hits, modality=modality, first_row=first))
-        return
-    print_table(*_hits_table(hits, first))
+    else:
+        print_table(*hits.table(first))
 
 
 @index_app.command()
@@ -194,16 +209,19 @@ def evaluate(
     documents: Documents = None,
     queries: Annotated[
         list[str] | None,
-        typer.Option(metavar="MODALITY=PATH", help="Queries; without them documents ask."),
+        typer.Option(
+            metavar="MODALITY=PATH", help="Queries; without them a sample of the documents."
+        ),
     ] = None,
     k: Annotated[int, typer.Option("-k", min=1, help="Results of each query.")] = 10,
     sample: Annotated[int, typer.Option(min=1, help="Queries of each modality, at most.")] = 200,
     table: Table = None,
     column: Column = None,
-    effort: Effort = None,
+    ef_search: EfSearch = None,
+    nprobe: Nprobe = None,
     vector_column: VectorColumn = None,
-    modality_column: ModalityColumn = "modality",
-    id_column: IdColumn = "id",
+    modality_column: ModalityColumn = None,
+    id_column: IdColumn = None,
     seed: Seed = 0,
     as_json: AsJson = False,
 ) -> None:
@@ -214,61 +232,20 @@ def evaluate(
     from modgap._results import document
     from modgap.cli.show import print_json, print_table, steps
     from modgap.corrections import Correction
-    from modgap.index import evaluate_index
+    from modgap.index import evaluate_index, open_index
+    from modgap.index.documents import open_documents
 
     fixed = Correction.load(correction)
-    sources = open_documents(documents or [], fixed, column)
-    asked = open_documents(queries, fixed, column) if queries else None
-    own = _own_columns(vector_column, modality_column, id_column)
-    with _open(address, fixed, table=table, effort=effort, **own) as index, steps() as step:
+    sources = open_documents(documents or [], fixed, column=column)
+    asked = open_documents(queries, fixed, column=column) if queries else None
+    options: dict[str, Any] = {"table": table, "ef_search": ef_search, "nprobe": nprobe}
+    options |= {"column": vector_column, "modality_column": modality_column, "id_column": id_column}
+    with open_index(address, fixed, **options) as index, steps() as step:
         result = evaluate_index(index, sources, asked, k=k, sample=sample, seed=seed, progress=step)
     if as_json:
         print_json(document("index_evaluate", result, seed=seed))
-        return
-    print_table(*result.table())
-
-
-def open_documents(
-    given: list[str], correction: Correction, column: str | None
-) -> dict[str, Embeddings]:
-    """The embeddings that MODALITY=PATH arguments, or one file of both modalities, mean."""
-    from modgap._validate import check_choice
-    from modgap.io import open_embeddings, open_pair
-
-    names = correction.names
-    if len(given) == 1 and "=" not in given[0] and len(names) == 2:
-        if column is not None:
-            raise InputValueError(
-                "--column chooses from files of one modality; name each, as "
-                f"{names[0]}={given[0]}, to use it."
-            )
-        pair = open_pair(given[0], names=(names[0], names[1]), paired=False)
-        found = {names[0]: pair.x, names[1]: pair.y}
     else:
-        found = {}
-        for text in given:
-            name, equals, path = text.partition("=")
-            if not equals or not path:
-                raise InputValueError(
-                    f"Embeddings are given as MODALITY=PATH, such as {names[0]}=vectors.npy, got "
-                    f"{text!r}."
-                )
-            check_choice(name, "modality", names)
-            if name in found:
-                raise InputValueError(f"{name} is given twice. Put its rows into one file.")
-            found[name] = open_embeddings(path, column=column)
-    if not found:
-        raise InputValueError(
-            f"There is nothing to read: give {names[0]}=PATH and {names[1]}=PATH, or one file of "
-            "both."
-        )
-    for name, rows in found.items():
-        if rows.dim != correction.dim_in:
-            raise InputValueError(
-                f"The correction is for rows of {correction.dim_in} columns, but {name} has "
-                f"{rows.dim}. It must be fitted on embeddings of the same model."
-            )
-    return found
+        print_table(*result.table())
 
 
 @index_app.command("drop-column")
@@ -277,9 +254,7 @@ def drop_corrected_column(
         str, typer.Argument(metavar="URL", help="postgresql://…", show_default=False)
     ],
     table: Annotated[str, typer.Option(help="The table the column is in.", show_default=False)],
-    new_column: Annotated[
-        str, typer.Option(help="The column that build --from-column wrote.")
-    ] = "embedding_corrected",
+    new_column: NewColumn = "embedding_corrected",
 ) -> None:
     """Undo build --from-column: drop the corrected column of a table you have.
 
@@ -288,54 +263,5 @@ def drop_corrected_column(
     from modgap.cli.show import say
     from modgap.index import drop_column
 
-    if not address.startswith("postgres"):
-        raise InputValueError(f"drop-column takes a postgresql:// address, got {address!r}.")
     drop_column(address, table, new_column)
     say(f"dropped the column {new_column} of {table}")
-
-
-def _correct_column(
-    url: str,
-    table: str,
-    correction: Correction,
-    column: str,
-    modality_column: str,
-    new_column: str,
-    batch: int | None,
-) -> None:
-    from modgap.cli.show import say, steps
-    from modgap.index import add_column
-
-    with steps() as step:
-        written = add_column(
-            url, table, correction, column=column, modality_column=modality_column,
-            new_column=new_column, progress=step, **_given(batch_rows=batch),
-        )  # fmt: skip
-    say(f"corrected {written:,} rows of {table} into the column {new_column}")
-
-
-def _open(address: str, correction: Correction, **options: Any) -> VectorIndex:
-    from modgap.index import open_index
-
-    return open_index(address, correction, **_given(**options))
-
-
-def _own_columns(vector: str | None, modality: str, ids: str) -> dict[str, str]:
-    if vector is None:
-        return {}
-    return {"column": vector, "modality_column": modality, "id_column": ids}
-
-
-def _given(**options: Any) -> dict[str, Any]:
-    """The options that were given; the others keep the defaults of the index."""
-    return {name: value for name, value in options.items() if value is not None}
-
-
-def _hits_table(hits: Hits, first: int) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-    lines: list[tuple[str, ...]] = []
-    for query, ids in enumerate(hits.ids.tolist()):
-        found = zip(ids, hits.modalities[query].tolist(), hits.scores[query].tolist(), strict=True)
-        for place, (key, name, score) in enumerate(found, start=1):
-            if key is not None:  # an approximate search may find fewer
-                lines.append((str(first + query), str(place), str(key), name, f"{score:.6f}"))
-    return ("query", "place", "id", "modality", "score"), lines

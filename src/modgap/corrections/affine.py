@@ -78,6 +78,10 @@ class Affine:
                 f"The correction is for rows of {self.dim_in} columns, got {rows.shape[1]}. "
                 "It must be fitted on embeddings of the same model."
             )
+        return self.map_checked(rows, name, first_row=first_row)
+
+    def map_checked(self, rows: Array, name: str = "rows", *, first_row: int = 0) -> Array:
+        """The same for a matrix of finite floats with ``dim_in`` columns, which is not checked."""
         rows = as_float(rows)
         if self.is_identity:
             return rows

@@ -1,6 +1,5 @@
 from .base import VectorIndex
 from .faiss_index import FaissIndex
-from .hnsw import hnsw_recall, lift_documents, lift_queries
 from .lance import LanceIndex
 from .milvus import MilvusIndex
 from .opening import open_index
@@ -8,8 +7,6 @@ from .pgvector import PgvectorIndex
 from .pgvector_column import add_column, drop_column
 from .qdrant import QdrantIndex
 from .quantised import QuantisedIndex
-from .quantised_gap import close_quantised_gap
-from .quantised_recall import recall_retained
 from .recall import IndexEvaluation, evaluate_index
 
 __all__ = [
@@ -22,12 +19,7 @@ __all__ = [
     "QuantisedIndex",
     "VectorIndex",
     "add_column",
-    "close_quantised_gap",
     "drop_column",
     "evaluate_index",
-    "hnsw_recall",
-    "lift_documents",
-    "lift_queries",
     "open_index",
-    "recall_retained",
 ]

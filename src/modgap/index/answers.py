@@ -2,36 +2,46 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, Literal
 
 import numpy as np
 
-from modgap.search.hits import Hits
+from modgap._validate import InputError, InputValueError, first_line
+from modgap.search import Hits
 
 Id = int | str
-# One result: its id, its modality and its score.
+IdType = Literal["int", "str"]
+# One result: its id, its modality, and its nearness as the database states it.
 Hit = tuple[Id, str, float]
 
 
-def one_line(error: BaseException) -> str:
-    """What a database said, short enough for a sentence."""
-    told = getattr(error, "message", None) or error
-    lines = [line.strip() for line in str(told).splitlines() if line.strip()]
-    said = lines[0] if lines else type(error).__name__
-    return said.rstrip(".")[:300]
+@contextmanager
+def one_sentence(place: str, failures: tuple[type[Exception], ...]) -> Iterator[None]:
+    """What a database's library raises becomes one sentence that names the place."""
+    try:
+        yield
+    except InputError:
+        raise
+    except failures as error:
+        said = first_line(getattr(error, "message", None) or error)[:300]
+        raise InputValueError(f"{place} cannot be used: {said}.") from error
 
 
-def to_hits(found: list[list[Hit]], kind: str) -> Hits:
-    """The results of each query as arrays, filled up where one has fewer than another."""
-    k = max(map(len, found))
-    full = all(len(line) == k for line in found)
+def to_hits(
+    found: list[list[Hit]], k: int, score: Callable[[float], float], id_type: IdType
+) -> Hits:
+    """The k best results of each query as arrays, filled up where one has fewer than another."""
+    lines = [[(key, name, score(nearness)) for key, name, nearness in line] for line in found]
+    lines = [sorted(line, key=lambda hit: -hit[2])[:k] for line in lines]
+    width = max(map(len, lines))
+    full = all(len(line) == width for line in lines)
     missing: tuple[None, str, float] = (None, "", -np.inf)
-    lines = [sorted(line, key=lambda hit: -hit[2]) for line in found]
-    cells: list[Any] = [cell for line in lines for cell in (*line, *[missing] * (k - len(line)))]
-    shape = (len(lines), k)
-    dtypes = ((np.int64 if kind == "int" else np.str_) if full else object, np.str_, np.float64)
+    cells: list[Any] = [cell for line in lines for cell in line + [missing] * (width - len(line))]
+    dtypes = ((np.int64 if id_type == "int" else np.str_) if full else object, np.str_, np.float64)
     columns: list[np.ndarray] = [
-        np.array([cell[place] for cell in cells], dtype=dtype).reshape(shape)
+        np.array([cell[place] for cell in cells], dtype=dtype).reshape(len(lines), width)
         for place, dtype in enumerate(dtypes)
     ]
-    return Hits(ids=columns[0], scores=columns[2], modalities=columns[1])
+    return Hits(ids=columns[0], modalities=columns[1], scores=columns[2])

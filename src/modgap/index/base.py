@@ -1,45 +1,38 @@
 """What every index shares: maps, checks and notes; a database only stores and finds vectors.
 
-Another database is one file: a subclass of `VectorIndex` with the eight methods that begin with
-an underscore below, and `count`, `drop` and `close`.
-
 Scores are those of the correction's metric, larger is nearer: the cosine, the inner product, or
 −‖q − d‖² for Euclidean distance. What is stored and compared is float32.
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from types import TracebackType
-from typing import Any, Literal, Self
+from collections.abc import Mapping
+from contextlib import AbstractContextManager, ExitStack
+from typing import Any, Self
 
 import numpy as np
 
-from modgap._arrays import is_torch, to_numpy
+from modgap._arrays import to_numpy
+from modgap._results import Progress
 from modgap._validate import (
-    InputError,
     InputTypeError,
     InputValueError,
     check_choice,
     check_count,
-    check_rows,
     check_values,
 )
-from modgap.corrections import Correction, Role
-from modgap.index.answers import Hit, Id, one_line, to_hits
-from modgap.index.notes import FORMAT, check_note_fits, new_note
+from modgap.corrections import Correction
+from modgap.index.answers import Id, IdType, one_sentence, to_hits
+from modgap.index.documents import as_embeddings, check_ids, check_query_modality
+from modgap.index.notes import Note, check_note, new_note
+from modgap.index.store import VectorStore
 from modgap.io import Embeddings
-from modgap.search.hits import Hits
-
-# Called with what is being done, how many rows are done, and of how many.
-Progress = Callable[[str, int, int], None]
+from modgap.search import Hits
 
 BATCH_ROWS = 4096
 
 
-class VectorIndex(ABC):
+class VectorIndex(VectorStore):
     """One index that holds the documents of both modalities, corrected.
 
     ``write`` stores raw vectors as corrected documents, ``search`` takes raw queries. A document
@@ -51,68 +44,19 @@ class VectorIndex(ABC):
     then leaves out the ids that are there.
     """
 
-    # What the database's own library raises; becomes one sentence.
-    failures: tuple[type[Exception], ...] = ()
-
     def __init__(self, correction: Correction, place: str, batch_rows: int = BATCH_ROWS) -> None:
         self.correction = correction
         self.place = place
         self.batch_rows = check_count(batch_rows, "batch_rows")
         self.dim = correction.dim_out
         self.metric = correction.metric
-        self._note: dict[str, Any] | None = None
+        self._metric_name, self._score = self.metrics[self.metric]
+        self._resources = ExitStack()  # locks and connections, let go of by close
+        self._note: Note | None = None
         self._resuming = False
         self._replacing = False
         self._locked = False
-        self._next_id: dict[str, int] = {}
-
-    # What a database must do. ------------------------------------------------------------------
-
-    @abstractmethod
-    def _load_note(self) -> Mapping[str, Any] | None:
-        """The note kept with the vectors; {} if something else is there; None if nothing is."""
-
-    @abstractmethod
-    def _save_note(self, note: Mapping[str, Any]) -> None:
-        """Replace the note."""
-
-    @abstractmethod
-    def _make(self, note: Mapping[str, Any], ids: Literal["int", "str"]) -> None:
-        """Make the empty table and keep the note with it."""
-
-    @abstractmethod
-    def _add(self, rows: np.ndarray, modality: str, ids: Sequence[Id]) -> None:
-        """Store corrected rows for good, all of them or none."""
-
-    @abstractmethod
-    def _known(self, modality: str, ids: Sequence[Id]) -> set[Id]:
-        """Which of the ids are stored already."""
-
-    @abstractmethod
-    def _nearest(self, queries: np.ndarray, k: int, only: str | None) -> list[list[Hit]]:
-        """The k best documents of each corrected query."""
-
-    @abstractmethod
-    def _count(self, only: str | None) -> int:
-        """How many documents are stored."""
-
-    @abstractmethod
-    def _drop(self) -> None:
-        """Remove the table and all that belongs to it."""
-
-    def _check_may_drop(self) -> None:  # noqa: B027
-        """Refuse to drop what modgap did not make."""
-
-    def _lock(self) -> None:  # noqa: B027
-        """Refuse to write where another process is writing."""
-
-    def _finish(self) -> None:  # noqa: B027
-        """What is left to do once everything is written."""
-
-    def close(self) -> None:  # noqa: B027
-        """Let go of files and connections."""
-
-    # What all of them share. -------------------------------------------------------------------
+        self._numbered: dict[str, int] = {}
 
     def open(self, *, create: bool = False, replace: bool = False) -> Self:
         """Look at what is there: it must be this correction's, or with ``create`` nothing yet.
@@ -124,8 +68,8 @@ class VectorIndex(ABC):
                 self._lock()
                 self._locked = True
             found = self._load_note()
-            if found is not None and replace and found.get("modgap") == "index":
-                self._check_may_drop()
+            if found and replace:
+                self._check_may_change()
                 # Dropped by the first write, once what is to take its place has been checked.
                 self._replacing = True
                 return self
@@ -136,78 +80,83 @@ class VectorIndex(ABC):
                     "with open_index(…, create=True)."
                 )
             return self
-        self._check_note(found, create)
-        self._note, self._resuming = dict(found), not found["finished"]
+        check_note(found, self.correction, self.place, create=create)
+        self._note, self._resuming = found, not found["finished"]
         return self
 
     def write(
-        self,
-        vectors: Any,
-        modality: str,
-        ids: Any = None,
-        progress: Progress | None = None,
+        self, vectors: Any, modality: str, ids: Any = None, progress: Progress | None = None
     ) -> int:
-        """Store raw vectors of one modality as corrected documents; how many were stored.
+        """Store raw vectors of one modality as corrected documents.
 
-        ``vectors`` is a matrix, or `Embeddings`, which are read in batches. Without ``ids`` they
-        are those of the embeddings, else row numbers. Each batch is stored for good before the
+        Every row is checked before the first is stored. Each batch is stored for good before the
         next is read.
+
+        Parameters
+        ----------
+        vectors : (n, d) array or Embeddings
+            Rows as the model gives them; `Embeddings` are read in batches.
+        modality : str
+            Which modality of the correction they are.
+        ids : sequence of int or str, optional
+            What the documents are called; by default the ids of the embeddings, else row numbers.
+        progress : callable, optional
+            Called with what is being done, the rows done, and all rows.
+
+        Returns
+        -------
+        int
+            How many were stored; fewer than there are rows where an unfinished index is resumed.
         """
-        source = self.check(vectors, modality)
-        self._lock_to_add()
-        keys, kind = self._keys(source, modality, ids)
-        with self._one_sentence():
-            if self._replacing:
-                self._drop()
-                self._replacing = False
-            known = self._already(modality, keys, kind)
-            if self._note is None:
-                self._note = new_note(self.correction, kind)
-                self._make(self._note, kind)
-                self._resuming = True
-            elif self._note["finished"]:
-                # Run again after a kill, rows without ids are numbered from here, as they were.
-                self._note["first"] = {name: self._count(name) for name in self.correction.names}
-                self._mark(finished=False)
-            written, done = 0, 0
-            for batch in source.batches(self.batch_rows):
-                part = keys[done : done + len(batch)]
-                new = [place for place, key in enumerate(part) if key not in known]
-                if new:
-                    rows = self._map(batch[new], modality, "document")
-                    self._add(rows, modality, [part[place] for place in new])
-                written, done = written + len(new), done + len(batch)
-                if progress is not None:
-                    progress(f"storing {modality}", done, source.n_rows)
-        self._next_id[modality] = self._next_id.get(modality, 0) + source.n_rows
-        return written
+        return self._store(self._checked(vectors, modality), modality, ids, progress)
+
+    def write_all(
+        self, documents: Mapping[str, Any], progress: Progress | None = None
+    ) -> dict[str, int]:
+        """Store vectors of several modalities by name; how many of each were stored.
+
+        All of them are checked before any is stored.
+        """
+        sources = {name: self._checked(rows, name) for name, rows in documents.items()}
+        return {name: self._store(rows, name, None, progress) for name, rows in sources.items()}
 
     def search(
         self, queries: Any, modality: str | None = None, k: int = 10, only: str | None = None
     ) -> Hits:
-        """The k best documents of each raw query, best first; (n, k) ids, scores and modalities.
+        """The k best documents of each raw query, best first.
 
-        ``modality`` is that of the queries, ``only`` restricts the results to one modality. There
-        are fewer than k columns where no query has k results. Where an approximate search finds
-        fewer than for other queries, the id is None and the score minus infinity.
+        Parameters
+        ----------
+        queries : (n, d) or (d,) array
+            Query vectors as the model gives them.
+        modality : str
+            The modality of the queries: it says which map is applied to them.
+        k : int
+            How many documents to find.
+        only : str, optional
+            Restrict the results to documents of this modality.
+
+        Returns
+        -------
+        Hits
+            (n, k) ids, scores and modalities. There are fewer than k columns where no query has k
+            results. Where an approximate search finds fewer than for other queries, the id is
+            None and the score −∞.
         """
-        names = self.correction.names
-        if modality is None:
-            raise InputValueError(
-                f"A query needs its modality, {' or '.join(map(repr, names))}: it says which map "
-                "is applied to it."
-            )
-        check_choice(modality, "modality", names)
+        modality = check_query_modality(self.correction, modality)
         if only is not None:
-            check_choice(only, "only", names)
+            check_choice(only, "only", self.correction.names)
         k = check_count(k, "k")
-        rows = to_numpy(queries) if is_torch(queries) else np.asarray(queries)
-        rows = check_rows(rows[None] if rows.ndim == 1 else rows, "queries")
-        mapped = self._map(rows, modality, "query")
+        rows = to_numpy(queries)
+        rows = rows[None] if rows.ndim == 1 else rows
+        mapped = self._stored_form(
+            self.correction.map(modality, "query")(rows, "queries"), "corrected queries"
+        )
         if self._note is None:
-            return to_hits([[] for _ in mapped], "int")
+            return to_hits([[] for _ in mapped], k, self._score, "int")
         with self._one_sentence():
-            return to_hits(self._nearest(mapped, k, only), self._note["ids"])
+            found = self._nearest(mapped, k, only)
+        return to_hits(found, k, self._score, self._note["id_type"])
 
     def count(self, only: str | None = None) -> int:
         """How many documents are stored, of one modality or in all."""
@@ -223,7 +172,9 @@ class VectorIndex(ABC):
         if self._note is not None and not self._note["finished"]:
             with self._one_sentence():
                 self._finish()
-                self._mark(finished=True)
+                self._note["finished"] = True
+                self._save_note(self._note)
+            self._numbered.clear()
 
     def drop(self) -> None:
         """Remove the index and all its documents."""
@@ -231,31 +182,74 @@ class VectorIndex(ABC):
             with self._one_sentence():
                 self._drop()
         self._note, self._resuming = None, False
-        self._next_id.clear()
+        self._numbered.clear()
+
+    def close(self) -> None:
+        """Let go of locks, files and connections."""
+        self._resources.close()
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, error: type[BaseException] | None, *_: object) -> None:
         try:
-            if kind is None:
+            if error is None:
                 self.finish()
         finally:
             self.close()
 
-    @contextmanager
-    def _one_sentence(self) -> Iterator[None]:
-        try:
-            yield
-        except InputError:
-            raise
-        except self.failures as error:
-            raise InputValueError(f"{self.place} cannot be used: {one_line(error)}.") from error
+    def _one_sentence(self) -> AbstractContextManager[None]:
+        return one_sentence(self.place, self.failures)
+
+    def _checked(self, vectors: Any, modality: str) -> Embeddings:
+        """Rows that can be stored; what cannot be used is refused before the first row is."""
+        source = as_embeddings(vectors, modality, self.correction)
+        first = 0
+        for batch in source.batches():
+            check_values(batch, modality, first_row=first)
+            first += len(batch)
+        return source
+
+    def _store(self, source: Embeddings, modality: str, ids: Any, progress: Progress | None) -> int:
+        self._lock_to_add()
+        keys, id_type = self._keys(source, modality, ids)
+        affine = self.correction.map(modality, "document")
+        with self._one_sentence():
+            if self._replacing:
+                self._drop()
+                self._replacing = False
+            known = self._already(modality, keys, id_type)
+            if self._note is None:
+                self._note = new_note(self.correction, id_type)
+                self._make(self._note, id_type)
+                self._resuming = True
+            elif self._note["finished"]:
+                # Run again after a kill, rows without ids are numbered from here, as they were.
+                first = {name: self._count(name) for name in self.correction.names}
+                self._note |= {"first_ids": first, "finished": False}
+                self._save_note(self._note)
+            written, done = 0, 0
+            for batch in source.batches(self.batch_rows):
+                names = keys[done : done + len(batch)]
+                new = [place for place, key in enumerate(names) if key not in known]
+                if new:
+                    rows = batch if len(new) == len(batch) else batch[new]
+                    mapped = affine.map_checked(rows, modality, first_row=done)
+                    self._add(
+                        self._stored_form(mapped, f"corrected {modality}"),
+                        modality,
+                        [names[place] for place in new],
+                    )
+                written, done = written + len(new), done + len(batch)
+                if progress is not None:
+                    progress(f"storing {modality}", done, source.n_rows)
+        self._numbered[modality] = self._numbered.get(modality, 0) + source.n_rows
+        return written
+
+    def _stored_form(self, mapped: np.ndarray, name: str) -> np.ndarray:
+        rows = np.ascontiguousarray(mapped, dtype=np.float32)
+        check_values(rows, name, nonzero=self.metric == "cosine")
+        return rows
 
     def _lock_to_add(self) -> None:
         """Rows are added to what is there now, which may not be what was there when it opened."""
@@ -267,78 +261,31 @@ class VectorIndex(ABC):
             found = self._load_note()
         if found is None:
             raise InputValueError(f"{self.place} has been removed since it was opened.")
-        self._check_note(found, create=False)
-        self._note = dict(found)
+        check_note(found, self.correction, self.place)
+        self._note = found
 
-    def _map(self, rows: np.ndarray, modality: str, role: Role) -> np.ndarray:
-        mapped = np.asarray(self.correction.apply(rows, modality, role))
-        mapped = np.ascontiguousarray(mapped, dtype=np.float32)
-        check_values(mapped, f"corrected {modality}", nonzero=self.metric == "cosine")
-        return mapped
-
-    def check(self, vectors: Any, modality: str) -> Embeddings:
-        """Refuse vectors that cannot be stored, before the first row is."""
-        check_choice(modality, "modality", self.correction.names)
-        source = vectors
-        if not isinstance(source, Embeddings):
-            source = Embeddings.from_array(vectors, source=modality)
-        if source.dim != self.correction.dim_in:
-            raise InputValueError(
-                f"The correction is for rows of {self.correction.dim_in} columns, but {modality} "
-                f"has {source.dim}. It must be fitted on embeddings of the same model."
-            )
-        first = 0
-        for batch in source.batches():
-            check_values(batch, modality, first_row=first)
-            first += len(batch)
-        return source
-
-    def _keys(
-        self, source: Embeddings, modality: str, ids: Any
-    ) -> tuple[list[Id], Literal["int", "str"]]:
-        given = source.ids if ids is None else np.asarray(ids)
-        if given is None:
-            # A build that is run again numbers its rows as it did before.
-            if self._note is None:
-                start = 0
-            elif self._resuming:
-                start = self._note.get("first", {}).get(modality, 0)
-            else:
-                start = self.count(modality)
-            first = self._next_id.setdefault(modality, start)
-            return list(range(first, first + source.n_rows)), "int"
-        if given.ndim != 1 or len(given) != source.n_rows:
-            raise InputValueError(
-                f"ids must have one entry per row of {modality}: {source.n_rows} rows, got shape "
-                f"{given.shape}."
-            )
-        keys: list[Id] = given.tolist()
-        if all(isinstance(key, int) and not isinstance(key, bool) for key in keys):
-            kind: Literal["int", "str"] = "int"
-            if given.dtype.kind == "u" and max(keys) >= 2**63:  # type: ignore[operator]
-                raise InputValueError("ids must be below 2**63. Pass larger ones as text.")
-        elif all(isinstance(key, str) for key in keys):
-            kind = "str"
+    def _keys(self, source: Embeddings, modality: str, ids: Any) -> tuple[list[Id], IdType]:
+        given = source.ids if ids is None else ids
+        if given is not None:
+            return check_ids(given, source.n_rows, modality)
+        # A build that is run again numbers its rows as it did before.
+        if self._note is None:
+            first = 0
+        elif self._note["finished"]:
+            first = self.count(modality)
         else:
-            raise InputTypeError(
-                f"ids must all be whole numbers or all be text, got {given.dtype}."
-            )
-        if len(set(keys)) < len(keys):
-            seen: set[Id] = set()
-            twice = next(key for key in keys if key in seen or seen.add(key))  # type: ignore[func-returns-value]
-            raise InputValueError(
-                f"ids must be unique within {modality}, but {twice!r} comes more than once."
-            )
-        return keys, kind
+            first = self._note["first_ids"].get(modality, 0)
+        first += self._numbered.get(modality, 0)
+        return list(range(first, first + source.n_rows)), "int"
 
-    def _already(self, modality: str, keys: list[Id], kind: str) -> set[Id]:
+    def _already(self, modality: str, keys: list[Id], id_type: IdType) -> set[Id]:
         """The ids that are stored; refused, unless an unfinished index is being finished."""
         if self._note is None:
             return set()
-        if kind != self._note["ids"]:
+        if id_type != self._note["id_type"]:
             words = {"int": "whole numbers", "str": "text"}
             raise InputTypeError(
-                f"The ids of {self.place} are {words[self._note['ids']]}, got {words[kind]}."
+                f"The ids of {self.place} are {words[self._note['id_type']]}, got {words[id_type]}."
             )
         known: set[Id] = set()
         for start in range(0, len(keys), self.batch_rows):
@@ -350,30 +297,3 @@ class VectorIndex(ABC):
                 "for instance. Leave them out, or give the rows other ids."
             )
         return known
-
-    def _mark(self, *, finished: bool) -> None:
-        assert self._note is not None
-        self._note["finished"] = finished
-        self._save_note(self._note)
-
-    def _check_note(self, note: Mapping[str, Any], create: bool) -> None:
-        if note.get("modgap") != "index":
-            raise InputValueError(
-                f"{self.place} exists already and is no index that modgap wrote whole. Choose "
-                "another name, or remove it."
-            )
-        if note["format"] > FORMAT:
-            raise InputValueError(
-                f"{self.place} was written by modgap {note['version']}. Update modgap to use it."
-            )
-        check_note_fits(self.correction, note, self.place)
-        if note["finished"] and create:
-            raise InputValueError(
-                f"{self.place} exists already. Choose another name, replace it (replace=True, "
-                "--replace), or open it without create to add to it."
-            )
-        if not note["finished"] and not create:
-            raise InputValueError(
-                f"{self.place} was not finished. Run the same build again to finish it, or replace "
-                "it (replace=True, --replace)."
-            )

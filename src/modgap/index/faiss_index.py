@@ -3,32 +3,54 @@
 from __future__ import annotations
 
 import json
+import operator
 import os
-import sqlite3
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar
 
 import numpy as np
 
 from modgap._arrays import unit
 from modgap._files import atomic_path
+from modgap._tensors import read_tensors, write_tensors
 from modgap._validate import InputValueError, check_choice, check_count, require
 from modgap.corrections import Correction
-from modgap.index.answers import Hit, Id
+from modgap.index.answers import Hit, Id, IdType
 from modgap.index.base import BATCH_ROWS, VectorIndex
-from modgap.index.locking import lock_path
+from modgap.index.locking import sole_writer_of
+from modgap.index.notes import Note
 
-_TABLE = ".ids.safetensors"
+_KIND = "table of ids"
 
 
 class FaissIndex(VectorIndex):
-    """A FAISS index, flat and exact, or what ``factory`` says (``HNSW32,Flat``, ``IVF256,PQ32``).
+    """A FAISS index in memory, written when finished, in one step.
 
-    Held in memory and written when finished, in one step; ``x.faiss`` comes with
-    ``x.faiss.ids.safetensors``. ``effort`` is efSearch of HNSW or nprobe of IVF. A cosine is the
-    inner product of unit rows. A factory that needs training is trained on all rows when finished.
+    ``x.faiss`` comes with ``x.faiss.ids.safetensors``. A cosine is the inner product of unit rows.
+
+    Parameters
+    ----------
+    path : path
+        The file of the index.
+    correction : Correction
+        What documents and queries are mapped with.
+    factory : str
+        What to build in FAISS's words (``HNSW32,Flat``, ``IVF256,PQ32``); flat and exact by
+        default. What needs training is trained on all rows when the index is finished.
+    ef_search : int, optional
+        Candidates that a search of an HNSW graph keeps; FAISS's default without it.
+    nprobe : int, optional
+        Cells that a search of an IVF index looks into; FAISS's default without it.
+    batch_rows : int
+        Rows corrected together.
     """
+
+    metrics: ClassVar = {
+        "cosine": ("METRIC_INNER_PRODUCT", float),
+        "inner_product": ("METRIC_INNER_PRODUCT", float),
+        "euclidean": ("METRIC_L2", operator.neg),  # it is squared already
+    }
 
     def __init__(
         self,
@@ -36,17 +58,21 @@ class FaissIndex(VectorIndex):
         correction: Correction,
         *,
         factory: str = "Flat",
-        effort: int | None = None,
+        ef_search: int | None = None,
+        nprobe: int | None = None,
         batch_rows: int = BATCH_ROWS,
     ) -> None:
         super().__init__(correction, str(path), batch_rows)
         self._faiss = require("faiss", "faiss", "A FAISS index")
-        self.path = Path(path)
+        self.path, self._table = Path(path), Path(f"{path}.ids.safetensors")
         self.factory = factory
-        self.effort = None if effort is None else check_count(effort, "effort")
-        self.failures = (RuntimeError, require("safetensors", "faiss", "An index").SafetensorError)
+        self.ef_search = None if ef_search is None else check_count(ef_search, "ef_search")
+        self.nprobe = None if nprobe is None else check_count(nprobe, "nprobe")
+        self.failures = (RuntimeError,)
+        self._forget()
+
+    def _forget(self) -> None:
         self.index: Any = None
-        self._held: sqlite3.Connection | None = None
         self._ids: list[Id] = []
         self._modalities: list[str] = []
         self._waiting: list[np.ndarray] = []
@@ -70,62 +96,46 @@ class FaissIndex(VectorIndex):
             inner = faiss.IndexIDMap(empty)
             inner.index, inner.ntotal = self.index, self.index.ntotal
             faiss.copy_array_to_vector(np.array(self._ids, dtype=np.int64), inner.id_map)
-        steps = query_transforms(self.correction, modality)
         whole = faiss.IndexPreTransform(inner)
-        for step in reversed(steps):
+        for step in reversed(query_transforms(self.correction, modality)):
             whole.prepend_transform(step)
         with atomic_path(path) as temporary:
             faiss.write_index(whole, str(temporary))
 
     def _lock(self) -> None:
-        self._held = lock_path(self.path)
+        self._resources.enter_context(sole_writer_of(self.path))
 
-    def close(self) -> None:
-        """Let go of the lock."""
-        if self._held is not None:
-            self._held.close()
-            self._held = None
-
-    def _load_note(self) -> Mapping[str, Any] | None:
-        table = Path(f"{self.path}{_TABLE}")
+    def _load_note(self) -> Note | None:
         if not self.path.exists():
             return None
-        if not table.exists():
+        if not self._table.exists():
             return {}
-        from safetensors import safe_open
-
-        with safe_open(table, framework="numpy") as file:
-            said = file.metadata() or {}
-            codes, texts = file.get_tensor("modality"), said.get("texts")
-            numbers = file.get_tensor("ids")
-        note: dict[str, Any] = json.loads(said["modgap"])
+        header, tensors = read_tensors(self._table, _KIND)
+        note: Note = header["note"]
         self.index = self._faiss.read_index(str(self.path))
-        self._ids = json.loads(texts) if texts else numbers.tolist()
-        self._modalities = [note["names"][code] for code in codes]
+        self._ids = tensors["ids"].tolist()
+        if note["id_type"] == "str":
+            self._ids = json.loads(tensors["ids"].tobytes())
+        self._modalities = [note["names"][code] for code in tensors["modality"]]
+        self._check_options()
         return note if self.index.ntotal == len(self._ids) else {}
 
-    def _save_note(self, note: Mapping[str, Any]) -> None:
+    def _save_note(self, note: Note) -> None:
         if not note["finished"]:
             return  # what is on disk stays whole until the new file takes its place
-        from safetensors.numpy import save_file
-
-        texts = [] if note["ids"] == "int" else self._ids
-        numbers = self._ids if note["ids"] == "int" else []
+        ids = np.array(self._ids, np.int64) if note["id_type"] == "int" else _as_bytes(self._ids)
         codes = [note["names"].index(name) for name in self._modalities]
-        tensors = {"ids": np.array(numbers, np.int64), "modality": np.array(codes, np.uint8)}
-        said = {"modgap": json.dumps(note), "texts": json.dumps(texts) if texts else ""}
-        table = f"{self.path}{_TABLE}"
-        with atomic_path(table) as ids, atomic_path(self.path) as vectors:
+        tensors = {"ids": ids, "modality": np.array(codes, np.uint8)}
+        with atomic_path(self._table) as table, atomic_path(self.path) as vectors:
             self._faiss.write_index(self.index, str(vectors))
-            save_file(tensors, ids, metadata=said)
+            write_tensors(table, _KIND, tensors, {"note": note})
             # Killed between the two: an index without ids, which is refused, never wrong ids.
-            Path(table).unlink(missing_ok=True)
+            self._table.unlink(missing_ok=True)
 
-    def _make(self, note: Mapping[str, Any], ids: Literal["int", "str"]) -> None:
-        faiss = self._faiss
-        euclidean = self.metric == "euclidean"
-        metric = faiss.METRIC_L2 if euclidean else faiss.METRIC_INNER_PRODUCT
-        self.index = faiss.index_factory(self.dim, self.factory, metric)
+    def _make(self, note: Note, id_type: IdType) -> None:
+        metric = getattr(self._faiss, self._metric_name)
+        self.index = self._faiss.index_factory(self.dim, self.factory, metric)
+        self._check_options()
 
     def _add(self, rows: np.ndarray, modality: str, ids: Sequence[Id]) -> None:
         rows = unit(rows) if self.metric == "cosine" else rows
@@ -150,47 +160,64 @@ class FaissIndex(VectorIndex):
     def _nearest(self, queries: np.ndarray, k: int, only: str | None) -> list[list[Hit]]:
         self._finish()
         queries = unit(queries) if self.metric == "cosine" else queries
-        scores, places = self.index.search(queries, k, params=self._parameters(only))
-        sign = -1.0 if self.metric == "euclidean" else 1.0
+        found = self.index.search(queries, k, params=self._parameters(only))
         return [
             [
-                (self._ids[place], self._modalities[place], sign * score)
-                for place, score in zip(*line, strict=True)
+                (self._ids[place], self._modalities[place], nearness)
+                for nearness, place in zip(*line, strict=True)
                 if place >= 0
             ]
-            for line in zip(places.tolist(), scores.tolist(), strict=True)
+            for line in zip(*(part.tolist() for part in found), strict=True)
         ]
 
+    def _searched(self) -> Any:
+        """The index that is searched, behind its transforms where it has any."""
+        index = self._faiss.downcast_index(self.index)
+        if isinstance(index, self._faiss.IndexPreTransform):
+            return self._faiss.downcast_index(index.index)
+        return index
+
+    def _check_options(self) -> None:
+        faiss, searched = self._faiss, self._searched()
+        for option, kind in (("ef_search", faiss.IndexHNSW), ("nprobe", faiss.IndexIVF)):
+            if getattr(self, option) is not None and not isinstance(searched, kind):
+                raise InputValueError(
+                    f"{option} is an option of {kind.__name__}, but {self.place} is an "
+                    f"{type(searched).__name__}. Leave {option} out."
+                )
+
     def _parameters(self, only: str | None) -> Any:
-        faiss = self._faiss
+        """Filter, ef_search and nprobe in FAISS's words; None where nothing is asked."""
+        faiss, searched = self._faiss, self._searched()
         given: dict[str, Any] = {}
         if only is not None:
             mask = np.array([name == only for name in self._modalities])
-            bits = np.packbits(mask, bitorder="little")
-            given["sel"] = faiss.IDSelectorBitmap(bits)
-        index = faiss.downcast_index(self.index)
-        if isinstance(index, faiss.IndexPreTransform):
-            inner = _search_parameters(faiss, faiss.downcast_index(index.index), self.effort, given)
-            return faiss.SearchParametersPreTransform(index_params=inner) if inner else None
-        return _search_parameters(faiss, index, self.effort, given)
+            given["sel"] = faiss.IDSelectorBitmap(np.packbits(mask, bitorder="little"))
+        if isinstance(searched, faiss.IndexHNSW):
+            ef_search = self.ef_search or searched.hnsw.efSearch
+            parameters = faiss.SearchParametersHNSW(efSearch=ef_search, **given)
+        elif isinstance(searched, faiss.IndexIVF):
+            nprobe = self.nprobe or searched.nprobe
+            parameters = faiss.SearchParametersIVF(nprobe=nprobe, **given)
+        elif given:
+            parameters = faiss.SearchParameters(**given)
+        else:
+            return None
+        if isinstance(faiss.downcast_index(self.index), faiss.IndexPreTransform):
+            return faiss.SearchParametersPreTransform(index_params=parameters)
+        return parameters
 
     def _count(self, only: str | None) -> int:
         return len(self._ids) if only is None else self._modalities.count(only)
 
     def _drop(self) -> None:
         self.path.unlink(missing_ok=True)
-        Path(f"{self.path}{_TABLE}").unlink(missing_ok=True)
-        self.index, self._ids, self._modalities, self._waiting = None, [], [], []
+        self._table.unlink(missing_ok=True)
+        self._forget()
 
 
-def _search_parameters(faiss: Any, index: Any, effort: int | None, given: dict[str, Any]) -> Any:
-    """Effort and filter in the words of the kind of index; None where nothing is asked."""
-    if isinstance(index, faiss.IndexHNSW):
-        effort = effort or index.hnsw.efSearch
-        return faiss.SearchParametersHNSW(efSearch=effort, **given)
-    if isinstance(index, faiss.IndexIVF):
-        return faiss.SearchParametersIVF(nprobe=effort or index.nprobe, **given)
-    return faiss.SearchParameters(**given) if given else None
+def _as_bytes(ids: list[Id]) -> np.ndarray:
+    return np.frombuffer(json.dumps(ids).encode(), np.uint8)
 
 
 def query_transforms(correction: Correction, modality: str) -> list[Any]:

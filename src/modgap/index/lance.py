@@ -3,27 +3,21 @@
 from __future__ import annotations
 
 import json
+import operator
 import shutil
-import sqlite3
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
 
 from modgap._validate import InputValueError, require
 from modgap.corrections import Correction
-from modgap.index.answers import Hit, Id
+from modgap.index.answers import Hit, Id, IdType
 from modgap.index.base import BATCH_ROWS, VectorIndex
-from modgap.index.locking import lock_path
-
-# What LanceDB calls the metric, and what turns its distance into a score.
-_METRICS = {
-    "cosine": ("cosine", lambda distance: 1.0 - distance),
-    "inner_product": ("dot", lambda distance: 1.0 - distance),
-    "euclidean": ("l2", lambda distance: -distance),  # it is squared already
-}
+from modgap.index.locking import sole_writer_of
+from modgap.index.notes import Note, read_note
 
 
 class LanceIndex(VectorIndex):
@@ -32,40 +26,45 @@ class LanceIndex(VectorIndex):
     LanceDB has no lock of its own, so one of ours keeps two builds on a machine apart.
     """
 
-    def __init__(self, path: str | Path, correction: Correction, *,
-                 batch_rows: int = BATCH_ROWS) -> None:  # fmt: skip
+    metrics: ClassVar = {
+        "cosine": ("cosine", lambda distance: 1.0 - distance),
+        "inner_product": ("dot", lambda distance: 1.0 - distance),
+        "euclidean": ("l2", operator.neg),  # it is squared already
+    }
+
+    def __init__(
+        self, path: str | Path, correction: Correction, *, batch_rows: int = BATCH_ROWS
+    ) -> None:
         super().__init__(correction, str(path), batch_rows)
         lancedb = require("lancedb", "lancedb", "A LanceDB table")
         self.failures = (ValueError, RuntimeError, OSError)
         self.path = Path(path)
         if self.path.suffix != ".lance":
             raise InputValueError(f"A LanceDB table must end in .lance, got {path}.")
-        self._held: sqlite3.Connection | None = None
         with self._one_sentence():
             self._database = lancedb.connect(str(self.path.parent))
         self._table: Any = None
 
     def _lock(self) -> None:
-        self._held = lock_path(self.path)
+        self._resources.enter_context(sole_writer_of(self.path))
 
-    def _load_note(self) -> Mapping[str, Any] | None:
+    def _load_note(self) -> Note | None:
         if not self.path.exists():
             return None
         self._table = self._database.open_table(self.path.stem)
         schema = self._table.schema
         metadata = schema.field("vector").metadata if "vector" in schema.names else None
-        note: dict[str, Any] = json.loads((metadata or {}).get(b"modgap", b"{}"))
-        return note
+        return read_note((metadata or {}).get(b"modgap"))
 
-    def _save_note(self, note: Mapping[str, Any]) -> None:
+    def _save_note(self, note: Note) -> None:
         update = {"path": "vector", "metadata": {"modgap": json.dumps(note)}}
         self._table.update_field_metadata(update)
 
-    def _make(self, note: Mapping[str, Any], ids: Literal["int", "str"]) -> None:
+    def _make(self, note: Note, id_type: IdType) -> None:
         vector = pa.list_(pa.float32(), self.dim)
         schema = pa.schema(
             [
-                pa.field("id", pa.int64() if ids == "int" else pa.string()),
+                pa.field("id", pa.int64() if id_type == "int" else pa.string()),
                 pa.field("modality", pa.string()),
                 pa.field("vector", vector, metadata={"modgap": json.dumps(note)}),
             ]
@@ -86,15 +85,15 @@ class LanceIndex(VectorIndex):
         return set(found.select(["id"]).limit(len(ids)).to_arrow()["id"].to_pylist())
 
     def _nearest(self, queries: np.ndarray, k: int, only: str | None) -> list[list[Hit]]:
-        name, score = _METRICS[self.metric]
         found = []
         for query in queries:
-            search = self._table.search(query).distance_type(name).bypass_vector_index()
+            search = self._table.search(query).distance_type(self._metric_name)
+            search = search.bypass_vector_index()
             if only is not None:
                 search = search.where(_only(only), prefilter=True)
-            columns = search.select(["id", "modality", "_distance"]).limit(k).to_arrow()
-            lists = (columns[c].to_pylist() for c in ("id", "modality", "_distance"))
-            found.append([(key, m, score(d)) for key, m, d in zip(*lists, strict=True)])
+            columns = ["id", "modality", "_distance"]
+            answer = search.select(columns).limit(k).to_arrow()
+            found.append(list(zip(*(answer[c].to_pylist() for c in columns), strict=True)))
         return found
 
     def _count(self, only: str | None) -> int:
@@ -107,12 +106,6 @@ class LanceIndex(VectorIndex):
     def _drop(self) -> None:
         self._database.drop_table(self.path.stem)
         shutil.rmtree(self.path, ignore_errors=True)
-
-    def close(self) -> None:
-        """Let go of the lock; LanceDB itself holds nothing open."""
-        if self._held is not None:
-            self._held.close()
-            self._held = None
 
 
 def _literal(value: Id) -> str:

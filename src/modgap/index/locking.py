@@ -6,13 +6,16 @@ import hashlib
 import os
 import sqlite3
 import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from modgap._validate import InputValueError
 
 
-def lock_path(path: Path) -> sqlite3.Connection:
-    """Hold a path until the connection is closed; refused while another process holds it.
+@contextmanager
+def sole_writer_of(path: Path) -> Iterator[None]:
+    """Hold a path, which need not exist; refused while another process holds it.
 
     SQLite's lock works on every system, and the system lets go of it when a process is killed.
     The lock file is in the folder for temporary files, so nothing is left beside the index; two
@@ -21,16 +24,15 @@ def lock_path(path: Path) -> sqlite3.Connection:
     user = getattr(os, "getuid", int)()
     name = hashlib.sha256(f"{user}:{path.resolve()}".encode()).hexdigest()[:24]
     lock = Path(tempfile.gettempdir()) / f"modgap-{name}.lock"
-    held = None
-    try:
-        held = sqlite3.connect(lock, timeout=0, isolation_level=None)
-        held.execute("BEGIN EXCLUSIVE")
-    except sqlite3.OperationalError as error:
-        if held is not None:
-            held.close()
-        if error.sqlite_errorcode == sqlite3.SQLITE_BUSY:
-            said = f"Another process is writing to {path}. Wait until it is done."
-        else:
-            said = f"{path} cannot be held for writing: {lock} cannot be used ({error})."
-        raise InputValueError(said) from error
-    return held
+    with ExitStack() as held:
+        try:
+            connection = sqlite3.connect(lock, timeout=0, isolation_level=None)
+            held.callback(connection.close)
+            connection.execute("BEGIN EXCLUSIVE")
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode == sqlite3.SQLITE_BUSY:
+                said = f"Another process is writing to {path}. Wait until it is done."
+            else:
+                said = f"{path} cannot be locked for writing: {lock} cannot be used ({error})."
+            raise InputValueError(said) from error
+        yield

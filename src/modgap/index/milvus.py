@@ -7,25 +7,20 @@ from __future__ import annotations
 
 import json
 import logging
+import operator
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Literal
+from typing import ClassVar
 
 import numpy as np
 
 from modgap._validate import InputValueError, require
 from modgap.corrections import Correction
-from modgap.index.answers import Hit, Id
+from modgap.index.answers import Hit, Id, IdType
 from modgap.index.base import VectorIndex
+from modgap.index.notes import Note, read_note
 
-# Milvus' name of the metric, and what turns its distance into a score.
-_METRICS = {
-    "cosine": ("COSINE", lambda distance: distance),
-    "inner_product": ("IP", lambda distance: distance),
-    "euclidean": ("L2", lambda distance: -distance),  # it is squared already
-}
-_BATCH_ROWS = 1024
 _MAX_KEY = 1024
 _MAX_HITS = 16384
 
@@ -34,8 +29,15 @@ class MilvusIndex(VectorIndex):
     """A collection with a flat, exact index; the note is one of its properties.
 
     ``where`` is a file that ends in .db, or the URL of a server, whose token is taken from
-    MILVUS_TOKEN. A document's key is the number of its modality and its id: ``0/7``.
+    MILVUS_TOKEN; ``table`` is the name of the collection. A document's key is the number of its
+    modality and its id: ``0/7``.
     """
+
+    metrics: ClassVar = {
+        "cosine": ("COSINE", float),
+        "inner_product": ("IP", float),
+        "euclidean": ("L2", operator.neg),  # it is squared already
+    }
 
     def __init__(
         self,
@@ -43,7 +45,7 @@ class MilvusIndex(VectorIndex):
         correction: Correction,
         *,
         table: str = "modgap",
-        batch_rows: int = _BATCH_ROWS,
+        batch_rows: int = 1024,
     ) -> None:
         super().__init__(correction, f"collection {table!r} of {where}", batch_rows)
         pymilvus = require("pymilvus", "milvus", "Milvus")
@@ -53,6 +55,7 @@ class MilvusIndex(VectorIndex):
         with self._one_sentence():
             token = os.environ.get("MILVUS_TOKEN", "") if "://" in where else ""
             self._client = pymilvus.MilvusClient(where, token=token)
+        self._resources.callback(self._client.close)
 
     @contextmanager
     def _one_sentence(self) -> Iterator[None]:
@@ -68,27 +71,27 @@ class MilvusIndex(VectorIndex):
             for logger, level in zip(loggers, before, strict=True):
                 logger.setLevel(level)
 
-    def _load_note(self) -> Mapping[str, Any] | None:
+    def _load_note(self) -> Note | None:
         if not self._client.has_collection(self.table):
             return None
         said = self._client.describe_collection(self.table).get("properties", {}).get("modgap")
-        note: dict[str, Any] = json.loads(said) if said else {}
+        note = read_note(said)
         if note:
             self._client.load_collection(self.table)
         return note
 
-    def _save_note(self, note: Mapping[str, Any]) -> None:
+    def _save_note(self, note: Note) -> None:
         properties = {"modgap": json.dumps(note)}
         self._client.alter_collection_properties(self.table, properties=properties)
 
-    def _make(self, note: Mapping[str, Any], ids: Literal["int", "str"]) -> None:
+    def _make(self, note: Note, id_type: IdType) -> None:
         kinds = self._types
         schema = self._client.create_schema(auto_id=False, enable_dynamic_field=False)
         schema.add_field("key", kinds.VARCHAR, is_primary=True, max_length=_MAX_KEY)
         schema.add_field("modality", kinds.VARCHAR, max_length=_MAX_KEY)
         schema.add_field("vector", kinds.FLOAT_VECTOR, dim=self.dim)
         index = self._client.prepare_index_params()
-        index.add_index("vector", index_type="FLAT", metric_type=_METRICS[self.metric][0])
+        index.add_index("vector", index_type="FLAT", metric_type=self._metric_name)
         self._client.create_collection(self.table, schema=schema, index_params=index)
         self._save_note(note)
         self._client.load_collection(self.table)
@@ -110,7 +113,6 @@ class MilvusIndex(VectorIndex):
     def _nearest(self, queries: np.ndarray, k: int, only: str | None) -> list[list[Hit]]:
         if k > _MAX_HITS:
             raise InputValueError(f"Milvus returns at most {_MAX_HITS} results, got k={k}.")
-        score = _METRICS[self.metric][1]
         answers = self._client.search(
             self.table,
             data=list(queries),
@@ -120,7 +122,7 @@ class MilvusIndex(VectorIndex):
         )
         return [
             [
-                (self._id(hit["entity"]["key"]), hit["entity"]["modality"], score(hit["distance"]))
+                (self._id(hit["entity"]["key"]), hit["entity"]["modality"], hit["distance"])
                 for hit in answer
             ]
             for answer in answers
@@ -142,14 +144,10 @@ class MilvusIndex(VectorIndex):
 
     def _id(self, key: str) -> Id:
         text = key.partition("/")[2]
-        return int(text) if self._note is not None and self._note["ids"] == "int" else text
+        return int(text) if self._note is not None and self._note["id_type"] == "int" else text
 
     def _drop(self) -> None:
         self._client.drop_collection(self.table)
-
-    def close(self) -> None:
-        """Close the client; Milvus Lite lets go of its file."""
-        self._client.close()
 
 
 def _only(only: str | None) -> str:

@@ -4,41 +4,83 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import json
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from modgap._validate import InputValueError
 from modgap._version import __version__
 from modgap.corrections import Correction
+from modgap.index.answers import IdType
 
-FORMAT = 1
+FORMAT = 2
+
+Note = dict[str, Any]
 
 
 def new_note(
-    correction: Correction, ids: str, *, finished: bool = False, part: str = "table"
-) -> dict[str, Any]:
+    correction: Correction, id_type: IdType, *, scope: Literal["table", "column"] = "table"
+) -> Note:
     """What is kept with the vectors: which correction made them, and whether all are there.
 
-    ``part`` says whether the whole table is modgap's, or only a column of it.
+    ``scope`` says whether the whole table is modgap's, or only a column of it. ``first_ids`` has,
+    for each modality, the number of the first row that is being added.
     """
     return {
         "modgap": "index",
-        "part": part,
+        "scope": scope,
         "format": FORMAT,
         "version": __version__,
-        "documents": fingerprint(correction),
+        "fingerprint": fingerprint(correction),
         "metric": correction.metric,
         "names": list(correction.names),
         "dim": correction.dim_out,
-        "ids": ids,
-        "finished": finished,
+        "id_type": id_type,
+        "first_ids": {},
+        "finished": False,
     }
 
 
-def check_note_fits(correction: Correction, note: Mapping[str, Any], place: str) -> None:
+def read_note(text: str | bytes | None) -> Note:
+    """The note that a text holds; empty where it is no note of modgap's."""
+    try:
+        note = json.loads(text or "")
+    except ValueError:
+        return {}
+    return note if isinstance(note, dict) and note.get("modgap") == "index" else {}
+
+
+def check_note(
+    note: Mapping[str, Any], correction: Correction, place: str, *, create: bool = False
+) -> None:
+    """An index of this correction: a finished one, or with ``create`` one to be finished."""
+    if not note:
+        raise InputValueError(
+            f"{place} exists already, but it was not built by modgap, or is damaged. Choose "
+            "another name, or remove it."
+        )
+    check_note_fits(note, correction, place)
+    if note["finished"] and create:
+        raise InputValueError(
+            f"{place} exists already. Choose another name, replace it (replace=True, --replace), "
+            "or open it without create to add to it."
+        )
+    if not note["finished"] and not create:
+        raise InputValueError(
+            f"{place} was not finished. Run the same build again to finish it, or replace it "
+            "(replace=True, --replace)."
+        )
+
+
+def check_note_fits(note: Mapping[str, Any], correction: Correction, place: str) -> None:
     """Vectors that another correction made cannot be searched with this one."""
+    if note["format"] != FORMAT:
+        raise InputValueError(
+            f"{place} was built by modgap {note['version']} in format {note['format']}, and this "
+            f"one reads {FORMAT}. Use that version, or build the index again."
+        )
     if note["dim"] != correction.dim_out:
         raise InputValueError(
             f"{place} holds vectors of {note['dim']} columns, but the correction gives "
@@ -49,10 +91,10 @@ def check_note_fits(correction: Correction, note: Mapping[str, Any], place: str)
             f"{place} holds {' and '.join(note['names'])}, but the correction names "
             f"{' and '.join(correction.names)}. Use the correction it was built with."
         )
-    if note["documents"] != fingerprint(correction):
+    if note["fingerprint"] != fingerprint(correction):
         raise InputValueError(
             f"{place} was built with another correction: its document maps or its metric differ. "
-            "Use the correction it was built with, or build the index anew."
+            "Use the correction it was built with, or build the index again."
         )
 
 

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import inspect
 import os
-from collections.abc import Callable
+import re
 from pathlib import Path
 from typing import Any
 
-from modgap._validate import InputTypeError, InputValueError
+from modgap._validate import InputValueError, check_choice
 from modgap.corrections import Correction
 from modgap.index.base import VectorIndex
 
-ADDRESSES = (
-    "a file that ends in .faiss or .index, a folder that ends in .lance, postgresql://…, "
-    "qdrant:FOLDER, qdrant+http://…, milvus:FILE.db or milvus+http://…"
-)
+# The class that a scheme or an ending means; each is imported when asked for, and needs an extra.
+_CLASSES = {
+    ".faiss": "FaissIndex",
+    ".index": "FaissIndex",
+    ".lance": "LanceIndex",
+    "postgresql": "PgvectorIndex",
+    "postgres": "PgvectorIndex",
+    "qdrant": "QdrantIndex",
+    "milvus": "MilvusIndex",
+}
 
 
 def open_index(
@@ -27,61 +34,51 @@ def open_index(
 ) -> VectorIndex:
     """Open an index of both modalities, or with ``create`` begin one.
 
-    ``address`` is a file that ends in .faiss or .index, a folder that ends in .lance,
-    postgresql://…, qdrant:FOLDER, qdrant+http://…, milvus:FILE.db or milvus+http://…; ``options``
-    are those of its class, such as ``table`` and ``effort``. ``create`` also goes on with an
-    index that was not finished; ``replace`` drops what was there.
+    Parameters
+    ----------
+    address : str or path
+        A file that ends in .faiss or .index, a folder that ends in .lance, postgresql://…,
+        qdrant:FOLDER, qdrant+http://…, milvus:FILE.db or milvus+http://….
+    correction : Correction or path
+        What documents and queries are mapped with; the index remembers it and refuses another.
+    create : bool
+        Begin an index, or go on with one that was not finished.
+    replace : bool
+        With ``create``, drop an index that modgap built there before.
+    **options
+        Those of the class, such as ``table``, ``ef_search`` or ``nprobe``; None is the default.
     """
     if not isinstance(correction, Correction):
         correction = Correction.load(correction)
-    text = os.fspath(address)
-    made = _class_of(text)
+    kind, where = _parse(os.fspath(address))
+    from modgap import index
+
+    store: Any = getattr(index, _CLASSES[kind])
+    given = {name: value for name, value in options.items() if value is not None}
+    for name in given:
+        check_choice(name, f"An option of {kind}", list(inspect.signature(store).parameters)[2:])
+    made: VectorIndex = store(where, correction, **given)
     try:
-        index = made(_without_scheme(text), correction, **options)
-    except TypeError as error:
-        if "unexpected keyword argument" not in str(error):
-            raise
-        name = str(error).rpartition("argument ")[2]
-        raise InputTypeError(f"{text.partition(':')[0]} knows no option {name}.") from error
-    try:
-        return index.open(create=create, replace=replace)
+        return made.open(create=create, replace=replace)
     except BaseException:
-        index.close()
+        made.close()
         raise
 
 
-def _class_of(address: str) -> Callable[..., VectorIndex]:
-    """The class, imported now: each needs an extra of its own."""
+def _parse(address: str) -> tuple[str, str]:
+    """The scheme or ending, and what the database's library is told.
+
+    >>> _parse("qdrant+http://host"), _parse("milvus:x.db"), _parse("a/b.lance")
+    (('qdrant', 'http://host'), ('milvus', 'x.db'), ('.lance', 'a/b.lance'))
+    """
+    if found := re.fullmatch(r"(qdrant|milvus)(?:\+(?=https?:)|:)(.+)", address):
+        return found[1], found[2]
     scheme = address.partition(":")[0]
-    suffix = Path(address).suffix
-    if scheme in ("postgresql", "postgres"):
-        from modgap.index.pgvector import PgvectorIndex
-
-        return PgvectorIndex
-    if scheme in ("qdrant", "qdrant+http", "qdrant+https"):
-        from modgap.index.qdrant import QdrantIndex
-
-        return QdrantIndex
-    if scheme in ("milvus", "milvus+http", "milvus+https"):
-        from modgap.index.milvus import MilvusIndex
-
-        return MilvusIndex
-    if suffix in (".faiss", ".index"):
-        from modgap.index.faiss_index import FaissIndex
-
-        return FaissIndex
-    if suffix == ".lance":
-        from modgap.index.lance import LanceIndex
-
-        return LanceIndex
-    raise InputValueError(f"An index is {ADDRESSES}; got {address!r}.")
-
-
-def _without_scheme(address: str) -> str:
-    """What the library of the database is told: ``qdrant+http://…`` is ``http://…`` to it."""
-    for name in ("qdrant", "milvus"):
-        if address.startswith(f"{name}+"):
-            return address.removeprefix(f"{name}+")
-        if address.startswith(f"{name}:"):
-            return address.removeprefix(f"{name}:")
-    return address
+    kind = scheme if scheme.startswith("postgres") else Path(address).suffix
+    if kind not in _CLASSES:
+        raise InputValueError(
+            "An index is a file that ends in .faiss or .index, a folder that ends in .lance, "
+            "postgresql://…, qdrant:FOLDER, qdrant+http://…, milvus:FILE.db or milvus+http://…; "
+            f"got {address!r}."
+        )
+    return kind, address

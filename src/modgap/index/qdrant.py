@@ -10,31 +10,40 @@ from __future__ import annotations
 import os
 import uuid
 import warnings
-from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from collections.abc import Sequence
+from typing import Any, ClassVar
 
 import numpy as np
 
 from modgap._validate import check_count, require
 from modgap.corrections import Correction
-from modgap.index.answers import Hit, Id
+from modgap.index.answers import Hit, Id, IdType
 from modgap.index.base import VectorIndex
-
-# Qdrant's name of the metric, and what turns its score into ours.
-_METRICS = {
-    "cosine": ("COSINE", lambda score: score),
-    "inner_product": ("DOT", lambda score: score),
-    "euclidean": ("EUCLID", lambda score: -(score**2)),
-}
-_BATCH_ROWS = 512
+from modgap.index.notes import Note
 
 
 class QdrantIndex(VectorIndex):
     """A collection whose points carry ``modality`` and ``id``, the note in its metadata.
 
-    ``where`` is a URL of a server, a folder, or ``:memory:``. A server searches exactly unless
-    ``effort`` is given: hnsw_ef of its HNSW graph. Its key is taken from QDRANT_API_KEY.
+    Parameters
+    ----------
+    where : str
+        The URL of a server, whose key is taken from QDRANT_API_KEY; a folder; or ``:memory:``.
+    correction : Correction
+        What documents and queries are mapped with.
+    table : str
+        The name of the collection.
+    ef_search : int, optional
+        Let a server search its HNSW graph with this ``hnsw_ef``; exact search without it.
+    batch_rows : int
+        Points stored together.
     """
+
+    metrics: ClassVar = {
+        "cosine": ("COSINE", float),
+        "inner_product": ("DOT", float),
+        "euclidean": ("EUCLID", lambda distance: -(distance**2)),
+    }
 
     def __init__(
         self,
@@ -42,12 +51,12 @@ class QdrantIndex(VectorIndex):
         correction: Correction,
         *,
         table: str = "modgap",
-        effort: int | None = None,
-        batch_rows: int = _BATCH_ROWS,
+        ef_search: int | None = None,
+        batch_rows: int = 512,
     ) -> None:
         super().__init__(correction, f"collection {table!r} of {where}", batch_rows)
         qdrant = require("qdrant_client", "qdrant", "Qdrant")
-        self.effort = None if effort is None else check_count(effort, "effort")
+        self.ef_search = None if ef_search is None else check_count(ef_search, "ef_search")
         self.table = table
         self._models = qdrant.models
         raised = require("qdrant_client.http.exceptions", "qdrant", "Qdrant")
@@ -63,19 +72,21 @@ class QdrantIndex(VectorIndex):
                 self._client = qdrant.QdrantClient(where)
             else:
                 self._client = qdrant.QdrantClient(path=where)
+        self._resources.callback(self._client.close)
 
-    def _load_note(self) -> Mapping[str, Any] | None:
+    def _load_note(self) -> Note | None:
         if not self._client.collection_exists(self.table):
             return None
-        return self._client.get_collection(self.table).config.metadata or {}
+        found = self._client.get_collection(self.table).config.metadata or {}
+        return dict(found) if found.get("modgap") == "index" else {}
 
-    def _save_note(self, note: Mapping[str, Any]) -> None:
-        self._client.update_collection(self.table, metadata=dict(note))
+    def _save_note(self, note: Note) -> None:
+        self._client.update_collection(self.table, metadata=note)
 
-    def _make(self, note: Mapping[str, Any], ids: Literal["int", "str"]) -> None:
-        distance = self._models.Distance[_METRICS[self.metric][0]]
+    def _make(self, note: Note, id_type: IdType) -> None:
+        distance = self._models.Distance[self._metric_name]
         shape = self._models.VectorParams(size=self.dim, distance=distance)
-        self._client.create_collection(self.table, vectors_config=shape, metadata=dict(note))
+        self._client.create_collection(self.table, vectors_config=shape, metadata=note)
         if self.is_server:  # without it a search for one modality looks at every point
             self._client.create_payload_index(self.table, "modality", "keyword")
 
@@ -96,19 +107,23 @@ class QdrantIndex(VectorIndex):
         return {record.payload["id"] for record in found}
 
     def _nearest(self, queries: np.ndarray, k: int, only: str | None) -> list[list[Hit]]:
-        models, score = self._models, _METRICS[self.metric][1]
-        effort = None
+        models, parameters = self._models, None
         if self.is_server:
-            effort = models.SearchParams(exact=self.effort is None, hnsw_ef=self.effort)
+            exact = self.ef_search is None
+            parameters = models.SearchParams(exact=exact, hnsw_ef=self.ef_search)
         requests = [
             models.QueryRequest(
-                query=query, limit=k, filter=self._filter(only), params=effort, with_payload=True
+                query=query,
+                limit=k,
+                filter=self._filter(only),
+                params=parameters,
+                with_payload=True,
             )
             for query in queries.tolist()
         ]
         answers = self._client.query_batch_points(self.table, requests=requests)
         return [
-            [(p.payload["id"], p.payload["modality"], score(p.score)) for p in answer.points]
+            [(p.payload["id"], p.payload["modality"], p.score) for p in answer.points]
             for answer in answers
         ]
 
@@ -124,10 +139,6 @@ class QdrantIndex(VectorIndex):
 
     def _drop(self) -> None:
         self._client.delete_collection(self.table)
-
-    def close(self) -> None:
-        """Close the client; the embedded mode lets go of its folder."""
-        self._client.close()
 
 
 def _point(modality: str, key: Id) -> str:

@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from modgap._results import Result
-from modgap._validate import InputValueError, check_choice, check_count
-from modgap.index.base import Progress, VectorIndex
-from modgap.io import Embeddings
-from modgap.search import search
-from modgap.search.hits import Hits
+from modgap._results import Progress, Result
+from modgap._validate import InputValueError, check_count
+from modgap.corrections import Metric
+from modgap.index.base import VectorIndex
+from modgap.index.documents import as_embeddings
+from modgap.search import Hits, search
 
 # Scores of float32 vectors agree to about this share of the largest of them.
 _ROUNDING = 1e-5
@@ -40,10 +40,14 @@ class IndexEvaluation(Result):
         names = list(self.corpus_share)
         header = ("queries", "number", f"recall@{self.k}", *(f"results {n}" for n in names))
         lines = [
-            (name, f"{self.n_queries[name]:,}", f"{self.recall[name]:.4f}",
-             *(f"{self.share[name][other]:.3f}" for other in names))
+            (
+                name,
+                f"{self.n_queries[name]:,}",
+                f"{self.recall[name]:.4f}",
+                *(f"{self.share[name][other]:.3f}" for other in names),
+            )
             for name in self.recall
-        ]  # fmt: skip
+        ]
         corpus = ("the index itself", "", "", *(f"{self.corpus_share[n]:.3f}" for n in names))
         return header, [*lines, corpus]
 
@@ -60,39 +64,56 @@ def evaluate_index(
 ) -> IndexEvaluation:
     """Compare an index with an exact search over the vectors it was built from.
 
-    ``documents`` are the raw vectors of each modality, in memory or as `Embeddings`, with the ids
-    they were written with (else row numbers). ``queries`` are raw vectors too; without them a
-    seeded sample of the documents asks. At most ``sample`` queries of each modality are asked.
+    Parameters
+    ----------
+    index : VectorIndex
+        The index, open.
+    documents : mapping of str to arrays or Embeddings
+        The raw vectors of each modality, with the ids they were written with (else row numbers).
+    queries : mapping of str to arrays or Embeddings, optional
+        Raw vectors to search with; without them a seeded sample of the documents.
+    k : int
+        How many documents each query finds.
+    sample : int
+        Queries of each modality, at most.
+    seed : int
+        Of the sample.
+    progress : callable, optional
+        Called with what is being done, the modalities done, and all of them.
     """
     check_count(k, "k")
     check_count(sample, "sample")
     rng = np.random.default_rng(seed)
-    corpus = {name: _embeddings(rows, name, index) for name, rows in documents.items()}
-    if sum(rows.n_rows for rows in corpus.values()) != index.count():
+    correction = index.correction
+    corpus = {name: as_embeddings(rows, name, correction) for name, rows in documents.items()}
+    total = sum(rows.n_rows for rows in corpus.values())
+    if total != index.count():
         raise InputValueError(
-            f"{index.place} holds {index.count()} documents, but the vectors given are "
-            f"{sum(rows.n_rows for rows in corpus.values())}. Give those it was built from."
+            f"{index.place} holds {index.count()} documents, but the vectors given are {total}. "
+            "Give those it was built from."
         )
-    asked = corpus if queries is None else {
-        name: _embeddings(rows, name, index) for name, rows in queries.items()
-    }  # fmt: skip
-    stored = np.concatenate(
-        [index.correction.apply(rows.rows(), name) for name, rows in corpus.items()]
-    )
-    place = _places(corpus)
+    asked = corpus
+    if queries is not None:
+        asked = {name: as_embeddings(rows, name, correction) for name, rows in queries.items()}
+    stored = np.concatenate([correction.apply(rows.rows(), name) for name, rows in corpus.items()])
+    keys = [
+        (name, key)
+        for name, rows in corpus.items()
+        for key in (range(rows.n_rows) if rows.ids is None else rows.ids.tolist())
+    ]
+    places = {key: place for place, key in enumerate(keys)}
     n_queries, recall, share = {}, {}, {}
     for step, (name, rows) in enumerate(asked.items()):
         if progress is not None:
-            progress(f"asking with {name}", step, len(asked))
+            progress(f"searching with {name}", step, len(asked))
         chosen = np.sort(rng.permutation(rows.n_rows)[:sample])
         raw = rows.take(chosen)
         hits = index.search(raw, name, k)
-        mapped = index.correction.apply(raw, name, "query")
-        recall[name] = _recall(hits, mapped, stored, place, index, min(k, len(stored)))
+        mapped = correction.apply(raw, name, "query")
+        recall[name] = _recall(hits, mapped, stored, places, index.metric, min(k, total))
         n_queries[name] = len(chosen)
         found = hits.modalities[hits.modalities != ""]
         share[name] = {other: float(np.mean(found == other)) for other in corpus}
-    total = sum(rows.n_rows for rows in corpus.values())
     corpus_share = {name: rows.n_rows / total for name, rows in corpus.items()}
     return IndexEvaluation(k, total, n_queries, recall, share, corpus_share)
 
@@ -101,41 +122,18 @@ def _recall(
     hits: Hits,
     queries: np.ndarray,
     stored: np.ndarray,
-    place: Mapping[tuple[str, Any], int],
-    index: VectorIndex,
+    places: Mapping[tuple[str, Any], int],
+    metric: Metric,
     k: int,
 ) -> float:
     """Share of the exact k best that were found; results that are missing count as not found."""
-    best, scores = search(queries, stored, k, index.metric)
+    _, scores = search(queries, stored, k, metric)
     slack = _ROUNDING * max(1.0, float(np.max(np.abs(scores))))
     right = 0
-    for line, (ids, names) in enumerate(zip(hits.ids.tolist(), hits.modalities, strict=True)):
-        keys = zip(names.tolist(), ids, strict=True)
-        places = [place[key] for key in keys if key in place]
-        if not places:
-            continue
-        # The exact scores of what was returned, not those the index claims.
-        order, real = search(queries[line : line + 1], stored[places], len(places), index.metric)
-        is_best = np.isin(np.array(places)[order[0]], best[line])
-        right += int(np.sum(is_best | (real[0] >= scores[line, -1] - slack)))
+    for line, found in enumerate(zip(hits.modalities.tolist(), hits.ids.tolist(), strict=True)):
+        known = [places[key] for key in zip(*found, strict=True) if key in places]
+        if known:
+            # The exact scores of what was returned, not those the index claims.
+            _, real = search(queries[line : line + 1], stored[known], len(known), metric)
+            right += int(np.sum(real >= scores[line, -1] - slack))
     return right / (len(queries) * k)
-
-
-def _places(corpus: Mapping[str, Embeddings]) -> dict[tuple[str, Any], int]:
-    place: dict[tuple[str, Any], int] = {}
-    for name, rows in corpus.items():
-        keys = range(rows.n_rows) if rows.ids is None else rows.ids.tolist()
-        for key in keys:
-            place[name, key] = len(place)
-    return place
-
-
-def _embeddings(rows: Any, name: str, index: VectorIndex) -> Embeddings:
-    check_choice(name, "modality", index.correction.names)
-    found = rows if isinstance(rows, Embeddings) else Embeddings.from_array(rows, source=name)
-    if found.dim != index.correction.dim_in:
-        raise InputValueError(
-            f"The correction is for rows of {index.correction.dim_in} columns, but {name} has "
-            f"{found.dim}. It must be fitted on embeddings of the same model."
-        )
-    return found

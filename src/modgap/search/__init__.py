@@ -6,8 +6,9 @@ A score is the cosine, the inner product, or −‖q − d‖² for Euclidean di
 from modgap.search.calibrator import Cutoff, ScoreCalibrator
 from modgap.search.exact import search
 from modgap.search.hits import Hits
+from modgap.search.judged import JudgedHits, judge_hits
 from modgap.search.merging import Found, merge
-from modgap.search.reliability import JudgedHits, Reliability, judge_hits, reliability_curve
+from modgap.search.reliability import Reliability, reliability_curve
 
 __all__ = [
     "Cutoff",

@@ -20,3 +20,13 @@ class Hits(Result):
     ids: np.ndarray
     scores: np.ndarray
     modalities: np.ndarray
+
+    def table(self, first_query: int = 0) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+        """One line for each result; queries are numbered from ``first_query``."""
+        lines = []
+        for query, found in enumerate(zip(self.ids, self.modalities, self.scores, strict=True)):
+            for place, (key, name, score) in enumerate(zip(*found, strict=True), start=1):
+                if key is not None:  # an approximate search may find fewer
+                    cells = (first_query + query, place, key, name, f"{score:.6f}")
+                    lines.append(tuple(map(str, cells)))
+        return ("query", "place", "id", "modality", "score"), lines

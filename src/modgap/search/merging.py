@@ -9,7 +9,7 @@ import numpy as np
 
 from modgap._arrays import to_numpy
 from modgap._validate import Array, InputValueError, check_choice, check_count, check_rows
-from modgap.corrections.correction import Correction
+from modgap.corrections import Correction
 from modgap.search.hits import Hits
 
 # Ids and scores of one search, (n, k) each, or what an index returned.
@@ -25,13 +25,30 @@ def merge(
 ) -> Hits:
     """The k best of both modalities, from one search in each, without re-indexing anything.
 
-    ``queries`` (n, d) are the query vectors as they were searched with, ``modality`` is theirs.
-    ``hits_by_modality`` has, for each document modality, the ids and the inner products (cosines,
-    on unit rows) of its best documents, (n, k') each. A correction that keeps the rankings within
-    a modality, as ``Calibrate(mode="keep")`` does, turns each score s into a · s + b, with a and b
-    of the query and the modality alone; so k results of each modality are enough for the exact
-    k best of all, and fewer are not. A correction whose vectors take d columns is exact for
-    queries of the modality it was made for; ``form="blocks"`` for all.
+    A correction that keeps the rankings within a modality, as ``Calibrate(mode="keep")`` does,
+    turns each score s into a · s + b, with a and b of the query and the modality alone. So k
+    results of each modality are enough for the exact k best of all, and fewer are not. A correction
+    whose vectors have d columns is exact for queries of the modality it was made for;
+    ``form="blocks"`` for all.
+
+    Parameters
+    ----------
+    correction : Correction
+        One that keeps rankings within a modality.
+    queries : (n, d) array
+        The query vectors as they were searched with.
+    modality : str
+        The modality of the queries.
+    hits_by_modality : mapping of str to Hits or (ids, scores)
+        For each document modality the ids and the inner products (cosines, on unit rows) of its
+        best documents, (n, k') each.
+    k : int
+        How many results of each query to return.
+
+    Returns
+    -------
+    Hits
+        The scores are those of the corrected vectors.
     """
     queries = check_rows(queries, "queries")
     check_count(k, "k")

@@ -1,8 +1,7 @@
-"""Search results whose matches are known, and how far probabilities about them can be trusted."""
+"""How far probabilities of a match can be trusted: reliability, and the precision of cut-offs."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -10,146 +9,12 @@ import numpy as np
 
 from modgap._arrays import to_numpy
 from modgap._results import Result
-from modgap._validate import (
-    Array,
-    InputTypeError,
-    InputValueError,
-    check_choice,
-    check_count,
-    check_groups,
-    check_rows,
-)
-from modgap.corrections import Correction, Metric
-from modgap.search.exact import search
-from modgap.search.scores import metric_of
+from modgap._validate import InputValueError, check_choice, check_count
 
-Pair = tuple[str, str]
 Strategy = Literal["mass", "width"]
 
 MIN_ACCEPTED = 20  # a precision that rests on fewer hits is not promised
 _CURVE_POINTS = 2000
-
-
-def check_pair(pair: Any) -> Pair:
-    """A query modality and a document modality; they may be the same."""
-    if isinstance(pair, str) or not isinstance(pair, Sequence) or len(pair) != 2:
-        raise InputValueError(
-            f"pair must be (query modality, document modality), such as ('text', 'image'), "
-            f"got {pair!r}."
-        )
-    if not all(isinstance(name, str) and name and "." not in name for name in pair):
-        raise InputValueError(f"Modality names must not be empty or hold a dot, got {pair!r}.")
-    return pair[0], pair[1]
-
-
-def check_scores(scores: Any, k: int | None = None) -> np.ndarray:
-    """Finite scores of each query's hits, (n, k), best first, in float64."""
-    try:
-        values = np.asarray(to_numpy(scores), dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise InputTypeError("scores must be a matrix of numbers, one row per query.") from error
-    if values.ndim != 2 or len(values) == 0:
-        raise InputValueError(
-            f"scores must have one row per query and one column per hit, got shape {values.shape}."
-        )
-    if k is not None and values.shape[1] != k:
-        raise InputValueError(
-            f"The calibrator looks at the {k} best hits of a query, got {values.shape[1]} scores "
-            f"each. Search for {k}, or fit with k={values.shape[1]}."
-        )
-    if not np.all(np.isfinite(values)):
-        row = int(np.flatnonzero(~np.isfinite(values).all(axis=1))[0])
-        raise InputValueError(f"scores has NaN or infinity, the first in row {row}.")
-    if np.any(np.diff(values, axis=1) > 0):
-        row = int(np.flatnonzero((np.diff(values, axis=1) > 0).any(axis=1))[0])
-        raise InputValueError(
-            f"Each row of scores must run from the best hit down, row {row} does not. "
-            "Larger is better: pass distances with a minus sign."
-        )
-    return values
-
-
-@dataclass(frozen=True, eq=False)
-class JudgedHits(Result):
-    """The best hits of queries, and which of them are matches: what held-out pairs give.
-
-    ``pair`` is (query modality, document modality), ``scores`` (n, k) with the best hit first and
-    larger better, ``matches`` (n, k) whether a hit is a match, ``n_documents`` how many documents
-    were searched, None if nobody knows. Make them from rows with ``judge_hits``, or from the hits
-    that a database returned.
-    """
-
-    pair: Pair
-    scores: np.ndarray
-    matches: np.ndarray
-    n_documents: int | None = None
-
-    def __post_init__(self) -> None:
-        scores, matches = check_scores(self.scores), np.asarray(to_numpy(self.matches))
-        if matches.shape != scores.shape:
-            raise InputValueError(
-                f"scores and matches must be about the same hits, "
-                f"got shapes {scores.shape} and {matches.shape}."
-            )
-        if not np.all(np.isin(matches, (0, 1))):
-            raise InputValueError("matches must say true or false (1 or 0) for every hit.")
-        object.__setattr__(self, "pair", check_pair(self.pair))
-        object.__setattr__(self, "scores", scores)
-        object.__setattr__(self, "matches", matches.astype(bool))
-
-
-def judge_hits(
-    queries: Array,
-    documents: Array | None = None,
-    groups: Any = None,
-    *,
-    pair: Pair,
-    k: int = 10,
-    metric: Metric | None = None,
-    correction: Correction | None = None,
-) -> JudgedHits:
-    """Search held-out documents for each query's k best, and judge them by their groups.
-
-    A query and a document match when ``groups=(gq, gd)`` gives them the same label; without
-    groups, when they stand in the same row. Without ``documents`` the queries are searched among
-    themselves: each is left out of its own hits, and ``groups`` is one label per row. The metric
-    is the correction's, else cosine; the score is that of ``search``.
-
-    >>> rows = np.array([[1.0, 0.0], [0.9, 0.1], [0.0, 1.0]])
-    >>> judge_hits(rows, groups=["a", "a", "b"], pair=("text", "text"), k=2).matches.tolist()
-    [[True, False], [True, False], [False, False]]
-    """
-    pair = check_pair(pair)
-    metric = metric_of(metric, correction, "cosine")
-    queries = check_rows(queries, "queries")
-    among_themselves = documents is None
-    if among_themselves:
-        if pair[0] != pair[1]:
-            raise InputValueError(
-                f"A search for {pair[1]} with {pair[0]} needs documents; only a search within one "
-                "modality can go without."
-            )
-        if groups is None or np.shape(groups) != (queries.shape[0],):
-            raise InputValueError(
-                "A search among the queries themselves needs groups, one label per query: "
-                f"{queries.shape[0]} queries, got {'none' if groups is None else np.shape(groups)}."
-            )
-        documents, groups = queries, (groups, groups)
-    elif documents is queries:
-        raise InputValueError(
-            "queries and documents are the same rows, so every query would find itself. "
-            "Leave documents out to search them among themselves."
-        )
-    documents = check_rows(documents, "documents")
-    gq, gd = check_groups(groups, queries.shape[0], documents.shape[0])
-    n_documents = documents.shape[0] - among_themselves
-    check_count(k, "k", at_most=n_documents)
-    if correction is not None:
-        queries = correction.apply(queries, pair[0], "query")
-        documents = correction.apply(documents, pair[1], "document")
-    own = np.arange(queries.shape[0]) if among_themselves else None
-    best, scores = search(queries, documents, k, metric, leave_out=own)
-    return JudgedHits(pair, scores, gd[best] == gq[:, None], n_documents)
 
 
 @dataclass(frozen=True, eq=False)
@@ -158,8 +23,8 @@ class Reliability(Result):
 
     ``predicted`` is the mean prediction of each bin, ``observed`` its share of matches, ``counts``
     its hits, ``edges`` one number more than bins; a bin without hits has NaN. ``ece`` is the
-    expected calibration error, Σ counts · abs(predicted − observed) / n: 0 when every bin keeps
-    its word.
+    expected calibration error, Σ counts · abs(predicted − observed) / n: 0 when in every bin as
+    many hits are matches as predicted.
     """
 
     strategy: str
@@ -176,8 +41,17 @@ def reliability_curve(
 ) -> Reliability:
     """Reliability curve and expected calibration error of any probabilities.
 
-    ``strategy="mass"``, the default, gives every bin about the same number of hits (equal
-    probabilities stay together); ``"width"`` cuts 0 to 1 into bins of one width.
+    Parameters
+    ----------
+    probabilities : array
+        Predicted probability of being a match, of each hit.
+    matches : array
+        Whether each of these hits is one.
+    bins : int
+        How many bins.
+    strategy : {"mass", "width"}
+        ``"mass"`` gives every bin about the same number of hits (equal probabilities stay
+        together); ``"width"`` cuts 0 to 1 into bins of one width.
 
     >>> curve = reliability_curve([0.1, 0.1, 0.9, 0.9], [0, 0, 1, 1], bins=2)
     >>> curve.observed.tolist(), round(curve.ece, 2)

@@ -22,12 +22,21 @@ _ENDS = np.array([2.0, 2.35, 2.7, 3.1, 3.5, 4.0, 5.0])
 def train_codes(bits: Bits, rows: np.ndarray, subspaces: int | None = None, seed: int = 0) -> Any:
     """A trained, empty FAISS index that ranks by inner product, with float queries.
 
-    ``int8`` and ``4bit`` are scalar quantisers with a range per dimension, ``1bit`` the signs, one
-    bit per dimension, ``pq`` a product quantiser with 4 bits per subspace (by default d/4 of them,
-    so one bit per dimension too), ``rabitq`` signs and two floats per row (Gao and Long 2024).
+    Parameters
+    ----------
+    bits : {"int8", "4bit", "1bit", "pq", "rabitq"}
+        ``int8`` and ``4bit`` are scalar quantisers with a range per dimension, ``1bit`` the signs,
+        ``pq`` a product quantiser with 4 bits per subspace, ``rabitq`` signs and two floats per
+        row (Gao and Long 2024).
+    rows : (n, d) array
+        What ranges and codebooks are learned from.
+    subspaces : int, optional
+        Of ``pq``; by default d/4, which is one bit per dimension.
+    seed : int
+        Of the codebooks of ``pq``.
     """
     faiss = require("faiss", "faiss", "A quantised index")
-    rows = np.ascontiguousarray(rows, dtype=np.float32)
+    rows = float32(rows)
     dim = rows.shape[1]
     if bits in ("int8", "4bit"):
         kind = "QT_8bit" if bits == "int8" else "QT_4bit"
@@ -50,7 +59,12 @@ def train_codes(bits: Bits, rows: np.ndarray, subspaces: int | None = None, seed
         index = faiss.IndexPQ(
             dim, check_subspaces(subspaces, dim), PQ_BITS, faiss.METRIC_INNER_PRODUCT
         )
-        check_codebook_rows(len(rows))
+        if len(rows) < PQ_MIN_ROWS:
+            raise InputValueError(
+                f'bits="pq" learns {2**PQ_BITS} centroids per subspace and needs at least '
+                f"{PQ_MIN_ROWS} rows of each modality, got {len(rows)}. "
+                'Use bits="1bit", or train on more.'
+            )
         index.pq.cp.min_points_per_centroid = 1  # we refuse too few rows ourselves
         index.pq.cp.seed = seed
         index.train(rows)
@@ -92,21 +106,17 @@ def _loss(rows: np.ndarray, low: np.ndarray, high: np.ndarray, levels: int) -> n
 
 
 def check_subspaces(subspaces: int | None, dim: int) -> int:
-    """How many parts a product quantiser cuts a row into; the parts must be equal."""
+    """How many pieces a product quantiser cuts a row into; the pieces must be equally long."""
     if subspaces is None:
         subspaces = max(1, dim // 4)
     check_count(subspaces, "subspaces", at_most=dim)
     if dim % subspaces:
         raise InputValueError(
-            f"subspaces must divide the {dim} columns into equal parts, got {subspaces}."
+            f"subspaces must divide the {dim} columns into equal pieces, got {subspaces}."
         )
     return subspaces
 
 
-def check_codebook_rows(n: int) -> None:
-    """Refuse to learn a codebook from too few rows."""
-    if n < PQ_MIN_ROWS:
-        raise InputValueError(
-            f'bits="pq" learns {2**PQ_BITS} centroids per subspace and needs at least '
-            f'{PQ_MIN_ROWS} rows of each modality, got {n}. Use bits="1bit", or train on more.'
-        )
+def float32(rows: np.ndarray) -> np.ndarray:
+    """Rows as FAISS takes them."""
+    return np.ascontiguousarray(rows, dtype=np.float32)

@@ -1,4 +1,4 @@
-"""What a correction does to approximate search: HNSW against exact search at equal effort.
+"""What a correction does to approximate search: HNSW against exact search, graphs built alike.
 
 HNSW walks from neighbour to neighbour. By inner product with rows of unequal length the graph is
 poor: long rows are everybody's neighbour, short ones nobody's. `lift_documents` adds one column
@@ -14,16 +14,16 @@ from typing import Any
 
 import numpy as np
 
-from modgap._arrays import to_numpy, top_k
+from modgap._arrays import to_numpy, unit
 from modgap._results import Result
 from modgap._validate import Array, InputValueError, check_count, check_names, check_two, require
 from modgap.corrections import Calibrate, Center, Correction, Metric
-from modgap.search.scores import document_bias, rows_to_multiply
+from modgap.search import search
 
 
 @dataclass(frozen=True)
 class HnswRecall(Result):
-    """Recall of one HNSW graph for queries of one modality, for each effort.
+    """Recall of one HNSW graph for queries of one modality, at each ``ef_search``.
 
     ``recall`` is the share of the k exact best documents, of the same corrected vectors and by the
     same metric, that the graph finds; ``comparisons`` how many documents a query was compared
@@ -45,7 +45,7 @@ def hnsw_recall(
     corrections: Mapping[str, Correction] | None = None,
     *,
     k: int = 10,
-    links: int = 32,
+    M: int = 32,
     ef_construction: int = 80,
     ef_search: Sequence[int] = (16, 32, 64, 128, 256),
     n_queries: int = 500,
@@ -54,20 +54,19 @@ def hnsw_recall(
 ) -> tuple[HnswRecall, ...]:
     """Recall@k of HNSW graphs built alike on raw and on corrected documents.
 
-    For each correction three graphs are built with the same ``links`` (M) and ``ef_construction``:
-    one per modality, asked by the other, and one of both, asked by each. ``n_queries`` rows of
-    each side are held out as queries. ``corrections`` are fitted ones by name, by default none
-    (``"raw"``), `Center` and `Calibrate` in its form of d columns, (v − μ)/σ, fitted on the
-    documents. Each is ranked by its own metric; those of inner products are measured a second
-    time, lifted.
+    For each correction three graphs are built: one per modality, asked by the other, and one of
+    both, asked by each. ``n_queries`` rows of each side are held out as queries. ``corrections``
+    are fitted ones by name, by default none (``"raw"``), `Center` and `Calibrate` in its form of
+    d columns, (v − μ)/σ, fitted on the documents. Each is ranked by its own metric; those of
+    inner products are measured a second time, lifted.
     """
     faiss = require("faiss", "faiss", "An HNSW graph")
     first, second = check_names(names)
     X, Y = (np.asarray(to_numpy(rows)) for rows in check_two(X, Y, names=(first, second)))
     check_count(n_queries, "n_queries", at_most=min(len(X), len(Y)) - 1)
-    check_count(links, "links", at_least=2)
+    check_count(M, "M", at_least=2)
     check_count(ef_construction, "ef_construction")
-    efforts = tuple(check_count(effort, "ef_search") for effort in ef_search)
+    widths = tuple(check_count(width, "ef_search") for width in ef_search)
     rng = np.random.default_rng(seed)
     documents, queries = {}, {}
     for name, rows in ((first, X), (second, Y)):
@@ -93,14 +92,14 @@ def hnsw_recall(
             for corpus, rows in stored.items():
                 lifted = metric != correction.metric
                 rows = lift_documents(rows) if lifted else rows
-                graph = _graph(faiss, metric, rows, links, ef_construction)
+                graph = _graph(faiss, metric, rows, M, ef_construction)
                 for asker in (first, second):
                     if asker == corpus:
                         continue
                     ask = lift_queries(asked[asker]) if lifted else asked[asker]
-                    recall, comparisons = _ask(faiss, graph, metric, ask, rows, k, efforts)
+                    recall, comparisons = _ask(faiss, graph, metric, ask, rows, k, widths)
                     found.append(
-                        HnswRecall(kind, corpus, asker, len(rows), efforts, recall, comparisons)
+                        HnswRecall(kind, corpus, asker, len(rows), widths, recall, comparisons)
                     )
     return tuple(found)
 
@@ -141,12 +140,11 @@ def default_corrections(
     }
 
 
-def _graph(faiss: Any, metric: Metric, rows: np.ndarray, links: int, ef_construction: int) -> Any:
+def _graph(faiss: Any, metric: Metric, rows: np.ndarray, M: int, ef_construction: int) -> Any:
     by = faiss.METRIC_L2 if metric == "euclidean" else faiss.METRIC_INNER_PRODUCT
-    graph = faiss.IndexHNSWFlat(rows.shape[1], links, by)
+    graph = faiss.IndexHNSWFlat(rows.shape[1], M, by)
     graph.hnsw.efConstruction = ef_construction
-    prepared, _ = rows_to_multiply(rows, rows[:1], metric)
-    graph.add(np.ascontiguousarray(prepared, dtype=np.float32))
+    graph.add(_for_faiss(rows, metric))
     return graph
 
 
@@ -157,17 +155,21 @@ def _ask(
     queries: np.ndarray,
     rows: np.ndarray,
     k: int,
-    efforts: Sequence[int],
+    widths: Sequence[int],
 ) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    asked, prepared = rows_to_multiply(queries, rows, metric)
-    best, _ = top_k(asked, prepared, k, document_bias(prepared, metric))
-    asked = np.ascontiguousarray(asked, dtype=np.float32)
+    best, _ = search(queries, rows, k, metric)
+    asked = _for_faiss(queries, metric)
     recall, comparisons = [], []
-    for effort in efforts:
-        graph.hnsw.efSearch = effort
+    for width in widths:
+        graph.hnsw.efSearch = width
         faiss.cvar.hnsw_stats.reset()
         _, ids = graph.search(asked, k)
         comparisons.append(faiss.cvar.hnsw_stats.ndis / len(asked))
         same = [len(np.intersect1d(a, b)) for a, b in zip(ids, best, strict=True)]
         recall.append(float(np.sum(same)) / best.size)
     return tuple(recall), tuple(comparisons)
+
+
+def _for_faiss(rows: np.ndarray, metric: Metric) -> np.ndarray:
+    """Unit rows for cosines, else the rows, in the precision that FAISS takes."""
+    return np.ascontiguousarray(unit(rows) if metric == "cosine" else rows, dtype=np.float32)

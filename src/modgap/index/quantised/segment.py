@@ -8,16 +8,24 @@ from typing import Any
 import numpy as np
 
 from modgap._arrays import row_blocks, top_k
+from modgap.index.quantised.codes import float32
 
 # Rows encoded or decoded together.
 BLOCK_ROWS = 16_384
 
 
 @dataclass(frozen=True, eq=False)
-class Part:
-    """The stored documents of one modality."""
+class Segment:
+    """The stored documents of one modality.
+
+    ``directions`` (d, e) are those along which ``exact`` (n, e) keeps the coordinates of the
+    centred documents, in half precision and in units of ``sizes`` (e,). The rest of each document
+    is rotated and encoded in ``index``; ``lengths`` (n,), in units of ``unit_length``, make up for
+    what a code shrinks.
+    """
 
     mean: np.ndarray
+    directions: np.ndarray
     rotation: np.ndarray | None
     index: Any
     exact: np.ndarray
@@ -25,53 +33,43 @@ class Part:
     lengths: np.ndarray | None
     unit_length: float
 
-    @property
-    def n(self) -> int:
-        """How many documents."""
+    def __len__(self) -> int:
         return int(self.index.ntotal)
 
     @property
-    def code_bytes(self) -> int:
-        """What FAISS stores of a document."""
-        return int(self.index.sa_code_size())
-
-    @property
-    def length_bytes(self) -> int:
-        """What a document's length takes."""
-        return 0 if self.lengths is None else self.lengths.itemsize
+    def bytes_per_vector(self) -> int:
+        """What one document takes: its code, its exact coordinates, its length."""
+        length = 0 if self.lengths is None else self.lengths.itemsize
+        code = int(self.index.sa_code_size())
+        return code + self.exact.itemsize * self.exact.shape[1] + length
 
     def search(
-        self, queries: np.ndarray, directions: np.ndarray, k: int, pool: int | None
+        self, queries: np.ndarray, k: int, pool: int | None = None
     ) -> tuple[np.ndarray, np.ndarray]:
         """Row numbers and scores of the best documents, best first."""
-        k = min(k, self.n)
-        along, rest = split(queries, np.zeros_like(self.mean), directions)
-        if self.rotation is not None:
-            rest = rest @ self.rotation.T
-        rest = float32(rest)
+        k = min(k, len(self))
+        along, rest = split(queries, np.zeros_like(self.mean), self.directions)
+        rest = turn(rest, self.rotation)
         if self.lengths is None and not self.exact.shape[1]:
             scores, ids = self.index.search(rest, k)  # nothing to add: FAISS ranks as we would
         elif pool is None:
             ids, scores = self._scan(np.hstack([rest, along.astype(np.float32)]), k)
         else:
-            ids, scores = self._rescored(rest, along, min(pool, self.n))
+            ids, scores = self._rescored(rest, along, min(pool, len(self)))
         return ids[:, :k], scores[:, :k] + (queries @ self.mean)[:, None]
 
     def _scan(self, asked: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
         """Every document, decoded in blocks; equal scores go to the earlier one."""
         ids = np.empty((len(asked), 0), dtype=np.int64)
         scores = np.empty((len(asked), 0))
-        for block in row_blocks(self.n, BLOCK_ROWS):
-            start, stop = block.start, min(block.stop, self.n)
+        for block in row_blocks(len(self), BLOCK_ROWS):
+            start, stop = block.start, min(block.stop, len(self))
             rows = self.index.reconstruct_n(start, stop - start)
             rows *= self._length(block)[:, None]
             rows = np.hstack([rows, self._coordinates(block).astype(np.float32)])
             found, values = top_k(asked, rows, k)
-            ids = np.hstack([ids, found + start])
-            scores = np.hstack([scores, values])
-            best = np.argsort(-scores, axis=1, kind="stable")[:, :k]
-            ids = np.take_along_axis(ids, best, axis=1)
-            scores = np.take_along_axis(scores, best, axis=1)
+            ids, scores = np.hstack([ids, found + start]), np.hstack([scores, values])
+            ids, scores = _in_order(np.argsort(-scores, axis=1, kind="stable")[:, :k], ids, scores)
         return ids, scores
 
     def _rescored(
@@ -81,8 +79,7 @@ class Part:
         proposed, ids = self.index.search(rest, pool)
         scores = proposed.astype(np.float64) * self._length(ids)
         scores += np.einsum("qe,qpe->qp", along, self._coordinates(ids))
-        best = np.lexsort((ids, -scores), axis=1)
-        return np.take_along_axis(ids, best, axis=1), np.take_along_axis(scores, best, axis=1)
+        return _in_order(np.lexsort((ids, -scores), axis=1), ids, scores)
 
     def _coordinates(self, which: Any) -> np.ndarray:
         return self.exact[which].astype(np.float64) * self.sizes
@@ -102,6 +99,11 @@ def split(
     return coordinates, centred - coordinates @ directions.T
 
 
+def turn(rows: np.ndarray, rotation: np.ndarray | None) -> np.ndarray:
+    """Rotated rows as FAISS takes them."""
+    return float32(rows if rotation is None else rows @ rotation.T)
+
+
 def lengths_of(turned: np.ndarray, index: Any) -> np.ndarray:
     """‖v‖² / v · code(v): with it the estimate of v · v is exact (RaBitQ's unbiased factor)."""
     decoded = index.sa_decode(index.sa_encode(turned))
@@ -114,6 +116,7 @@ def lengths_of(turned: np.ndarray, index: Any) -> np.ndarray:
     return np.where(tells, whole / np.where(tells, kept, 1.0), 0.0)
 
 
-def float32(rows: np.ndarray) -> np.ndarray:
-    """Rows as FAISS takes them."""
-    return np.ascontiguousarray(rows, dtype=np.float32)
+def _in_order(
+    order: np.ndarray, ids: np.ndarray, scores: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    return np.take_along_axis(ids, order, axis=1), np.take_along_axis(scores, order, axis=1)

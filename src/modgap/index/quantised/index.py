@@ -28,32 +28,38 @@ from modgap._validate import (
     check_rows,
     require,
 )
-from modgap.corrections.base import NotFitted
-from modgap.index.quantised_codes import BITS, Bits, check_subspaces, train_codes
-from modgap.index.quantised_part import BLOCK_ROWS, Part, float32, lengths_of, split
-from modgap.index.rotation import (
-    ROTATIONS,
-    Rotate,
-    product_rotation,
-    random_rotation,
-    sign_rotation,
-)
-from modgap.search.hits import Hits
+from modgap.corrections import NotFitted
+from modgap.index.quantised.codes import BITS, Bits, train_codes
+from modgap.index.quantised.rotation import ROTATIONS, Rotate, learned_rotation, random_rotation
+from modgap.index.quantised.segment import BLOCK_ROWS, Segment, lengths_of, split, turn
+from modgap.search import Hits
 from modgap.search.merging import best_of
 
 
 class QuantisedIndex:
     """An index of quantised documents whose scores are estimates of the inner product q · v.
 
-    ``bits``: ``"int8"``, ``"4bit"``, ``"1bit"``, ``"pq"`` or ``"rabitq"``, see ``train_codes``.
-    ``centre`` takes each modality's mean out of the documents and all means' directions out of
-    what is quantised (see above); for ``"1bit"`` and ``"pq"`` it also keeps a length per document,
-    as RaBitQ does, that makes up for what a code shrinks. ``exact`` keeps that many leading
-    directions of the residuals besides, 2 bytes per document each. ``rotate`` turns the residuals:
-    ``"random"``, or ``"learned"`` (for signs, or for the product quantiser). Queries stay floats.
+    Queries stay floats. With ``centre=False, rotate="none"`` it is the plain FAISS index.
 
-    With ``centre=False, rotate="none"`` it is the plain FAISS index of that kind.
+    Parameters
+    ----------
+    bits : {"int8", "4bit", "1bit", "pq", "rabitq"}
+        The kind of code, see ``train_codes``.
+    centre : bool
+        Take each modality's mean out of the documents, and the directions of all means out of what
+        is quantised (see above). ``"1bit"`` and ``"pq"`` then also keep a length per document, as
+        RaBitQ does, that makes up for what a code shrinks.
+    rotate : {"none", "random", "learned"}
+        Rotate what is quantised; ``"learned"`` suits the signs, or the product quantiser.
+    exact : int
+        Keep so many leading directions of the residuals exact, 2 bytes per document each.
+    subspaces : int, optional
+        Of ``"pq"``; d/4 by default.
+    seed : int
+        Of the random rotation and the codebooks.
     """
+
+    segments_: dict[str, Segment]
 
     def __init__(
         self,
@@ -75,9 +81,9 @@ class QuantisedIndex:
     def fit(self, documents: Mapping[str, Array], train: Mapping[str, Array] | None = None) -> Self:
         """Learn means, directions, rotation and ranges, and store the documents.
 
-        ``documents`` has the rows of each modality by its name. They are learned from ``train``,
-        by default from the documents themselves. ``train`` may hold modalities that only ask:
-        their means are taken out of the queries too.
+        ``documents`` has the rows of each modality by its name. Everything is learned from
+        ``train``, by default the documents themselves. ``train`` may hold modalities of which
+        there are only queries: their means are taken out of the queries too.
         """
         require("faiss", "faiss", "A quantised index")
         check_choice(self.bits, "bits", BITS)
@@ -95,48 +101,49 @@ class QuantisedIndex:
                 f"train must have the {self.dim_} columns of the documents, "
                 f"got {next(iter(learned.values())).shape[1]}."
             )
-        zero = np.zeros(self.dim_)
         means = {
-            name: rows.mean(axis=0, dtype=np.float64) if self.centre else zero
+            name: rows.mean(axis=0, dtype=np.float64) if self.centre else np.zeros(self.dim_)
             for name, rows in learned.items()
         }
         self.directions_ = self._directions(learned, means)
-        turn = random_rotation(self.dim_, self.seed) if self.rotate == "random" else None
-        self._parts = {
-            name: self._store(rows, learned[name], means[name], turn)
+        rotation = random_rotation(self.dim_, self.seed) if self.rotate == "random" else None
+        self.segments_ = {
+            name: self._store(rows, learned[name], means[name], rotation)
             for name, rows in stored.items()
         }
         return self
 
     def search(
-        self,
-        queries: Array,
-        k: int = 10,
-        only: str | None = None,
-        *,
-        pool: int | None = None,
+        self, queries: Array, k: int = 10, only: str | None = None, *, pool: int | None = None
     ) -> Hits:
         """The k best documents of each query, best first; ids are row numbers in their modality.
 
-        ``only`` searches one modality. Every document is scored unless ``pool`` is given: then
-        FAISS's own search proposes that many of each modality by the quantised remainder alone,
-        and these are scored in full; faster for few queries, and near rather than exact.
+        Parameters
+        ----------
+        queries : (n, d) array
+            Query vectors of any modality, as they are.
+        k : int
+            How many documents to find.
+        only : str, optional
+            Search one modality.
+        pool : int, optional
+            Let FAISS propose so many documents of each modality by the quantised remainder alone
+            and score only these in full: faster for few queries, and approximate. Without it
+            every document is scored.
         """
-        parts = self._fitted()
-        if only is not None:
-            parts = {only: parts[check_choice(only, "only", tuple(parts))]}
+        segments = self._segments(only)
         rows = _numpy_rows(queries, "queries")
         if rows.shape[1] != self.dim_:
             raise InputValueError(
                 f"The index holds rows of {self.dim_} columns, but queries has {rows.shape[1]}. "
                 "Embed both with the same model."
             )
-        check_count(k, "k", at_most=sum(part.n for part in parts.values()))
+        check_count(k, "k", at_most=self.count(only))
         if pool is not None:
             check_count(pool, "pool", at_least=k)
         ids, scores, names = [], [], []
-        for name, part in parts.items():
-            found, values = part.search(rows, self.directions_, k, pool)
+        for name, segment in segments.items():
+            found, values = segment.search(rows, k, pool)
             ids.append(found)
             scores.append(values)
             names.append(np.full(found.shape, name))
@@ -145,30 +152,27 @@ class QuantisedIndex:
     @property
     def bytes_per_vector(self) -> int:
         """What one document takes: its code, its exact coordinates, its length."""
-        part = next(iter(self._fitted().values()))
-        return part.code_bytes + part.exact.itemsize * part.exact.shape[1] + part.length_bytes
+        return next(iter(self._segments().values())).bytes_per_vector
 
     @property
     def names(self) -> tuple[str, ...]:
         """The modalities stored."""
-        return tuple(self._fitted())
+        return tuple(self._segments())
 
     def count(self, only: str | None = None) -> int:
         """How many documents are stored, of one modality or in all."""
-        parts = self._fitted()
-        if only is not None:
-            return parts[check_choice(only, "only", tuple(parts))].n
-        return sum(part.n for part in parts.values())
+        return sum(len(segment) for segment in self._segments(only).values())
 
     def faiss_index(self, modality: str) -> Any:
         """The FAISS index that holds the codes of one modality."""
-        parts = self._fitted()
-        return parts[check_choice(modality, "modality", tuple(parts))].index
+        return self._segments()[check_choice(modality, "modality", self.names)].index
 
-    def _fitted(self) -> dict[str, Part]:
-        if not hasattr(self, "_parts"):
+    def _segments(self, only: str | None = None) -> dict[str, Segment]:
+        if not hasattr(self, "segments_"):
             raise NotFitted("This QuantisedIndex has not been fitted. Call fit(documents) first.")
-        return self._parts
+        if only is None:
+            return self.segments_
+        return {only: self.segments_[check_choice(only, "only", tuple(self.segments_))]}
 
     def _directions(
         self, learned: Mapping[str, np.ndarray], means: Mapping[str, np.ndarray]
@@ -195,13 +199,13 @@ class QuantisedIndex:
         return basis
 
     def _store(
-        self, rows: np.ndarray, learned: np.ndarray, mean: np.ndarray, turn: np.ndarray | None
-    ) -> Part:
+        self, rows: np.ndarray, learned: np.ndarray, mean: np.ndarray, rotation: np.ndarray | None
+    ) -> Segment:
         """Train on the learned rows of one modality, then encode its documents in blocks."""
         coordinates, residuals = split(learned, mean, self.directions_)
         if self.rotate == "learned":
-            turn = self._learned_rotation(residuals)
-        turned = float32(residuals if turn is None else residuals @ turn.T)
+            rotation = learned_rotation(residuals, self.bits, self.subspaces, self.seed)
+        turned = turn(residuals, rotation)
         index = train_codes(self.bits, turned, self.subspaces, self.seed)
         with_lengths = self.centre and self.bits in ("1bit", "pq")
         # Half precision of what has been brought to the size of 1 cannot overflow.
@@ -211,25 +215,21 @@ class QuantisedIndex:
         exact, lengths = [], []
         for block in row_blocks(len(rows), BLOCK_ROWS):
             coordinates, residuals = split(rows[block], mean, self.directions_)
-            turned = float32(residuals if turn is None else residuals @ turn.T)
+            turned = turn(residuals, rotation)
             index.add(turned)
             exact.append((coordinates / sizes).astype(np.float16))
             if with_lengths:
                 lengths.append((lengths_of(turned, index) / unit_length).astype(np.float16))
-        return Part(
+        return Segment(
             mean=mean,
-            rotation=turn,
+            directions=self.directions_,
+            rotation=rotation,
             index=index,
             exact=np.concatenate(exact),
             sizes=sizes,
             lengths=np.concatenate(lengths) if with_lengths else None,
             unit_length=unit_length,
         )
-
-    def _learned_rotation(self, residuals: np.ndarray) -> np.ndarray:
-        if self.bits == "pq":
-            return product_rotation(residuals, check_subspaces(self.subspaces, self.dim_))
-        return sign_rotation(residuals, self.seed)
 
 
 def _check_modalities(given: Any, what: str) -> dict[str, np.ndarray]:

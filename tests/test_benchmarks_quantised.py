@@ -1,4 +1,4 @@
-"""Recall kept in few bits, the gap in the quantised space, and HNSW at equal effort."""
+"""The experiments behind docs/quantised.md: recall kept in few bits, the quantised gap, HNSW."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from conftest import make_pairs
 
 pytest.importorskip("faiss", reason="faiss is not installed")
 
+from hnsw import hnsw_recall, lift_documents, lift_queries
 from modgap.corrections import Center, Correction
 from modgap.evaluation import UniformQuantiser, robustness
-from modgap.index.hnsw import hnsw_recall, lift_documents, lift_queries
-from modgap.index.quantised_gap import close_quantised_gap
-from modgap.index.quantised_recall import recall_retained
+from quantised_gap import close_quantised_gap
+from quantised_recall import recall_retained
 
 
 def gapped(n: int = 120, d: int = 16, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
@@ -116,7 +116,7 @@ def test_lifting_gives_all_documents_one_length_and_changes_no_inner_product(rng
         lift_documents(rows, 0.1)
 
 
-def test_hnsw_with_enough_effort_is_exact_search():
+def test_hnsw_with_a_large_ef_search_is_exact_search():
     X, Y = gapped(200)
     found = hnsw_recall(X, Y, n_queries=30, ef_search=(10, 200))
     kinds = {"raw", "Center", "Calibrate", "Calibrate, lifted"}

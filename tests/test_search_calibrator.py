@@ -1,4 +1,4 @@
-"""Probabilities of a match: calibrated on held-out pairs, in order, honest about their limits."""
+"""Probabilities of a match: calibrated on held-out pairs, in order, and refused in a sentence."""
 
 from __future__ import annotations
 
@@ -14,8 +14,7 @@ from sklearn.base import clone
 from conftest import PUBLISHED, make_pairs
 from modgap.corrections import Center, Correction
 from modgap.datasets import load_digits
-from modgap.search.calibrator import ScoreCalibrator
-from modgap.search.reliability import JudgedHits, judge_hits, reliability_curve
+from modgap.search import JudgedHits, ScoreCalibrator, judge_hits, reliability_curve
 
 DOCS = Path(__file__).parents[1] / "docs" / "scores.md"
 PAIR = ("text", "image")
@@ -292,7 +291,7 @@ def test_hits_among_the_queries_themselves_leave_each_out_of_its_own(metric, rng
     hits = judge_hits(rows, groups=groups, pair=("text", "text"), k=5, metric=metric)
     for i in range(40):
         if metric == "euclidean":
-            scores = -np.linalg.norm(rows - rows[i], axis=1)
+            scores = -np.sum((rows - rows[i]) ** 2, axis=1)
         else:
             lengths = np.linalg.norm(rows, axis=1) if metric == "cosine" else np.ones(40)
             scores = rows @ rows[i] / lengths / lengths[i]

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from modgap._arrays import to_numpy, top_k
-from modgap._results import Result
+from modgap._arrays import to_numpy
+from modgap._results import Progress, Result
 from modgap._validate import (
     Array,
     InputValueError,
@@ -19,8 +19,9 @@ from modgap._validate import (
     check_names,
     check_two,
 )
-from modgap.index.quantised import QuantisedIndex
-from modgap.index.quantised_codes import BITS, Bits
+from modgap.index import QuantisedIndex
+from modgap.index.quantised.codes import BITS, Bits
+from modgap.search import search
 
 # What is compared, by name: options of QuantisedIndex.
 SETTINGS: Mapping[str, Mapping[str, Any]] = {
@@ -60,7 +61,7 @@ class RecallRetained(Result):
     codes: tuple[QuantisedRecall, ...]
 
     def code(self, bits: str, setting: str) -> QuantisedRecall:
-        """The figures of one kind of code in one setting."""
+        """What was measured of one kind of code in one setting."""
         for code in self.codes:
             if (code.bits, code.setting) == (bits, setting):
                 return code
@@ -78,7 +79,7 @@ def recall_retained(
     n_splits: int = 10,
     names: Sequence[str] = ("image", "text"),
     seed: int = 0,
-    progress: Callable[[str, str, int], None] | None = None,
+    progress: Progress | None = None,
 ) -> RecallRetained:
     """Recall of cross-modal search in quantised documents, against float documents.
 
@@ -108,7 +109,7 @@ def recall_retained(
             measured, agreed = [], []
             for number, ((learn_x, learn_y), stored) in enumerate(splits):
                 if progress is not None:
-                    progress(kind, setting, number)
+                    progress(f"{kind}, {setting}", number, n_splits)
                 index = QuantisedIndex(kind, **{"seed": seed + number, **options}).fit(
                     {first: X[stored[0]], second: Y[stored[1]]},
                     {first: X[learn_x], second: Y[learn_y]},
@@ -169,7 +170,8 @@ def _float_search(
     X: np.ndarray, Y: np.ndarray, stored: _Stored, places: Sequence[int]
 ) -> tuple[np.ndarray, np.ndarray]:
     x, y = X[stored[0]], Y[stored[1]]
-    return top_k(x, y, max(places))[0], top_k(y, x, max(places))[0]
+    k = max(places)
+    return search(x, y, k, "inner_product")[0], search(y, x, k, "inner_product")[0]
 
 
 def _recall_by_name(
@@ -192,8 +194,8 @@ def _recall_by_name(
 def _ratios(
     measured: Sequence[Mapping[str, float]], reference: Sequence[Mapping[str, float]], place: int
 ) -> np.ndarray:
-    def both(figures: Mapping[str, float]) -> float:
-        return float(np.mean([v for name, v in figures.items() if name.endswith(f"@{place}")]))
+    def both(metrics: Mapping[str, float]) -> float:
+        return float(np.mean([v for name, v in metrics.items() if name.endswith(f"@{place}")]))
 
     base = np.array([both(r) for r in reference])
     if np.any(base == 0):
@@ -203,8 +205,8 @@ def _ratios(
     return np.array([both(m) for m in measured]) / base
 
 
-def _mean(figures: Sequence[Mapping[str, float]]) -> dict[str, float]:
-    return {name: float(np.mean([f[name] for f in figures])) for name in figures[0]}
+def _mean(metrics: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    return {name: float(np.mean([m[name] for m in metrics])) for name in metrics[0]}
 
 
 def _standard_error(ratios: np.ndarray) -> float:

@@ -1,0 +1,104 @@
+"""What an index may be given: rows that fit its correction, ids, and files of named modalities."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from modgap._validate import InputTypeError, InputValueError, check_choice
+from modgap.corrections import Correction
+from modgap.index.answers import Id, IdType
+from modgap.io import Embeddings, open_embeddings, open_pair
+
+
+def as_embeddings(rows: Any, modality: str, correction: Correction) -> Embeddings:
+    """Rows of a modality of the correction, with as many columns as it takes."""
+    check_choice(modality, "modality", correction.names)
+    found = rows if isinstance(rows, Embeddings) else Embeddings.from_array(rows, source=modality)
+    if found.dim != correction.dim_in:
+        raise InputValueError(
+            f"The correction is for rows of {correction.dim_in} columns, but {modality} has "
+            f"{found.dim}. It must be fitted on embeddings of the same model."
+        )
+    return found
+
+
+def check_query_modality(correction: Correction, modality: str | None) -> str:
+    """The modality of queries, which must be one of the correction's."""
+    names = correction.names
+    if modality is None:
+        raise InputValueError(
+            f"A query needs its modality, {' or '.join(map(repr, names))} (modality=…, "
+            "--modality …): it says which map is applied to it."
+        )
+    check_choice(modality, "modality", names)
+    return modality
+
+
+def check_ids(ids: Any, n_rows: int, modality: str) -> tuple[list[Id], IdType]:
+    """One id per row, no two alike, all of them whole numbers or all text."""
+    given = np.asarray(ids)
+    if given.ndim != 1 or len(given) != n_rows:
+        raise InputValueError(
+            f"ids must have one entry per row of {modality}: {n_rows} rows, got shape "
+            f"{given.shape}."
+        )
+    keys: list[Any] = given.tolist()
+    types = {type(key) for key in keys}
+    if types not in ({int}, {str}):
+        raise InputTypeError(f"ids must all be whole numbers or all be text, got {given.dtype}.")
+    if types == {int} and max(keys) >= 2**63:
+        raise InputValueError("ids must be below 2**63. Pass larger ones as text.")
+    (key, times), *_ = Counter(keys).most_common(1)
+    if times > 1:
+        raise InputValueError(
+            f"ids must be unique within {modality}, but {key!r} comes more than once."
+        )
+    return keys, "int" if types == {int} else "str"
+
+
+def open_documents(
+    given: Sequence[str], correction: Correction, *, column: str | None = None
+) -> dict[str, Embeddings]:
+    """The embeddings of each modality, from ``modality=path`` texts or one file of both.
+
+    Parameters
+    ----------
+    given : sequence of str
+        ``image=image.npy`` and so on, or the path of one file that holds both modalities.
+    correction : Correction
+        Names the modalities, and says how many columns the rows must have.
+    column : str, optional
+        Array or column to read, where each modality has a file of its own.
+    """
+    names = correction.names
+    found: dict[str, Embeddings] = {}
+    if len(given) == 1 and "=" not in given[0] and len(names) == 2:
+        if column is not None:
+            raise InputValueError(
+                "column chooses from files of one modality. Name the modality of each, as in "
+                f"{names[0]}={given[0]}, to use it."
+            )
+        pair = open_pair(given[0], names=(names[0], names[1]), paired=False)
+        found = {names[0]: pair.x, names[1]: pair.y}
+    else:
+        for text in given:
+            name, _, path = text.partition("=")
+            if not path:
+                raise InputValueError(
+                    f"Embeddings are given as MODALITY=PATH, such as {names[0]}=vectors.npy, got "
+                    f"{text!r}."
+                )
+            check_choice(name, "modality", names)
+            if name in found:
+                raise InputValueError(f"{name} is given twice. Put its rows into one file.")
+            found[name] = open_embeddings(path, column=column)
+    if not found:
+        raise InputValueError(
+            f"There is nothing to read: give {names[0]}=PATH and {names[1]}=PATH, or one file of "
+            "both."
+        )
+    return {name: as_embeddings(rows, name, correction) for name, rows in found.items()}

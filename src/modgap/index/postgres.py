@@ -1,0 +1,126 @@
+"""A table of a PostgreSQL database with pgvector: statements, columns, notes, the lock."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlsplit
+
+from modgap._validate import InputValueError, first_line, require
+from modgap.index.notes import Note, read_note
+
+_LOCK_TRIES = 20
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column as the database describes it; ``dim`` is None where any number of columns may be."""
+
+    kind: str
+    dim: int | None
+    note: Note
+    key_place: int  # in the primary key; -1 where it is no part of it
+
+
+class Table:
+    """A connection that commits by itself, and the names that its statements may use.
+
+    ``columns`` are names of columns by what statements call them: ``Table(url, "t", id="key")``
+    puts the quoted ``key`` where a statement says ``{id}``, and ``t`` where it says ``{table}``.
+    """
+
+    def __init__(self, url: str, table: str, **columns: str) -> None:
+        if not url.startswith(("postgresql:", "postgres:")):
+            raise InputValueError(f"A PostgreSQL address begins with postgresql://, got {url!r}.")
+        self.table, self.place = table, place_of(url, table)
+        psycopg = require("psycopg", "pgvector", "PostgreSQL")
+        self.failure: type[Exception] = psycopg.Error
+        self._sql = psycopg.sql
+        self._names = {name: self._sql.Identifier(column) for name, column in columns.items()}
+        self._names["table"] = self._sql.Identifier(*table.split("."))
+        try:
+            self.connection = psycopg.connect(url, connect_timeout=10, autocommit=True)
+        except psycopg.Error as error:
+            raise InputValueError(
+                f"{self.place} cannot be reached: {first_line(error)}. Check that the server runs, "
+                "and the address, user and password."
+            ) from error
+
+    def run(self, statement: str, parameters: Any = (), **values: Any) -> Any:
+        """Execute a statement; ``values`` are written into it as quoted literals."""
+        return self.connection.execute(self._composed(statement, values), parameters)
+
+    def copy(self, target: str, rows: Iterable[Any], kinds: list[str] | None = None) -> None:
+        """COPY rows into a target; in binary where the kinds of the columns are given."""
+        statement = f"COPY {target} FROM STDIN" + (" (FORMAT BINARY)" if kinds else "")
+        with self.connection.cursor().copy(self._composed(statement, {})) as copy:
+            if kinds:
+                copy.set_types(kinds)
+            for row in rows:
+                copy.write_row(row)
+
+    def _composed(self, statement: str, values: dict[str, Any]) -> Any:
+        literals = {name: self._sql.Literal(value) for name, value in values.items()}
+        return self._sql.SQL(statement).format(**self._names, **literals)
+
+    def name(self, key: str, columns: Iterable[str], each: str = "{}", between: str = ", ") -> None:
+        """Let statements say ``{key}`` for several columns, each written as ``each`` says."""
+        quoted = (self._sql.SQL(each).format(self._sql.Identifier(name)) for name in columns)
+        self._names[key] = self._sql.SQL(between).join(quoted)
+
+    def columns(self) -> dict[str, Column]:
+        """The columns of the table by name; none where there is no such table."""
+        rows = self.connection.execute(
+            "SELECT a.attname, t.typname, a.atttypmod, col_description(a.attrelid, a.attnum), "
+            "COALESCE(array_position(i.indkey::int2[], a.attnum), -1) FROM pg_attribute a "
+            "JOIN pg_type t ON t.oid = a.atttypid "
+            "LEFT JOIN pg_index i ON i.indrelid = a.attrelid AND i.indisprimary "
+            "WHERE a.attrelid = to_regclass(%s) AND a.attnum > 0 AND NOT a.attisdropped",
+            (self._names["table"].as_string(self.connection),),
+        )
+        return {
+            # vector(d) keeps d in its modifier, which is -1 where any dimension may be.
+            name: Column(kind, size if size > 0 else None, read_note(comment), key_place)
+            for name, kind, size, comment, key_place in rows
+        }
+
+    def save_note(self, column: str, note: Note) -> None:
+        """Keep a note as the comment of the column that statements call so."""
+        text = json.dumps(note)
+        self.run(f"COMMENT ON COLUMN {{table}}.{{{column}}} IS {{text}}", text=text)
+
+    def register(self) -> None:
+        """Send and read vectors in binary; the extension must be there."""
+        psycopg = require("psycopg", "pgvector", "PostgreSQL")
+        vectors = require("pgvector.psycopg", "pgvector", "PostgreSQL")
+        try:
+            vectors.register_vector(self.connection)
+        except psycopg.ProgrammingError as error:
+            raise InputValueError(
+                f"The database of {self.place} lacks the extension pgvector. Install it and run: "
+                "CREATE EXTENSION vector"
+            ) from error
+
+    def lock(self) -> None:
+        """One writer at a time; the server lets go when the connection ends, however it ends.
+
+        It needs a moment to notice that a process was killed, so this asks a few times.
+        """
+        for _ in range(_LOCK_TRIES):
+            held = self.connection.execute(
+                "SELECT pg_try_advisory_lock(hashtextextended(%s, 0))", (f"modgap.{self.table}",)
+            ).fetchone()[0]
+            if held:
+                return
+            time.sleep(0.1)
+        raise InputValueError(f"Another process is writing to {self.place}. Wait until it is done.")
+
+
+def place_of(url: str, table: str) -> str:
+    """What to call the table in a sentence: never with the password."""
+    parts = urlsplit(url)
+    database = parts.path.lstrip("/") or "the default database"
+    return f"table {table!r} of {database} at {parts.hostname or 'the local server'}"
