@@ -25,9 +25,6 @@ Progress = Callable[[str, int, int], None]
 def silent(step: str, done: int, total: int) -> None:
     """A progress that tells nobody."""
 
-# Called with what is being done, how many steps are done, and of how many.
-Progress = Callable[[str, int, int], None]
-
 
 @dataclass(frozen=True)
 class Result:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 import array_api_compat
@@ -102,8 +104,37 @@ def check_rows(X: Any, name: str = "X", *, min_rows: int = 1, nonzero: bool = Fa
     return X
 
 
+# Arrays that were checked already, by where they lie in memory, and whether for zeros too.
+_checked: ContextVar[Mapping[Any, bool] | None] = ContextVar("checked", default=None)
+
+
+@contextmanager
+def already_checked(*arrays: Array, nonzero: bool = False) -> Iterator[None]:
+    """Let ``check_values`` pass these arrays, which were checked, for as long as this lasts."""
+    known = {**(_checked.get() or {}), **{_memory_of(array): nonzero for array in arrays}}
+    token = _checked.set(known)
+    try:
+        yield
+    finally:
+        _checked.reset(token)
+
+
+def is_checked(X: Array, *, nonzero: bool = False) -> bool:
+    """Whether an array is one of those that ``already_checked`` names."""
+    known = _checked.get()
+    return known is not None and known.get(_memory_of(X), -1) >= nonzero
+
+
+def _memory_of(X: Array) -> Any:
+    if array_api_compat.is_torch_array(X):
+        return X.data_ptr(), tuple(X.shape), X.stride(), str(X.device)
+    return X.__array_interface__["data"][0], X.shape, X.strides
+
+
 def check_values(X: Array, name: str, *, nonzero: bool = False, first_row: int = 0) -> None:
     """Refuse NaN and infinity, and with ``nonzero`` also rows of length zero."""
+    if is_checked(X, nonzero=nonzero):
+        return
     xp = array_api_compat.array_namespace(X)
     refusals = [("NaN or infinity", lambda b: ~xp.all(xp.isfinite(b), axis=1), _KEEP_ALIGNED)]
     if nonzero:

@@ -87,15 +87,17 @@ def evaluate_correction(
     if len(chosen) > sample:
         chosen = np.sort(np.random.default_rng(seed).choice(chosen, sample, replace=False))
     say("reading", 0, 3)
-    held = data.take_groups(chosen).check()
+    directions = raw_metric == "cosine"
+    held = data.take_groups(chosen).check(nonzero=directions)
     say("as it is", 1, 3)
-    evaluator = Evaluator(held, metric=raw_metric, seed=seed)
-    details = {"raw": _details(held, raw_metric, None, seed)}
     corrected = None
-    if correction is not None:
-        say("corrected", 2, 3)
-        corrected = evaluator.evaluate(correction)
-        details["corrected"] = _details(held, None, correction, seed)
+    with held.trusted(nonzero=directions):
+        evaluator = Evaluator(held, metric=raw_metric, seed=seed)
+        details = {"raw": _details(held, raw_metric, None, seed)}
+        if correction is not None:
+            say("corrected", 2, 3)
+            corrected = evaluator.evaluate(correction)
+            details["corrected"] = _details(held, None, correction, seed)
     return Evaluation(
         names=data.names,
         n_groups=held.n_groups,

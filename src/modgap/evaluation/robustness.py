@@ -20,13 +20,14 @@ from modgap._validate import (
     check_choice,
     check_count,
     check_numbers,
+    check_same_space,
     check_two,
 )
 from modgap.corrections import Correction, Metric
 from modgap.evaluation.noise import Noise
 from modgap.evaluation.quantise import Quantiser
 from modgap.moments import Moments
-from modgap.search.scores import document_bias, metric_of, rows_to_multiply
+from modgap.search.scores import document_bias, metric_of, one_side, same_precision
 
 # A block of scores of this size stays in a core's own cache while every amount is tried on it.
 _CACHE_BYTES = 2**19
@@ -129,7 +130,9 @@ def robustness(
             f"got shape {tuple(np.shape(direction))}."
         )
     say = progress or silent
-    reference = nearest(queries, corrected(candidates), metric, steps, direction)
+    # Queries are checked and made ready once, not at every draw.
+    Q = one_side(queries, metric, names[0])
+    reference = _nearest(Q, corrected(candidates), metric, steps, direction)
     if isinstance(noise, Quantiser):
         stored = corrected(candidates)
 
@@ -143,7 +146,7 @@ def robustness(
         def one_draw(draw: int) -> np.ndarray:
             rng = np.random.default_rng(seeds[draw])
             disturbed = corrected(noise.perturb(candidates, rng))
-            return nearest(queries, disturbed, metric, steps, direction) == reference
+            return _nearest(Q, disturbed, metric, steps, direction) == reference
     else:
         raise InputTypeError(
             f"noise must be a noise or a quantiser of modgap.evaluation, got {noise!r}."
@@ -186,7 +189,15 @@ def nearest(
     One product serves every amount: ‖c + αg − q‖² differs from the unmoved distance by what depends
     on the candidate alone, and by what is the same for all candidates of a query.
     """
-    Q, D = rows_to_multiply(queries, candidates, metric, ("queries", "candidates"))
+    return _nearest(one_side(queries, metric, "queries"), candidates, metric, amounts, direction)
+
+
+def _nearest(
+    Q: Array, candidates: Array, metric: Metric, amounts: np.ndarray, direction: Array | None
+) -> np.ndarray:
+    D = one_side(candidates, metric, "candidates")
+    check_same_space(Q, D, ("queries", "candidates"))
+    Q, D = same_precision(Q, D)
     biases = _biases(D, metric, amounts, direction)
     found = np.empty((len(amounts), Q.shape[0]), dtype=np.int64)
     size = max(16, _CACHE_BYTES // (D.shape[0] * D.dtype.itemsize))

@@ -15,6 +15,7 @@ from modgap._results import Progress, Result, html_table, number, silent, text_t
 from modgap._validate import (
     Array,
     InputValueError,
+    already_checked,
     check_count,
     check_same_space,
     check_temperature,
@@ -282,24 +283,29 @@ def measure(
     moments = data.moments()
     xs, ys = (_rows(side, pick) for side, pick in zip(sides, picks, strict=True))
     check_same_space(xs, ys, data.names)
+    pair_rows = None
+    if pair_picks is not None:
+        pair_rows = [_rows(side, pick) for side, pick in zip(sides, pair_picks, strict=True)]
     separability = to_numpy(moments.separability())
     tops = np.argsort(-separability, kind="stable")[:10]
-    say("gap and separability", 1, total)
-    orthogonality = gap_orthogonality(xs, ys)
     enough = min(len(xs), len(ys)) >= 2
-    separable = linear_separability(xs, ys, seed) if enough else None
-    divergence = float(np.max(to_numpy(feature_divergence(xs, ys))))
-    modalities = []
-    for done, (name, rows, side) in enumerate(
-        zip(data.names, (xs, ys), (moments.x, moments.y), strict=True)
-    ):
-        say(f"cone, shell and conformity of {name}", 2 + done, total)
-        modalities.append(_modality(name, side.n, rows, side))
-    pairs = None
-    if matches is not None and pair_picks is not None:
-        say("pairs, loss and landscapes", 4, total)
-        xp_rows, yp_rows = (_rows(side, pick) for side, pick in zip(sides, pair_picks, strict=True))
-        pairs = _pairs(xp_rows, yp_rows, len(matches[0]), temperature)
+    # The moments looked at every row, so the samples need no second look.
+    with already_checked(xs, ys, *(pair_rows or ()), nonzero=True):
+        say("gap and separability", 1, total)
+        orthogonality = gap_orthogonality(xs, ys)
+        separable = linear_separability(xs, ys, seed) if enough else None
+        divergence = float(np.max(to_numpy(feature_divergence(xs, ys))))
+        typical = conformity_divergence(xs, ys) if enough else None
+        modalities = []
+        for done, (name, rows, side) in enumerate(
+            zip(data.names, (xs, ys), (moments.x, moments.y), strict=True)
+        ):
+            say(f"cone, shell and conformity of {name}", 2 + done, total)
+            modalities.append(_modality(name, side.n, rows, side))
+        pairs = None
+        if matches is not None and pair_rows is not None:
+            say("pairs, loss and landscapes", 4, total)
+            pairs = _pairs(pair_rows[0], pair_rows[1], len(matches[0]), temperature)
     return Measurement(
         names=data.names,
         dim=moments.x.dim,
@@ -310,7 +316,7 @@ def measure(
         n_tags=int(np.sum(separability > 1)),
         top_features=tuple((int(f), float(separability[f])) for f in tops),
         feature_divergence_max=divergence,
-        conformity_divergence=conformity_divergence(xs, ys) if enough else None,
+        conformity_divergence=typical,
         wasserstein_uniformity=moments.wasserstein_uniformity(),
         modalities=(modalities[0], modalities[1]),
         pairs=pairs,

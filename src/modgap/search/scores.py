@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from modgap._arrays import as_float, namespace, sum_squares, to_numpy, unit, wide_dtype
-from modgap._validate import Array, check_choice, check_two
+from modgap._validate import Array, check_choice, check_rows, check_same_space
 from modgap.corrections import METRICS, Correction, Metric
 
 
@@ -13,16 +13,28 @@ def rows_to_multiply(
     queries: Array, documents: Array, metric: Metric, names: tuple[str, str] = ("X", "Y")
 ) -> tuple[Array, Array]:
     """Rows whose inner products the metric ranks by: unit rows for cosines, else as given."""
+    queries = one_side(queries, metric, names[0])
+    documents = one_side(documents, metric, names[1])
+    check_same_space(queries, documents, names)
+    return same_precision(queries, documents)
+
+
+def one_side(rows: Array, metric: Metric, name: str) -> Array:
+    """One side of ``rows_to_multiply``, checked."""
     check_choice(metric, "metric", METRICS)
-    queries, documents = check_two(queries, documents, names=names, nonzero=metric == "cosine")
-    if metric == "cosine":
-        queries, documents = unit(queries), unit(documents)
-    queries, documents = as_float(queries), as_float(documents)
+    rows = check_rows(rows, name, nonzero=metric == "cosine")
+    rows = as_float(unit(rows) if metric == "cosine" else rows)
+    xp = namespace(rows)
+    # Squares of float32 end at 1e38.
+    if not 1e-12 < float(xp.max(xp.abs(rows))) < 1e12:
+        return xp.astype(rows, wide_dtype(rows), copy=False)
+    return rows
+
+
+def same_precision(queries: Array, documents: Array) -> tuple[Array, Array]:
+    """Both in the wider of their precisions: torch multiplies no float32 by float64."""
     xp = namespace(queries)
-    # torch multiplies no float32 by float64; and squares of float32 end at 1e38.
     wider = xp.result_type(queries, documents)
-    if any(not 1e-12 < float(xp.max(xp.abs(rows))) < 1e12 for rows in (queries, documents)):
-        wider = wide_dtype(queries)
     return xp.astype(queries, wider, copy=False), xp.astype(documents, wider, copy=False)
 
 
