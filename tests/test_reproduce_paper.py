@@ -196,13 +196,33 @@ def test_a_path_that_leads_nowhere_is_an_error() -> None:
         draw_panels([curve(x="nowhere")], {"y": [1]})
 
 
+def names(paper: Paper) -> list[str]:
+    return [key.partition("/")[2] for key in paper.entries]
+
+
+def test_a_paper_declares_nothing_that_is_not_read() -> None:
+    words = {"title", "claim", "needs", "how", "fast", "full", "on", "note", "slips"}
+    for paper in papers():
+        used = {
+            panel["use"]
+            for name in names(paper)
+            for panel in paper.declared[name].get("panels", ())
+            if "use" in panel
+        }
+        assert used == set(paper.declared.get("panels", {})), paper.key
+        for name in names(paper):
+            declared = paper.declared[name]
+            assert set(declared) <= words | {"published", "table", "figure", "panels"}, name
+            assert set(declared.get("figure", {})) <= {"size", "columns", "legend"}, name
+            assert set(declared.get("table", {})) <= {"columns", "cells", "rows"}, name
+
+
 def declared_panels() -> list:
     return [
         pytest.param(panel, id=f"{paper.key}-{name}-{k}")
         for paper in papers()
-        for name, declared in paper._declared.items()
-        if isinstance(declared, dict) and "panels" in declared
-        for k, panel in enumerate(paper._panels(declared["panels"]))
+        for name in names(paper)
+        for k, panel in enumerate(paper.panels(name))
     ]
 
 

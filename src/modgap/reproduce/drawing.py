@@ -1,12 +1,24 @@
 """Pictures as a ``paper.toml`` declares them, and what data is made ready for them.
 
-A panel names a function of ``modgap.plot`` and its arguments. Those that are words may hold
-``{key}``, filled from the data; those that are data are paths into it, such as ``norms/edges``.
+A panel names as its ``kind`` a function of ``modgap.plot``. The other keys are its arguments:
+
+- Words are filled from the data by Python's format: ``title = "{name}: loss {loss:.2g}"``.
+- Data is a path, ``edges = "norms/edges"``; a number, which is itself; or a table or list of these,
+  ``ys = { loss = "losses/0" }``. ``"."`` is the data as a whole.
+- ``log``, ``density``, ``lines`` and ``columns`` are passed on.
+
+and some of its own:
+
+- ``each = "tasks"``: a panel for every item of that part of the data. Paths and words are looked up
+  in the item first, ``{name}`` is its key and ``"."`` the item.
+- ``legend``: false for none, "first" for that of the first item alone.
+- ``same_limits``: all items to one scale.
+- ``xlim``, ``ylim``, ``xmargin``, ``ymargin``, ``aspect``: of the axes, as numbers or paths.
+- ``xticks``: at most so many.
 """
 
 from __future__ import annotations
 
-from collections import ChainMap
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -37,9 +49,7 @@ def draw_panels(
     Parameters
     ----------
     panels
-        What each shows: ``kind``, a function of ``modgap.plot``, and its arguments. With ``each``
-        there is one for every item of that part of the data, and paths and words are looked up in
-        the item first; ``{name}`` is its key.
+        What each shows, in the keys that are explained above.
     data
         What an outcome holds to be drawn.
     size
@@ -83,7 +93,7 @@ def _scopes(panel: Mapping[str, Any], data: Mapping[str, Any]) -> list[tuple[Any
     items = _find(panel["each"], data, data)
     named = items.items() if isinstance(items, Mapping) else enumerate(items)
     return [
-        (item, ChainMap({"name": name}, item if isinstance(item, Mapping) else {}, data))  # type: ignore[arg-type]
+        (item, {**data, **(item if isinstance(item, Mapping) else {}), "name": name})
         for name, item in named
     ]
 

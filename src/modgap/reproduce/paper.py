@@ -82,32 +82,41 @@ class Paper:
         """Sentences that entries share, by name; one may use those before it."""
         shared = tomllib.loads(SENTENCES.read_text(encoding="utf-8"))
         found: dict[str, str] = {}
-        for name, text in {**shared, **self._declared.get("sentences", {})}.items():
+        for name, text in {**shared, **self.declared.get("sentences", {})}.items():
             found[name] = one_line(text).format_map(found)
         return found
 
     @property
     def title(self) -> str:
         """Its title and authors."""
-        return one_line(self._declared["title"])
+        return one_line(self.declared["title"])
 
     @cached_property
     def entries(self) -> dict[str, Entry]:
         """Every entry by its key."""
         for module in pkgutil.iter_modules([str(self.folder)]):
             importlib.import_module(f"{__package__}.{self.key}.{module.name}")
-        names = [name for name in self._declared if name not in _NO_ENTRY]
+        names = [name for name in self.declared if name not in _NO_ENTRY]
         unknown = {*self._runs, *self._draws}.difference(names)
         if unknown:
             raise AssertionError(f"{self.folder}/paper.toml declares no {sorted(unknown)}.")
-        made = [self._entry(name, self._declared[name]) for name in names]
+        made = [self._entry(name, self.declared[name]) for name in names]
         return {entry.key: entry for entry in made}
 
     def table(self, name: str) -> PrintedTable:
         """The printed table of an entry."""
-        declared = self._declared[name]["table"]
+        declared = self.declared[name]["table"]
         rows = {row: tuple(values) for row, values in declared["rows"].items()}
         return PrintedTable(tuple(declared["columns"]), rows)
+
+    def panels(self, name: str) -> list[Mapping[str, Any]]:
+        """The panels of an entry's picture; ``use`` stands for panels that entries share."""
+        shared = self.declared.get("panels", {})
+        return [
+            found
+            for panel in self.declared[name].get("panels", ())
+            for found in (shared[panel["use"]] if "use" in panel else [panel])
+        ]
 
     def __iter__(self) -> Iterator[Entry]:
         return iter(self.entries.values())
@@ -116,7 +125,8 @@ class Paper:
         return len(self.entries)
 
     @cached_property
-    def _declared(self) -> dict[str, Any]:
+    def declared(self) -> dict[str, Any]:
+        """What ``paper.toml`` says, as it is."""
         return tomllib.loads((self.folder / "paper.toml").read_text(encoding="utf-8"))
 
     def _entry(self, name: str, declared: Mapping[str, Any]) -> Entry:
@@ -129,9 +139,7 @@ class Paper:
             published |= self.table(name).cells(declared["table"].get("cells", "{row}: {column}"))
         run, draw = self._runs.get(name), self._draws.get(name)
         if draw is None and "panels" in declared:
-            draw = partial(
-                _draw_declared, self._panels(declared["panels"]), declared.get("figure", {})
-            )
+            draw = partial(_draw_declared, self.panels(name), declared.get("figure", {}))
         return Entry(
             key=f"{self.key}/{name}",
             **words,
@@ -144,15 +152,6 @@ class Paper:
 
     def _words(self, text: str) -> str:
         return one_line(text).format_map(self.sentences)
-
-    def _panels(self, declared: list[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-        """The panels of an entry; ``use`` stands for panels that entries share."""
-        shared = self._declared.get("panels", {})
-        return [
-            found
-            for panel in declared
-            for found in (shared[panel["use"]] if "use" in panel else [panel])
-        ]
 
 
 def one_line(text: str) -> str:

@@ -17,7 +17,7 @@ from modgap._validate import InputValueError
 from modgap.measures import gap_distance
 from modgap.reproduce.flickr8k.methods import BASELINE, PRESET, PRETRAINED, Recipe
 from modgap.reproduce.flickr8k.results import FIRST
-from modgap.reproduce.flickr8k.transfer import Task, transfer
+from modgap.reproduce.flickr8k.transfer import TransferTask, transfer
 from modgap.towers.two_tower import TwoTower
 from modgap.train import every, load_config, train
 from modgap.train.config import Config
@@ -61,7 +61,7 @@ class Course:
 
 
 def run_recipe(
-    recipe: Recipe, seed: int, path: Path, data: Data, tasks: Sequence[Task], folder: Path
+    recipe: Recipe, seed: int, path: Path, data: Data, tasks: Sequence[TransferTask], folder: Path
 ) -> dict[str, Any]:
     """Train a recipe below ``folder`` and return its metrics; large files do not stay."""
     settings = list(recipe.settings)

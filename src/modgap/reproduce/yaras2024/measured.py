@@ -28,9 +28,15 @@ _METRICS = {
 }
 # Row of table 1 or 2 → recipe, where their names differ.
 _RECIPES = {
-    "TS S1": "S1", "TS S2": "S2", "TS S3": "S3",
-    "FLT": "FLT 0.04", "TS": "S3", "TR": "softplus", "HS": "HS 0.001", "SS": "SS 0.05",
-}  # fmt: skip
+    "TS S1": "S1",
+    "TS S2": "S2",
+    "TS S3": "S3",
+    "FLT": "FLT 0.04",
+    "TS": "S3",
+    "TR": "softplus",
+    "HS": "HS 0.001",
+    "SS": "SS 0.05",
+}
 
 
 def recipe_of(row: str) -> str:
@@ -70,13 +76,15 @@ class TrainedTable:
 def trained(setting: Setting, rows: Iterable[str]) -> TrainedTable:
     """Every column of some rows, trained on Flickr8k."""
     runs = setting.runs()
-    return TrainedTable({
-        row: {
-            column: runs.metric(recipe_of(row), name).times(factor)
-            for column, (name, factor) in _METRICS.items()
+    return TrainedTable(
+        {
+            row: {
+                column: runs.metric(recipe_of(row), name).times(factor)
+                for column, (name, factor) in _METRICS.items()
+            }
+            for row in rows
         }
-        for row in rows
-    })  # fmt: skip
+    )
 
 
 def every_setting() -> tuple[str, ...]:

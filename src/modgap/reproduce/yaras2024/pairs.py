@@ -87,11 +87,9 @@ def fig2(setting: Setting) -> Outcome:
             "gap Δ": gap[times <= 8],
             "temperature τ": 1 / first.inverse_temperature[times <= 8],
             "matched": float(times[matched[0]]),
-            "shown": [
-                {"time": float(times[k]), "X": first.X[k], "Y": first.Y[k]} for k in shown
-            ],
+            "shown": [{"time": float(times[k]), "X": first.X[k], "Y": first.Y[k]} for k in shown],
         },
-        )  # fmt: skip
+    )
 
 
 def _lemma_error(run: Any) -> float:

@@ -28,14 +28,14 @@ STRONG = 0.6
 @PAPER.run("table1")
 def table1(setting: Setting) -> Outcome:
     """Rank correlations among the printed rows, and the two columns that can be measured here."""
-    printed, score, columns = PAPER.table("table1"), "MMVP-VLM", (GAP, UNIFORMITY)
+    printed, here = _tables(setting, "table1")
+    score, columns = "MMVP-VLM", (GAP, UNIFORMITY)
     correlations = {
         f"rank correlation of {score} with the {name}": rank_correlation(
             printed.column(name), printed.column(score)
         )
         for name in columns
     }
-    here = trained(setting, printed.rows)
     kinds = {
         kind: [row for row in printed.rows if row.startswith(kind)]
         for kind in (BASELINE, "FLT", "TS")
@@ -66,27 +66,17 @@ def table1(setting: Setting) -> Outcome:
 @PAPER.run("table2")
 def table2(setting: Setting) -> Outcome:
     """Each method of the table, trained."""
-    printed = PAPER.table("table2")
-    here = trained(setting, printed.rows)
+    printed, here = _tables(setting, "table2")
+    methods = [name for name in printed.rows if name not in (BASELINE, "HS")]
     return _outcome(
-        printed,
-        here,
-        [
-            check(
-                f"{name} ends with a smaller gap than the baseline.",
-                here.gap(name) < here.gap(BASELINE),
-            )
-            for name in printed.rows
-            if name not in (BASELINE, "HS")
-        ],
+        printed, here, _smaller(here, methods, "{} ends with a smaller gap than the baseline.")
     )
 
 
 @PAPER.run("table3")
 def table3(setting: Setting) -> Outcome:
     """A training at each printed temperature."""
-    printed = PAPER.table("table3")
-    here = trained(setting, printed.rows)
+    printed, here = _tables(setting, "table3")
     names = [name for name in printed.rows if name != BASELINE]
     middle = names.index("0.1")
     errors = [here.rows[name][GAP].error for name in names]
@@ -122,8 +112,7 @@ def table3(setting: Setting) -> Outcome:
 @PAPER.run("table4")
 def table4(setting: Setting) -> Outcome:
     """Each schedule and alternation, trained."""
-    printed = PAPER.table("table4")
-    here = trained(setting, printed.rows)
+    printed, here = _tables(setting, "table4")
     warm = ("S1", "S2", "S3")
     return _outcome(
         printed,
@@ -142,25 +131,30 @@ def table4(setting: Setting) -> Outcome:
 @PAPER.run("table5")
 def table5(setting: Setting) -> Outcome:
     """Each way to write the temperature and each share of swapping, trained."""
-    printed = PAPER.table("table5")
-    here = trained(setting, printed.rows)
+    printed, here = _tables(setting, "table5")
+    ways = ("softplus", "scale 2", "scale 10")
     return _outcome(
         printed,
         here,
         [
-            *(
-                check(
-                    f"{name} leaves a smaller gap than exp(ν).",
-                    here.gap(name) < here.gap(BASELINE),
-                )
-                for name in ("softplus", "scale 2", "scale 10")
-            ),
+            *_smaller(here, ways, "{} leaves a smaller gap than exp(ν)."),
             check(
                 "The gap falls as swapping goes from no step to 0.01, 0.1 and all of them.",
                 falls(here.gaps([BASELINE, "HS 0.01", "HS 0.1", "HS 1"])),
             ),
         ],
     )
+
+
+def _tables(setting: Setting, name: str) -> tuple[PrintedTable, TrainedTable]:
+    """A table as printed, and its rows trained here."""
+    printed = PAPER.table(name)
+    return printed, trained(setting, printed.rows)
+
+
+def _smaller(here: TrainedTable, rows: Sequence[str], statement: str) -> list[Check]:
+    """For each row, that its gap is smaller than the baseline's."""
+    return [check(statement.format(row), here.gap(row) < here.gap(BASELINE)) for row in rows]
 
 
 def _outcome(printed: PrintedTable, here: TrainedTable, checks: Sequence[Check]) -> Outcome:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 
-from modgap.reproduce.entry import Check, Outcome, check
+from modgap.reproduce.entry import Outcome, check
 from modgap.reproduce.flickr8k.results import GAP as GAP_OF_PAIRS
 from modgap.reproduce.flickr8k.results import WHOLE_GAP
 from modgap.reproduce.paper import PrintedTable
@@ -34,6 +34,9 @@ _REPEATED = (BASELINE, "0.04", "S3", "softplus")
 _UNTRAINED = "no normalisation"
 _HERE = "Flickr8k"
 _SMALL_START = "amended start, batches of 64"
+
+# What is said of a set of rows → its test, by the correlations with the gap and with uniformity.
+Statements = Mapping[str, Callable[[list[float], list[float]], bool]]
 
 
 @PAPER.run("fig1")
@@ -134,50 +137,35 @@ def fig5(setting: Setting) -> Outcome:
 @PAPER.run("fig6")
 def fig6(setting: Setting) -> Outcome:
     """Rank correlations of retrieval."""
-    return _correlations(
-        setting,
-        (IMAGE, TEXT),
-        lambda where, gap, uniformity: [
-            check(
-                f"On {where}: retrieval falls strongly with the gap (at most −{STRONG}).",
-                max(gap) <= -STRONG,
-            ),
-            check(
-                f"On {where}: it goes less than strongly with uniformity.",
-                max(map(abs, uniformity)) < STRONG,
-            ),
-        ],
-    )
+    statements: Statements = {
+        f"retrieval falls strongly with the gap (at most −{STRONG})": (
+            lambda gap, uniformity: max(gap) <= -STRONG
+        ),
+        "it goes less than strongly with uniformity": (
+            lambda gap, uniformity: max(map(abs, uniformity)) < STRONG
+        ),
+    }
+    return _correlations(setting, (IMAGE, TEXT), statements)
 
 
 @PAPER.run("fig7")
 def fig7(setting: Setting) -> Outcome:
     """Rank correlations of classification."""
-    return _correlations(
-        setting,
-        (ZERO_SHOT, PROBE),
-        lambda where, gap, uniformity: [
-            check(
-                f"On {where}: neither accuracy goes strongly with the gap.",
-                max(map(abs, gap)) < STRONG,
-            ),
-            check(
-                f"On {where}: both go strongly with uniformity (at least {STRONG}).",
-                min(uniformity) >= STRONG,
-            ),
-        ],
-    )
+    statements: Statements = {
+        "neither accuracy goes strongly with the gap": (
+            lambda gap, uniformity: max(map(abs, gap)) < STRONG
+        ),
+        f"both go strongly with uniformity (at least {STRONG})": (
+            lambda gap, uniformity: min(uniformity) >= STRONG
+        ),
+    }
+    return _correlations(setting, (ZERO_SHOT, PROBE), statements)
 
 
-def _correlations(
-    setting: Setting,
-    scores: tuple[str, str],
-    checks_of: Callable[[str, list[float], list[float]], list[Check]],
-) -> Outcome:
+def _correlations(setting: Setting, scores: tuple[str, str], statements: Statements) -> Outcome:
     """Rank correlations over table 2, over every printed row and over what was trained here.
 
-    ``checks_of`` gets the words for a set of rows, and the correlations of both scores with the
-    gap and with the uniformity.
+    A statement is tested by the correlations of both scores with the gap and with uniformity.
     """
     printed = PAPER.table("table2")
     more = {
@@ -210,13 +198,14 @@ def _correlations(
         "every row": f"all {len(every.rows)} settings of tables 2 to 5, as printed",
         _HERE: "the settings trained on Flickr8k",
     }
-    checks = [
-        made
-        for where, said in words.items()
-        for made in checks_of(
-            said,
-            [measured[f"{score} with {GAP}, {where}"] for score in scores],
-            [measured[f"{score} with {UNIFORMITY}, {where}"] for score in scores],
+    checks = []
+    for where, said in words.items():
+        gap, uniformity = (
+            [measured[f"{score} with {against}, {where}"] for score in scores]
+            for against in (GAP, UNIFORMITY)
         )
-    ]
+        checks += [
+            check(f"On {said}: {statement}.", holds(gap, uniformity))
+            for statement, holds in statements.items()
+        ]
     return Outcome(measured, checks, {"points": points})
