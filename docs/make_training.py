@@ -15,26 +15,18 @@ from pathlib import Path
 
 from modgap.reproduce.flickr8k.methods import METHODS
 from modgap.reproduce.flickr8k.results import RESULTS, Runs, Spread, read_runs
-from modgap.reproduce.yaras2024.measured import every_setting, recipe_of
-from modgap.reproduce.yaras2024.published import (
-    COLUMNS,
-    GAP,
-    IMAGE,
-    TABLE2,
-    TABLE3,
-    TABLE4,
-    TABLE5,
-    TEXT,
-)
+from modgap.reproduce.yaras2024 import PAPER
+from modgap.reproduce.yaras2024.measured import GAP, IMAGE, TEXT, every_setting, recipe_of
 
 PAGE = Path(__file__).with_name("training.md")
+# Recipe → gap, image and text retrieval as printed; later tables round to fewer digits.
 PRINTED = {
-    recipe_of(row): values
-    for table in (TABLE2, TABLE3, TABLE4, TABLE5)
-    for row, values in table.items()
+    recipe_of(row): [table.column(name, [row])[0] for name in (GAP, IMAGE, TEXT)]
+    for table in map(PAPER.table, ("table2", "table3", "table4", "table5"))
+    for row in table.rows
 }
-# Heading → figure, factor, decimals.
-FIGURES = {
+# Heading → metric, factor, decimals.
+METRICS = {
     "gap": ("pairs_gap_distance", 1, 3),
     "uniformity": ("uniformity", 1, 3),
     "image R@1": ("image_retrieval_recall@1", 100, 1),
@@ -71,15 +63,14 @@ def shown(spread: Spread, factor: float, decimals: int) -> str:
 
 def methods_table(runs: Runs) -> str:
     """One row per method, published beside measured."""
-    head = ["method", *FIGURES, "published gap", "published image / text R@1"]
+    head = ["method", *METRICS, "published gap", "published image / text R@1"]
     rows = [head, ["---", *["--:"] * (len(head) - 1)]]
     assert {recipe_of(row) for row in every_setting()} == {method.name for method in METHODS}
     for method in METHODS:
-        printed = PRINTED[method.name]
-        gap, image, text = (printed[COLUMNS.index(name)] for name in (GAP, IMAGE, TEXT))
+        gap, image, text = PRINTED[method.name]
         cells = [
-            shown(runs.figure(method.name, figure), factor, decimals)
-            for figure, factor, decimals in FIGURES.values()
+            shown(runs.metric(method.name, metric), factor, decimals)
+            for metric, factor, decimals in METRICS.values()
         ]
         rows.append([method.name, *cells, f"{gap:.3f}", f"{image:.1f} / {text:.1f}"])
     return table(rows)
@@ -93,8 +84,8 @@ def others_table(runs: Runs) -> str:
             [
                 words,
                 shown(runs.at_start(recipe), 1, 3),
-                shown(runs.figure(recipe, "gap_distance"), 1, 3),
-                shown(runs.figure(recipe, "image_retrieval_recall@1"), 100, 1),
+                shown(runs.metric(recipe, "gap_distance"), 1, 3),
+                shown(runs.metric(recipe, "image_retrieval_recall@1"), 100, 1),
             ]
         )
     return table(rows)

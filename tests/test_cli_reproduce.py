@@ -13,14 +13,14 @@ import numpy as np
 import pytest
 
 from command_line import everything_in, modgap, start
-from modgap.reproduce import Check, Outcome, Paper, Setting
+from modgap.reproduce import Entry, Outcome, Paper, Setting, check
 from modgap.reproduce.record import RECORD, Recorded
 
 
 def measured(holds: bool = True, on: str = ""):
     def run(setting: Setting) -> Outcome:
         setting.say("measuring")
-        return Outcome({"gap": 0.5}, (Check("it holds", holds),), {}, on=on)
+        return Outcome({"gap": 0.5}, (check("It holds.", holds),), {}, on=on)
 
     return run
 
@@ -34,24 +34,59 @@ def embedded(setting: Setting) -> Outcome:
     return measured()(setting)
 
 
+DECLARED = """
+title = "A paper"
+
+[fig1]
+title = "A figure"
+claim = "A claim."
+
+[fig1.published]
+gap = 0.4
+
+[fig2]
+title = "Another"
+claim = "A claim."
+needs = "embeddings"
+
+[table1]
+title = "A table"
+claim = "A claim."
+needs = "model"
+how = "It needs a model: train one."
+"""
+
+
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Paper:
     """A paper of its own in place of the four, and a record of its own."""
-    paper = Paper("liang2022", "A paper")
-    paper.add("fig1", "A figure", "A claim.", "nothing", run=measured(), published={"gap": 0.4})
-    paper.add("fig2", "Another", "A claim.", "embeddings", run=embedded)
-    paper.add("table1", "A table", "A claim.", "model", how="It needs a model: train one.")
+    folder = tmp_path / "liang2022"
+    folder.mkdir()
+    (folder / "paper.toml").write_text(DECLARED)
+    paper = Paper(folder)
+    paper.run("fig1")(measured())
+    paper.run("fig2")(embedded)
     monkeypatch.delenv("MODGAP_PUBLISHED", raising=False)
     monkeypatch.setattr("modgap.reproduce.registry.papers", lambda: (paper,))
-    monkeypatch.setattr("modgap.reproduce.papers", lambda: (paper,))
-    monkeypatch.setattr("modgap.reproduce.record.recorded", lambda *_: {})
+    monkeypatch.setattr("modgap.reproduce.page.papers", lambda: (paper,))
+    record_is(monkeypatch, {})
     monkeypatch.chdir(tmp_path)
     return paper
 
 
+def add(paper: Paper, name: str, run, needs: str = "nothing") -> None:
+    key = f"{paper.key}/{name}"
+    paper.entries[key] = Entry(key, "One more", "A claim.", needs, run=run)
+
+
+def record_is(monkeypatch: pytest.MonkeyPatch, record: dict[str, Recorded]) -> None:
+    for module in ("record", "page"):
+        monkeypatch.setattr(f"modgap.reproduce.{module}.recorded", lambda *_: record)
+
+
 def on_record(monkeypatch: pytest.MonkeyPatch, **verdicts: Recorded) -> None:
     record = {f"liang2022/{name}": verdict for name, verdict in verdicts.items()}
-    monkeypatch.setattr("modgap.reproduce.record.recorded", lambda *_: record)
+    record_is(monkeypatch, record)
 
 
 # The list
@@ -90,7 +125,7 @@ def test_one_entry_prints_published_beside_measured_and_keeps_its_files(small: P
     ran = modgap("reproduce", "liang2022/fig1", "-o", "out", "--seed", "4")
     assert ran.status == 0
     words = " ".join(ran.out.split())
-    assert "liang2022/fig1: A figure A claim. published measured gap 0.4 0.5 ✓ it holds" in words
+    assert "liang2022/fig1: A figure A claim. published measured gap 0.4 0.5 ✓ It holds." in words
     assert "Verdict: agrees (fast setting" in words
     assert ran.err == f"wrote {Path('out/liang2022/fig1.json')}\n"
     written = json.loads(Path("out/liang2022/fig1.json").read_text())
@@ -148,8 +183,8 @@ def test_a_paper_gets_a_table_of_its_own(small: Paper) -> None:
 
 
 def test_a_failure_does_not_stop_the_others(small: Paper) -> None:
-    small.add("fig0", "Bad", "A claim.", "nothing", run=failing)
-    small.add("fig9", "Good", "A claim.", "nothing", run=measured())
+    add(small, "fig0", failing)
+    add(small, "fig9", measured())
     ran = modgap("reproduce", "all", "-o", "out")
     assert ran.status == 1
     assert "modgap: liang2022/fig0 failed: ZeroDivisionError: oh no" in ran.err
@@ -162,10 +197,12 @@ def test_a_failure_does_not_stop_the_others(small: Paper) -> None:
     [("nothing", "", 1), ("digits", "", 1), ("digits", "rows", 0), ("model", "", 0)],
 )
 def test_a_claim_that_needs_no_outside_data_must_hold(small: Paper, needs, on, status) -> None:
-    small.add("fig9", "Bad", "A claim.", needs, run=measured(False, on))
+    add(small, "fig9", measured(False, on), needs)
     ran = modgap("reproduce", "all", "-o", "out")
     assert ran.status == status
-    assert ("modgap: liang2022/fig9 disagrees: not so that it holds" in ran.err) == bool(status)
+    assert ("modgap: liang2022/fig9 disagrees. This did not hold: It holds." in ran.err) == bool(
+        status
+    )
 
 
 def test_a_verdict_that_is_not_the_one_on_record_is_told(small: Paper, monkeypatch) -> None:

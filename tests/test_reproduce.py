@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from command_line import everything_in, python
 from modgap._validate import InputValueError, MissingExtraError
-from modgap.reproduce import Check, Entry, NotAtHand, Outcome, Paper, Setting, entries, select
-from modgap.reproduce.record import Recorded, change, recorded, rewrite
-from modgap.reproduce.run import find_embeddings, keep, lacks, reproduce, run_entry
-from modgap.reproduce.table import markdown, value_words, write_tables
+from modgap.reproduce import Entry, NotAtHand, Outcome, Setting, check, entries, select
+from modgap.reproduce.page import Page
+from modgap.reproduce.record import Recorded, change, complaints, recorded, rewrite
+from modgap.reproduce.run import keep, reproduce, run_entry
+from modgap.reproduce.setting import find_embeddings
+from modgap.reproduce.words import report_lines, value_words
 
+PAPER = SimpleNamespace(key="paper", title="A paper")
 COUNTS = {"liang2022": 22, "levi2025": 24, "chowers2026": 19, "yaras2024": 12}
 
 
@@ -24,7 +28,7 @@ def make(name="a", holds=True, on="", needs="nothing", run=None, draw=None, **mo
     def measure(setting: Setting) -> Outcome:
         setting.say("measuring", 1, 2)
         data = {"points": np.arange(3.0)}
-        return Outcome({"gap": 0.5}, (Check("it holds", holds),), data, on=on)
+        return Outcome({"gap": 0.5}, (check("It holds.", holds),), data, on=on)
 
     more = {"published": {"gap": 0.4, "other": "n/a"}, "how": "A model is missing.", **more}
     return Entry(f"paper/{name}", f"Title {name}", "A claim.", needs,
@@ -78,9 +82,9 @@ def test_listing_loads_neither_torch_nor_numba_nor_what_draws() -> None:
 def test_the_simulators_are_at_hand_by_their_names() -> None:
     import modgap.simulate as simulate
 
-    assert sorted(simulate._HOME) == sorted(simulate.__all__) == dir(simulate)
+    assert sorted(simulate.__all__) == sorted(dir(simulate))
     assert all(callable(getattr(simulate, name)) for name in simulate.__all__)
-    with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
+    with pytest.raises(AttributeError, match="attribute nothing"):
         _ = simulate.nothing
 
 
@@ -137,7 +141,16 @@ def test_an_entry_without_a_run_says_how_it_would_get_one() -> None:
     entry = Entry("paper/a", "T", "C.", "model", how="A model is missing.")
     came, outcome = run_entry(entry, Setting())
     assert (came.verdict, came.missing, outcome) == ("missing", "A model is missing.", None)
-    assert lacks(entry, Setting()) == "A model is missing."
+    assert entry.lacks(Setting()) == "A model is missing."
+
+
+def test_an_entry_that_must_run_raises_what_it_lacks(tmp_path) -> None:
+    entry = make(run=raising(NotAtHand("No file.")))
+    with pytest.raises(NotAtHand, match="No file"):
+        list(reproduce([entry], Setting(), tmp_path, required=["paper/a"]))
+    model = Entry("paper/a", "T", "C.", "model", how="A model is missing.")
+    (came,) = reproduce([model], Setting(), tmp_path, required=["paper/a"])
+    assert came.missing == "A model is missing."
 
 
 def test_a_mistake_is_a_failure_and_the_rest_goes_on(tmp_path) -> None:
@@ -181,7 +194,7 @@ def test_resuming_takes_what_would_only_be_repeated(tmp_path) -> None:
 
     def run(setting):
         runs.append(setting)
-        return Outcome({"gap": 0.5}, (Check("it holds", True),))
+        return Outcome({"gap": 0.5}, (check("It holds.", True),))
 
     entry, setting = make(run=run), Setting()
     (first,) = reproduce([entry], setting, tmp_path)
@@ -264,6 +277,22 @@ def test_the_record_is_rewritten_and_keeps_what_did_not_run(tmp_path) -> None:
     }
 
 
+def test_failures_disagreements_and_changes_are_complaints() -> None:
+    record = {"paper/c": Recorded("disagrees", False), "paper/d": Recorded("agrees", True)}
+    reports = [
+        report(name="a", run=raising(ZeroDivisionError("oh no"))),
+        report(name="b", holds=False),
+        report(name="c"),
+        report(name="d"),
+        report(name="e", holds=False, needs="trained"),  # not put to the test here alone
+    ]
+    assert complaints(reports, record) == [
+        "paper/a failed: ZeroDivisionError: oh no",
+        "paper/b disagrees. This did not hold: It holds.",
+        "paper/c is on record as 'disagrees' and came out as 'agrees'",
+    ]
+
+
 def test_every_entry_is_on_record() -> None:
     assert list(recorded()) == list(entries())
 
@@ -276,6 +305,21 @@ def test_values_are_read_easily() -> None:
     assert said == ["–", "n/a", "24,995,000", "−1", "0.294", "−1e-07", "0.33333", "yes"]
 
 
+def test_one_entry_is_told_in_lines_that_end_with_the_verdict() -> None:
+    *lines, verdict = report_lines(report(on="made-up rows", slips=("A slip.",)))
+    assert lines == [
+        "✓ It holds.",
+        "On other data: made-up rows",
+        "Slip in the paper: A slip.",
+        "The paper's own needs more: A model is missing.",
+    ]
+    assert verdict.startswith("Verdict: other data: holds (fast setting, ")
+    assert report_lines(report(run=raising(NotAtHand("No file.")))) == [
+        "Missing: No file.",
+        "Verdict: missing",
+    ]
+
+
 def test_the_page_has_a_line_per_entry_slips_and_what_is_missing(tmp_path) -> None:
     shown = make("fig1", draw=picture, slips=("A slip.",), on="rows | here")
     made, outcome = run_entry(shown, Setting())
@@ -284,15 +328,14 @@ def test_the_page_has_a_line_per_entry_slips_and_what_is_missing(tmp_path) -> No
         report(name="fig2", holds=False),
         report(name="fig3", run=raising(NotAtHand("Gone."))),
     ]
-    paper = Paper("paper", "A paper")
     record = {"paper/fig2": Recorded("agrees", True)}
-    page, data = write_tables([made, *others], [paper], record, tmp_path, tmp_path, 0)
+    page, data = Page([made, *others], [PAPER], record, 0, tmp_path).write(tmp_path)
     text = page.read_text()
     assert "| [fig1](paper/fig1.png) | A claim. | nothing | gap 0.4; other n/a | gap 0.5 |" in text
     assert "| fig2 | A claim. | nothing | gap 0.4; other n/a | gap 0.5 | **disagrees** |" in text
     assert "- paper/fig1: A slip." in text
     assert "- paper/fig1: rows | here" in text
-    assert "- paper/fig2: it holds" in text
+    assert "- paper/fig2: It holds." in text
     assert "- paper/fig3: Gone." in text
     assert "is on record as 'agrees'" in text
     assert "3 entries. Other data: holds 1; disagrees 1; missing 1." in text
@@ -307,7 +350,7 @@ def test_the_page_has_a_line_per_entry_slips_and_what_is_missing(tmp_path) -> No
 
 def test_a_long_table_is_cut_short_on_the_page() -> None:
     came = report(published={f"cell {k}": float(k) for k in range(50)})
-    text = markdown([came], [Paper("paper", "A paper")], {}, Path("."), Path("."), 0)
+    text = Page([came], [PAPER], {}, 0, Path(".")).markdown(Path("."))
     assert "44 more in the JSON" in text
 
 

@@ -10,10 +10,10 @@ import pytest
 from conftest import PUBLISHED
 from modgap._results import to_json
 from modgap.evaluation.noise import noise_correlation
+from modgap.reproduce import NotAtHand, Outcome, Setting
 from modgap.reproduce.chowers2026 import PAPER
 from modgap.reproduce.chowers2026.rephrasing import _orthogonal, _with_rivals
 from modgap.reproduce.chowers2026.tasks import class_texts, digits_task
-from modgap.reproduce.entry import NotAtHand, Outcome, Setting
 
 # Entry → verdict, and how many statements did not hold.
 FOUND = {

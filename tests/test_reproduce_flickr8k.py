@@ -64,15 +64,15 @@ def test_every_method_was_trained_with_three_seeds_but_one() -> None:
     assert few <= {"SS 0.05"}
 
 
-def test_figures_of_runs_hang_together() -> None:
+def test_the_metrics_of_a_run_fit_its_course() -> None:
     for name, found in read_runs().runs.items():
         for run in found if name in RECIPES else ():
-            figures, course = run["figures"], run["course"]
-            assert all(math.isfinite(value) for value in figures.values())
+            metrics, course = run["metrics"], run["course"]
+            assert all(math.isfinite(value) for value in metrics.values())
             assert len(course["steps"]) == len(course["gap"]) == len(course["temperature"])
             assert course["steps"] == sorted(course["steps"])
             # The course uses 512 pairs of its own, drawn otherwise.
-            assert course["gap"][-1] == pytest.approx(figures["pairs_gap_distance"], abs=0.05)
+            assert course["gap"][-1] == pytest.approx(metrics["pairs_gap_distance"], abs=0.05)
 
 
 def test_a_spread_is_mean_and_sample_deviation() -> None:
@@ -92,7 +92,7 @@ def test_a_file_that_holds_no_results_is_refused(tmp_path, text) -> None:
 
 def test_a_recipe_that_was_not_run_is_named(tmp_path) -> None:
     path = tmp_path / "results.json"
-    path.write_text('[{"recipe": "baseline", "figures": {}}]')
+    path.write_text('[{"recipe": "baseline", "metrics": {}}]')
     with pytest.raises(InputValueError, match=r"no run of 'S3'.*modgap.reproduce.flickr8k"):
         read_runs(path).of("S3")
 
@@ -154,9 +154,9 @@ def test_the_runner_trains_what_is_not_there_yet_and_gathers_it(
     # Fine-tuning starts where the first training ended.
     assert second["course"]["gap"][0] == pytest.approx(first["course"]["gap"][-1], abs=1e-5)
     assert second["course"]["temperature"] == pytest.approx([0.1] * len(second["course"]["steps"]))
-    assert 0 <= first["figures"]["fashion_linear_probe"] <= 1
-    assert 0 <= first["figures"]["digits_zero_shot"] <= 1
-    # Weights that others start from and the figures stay, the rest goes.
+    assert 0 <= first["metrics"]["fashion_linear_probe"] <= 1
+    assert 0 <= first["metrics"]["digits_zero_shot"] <= 1
+    # Weights that others start from and the metrics stay, the rest goes.
     left = {path.name for path in (tmp_path / "runs").iterdir()}
     assert left == {
         "FLT 0.01-0.safetensors", "FLT-0.01-0.json", "fine-tuned-at-1-10-0.json", "results.json",

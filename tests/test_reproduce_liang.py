@@ -9,7 +9,7 @@ import pytest
 
 from conftest import PUBLISHED
 from modgap._results import to_json
-from modgap.reproduce.entry import NotAtHand, Outcome, Setting
+from modgap.reproduce import NotAtHand, Outcome, Setting
 from modgap.reproduce.liang2022 import PAPER
 from modgap.reproduce.liang2022.fairness import denigration_shares, prompts
 from modgap.reproduce.liang2022.zero_shot import chosen_elsewhere, digit_tasks, holm, sweep

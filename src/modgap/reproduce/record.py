@@ -9,7 +9,7 @@ from pathlib import Path
 
 from modgap._files import write_text
 from modgap._results import to_json
-from modgap.reproduce.report import Report, verdict_words
+from modgap.reproduce.report import EntryReport, verdict_words
 
 RECORD = Path(__file__).with_name("recorded.json")
 
@@ -35,7 +35,7 @@ def recorded(path: Path = RECORD) -> dict[str, Recorded]:
     return {key: Recorded(entry["verdict"], entry["holds"]) for key, entry in found.items()}
 
 
-def change(report: Report, record: Mapping[str, Recorded]) -> str:
+def change(report: EntryReport, record: Mapping[str, Recorded]) -> str:
     """How a verdict differs from the one on record; empty where it does not, or nothing ran."""
     before = record.get(report.key)
     if before is None or not report.ran or before.words == report.words:
@@ -43,7 +43,28 @@ def change(report: Report, record: Mapping[str, Recorded]) -> str:
     return f"{report.key} is on record as {before.words!r} and came out as {report.words!r}"
 
 
-def rewrite(reports: Iterable[Report], keys: Iterable[str], path: Path = RECORD) -> None:
+def complaints(reports: Iterable[EntryReport], record: Mapping[str, Recorded]) -> list[str]:
+    """What is wrong, a sentence each: failures, claims that disagree, changed verdicts."""
+    reports = list(reports)
+    return [
+        *(f"{report.key} failed: {report.error}" for report in reports if report.error),
+        *(
+            f"{report.key} disagrees. This did not hold: {check.statement}"
+            for report in reports
+            if report.disagrees
+            for check in report.checks
+            if not check.holds
+        ),
+        *changes(reports, record),
+    ]
+
+
+def changes(reports: Iterable[EntryReport], record: Mapping[str, Recorded]) -> list[str]:
+    """Every verdict that differs from the one on record, a sentence each."""
+    return [said for report in reports if (said := change(report, record))]
+
+
+def rewrite(reports: Iterable[EntryReport], keys: Iterable[str], path: Path = RECORD) -> None:
     """Put verdicts on record, in the order of ``keys``; what did not run keeps the one it has."""
     known = recorded(path)
     for report in reports:

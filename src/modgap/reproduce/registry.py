@@ -8,7 +8,8 @@ import re
 from collections.abc import Sequence
 
 from modgap._validate import InputValueError
-from modgap.reproduce.entry import Entry, Paper
+from modgap.reproduce.entry import Entry
+from modgap.reproduce.paper import Paper
 
 # In the order in which the papers appeared.
 PAPERS = ("liang2022", "yaras2024", "levi2025", "chowers2026")

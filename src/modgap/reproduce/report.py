@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 from modgap._results import Result
-from modgap.reproduce.entry import Check, Entry, Number, Outcome, Setting, Verdict
-
-# "failed": the run stopped with an error, which is a mistake of ours.
-State = Verdict | Literal["failed"]
+from modgap.reproduce.entry import Check, Entry, EntryVerdict, Number, Outcome
+from modgap.reproduce.setting import Setting
 
 
 @dataclass(frozen=True, eq=False)
-class Report(Result):
+class EntryReport(Result):
     """One entry and how it came out.
 
     ``holds`` is None where nothing was run. ``missing`` says what an entry that did not run needs
@@ -28,11 +26,11 @@ class Report(Result):
     claim: str
     needs: str
     setting: str
-    verdict: State
+    verdict: EntryVerdict
     holds: bool | None
     published: Mapping[str, Number]
     measured: Mapping[str, Number]
-    checks: tuple[Check, ...] = ()
+    checks: Sequence[Check] = ()
     on: str = ""
     note: str = ""
     slips: tuple[str, ...] = ()
@@ -80,30 +78,40 @@ def verdict_words(verdict: str, holds: bool | None) -> str:
 def report_of(
     entry: Entry,
     setting: Setting,
-    outcome: Outcome | None,
+    outcome: Outcome | None = None,
     *,
     missing: str = "",
     error: str = "",
     seconds: float = 0.0,
-) -> Report:
-    """A report of an outcome, or of why there is none."""
-    verdict: State = "failed" if error else "missing"
-    if outcome is not None and not error:
-        verdict = outcome.verdict
-    ran = outcome is not None and not error
-    return Report(
+) -> EntryReport:
+    """A report of an outcome, or of why there is none.
+
+    Parameters
+    ----------
+    entry, setting
+        What was run, and how.
+    outcome
+        What the run found; None where something is ``missing`` or the run stopped with an
+        ``error``.
+    missing, error
+        Why there is no outcome, in one sentence.
+    seconds
+        How long the run took.
+    """
+    found = Outcome({}, ()) if outcome is None else outcome
+    return EntryReport(
         key=entry.key,
         title=entry.title,
         claim=entry.claim,
         needs=entry.needs,
-        setting=setting_words(setting),
-        verdict=verdict,
-        holds=outcome.holds if outcome is not None and ran else None,
+        setting=setting.words,
+        verdict=("failed" if error else "missing") if outcome is None else outcome.verdict,
+        holds=None if outcome is None else outcome.holds,
         published=dict(entry.published),
-        measured=dict(outcome.measured) if outcome is not None else {},
-        checks=outcome.checks if outcome is not None else (),
-        on=outcome.on if outcome is not None else "",
-        note=outcome.note if outcome is not None else "",
+        measured=dict(found.measured),
+        checks=found.checks,
+        on=found.on,
+        note=found.note,
         slips=entry.slips,
         how=entry.how,
         missing=missing,
@@ -114,17 +122,11 @@ def report_of(
     )
 
 
-def setting_words(setting: Setting) -> str:
-    """Which of the two settings it is, and whose trained models."""
-    words = "full" if setting.full else "fast"
-    return words if setting.trained is None else f"{words}, trained models of {setting.trained}"
-
-
-def report_from(document: Mapping[str, Any]) -> Report:
+def report_from(document: Mapping[str, Any]) -> EntryReport:
     """A report read back from its JSON."""
-    names = {field.name for field in dataclasses.fields(Report)}
+    names = {field.name for field in dataclasses.fields(EntryReport)}
     values = {name: value for name, value in document.items() if name in names}
     values["checks"] = tuple(Check(**check) for check in values["checks"])
     for name in ("slips", "pictures"):
         values[name] = tuple(values[name])
-    return Report(**values)
+    return EntryReport(**values)

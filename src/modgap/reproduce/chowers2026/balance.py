@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from modgap import plot
+from modgap.reproduce.chowers2026 import PAPER
 from modgap.reproduce.chowers2026.descent import told
-from modgap.reproduce.chowers2026.tasks import PAPER, check, one_thread
-from modgap.reproduce.entry import Number, Outcome, Setting
+from modgap.reproduce.entry import Number, Outcome, check
 from modgap.reproduce.flickr8k.results import FIRST
+from modgap.reproduce.setting import Setting
+from modgap.reproduce.threads import one_thread
 from modgap.simulate.cone_initialisations import random_cones
 from modgap.simulate.dynamics import descend
 from modgap.simulate.dynamics_start import make_clusters
@@ -24,6 +26,7 @@ BINS = 30
 STARTS = 50
 
 
+@PAPER.draw("fig6")
 def _draw_assumptions(outcome: Outcome) -> Figure:
     data = outcome.data
     figure, axes = plot.panels(3, columns=3, size=(3.9, 3.2))
@@ -55,20 +58,7 @@ def _draw_assumptions(outcome: Outcome) -> Figure:
     return figure
 
 
-@PAPER.entry(
-    "fig6",
-    "Both assumptions: balanced assignments, tight initial clusters",
-    "The sums of soft assignments approach 1 during descent, and at random initialisation the "
-    "modalities lie much farther apart than they are wide.",
-    needs="digits",
-    published={"variance of S_i at the end": 0.0, "random initialisations": 50},
-    how="The right half was made with 50 random CLIP ViT-B/32 models on 5,000 images and captions "
-    "of Flickr30k, which is not here; Flickr8k stands in.",
-    fast="2,000 steps of fig. 5; 8 random vision and text transformers on 60 digits; 50 random "
-    "starts on 2,048 pairs of Flickr8k, from the runs that come with modgap",
-    full="the same steps; 50 initialisations on 500 digits",
-    draw=_draw_assumptions,
-)
+@PAPER.run("fig6")
 def _assumptions(setting: Setting) -> Outcome:
     X, Y = make_clusters(100, 2, gap=1.0, spread=0.1, seed=setting.seed)
     run = descend(X, Y, 0.1, 2000, 0.01, progress=told(setting, "descent"))
@@ -136,14 +126,10 @@ def _assumptions(setting: Setting) -> Outcome:
             "counts": {name: np.histogram(v, edges)[0] for name, v in spread.items()},
             "photo_counts": {name: np.histogram(v, edges)[0] for name, v in photo_spread.items()},
         },
-        on="right half: small random CLIP transformers on the digits and their captions, and a "
-        "random ResNet-18 with a text transformer on 2,048 pairs of Flickr8k, in place of CLIP "
-        "ViT-B/32 on Flickr30k; left half as published",
-        note="One distance to the mean per initialisation: on the digits its root mean square, on "
-        "Flickr8k its mean.",
     )
 
 
+@PAPER.draw("fig7")
 def _draw_nearer(outcome: Outcome) -> Figure:
     data = outcome.data
     figure, axes = plot.panels(2, columns=2, size=(4.2, 3.2))
@@ -166,20 +152,7 @@ def _draw_nearer(outcome: Outcome) -> Figure:
     return figure
 
 
-@PAPER.entry(
-    "fig7",
-    "A query nearer to two candidates keeps its choice more surely",
-    "Of two queries on the same side of the boundary, noise on the candidates flips the farther "
-    "one more often.",
-    published={"the probability rises as the query comes nearer": "yes"},
-    fast="two texts 1 apart, noise 0.2, 20 distances; 20,000 draws at 5 of them",
-    full="the same with 1,000,000 draws",
-    draw=_draw_nearer,
-    slips=(
-        "Eq. 32 prints the same probability on both sides, and A.3 moves from y − g to y + g.",
-        "The extension to more than two candidates that sec. 3.3 announces is not in appendix A.",
-    ),
-)
+@PAPER.run("fig7")
 def _nearer(setting: Setting) -> Outcome:
     first, second, std = np.array([0.5, 0.0]), np.array([-0.5, 0.0]), 0.2
     gaps = np.linspace(0, 3, 21)
@@ -241,10 +214,10 @@ def _nearer(setting: Setting) -> Outcome:
             "kept": kept,
             "drawn": drawn,
         },
-        note="The figure is a sketch; these are the probabilities it stands for.",
     )
 
 
+@PAPER.draw("fig12")
 def _draw_balanced(outcome: Outcome) -> Figure:
     data = outcome.data
     figure, axes = plot.panels(2, columns=2, size=(4.2, 3.2))
@@ -267,15 +240,7 @@ def _draw_balanced(outcome: Outcome) -> Figure:
     return figure
 
 
-@PAPER.entry(
-    "fig12",
-    "Balanced assignments on the sphere in 64 dimensions",
-    "On the hypersphere, too, the sums of soft assignments gather around 1 as descent goes on.",
-    published={"gap at the start": 1.8, "pairs": 500, "spread of S_i at the end": 0.0},
-    fast="500 pairs in R⁶⁴, spread 0.1, τ 0.1, 200 steps at rate 1 (the flow of 20,000 at 0.01)",
-    full="the same for 2,000 steps at rate 0.1",
-    draw=_draw_balanced,
-)
+@PAPER.run("fig12")
 def _balanced(setting: Setting) -> Outcome:
     # Normalising shortens the gap: 3.3 before it is 1.8 after.
     X, Y = make_clusters(500, 64, gap=3.3, spread=0.1, sphere=True, seed=setting.seed)

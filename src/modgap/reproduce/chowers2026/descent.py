@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, Any, get_args
 import numpy as np
 
 from modgap import plot
+from modgap.reproduce.chowers2026 import PAPER
 from modgap.reproduce.chowers2026.drawing import NAMES, draw_shots, drop_legend
-from modgap.reproduce.chowers2026.tasks import PAPER, check, rank_correlation
-from modgap.reproduce.entry import Number, Outcome, Setting
+from modgap.reproduce.entry import Number, Outcome, check
+from modgap.reproduce.setting import Setting
+from modgap.reproduce.statistics import rank_correlation
 from modgap.simulate.dynamics import Descent, descend
 from modgap.simulate.dynamics_loss import contrastive_gradient
 from modgap.simulate.dynamics_start import (
@@ -44,6 +46,7 @@ def shots(run: Descent) -> list[dict[str, Any]]:
     return [{"step": kept.step, "X": kept.X, "Y": kept.Y} for kept in run.snapshots]
 
 
+@PAPER.draw("fig3")
 def _draw_three(outcome: Outcome) -> Figure:
     figure, axes = plot.panels(4, columns=2, size=(3.4, 2.6))
     for ax, (name, part) in zip(axes, outcome.data["arrangements"].items(), strict=True):
@@ -53,17 +56,7 @@ def _draw_three(outcome: Outcome) -> Figure:
     return figure
 
 
-@PAPER.entry(
-    "fig3",
-    "Loss of three pairs in the plane",
-    "Pairs that are nearer to each other than to all others have practically no loss and no "
-    "gradient, whether they coincide or lie a gap apart.",
-    published={"loss with a gap": 0.0, "gradient with a gap": 0.0},
-    fast="three pairs in four arrangements, τ = 0.1",
-    full="the same",
-    draw=_draw_three,
-    slips=(SLIP_NORM, SLIP_CAPTION),
-)
+@PAPER.run("fig3")
 def _three(setting: Setting) -> Outcome:
     arrangements: dict[str, dict[str, Any]] = {}
     for name in get_args(Arrangement):
@@ -99,10 +92,10 @@ def _three(setting: Setting) -> Outcome:
             ),
         ),
         {"arrangements": arrangements},
-        note="The coordinates of the figure are not printed; these are ours.",
     )
 
 
+@PAPER.draw("fig4")
 def _draw_evolution(outcome: Outcome) -> Figure:
     plane, sphere = outcome.data["plane"], outcome.data["sphere"]
     figure, axes = plot.panels(8, columns=4, size=(2.9, 2.7), solid=(4, 5, 6, 7))
@@ -115,21 +108,7 @@ def _draw_evolution(outcome: Outcome) -> Figure:
     return figure
 
 
-@PAPER.entry(
-    "fig4",
-    "Two tight clusters under descent, in the plane and on the sphere",
-    "Descent on the contrastive loss brings two tight clusters to almost zero loss while a gap "
-    "stays, orthogonal to both modalities.",
-    published={"gap, plane": 1.0, "loss, plane": 0.0, "cosine to the gap, plane": 0.0},
-    fast="10 pairs in the plane, τ 0.1, 200,000 steps at rate 0.01; 5 pairs on the sphere in R³, "
-    "100,000 steps; 1,000 pairs there for 600 steps at rate 5, the flow of 300,000 at 0.01",
-    full="the same with 10⁷ steps in the plane, as published",
-    draw=_draw_evolution,
-    slips=(
-        "Sec. H.1 gives the sphere 1,000 points per modality: in three dimensions they cannot "
-        "come near zero loss at τ = 0.1, and their gap goes on closing.",
-    ),
-)
+@PAPER.run("fig4")
 def _evolution(setting: Setting) -> Outcome:
     steps = 10_000_000 if setting.full else 200_000
     X, Y = make_clusters(10, 2, gap=1.0, spread=0.01, seed=setting.seed)
@@ -192,10 +171,6 @@ def _evolution(setting: Setting) -> Outcome:
             ),
         ),
         {"plane": shots(plane), "sphere": shots(sphere)},
-        note="Not judged are 1,000 pairs on the sphere, the number that sec. H.1 gives, because τ "
-        "and the steps of that row are not printed: at τ = 0.1 they keep an orthogonal gap for "
-        "long (100 steps) and lose it in the end, and their loss stays above 5, since that many "
-        "points in R³ lie closer together than √τ.",
     )
 
 
@@ -204,6 +179,7 @@ def _cosine(run: Descent) -> np.ndarray:
     return np.maximum(run.orthogonality_x, run.orthogonality_y)
 
 
+@PAPER.draw("fig5")
 def _draw_shrinking(outcome: Outcome) -> Figure:
     data = outcome.data
     figure, axes = plot.panels(5, columns=3, size=(3.2, 2.8))
@@ -225,20 +201,7 @@ def _draw_shrinking(outcome: Outcome) -> Figure:
     return figure
 
 
-@PAPER.entry(
-    "fig5",
-    "The first steps shrink the variance along the gap",
-    "Rows nearer to the other modality have a larger S_i and are pushed back, so that descent "
-    "first shrinks the variance along the gap.",
-    published={
-        "variance along over across the gap, t = 0": 1.0,
-        "variance along over across the gap, t = 100": 0.0,
-    },
-    fast="100 pairs in the plane, spread 0.1, gap 1, τ 0.1, 100 steps at rate 0.01",
-    full="the same",
-    draw=_draw_shrinking,
-    slips=(SLIP_SIGN,),
-)
+@PAPER.run("fig5")
 def _shrinking(setting: Setting) -> Outcome:
     X, Y = make_clusters(100, 2, gap=1.0, spread=0.1, seed=setting.seed)
     step = first_step(X, Y, 0.1)
@@ -287,10 +250,10 @@ def _shrinking(setting: Setting) -> Outcome:
             "ratios": ratios,
             "shots": shots(run),
         },
-        note="The number of points and their spread are not printed.",
     )
 
 
+@PAPER.draw("fig11")
 def _draw_collapse(outcome: Outcome) -> Figure:
     data = outcome.data
     figure, axes = plot.panels(7, columns=4, size=(2.9, 2.7))
@@ -308,22 +271,7 @@ def _draw_collapse(outcome: Outcome) -> Figure:
     return figure
 
 
-@PAPER.entry(
-    "fig11",
-    "Complete dimensional collapse does not keep the gap",
-    "Clusters without any variance along the gap can still end aligned without a gap, because "
-    "rows near the centre are pushed away first.",
-    published={"gap at the end": 0.0},
-    fast="50 pairs on two lines, spread 1, τ 0.1, 5,000 steps at rate 0.01 on the sum over pairs; "
-    "20,000 small steps, at rate 0.05 on the mean",
-    full="the same with 200,000 small steps",
-    draw=_draw_collapse,
-    slips=(
-        "The steps of the figure fit descent on the sum over pairs; on eq. 6 with its 1/N, at the "
-        "printed rate, 5,000 steps leave the gap where it was.",
-        "The spread is not printed: by small steps a tight collapse (0.1) keeps its gap whole.",
-    ),
-)
+@PAPER.run("fig11")
 def _collapse(setting: Setting) -> Outcome:
     n, rate = 50, 0.01
     X, Y = collapsed(n, 2, gap=1.0, spread=1.0, seed=setting.seed)
@@ -368,9 +316,4 @@ def _collapse(setting: Setting) -> Outcome:
             "gaps": {"on the sum": run.gap_distance[1:], "small steps": slow.gap_distance[1:]},
             "shots": shots(run),
         },
-        note="The printed rate on the sum is twice what is stable along a gap of 1 at τ = 0.1 "
-        "(fig. 4's gap would not stay at it either), and only such steps close the gap wholly. "
-        "Small ones leave 0.09 to 0.17 of it, by draw, and go on ever more slowly. With 50 points "
-        "S_i follows the holes of the draw as much as the distance to the centre: of four draws "
-        "one has it the other way round.",
     )

@@ -11,16 +11,10 @@ from modgap.datasets import load_digits
 from modgap.datasets.digits import WORDINGS
 from modgap.measures import gap_orthogonality, linear_separability
 from modgap.measures.projection import projection
-from modgap.reproduce.chowers2026.tasks import (
-    BEYOND,
-    ON_TASKS,
-    PAPER,
-    check,
-    class_texts,
-    digits_task,
-    tasks,
-)
-from modgap.reproduce.entry import Number, Outcome, Setting
+from modgap.reproduce.chowers2026 import PAPER
+from modgap.reproduce.chowers2026.tasks import BEYOND, class_texts, digits_task, tasks
+from modgap.reproduce.entry import Number, Outcome, check
+from modgap.reproduce.setting import Setting
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -28,6 +22,7 @@ if TYPE_CHECKING:
 SHOWN = 6
 
 
+@PAPER.draw("fig1")
 def _draw_separate(outcome: Outcome) -> Figure:
     data = outcome.data
     figure, axes = plot.panels(3, columns=3, size=(3.8, 3.4))
@@ -50,19 +45,7 @@ def _draw_separate(outcome: Outcome) -> Figure:
     return figure
 
 
-@PAPER.entry(
-    "fig1",
-    "Separate modalities, and a classification that hangs on the wording",
-    "CLIP's images and texts lie in separate regions, and another wording of the class texts "
-    "changes what some images are taken for.",
-    needs="embeddings",
-    published={"largest loss of accuracy by wording": 0.06},
-    how="The left half shows the whole MS-COCO validation set, the right one an ImageNet image "
-    "under two templates: embed both with open_clip and pass the folders to modgap.",
-    fast="500 MS-COCO pairs; the digits' test scans, classified in each of the five wordings",
-    full="the same",
-    draw=_draw_separate,
-)
+@PAPER.run("fig1")
 def _separate(setting: Setting) -> Outcome:
     X, Y = setting.arrays("clip")
     drawn = projection(X, Y, dims=3)
@@ -101,13 +84,10 @@ def _separate(setting: Setting) -> Outcome:
             ),
         ),
         {"x": drawn.x, "y": drawn.y, "images": scans.images[shown], "captions": captions},
-        on="500 MS-COCO pairs of CLIP ViT-B/16 in place of the whole validation set; the digits "
-        "in place of an ImageNet image",
-        note="The digits' towers were trained on all five wordings, so that accuracy loses less "
-        "than the 6 % of the paper.",
     )
 
 
+@PAPER.draw("fig2")
 def _draw_moved(outcome: Outcome) -> Figure:
     data = outcome.data
     figure, axes = plot.panels(2, columns=2, size=(4.4, 3.3))
@@ -126,18 +106,7 @@ def _draw_moved(outcome: Outcome) -> Figure:
     return figure
 
 
-@PAPER.entry(
-    "fig2",
-    "Performance while the texts move along the gap",
-    "Moving the texts along the gap has no consistent effect on accuracy: the best amount is "
-    "another one for each model and task.",
-    needs="embeddings",
-    published={"one best amount for all": "no"},
-    how="Needs ImageNet with several open_clip models (left), MS-COCO with them (right).",
-    fast="texts moved by −1 to 2 times the gap; digits zero-shot; CLIP and VideoCLIP retrieval",
-    full="the same",
-    draw=_draw_moved,
-)
+@PAPER.run("fig2")
 def _moved(setting: Setting) -> Outcome:
     amounts = np.asarray(BEYOND)
     digits, *paired = tasks(setting)
@@ -172,8 +141,6 @@ def _moved(setting: Setting) -> Outcome:
             "zero_shot_best": _bests(amounts, zero_shot),
             "retrieval_best": _bests(amounts, retrieval),
         },
-        on=ON_TASKS,
-        note="Texts move along the whole gap and are not renormalised; 1 makes the means meet.",
     )
 
 
@@ -181,6 +148,7 @@ def _bests(amounts: np.ndarray, sweeps: dict[str, np.ndarray]) -> dict[str, tupl
     return {k: (float(amounts[int(np.argmax(v))]), float(v.max())) for k, v in sweeps.items()}
 
 
+@PAPER.draw("fig13")
 def _draw_orthogonal(outcome: Outcome) -> Figure:
     data = outcome.data
     figure, axes = plot.panels(len(data), columns=3, size=(3.8, 3.0))
@@ -192,18 +160,7 @@ def _draw_orthogonal(outcome: Outcome) -> Figure:
     return figure
 
 
-@PAPER.entry(
-    "fig13",
-    "The gap is nearly orthogonal to both modalities",
-    "The cosines between the gap and the centred rows of each modality are nearly 0 on trained "
-    "models.",
-    needs="embeddings",
-    published={"mean cosine, CLIP images": 0.0, "mean cosine, CLIP texts": 0.0},
-    how="The left half needs SigLIP on ImageNet, the right half the MS-COCO validation set.",
-    fast="all pairs",
-    full="the same",
-    draw=_draw_orthogonal,
-)
+@PAPER.run("fig13")
 def _orthogonal(setting: Setting) -> Outcome:
     digits = load_digits("test")
     rows = {
@@ -231,9 +188,4 @@ def _orthogonal(setting: Setting) -> Outcome:
         measured,
         tuple(checks),
         data,
-        on="500 MS-COCO pairs of CLIP ViT-B/16 in place of the whole validation set; VideoCLIP "
-        "and the digits in place of SigLIP on ImageNet",
-        note="Random directions have a mean absolute cosine of 0.035 in 512 dimensions and 0.1 in "
-        "64: the gap of the digits is more orthogonal than chance would have it, those of CLIP "
-        "and VideoCLIP are less.",
     )

@@ -9,17 +9,12 @@ import numpy as np
 from modgap import plot
 from modgap.evaluation import robustness
 from modgap.evaluation.quantise import UniformQuantiser
+from modgap.reproduce.chowers2026 import PAPER
 from modgap.reproduce.chowers2026.drawing import one_legend
-from modgap.reproduce.chowers2026.tasks import (
-    AMOUNTS,
-    ON_TASKS,
-    PAPER,
-    Task,
-    check,
-    rank_correlation,
-    tasks,
-)
-from modgap.reproduce.entry import Check, Number, Outcome, Setting
+from modgap.reproduce.chowers2026.tasks import AMOUNTS, Task, tasks
+from modgap.reproduce.entry import Check, Number, Outcome, check
+from modgap.reproduce.setting import Setting
+from modgap.reproduce.statistics import rank_correlation
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -27,6 +22,7 @@ if TYPE_CHECKING:
 LEVELS = (16, 32, 64, 128, 256)
 
 
+@PAPER.draw("fig9")
 def _draw(outcome: Outcome) -> Figure:
     data = outcome.data
     figure, axes = plot.panels(len(data["tasks"]), columns=3, size=(4.0, 3.3))
@@ -43,21 +39,7 @@ def _draw(outcome: Outcome) -> Figure:
     return figure
 
 
-@PAPER.entry(
-    "fig9",
-    "Robustness to quantisation while the gap closes",
-    "Embeddings are the more robust to quantisation, the more of the gap is closed before.",
-    needs="embeddings",
-    published={"closing helps at every number of levels": "yes"},
-    how="The paper's own panels need CIFAR10 with open_clip's ViT-L/14 and CIFAR100 with ViT-B/16.",
-    fast="16 to 256 levels in [−3, 3] on queries and candidates, amounts −1 to 1",
-    full="the same at 33 amounts",
-    draw=_draw,
-    slips=(
-        "The advice to close until the gap between quantised rows is least gives nothing on CLIP: "
-        "at 16, 64 and 256 levels that amount is 1, as without quantising.",
-    ),
-)
+@PAPER.run("fig9")
 def _quantised(setting: Setting) -> Outcome:
     amounts = np.linspace(-1, 1, 33) if setting.full else np.asarray(AMOUNTS)
     middle = int(np.flatnonzero(amounts == 0)[0])
@@ -115,9 +97,6 @@ def _quantised(setting: Setting) -> Outcome:
         {**found, **measured},
         tuple(checks),
         {"tasks": data},
-        on=ON_TASKS,
-        note="Quantising is one deterministic draw, so single numbers of levels go up and down by "
-        "a few per cent. The published levels are not printed in the text.",
     )
 
 

@@ -11,8 +11,10 @@ from modgap.datasets import load_digits
 from modgap.datasets.digits import WORDINGS
 from modgap.evaluation import robustness
 from modgap.evaluation.noise import Rephrase, noise_correlation
-from modgap.reproduce.chowers2026.tasks import AMOUNTS, PAPER, check
-from modgap.reproduce.entry import Number, Outcome, Setting
+from modgap.reproduce.chowers2026 import PAPER
+from modgap.reproduce.chowers2026.tasks import AMOUNTS
+from modgap.reproduce.entry import Number, Outcome, check
+from modgap.reproduce.setting import Setting
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -26,6 +28,7 @@ def _wordings() -> np.ndarray:
     return digits.Y.reshape(-1, len(WORDINGS), digits.Y.shape[1]).transpose(1, 0, 2)
 
 
+@PAPER.draw("fig10")
 def _draw_choices(outcome: Outcome) -> Figure:
     data = outcome.data
     figure, axes = plot.panels(2, columns=2, size=(4.4, 3.3))
@@ -50,20 +53,7 @@ def _draw_choices(outcome: Outcome) -> Figure:
     return figure
 
 
-@PAPER.entry(
-    "fig10",
-    "Accuracy under rephrasing while the gap closes",
-    "When answers are rephrased, closing the gap raises the accuracy and leaves the clean accuracy "
-    "as it is.",
-    needs="digits",
-    published={"clean accuracy changed by closing": 0.0},
-    how="Needs A-OKVQA's validation set with its direct answers, embedded by open_clip's ViT-B/16 "
-    "and SigLIP.",
-    fast="each test scan with its own caption and three of the same digit, wordings and wrong "
-    "captions drawn 50 times",
-    full="500 draws, as published",
-    draw=_draw_choices,
-)
+@PAPER.run("fig10")
 def _choices(setting: Setting) -> Outcome:
     digits, wordings = load_digits("test"), _wordings()
     n, amounts = len(digits.X), np.asarray(AMOUNTS)
@@ -112,10 +102,6 @@ def _choices(setting: Setting) -> Outcome:
             "bands": {"rephrased": (mean - 2 * error, mean + 2 * error)},
             "kept": {"along the whole gap": kept.share},
         },
-        on="the digits: a scan chooses among four captions of its digit, in place of A-OKVQA",
-        note="On the digits closing does not help against rephrasing. Their rephrasings hardly "
-        "vary along the gap (the paper says so of its own, sec. 5.3), and a shift acts on "
-        "neighbours only through what varies along it.",
     )
 
 
@@ -160,6 +146,7 @@ def _share_along(noise: np.ndarray, gap: np.ndarray) -> float:
     return float(np.mean(along / centred.var(axis=1).sum(axis=1)))
 
 
+@PAPER.draw("fig15")
 def _draw_correlated(outcome: Outcome) -> Figure:
     data = outcome.data
     figure, axes = plot.panels(2, columns=2, size=(4.4, 3.3))
@@ -178,23 +165,7 @@ def _draw_correlated(outcome: Outcome) -> Figure:
     return figure
 
 
-@PAPER.entry(
-    "fig15",
-    "Rephrasing noise is correlated",
-    "The change that another wording makes to the embeddings is strongly correlated between "
-    "coordinates.",
-    needs="digits",
-    published={"least d(C)": 1.0},
-    how="Needs ImageNet's class names in 400 templates, embedded by open_clip's ViT-B/16 and "
-    "SigLIP.",
-    fast="the 20 changes from one of the digits' five wordings to another, over 1,000 captions",
-    full="the same",
-    draw=_draw_correlated,
-    slips=(
-        "Eq. 50 is not zero for uncorrelated noise but about √(d/(N + d)) on N texts: 0.58 for "
-        "1,000 classes in 512 dimensions, and near 1 for few classes.",
-    ),
-)
+@PAPER.run("fig15")
 def _correlated(setting: Setting) -> Outcome:
     wordings = _wordings()
     count, n, d = wordings.shape
@@ -229,7 +200,4 @@ def _correlated(setting: Setting) -> Outcome:
             "classes": sizes,
             "chance": {"drawn": drawn, "√(d/(N + d))": expected},
         },
-        on="the digits' five wordings, 64 dimensions, in place of ImageNet's templates",
-        note="d(C) of a finite sample must be read against that of uncorrelated noise: on the "
-        "paper's 1,000 classes that is 0.58 in 512 dimensions, not 0.",
     )

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 from modgap._arrays import unit
 from modgap.corrections import OrthogonalShift
@@ -14,11 +13,8 @@ from modgap.datasets import load_digits
 from modgap.evaluation import Robustness, robustness
 from modgap.evaluation.noise import Noise
 from modgap.evaluation.robustness import nearest
-from modgap.reproduce.entry import Check, Paper, Setting
-
-PAPER = Paper(
-    "chowers2026", "Is the Modality Gap a Bug or a Feature? A Robustness Perspective (2026)"
-)
+from modgap.reproduce.setting import Setting
+from modgap.reproduce.threads import one_thread
 
 ON_TASKS = (
     "CLIP ViT-B/16 on 500 MS-COCO pairs and VideoCLIP on 100, images finding their captions; "
@@ -67,11 +63,6 @@ class Task:
         return np.asarray(self.queries.mean(axis=0) - self.candidates.mean(axis=0))
 
 
-def one_thread() -> threadpool_limits:
-    """No second thread: on problems this small, more of them mostly wait for each other."""
-    return threadpool_limits(1)
-
-
 def class_texts(wording: int | None = None) -> np.ndarray:
     """A text per digit: the unit mean of its captions in the train part, of one wording or all."""
     part = load_digits("train")
@@ -95,18 +86,6 @@ def tasks(setting: Setting) -> tuple[Task, ...]:
         X, Y = setting.arrays(system)
         paired.append(Task(name, X, Y, np.arange(len(X))))
     return (digits_task(), *paired)
-
-
-def check(statement: str, holds: bool | np.bool_) -> Check:
-    """A statement and whether it held."""
-    return Check(statement, bool(holds))
-
-
-def rank_correlation(a: np.ndarray, b: np.ndarray) -> float:
-    """Spearman's, 1 when b rises with a throughout."""
-    from scipy.stats import spearmanr  # slow to load, and seldom needed
-
-    return float(spearmanr(a, b).statistic)
 
 
 def rises(found: Robustness, errors: float = 2.0) -> bool:

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from modgap import plot
+from modgap.reproduce.chowers2026 import PAPER
 from modgap.reproduce.chowers2026.descent import told
-from modgap.reproduce.chowers2026.tasks import PAPER, check
-from modgap.reproduce.entry import Number, Outcome, Setting
+from modgap.reproduce.entry import Number, Outcome, check
+from modgap.reproduce.setting import Setting
 from modgap.simulate.dynamics import Descent, descend
 from modgap.simulate.dynamics_start import make_clusters
 
@@ -20,6 +21,7 @@ TEMPERATURES = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
 GAPS = (0.0, 1.0, 2.0)
 
 
+@PAPER.draw("fig16")
 def _draw_many(outcome: Outcome) -> Figure:
     data = outcome.data
     figure, axes = plot.panels(2, columns=2, size=(4.2, 3.2))
@@ -45,17 +47,7 @@ def _draw_many(outcome: Outcome) -> Figure:
     return figure
 
 
-@PAPER.entry(
-    "fig16",
-    "A thousand pairs in 512 dimensions keep an orthogonal gap",
-    "On the hypersphere in 512 dimensions the loss goes down and settles while a large gap stays, "
-    "orthogonal to both modalities.",
-    published={"pairs": 1000, "dimension": 512, "cosine to the gap at the end": 0.0},
-    fast="1,000 pairs in R⁵¹², N(±e, 0.01²), τ 0.1, 40 steps at rate 5 (the flow of 20,000 at "
-    "0.01), float32",
-    full="the same with 400 steps at rate 0.5",
-    draw=_draw_many,
-)
+@PAPER.run("fig16")
 def _many(setting: Setting) -> Outcome:
     steps, rate = (400, 0.5) if setting.full else (40, 5.0)
     X, Y = make_clusters(1000, 512, gap=2.0, spread=0.01, sphere=True, seed=setting.seed)
@@ -95,10 +87,10 @@ def _many(setting: Setting) -> Outcome:
             "x": run.orthogonality_x,
             "y": run.orthogonality_y,
         },
-        note="The temperature and the number of steps of this figure are not printed.",
     )
 
 
+@PAPER.draw("fig17")
 def _draw_temperatures(outcome: Outcome) -> Figure:
     data = outcome.data
     figure, axes = plot.panels(4, columns=2, size=(4.2, 3.2), solid=(1,))
@@ -135,17 +127,7 @@ def _draw_temperatures(outcome: Outcome) -> Figure:
     return figure
 
 
-@PAPER.entry(
-    "fig17",
-    "High temperatures close the gap",
-    "At temperatures of 1 and above descent closes an initial gap, below it keeps much of it, and "
-    "without an initial gap none appears.",
-    published={"gap at the end, R³, τ = 1": 0.0, "gap at the end, R²⁵⁶, τ = 10": 0.0},
-    fast="10 pairs in R³; 50 pairs in R⁶⁴ at 7 temperatures and 3 initial gaps, 1,000 steps at "
-    "rates suited to each temperature; 50 pairs in R²⁵⁶",
-    full="the same with 5,000 steps and 100 pairs",
-    draw=_draw_temperatures,
-)
+@PAPER.run("fig17")
 def _temperatures(setting: Setting) -> Outcome:
     n, steps = (100, 5000) if setting.full else (50, 1000)
     X, Y = make_clusters(10, 3, gap=2.0, spread=0.01, sphere=True, seed=setting.seed)
@@ -208,9 +190,6 @@ def _temperatures(setting: Setting) -> Outcome:
             "hot_steps": hot.steps[1:],
             "hot": hot.gap_distance[1:],
         },
-        note="The learning rate grows with the temperature so that every run gets somewhere: at "
-        "the printed rate of 0.01 hot runs hardly move, as the caption says. A random draw of "
-        "two clusters on one place has a small gap of its own.",
     )
 
 

@@ -8,9 +8,11 @@ import numpy as np
 
 from modgap import plot
 from modgap.evaluation.noise import Gaussian
+from modgap.reproduce.chowers2026 import PAPER
 from modgap.reproduce.chowers2026.drawing import one_legend
-from modgap.reproduce.chowers2026.tasks import AMOUNTS, ON_TASKS, PAPER, Task, check, tasks
-from modgap.reproduce.entry import Check, Number, Outcome, Setting
+from modgap.reproduce.chowers2026.tasks import AMOUNTS, Task, tasks
+from modgap.reproduce.entry import Check, Number, Outcome, check
+from modgap.reproduce.setting import Setting
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -42,6 +44,7 @@ def _thresholds(
     return {name: np.asarray(values) for name, values in rows.items()}
 
 
+@PAPER.draw("fig18")
 def _draw_algorithm(outcome: Outcome) -> Figure:
     data = outcome.data
     figure, axes = plot.panels(6, columns=3, size=(4.0, 3.2))
@@ -61,19 +64,7 @@ def _draw_algorithm(outcome: Outcome) -> Figure:
     return figure
 
 
-@PAPER.entry(
-    "fig18",
-    "Closing along almost orthogonal directions",
-    "Leaving out the directions with the last 5 % of the variance costs hardly any accuracy and "
-    "gains much robustness; leaving out more closes more.",
-    needs="embeddings",
-    published={"accuracy lost at ε = 5 %": 0.01, "robustness gained at ε = 5 %": 0.1},
-    how="Needs ImageNet and MS-COCO embedded by open_clip's ViT-B/16, ViT-L/14 and SigLIP.",
-    fast="noise of 0.01 and 0.025, 10 draws, amounts −1 to 1 and nine thresholds",
-    full="the same with 100 draws",
-    draw=_draw_algorithm,
-    slips=(SLIP,),
-)
+@PAPER.run("fig18")
 def _algorithm(setting: Setting) -> Outcome:
     draws = 100 if setting.full else 10
     measured: dict[str, Number] = {}
@@ -143,9 +134,6 @@ def _algorithm(setting: Setting) -> Outcome:
         {**published, **measured},
         tuple(checks),
         data,
-        on=ON_TASKS,
-        note=SLIP + " Where pairs are retrieved, larger thresholds cost accuracy that is not "
-        "negligible: see the plain gap.",
     )
 
 
@@ -158,6 +146,7 @@ def _each_above(task: Task, share: float) -> float:
     return float(max(0.0, shares[shares > share].sum() - 1e-9))
 
 
+@PAPER.draw("fig19")
 def _draw_tradeoff(outcome: Outcome) -> Figure:
     data = outcome.data
     figure, axes = plot.panels(3, columns=3, size=(4.0, 3.2))
@@ -184,23 +173,7 @@ def _draw_tradeoff(outcome: Outcome) -> Figure:
     return figure
 
 
-@PAPER.entry(
-    "fig19",
-    "Robustness gained against recall lost",
-    "In image-to-text retrieval there is a range of thresholds in which robustness gains more "
-    "than recall@1 loses.",
-    needs="embeddings",
-    published={"there is such a range at σ² = 0.01": "yes"},
-    how="Needs SigLIP on the MS-COCO validation set.",
-    fast="nine thresholds at σ = 0.01 and σ = 0.1 (σ² = 0.01), 20 draws",
-    full="the same with 100 draws",
-    draw=_draw_tradeoff,
-    slips=(
-        "σ² = 0.01 would be noise longer than the embeddings themselves, under which hardly any "
-        "neighbour stays; σ = 0.01 fits the figure's words.",
-        SLIP,
-    ),
-)
+@PAPER.run("fig19")
 def _tradeoff(setting: Setting) -> Outcome:
     draws = 100 if setting.full else 20
     task = tasks(setting)[1]
@@ -246,9 +219,6 @@ def _tradeoff(setting: Setting) -> Outcome:
             "amounts": lines,
             **{f"{s:g}": {"robustness gained": gained[s], "recall@1 lost": lost} for s in stds},
         },
-        on="CLIP ViT-B/16 on 500 MS-COCO pairs in place of SigLIP on the validation set",
-        note="Noise of σ² = 0.01 per coordinate has a length of 2.3 in 512 dimensions; "
-        "embeddings have a length of 1.",
     )
 
 

@@ -41,7 +41,7 @@ def main() -> None:
     parser.add_argument("--only", action="append", default=[], help="recipes to train")
     parser.add_argument("--set", action="append", default=[], help="a setting for every run")
     parser.add_argument("--fashion", type=Path, default=FASHION, help="folder of Fashion-MNIST")
-    parser.add_argument("--gather", action="store_true", help="put all figures in one file")
+    parser.add_argument("--gather", action="store_true", help="put all metrics in one file")
     given = parser.parse_args()
     part, parts = (int(number) for number in given.part.split("/"))
     given.output.mkdir(parents=True, exist_ok=True)
@@ -55,7 +55,7 @@ def main() -> None:
             loaded[wanted] = load_data(wanted)
         found = training.as_numbers(run(loaded[wanted]))
         write_text(path, to_json(found) + "\n")
-        told = found.get("figures", {})
+        told = found.get("metrics", {})
         print(json.dumps({"run": name, "seconds": found["seconds"], **brief(told)}), flush=True)
     if given.gather:
         print(gather(given.output, given.output / "results.json"))
@@ -90,10 +90,10 @@ def work(given: argparse.Namespace) -> dict[str, Work]:
     return found
 
 
-def brief(figures: dict[str, float]) -> dict[str, float]:
+def brief(metrics: dict[str, float]) -> dict[str, float]:
     """What is worth a line while it runs."""
     names = ("gap_distance", "image_retrieval_recall@1", "fashion_linear_probe", "loss")
-    return {name: figures[name] for name in names if name in figures}
+    return {name: metrics[name] for name in names if name in metrics}
 
 
 if __name__ == "__main__":

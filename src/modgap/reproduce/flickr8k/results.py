@@ -1,4 +1,4 @@
-"""The figures of the runs: put together in one file, read, and summed up over seeds."""
+"""What was measured of the runs: put together in one file, read, and summed up over seeds."""
 
 from __future__ import annotations
 
@@ -19,13 +19,6 @@ FIRST = "first steps"
 
 # The gap of 512 random pairs, as Yaras et al. measure it, and that of all held-out rows.
 GAP, WHOLE_GAP = "pairs_gap_distance", "gap_distance"
-TRAINED = (
-    "ResNet-18 and a text transformer trained from scratch on Flickr8k (6,000 photos at 96 pixels, "
-    "60 epochs in batches of 1,000; three seeds where nothing else is said)"
-)
-# What entries say of themselves: where their figures come from, and how to make them anew.
-SETTING = "the figures of the runs that come with modgap, or of your own by --trained"
-ANEW = "Flickr8k stands in: python -m modgap.reproduce.flickr8k trains every setting anew."
 
 
 @dataclass(frozen=True)
@@ -35,6 +28,15 @@ class Spread:
     mean: float
     deviation: float
     n: int
+
+    @property
+    def error(self) -> float:
+        """Standard error of the mean."""
+        return self.deviation / self.n**0.5
+
+    def times(self, factor: float) -> Spread:
+        """The same in another unit."""
+        return Spread(factor * self.mean, factor * self.deviation, self.n)
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,9 +55,9 @@ class Runs:
             )
         return found
 
-    def figure(self, recipe: str, name: str) -> Spread:
-        """A figure at the end of training, over the seeds."""
-        return spread([run["figures"][name] for run in self.of(recipe)])
+    def metric(self, recipe: str, name: str) -> Spread:
+        """A metric at the end of training, over the seeds."""
+        return spread([run["metrics"][name] for run in self.of(recipe)])
 
     def at_start(self, recipe: str) -> Spread:
         """The gap before the first step, over the seeds."""

@@ -1,4 +1,4 @@
-"""Train one recipe and keep its figures; torch comes with this module."""
+"""Train one recipe and keep its metrics; torch comes with this module."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from modgap._validate import InputValueError
 from modgap.measures import gap_distance
 from modgap.reproduce.flickr8k.methods import BASELINE, PRESET, PRETRAINED, Recipe
 from modgap.reproduce.flickr8k.results import FIRST
-from modgap.reproduce.flickr8k.transfer import Task, transfer
+from modgap.reproduce.flickr8k.transfer import TransferTask, transfer
 from modgap.towers.two_tower import TwoTower
 from modgap.train import every, load_config, train
 from modgap.train.config import Config
@@ -61,9 +61,9 @@ class Course:
 
 
 def run_recipe(
-    recipe: Recipe, seed: int, path: Path, data: Data, tasks: Sequence[Task], folder: Path
+    recipe: Recipe, seed: int, path: Path, data: Data, tasks: Sequence[TransferTask], folder: Path
 ) -> dict[str, Any]:
-    """Train a recipe below ``folder`` and return its figures; large files do not stay."""
+    """Train a recipe below ``folder`` and return its metrics; large files do not stay."""
     settings = list(recipe.settings)
     if recipe.after:
         weights = folder / f"{recipe.after}-{seed}.safetensors"
@@ -95,7 +95,7 @@ def run_recipe(
         "seed": seed,
         "settings": list(recipe.settings),
         "epochs": config.train.epochs,
-        "figures": {**result.evaluation.figures(), **carried, "loss": result.losses[-1]},
+        "metrics": {**result.evaluation.figures(), **carried, "loss": result.losses[-1]},
         "course": course.to_dict(),
         "seconds": result.seconds,
         "images_per_second": result.images_per_second,
@@ -187,7 +187,7 @@ def _device(name: str) -> str:
 
 
 def as_numbers(values: Any) -> Any:
-    """Figures to six digits: what is committed should be no longer than what is meant."""
+    """Numbers to six digits: what is committed should be no longer than what is meant."""
     if isinstance(values, dict):
         return {key: as_numbers(value) for key, value in values.items()}
     if isinstance(values, (list, tuple)):

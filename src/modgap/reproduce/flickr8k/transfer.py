@@ -26,7 +26,7 @@ _MOST = 4000
 
 
 @dataclass(frozen=True, eq=False)
-class Task:
+class TransferTask:
     """Grey images (n, size, size) from 0 to 255, their labels, and a text for each label."""
 
     name: str
@@ -35,14 +35,16 @@ class Task:
     texts: tuple[str, ...]
 
 
-def digits_task() -> Task:
+def digits_task() -> TransferTask:
     """The 1,797 scans that ship with scikit-learn, black on white as on paper."""
     scans, labels = load_scans()
     texts = tuple(f"a picture of the number {word}" for word in DIGITS)
-    return Task("digits", np.round(255 - scans * (255 / 16)).astype(np.uint8), labels, texts)
+    return TransferTask(
+        "digits", np.round(255 - scans * (255 / 16)).astype(np.uint8), labels, texts
+    )
 
 
-def fashion_task(folder: Path = FASHION) -> Task:
+def fashion_task(folder: Path = FASHION) -> TransferTask:
     """The first test images of Fashion-MNIST (Xiao et al. 2017), garments on black."""
     try:
         images = _idx(folder / "t10k-images-idx3-ubyte.gz", 16).reshape(-1, 28, 28)
@@ -53,7 +55,7 @@ def fashion_task(folder: Path = FASHION) -> Task:
             "the folder of its four files with --fashion DIR."
         ) from error
     texts = tuple(f"a picture of a {garment}" for garment in _GARMENTS)
-    return Task("fashion", images[:_MOST], labels[:_MOST].astype(np.int64), texts)
+    return TransferTask("fashion", images[:_MOST], labels[:_MOST].astype(np.int64), texts)
 
 
 def _idx(path: Path, header: int) -> np.ndarray:
@@ -61,7 +63,7 @@ def _idx(path: Path, header: int) -> np.ndarray:
         return np.frombuffer(file.read(), np.uint8, offset=header)
 
 
-def transfer(model: Any, data: Any, task: Task, length: int) -> dict[str, float]:
+def transfer(model: Any, data: Any, task: TransferTask, length: int) -> dict[str, float]:
     """Accuracy on a task: of a linear probe on half of the unit rows, and by the texts alone."""
     import torch
     from torch.nn import functional as F

@@ -7,22 +7,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from modgap.measures import conformity, conformity_difference, estimated_conformity, norms
-from modgap.reproduce.entry import Check, Number, Outcome, Setting
-from modgap.reproduce.levi2025.rows import (
-    CLIP,
-    DIGITS,
-    HOW_B32,
-    PAPER,
-    by_chance,
-    check,
-    counted,
-    digits,
-    embeddings,
-    extremeness,
-    limits,
-    rank_correlation,
-    some,
-)
+from modgap.reproduce.drawing import counted, limits, some
+from modgap.reproduce.entry import Check, Number, Outcome, check
+from modgap.reproduce.levi2025 import PAPER
+from modgap.reproduce.levi2025.rows import digits, embeddings, extremeness
+from modgap.reproduce.setting import Setting
+from modgap.reproduce.statistics import by_chance, rank_correlation
 from modgap.simulate.blur import blur_contrast, make_shifted_sphere, shell_conformity
 
 if TYPE_CHECKING:
@@ -33,6 +23,7 @@ OFFSETS = {"image": 0.94, "text": 1.03}
 SLOPES = {"image": 1.461, "text": 1.411}
 
 
+@PAPER.draw("fig7")
 def draw_fig7(outcome: Outcome) -> Figure:
     """Cosines to the mean and to the least typical row, around the origin and off it."""
     from modgap.plot import histograms, panels
@@ -45,17 +36,7 @@ def draw_fig7(outcome: Outcome) -> Figure:
     return figure
 
 
-@PAPER.entry(
-    "fig7",
-    "Blur around the origin and off it",
-    "Around the origin the mean is hardly more similar to the rows than the least typical row is; "
-    "off the origin it is similar to all of them, so that rows near the mean give a blurred "
-    "response.",
-    published={"draws": 1000, "dimension": 512},
-    fast="1,000 draws in 512 dimensions around 0 and around (10, 5, 5, 0, …), as published",
-    full="the same",
-    draw=draw_fig7,
-)
+@PAPER.run("fig7")
 def fig7(setting: Setting) -> Outcome:
     """The two spheres of fig. 7."""
     found = blur_contrast(seed=setting.seed)
@@ -96,10 +77,10 @@ def fig7(setting: Setting) -> Outcome:
             ),
         ),
     )
-    note = "The sketch of a blurred segmentation above the histograms is not data."
-    return Outcome(measured, checks, data, note=note)
+    return Outcome(measured, checks, data)
 
 
+@PAPER.draw("fig9")
 def draw_fig9(outcome: Outcome) -> Figure:
     """Cosine to the mean against conformity, with the fitted line of each."""
     from modgap.plot import panels, scatter
@@ -119,34 +100,7 @@ def draw_fig9(outcome: Outcome) -> Figure:
     return figure
 
 
-@PAPER.entry(
-    "fig9",
-    "Conformity and the cosine to the mean",
-    "How similar a row is to all others can be read off its cosine to the mean, up to a straight "
-    "line, when rows lie on a thin shell.",
-    "digits",
-    published={
-        "Pearson, image": 0.9998,
-        "Pearson, text": 0.9998,
-        "slope, image": 1.461,
-        "slope, text": 1.411,
-        "intercept, image": -0.002,
-        "intercept, text": -0.008,
-    },
-    how=HOW_B32,
-    fast="1,000 made-up rows in 512 dimensions for each published offset, and all digits",
-    full="5,000 made-up rows, as many as the paper has, and all digits",
-    draw=draw_fig9,
-    slips=(
-        "The printed slopes are of cosine on conformity; the text has it the other way round.",
-        "Proposition 1 prints the inverse of the A that its proof derives.",
-        "C.1 checks the images' slope with 7.587 as the norm of the mean. That is the mean radius "
-        "of section 4, so the result, 1.414, is √2 whatever the data; the printed offset 0.94 "
-        "gives 1.460, which is the measured 1.461.",
-        "Definition 1 leaves the row itself out of its mean, proposition 1 does not.",
-        "The caption cites eq. 13 for the conformity, which eq. 10 defines.",
-    ),
-)
+@PAPER.run("fig9")
 def fig9(setting: Setting) -> Outcome:
     """Proposition 1 on made-up shells with the published offsets, and on the digits."""
     n = 5000 if setting.full else 1000
@@ -197,13 +151,7 @@ def fig9(setting: Setting) -> Outcome:
             )
         )
         data[f"digits, {side}"] = _line_data(rows)
-    note = (
-        "On unit rows, such as the authors' files hold, both are one affine function apart and the "
-        "correlation is exactly 1, which shows nothing. The digits' shells are thicker, and their "
-        "correlation is lower, as proposition 1 has it."
-    )
-    on = f"made-up thin shells with the published offsets; and {DIGITS}"
-    return Outcome(measured, tuple(checks), data, on, note)
+    return Outcome(measured, tuple(checks), data)
 
 
 def _line_data(rows: np.ndarray) -> dict[str, object]:
@@ -217,6 +165,7 @@ def _line_data(rows: np.ndarray) -> dict[str, object]:
     }
 
 
+@PAPER.draw("fig10")
 def draw_fig10(outcome: Outcome) -> Figure:
     """Conformities of both sides, and their difference in each pair."""
     from modgap.plot import histograms, panels
@@ -235,17 +184,7 @@ def draw_fig10(outcome: Outcome) -> Figure:
     return figure
 
 
-@PAPER.entry(
-    "fig10",
-    "Conformity of an image and of its own caption",
-    "A common image may have an unusual caption and the other way round, and the two sides' "
-    "conformities are distributed differently.",
-    "embeddings",
-    how=HOW_B32,
-    fast="all pairs; the same in both settings",
-    full="all pairs; the same in both settings",
-    draw=draw_fig10,
-)
+@PAPER.run("fig10")
 def fig10(setting: Setting) -> Outcome:
     """Fig. 10 on the authors' CLIP rows and on the digits."""
     from scipy.stats import ks_2samp
@@ -283,14 +222,10 @@ def fig10(setting: Setting) -> Outcome:
             "both": counted({"image": image, "text": text}),
             "difference": counted({"pairs": difference}),
         }
-    note = (
-        "Conformity depends on unit rows only, so nothing is lost here by their normalisation. "
-        "The digits' captions say what is measured in the scans, which ties the two sides more "
-        "closely than people's captions."
-    )
-    return Outcome(measured, tuple(checks), data, f"{CLIP}; and {DIGITS}", note)
+    return Outcome(measured, tuple(checks), data)
 
 
+@PAPER.draw("fig14")
 def draw_fig14(outcome: Outcome) -> Figure:
     """Norms of both sides, the longest and shortest scans, and the norm against the rarity."""
     from modgap.plot import histograms, image_grid, panels, scatter
@@ -312,18 +247,7 @@ def draw_fig14(outcome: Outcome) -> Figure:
     return figure
 
 
-@PAPER.entry(
-    "fig14",
-    "What the norms tell",
-    "Norms play no part in training and still mean something: the longest rows belong to unusual "
-    "items.",
-    "digits",
-    how=HOW_B32,
-    fast="all digits; the same in both settings",
-    full="all digits; the same in both settings",
-    draw=draw_fig14,
-    slips=("Appendix B announces an analysis of whitening each ellipsoid, which is not there.",),
-)
+@PAPER.run("fig14")
 def fig14(setting: Setting) -> Outcome:
     """Norms of the digits' rows before normalisation."""
     rows = digits()
@@ -367,4 +291,4 @@ def fig14(setting: Setting) -> Outcome:
             "captions": [f"{found['image'][k]:.2f}" for k in chosen],
         }
     note = f"The caption of largest norm: “{rows.captions[int(np.argmax(found['text']))]}”"
-    return Outcome(measured, tuple(checks), data, DIGITS, note)
+    return Outcome(measured, tuple(checks), data, note=note)

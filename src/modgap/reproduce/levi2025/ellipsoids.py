@@ -6,19 +6,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from modgap.reproduce.entry import Outcome, Setting
-from modgap.reproduce.levi2025 import geometry
+from modgap.reproduce.entry import Outcome, check
+from modgap.reproduce.levi2025 import PAPER, geometry
 from modgap.reproduce.levi2025.rows import (
-    CLIP,
     DIGITS,
-    HOW_B32,
     HOW_COCO,
-    PAPER,
     VIDEO,
-    check,
     digits,
     embeddings,
 )
+from modgap.reproduce.setting import Setting
 from modgap.simulate.blur import thin_shell
 
 if TYPE_CHECKING:
@@ -41,6 +38,7 @@ DOMINANCE_SLIP = (
 )
 
 
+@PAPER.draw("fig2")
 def draw_fig2(outcome: Outcome) -> Figure:
     """Three telling features, and the two best against each other."""
     from modgap.plot import panels
@@ -50,27 +48,15 @@ def draw_fig2(outcome: Outcome) -> Figure:
     return figure
 
 
-@PAPER.entry(
-    "fig2",
-    "Histograms of telling features, and two that separate the modalities",
-    "Single features follow different distributions for images and for texts, and two of them are "
-    "enough to separate the modalities by a line.",
-    "embeddings",
-    published={"KL of the most telling feature": 301, "accuracy on two features": 1.0},
-    how=HOW_B32,
-    fast=SAME,
-    full=SAME,
-    draw=draw_fig2,
-    slips=(KL_SLIP,),
-)
+@PAPER.run("fig2")
 def fig2(setting: Setting) -> Outcome:
     """Fig. 2 on the authors' CLIP rows."""
     X, Y = embeddings(setting, "clip")
     measured, data, checks = geometry.tag_features(X, Y, setting.seed)
-    note = f"KL with {geometry.BINS} shared bins and 1e-10 added to each. Raw rows: fig. 15."
-    return Outcome(measured, tuple(checks), data, CLIP, note)
+    return Outcome(measured, tuple(checks), data)
 
 
+@PAPER.draw("fig3")
 def draw_fig3(outcome: Outcome) -> Figure:
     """Sorted separability and the features farthest off the origin."""
     from modgap.plot import panels
@@ -81,25 +67,14 @@ def draw_fig3(outcome: Outcome) -> Figure:
     return figure
 
 
-@PAPER.entry(
-    "fig3",
-    "Separability of the features, and the features farthest off the origin",
-    "A handful of features tag the modality, and a few features with a large mean push each "
-    "ellipsoid off the origin by about its own size.",
-    "embeddings",
-    published={"tag features": 9, "offset of image": 0.94, "offset of text": 1.03},
-    how=HOW_B32,
-    fast=SAME,
-    full=SAME,
-    draw=draw_fig3,
-)
+@PAPER.run("fig3")
 def fig3(setting: Setting) -> Outcome:
     """Fig. 3 on the authors' CLIP rows."""
     measured, data, checks = geometry.offsets(*embeddings(setting, "clip"))
-    note = "The number of tags belongs to the model: the paper counts 9 (B/32) and 20 (L/14)."
-    return Outcome(measured, tuple(checks), data, CLIP, note)
+    return Outcome(measured, tuple(checks), data)
 
 
+@PAPER.draw("fig4")
 def draw_fig4(outcome: Outcome) -> Figure:
     """Centred features, radii, and the norms of made-up isotropic rows by dimension."""
     from modgap.plot import curves, panels
@@ -119,24 +94,7 @@ def draw_fig4(outcome: Outcome) -> Figure:
     return figure
 
 
-@PAPER.entry(
-    "fig4",
-    "Centred features and the thin shell",
-    "Each centred feature peaks at zero, and yet the centred rows all lie at nearly the same "
-    "distance from zero, as isotropic rows in many dimensions must.",
-    "embeddings",
-    published={
-        "mean radius, image": 7.5873,
-        "variance of the radius, image": 0.1914,
-        "√trace C, image": 7.6007,
-        "relative error, image": 0.0018,
-    },
-    how=HOW_B32,
-    fast="all rows; 2,000 made-up rows in each dimension",
-    full="all rows; 20,000 made-up rows in each dimension",
-    draw=draw_fig4,
-    slips=(SHELL_SLIP,),
-)
+@PAPER.run("fig4")
 def fig4(setting: Setting) -> Outcome:
     """Fig. 4 on the authors' CLIP rows, theorem 3.1 on made-up ones."""
     measured, data, checks = geometry.thin_shells(*embeddings(setting, "clip"))
@@ -169,10 +127,10 @@ def fig4(setting: Setting) -> Outcome:
         "dimensions": made_up.dimensions,
         "relative_width": made_up.relative_width,
     }
-    note = "Unit rows are shorter than raw ones, so the radii differ in scale. Raw rows: fig. 16."
-    return Outcome(measured, tuple(checks), data, CLIP, note)
+    return Outcome(measured, tuple(checks), data)
 
 
+@PAPER.draw("fig5")
 def draw_fig5(outcome: Outcome) -> Figure:
     """Variances and dominances."""
     from modgap.plot import panels
@@ -182,28 +140,15 @@ def draw_fig5(outcome: Outcome) -> Figure:
     return figure
 
 
-@PAPER.entry(
-    "fig5",
-    "Variances and off-diagonal dominance",
-    "Features vary very unequally and together, so each modality fills an ellipsoid that is tilted "
-    "against the axes.",
-    "embeddings",
-    how=HOW_B32,
-    fast=SAME,
-    full=SAME,
-    draw=draw_fig5,
-    slips=(DOMINANCE_SLIP,),
-)
+@PAPER.run("fig5")
 def fig5(setting: Setting) -> Outcome:
     """Fig. 5 on the authors' CLIP rows."""
     X, Y = embeddings(setting, "clip")
     measured, data, checks = geometry.tilted(X, Y, setting.seed)
-    note = (
-        "Beside each dominance stands that of the same features shuffled one by one over the rows."
-    )
-    return Outcome(measured, tuple(checks), data, CLIP, note)
+    return Outcome(measured, tuple(checks), data)
 
 
+@PAPER.draw("fig15", "fig17")
 def draw_tags_and_separability(outcome: Outcome) -> Figure:
     """Fig. 2's panels and the sorted separability."""
     from modgap.plot import panels
@@ -214,6 +159,7 @@ def draw_tags_and_separability(outcome: Outcome) -> Figure:
     return figure
 
 
+@PAPER.draw("fig16", "fig18")
 def draw_everything_else(outcome: Outcome) -> Figure:
     """The panels of fig. 3 middle and right, of fig. 4 and of fig. 5."""
     from modgap.plot import panels
@@ -246,22 +192,7 @@ def _shapes(X: np.ndarray, Y: np.ndarray, seed: int, on: str, note: str) -> Outc
     return Outcome(measured, tuple(checks), data, on, note)
 
 
-@PAPER.entry(
-    "fig15",
-    "Enlarged plots of section 4: telling features, on raw rows",
-    "On rows before normalisation, a few features tag the modality and two of them separate it.",
-    "digits",
-    published={
-        "KL of the most telling feature": 301,
-        "accuracy on two features": 1.0,
-        "tag features": 9,
-    },
-    how=HOW_B32,
-    fast=SAME,
-    full=SAME,
-    draw=draw_tags_and_separability,
-    slips=(KL_SLIP,),
-)
+@PAPER.run("fig15")
 def fig15(setting: Setting) -> Outcome:
     """Figs 2 and 3 (left) on the digits before normalisation."""
     rows = digits()
@@ -269,25 +200,7 @@ def fig15(setting: Setting) -> Outcome:
     return _tags(rows.X, rows.Y, setting.seed, DIGITS, note)
 
 
-@PAPER.entry(
-    "fig16",
-    "Enlarged plots of section 4: offsets, shells and ellipsoids, on raw rows",
-    "On rows before normalisation, each modality is a thin, tilted ellipsoid shell off the origin.",
-    "digits",
-    published={
-        "offset of image": 0.94,
-        "offset of text": 1.03,
-        "mean radius, image": 7.5873,
-        "variance of the radius, image": 0.1914,
-        "√trace C, image": 7.6007,
-        "relative error, image": 0.0018,
-    },
-    how=HOW_B32,
-    fast=SAME,
-    full=SAME,
-    draw=draw_everything_else,
-    slips=(SHELL_SLIP, DOMINANCE_SLIP),
-)
+@PAPER.run("fig16")
 def fig16(setting: Setting) -> Outcome:
     """Figs 3 (middle, right), 4 and 5 on the digits before normalisation."""
     rows = digits()
@@ -295,17 +208,7 @@ def fig16(setting: Setting) -> Outcome:
     return _shapes(rows.X, rows.Y, setting.seed, DIGITS, note)
 
 
-@PAPER.entry(
-    "fig17",
-    "Telling features of a 768-wide model",
-    "In a wider model, too, single features tell the modality and two of them separate it.",
-    "embeddings",
-    published={"accuracy on two features": 1.0, "tag features": 20},
-    how=HOW_L14,
-    fast=SAME,
-    full=SAME,
-    draw=draw_tags_and_separability,
-)
+@PAPER.run("fig17")
 def fig17(setting: Setting) -> Outcome:
     """Fig. 17 on the authors' VideoCLIP rows, which have as many dimensions."""
     X, Y = embeddings(setting, "videoclip")
@@ -313,17 +216,7 @@ def fig17(setting: Setting) -> Outcome:
     return _tags(X, Y, setting.seed, VIDEO, note)
 
 
-@PAPER.entry(
-    "fig18",
-    "The shells of a 768-wide model",
-    "A wider model has the same geometry: two tilted, thin ellipsoid shells off the origin.",
-    "embeddings",
-    how=HOW_L14,
-    fast=SAME,
-    full=SAME,
-    draw=draw_everything_else,
-    slips=(DOMINANCE_SLIP,),
-)
+@PAPER.run("fig18")
 def fig18(setting: Setting) -> Outcome:
     """Fig. 18 on the authors' VideoCLIP rows."""
     X, Y = embeddings(setting, "videoclip")

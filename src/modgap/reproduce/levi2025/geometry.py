@@ -16,8 +16,9 @@ from modgap.measures import (
     separability,
     shell,
 )
-from modgap.reproduce.entry import Check
-from modgap.reproduce.levi2025.rows import BINS, check, counted, limits, some
+from modgap.reproduce.drawing import counted, limits, some
+from modgap.reproduce.entry import Check, check
+from modgap.reproduce.levi2025.rows import BINS
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

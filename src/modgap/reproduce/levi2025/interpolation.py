@@ -9,8 +9,10 @@ import numpy as np
 
 from modgap._arrays import unit
 from modgap.measures import conformity, vslerp
-from modgap.reproduce.entry import Check, Number, Outcome, Setting
-from modgap.reproduce.levi2025.rows import DIGITS, PAPER, check, digits
+from modgap.reproduce.entry import Check, Number, Outcome, check
+from modgap.reproduce.levi2025 import PAPER
+from modgap.reproduce.levi2025.rows import DIGITS, digits
+from modgap.reproduce.setting import Setting
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -94,6 +96,7 @@ def _draw_path(path: Mapping[str, Any], axes: list[Axes]) -> None:
         )
 
 
+@PAPER.draw("fig12")
 def draw_fig12(outcome: Outcome) -> Figure:
     """How far inside the shell the middle falls, how common it is, and one way."""
     from modgap.plot import curves, panels
@@ -120,17 +123,7 @@ def draw_fig12(outcome: Outcome) -> Figure:
     return figure
 
 
-@PAPER.entry(
-    "fig12",
-    "Vertical SLERP",
-    "Interpolating around the mean instead of the origin keeps the rows between two items among "
-    "the items of the modality, with α as the dial.",
-    "digits",
-    how=HOW,
-    fast=FAST,
-    full=FULL,
-    draw=draw_fig12,
-)
+@PAPER.run("fig12")
 def fig12(setting: Setting) -> Outcome:
     """Where the middle between two scans lies, by α."""
     X = digits().X
@@ -174,8 +167,7 @@ def fig12(setting: Setting) -> Outcome:
         "too_common": too_common,
         "path": _path(int(first[0]), int(second[0])),
     }
-    note = f"{NOTE} This is the geometry behind the claim, not the pictures."
-    return Outcome(measured, checks, data, ON, note)
+    return Outcome(measured, checks, data)
 
 
 def _shares(hits: np.ndarray) -> tuple[float, float, float]:
@@ -227,6 +219,7 @@ def _kept(setting: Setting, same: bool, theta: float, what: str) -> Outcome:
     return Outcome(measured, tuple(checks), data, ON, NOTE)
 
 
+@PAPER.draw("fig23", "fig24")
 def draw_kept(outcome: Outcome) -> Figure:
     """Shares by α with their intervals, and one way."""
     from modgap.plot import intervals, panels
@@ -241,33 +234,13 @@ def draw_kept(outcome: Outcome) -> Figure:
     return figure
 
 
-@PAPER.entry(
-    "fig23",
-    "Vertical SLERP from one object to another",
-    "Between two different objects SLERP passes through other objects, vertical SLERP keeps to the "
-    "two.",
-    "digits",
-    how=HOW,
-    fast=FAST,
-    full=FULL,
-    draw=draw_kept,
-)
+@PAPER.run("fig23")
 def fig23(setting: Setting) -> Outcome:
     """Ways between scans of different digits."""
     return _kept(setting, False, 0.5, "is of one of the two digits")
 
 
-@PAPER.entry(
-    "fig24",
-    "Vertical SLERP from one individual to another",
-    "Between two individuals of one kind vertical SLERP keeps the individual, where SLERP drifts "
-    "to others.",
-    "digits",
-    how=HOW,
-    fast=FAST,
-    full=FULL,
-    draw=draw_kept,
-)
+@PAPER.run("fig24")
 def fig24(setting: Setting) -> Outcome:
     """Ways between scans of the same digit."""
     return _kept(setting, True, 0.5, "is of the same digit")

@@ -9,18 +9,11 @@ import numpy as np
 
 from modgap.measures import conformity_divergence, origin_landscape
 from modgap.measures.landscape import OriginLandscape
-from modgap.reproduce.entry import Check, Number, Outcome, Setting
-from modgap.reproduce.levi2025.rows import (
-    BINS,
-    CLIP,
-    HOW_B32,
-    PAPER,
-    UNSEEN,
-    check,
-    digits,
-    embeddings,
-    rank_correlation,
-)
+from modgap.reproduce.entry import Check, Number, Outcome, check
+from modgap.reproduce.levi2025 import PAPER
+from modgap.reproduce.levi2025.rows import BINS, CLIP, UNSEEN, digits, embeddings
+from modgap.reproduce.setting import Setting
+from modgap.reproduce.statistics import rank_correlation
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -122,6 +115,7 @@ def _curves(sweeps: Mapping[str, OriginLandscape]) -> dict[str, Any]:
     return data
 
 
+@PAPER.draw("fig6")
 def draw_fig6(outcome: Outcome) -> Figure:
     """For each data set what the terms gain or lose, and the losses of hits and misses."""
     from modgap.plot import curves, panels
@@ -156,6 +150,7 @@ def draw_fig6(outcome: Outcome) -> Figure:
     return figure
 
 
+@PAPER.draw("fig11")
 def draw_matches(outcome: Outcome) -> Figure:
     """The divergence of the conformities along the move."""
     from modgap.plot import panels
@@ -166,6 +161,7 @@ def draw_matches(outcome: Outcome) -> Figure:
     return figure
 
 
+@PAPER.draw("fig21", "fig22")
 def draw_both(outcome: Outcome) -> Figure:
     """The divergence above, the loss below."""
     from modgap.plot import curves, panels
@@ -200,20 +196,7 @@ def _draw_match(ax: Any, name: str, found: Mapping[str, Any]) -> None:
     )
 
 
-@PAPER.entry(
-    "fig6",
-    "The loss as the images' ellipsoid moves to the origin",
-    "The contrastive loss is least near where training left the ellipsoids, off the origin, as a "
-    "balance of alignment and uniformity; moving to the origin helps pairs that are found and "
-    "hurts those that are not.",
-    "embeddings",
-    published={"α of least loss, CLIP": 0.0},
-    how=HOW_B32,
-    fast=GRID,
-    full=GRID,
-    draw=draw_fig6,
-    slips=(LOSS_SLIP,),
-)
+@PAPER.run("fig6")
 def fig6(setting: Setting) -> Outcome:
     """Fig. 6 on the authors' CLIP rows and on the digits' raw rows."""
     sweeps = _sweeps(setting, "x")
@@ -243,11 +226,7 @@ def fig6(setting: Setting) -> Outcome:
                 _falls(-found.mismatched[after]),
             ),
         ]
-    note = (
-        "Which pairs are matched is decided anew at each α. The paper has the loss of matched "
-        "pairs fall monotonically; here it turns back before the origin."
-    )
-    return Outcome(measured, tuple(checks), _curves(sweeps), BOTH, note)
+    return Outcome(measured, tuple(checks), _curves(sweeps))
 
 
 def _falls(values: np.ndarray) -> bool:
@@ -258,17 +237,7 @@ def _falls(values: np.ndarray) -> bool:
     return rank_correlation(values, np.arange(len(values))) < -0.95
 
 
-@PAPER.entry(
-    "fig11",
-    "The match of the conformities as the images' ellipsoid moves",
-    "The conformities of images and of texts are most alike where training left the ellipsoids.",
-    "embeddings",
-    published={"KL at α = 0, CLIP": 0.14, "α of least KL, CLIP": 0.0},
-    how=HOW_B32,
-    fast=GRID,
-    full=GRID,
-    draw=draw_matches,
-)
+@PAPER.run("fig11")
 def fig11(setting: Setting) -> Outcome:
     """Fig. 11 on the authors' CLIP rows and on the digits' raw rows."""
     sweeps = _sweeps(setting, "x")
@@ -278,47 +247,20 @@ def fig11(setting: Setting) -> Outcome:
         f"KL at α = 0 with {bins} bins, CLIP": conformity_divergence(X, Y, bins)
         for bins in (20, 100)
     }
-    note = f"{KL_NOTE} At α = 0 it hangs on the bins, which the paper does not print."
-    return Outcome(measured, tuple(checks), _curves(sweeps), BOTH, note)
+    return Outcome(measured, tuple(checks), _curves(sweeps))
 
 
-@PAPER.entry(
-    "fig21",
-    "The loss and the match as the texts' ellipsoid moves",
-    "Moving the texts instead of the images tells the same: loss and match of the conformities are "
-    "best near where training left them.",
-    "embeddings",
-    published={"α of least loss, CLIP": 0.0, "α of least KL, CLIP": 0.0},
-    how=HOW_B32,
-    fast=GRID,
-    full=GRID,
-    draw=draw_both,
-)
+@PAPER.run("fig21")
 def fig21(setting: Setting) -> Outcome:
     """Fig. 21 on the authors' CLIP rows and on the digits' raw rows."""
     sweeps = _sweeps(setting, "y")
     measured, checks = _gather(sweeps, _loss_part, _match_part)
-    return Outcome(measured, tuple(checks), _curves(sweeps), BOTH, KL_NOTE)
+    return Outcome(measured, tuple(checks), _curves(sweeps))
 
 
-@PAPER.entry(
-    "fig22",
-    "The loss and the match as both ellipsoids move",
-    "Moving both ellipsoids to the origin together makes the loss and the match of the "
-    "conformities worse than where training left them.",
-    "embeddings",
-    published={"α of least loss, CLIP": 0.0, "α of least KL, CLIP": 0.0},
-    how=HOW_B32,
-    fast=GRID,
-    full=GRID,
-    draw=draw_both,
-)
+@PAPER.run("fig22")
 def fig22(setting: Setting) -> Outcome:
     """Fig. 22 on the authors' CLIP rows and on the digits' raw rows."""
     sweeps = _sweeps(setting, "both")
     measured, checks = _gather(sweeps, _loss_part, _match_part)
-    note = (
-        f"{KL_NOTE} When both move, neither distribution leaves the other: the match changes "
-        "little over most of the way, and its least value is no sharp minimum."
-    )
-    return Outcome(measured, tuple(checks), _curves(sweeps), BOTH, note)
+    return Outcome(measured, tuple(checks), _curves(sweeps))

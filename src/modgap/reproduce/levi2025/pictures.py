@@ -12,17 +12,12 @@ from modgap.measures import (
     linear_separability,
     shell,
 )
-from modgap.reproduce.entry import Number, Outcome, Setting
-from modgap.reproduce.levi2025.rows import (
-    DIGITS,
-    PAPER,
-    by_chance,
-    check,
-    digits,
-    extremeness,
-    rank_correlation,
-    some,
-)
+from modgap.reproduce.drawing import some
+from modgap.reproduce.entry import Number, Outcome, check
+from modgap.reproduce.levi2025 import PAPER
+from modgap.reproduce.levi2025.rows import digits, extremeness
+from modgap.reproduce.setting import Setting
+from modgap.reproduce.statistics import by_chance, rank_correlation
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -34,6 +29,7 @@ HOW_IMAGES = (
 )
 
 
+@PAPER.draw("fig1")
 def draw_fig1(outcome: Outcome) -> Figure:
     """Both modalities in the plane of their means and the origin, and rarity against the mean."""
     from modgap.plot import panels, scatter
@@ -57,16 +53,7 @@ def draw_fig1(outcome: Outcome) -> Figure:
     return figure
 
 
-@PAPER.entry(
-    "fig1",
-    "Sketch of the geometry",
-    "Images and texts lie on separate ellipsoid shells off the origin, and the rarer an item is, "
-    "the farther it lies from the direction of its modality's mean.",
-    "digits",
-    fast=ALL,
-    full=ALL,
-    draw=draw_fig1,
-)
+@PAPER.run("fig1")
 def fig1(setting: Setting) -> Outcome:
     """What the sketch says, measured on the digits."""
     rows = digits()
@@ -100,11 +87,7 @@ def fig1(setting: Setting) -> Outcome:
         "plane": _plane_of_means(X, Y),
         "rarity": some(np.column_stack([rare, to_mean["image"]])),
     }
-    note = (
-        "The paper's figure is a sketch. Rarity is measured in the pixels: how far from the middle "
-        "of the scans a scan is in slant, width, place and so on, on average."
-    )
-    return Outcome(measured, checks, data, DIGITS, note)
+    return Outcome(measured, checks, data)
 
 
 def _plane_of_means(X: np.ndarray, Y: np.ndarray) -> dict[str, np.ndarray]:
@@ -131,6 +114,7 @@ def _extremes(values: np.ndarray, images: np.ndarray, count: int = 12) -> dict[s
     }
 
 
+@PAPER.draw("fig8")
 def draw_extremes(outcome: Outcome) -> Figure:
     """The scans of highest and of lowest conformity."""
     from modgap.plot import image_grid, panels
@@ -142,6 +126,7 @@ def draw_extremes(outcome: Outcome) -> Figure:
     return figure
 
 
+@PAPER.draw("fig19", "fig20")
 def draw_extremes_and_points(outcome: Outcome) -> Figure:
     """The same, and the conformity against what the entry measures in the scans."""
     from modgap.plot import image_grid, panels, scatter
@@ -159,16 +144,7 @@ def draw_extremes_and_points(outcome: Outcome) -> Figure:
     return figure
 
 
-@PAPER.entry(
-    "fig8",
-    "Images of high and of low conformity",
-    "Images of high conformity show what is common, images of low conformity what is unique.",
-    "digits",
-    how=HOW_IMAGES.format(data="the MS-COCO validation images"),
-    fast=ALL,
-    full=ALL,
-    draw=draw_extremes,
-)
+@PAPER.run("fig8")
 def fig8(setting: Setting) -> Outcome:
     """Conformity of the scans' rows against how common the scans are by their pixels."""
     rows = digits()
@@ -194,19 +170,10 @@ def fig8(setting: Setting) -> Outcome:
             "Scans of low conformity are more unusual in what is measured in them.", rare < -chance
         ),
     )
-    return Outcome(measured, checks, _extremes(values, rows.images), DIGITS)
+    return Outcome(measured, checks, _extremes(values, rows.images))
 
 
-@PAPER.entry(
-    "fig19",
-    "Drawings of high and of low conformity",
-    "Drawings of high conformity are simpler and cleaner than those of low conformity.",
-    "digits",
-    how=HOW_IMAGES.format(data="the sketches of ImageNet-R"),
-    fast=ALL,
-    full=ALL,
-    draw=draw_extremes_and_points,
-)
+@PAPER.run("fig19")
 def fig19(setting: Setting) -> Outcome:
     """Conformity of the scans against how much goes on in them."""
     rows = digits()
@@ -227,16 +194,12 @@ def fig19(setting: Setting) -> Outcome:
             rank < -by_chance(len(values)),
         ),
     )
-    note = (
-        "Digits of one stroke, above all ones, are simple and unlike the others, so that here it "
-        "is the simple scans that conform least."
-    )
     data = {
         **_extremes(values, rows.images),
         "points": some(np.column_stack([edges, values])),
         "across": "total variation of the scan",
     }
-    return Outcome(measured, checks, data, DIGITS, note)
+    return Outcome(measured, checks, data)
 
 
 def _total_variation(images: np.ndarray) -> np.ndarray:
@@ -246,20 +209,7 @@ def _total_variation(images: np.ndarray) -> np.ndarray:
     return down + across
 
 
-@PAPER.entry(
-    "fig20",
-    "Hard images of high and of low conformity",
-    "On images that models get wrong, too, conformity goes with how much a picture shows.",
-    "digits",
-    how=HOW_IMAGES.format(data="ImageNet-A"),
-    fast="the digits that do not find their own caption",
-    full="the same",
-    draw=draw_extremes_and_points,
-    slips=(
-        "The caption has images of low conformity hold little information, appendix C.2 those of "
-        "high conformity.",
-    ),
-)
+@PAPER.run("fig20")
 def fig20(setting: Setting) -> Outcome:
     """Conformity of the scans that miss their caption against the entropy of their pixels."""
     from modgap._arrays import unit
@@ -280,17 +230,12 @@ def fig20(setting: Setting) -> Outcome:
     checks = (
         check("Conformity goes with the entropy of the pixels, beyond chance.", abs(rank) > chance),
     )
-    note = (
-        "Caption and appendix C.2 contradict each other on which way it goes, so only that it goes "
-        "one way is checked; which way is measured."
-    )
-    on = f"the scans that do not find their own caption, of {DIGITS}"
     data = {
         **_extremes(values, images),
         "points": some(np.column_stack([entropy, values])),
         "across": "entropy of the scan's pixels, in bits",
     }
-    return Outcome(measured, checks, data, on, note)
+    return Outcome(measured, checks, data)
 
 
 def _entropy(images: np.ndarray) -> np.ndarray:
@@ -299,20 +244,3 @@ def _entropy(images: np.ndarray) -> np.ndarray:
     shares = np.stack([(levels == level).mean(axis=1) for level in range(17)], axis=1)
     logarithms = np.log2(shares, where=shares > 0, out=np.zeros_like(shares))
     return -(shares * logarithms).sum(axis=1)
-
-
-PAPER.add(
-    "fig13",
-    "Conformity of what generators make",
-    "Pictures made by Glide are more common than those of unCLIP and both more than real ones; "
-    "captions by ClipCap are more common than those of Caption Reward, which are rarer than "
-    "people's.",
-    "model",
-    how=(
-        "Needs pictures generated from the MS-COCO captions by Glide and unCLIP, captions "
-        "generated for its images by ClipCap and Caption Reward, and CLIP ViT-B/32 to embed them "
-        "and the real ones. With the rows of each source and of the real items saved, "
-        "modgap.measures.conformity(rows, reference=real_rows) gives the distributions the figure "
-        "compares."
-    ),
-)

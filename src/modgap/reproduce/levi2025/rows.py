@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 
@@ -10,11 +9,9 @@ import numpy as np
 
 from modgap.datasets import load_digits
 from modgap.datasets.digits import Split, measure_scans
-from modgap.reproduce.entry import Check, Paper, Setting
+from modgap.reproduce.setting import Setting
 
-PAPER = Paper("levi2025", "The Double-Ellipsoid Geometry of CLIP (Levi and Gilboa 2025)")
-
-# Histograms hang on their bins, and the paper does not print its number.
+# Histograms depend on their bins, and the paper does not print its number.
 BINS = 50
 
 CLIP = (
@@ -84,45 +81,3 @@ def _ranks(values: np.ndarray) -> np.ndarray:
     from scipy.stats import rankdata
 
     return (rankdata(values) - 0.5) / len(values)
-
-
-def rank_correlation(a: np.ndarray, b: np.ndarray) -> float:
-    """Spearman's rank correlation."""
-    return float(np.corrcoef(_ranks(a), _ranks(b))[0, 1])
-
-
-def by_chance(n: int) -> float:
-    """Four standard errors of a rank correlation of unrelated values: more is not chance."""
-    return 4 / (n - 1) ** 0.5
-
-
-def check(statement: str, holds: object) -> Check:
-    """A statement and whether it held, as a plain truth value."""
-    return Check(statement, bool(holds))
-
-
-def some(rows: np.ndarray, count: int = 600) -> np.ndarray:
-    """At most ``count`` rows, evenly spaced: as many as a picture can show."""
-    if len(rows) <= count:
-        return rows
-    return rows[np.linspace(0, len(rows) - 1, count).round().astype(np.int64)]
-
-
-def limits(points: Mapping[str, np.ndarray]) -> list[tuple[float, float]]:
-    """From where to where each axis runs: a line drawn through x = 0 must not stretch it."""
-    rows = np.concatenate(list(points.values()))
-    low, high = rows.min(axis=0), rows.max(axis=0)
-    room = 0.03 * (high - low)
-    return list(zip((low - room).tolist(), (high + room).tolist(), strict=True))
-
-
-def counted(
-    groups: Mapping[str, np.ndarray], bins: int = BINS, tail: float = 0.0
-) -> dict[str, object]:
-    """Histograms of several groups over shared bins, ready to draw; a share at the top left out."""
-    together = np.concatenate(list(groups.values()))
-    edges = np.linspace(together.min(), np.quantile(together, 1 - tail), bins + 1)
-    return {
-        "edges": edges,
-        "counts": {name: np.histogram(values, edges)[0] for name, values in groups.items()},
-    }

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Sequence
+from contextlib import nullcontext
 
 import numpy as np
 
 from modgap._arrays import unit
-from modgap._validate import require
-from modgap.reproduce.entry import Setting
+from modgap.reproduce.setting import Setting
+from modgap.reproduce.threads import one_thread
 from modgap.simulate.cone_initialisations import Data
 from modgap.towers import (
     Kind,
@@ -33,18 +33,6 @@ _POINTS = 40
 def preset_of(setting: Setting) -> Size:
     """How large the networks are."""
     return "small" if setting.full else "tiny"
-
-
-@contextmanager
-def one_thread() -> Iterator[None]:
-    """Networks this small lose more to waiting for threads than they gain by them."""
-    torch = require("torch", "towers", "A tower")
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
 
 
 def initialised_rows(

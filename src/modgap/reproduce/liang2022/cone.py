@@ -10,10 +10,11 @@ import numpy as np
 from modgap._arrays import unit
 from modgap.measures.cone import cone, log10_cap_fraction
 from modgap.plot import bars, cones, curves, histograms, panels
-from modgap.reproduce.entry import Check, NotAtHand, Number, Outcome, Setting
+from modgap.reproduce.entry import Check, Number, Outcome
+from modgap.reproduce.liang2022 import PAPER
 from modgap.reproduce.liang2022._networks import in_plane, initialised_rows
-from modgap.reproduce.liang2022._paper import PAPER
 from modgap.reproduce.liang2022.initialisations import INITIALISATIONS, cone_checks, cone_values
+from modgap.reproduce.setting import NotAtHand, Setting
 from modgap.simulate.cone import Activation, cone_by_depth
 from modgap.simulate.cone_initialisations import compare_cones
 from modgap.simulate.cone_layer import layer_violations
@@ -46,6 +47,7 @@ def _sides(setting: Setting) -> tuple[dict[str, np.ndarray], str]:
     return rows, "500 pairs of CLIP ViT-B/16 after its projection"
 
 
+@PAPER.draw("fig2")
 def _draw_fig2(outcome: Outcome) -> Figure:
     data = outcome.data
     figure, axes = panels(3, columns=3, size=(4, 3.3))
@@ -62,32 +64,7 @@ def _draw_fig2(outcome: Outcome) -> Figure:
     return figure
 
 
-@PAPER.entry(
-    "fig2",
-    "The cone effect",
-    "The rows of one modality fill a narrow cone; non-linear layers narrow it with depth where "
-    "linear ones hardly do, and every random initialisation has a cone of its own.",
-    "digits",
-    published={
-        "mean cosine, image, trained": 0.47,
-        "mean cosine, text, trained": 0.51,
-        "least cosine, image, trained": 0.05,
-        "least cosine, text, trained": 0.01,
-        "mean cosine, sigmoid, depth 2": 0.99,
-        "mean cosine, ResNet, random weights": 0.99,
-        "initialisations": 25,
-    },
-    fast="a: the published CLIP files, else the embedded digits; b: 512 units, 25 layers, 200 "
-    "inputs; c: 25 small ResNets on 40 scanned digits",
-    full="the same with 5,000 inputs in b, and ResNets of 256 dimensions on 200 digits in c",
-    draw=_draw_fig2,
-    slips=(
-        "Sec. 2.1 points to fig. 2c for the cosines of random models, which are in fig. 2a.",
-        "Th. 2's proof prints E φ(·)² without its ½; the bound that follows has it.",
-        "Th. 1's proof calls cosines at or below 0 trivial because the cosine after the layer is "
-        "positive almost surely; it can be 0, with a chance that falls with the width.",
-    ),
-)
+@PAPER.run("fig2")
 def fig2(setting: Setting) -> Outcome:
     """Parts a to c, with theorems 1 and 2 beside b and c, which they explain."""
     measured: dict[str, Number] = {"initialisations": INITIALISATIONS}
@@ -197,6 +174,7 @@ def _columns(values: dict[str, tuple[float, float, float]]) -> dict[str, Number]
     }
 
 
+@PAPER.draw("fig6")
 def _draw_fig6(outcome: Outcome) -> Figure:
     figure, axes = panels(2, size=(5, 3.9))
     for ax, which in zip(axes, ("published", "measured"), strict=True):
@@ -211,27 +189,7 @@ def _draw_fig6(outcome: Outcome) -> Figure:
     return figure
 
 
-@PAPER.entry(
-    "fig6",
-    "Statistics of the cosines",
-    "Cosines within one modality are far above 0 on average, more so with random weights, and a "
-    "cone of that width is a vanishing share of the sphere in 512 dimensions.",
-    "embeddings",
-    published={
-        **_columns(_FIG6),
-        "ordered pairs of 5,000 rows": 24_995_000,
-        "share of the circle at 0.56": 0.1553,
-        "share of the sphere at 0.56": 0.0334,
-        "log10 share in 512-D at 0.56, below": -512 * math.log10(2),
-    },
-    fast="the published CLIP files, and small random networks on 200 digits and noise images",
-    full="the same with networks of 256 dimensions on 500 inputs",
-    draw=_draw_fig6,
-    slips=(
-        "Sec. 2.1 prints 3.34 % for the 3-D sphere; its own formula gives 5.84 %. The circle's "
-        "15.53 % is 15.54 %.",
-    ),
-)
+@PAPER.run("fig6")
 def fig6(setting: Setting) -> Outcome:
     """Cones of the authors' CLIP rows and of random networks, and the sizes of caps."""
     sides: dict[str, np.ndarray] = {}
@@ -299,29 +257,4 @@ def fig6(setting: Setting) -> Outcome:
         measured,
         tuple(checks),
         data,
-        on="CLIP ViT-B/16 on 500 pairs after its projection, where the paper takes 5,000 rows "
-        "before it; small random networks for the ResNet and for noise",
-        note="Random weights do not always give the narrower cone: on VideoCLIP's videos the "
-        "trained model does. A pre-trained ResNet is not at hand.",
     )
-
-
-PAPER.add(
-    "fig14",
-    "The cone on ImageNet",
-    "The cone is as narrow on ImageNet as on MS-COCO, so it does not hang on the data set.",
-    "model",
-    published={
-        "mean, ResNet, ImageNet": 0.5160,
-        "std, ResNet, ImageNet": 0.0618,
-        "mean, ResNet, COCO": 0.5556,
-        "std, ResNet, COCO": 0.0695,
-        "mean, vision transformer, ImageNet": 0.4835,
-        "std, vision transformer, ImageNet": 0.0883,
-        "mean, vision transformer, COCO": 0.4679,
-        "std, vision transformer, COCO": 0.0900,
-    },
-    how="Needs the 50,000 validation images of ImageNet, a ResNet-18 trained on ImageNet (rows "
-    "before its last layer) and CLIP's vision transformer. Save the rows of each as a .npy file "
-    "(n, d) and run `modgap measure` on them, or modgap.measures.cone(rows).",
-)

@@ -9,8 +9,9 @@ import numpy as np
 from modgap.measures.gap import gap_distance, linear_separability
 from modgap.measures.projection import ProjectionMethod, projection, umap_is_installed
 from modgap.plot import panels, projection_pairs
-from modgap.reproduce.entry import Check, Number, Outcome, Setting
-from modgap.reproduce.liang2022._paper import PAPER
+from modgap.reproduce.entry import Check, Number, Outcome
+from modgap.reproduce.liang2022 import PAPER
+from modgap.reproduce.setting import Setting
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -62,6 +63,7 @@ def _look(setting: Setting, method: ProjectionMethod) -> Outcome:
     return Outcome(measured, tuple(checks), {"method": method, "panels": drawn}, note=_ABSENT)
 
 
+@PAPER.draw("fig1", "fig4")
 def _draw(outcome: Outcome) -> Figure:
     drawn = outcome.data["panels"]
     figure, axes = panels(len(drawn))
@@ -71,36 +73,13 @@ def _draw(outcome: Outcome) -> Figure:
     return figure
 
 
-@PAPER.entry(
-    "fig1",
-    "The gap in trained and in untrained models",
-    "Models of two modalities keep them in two separate regions of the shared space, and do so "
-    "before any training.",
-    "embeddings",
-    published={"systems": 4},
-    fast="the four published files, 500 or 100 pairs each; UMAP, or PCA where umap-learn is absent",
-    full="the same",
-    draw=_draw,
-)
+@PAPER.run("fig1")
 def fig1(setting: Setting) -> Outcome:
     """UMAP of the four files, with what the picture is meant to show as numbers."""
     return _look(setting, "umap" if umap_is_installed() else "pca")
 
 
-@PAPER.entry(
-    "fig4",
-    "The gap, by SVD",
-    "A linear projection shows the same two regions, so the gap is no artefact of UMAP.",
-    "embeddings",
-    published={
-        "systems": 4,
-        "dimension, CLIP, trained": 512,
-        "dimension, VideoCLIP, trained": 768,
-    },
-    fast="the four published files, 500 or 100 pairs each",
-    full="the same",
-    draw=_draw,
-)
+@PAPER.run("fig4")
 def fig4(setting: Setting) -> Outcome:
     """The two leading singular directions of both modalities together."""
     return _look(setting, "svd")

@@ -10,15 +10,11 @@ from modgap._arrays import unit
 from modgap.measures.gap import gap_distance, linear_separability
 from modgap.measures.projection import projection, umap_is_installed
 from modgap.plot import cones, panels, projection_pairs
-from modgap.reproduce.entry import Check, Number, Outcome, Setting
-from modgap.reproduce.liang2022._networks import (
-    NETWORKS,
-    in_plane,
-    initialised_rows,
-    one_thread,
-    preset_of,
-)
-from modgap.reproduce.liang2022._paper import PAPER
+from modgap.reproduce.entry import Check, Number, Outcome
+from modgap.reproduce.liang2022 import PAPER
+from modgap.reproduce.liang2022._networks import NETWORKS, in_plane, initialised_rows, preset_of
+from modgap.reproduce.setting import Setting
+from modgap.reproduce.threads import one_thread
 from modgap.simulate.cone_initialisations import ConeComparison, Data, compare_cones
 from modgap.towers import digit_inputs, embed, fit_classifier, make_tower
 
@@ -73,6 +69,7 @@ def _many(setting: Setting, data: Data, method: str, on: str) -> Outcome:
     return Outcome(measured, tuple(checks), {"method": method, "panels": drawn}, on=on)
 
 
+@PAPER.draw("fig5", "fig7", "fig13")
 def draw_cones(outcome: Outcome) -> Figure:
     """One panel of cones per network."""
     drawn = outcome.data["panels"]
@@ -83,20 +80,7 @@ def draw_cones(outcome: Outcome) -> Figure:
     return figure
 
 
-@PAPER.entry(
-    "fig5",
-    "Cones of random networks on noise",
-    "Networks with random weights give every initialisation a cone of its own even on noise.",
-    published={
-        "initialisations": 25,
-        "mean cosine, ResNet": 0.9993,
-        "mean cosine, image transformer": 0.9366,
-        "mean cosine, text transformer": 0.4112,
-    },
-    fast=_SIZE[False] + " of noise; PCA",
-    full=_SIZE[True] + " of noise; UMAP where umap-learn is installed",
-    draw=draw_cones,
-)
+@PAPER.run("fig5")
 def fig5(setting: Setting) -> Outcome:
     """Noise through three kinds of network, 25 times."""
     method = "umap" if setting.full and umap_is_installed() else "pca"
@@ -104,38 +88,14 @@ def fig5(setting: Setting) -> Outcome:
     return _many(setting, "noise", method, on)
 
 
-@PAPER.entry(
-    "fig7",
-    "Cones of random networks on real data, by PCA",
-    "A linear picture shows every initialisation in a cone of its own on real inputs too.",
-    "digits",
-    published={
-        "initialisations": 25,
-        "mean cosine, ResNet": 0.9932,
-        "mean cosine, image transformer": 0.7172,
-        "mean cosine, text transformer": 0.6721,
-    },
-    fast=_SIZE[False] + ": scanned digits and their captions",
-    full=_SIZE[True] + ": scanned digits and their captions",
-    draw=draw_cones,
-)
+@PAPER.run("fig7")
 def fig7(setting: Setting) -> Outcome:
     """Digits and captions through three kinds of network, 25 times."""
     on = "scanned digits with their captions, and small networks, instead of MS-COCO"
     return _many(setting, "digits", "pca", on)
 
 
-@PAPER.entry(
-    "fig13",
-    "Cones of trained networks",
-    "Networks that differ only in their initial weights keep cones of their own once trained.",
-    "digits",
-    published={"models": 11},
-    fast="five small ResNets trained for 5 epochs on 500 scanned digits",
-    full="eleven ResNets trained for 20 epochs on all 1,797 scanned digits",
-    draw=draw_cones,
-    slips=("The caption speaks of 25 models and then of 11.",),
-)
+@PAPER.run("fig13")
 def fig13(setting: Setting) -> Outcome:
     """ResNets trained to tell digits apart, with the same batches from different weights."""
     from modgap.datasets.digits import load_scans
@@ -166,12 +126,10 @@ def fig13(setting: Setting) -> Outcome:
         measured,
         tuple(cone_checks("trained ResNet", found)),
         data,
-        on="scanned digits and small ResNets instead of ImageNet and ResNet-18",
-        note="Rows of one network stay neighbours, which is what UMAP draws, but the centres of "
-        "the networks all but coincide: distinct sets of rows, not distinct cones.",
     )
 
 
+@PAPER.draw("fig15")
 def _draw_fig15(outcome: Outcome) -> Figure:
     figure, axes = panels(2, size=(4.2, 3.4))
     for ax, panel in zip(axes, outcome.data["panels"], strict=True):
@@ -181,15 +139,7 @@ def _draw_fig15(outcome: Outcome) -> Figure:
     return figure
 
 
-@PAPER.entry(
-    "fig15",
-    "The gap without any normalisation",
-    "The gap is still there when input normalisation and all normalisation layers are removed.",
-    "digits",
-    fast="a small image and a small text transformer, five initialisations, 100 scanned digits",
-    full="transformers with 256 dimensions, five initialisations, 200 scanned digits",
-    draw=_draw_fig15,
-)
+@PAPER.run("fig15")
 def fig15(setting: Setting) -> Outcome:
     """Two towers on paired digits and captions, with and without their normalisation."""
     n, initialisations = 200 if setting.full else 100, 5
@@ -225,5 +175,4 @@ def fig15(setting: Setting) -> Outcome:
         measured,
         tuple(checks),
         {"panels": drawn},
-        on="small transformers with random weights on scanned digits instead of trained CLIP",
     )

@@ -11,8 +11,9 @@ from modgap.measures.gap import gap_distance
 from modgap.measures.landscape import shift_landscape
 from modgap.measures.loss import contrastive_loss
 from modgap.plot import curves, panels, sphere
-from modgap.reproduce.entry import Check, Number, Outcome, Setting
-from modgap.reproduce.liang2022._paper import PAPER
+from modgap.reproduce.entry import Check, Number, Outcome
+from modgap.reproduce.liang2022 import PAPER
+from modgap.reproduce.setting import Setting
 from modgap.simulate.sphere import make_sphere_pairs, sphere_landscape
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ def _heat(temperature: float) -> str:
     return f"τ = 1/{round(1 / temperature)}" if temperature < 1 else "τ = 1"
 
 
+@PAPER.draw("fig3")
 def _draw_fig3(outcome: Outcome) -> Figure:
     data = outcome.data
     figure, axes = panels(6, columns=3, size=(3.9, 3.1), solid=(3,))
@@ -57,22 +59,7 @@ def _draw_fig3(outcome: Outcome) -> Figure:
     return figure
 
 
-@PAPER.entry(
-    "fig3",
-    "The loss landscape under shifts of the gap",
-    "At CLIP's temperature its own gap has the least loss and closing it costs; as the "
-    "temperature rises the barrier goes and the closed gap becomes best, in a simulation with "
-    "two crossed pairs as well.",
-    "embeddings",
-    published={"gap": 0.82, "least loss at, τ = 1/100": 0.82},
-    fast="the published CLIP file, 500 pairs in batches of 50, shifts in steps of 0.02",
-    full="the same, in steps of 0.005",
-    draw=_draw_fig3,
-    slips=(
-        "Sec. 4.2 writes (x − y)ᵀ(x − y) = 2(1 − cos), which is the square of the Euclidean "
-        "distance, as the distance.",
-    ),
-)
+@PAPER.run("fig3")
 def fig3(setting: Setting) -> Outcome:
     """Landscapes b–d on the authors' CLIP rows, e–g on the sphere."""
     X, Y = setting.arrays("clip")
@@ -127,8 +114,7 @@ def fig3(setting: Setting) -> Outcome:
         "sphere_losses": ball.losses,
         "sphere_temperatures": list(_SPHERE_TEMPERATURES),
     }
-    note = "The authors' file holds 500 of the figure's 5,000 pairs, embedded by CLIP ViT-B/16."
-    return Outcome(measured, checks, data, note=note)
+    return Outcome(measured, checks, data)
 
 
 def _local_minimum(values: np.ndarray, where: np.ndarray) -> int | None:
@@ -137,6 +123,7 @@ def _local_minimum(values: np.ndarray, where: np.ndarray) -> int | None:
     return int(np.flatnonzero(inner)[np.argmin(values[inner])]) if inner.any() else None
 
 
+@PAPER.draw("fig9")
 def _draw_fig9(outcome: Outcome) -> Figure:
     data = outcome.data
     figure, axes = panels(4, size=(4.2, 3.3), solid=(0, 1))
@@ -155,15 +142,7 @@ def _draw_fig9(outcome: Outcome) -> Figure:
     return figure
 
 
-@PAPER.entry(
-    "fig9",
-    "Mismatched pairs make the barrier",
-    "The loss repels texts from closing the gap only where some pairs are mismatched.",
-    published={"pairs": 6, "crossed": 2, "spacing, degrees": 15},
-    fast="six pairs on the sphere, 15° apart, texts at every degree",
-    full="the same",
-    draw=_draw_fig9,
-)
+@PAPER.run("fig9")
 def fig9(setting: Setting) -> Outcome:
     """Six pairs on the sphere, with two crossed and with none."""
     heats = (0.01, 0.02, 0.05)
@@ -217,6 +196,7 @@ def pseudo_code(image_rows: np.ndarray, text_rows: np.ndarray, t: float) -> floa
     return (cross_entropy(0) + cross_entropy(1)) / 2
 
 
+@PAPER.draw("fig12")
 def _draw_fig12(outcome: Outcome) -> Figure:
     data = outcome.data
     figure, axes = panels(1, size=(4.8, 3.6))
@@ -232,18 +212,7 @@ def _draw_fig12(outcome: Outcome) -> Figure:
     return figure
 
 
-@PAPER.entry(
-    "fig12",
-    "The contrastive loss in pseudo-code",
-    "CLIP's loss is the mean of two cross-entropies over the scaled cosines of a batch.",
-    fast="the pseudo-code against contrastive_loss on 64 random pairs at six temperatures",
-    full="the same",
-    draw=_draw_fig12,
-    slips=(
-        "The pseudo-code calls t the temperature and multiplies by exp(t); sec. 4.1 divides by τ: "
-        "t is −log τ.",
-    ),
-)
+@PAPER.run("fig12")
 def fig12(setting: Setting) -> Outcome:
     """The pseudo-code, run."""
     rng = np.random.default_rng(setting.seed)

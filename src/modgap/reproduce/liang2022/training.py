@@ -6,15 +6,16 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from modgap.plot import bars, panels
-from modgap.reproduce.entry import Check, Number, Outcome, Setting
+from modgap.reproduce.entry import Check, Number, Outcome
 from modgap.reproduce.flickr8k.methods import (
     DIMENSIONS,
     FINE_TUNED,
     PRETRAINED,
     SMALL_DIMENSIONS,
 )
-from modgap.reproduce.flickr8k.results import ANEW, SETTING, TRAINED, WHOLE_GAP, Spread
-from modgap.reproduce.liang2022._paper import PAPER
+from modgap.reproduce.flickr8k.results import WHOLE_GAP, Spread
+from modgap.reproduce.liang2022 import PAPER
+from modgap.reproduce.setting import Setting
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 _ORDINARY, _AMENDED = "ordinary start, batches of 64", "amended start, batches of 64"
 
 
+@PAPER.draw("fig8", "fig16", "section4-4")
 def _draw(outcome: Outcome) -> Figure:
     """Bars of the gap with its deviation over seeds, one panel for each group of them."""
     groups = outcome.data["groups"]
@@ -61,26 +63,15 @@ def _values(found: dict[str, Spread]) -> dict[str, Number]:
     }
 
 
-@PAPER.entry(
-    "fig8",
-    "Fine-tuning at a high temperature reduces the gap",
-    "Fine-tuned at higher temperatures, CLIP ends with a smaller gap, nearly none at τ = 1.",
-    "trained",
-    published={"gap before fine-tuning": 0.82, "temperatures": 6, "batch size": 64},
-    how="The paper fine-tunes CLIP (ViT-B/32) on MS-COCO, whose images do not come with modgap. "
-    + ANEW,
-    fast=SETTING,
-    full="the same",
-    draw=_draw,
-)
+@PAPER.run("fig8")
 def fig8(setting: Setting) -> Outcome:
     """A model trained at τ = 1/100, trained on at six temperatures."""
     runs = setting.runs()
     found = {
-        recipe.name.removeprefix("fine-tuned at "): runs.figure(recipe.name, WHOLE_GAP)
+        recipe.name.removeprefix("fine-tuned at "): runs.metric(recipe.name, WHOLE_GAP)
         for recipe in FINE_TUNED
     }
-    before = runs.figure(PRETRAINED, WHOLE_GAP)
+    before = runs.metric(PRETRAINED, WHOLE_GAP)
     means = [spread.mean for spread in found.values()]
     upto = list(found).index("1/10") + 1
     return Outcome(
@@ -103,29 +94,10 @@ def fig8(setting: Setting) -> Outcome:
             ),
         ),
         {"groups": [_group("after fine-tuning at τ", found, before.mean)]},
-        on=f"{TRAINED} at τ = 1/100, then for 10 epochs at each temperature in batches of 250",
-        note="Seed by seed each model goes on from its own first training. At τ = 1 the gap is a "
-        "little wider than at 1/10, within the spread of the seeds, and retrieval is worst.",
     )
 
 
-@PAPER.entry(
-    "section4-4",
-    "The gap of a start without one",
-    "Trained from a start whose gap was closed, a model ends with a gap again, but a smaller one.",
-    "trained",
-    published={
-        "gap, ordinary start": 1.1891,
-        "gap, ordinary start, trained": 1.2991,
-        "gap, amended start": 0.0388,
-        "gap, amended start, trained": 0.7457,
-        "amended over ordinary, trained": 0.57,
-    },
-    how="The paper trains CLIP on MS-COCO, whose images do not come with modgap. " + ANEW,
-    fast=SETTING,
-    full="the same",
-    draw=_draw,
-)
+@PAPER.run("section4-4")
 def section44(setting: Setting) -> Outcome:
     """Both starts at τ = 1/100, in the paper's small batches and in large ones."""
     runs = setting.runs()
@@ -139,7 +111,7 @@ def section44(setting: Setting) -> Outcome:
         for place, (recipe, batches) in enumerate(
             zip(recipes, ("", ", batches of 1,000"), strict=True)
         ):
-            before, after = runs.at_start(recipe), runs.figure(recipe, WHOLE_GAP)
+            before, after = runs.at_start(recipe), runs.metric(recipe, WHOLE_GAP)
             measured[f"gap, {name}{batches}"] = before.mean
             measured[f"gap, {name}, trained{batches}"] = after.mean
             measured[f"deviation over seeds, {name}, trained{batches}"] = after.deviation
@@ -167,37 +139,17 @@ def section44(setting: Setting) -> Outcome:
             ),
         ),
         {"groups": [_group("batches of 64", shown[0]), _group("batches of 1,000", shown[1])]},
-        on=f"{TRAINED} at τ = 1/100; in batches of 64 for 10 epochs",
-        note="The paper's gap of the ordinary start grows; here it shrinks by a fifth to a third, "
-        "and the amended one ends at a smaller share of it. Gaps at the start are of 512 pairs, at "
-        "the end of all held-out rows.",
-    )  # fmt: skip
+        )  # fmt: skip
 
 
-@PAPER.entry(
-    "fig16",
-    "The gap at different embedding dimensions",
-    "Trained from scratch with 64 to 512 dimensions, models end with about the same gap.",
-    "trained",
-    published={
-        "gap, 64 dimensions": 0.3545,
-        "gap, 128 dimensions": 0.3440,
-        "gap, 256 dimensions": 0.3377,
-        "gap, 512 dimensions": 0.3512,
-    },
-    how="The paper trains four CLIP models on Conceptual Captions 3M for 15 epochs, which do not "
-    "come with modgap. " + ANEW,
-    fast=SETTING,
-    full="the same",
-    draw=_draw,
-)
+@PAPER.run("fig16")
 def fig16(setting: Setting) -> Outcome:
     """Four dimensions at τ = 1/100, as everything else here and with smaller networks."""
     runs = setting.runs()
     names = {**{recipe.name: recipe.name for recipe in DIMENSIONS}, "256 dimensions": PRETRAINED}
     order = sorted(names, key=lambda name: int(name.partition(" ")[0]))
-    found = {name: runs.figure(names[name], WHOLE_GAP) for name in order}
-    small = {recipe.name: runs.figure(recipe.name, WHOLE_GAP) for recipe in SMALL_DIMENSIONS}
+    found = {name: runs.metric(names[name], WHOLE_GAP) for name in order}
+    small = {recipe.name: runs.metric(recipe.name, WHOLE_GAP) for recipe in SMALL_DIMENSIONS}
     checks = []
     for words, spreads in (("ResNet-18", found), ("the smaller network", small)):
         means = [spread.mean for spread in spreads.values()]
@@ -219,8 +171,4 @@ def fig16(setting: Setting) -> Outcome:
                 _group("smaller network", {k.partition(" ")[0]: v for k, v in small.items()}),
             ]
         },
-        on=f"{TRAINED} at τ = 1/100, and a smaller network at 32 pixels",
-        note="At τ = 1/100 the gap narrows as the loss falls, and in as many steps the models with "
-        "more dimensions get further (training loss 5.6 with 64 dimensions, 2.8 with 512), so that "
-        "theirs is narrower. ResNet-18 had one seed at 64, 128 and 512 dimensions.",
     )

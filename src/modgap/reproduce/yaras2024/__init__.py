@@ -1,9 +1,9 @@
 """Yaras et al. 2024: seven figures and five tables."""
 
-from modgap.reproduce.yaras2024 import pairs, tables, theory, trained  # noqa: F401  they register
-from modgap.reproduce.yaras2024.published import PAPER
+from pathlib import Path
 
-# Registered theme by theme; listed as in the paper.
-PAPER.entries = dict(sorted(PAPER.entries.items()))
+from modgap.reproduce.paper import Paper
+
+PAPER = Paper(Path(__file__).parent)
 
 __all__ = ["PAPER"]

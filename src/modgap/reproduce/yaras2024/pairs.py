@@ -3,51 +3,22 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from modgap.reproduce.entry import Check, Outcome, Setting
-from modgap.reproduce.yaras2024.published import PAPER
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+from modgap.reproduce.entry import Outcome, check
+from modgap.reproduce.setting import Setting
+from modgap.reproduce.statistics import falls
+from modgap.reproduce.yaras2024 import PAPER
 
 # The paper gives no sizes for its synthetic run; twelve pairs on a circle can be looked at.
 _PAIRS, _SEPARATION, _BETA = 12, 0.2, 5.0
 _SHOWN_AT = (0.0, 0.3, 4.0, 20.0)
 
 
-def draw_fig2(outcome: Outcome) -> Figure:
-    """The gap and the temperature over time, and the pairs at four times."""
-    from modgap.plot import curves, panels, sphere
-
-    data = outcome.data
-    figure, axes = panels(6, columns=2, size=(4.2, 3), solid=(2, 3, 4, 5))
-    for ax, label in zip(axes, ("gap Δ", "temperature τ"), strict=False):
-        matched = {"all pairs matched": data["matched"]}
-        lines = {label: data[label]}
-        curves(data["times"], lines, xlabel="time t", ylabel=label, vertical=matched, ax=ax)
-    for ax, shown in zip(axes[2:], data["shown"], strict=True):
-        sphere(shown["X"], shown["Y"], title=f"t = {shown['time']:g}", ax=ax)
-    return figure
-
-
-@PAPER.entry(
-    "fig2",
-    "Gap and temperature over training on made-up pairs",
-    "Starting from random pairs the gap first grows while pairs are mismatched, then shrinks ever "
-    "more slowly, and the temperature rises and falls with it.",
-    published={"time by which all pairs are matched": 4.0, "power of β in R (lemma 3.1)": -1},
-    fast="12 pairs on a circle, 4 seeds, to time 20",
-    full="12 pairs on a circle, 20 seeds, to time 20",
-    draw=draw_fig2,
-    slips=(
-        "Lemma 3.1 says R = Θ(1/β); by its own eqs 5 and 6 R = −2γ/(β(1 − γ²)) and γ = Θ(1/β²), "
-        "so R = Θ(1/β³): the temperature outruns the gap even more than stated.",
-    ),
-)
-def run_fig2(setting: Setting) -> Outcome:
+@PAPER.run("fig2")
+def fig2(setting: Setting) -> Outcome:
     """Follow the flow of eq. 4 from random pairs."""
     from modgap.simulate.flow import gap_flow
 
@@ -64,30 +35,38 @@ def run_fig2(setting: Setting) -> Outcome:
     powers = [_power_of_ratio(run) for run in runs]
     lemma = max(_lemma_error(run) for run in runs)
     gap = first.gap_distance
-    checks = (
-        Check(
-            f"the gap grows at first, from each of {seeds} random starts",
-            all(run.gap_distance[peak] > run.gap_distance[0] and peak > 0
-                for run, peak in zip(runs, peaks, strict=True)),
+    checks = [
+        check(
+            f"The gap grows at first, from each of {seeds} random starts.",
+            all(
+                run.gap_distance[peak] > run.gap_distance[0] and peak > 0
+                for run, peak in zip(runs, peaks, strict=True)
+            ),
         ),
-        Check("in the end all pairs are matched", all(run.margin[-1] > 0 for run in runs)),
-        Check(
-            "the growth ends before all pairs are matched, and from then on the planes approach",
-            all(peak <= at and bool(np.all(np.diff(run.separation[at:]) < 0))
-                for run, peak, at in zip(runs, peaks, matched, strict=True)),
+        check("In the end all pairs are matched.", all(run.margin[-1] > 0 for run in runs)),
+        check(
+            "The growth ends before all pairs are matched, and from then on the planes approach.",
+            all(
+                peak <= at and falls(run.separation[at:])
+                for run, peak, at in zip(runs, peaks, matched, strict=True)
+            ),
         ),
-        Check(
-            "the gap slows down: its last quarter of time closes less than a tenth of its peak",
-            all(run.gap_distance[300] - run.gap_distance[-1] < 0.1 * run.gap_distance.max()
-                for run in runs),
+        check(
+            "The gap slows down: its last quarter of time closes less than a tenth of its peak.",
+            all(
+                run.gap_distance[300] - run.gap_distance[-1] < 0.1 * run.gap_distance.max()
+                for run in runs
+            ),
         ),
-        Check(
-            "the temperature is highest when the planes are farthest apart",
-            all(int(np.argmin(run.inverse_temperature)) == peak
-                for run, peak in zip(runs, peaks, strict=True)),
+        check(
+            "The temperature is highest when the planes are farthest apart.",
+            all(
+                int(np.argmin(run.inverse_temperature)) == peak
+                for run, peak in zip(runs, peaks, strict=True)
+            ),
         ),
-        Check("β follows lemma 3.1's closed form to 1e-6", lemma < 1e-6),
-    )  # fmt: skip
+        check("β follows lemma 3.1's closed form to 1e-6.", lemma < 1e-6),
+    ]
     shown = [int(np.argmin(np.abs(times - t))) for t in _SHOWN_AT]
     return Outcome(
         measured={
@@ -108,13 +87,9 @@ def run_fig2(setting: Setting) -> Outcome:
             "gap Δ": gap[times <= 8],
             "temperature τ": 1 / first.inverse_temperature[times <= 8],
             "matched": float(times[matched[0]]),
-            "shown": [
-                {"time": float(times[k]), "X": first.X[k], "Y": first.Y[k]} for k in shown
-            ],
+            "shown": [{"time": float(times[k]), "X": first.X[k], "Y": first.Y[k]} for k in shown],
         },
-        note="The paper gives neither the number of pairs nor the rates of its run, so its times "
-        "are not ours; rows move 12 times as fast as γ here, which undoes the 1/n of the loss.",
-    )  # fmt: skip
+    )
 
 
 def _lemma_error(run: Any) -> float:
@@ -130,28 +105,8 @@ def _power_of_ratio(run: Any) -> float:
     return float(np.polyfit(np.log(beta), np.log(ratio), 1)[0])
 
 
-def draw_fig3(outcome: Outcome) -> Figure:
-    """Parallel modalities, matched and mismatched."""
-    from modgap.plot import panels, sphere
-
-    figure, axes = panels(2, size=(3.6, 3.4), solid=(0, 1))
-    for ax, name in zip(axes, ("matched", "mismatched"), strict=True):
-        pair = outcome.data[name]
-        sphere(pair["X"], pair["Y"], title=f"{name}: margin {pair['margin']:+.3f}", ax=ax)
-    return figure
-
-
-@PAPER.entry(
-    "fig3",
-    "Parallel modalities with and without mismatched pairs",
-    "Pairs in two parallel planes are perfectly matched when the margin is positive and mismatched "
-    "when it is not, and only mismatched pairs push the planes apart.",
-    published={"sign of the margin, matched": 1, "sign of the margin, mismatched": -1},
-    fast="six pairs on two parallel circles",
-    full="the same",
-    draw=draw_fig3,
-)
-def run_fig3(setting: Setting) -> Outcome:
+@PAPER.run("fig3")
+def fig3(setting: Setting) -> Outcome:
     """Six pairs on two parallel circles, two of them crossed or none."""
     from modgap.measures import margin
     from modgap.simulate.flow_theory import initial_growth
@@ -179,20 +134,15 @@ def run_fig3(setting: Setting) -> Outcome:
         data[name] = {"X": lifted[0], "Y": lifted[1], "margin": within}
     hot = {k: critical_temperature(6, 60.0, k) for k in (0, 2)}
     measured["temperature below which a gap is best, mismatched"] = hot[2]
-    checks = (
-        Check("the margin is positive without mismatches", measured["margin, matched"] > 0),
-        Check("the margin is negative with mismatches", measured["margin, mismatched"] < 0),
-        Check("the distance of the planes scales the margin by 1 − γ²", same),
-        Check("matched planes attract each other", growth["matched"] < 0),
-        Check(f"mismatched planes repel each other at β = {beta:g}", growth["mismatched"] > 0),
-        Check(
-            "a gap is best at no temperature without mismatches, at low ones with them",
+    checks = [
+        check("The margin is positive without mismatches.", measured["margin, matched"] > 0),
+        check("The margin is negative with mismatches.", measured["margin, mismatched"] < 0),
+        check("The distance of the planes scales the margin by 1 − γ².", same),
+        check("Matched planes attract each other.", growth["matched"] < 0),
+        check(f"Mismatched planes repel each other at β = {beta:g}.", growth["mismatched"] > 0),
+        check(
+            "A gap is best at no temperature without mismatches, at low ones with them.",
             hot[0] == 0 < hot[2],
         ),
-    )
-    return Outcome(
-        measured,
-        checks,
-        data,
-        note="A picture without numbers: the signs are those of its definition (sec. 2).",
-    )
+    ]
+    return Outcome(measured, checks, data)

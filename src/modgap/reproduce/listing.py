@@ -1,0 +1,73 @@
+"""What there is: every entry, what it needs, whether that is here, and how it came out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from modgap._results import SCHEMA
+from modgap._version import __version__
+from modgap.reproduce.entry import Entry
+from modgap.reproduce.record import Recorded
+from modgap.reproduce.setting import Setting
+
+LISTING = ("", "needs", "here", "verdict on record")
+
+
+def list_rows(
+    entries: Sequence[Entry], setting: Setting, record: Mapping[str, Recorded]
+) -> list[tuple[str, ...]]:
+    """A row per entry under the heads of ``LISTING``."""
+    return [
+        (
+            f"{entry.key}  {entry.title}",
+            entry.needs,
+            _here(entry, setting),
+            record[entry.key].words if entry.key in record else "–",
+        )
+        for entry in entries
+    ]
+
+
+def list_line(entries: Sequence[Entry], setting: Setting) -> str:
+    """How many there are, and how many can run."""
+    ready = sum(not entry.lacks(setting) for entry in entries)
+    return (
+        f"{len(entries)} entries, {ready} can run here. "
+        "Running one that cannot says exactly what is missing and how to provide it."
+    )
+
+
+def list_document(
+    entries: Sequence[Entry], setting: Setting, record: Mapping[str, Recorded]
+) -> dict[str, Any]:
+    """The same with all that is declared, for JSON."""
+    unknown = Recorded("", None)
+    listed = [
+        {
+            "key": entry.key,
+            "title": entry.title,
+            "claim": entry.claim,
+            "needs": entry.needs,
+            "can_run": not entry.lacks(setting),
+            "missing": entry.lacks(setting),
+            "how": entry.how,
+            "fast": entry.fast,
+            "full": entry.full,
+            "published": entry.published,
+            "slips": entry.slips,
+            "recorded": record.get(entry.key, unknown).verdict or None,
+            "holds": record.get(entry.key, unknown).holds,
+        }
+        for entry in entries
+    ]
+    head = {"schema": f"modgap/reproduce-list/{SCHEMA}", "version": __version__}
+    return {**head, "entries": listed}
+
+
+def _here(entry: Entry, setting: Setting) -> str:
+    if entry.run is None:
+        return "no model"
+    if entry.lacks(setting):
+        return "--embeddings DIR"
+    return "in part" if entry.needs == "model" else "can run"

@@ -1,0 +1,161 @@
+"""Reports as one Markdown page and its JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from modgap._files import write_text
+from modgap._results import SCHEMA, to_json
+from modgap._version import __version__
+from modgap.reproduce.entry import Number
+from modgap.reproduce.paper import Paper, one_line
+from modgap.reproduce.record import Recorded, changes, recorded
+from modgap.reproduce.registry import ALL, PAPERS, papers
+from modgap.reproduce.report import EntryReport
+from modgap.reproduce.words import counts_line, missing_groups, needs_words, value_words
+
+# A cell of the page holds so many values; a table of a paper may have dozens.
+_SHOWN = 6
+
+
+def write_pages(
+    names: Sequence[str], reports: Sequence[EntryReport], output: Path, seed: int
+) -> list[Path]:
+    """The pages of what was named as a whole: one for ``all``, else one for each such paper.
+
+    Parameters
+    ----------
+    names
+        What was asked for: entries, papers or "all".
+    reports
+        How it came out.
+    output
+        The folder with the files of the entries.
+    seed
+        The seed of the run, which the pages state.
+    """
+    places = {output: list(reports)}
+    if ALL not in names:
+        places = {
+            output / key: [report for report in reports if report.paper == key]
+            for key in PAPERS
+            if key in names
+        }
+    return [
+        path
+        for folder, mine in places.items()
+        for path in Page(mine, papers(), recorded(), seed, output).write(folder)
+    ]
+
+
+@dataclass(frozen=True, eq=False)
+class Page:
+    """Reports with the titles of their papers and the verdicts on record.
+
+    ``output`` is the folder with the files of the entries, which pictures are linked from.
+    """
+
+    reports: Sequence[EntryReport]
+    papers: Sequence[Paper]
+    record: Mapping[str, Recorded]
+    seed: int
+    output: Path
+
+    def write(self, folder: Path) -> tuple[Path, Path]:
+        """``reproduction.md`` and ``reproduction.json`` in a folder."""
+        page, data = folder / "reproduction.md", folder / "reproduction.json"
+        write_text(page, self.markdown(folder))
+        values = {
+            "schema": f"modgap/reproduction/{SCHEMA}",
+            "version": __version__,
+            "seed": self.seed,
+            "changes": changes(self.reports, self.record),
+            "entries": [report.to_dict() for report in self.reports],
+        }
+        write_text(data, to_json(values) + "\n")
+        return page, data
+
+    def markdown(self, folder: Path) -> str:
+        """How to run, a line per entry, what stood in, slips, and what is missing."""
+        reports = self.reports
+        settings = " and ".join(sorted({report.setting for report in reports})) or "fast"
+        blocks = [
+            "# Figures and tables, published beside measured",
+            f"modgap {__version__}, {settings} setting, seed {self.seed}. {counts_line(reports)}",
+            _HOW_TO_RUN,
+        ]
+        for paper in self.papers:
+            mine = [report for report in reports if report.paper == paper.key]
+            if mine:
+                blocks += [f"## {paper.title}", _paper_table(mine, folder, self.output)]
+        missing = missing_groups(reports).items()
+        sections = {
+            "Verdicts that changed": changes(reports, self.record),
+            "Failed": [f"{r.key}: {r.error}" for r in reports if r.error],
+            "Statements that did not hold": [
+                f"{r.key}: {c.statement}" for r in reports for c in r.checks if not c.holds
+            ],
+            "Shown on other data": [f"{r.key}: {r.on}" for r in reports if r.on],
+            "What the papers' own would need": [
+                f"{r.key}: {r.how}" for r in reports if r.on and r.how
+            ],
+            "Notes": [f"{r.key}: {r.note}" for r in reports if r.note],
+            "Slips in the papers": [f"{r.key}: {slip}" for r in reports for slip in r.slips],
+            "What is missing": [f"{', '.join(keys)}: {said}" for said, keys in missing],
+        }
+        for title, lines in sections.items():
+            if lines:
+                blocks += [f"## {title}", "\n".join(f"- {one_line(line)}" for line in lines)]
+        return "\n\n".join(blocks) + "\n"
+
+
+_HOW_TO_RUN = """```
+modgap reproduce --list                      every entry, what it needs, its recorded verdict
+modgap reproduce all --embeddings DIR        all that can run, in the fast setting
+modgap reproduce all --full --resume         as published, going on where it was stopped
+modgap reproduce yaras2024/fig2              one of them
+```
+
+DIR holds the embeddings that Liang et al. 2022 published (`features_clip.npy` and the like).
+"Other data" means that the claim was put to data that is not the paper's, named below."""
+
+
+def _paper_table(reports: Sequence[EntryReport], folder: Path, output: Path) -> str:
+    header = ("entry", "claim", "needs", "published", "measured", "verdict")
+    rows = [header, ("---",) * len(header)]
+    for report in reports:
+        words = report.words
+        rows.append(
+            (
+                _linked(report, folder, output),
+                report.claim,
+                needs_words(report.needs),
+                _values(report.published, report.measured),
+                _values(report.measured, report.published),
+                f"**{words}**" if words in ("disagrees", "failed") else words,
+            )
+        )
+    return "\n".join("| " + " | ".join(_cell(cell) for cell in row) + " |" for row in rows)
+
+
+def _linked(report: EntryReport, folder: Path, output: Path) -> str:
+    """The entry's name, linked with its picture."""
+    picture = next((name for name in report.pictures if name.endswith(".png")), None)
+    if picture is None:
+        return report.name
+    return f"[{report.name}]({(output / report.paper / picture).relative_to(folder).as_posix()})"
+
+
+def _values(values: Mapping[str, Number], beside: Mapping[str, Number]) -> str:
+    """The first few values, those with a counterpart first."""
+    names = [name for name in values if name in beside]
+    names += [name for name in values if name not in beside]
+    shown = "; ".join(f"{name} {value_words(values[name])}" for name in names[:_SHOWN])
+    more = len(names) - _SHOWN
+    return f"{shown}; {more} more in the JSON" if more > 0 else shown
+
+
+def _cell(text: str) -> str:
+    return one_line(text).replace("|", "\\|")

@@ -1,0 +1,102 @@
+"""Reports in words: values, verdicts, one entry, and many of them in a table."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from modgap.reproduce.entry import Number
+from modgap.reproduce.report import EntryReport
+
+_NEEDS = {
+    "nothing": "nothing",
+    "digits": "the digits it ships",
+    "embeddings": "the authors' embeddings",
+    "trained": "models trained here",
+    "model": "a trained model",
+}
+_ORDER = (
+    "agrees",
+    "other data: holds",
+    "other data: fails",
+    "disagrees",
+    "missing",
+    "failed",
+)
+
+
+def needs_words(needs: str) -> str:
+    """What an entry needs, in words."""
+    return _NEEDS[needs]
+
+
+def value_words(value: Number) -> str:
+    """A value as people read it; a number to five digits, without trailing noughts."""
+    if value is None:
+        return "–"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, str):
+        return value
+    said = f"{abs(value):,}" if isinstance(value, int) else f"{abs(value):.5g}"
+    return f"−{said}" if value < 0 else said
+
+
+def value_rows(report: EntryReport) -> list[tuple[str, str, str]]:
+    """Name, published and measured, the published names first."""
+    return [
+        (
+            name,
+            value_words(report.published[name]) if name in report.published else "",
+            value_words(report.measured[name]) if name in report.measured else "",
+        )
+        for name in {**report.published, **report.measured}
+    ]
+
+
+def report_lines(report: EntryReport) -> list[str]:
+    """What is to be said of one entry beside its values; the verdict comes last."""
+    lines = [f"{'✓' if check.holds else '✗'} {check.statement}" for check in report.checks]
+    said = (
+        ("On other data", report.on),
+        ("Note", report.note),
+        *(("Slip in the paper", slip) for slip in report.slips),
+        ("The paper's own needs more", report.how if report.ran else ""),
+        ("Missing", report.missing),
+        ("Failed", report.error),
+    )
+    lines += [f"{head}: {text}" for head, text in said if text]
+    took = f" ({report.setting} setting, {report.seconds:.1f} s)" if report.ran else ""
+    return [*lines, f"Verdict: {report.words}{took}"]
+
+
+SUMMARY = ("", "needs", "verdict", "time")
+
+
+def summary_rows(reports: Sequence[EntryReport]) -> list[tuple[str, ...]]:
+    """A row per entry under the heads of ``SUMMARY``."""
+    return [
+        (
+            f"{report.key}  {report.title}",
+            report.needs,
+            report.words,
+            f"{report.seconds:.1f} s" if report.ran else "",
+        )
+        for report in reports
+    ]
+
+
+def counts_line(reports: Sequence[EntryReport]) -> str:
+    """How many came out how, in one line."""
+    counts = Counter(report.words for report in reports)
+    parts = [f"{words} {counts[words]}" for words in _ORDER if counts[words]]
+    return f"{len(reports)} entries. {'; '.join(parts).capitalize()}."
+
+
+def missing_groups(reports: Sequence[EntryReport]) -> dict[str, list[str]]:
+    """What is missing and how to provide it, with the entries that wait for it."""
+    groups: dict[str, list[str]] = {}
+    for report in reports:
+        if report.missing:
+            groups.setdefault(report.missing, []).append(report.key)
+    return groups
