@@ -142,18 +142,18 @@ def test_digits_are_enlarged_pixel_by_pixel():
 def test_captions_begin_and_end():
     preset = PRESETS["tiny"]
     captions = digit_inputs("text")
-    assert captions.shape == (1797, preset.length)
-    assert np.all(captions[:, 0] == preset.begin)
-    assert np.all(np.sum(captions == preset.end, axis=1) == 1)
-    assert np.all((captions == preset.end).argmax(1) == captions.argmax(1))
+    assert captions.shape == (1797, preset.context_length)
+    assert np.all(captions[:, 0] == preset.bos_token_id)
+    assert np.all(np.sum(captions == preset.eos_token_id, axis=1) == 1)
+    assert np.all((captions == preset.eos_token_id).argmax(1) == captions.argmax(1))
     np.testing.assert_array_equal(digit_inputs("text", 3), captions[:3])
 
 
 def test_noise_captions_hold_words_only_between_their_ends():
     preset = PRESETS["tiny"]
     words = noise_inputs("text", 200)[:, 1:-1]
-    assert words.min() == preset.begin + 1
-    assert words.max() == preset.end - 1
+    assert words.min() == preset.bos_token_id + 1
+    assert words.max() == preset.eos_token_id - 1
 
 
 @pytest.mark.parametrize("missing", ["torch", "transformers"])
@@ -177,10 +177,10 @@ IMAGES = np.zeros((2, 1, 16, 16), np.float32)
             r"images of shape \(n, 1, 16, 16\)",
         ),
         (lambda: embed(make_tower("mlp"), IMAGES.astype(int)), "images of floats, got torch.int64"),
-        (lambda: embed(make_tower("text"), IMAGES[:, 0, 0]), "whole numbers of words"),
+        (lambda: embed(make_tower("text"), IMAGES[:, 0, 0]), "takes token ids, got torch.float32"),
         (
             lambda: embed(make_tower("text"), np.full((1, 4), 256)),
-            "numbered from 0 to 255, got 256",
+            "from 0 to 255, got 256",
         ),
         (
             lambda: embed(make_tower("text"), np.ones((1, 49), int)),

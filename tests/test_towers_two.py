@@ -29,7 +29,7 @@ def inputs(model: TwoTower, n: int = 4, length: int = 12) -> tuple[torch.Tensor,
     config = model.config
     generator = torch.Generator().manual_seed(1)
     shape = (n, config.channels, config.image_size, config.image_size)
-    tokens = torch.randint(4, model.vocabulary, (n, length), generator=generator)
+    tokens = torch.randint(4, model.vocab_size, (n, length), generator=generator)
     tokens[:, 0], tokens[:, -3], tokens[:, -2:] = 2, 3, 0
     return torch.randn(shape, generator=generator), tokens
 
@@ -164,12 +164,12 @@ def test_words_of_the_digits_are_numbered_alphabetically():
     words = [re.findall(r"[a-z-]+", caption.lower()) for caption in captions]
     known = sorted({word for caption in words for word in caption})
     tokenizer = train_tokenizer(captions, kind="words")
-    tokens = tokenizer.encode(captions, 32)
-    assert tokenizer.vocabulary == len(known) + 1 == int(tokens.max()) + 1
+    tokens = tokenizer(captions, 32)
+    assert tokenizer.vocab_size == len(known) + 1 == int(tokens.max()) + 1
     for row, caption in zip(tokens.tolist(), words, strict=True):
         expected = [1 + known.index(word) for word in caption]
         assert row == expected + [0] * (32 - len(expected))
-    unheard = tokenizer.encode([f"{known[0]} zyzzyva {known[1]}"], 3)
+    unheard = tokenizer([f"{known[0]} zyzzyva {known[1]}"], 3)
     assert unheard.tolist() == [[1, 0, 2]]
 
 
@@ -201,7 +201,7 @@ def test_a_file_that_is_not_such_a_model_is_refused(tmp_path):
         TwoTower.load(path)
     make_two_tower("clip-tiny", VOCABULARY).save(path)
     header, tensors = read_tensors(path, "two-tower model")
-    kept = {k: header[k] for k in ("config", "vocabulary", "end")}
+    kept = {k: header[k] for k in ("config", "vocab_size", "eos_token_id")}
     first = min(tensors)
     changes = {
         "lacks": {k: v for k, v in tensors.items() if k != first},
@@ -213,7 +213,7 @@ def test_a_file_that_is_not_such_a_model_is_refused(tmp_path):
         with pytest.raises(InputValueError, match=f"but it {what}"):
             TwoTower.load(path)
     write_tensors(path, "two-tower model", tensors, {"config": kept["config"]})
-    with pytest.raises(InputValueError, match="does not say its 'vocabulary'"):
+    with pytest.raises(InputValueError, match="does not say its 'vocab_size'"):
         TwoTower.load(path)
 
 
@@ -251,22 +251,22 @@ def test_inputs_a_tower_cannot_take_are_refused():
         model.encode_image(pixels.to(torch.uint8))
     with pytest.raises(InputValueError, match="at most 32"):
         model.encode_text(tokens.repeat(1, 9))
-    with pytest.raises(InputTypeError, match="token numbers"):
+    with pytest.raises(InputTypeError, match="token ids"):
         model.encode_text(tokens.float())
-    with pytest.raises(InputValueError, match="end must not be 2"):
-        make_two_tower("clip-tiny", VOCABULARY, end=2)
-    with pytest.raises(InputValueError, match="end must be between"):
-        make_two_tower("clip-tiny", VOCABULARY, end=VOCABULARY)
+    with pytest.raises(InputValueError, match="eos_token_id must not be 2"):
+        make_two_tower("clip-tiny", VOCABULARY, eos_token_id=2)
+    with pytest.raises(InputValueError, match="eos_token_id must be between"):
+        make_two_tower("clip-tiny", VOCABULARY, eos_token_id=VOCABULARY)
 
 
 def test_tokens_begin_end_and_are_padded():
     tokenizer = train_tokenizer(CAPTIONS, 280)
-    tokens = tokenizer.encode([*CAPTIONS, "", "A DOG runs ."], 40)
+    tokens = tokenizer([*CAPTIONS, "", "A DOG runs ."], 40)
     assert tokens.dtype == torch.int64
     assert tokens.shape == (5, 40)
     assert (tokens[:, 0] == 2).all()
     assert ((tokens == 3).sum(1) == 1).all()
-    assert tokens.max() < tokenizer.vocabulary <= 280
+    assert tokens.max() < tokenizer.vocab_size <= 280
     for row in tokens.tolist():
         assert set(row[row.index(3) + 1 :]) <= {0}
     assert tokens[3, :3].tolist() == [2, 3, 0]
@@ -275,15 +275,15 @@ def test_tokens_begin_end_and_are_padded():
 
 def test_a_long_caption_is_cut_and_still_ends():
     tokenizer = train_tokenizer(CAPTIONS, 280)
-    whole, short = (tokenizer.encode(CAPTIONS[2:], length)[0].tolist() for length in (60, 6))
+    whole, short = (tokenizer(CAPTIONS[2:], length)[0].tolist() for length in (60, 6))
     assert short == [*whole[:5], 3]
     exact = whole.index(3) + 1
-    assert tokenizer.encode(CAPTIONS[2:], exact)[0].tolist() == whole[:exact]
+    assert tokenizer(CAPTIONS[2:], exact)[0].tolist() == whole[:exact]
 
 
 def test_text_the_tokenizer_never_saw_is_not_lost():
     tokenizer = train_tokenizer(CAPTIONS, 280)
-    one, other = tokenizer.encode(["Ein Bär läuft ☃", "Ein Bär läuft ☂"], 40)
+    one, other = tokenizer(["Ein Bär läuft ☃", "Ein Bär läuft ☂"], 40)
     assert not torch.equal(one, other)
 
 
@@ -293,8 +293,11 @@ def test_a_saved_tokenizer_loads_as_it_was(kind, tmp_path):
     tokenizer.save(tmp_path / "tokenizer.json")
     for path in (tmp_path, tmp_path / "tokenizer.json"):
         loaded = Tokenizer.load(path)
-        assert (loaded.vocabulary, loaded.end) == (tokenizer.vocabulary, tokenizer.end)
-        assert torch.equal(loaded.encode(CAPTIONS, 20), tokenizer.encode(CAPTIONS, 20))
+        assert (loaded.vocab_size, loaded.eos_token_id) == (
+            tokenizer.vocab_size,
+            tokenizer.eos_token_id,
+        )
+        assert torch.equal(loaded(CAPTIONS, 20), tokenizer(CAPTIONS, 20))
     json.loads((tmp_path / "tokenizer.json").read_text())
 
 
@@ -313,8 +316,8 @@ def test_a_vocabulary_of_another_project_can_be_loaded(tmp_path):
     plain.enable_truncation(4)
     plain.save(str(tmp_path / "tokenizer.json"))
     tokenizer = Tokenizer.load(tmp_path)
-    assert (tokenizer.end, tokenizer.padding) == (3, 3)
-    assert tokenizer.encode(["a dog", "a a a dog"], 5).tolist() == [
+    assert (tokenizer.eos_token_id, tokenizer.pad_token_id) == (3, 3)
+    assert tokenizer(["a dog", "a a a dog"], 5).tolist() == [
         [2, 1, 0, 3, 3],
         [2, 1, 1, 1, 3],
     ]
@@ -341,12 +344,12 @@ def test_tokenizers_refuse_what_they_cannot_use(tmp_path):
         train_tokenizer("A dog runs .")
     with pytest.raises(InputTypeError, match="got int at place 1"):
         train_tokenizer(["a", 3])
-    with pytest.raises(InputValueError, match="vocabulary must be at least 260"):
+    with pytest.raises(InputValueError, match="vocab_size must be at least 260"):
         train_tokenizer(CAPTIONS, 100)
     with pytest.raises(InputValueError, match="kind must be one of 'bpe', 'words'"):
         train_tokenizer(CAPTIONS, kind="wordpiece")
-    with pytest.raises(InputValueError, match="length must be at least 3"):
-        train_tokenizer(CAPTIONS, 280).encode(CAPTIONS, 2)
+    with pytest.raises(InputValueError, match="context_length must be at least 3"):
+        train_tokenizer(CAPTIONS, 280)(CAPTIONS, 2)
     with pytest.raises(InputValueError, match="There is no tokenizer"):
         Tokenizer.load(tmp_path)
     (tmp_path / "tokenizer.json").write_text("{}")

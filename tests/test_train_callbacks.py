@@ -70,7 +70,7 @@ class Clip(torch.nn.Module):
 
     def __init__(self):
         super().__init__()
-        self.towers = make_two_tower("clip-tiny", vocabulary=40)
+        self.towers = make_two_tower("clip-tiny", vocab_size=40)
         self.loss = ContrastiveLoss()
 
     def forward(self, pixels, tokens):

@@ -40,12 +40,12 @@ class Tower:
     model: Any
 
     def __call__(self, inputs: Any) -> Any:
-        """Rows (n, dimension), not normalised, of a tensor of images or of word numbers."""
+        """Rows (n, dimension), not normalised, of a tensor of images or of token ids."""
         return _READ_OUT[self.kind](self.model, inputs)
 
     @property
     def takes(self) -> Literal["image", "text"]:
-        """What goes in: images (n, channels, size, size), or word numbers (n, up to length)."""
+        """What goes in: images (n, channels, size, size), or token ids (n, up to length)."""
         return "text" if self.kind == "text" else "image"
 
 
@@ -113,15 +113,15 @@ def _text(preset: Preset) -> Any:
     transformers = require("transformers", EXTRA, "A text transformer")
     return transformers.CLIPTextModel(
         transformers.CLIPTextConfig(
-            vocab_size=preset.vocabulary,
+            vocab_size=preset.vocab_size,
             hidden_size=preset.dimension,
             intermediate_size=4 * preset.dimension,
             num_hidden_layers=preset.layers,
             num_attention_heads=preset.heads,
-            max_position_embeddings=preset.length,
-            pad_token_id=preset.padding,
-            bos_token_id=preset.begin,
-            eos_token_id=preset.end,
+            max_position_embeddings=preset.context_length,
+            pad_token_id=preset.pad_token_id,
+            bos_token_id=preset.bos_token_id,
+            eos_token_id=preset.eos_token_id,
         )
     )
 
@@ -144,7 +144,7 @@ def embed(tower: Tower, inputs: Any, batch_size: int = 256) -> np.ndarray:
     """Rows (n, dimension) of images or captions, float32, not normalised.
 
     ``inputs`` are arrays or tensors: images (n, channels, size, size) of floats, or captions
-    (n, length) of word numbers. The model is used as it is for answering, not for training:
+    (n, length) of token ids. The model is used as it is for answering, not for training:
     layers that normalise over a batch use what they have stored.
     """
     torch = require("torch", EXTRA, "A tower")
@@ -179,17 +179,17 @@ def check_inputs(tower: Tower, inputs: Any, torch: Any) -> Any:
             )
         tensor = tensor.float()
     else:
-        if tensor.ndim != 2 or not 0 < tensor.shape[1] <= preset.length or len(tensor) == 0:
+        if tensor.ndim != 2 or not 0 < tensor.shape[1] <= preset.context_length or len(tensor) == 0:
             raise InputValueError(
-                f"A text tower takes captions of shape (n, at most {preset.length}), "
+                f"A text tower takes captions of shape (n, at most {preset.context_length}), "
                 f"got {tuple(tensor.shape)}."
             )
         if not whole:
-            raise InputTypeError(f"A text tower takes whole numbers of words, got {tensor.dtype}.")
+            raise InputTypeError(f"A text tower takes token ids, got {tensor.dtype}.")
         low, high = int(tensor.min()), int(tensor.max())
-        if low < 0 or high >= preset.vocabulary:
+        if low < 0 or high >= preset.vocab_size:
             raise InputValueError(
-                f"Words must be numbered from 0 to {preset.vocabulary - 1}, got {low} to {high}."
+                f"Token ids must be from 0 to {preset.vocab_size - 1}, got {low} to {high}."
             )
         tensor = tensor.long()
     device = next(iter(tower.model.parameters())).device

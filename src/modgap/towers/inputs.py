@@ -26,8 +26,8 @@ def noise_inputs(kind: Kind, n: int, preset: Size = "tiny", seed: int = 0) -> np
     if kind != "text":
         shape = (n, sizes.channels, sizes.image_size, sizes.image_size)
         return rng.standard_normal(shape, dtype=np.float32)
-    words = rng.integers(sizes.begin + 1, sizes.end, (n, sizes.length))
-    words[:, 0], words[:, -1] = sizes.begin, sizes.end
+    words = rng.integers(sizes.bos_token_id + 1, sizes.eos_token_id, (n, sizes.context_length))
+    words[:, 0], words[:, -1] = sizes.bos_token_id, sizes.eos_token_id
     return words
 
 
@@ -59,7 +59,7 @@ def digit_inputs(
 
 
 def tokenise(captions: Sequence[str], preset: Preset = PRESETS["tiny"]) -> np.ndarray:
-    """Captions as rows of word numbers: begin, words, end, padding.
+    """Captions as rows of token ids: begin, words, end, padding.
 
     Words are numbered in alphabetical order over the given captions, so numbers agree only
     within one call.
@@ -69,21 +69,21 @@ def tokenise(captions: Sequence[str], preset: Preset = PRESETS["tiny"]) -> np.nd
     """
     words = [re.findall(r"[\w-]+", caption.lower()) for caption in captions]
     known = sorted({word for caption in words for word in caption})
-    room = preset.end - preset.begin - 1
+    room = preset.eos_token_id - preset.bos_token_id - 1
     if len(known) > room:
         raise InputValueError(
             f"The captions use {len(known)} different words, and the preset has room for {room}. "
             "Take a larger preset, or fewer captions."
         )
     longest = max((len(caption) for caption in words), default=0)
-    if longest > preset.length - 2:
+    if longest > preset.context_length - 2:
         raise InputValueError(
-            f"A caption has {longest} words, and the preset takes {preset.length - 2}. "
+            f"A caption has {longest} words, and the preset takes {preset.context_length - 2}. "
             "Take a larger preset, or shorten the captions."
         )
-    number = {word: place for place, word in enumerate(known, start=preset.begin + 1)}
-    rows = np.full((len(words), preset.length), preset.padding, dtype=np.int64)
+    number = {word: place for place, word in enumerate(known, start=preset.bos_token_id + 1)}
+    rows = np.full((len(words), preset.context_length), preset.pad_token_id, dtype=np.int64)
     for row, caption in zip(rows, words, strict=True):
-        numbers = [preset.begin, *(number[word] for word in caption), preset.end]
+        numbers = [preset.bos_token_id, *(number[word] for word in caption), preset.eos_token_id]
         row[: len(numbers)] = numbers
     return rows

@@ -19,17 +19,17 @@ class Preset:
     channels: int
     patch_size: int
     stages: tuple[int, ...]
-    vocabulary: int
-    length: int
+    vocab_size: int
+    context_length: int
 
-    # Captions are numbered words between these; CLIP, too, ends with the largest number.
-    padding: int = 0
-    begin: int = 1
+    # Captions stand between these token ids; CLIP, too, ends with the largest.
+    pad_token_id: int = 0
+    bos_token_id: int = 1
 
     @property
-    def end(self) -> int:
-        """The number that ends a caption, at which a text tower reads out its row."""
-        return self.vocabulary - 1
+    def eos_token_id(self) -> int:
+        """The token id that ends a caption, at which a text tower reads out its row."""
+        return self.vocab_size - 1
 
 
 PRESETS: dict[str, Preset] = {
@@ -41,8 +41,8 @@ PRESETS: dict[str, Preset] = {
         channels=1,
         patch_size=4,
         stages=(16, 32, 64),
-        vocabulary=256,
-        length=48,
+        vocab_size=256,
+        context_length=48,
     ),
     "small": Preset(
         dimension=256,
@@ -52,7 +52,7 @@ PRESETS: dict[str, Preset] = {
         channels=3,
         patch_size=8,
         stages=(32, 64, 128, 256),
-        vocabulary=4096,
-        length=64,
+        vocab_size=4096,
+        context_length=64,
     ),
 }

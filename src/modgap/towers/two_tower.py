@@ -26,12 +26,12 @@ class TwoTower(nn.Module):
     It has no temperature: that belongs to the loss.
     """
 
-    def __init__(self, config: TwoTowerConfig, vocabulary: int, end: int = END) -> None:
+    def __init__(self, config: TwoTowerConfig, vocab_size: int, eos_token_id: int = END) -> None:
         super().__init__()
         self.config = config
-        self.vocabulary = vocabulary
-        self.end = end
-        self.image, self.text = _towers(config, vocabulary, end)
+        self.vocab_size = vocab_size
+        self.eos_token_id = eos_token_id
+        self.image, self.text = _towers(config, vocab_size, eos_token_id)
 
     def encode_image(self, pixels: Tensor) -> Tensor:
         """Rows (n, dimension) of images, floats (n, channels, size, size)."""
@@ -49,14 +49,15 @@ class TwoTower(nn.Module):
         return self.image(pixels)
 
     def encode_text(self, tokens: Tensor) -> Tensor:
-        """Rows (n, dimension) of captions, token numbers (n, at most ``config.length``)."""
-        if tokens.ndim != 2 or not 0 < tokens.shape[1] <= self.config.length:
+        """Rows (n, dimension) of captions, token ids (n, at most ``config.context_length``)."""
+        most = self.config.context_length
+        if tokens.ndim != 2 or not 0 < tokens.shape[1] <= most:
             raise InputValueError(
-                f"The text tower takes captions of shape (n, at most {self.config.length}), got "
+                f"The text tower takes captions of shape (n, at most {most}), got "
                 f"{tuple(tokens.shape)}."
             )
         if tokens.is_floating_point():
-            raise InputTypeError(f"The text tower takes token numbers, got {tokens.dtype}.")
+            raise InputTypeError(f"The text tower takes token ids, got {tokens.dtype}.")
         return self.text(tokens)
 
     def forward(self, pixels: Tensor, tokens: Tensor) -> tuple[Tensor, Tensor]:
@@ -71,8 +72,8 @@ class TwoTower(nn.Module):
         }
         header = {
             "config": self.config.to_dict(),
-            "vocabulary": self.vocabulary,
-            "end": self.end,
+            "vocab_size": self.vocab_size,
+            "eos_token_id": self.eos_token_id,
         }
         write_tensors(path, KIND, arrays, header)
 
@@ -81,12 +82,16 @@ class TwoTower(nn.Module):
         """A model as it was saved, on the CPU; nothing in the file is ever executed."""
         header, arrays = read_tensors(path, KIND)
         try:
-            config, vocabulary, end = header["config"], header["vocabulary"], header["end"]
+            config, vocab_size, eos_token_id = (
+                header["config"],
+                header["vocab_size"],
+                header["eos_token_id"],
+            )
         except KeyError as error:
             raise InputValueError(f"{path} does not say its {error}. Save it again.") from error
         if not isinstance(config, dict):
             raise InputValueError(f"The config of {path} must be settings, got {config!r}.")
-        model = make_two_tower(config, vocabulary, end=end)
+        model = make_two_tower(config, vocab_size, eos_token_id=eos_token_id)
         wanted = model.state_dict()
         _check_weights({k: v.shape for k, v in arrays.items()}, wanted, path)
         # A number without dimensions is stored as a list of one.
@@ -97,32 +102,34 @@ class TwoTower(nn.Module):
 
 def make_two_tower(
     name_or_config: str | Mapping[str, Any] | TwoTowerConfig,
-    vocabulary: int,
+    vocab_size: int,
     seed: int = 0,
     *,
-    end: int = END,
+    eos_token_id: int = END,
 ) -> TwoTower:
     """Two towers with random weights; the same seed gives the same weights.
 
     A preset ("clip-tiny", "clip-small", "resnet-tiny", "resnet18", "resnet50", "digits"), or one
-    with changes, {"name": "resnet18", "image_size": 112}. ``vocabulary`` is the number of tokens,
-    ``end`` the token that ends a caption, at which a text transformer reads out its row.
+    with changes, {"name": "resnet18", "image_size": 112}. ``vocab_size`` is the number of tokens,
+    ``eos_token_id`` the token that ends a caption, at which a text transformer reads out its row.
 
     "clip-…" are transformers' ``CLIPModel``; "resnet…" its ``ResNetModel`` with CLIP's text
     transformer and a linear projection each. "digits" is two perceptrons.
     """
     config = find_config(name_or_config)
-    vocabulary = check_count(vocabulary, "vocabulary")
+    vocab_size = check_count(vocab_size, "vocab_size")
     seed = check_count(seed, "seed", at_least=0)
     if config.text == "transformer":
-        end = check_count(end, "end", at_least=0, at_most=vocabulary - 1)
-        if end == 2:
+        eos_token_id = check_count(eos_token_id, "eos_token_id", at_least=0, at_most=vocab_size - 1)
+        if eos_token_id == 2:
             # transformers' CLIP takes 2 for an old mistake and reads at the largest token instead.
-            raise InputValueError("end must not be 2: transformers reads such captions otherwise.")
+            raise InputValueError(
+                "eos_token_id must not be 2: transformers then ends captions elsewhere."
+            )
     # The weights are drawn from torch's global generator; the caller's is left as it was.
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        return TwoTower(config, vocabulary, end)
+        return TwoTower(config, vocab_size, eos_token_id)
 
 
 class Projected(nn.Module):
@@ -138,20 +145,28 @@ class Projected(nn.Module):
         return self.projection(self.body(inputs).pooler_output.flatten(1))
 
 
-def _towers(config: TwoTowerConfig, vocabulary: int, end: int) -> tuple[nn.Module, nn.Module]:
+def _towers(
+    config: TwoTowerConfig, vocab_size: int, eos_token_id: int
+) -> tuple[nn.Module, nn.Module]:
     if config.image == "vit" and config.text == "transformer":
-        return _clip(config, vocabulary, end)
+        return _clip(config, vocab_size, eos_token_id)
     image = {"vit": _vit, "resnet": _resnet, "mlp": _image_mlp}[config.image](config)
-    text = _words(config, vocabulary) if config.text == "words" else _text(config, vocabulary, end)
+    text = (
+        _words(config, vocab_size)
+        if config.text == "words"
+        else _text(config, vocab_size, eos_token_id)
+    )
     return image, text
 
 
-def _clip(config: TwoTowerConfig, vocabulary: int, end: int) -> tuple[nn.Module, nn.Module]:
+def _clip(
+    config: TwoTowerConfig, vocab_size: int, eos_token_id: int
+) -> tuple[nn.Module, nn.Module]:
     """The parts of a CLIPModel; its own temperature is left behind."""
     transformers = require("transformers", "train", "A CLIP model")
     model = transformers.CLIPModel(
         transformers.CLIPConfig(
-            text_config=_text_config(config, vocabulary, end),
+            text_config=_text_config(config, vocab_size, eos_token_id),
             vision_config=_vision_config(config),
             projection_dim=config.dimension,
         )
@@ -170,10 +185,10 @@ def _vit(config: TwoTowerConfig) -> nn.Module:
     return Projected(model.vision_model, model.visual_projection)
 
 
-def _text(config: TwoTowerConfig, vocabulary: int, end: int) -> nn.Module:
+def _text(config: TwoTowerConfig, vocab_size: int, eos_token_id: int) -> nn.Module:
     transformers = require("transformers", "train", "A text transformer")
     model = transformers.CLIPTextModelWithProjection(
-        transformers.CLIPTextConfig(**_text_config(config, vocabulary, end))
+        transformers.CLIPTextConfig(**_text_config(config, vocab_size, eos_token_id))
     )
     return Projected(model.text_model, model.text_projection)
 
@@ -202,9 +217,9 @@ def _image_mlp(config: TwoTowerConfig) -> nn.Module:
     )
 
 
-def _words(config: TwoTowerConfig, vocabulary: int) -> nn.Module:
+def _words(config: TwoTowerConfig, vocab_size: int) -> nn.Module:
     """Token 0 pads a caption and is left out of the mean."""
-    words = nn.EmbeddingBag(vocabulary, config.word_width, mode="mean", padding_idx=0)
+    words = nn.EmbeddingBag(vocab_size, config.word_width, mode="mean", padding_idx=0)
     body = _mlp(config.word_width, config.text_width, config.text_layers, config)
     return nn.Sequential(words, body)
 
@@ -231,19 +246,19 @@ def _vision_config(config: TwoTowerConfig) -> dict[str, Any]:
     }
 
 
-def _text_config(config: TwoTowerConfig, vocabulary: int, end: int) -> dict[str, Any]:
+def _text_config(config: TwoTowerConfig, vocab_size: int, eos_token_id: int) -> dict[str, Any]:
     return {
-        "vocab_size": vocabulary,
+        "vocab_size": vocab_size,
         "hidden_size": config.text_width,
         "intermediate_size": 4 * config.text_width,
         "num_hidden_layers": config.text_layers,
         "num_attention_heads": config.text_heads,
-        "max_position_embeddings": config.length,
+        "max_position_embeddings": config.context_length,
         "projection_dim": config.dimension,
         "attention_dropout": config.dropout,
         "pad_token_id": 0,
         "bos_token_id": 2,
-        "eos_token_id": end,
+        "eos_token_id": eos_token_id,
     }
 
 

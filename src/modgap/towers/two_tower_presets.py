@@ -23,7 +23,7 @@ class TwoTowerConfig:
     ``patch_size``), a residual network (``stages``, ``depths``, ``block``) or a perceptron
     (``image_width``, ``image_layers``). ``text`` is CLIP's text transformer (``text_width``,
     ``text_layers``, ``text_heads``) or a perceptron (``text_width``, ``text_layers``) on the mean
-    of word vectors (``word_width``). ``length`` is the most tokens a caption may have, and
+    of word vectors (``word_width``). ``context_length`` is the most tokens a caption may have, and
     ``dropout`` that of perceptrons and of attention.
     """
 
@@ -32,7 +32,7 @@ class TwoTowerConfig:
     text: TextKind
     dimension: int
     image_size: int
-    length: int
+    context_length: int
     text_width: int
     text_layers: int
     text_heads: int = 1
@@ -62,7 +62,7 @@ PRESETS: dict[str, TwoTowerConfig] = {
             text="transformer",
             dimension=32,
             image_size=32,
-            length=32,
+            context_length=32,
             text_width=32,
             text_layers=2,
             text_heads=2,
@@ -77,7 +77,7 @@ PRESETS: dict[str, TwoTowerConfig] = {
             text="transformer",
             dimension=32,
             image_size=32,
-            length=32,
+            context_length=32,
             text_width=32,
             text_layers=2,
             text_heads=2,
@@ -90,7 +90,7 @@ PRESETS: dict[str, TwoTowerConfig] = {
             text="transformer",
             dimension=256,
             image_size=112,
-            length=32,
+            context_length=32,
             text_width=256,
             text_layers=6,
             text_heads=4,
@@ -106,7 +106,7 @@ PRESETS: dict[str, TwoTowerConfig] = {
             text="transformer",
             dimension=512,
             image_size=96,
-            length=32,
+            context_length=32,
             text_width=256,
             text_layers=4,
             text_heads=4,
@@ -121,7 +121,7 @@ PRESETS: dict[str, TwoTowerConfig] = {
             text="transformer",
             dimension=512,
             image_size=224,
-            length=77,
+            context_length=77,
             text_width=512,
             text_layers=12,
             text_heads=8,
@@ -137,7 +137,7 @@ PRESETS: dict[str, TwoTowerConfig] = {
             dimension=64,
             image_size=8,
             channels=1,
-            length=32,
+            context_length=32,
             text_width=256,
             text_layers=3,
             word_width=128,

@@ -28,23 +28,23 @@ def make_model(config: Config, data: Data, device: torch.device) -> TwoTower:
         "name": config.model.name,
         "channels": int(data.train.pixels.shape[1]),
         "image_size": config.data.image_size,
-        "length": int(data.train.tokens.shape[1]),
+        "context_length": int(data.train.tokens.shape[1]),
     }
     if config.model.dimension:
         wanted["dimension"] = config.model.dimension
-    end = getattr(data.tokenizer, "end", None)
+    eos_token_id = getattr(data.tokenizer, "eos_token_id", None)
     if config.model.weights:
         path = weights_file(config.model.weights)
         model = TwoTower.load(path)
-        if model.config != find_config(wanted) or model.vocabulary != data.vocabulary:
+        if model.config != find_config(wanted) or model.vocab_size != data.vocab_size:
             raise InputValueError(
                 f"The weights of {path} are those of {model.config.to_dict()} with "
-                f"{model.vocabulary} tokens, but this run wants {find_config(wanted).to_dict()} "
-                f"with {data.vocabulary}. Set [model] and [data] as in the run they come from."
+                f"{model.vocab_size} tokens, but this run wants {find_config(wanted).to_dict()} "
+                f"with {data.vocab_size}. Set [model] and [data] as in the run they come from."
             )
     else:
-        more = {} if end is None else {"end": end}
-        model = make_two_tower(wanted, data.vocabulary, config.train.seed, **more)
+        more = {} if eos_token_id is None else {"eos_token_id": eos_token_id}
+        model = make_two_tower(wanted, data.vocab_size, config.train.seed, **more)
     model = model.to(device)
     if device.type == "cuda":
         # Convolutions in half precision are fastest on pixels whose channels lie together.
