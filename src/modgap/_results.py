@@ -6,7 +6,7 @@ import dataclasses
 import html
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +17,9 @@ from modgap._version import __version__
 
 # Within a schema keys are only added, so a reader of version 1 can read every later file of it.
 SCHEMA = 1
+
+# Called with what is being done, how many steps are done, and of how many.
+Progress = Callable[[str, int, int], None]
 
 
 @dataclass(frozen=True)
