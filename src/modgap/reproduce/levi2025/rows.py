@@ -9,7 +9,7 @@ from functools import cache
 import numpy as np
 
 from modgap.datasets import load_digits
-from modgap.datasets.digits import Split, measure_scans
+from modgap.datasets.digits import DigitSplit, measure_scans
 from modgap.reproduce.entry import Check, Paper, Setting
 
 PAPER = Paper("levi2025", "The Double-Ellipsoid Geometry of CLIP (Levi and Gilboa 2025)")
@@ -49,7 +49,7 @@ class Digits:
 
 
 @cache
-def digits(split: Split = "all") -> Digits:
+def digits(split: DigitSplit = "all") -> Digits:
     """The digits before normalisation, each scan with its caption in the first wording."""
     loaded = load_digits(split, unit=False)
     n = len(loaded.X)
