@@ -135,9 +135,9 @@ def test_the_runner_trains_what_is_not_there_yet_and_gathers_it(
 
     monkeypatch.setattr(runner, "SEEDS", (0,))
     small = [
-        "model.name=clip-tiny", "model.dimension=32", "data.image_size=32", "data.length=16",
-        "data.vocabulary=320", "train.batch_size=8", "train.epochs=1", "train.device=cpu",
-        "evaluate.pairs=8",
+        "model.name=clip-tiny", "model.dimension=32", "data.image_size=32",
+        "data.context_length=16", "data.vocab_size=320", "train.batch_size=8", "train.epochs=1",
+        "train.device=cpu", "evaluate.pairs=8",
     ]  # fmt: skip
     command = [
         "flickr8k", str(write_captions(tmp_path)), "-o", str(tmp_path / "runs"), "--gather",

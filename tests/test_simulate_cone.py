@@ -11,7 +11,7 @@ import pytest
 import reference
 from modgap._results import to_json
 from modgap.simulate.cone import cone_by_depth, random_layers
-from modgap.simulate.cone_initialisations import compare_cones, random_cones, trained_cones
+from modgap.simulate.cone_initialisations import compare_cones, random_rows, trained_rows
 from modgap.simulate.cone_layer import layer_violations, relu_cosine
 from modgap.simulate.cone_variance import initialisation_share
 
@@ -216,10 +216,10 @@ def test_the_comparison_survives_rotation_and_row_lengths(rng):
 
 
 @pytest.mark.parametrize("data", ["noise", "digits"])
-@pytest.mark.parametrize("kind", ["mlp", "resnet", "vision", "text"])
+@pytest.mark.parametrize("kind", ["mlp", "resnet", "vit", "transformer"])
 def test_every_initialisation_has_a_cone_of_its_own(kind, data):
     pytest.importorskip("transformers", reason="transformers is not installed")
-    result = random_cones(kind, data, initialisations=4, n_inputs=100)
+    result = compare_cones(random_rows(kind, data, initialisations=4, n_inputs=100))
     # Rows all over the sphere would have a mean cosine of 0 ± 1/√64/100.
     assert result.mean_cosine.min() > 0.4
     assert result.neighbours == 1.0
@@ -228,10 +228,11 @@ def test_every_initialisation_has_a_cone_of_its_own(kind, data):
     assert result.between > 0.4
 
 
-@pytest.mark.parametrize("kind", ["resnet", "vision", "text"])
+@pytest.mark.parametrize("kind", ["resnet", "vit", "transformer"])
 def test_cones_stay_apart_without_normalisation(kind):
     pytest.importorskip("transformers", reason="transformers is not installed")
-    result = random_cones(kind, "digits", initialisations=4, n_inputs=100, normalisation=False)
+    rows = random_rows(kind, "digits", initialisations=4, n_inputs=100, normalisation=False)
+    result = compare_cones(rows)
     assert result.mean_cosine.min() > 0.4
     assert result.neighbours == 1.0
     assert result.told_apart > 0.95
@@ -240,17 +241,23 @@ def test_cones_stay_apart_without_normalisation(kind):
 
 def test_other_inputs_do_not_move_the_cone_but_another_initialisation_does():
     pytest.importorskip("transformers", reason="transformers is not installed")
-    from modgap.towers import embed, make_tower, noise_inputs
+    from modgap.simulate.cone_inputs import noise_inputs
+    from modgap.simulate.cone_networks import make_network, network_rows
 
-    inputs = [noise_inputs("vision", 100, seed=s) for s in (1, 2)]
-    one = compare_cones([embed(make_tower("vision"), batch) for batch in inputs])
-    two = compare_cones([embed(make_tower("vision", seed=s), inputs[0]) for s in (1, 2)])
+    inputs = [noise_inputs("vit", 100, seed=s) for s in (1, 2)]
+    one = compare_cones([network_rows(make_network("vit"), batch) for batch in inputs])
+    two = compare_cones([network_rows(make_network("vit", seed=s), inputs[0]) for s in (1, 2)])
     assert one.distances[0, 1] < 0.1 < 1 < two.distances[0, 1]
 
 
 def test_trained_networks_keep_their_rows_together():
     pytest.importorskip("torch", reason="torch is not installed")
-    result, accuracies = trained_cones("mlp", initialisations=3, n_inputs=300, epochs=4)
+    seen = []
+    rows, accuracies = trained_rows(
+        "mlp", initialisations=3, n_inputs=300, epochs=4, progress=lambda *step: seen.append(step)
+    )
+    result = compare_cones(rows)
+    assert seen == [("training a mlp", k, 3) for k in range(3)]
     assert accuracies.min() > 0.5  # chance is 0.1
     assert result.neighbours == 1.0
     assert result.told_apart > 0.9  # chance is 1/3
@@ -288,10 +295,10 @@ def test_an_unknown_activation_is_refused_with_the_nearest_one():
         (lambda: compare_cones([np.eye(3)]), "two or more matrices of one shape"),
         (lambda: compare_cones([np.eye(3), np.eye(4)]), "Embed the same inputs with every"),
         (lambda: compare_cones([np.eye(3), np.zeros((3, 3))]), r"embeddings\[1\] has 3 rows"),
-        (lambda: random_cones("vison"), r"kind must be one of .* Did you mean 'vision'\?"),
-        (lambda: random_cones("mlp", "digit"), "data must be one of .* Did you mean 'digits'"),
-        (lambda: random_cones("mlp", initialisations=1), "initialisations must be at least 2"),
-        (lambda: trained_cones("text"), "kind must be one of 'mlp', 'resnet', 'vision'"),
+        (lambda: random_rows("vitt"), r"kind must be one of .* Did you mean 'vit'\?"),
+        (lambda: random_rows("mlp", "digit"), "data must be one of .* Did you mean 'digits'"),
+        (lambda: random_rows("mlp", initialisations=0), "initialisations must be at least 1"),
+        (lambda: trained_rows("transformer"), "kind must be one of 'mlp', 'resnet', 'vit'"),
     ],
 )
 def test_bad_input_is_refused_in_one_sentence(call, words):

@@ -19,7 +19,8 @@ from modgap.train.sinks import JsonLines, TensorBoard
 torch = pytest.importorskip("torch", reason="torch is not installed")
 transformers = pytest.importorskip("transformers", reason="transformers is not installed")
 
-from modgap.towers.two_tower import END, make_two_tower  # noqa: E402
+from modgap.towers.config import EOS_TOKEN_ID  # noqa: E402
+from modgap.towers.two_tower import make_two_tower  # noqa: E402
 from modgap.train import (  # noqa: E402
     ContrastiveLoss,
     hugging_face_callback,
@@ -61,7 +62,7 @@ def make_batch(seed):
     """Noise for images, and captions of random tokens."""
     draw = torch.Generator().manual_seed(seed)
     tokens = torch.randint(3, 40, (N, 8), generator=draw)
-    tokens[:, -1] = END
+    tokens[:, -1] = EOS_TOKEN_ID
     return torch.randn(N, 3, 32, 32, generator=draw), tokens
 
 
@@ -70,7 +71,7 @@ class Clip(torch.nn.Module):
 
     def __init__(self):
         super().__init__()
-        self.towers = make_two_tower("clip-tiny", vocabulary=40)
+        self.towers = make_two_tower({"name": "clip-tiny", "text": {"vocab_size": 40}})
         self.loss = ContrastiveLoss()
 
     def forward(self, pixels, tokens):

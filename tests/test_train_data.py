@@ -87,12 +87,12 @@ def test_what_is_held_out_does_not_hang_on_the_seed_of_the_training(bars, tmp_pa
 def test_a_tokenizer_can_be_given(bars, tmp_path):
     from modgap.towers.tokenizer import train_tokenizer
 
-    words = train_tokenizer(["a red bar", "a blue bar on the left"], vocabulary=300)
+    words = train_tokenizer(["a red bar", "a blue bar on the left"], vocab_size=300)
     words.save(tmp_path / "words.json")
     data = load_data(bars_config(bars, data={"tokenizer": str(tmp_path / "words.json")}).data)
-    expected = words.encode(["a red bar"], 16)
-    assert torch.equal(data.tokenizer.encode(["a red bar"], 16), expected)
-    assert data.vocabulary == words.vocabulary
+    expected = words(["a red bar"], 16)
+    assert torch.equal(data.tokenizer(["a red bar"], 16), expected)
+    assert data.vocab_size == words.vocab_size
 
 
 @pytest.mark.parametrize(

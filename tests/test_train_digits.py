@@ -88,7 +88,8 @@ def test_the_figures_are_measured_as_those_that_ship_were(split):
 
 def test_the_recipe_says_what_the_run_has_come_to(tmp_path):
     config = load_config(
-        "digits", ["train.steps=6", "train.log=[]", "temperature.name=learned", "data.length=30"]
+        "digits",
+        ["train.steps=6", "train.log=[]", "temperature.name=learned", "data.context_length=30"],
     )
     result = train(config, output=tmp_path)
     _, recipe = contents(tmp_path / "digits.safetensors")
@@ -102,7 +103,7 @@ def test_the_digits_have_one_size():
 
 
 def test_captions_are_as_long_as_asked():
-    assert load_data(digits_config(data={"length": 5}).data).train.tokens.shape == (3985, 5)
+    assert load_data(digits_config(data={"context_length": 5}).data).train.tokens.shape == (3985, 5)
 
 
 def test_the_rows_are_in_the_order_of_the_scans(run):

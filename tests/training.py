@@ -44,7 +44,7 @@ def write_captions(folder: Path, n_train: int = 40, n_test: int = 12) -> Path:
 def bars_config(path: Path, **sections: dict[str, Any]) -> Config:
     """A small CLIP on the bars: 5 steps an epoch, float32 on one CPU thread."""
     base: dict[str, dict[str, Any]] = {
-        "data": {"path": str(path), "image_size": 32, "length": 16, "vocabulary": 320},
+        "data": {"path": str(path), "image_size": 32, "context_length": 16, "vocab_size": 320},
         "model": {"name": "clip-tiny"},
         "temperature": {"name": "baseline"},
         "train": {

@@ -13,6 +13,7 @@ held-out scans they have a gap of 0.560, and those of `modgap train digits` one 
 from __future__ import annotations
 
 import json
+import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -28,9 +29,11 @@ from modgap._validate import check_choice
 
 EMBEDDINGS = Path(__file__).with_name("digits.safetensors")
 
-DIGITS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
+_TEXTS = tomllib.loads(Path(__file__).with_name("digits.toml").read_text(encoding="utf-8"))
+DIGITS = tuple(_TEXTS["digits"])
+WORDINGS = tuple(_TEXTS["wordings"])
 
-Split = Literal["test", "train", "all"]
+DigitSplit = Literal["test", "train", "all"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,7 +55,7 @@ class DigitPairs:
     recipe: Mapping[str, Any]
 
 
-def load_digits(split: Split = "test", unit: bool = True) -> DigitPairs:
+def load_digits(split: DigitSplit = "test", unit: bool = True) -> DigitPairs:
     """Handwritten digits and their captions, embedded by a two-tower model with a modality gap.
 
     `split` is "test" (the scans the model never saw), "train" or "all"; `unit=False` gives the
@@ -66,7 +69,7 @@ def load_digits(split: Split = "test", unit: bool = True) -> DigitPairs:
     """
     from safetensors import safe_open
 
-    check_choice(split, "split", get_args(Split))
+    check_choice(split, "split", get_args(DigitSplit))
     with safe_open(EMBEDDINGS, framework="numpy") as file:
         X, Y, is_train = (file.get_tensor(name) for name in ("image", "text", "is_train"))
         recipe = json.loads(file.metadata()["recipe"])
@@ -136,92 +139,26 @@ def _core(ink: NDArray) -> NDArray:
     return _mean(ink, (abs(DOWN) < 2) & (abs(ACROSS) < 1))
 
 
-@dataclass(frozen=True)
-class Property:
-    """Something measured in a scan, and two ways to name each quarter of its range."""
-
-    measure: Callable[[NDArray], NDArray]
-    words: tuple[str, str, str, str]
-    synonyms: tuple[str, str, str, str]
-
-
-PROPERTIES = {
-    "weight": Property(
-        lambda ink: ink.mean((1, 2)),
-        ("faint", "light", "dark", "bold"),
-        ("pale", "thin", "strong", "heavy"),
-    ),
-    "edge": Property(
-        lambda ink: _mean(ink, ink),
-        ("blurred", "soft", "clear", "crisp"),
-        ("fuzzy", "smooth", "distinct", "sharp"),
-    ),
-    "width": Property(
-        lambda ink: _spread(ink, ACROSS),
-        ("narrow", "slim", "broad", "wide"),
-        ("pinched", "slender", "roomy", "sprawling"),
-    ),
-    "height": Property(
-        lambda ink: _spread(ink, DOWN),
-        ("squat", "short", "tall", "towering"),
-        ("stubby", "compact", "long", "stretched"),
-    ),
-    "slant": Property(
-        _slant,
-        ("leaning left", "leaning slightly left", "upright", "leaning right"),
-        ("tilted back", "tipped a little back", "straight", "tilted forward"),
-    ),
-    "across": Property(
-        lambda ink: _mean(ink, ACROSS),
-        ("to the left", "near the centre", "to the right", "far to the right"),
-        ("leftish", "central", "rightish", "rightmost"),
-    ),
-    "down": Property(
-        lambda ink: _mean(ink, DOWN),
-        ("top-heavy", "raised", "lowered", "bottom-heavy"),
-        ("sitting high", "sitting rather high", "sitting rather low", "sitting low"),
-    ),
-    "taper": Property(
-        _taper,
-        ("widest above", "wider above", "wider below", "widest below"),
-        ("sharply narrowing", "narrowing", "widening", "sharply widening"),
-    ),
-    "sides": Property(
-        lambda ink: _mirror_likeness(ink, axis=2),
-        ("lopsided", "uneven", "balanced", "symmetric"),
-        ("one-sided", "irregular", "regular", "even-sided"),
-    ),
-    "halves": Property(
-        lambda ink: _mirror_likeness(ink, axis=1),
-        ("clashing halves", "unlike halves", "similar halves", "matching halves"),
-        ("contrasting ends", "different ends", "kindred ends", "equal ends"),
-    ),
-    "core": Property(
-        _core,
-        ("hollow", "open", "filled", "solid"),
-        ("empty inside", "airy inside", "full inside", "dense inside"),
-    ),
+MEASURES: dict[str, Callable[[NDArray], NDArray]] = {
+    "weight": lambda ink: ink.mean((1, 2)),
+    "edge": lambda ink: _mean(ink, ink),
+    "width": lambda ink: _spread(ink, ACROSS),
+    "height": lambda ink: _spread(ink, DOWN),
+    "slant": _slant,
+    "across": lambda ink: _mean(ink, ACROSS),
+    "down": lambda ink: _mean(ink, DOWN),
+    "taper": _taper,
+    "sides": lambda ink: _mirror_likeness(ink, axis=2),
+    "halves": lambda ink: _mirror_likeness(ink, axis=1),
+    "core": _core,
 }
-
-# Even wordings use the words, odd ones the synonyms; each leaves out other properties.
-WORDINGS = (
-    "A {weight}, {width}, {height} {digit}, {slant}, {core} and {sides}, {across}, {down}, "
-    "{taper}, with {halves}.",
-    "The digit {digit}: {slant}, {edge}, {weight}, {across}, {taper}, {width}, {core}, {down}.",
-    "Handwritten {digit} with {halves}, {edge} and {sides}, {height}, {down}, {taper}, {slant}, "
-    "{across}, its middle {core}.",
-    "Number {digit}, {core}, {sides}, {height} and {width}, with {halves}, {down}, {slant}, "
-    "{weight} in ink, {across}.",
-    "Someone wrote {digit} {across}, {down} and {slant}, {taper}, {width}, {sides}, in {edge}, "
-    "{weight} strokes.",
-)
 
 
 def measure_scans(images: NDArray) -> dict[str, NDArray[np.float64]]:
     """Every property of every scan, by name."""
     ink = np.asarray(images, dtype=np.float64) / 16
     # Rounded, so that the last bit of a sum never moves a scan across a quartile.
-    return {name: p.measure(ink).round(6) for name, p in PROPERTIES.items()}
+    return {name: measure(ink).round(6) for name, measure in MEASURES.items()}
 
 
 @cache
@@ -249,9 +186,9 @@ def describe(images: NDArray, labels: NDArray) -> list[tuple[str, ...]]:
 
 
 def _captions(digit: str, quarters: Mapping[str, int]) -> tuple[str, ...]:
-    words = {name: PROPERTIES[name].words[q] for name, q in quarters.items()}
-    synonyms = {name: PROPERTIES[name].synonyms[q] for name, q in quarters.items()}
-    return tuple(
-        wording.format(digit=digit, **(synonyms if i % 2 else words))
-        for i, wording in enumerate(WORDINGS)
-    )
+    styles = [
+        {name: words[quarters[name]] for name, words in _TEXTS[style].items()}
+        for style in ("words", "synonyms")
+    ]
+    # Even wordings use the words, odd ones the synonyms.
+    return tuple(wording.format(digit=digit, **styles[i % 2]) for i, wording in enumerate(WORDINGS))

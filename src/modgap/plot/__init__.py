@@ -1,15 +1,13 @@
-"""Pictures of results: one function per kind of figure. They draw what they get, nothing more."""
+"""Pictures of results: one function per kind of figure. They draw what they get, nothing more.
 
-from modgap.plot.bars import bars
-from modgap.plot.cones import cones
-from modgap.plot.curves import curves
-from modgap.plot.histograms import histograms
-from modgap.plot.images import image_grid
-from modgap.plot.intervals import intervals
-from modgap.plot.pairs import projection_pairs
-from modgap.plot.panels import panels
-from modgap.plot.points import scatter
-from modgap.plot.sphere import sphere
+Each takes ``title`` and ``ax``, draws into those axes or into new ones, and returns the axes.
+"""
+
+from modgap.plot._bars import bars, histograms, intervals
+from modgap.plot._curves import curves
+from modgap.plot._images import image_grid
+from modgap.plot._panels import panels
+from modgap.plot._points import cones, projection_pairs, scatter, sphere
 
 __all__ = [
     "bars",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -33,20 +34,39 @@ def marker(k: int) -> str:
     return MARKERS[k % len(MARKERS)]
 
 
-def axes_or_new(ax: Axes | None, size: tuple[float, float] = (4.8, 3.6)) -> Axes:
+def axes_or_new(
+    ax: Axes | None, size: tuple[float, float] = (4.8, 3.6), projection: str | None = None
+) -> Axes:
     """The axes to draw into; new ones in a figure of their own where none are given."""
     if ax is not None:
         return ax
     pyplot = require("matplotlib.pyplot", "plot", "Drawing")
-    axes: Axes = pyplot.subplots(figsize=size, layout="constrained")[1]
+    figure = pyplot.figure(figsize=size, layout="constrained")
+    axes: Axes = figure.add_subplot(projection=projection)
     return axes
 
 
-def plain_frame(ax: Axes, xlabel: str = "", ylabel: str = "") -> None:
-    """Label the axes and take away the lines that carry nothing."""
-    ax.set_xlabel(xlabel)
-    ax.set_ylabel(ylabel)
-    ax.spines[["top", "right"]].set_visible(False)
+def finish(
+    ax: Axes,
+    title: str,
+    labels: tuple[str, str] | None = None,
+    legend: Mapping[str, Any] | None = None,
+) -> Axes:
+    """Label the axes and take away what carries nothing; ``legend`` is how to draw one, if any.
+
+    Without ``labels`` the ticks go too: coordinates of a projection have no unit worth reading.
+    """
+    if labels is None:
+        ax.set_xticks([])
+        ax.set_yticks([])
+    else:
+        ax.set_xlabel(labels[0])
+        ax.set_ylabel(labels[1])
+        ax.spines[["top", "right"]].set_visible(False)
+    ax.set_title(title, fontsize=10)
+    if legend is not None:
+        ax.legend(fontsize=8, **legend)
+    return ax
 
 
 def numbers(values: Any, name: str, shape: tuple[int | None, ...]) -> np.ndarray:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from modgap._results import Progress
 from modgap._validate import InputValueError
 
 if TYPE_CHECKING:
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
 
 # Names the folder of the authors' embeddings where --embeddings does not.
 VARIABLE = "MODGAP_PUBLISHED"
-Progress = Callable[[str, int, int], None]
 
 
 class NotAtHand(InputValueError):

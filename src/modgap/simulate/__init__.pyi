@@ -1,6 +1,6 @@
 from .blur import blur_contrast, make_shifted_sphere, shell_conformity, thin_shell
 from .cone import cone_by_depth
-from .cone_initialisations import compare_cones, random_cones, trained_cones
+from .cone_initialisations import compare_cones, random_rows, trained_rows
 from .cone_layer import layer_violations, relu_cosine
 from .cone_variance import initialisation_share
 from .dynamics import descend
@@ -42,7 +42,7 @@ __all__ = [
     "make_sphere_pairs",
     "pair_robustness",
     "parallel_rings",
-    "random_cones",
+    "random_rows",
     "relu_cosine",
     "separation_bound",
     "shared_caption_loss",
@@ -51,5 +51,5 @@ __all__ = [
     "sphere_landscape",
     "thin_shell",
     "three_pairs",
-    "trained_cones",
+    "trained_rows",
 ]

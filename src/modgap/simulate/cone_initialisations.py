@@ -9,17 +9,17 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from modgap._arrays import row_blocks, rows_per_block, to_numpy, unit
-from modgap._results import Result
+from modgap._results import Progress, Result
 from modgap._validate import Array, InputValueError, check_choice, check_count, check_rows
+from modgap.datasets.digits import load_scans
 from modgap.measures.cone import cone
-from modgap.towers import (
-    Kind,
+from modgap.simulate.cone_inputs import digit_inputs, noise_inputs
+from modgap.simulate.cone_networks import (
+    Network,
     Size,
-    digit_inputs,
-    embed,
     fit_classifier,
-    make_tower,
-    noise_inputs,
+    make_network,
+    network_rows,
     without_normalisation,
 )
 
@@ -132,67 +132,96 @@ def _own_neighbours(rows: np.ndarray) -> float:
     return own / len(together)
 
 
-def random_cones(
-    kind: Kind,
+def random_rows(
+    kind: Network,
     data: Data = "noise",
     initialisations: int = 25,
     n_inputs: int = 200,
     preset: Size = "tiny",
     normalisation: bool = True,
     seed: int = 0,
-) -> ConeComparison:
-    """Cones of one architecture under many random initialisations (figs 2c, 5, 7, and 15).
+    progress: Progress | None = None,
+) -> list[np.ndarray]:
+    """Rows of the same inputs under different random weights, one matrix per initialisation.
 
-    Every initialisation sees the same inputs: noise, or the digits' scans and captions.
-    ``normalisation=False`` takes out every normalisation layer and leaves the pixels of the
-    digits as they are. Needs the extra ``towers``.
+    ``compare_cones`` of them shows figs 2c, 5, 7 and 15. Needs the extra ``towers``.
+
+    Parameters
+    ----------
+    kind : {"mlp", "resnet", "vit", "transformer"}
+        The architecture.
+    data : {"noise", "digits"}
+        What goes in: noise, or the digits' scans and captions.
+    initialisations, n_inputs : int
+        How many networks, and how many inputs each of them sees.
+    preset : {"tiny", "small"}
+        How large the networks are.
+    normalisation : bool, default True
+        False takes out every normalisation layer, and leaves the pixels of the digits as they are.
+    seed : int, default 0
+        Of the noise and of the first network; the next ones have the seeds after it.
+    progress : callable, optional
+        Called with what is being done, how many networks are done, and of how many.
     """
-    initialisations = check_count(initialisations, "initialisations", at_least=2)
-    inputs = _inputs(kind, data, n_inputs, preset, normalisation, seed)
+    initialisations = check_count(initialisations, "initialisations")
+    n_inputs = check_count(n_inputs, "n_inputs", at_least=2)
+    if check_choice(data, "data", get_args(Data)) == "noise":
+        inputs = noise_inputs(kind, n_inputs, preset, seed)
+    else:
+        inputs = digit_inputs(kind, n_inputs, preset, standardise=normalisation)
     rows = []
     for k in range(initialisations):
-        tower = make_tower(kind, preset, seed + k)
+        if progress is not None:
+            progress(f"{kind} on {data}", k, initialisations)
+        network = make_network(kind, preset, seed + k)
         if not normalisation and kind != "mlp":  # the MLP has no such layer
-            tower = without_normalisation(tower)
-        rows.append(embed(tower, inputs))
-    return compare_cones(rows)
+            network = without_normalisation(network)
+        rows.append(network_rows(network, inputs))
+    return rows
 
 
-def trained_cones(
-    kind: Literal["mlp", "resnet", "vision"] = "resnet",
+def trained_rows(
+    kind: Literal["mlp", "resnet", "vit"] = "resnet",
     initialisations: int = 11,
     n_inputs: int = 500,
     epochs: int = 5,
     preset: Size = "tiny",
     seed: int = 0,
-) -> tuple[ConeComparison, np.ndarray]:
-    """Cones of one architecture trained from different initialisations, and their accuracies.
+    progress: Progress | None = None,
+) -> tuple[list[np.ndarray], np.ndarray]:
+    """Rows of networks that learned to tell the digits apart, and their accuracies.
 
-    Each learns to tell the digits' classes apart, with the same batches: only the initial
-    weights differ (fig. 13, at a small scale; its caption says 25 models, then 11). Rows of one
-    network stay together (``neighbours``), as the figure shows; but training spreads them out,
-    and batch norms with ReLU bring the centres of different networks together.
+    All see the same batches: only the initial weights differ (Liang et al., fig. 13, at a small
+    scale; its caption says 25 models, then 11). Rows of one network stay together (``neighbours``
+    of ``compare_cones``), as the figure shows; but training spreads them out, and batch norms
+    with ReLU bring the centres of different networks together. Needs the extra ``towers``.
+
+    Parameters
+    ----------
+    kind : {"mlp", "resnet", "vit"}
+        The architecture.
+    initialisations, n_inputs : int
+        How many networks, and how many scans each of them learns from.
+    epochs : int, default 5
+        How often each of them sees every scan.
+    preset : {"tiny", "small"}
+        How large the networks are.
+    seed : int, default 0
+        Of the batches and of the first network; the next ones have the seeds after it.
+    progress : callable, optional
+        Called with what is being done, how many networks are done, and of how many.
     """
-    check_choice(kind, "kind", ("mlp", "resnet", "vision"))
-    initialisations = check_count(initialisations, "initialisations", at_least=2)
-    from modgap.datasets.digits import load_scans
+    check_choice(kind, "kind", ("mlp", "resnet", "vit"))
+    initialisations = check_count(initialisations, "initialisations")
 
-    inputs = _inputs(kind, "digits", n_inputs, preset, True, seed)
+    inputs = digit_inputs(kind, check_count(n_inputs, "n_inputs", at_least=2), preset)
     labels = load_scans()[1][:n_inputs]
     rows, accuracies = [], []
     for k in range(initialisations):
-        tower, accuracy = fit_classifier(
-            make_tower(kind, preset, seed + k), inputs, labels, epochs=epochs, seed=seed
-        )
-        rows.append(embed(tower, inputs))
+        if progress is not None:
+            progress(f"training a {kind}", k, initialisations)
+        network = make_network(kind, preset, seed + k)
+        network, accuracy = fit_classifier(network, inputs, labels, epochs=epochs, seed=seed)
+        rows.append(network_rows(network, inputs))
         accuracies.append(accuracy)
-    return compare_cones(rows), np.array(accuracies)
-
-
-def _inputs(
-    kind: Kind, data: Data, n: int, preset: Size, standardise: bool, seed: int
-) -> np.ndarray:
-    n = check_count(n, "n_inputs", at_least=2)
-    if check_choice(data, "data", get_args(Data)) == "noise":
-        return noise_inputs(kind, n, preset, seed)
-    return digit_inputs(kind, n, preset, standardise)
+    return rows, np.array(accuracies)

@@ -2,4 +2,6 @@
 
 from modgap._lazy import attach
 
-__getattr__, __dir__, __all__ = attach(__name__, __file__)
+__getattr__, __dir__, __all__ = attach(
+    __name__, __file__, needs="torch", extra="towers", purpose="A tower"
+)

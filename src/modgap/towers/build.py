@@ -1,196 +1,189 @@
-"""Towers with random weights, and the rows they give.
-
-torch and transformers are loaded when a tower is made, not before.
-"""
+"""One tower from its configuration: a network, and a projection of its rows."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
 
-import numpy as np
+import torch
+from torch import Tensor, nn
 
-from modgap._arrays import is_torch
-from modgap._validate import (
-    InputTypeError,
-    InputValueError,
-    check_choice,
-    check_count,
-    require,
-)
-from modgap.towers.presets import PRESETS, Preset, Size
+from modgap._validate import InputTypeError, InputValueError, check_count, require
+from modgap.towers.config import TowerConfig
 
-Kind = Literal["mlp", "resnet", "vision", "text"]
-KINDS: tuple[Kind, ...] = get_args(Kind)
-
-EXTRA = "towers"
+Layers = tuple[nn.Module, nn.Module]
 
 
-@dataclass(frozen=True, eq=False)
-class Tower:
-    """An encoder: ``model`` is a torch module, and calling the tower gives its rows as a tensor.
+class Tower(nn.Module):
+    """A network (``body``), the row it pools, and a ``projection`` of it; rows are not normalised.
 
-    ``kind`` says which network, ``preset`` how large. Gradients flow through a call, so that a
-    tower can be trained; ``embed`` is for rows that only get measured.
+    Of a transformer the row is that of the class token or of the token that ends the caption, of
+    a residual network the average over the image.
     """
 
-    kind: Kind
-    preset: Preset
-    model: Any
+    def __init__(self, config: TowerConfig, body: nn.Module, projection: nn.Module) -> None:
+        super().__init__()
+        self.config = config
+        self.body = body
+        self.projection = projection
 
-    def __call__(self, inputs: Any) -> Any:
-        """Rows (n, dimension), not normalised, of a tensor of images or of word numbers."""
-        return _READ_OUT[self.kind](self.model, inputs)
+    def forward(self, inputs: Tensor) -> Tensor:
+        """Rows of images, floats (n, channels, size, size), or of token ids (n, at most length)."""
+        self.check(inputs)
+        rows = self.body(inputs)
+        return self.projection(getattr(rows, "pooler_output", rows).flatten(1))
 
-    @property
-    def takes(self) -> Literal["image", "text"]:
-        """What goes in: images (n, channels, size, size), or word numbers (n, up to length)."""
-        return "text" if self.kind == "text" else "image"
+    def check(self, inputs: Tensor) -> None:
+        """Refuse what the tower cannot take."""
+        if self.config.takes_images:
+            self._check_images(inputs)
+        else:
+            self._check_tokens(inputs)
+
+    def _check_images(self, pixels: Tensor) -> None:
+        shape = (self.config.channels, self.config.image_size, self.config.image_size)
+        if pixels.ndim != 4 or tuple(pixels.shape[1:]) != shape:
+            raise InputValueError(
+                f"The image tower takes images of shape (n, {', '.join(map(str, shape))}), got "
+                f"{tuple(pixels.shape)}."
+            )
+        if not pixels.is_floating_point():
+            raise InputTypeError(
+                f"The image tower takes images of floats, got {pixels.dtype}. Normalise them."
+            )
+
+    def _check_tokens(self, tokens: Tensor) -> None:
+        most = self.config.context_length
+        if tokens.ndim != 2 or not 0 < tokens.shape[1] <= most:
+            raise InputValueError(
+                f"The text tower takes captions of shape (n, at most {most}), got "
+                f"{tuple(tokens.shape)}."
+            )
+        if tokens.is_floating_point():
+            raise InputTypeError(f"The text tower takes token ids, got {tokens.dtype}.")
 
 
-def make_tower(kind: Kind, preset: Size = "tiny", seed: int = 0) -> Tower:
+def make_tower(config: TowerConfig, dimension: int | None = None, seed: int = 0) -> Tower:
     """A tower with random weights; the same seed gives the same weights.
 
-    ``"vision"`` and ``"text"`` are CLIP's two transformers, which Liang et al. use, ``"resnet"``
-    a residual network and ``"mlp"`` the network of their sec. 2.2 with ReLU, weights and biases
-    N(0, 1/width). Rows are read out before any projection: the class token, the token that ends
-    the caption, or the average over the image.
+    Parameters
+    ----------
+    config : TowerConfig
+        The network and its size.
+    dimension : int, optional
+        Project the rows into so many dimensions. Without it they stay as the network pools them.
+    seed : int, default 0
+        Of the weights. torch's global generator is left as it was.
     """
-    check_choice(kind, "kind", KINDS)
-    sizes = PRESETS[check_choice(preset, "preset", tuple(PRESETS))]
+    with seeded(seed):
+        return build(config, dimension)
+
+
+@contextmanager
+def seeded(seed: int) -> Iterator[None]:
+    """Draw from torch's global generator with a seed, and leave the caller's as it was."""
     seed = check_count(seed, "seed", at_least=0)
-    torch = require("torch", EXTRA, "A tower")
-    # The weights are drawn from torch's global generator; the caller's is left as it was.
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        model = _BUILDERS[kind](sizes)
-    return Tower(kind, sizes, model.eval())
+        yield
 
 
-def _mlp(preset: Preset) -> Any:
-    nn = require("torch", EXTRA, "A tower").nn
-    layers: list[Any] = [nn.Flatten()]
-    width = preset.channels * preset.image_size**2
-    for _ in range(preset.layers):
-        linear = nn.Linear(width, preset.dimension)
-        for parameter in (linear.weight, linear.bias):
-            nn.init.normal_(parameter, std=preset.dimension**-0.5)
-        layers += [linear, nn.ReLU()]
-        width = preset.dimension
-    return nn.Sequential(*layers)
+def build(config: TowerConfig, dimension: int | None) -> Tower:
+    """A tower whose weights are drawn from torch's global generator."""
+    return Tower(config, *_LAYERS[config.kind](config, dimension))
 
 
-def _resnet(preset: Preset) -> Any:
-    transformers = require("transformers", EXTRA, "A residual network")
-    return transformers.ResNetModel(
+def _vit(config: TowerConfig, dimension: int | None) -> Layers:
+    transformers = require("transformers", "towers", "A vision transformer")
+    settings = transformers.CLIPVisionConfig(**clip_settings(config, dimension))
+    if dimension is None:
+        return transformers.CLIPVisionModel(settings), nn.Identity()
+    model = transformers.CLIPVisionModelWithProjection(settings)
+    return model.vision_model, model.visual_projection
+
+
+def _transformer(config: TowerConfig, dimension: int | None) -> Layers:
+    transformers = require("transformers", "towers", "A text transformer")
+    settings = transformers.CLIPTextConfig(**clip_settings(config, dimension))
+    if dimension is None:
+        return transformers.CLIPTextModel(settings), nn.Identity()
+    model = transformers.CLIPTextModelWithProjection(settings)
+    return model.text_model, model.text_projection
+
+
+def clip_settings(config: TowerConfig, dimension: int | None) -> dict[str, Any]:
+    """The settings of transformers' ``CLIPVisionConfig`` or ``CLIPTextConfig``."""
+    shared = {
+        "projection_dim": dimension or config.width,
+        "hidden_size": config.width,
+        "intermediate_size": 4 * config.width,
+        "num_hidden_layers": config.layers,
+        "num_attention_heads": config.heads,
+        "attention_dropout": config.dropout,
+    }
+    if config.takes_images:
+        return shared | {
+            "num_channels": config.channels,
+            "image_size": config.image_size,
+            "patch_size": config.patch_size,
+        }
+    return shared | {
+        "vocab_size": config.vocab_size,
+        "max_position_embeddings": config.context_length,
+        "pad_token_id": 0,
+        "bos_token_id": 2,
+        "eos_token_id": config.eos_token_id,
+    }
+
+
+def _resnet(config: TowerConfig, dimension: int | None) -> Layers:
+    transformers = require("transformers", "towers", "A residual network")
+    body = transformers.ResNetModel(
         transformers.ResNetConfig(
-            num_channels=preset.channels,
-            embedding_size=preset.stages[0],
-            hidden_sizes=list(preset.stages),
-            depths=[2] * len(preset.stages),
-            layer_type="basic",
+            num_channels=config.channels,
+            # The stem has the width of the first stage before any bottleneck widens it.
+            embedding_size=config.stages[0] // (4 if config.block == "bottleneck" else 1),
+            hidden_sizes=list(config.stages),
+            depths=list(config.depths),
+            layer_type=config.block,
         )
     )
+    if dimension is None:
+        return body, nn.Identity()
+    projection = nn.Linear(config.features, dimension, bias=False)
+    nn.init.normal_(projection.weight, std=config.features**-0.5)  # as CLIP's projections
+    return body, projection
 
 
-def _vision(preset: Preset) -> Any:
-    transformers = require("transformers", EXTRA, "A vision transformer")
-    return transformers.CLIPVisionModel(
-        transformers.CLIPVisionConfig(
-            hidden_size=preset.dimension,
-            intermediate_size=4 * preset.dimension,
-            num_hidden_layers=preset.layers,
-            num_attention_heads=preset.heads,
-            num_channels=preset.channels,
-            image_size=preset.image_size,
-            patch_size=preset.patch_size,
-        )
-    )
+def _mlp(config: TowerConfig, dimension: int | None) -> Layers:
+    n_pixels = config.channels * config.image_size**2
+    return _perceptron(nn.Flatten(), n_pixels, config, dimension)
 
 
-def _text(preset: Preset) -> Any:
-    transformers = require("transformers", EXTRA, "A text transformer")
-    return transformers.CLIPTextModel(
-        transformers.CLIPTextConfig(
-            vocab_size=preset.vocabulary,
-            hidden_size=preset.dimension,
-            intermediate_size=4 * preset.dimension,
-            num_hidden_layers=preset.layers,
-            num_attention_heads=preset.heads,
-            max_position_embeddings=preset.length,
-            pad_token_id=preset.padding,
-            bos_token_id=preset.begin,
-            eos_token_id=preset.end,
-        )
-    )
+def _words(config: TowerConfig, dimension: int | None) -> Layers:
+    # Token 0 pads a caption and is left out of the mean.
+    words = nn.EmbeddingBag(config.vocab_size, config.word_width, mode="mean", padding_idx=0)
+    return _perceptron(words, config.word_width, config, dimension)
 
 
-_BUILDERS: dict[str, Callable[[Preset], Any]] = {
-    "mlp": _mlp,
+def _perceptron(first: nn.Module, n_in: int, config: TowerConfig, dimension: int | None) -> Layers:
+    """Hidden ReLU layers with dropout, and a projection."""
+    layers = [first]
+    for n in (n_in, *[config.width] * (config.layers - 1)):
+        linear = nn.Linear(n, config.width)
+        if config.gaussian:
+            for parameter in (linear.weight, linear.bias):
+                nn.init.normal_(parameter, std=config.width**-0.5)
+        layers += [linear, nn.ReLU(), nn.Dropout(config.dropout)]
+    projection = nn.Identity() if dimension is None else nn.Linear(config.width, dimension)
+    return nn.Sequential(*layers), projection
+
+
+_LAYERS: dict[str, Callable[[TowerConfig, int | None], Layers]] = {
+    "vit": _vit,
     "resnet": _resnet,
-    "vision": _vision,
-    "text": _text,
+    "mlp": _mlp,
+    "transformer": _transformer,
+    "words": _words,
 }
-_READ_OUT: dict[str, Callable[[Any, Any], Any]] = {
-    "mlp": lambda model, images: model(images),
-    "resnet": lambda model, images: model(pixel_values=images).pooler_output.flatten(1),
-    "vision": lambda model, images: model(pixel_values=images).pooler_output,
-    "text": lambda model, tokens: model(input_ids=tokens).pooler_output,
-}
-
-
-def embed(tower: Tower, inputs: Any, batch_size: int = 256) -> np.ndarray:
-    """Rows (n, dimension) of images or captions, float32, not normalised.
-
-    ``inputs`` are arrays or tensors: images (n, channels, size, size) of floats, or captions
-    (n, length) of word numbers. The model is used as it is for answering, not for training:
-    layers that normalise over a batch use what they have stored.
-    """
-    torch = require("torch", EXTRA, "A tower")
-    batch_size = check_count(batch_size, "batch_size")
-    rows = check_inputs(tower, inputs, torch)
-    was_training = tower.model.training
-    tower.model.eval()
-    try:
-        with torch.no_grad():
-            parts = [tower(part).float().cpu() for part in torch.split(rows, batch_size)]
-    finally:
-        tower.model.train(was_training)
-    return torch.cat(parts).numpy()
-
-
-def check_inputs(tower: Tower, inputs: Any, torch: Any) -> Any:
-    """Inputs as a tensor that the tower takes, on its device; or why it cannot take them."""
-    preset = tower.preset
-    tensor = inputs if is_torch(inputs) else torch.from_numpy(np.ascontiguousarray(inputs))
-    whole = not (tensor.is_floating_point() or tensor.is_complex())
-    if tower.takes == "image":
-        shape = (preset.channels, preset.image_size, preset.image_size)
-        if tensor.ndim != 4 or tuple(tensor.shape[1:]) != shape or len(tensor) == 0:
-            raise InputValueError(
-                f"A {tower.kind} tower takes images of shape (n, {', '.join(map(str, shape))}), "
-                f"got {tuple(tensor.shape)}."
-            )
-        if whole:
-            raise InputTypeError(
-                f"A {tower.kind} tower takes images of floats, got {tensor.dtype}. "
-                "Scale the pixels to numbers around 0."
-            )
-        tensor = tensor.float()
-    else:
-        if tensor.ndim != 2 or not 0 < tensor.shape[1] <= preset.length or len(tensor) == 0:
-            raise InputValueError(
-                f"A text tower takes captions of shape (n, at most {preset.length}), "
-                f"got {tuple(tensor.shape)}."
-            )
-        if not whole:
-            raise InputTypeError(f"A text tower takes whole numbers of words, got {tensor.dtype}.")
-        low, high = int(tensor.min()), int(tensor.max())
-        if low < 0 or high >= preset.vocabulary:
-            raise InputValueError(
-                f"Words must be numbered from 0 to {preset.vocabulary - 1}, got {low} to {high}."
-            )
-        tensor = tensor.long()
-    device = next(iter(tower.model.parameters())).device
-    return tensor.to(device)

@@ -1,4 +1,4 @@
-"""Captions as rows of token numbers, by a vocabulary learned from captions or loaded."""
+"""Captions as rows of token ids, by a vocabulary learned from captions or loaded."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from modgap._validate import InputTypeError, InputValueError, check_choice, chec
 Kind = Literal["bpe", "words"]
 
 PADDING, UNKNOWN, BEGIN, END = "<pad>", "<unk>", "<start>", "<end>"
-# In this order, so that their numbers are 0, 1, 2 and 3.
+# In this order, so that their ids are 0, 1, 2 and 3.
 SPECIAL = (PADDING, UNKNOWN, BEGIN, END)
 # What other vocabularies call them: CLIP's, BERT's, T5's and RoBERTa's.
 _END_NAMES = (END, "<|endoftext|>", "[SEP]", "</s>")
@@ -25,41 +25,43 @@ _EXTRA = "train"
 
 
 class Tokenizer:
-    """A vocabulary; ``end`` and ``padding`` are the numbers that end a caption and fill its row.
+    """A vocabulary: call it with captions for their token ids, as a tensor.
 
-    ``end`` is None where captions are bags of words.
+    ``eos_token_id`` ends a caption and ``pad_token_id`` fills its row. ``eos_token_id`` is None
+    where captions are bags of words.
     """
 
     def __init__(self, tokenizer: Any) -> None:
-        # A loaded one may cut and pad by itself; here both happen in `encode`.
+        # A loaded one may cut and pad by itself; here both happen in a call.
         tokenizer.no_truncation()
         tokenizer.no_padding()
         self._tokenizer = tokenizer
-        self.end: int | None = self._number(_END_NAMES)
-        padding = self._number(_PADDING_NAMES)
-        self.padding: int = 0 if padding is None else padding
+        self.eos_token_id: int | None = self._id(_END_NAMES)
+        pad_token_id = self._id(_PADDING_NAMES)
+        self.pad_token_id: int = 0 if pad_token_id is None else pad_token_id
 
     @property
-    def vocabulary(self) -> int:
-        """How many tokens there are; their numbers are below it."""
+    def vocab_size(self) -> int:
+        """How many tokens there are; their ids are below it."""
         return int(self._tokenizer.get_vocab_size())
 
     def __repr__(self) -> str:
-        return f"Tokenizer({self.vocabulary} tokens)"
+        return f"Tokenizer({self.vocab_size} tokens)"
 
-    def encode(self, captions: Sequence[str], length: int) -> torch.Tensor:
-        """Token numbers (n, length): begin, tokens, end, padding.
+    def __call__(self, captions: Sequence[str], context_length: int) -> torch.Tensor:
+        """Token ids (n, context_length): begin, tokens, end, padding.
 
         A caption that is too long is cut, and still ends with the token that ends it.
         """
-        length = check_count(length, "length", at_least=1 if self.end is None else 3)
+        least = 1 if self.eos_token_id is None else 3
+        context_length = check_count(context_length, "context_length", at_least=least)
         captions = _texts(captions)
-        rows = np.full((len(captions), length), self.padding, dtype=np.int64)
+        rows = np.full((len(captions), context_length), self.pad_token_id, dtype=np.int64)
         for row, encoding in zip(rows, self._tokenizer.encode_batch(captions), strict=True):
-            ids = encoding.ids[:length]
+            ids = encoding.ids[:context_length]
             row[: len(ids)] = ids
-            if self.end is not None and len(encoding.ids) > length:
-                row[-1] = self.end
+            if self.eos_token_id is not None and len(encoding.ids) > context_length:
+                row[-1] = self.eos_token_id
         return torch.from_numpy(rows)
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -82,15 +84,15 @@ class Tokenizer:
                 f"{path} cannot be read as the JSON of a tokenizer ({error})."
             ) from error
 
-    def _number(self, names: Iterable[str]) -> int | None:
-        numbers = (self._tokenizer.token_to_id(name) for name in names)
-        return next((int(number) for number in numbers if number is not None), None)
+    def _id(self, names: Iterable[str]) -> int | None:
+        ids = (self._tokenizer.token_to_id(name) for name in names)
+        return next((int(found) for found in ids if found is not None), None)
 
 
 def train_tokenizer(
-    captions: Sequence[str], vocabulary: int = 8192, kind: Kind = "bpe"
+    captions: Sequence[str], vocab_size: int = 8192, kind: Kind = "bpe"
 ) -> Tokenizer:
-    """A vocabulary of at most ``vocabulary`` tokens, learned from captions in lower case.
+    """A vocabulary of at most ``vocab_size`` tokens, learned from captions in lower case.
 
     ``"bpe"`` merges the most frequent neighbours among bytes (as CLIP and GPT-2 do), so that no
     text is unknown. ``"words"`` numbers the words alphabetically from 1, as many as there are,
@@ -101,19 +103,19 @@ def train_tokenizer(
     captions = _texts(captions)
     if not captions:
         raise InputValueError("A tokenizer needs at least one caption to learn from, got none.")
-    vocabulary = check_count(vocabulary, "vocabulary")
-    return Tokenizer(_words(captions) if kind == "words" else _bpe(captions, vocabulary))
+    vocab_size = check_count(vocab_size, "vocab_size")
+    return Tokenizer(_words(captions) if kind == "words" else _bpe(captions, vocab_size))
 
 
-def _bpe(captions: Sequence[str], vocabulary: int) -> Any:
+def _bpe(captions: Sequence[str], vocab_size: int) -> Any:
     # WordPiece is not offered: the library numbers its pieces in an order that differs by run.
     t = require("tokenizers", _EXTRA, "A tokenizer")
     alphabet = sorted(t.pre_tokenizers.ByteLevel.alphabet())
     least = len(alphabet) + len(SPECIAL)
-    if vocabulary < least:
+    if vocab_size < least:
         raise InputValueError(
-            f"vocabulary must be at least {least}, for {len(alphabet)} bytes and {len(SPECIAL)} "
-            f"special tokens, got {vocabulary}."
+            f"vocab_size must be at least {least}, for {len(alphabet)} bytes and {len(SPECIAL)} "
+            f"special tokens, got {vocab_size}."
         )
     tokenizer = t.Tokenizer(t.models.BPE())
     tokenizer.normalizer = t.normalizers.Sequence(
@@ -122,7 +124,7 @@ def _bpe(captions: Sequence[str], vocabulary: int) -> Any:
     tokenizer.pre_tokenizer = t.pre_tokenizers.ByteLevel(add_prefix_space=True)
     tokenizer.decoder = t.decoders.ByteLevel()
     trainer = t.trainers.BpeTrainer(
-        vocab_size=vocabulary,
+        vocab_size=vocab_size,
         special_tokens=list(SPECIAL),
         initial_alphabet=alphabet,
         show_progress=False,
@@ -141,8 +143,8 @@ def _words(captions: Sequence[str]) -> Any:
     # Everything between words of letters and hyphens is dropped.
     cut = t.pre_tokenizers.Split(t.Regex("[a-z-]+"), behavior="removed", invert=True)
     found = {word for c in captions for word, _ in cut.pre_tokenize_str(lower.normalize_str(c))}
-    numbers = {PADDING: 0} | {word: place for place, word in enumerate(sorted(found), start=1)}
-    tokenizer = t.Tokenizer(t.models.WordLevel(numbers, unk_token=PADDING))
+    ids = {PADDING: 0} | {word: place for place, word in enumerate(sorted(found), start=1)}
+    tokenizer = t.Tokenizer(t.models.WordLevel(ids, unk_token=PADDING))
     tokenizer.normalizer = lower
     tokenizer.pre_tokenizer = cut
     return tokenizer

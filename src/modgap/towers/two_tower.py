@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 from collections.abc import Mapping
 from typing import Any
@@ -10,13 +11,11 @@ import torch
 from torch import Tensor, nn
 
 from modgap._tensors import read_tensors, write_tensors
-from modgap._validate import InputTypeError, InputValueError, check_count, require
-from modgap.towers.tokenizer import SPECIAL
-from modgap.towers.two_tower_presets import TwoTowerConfig, find_config
+from modgap._validate import InputValueError, require
+from modgap.towers.build import Tower, build, clip_settings, seeded
+from modgap.towers.config import TwoTowerConfig, find_config
 
 KIND = "two-tower model"
-# The number of the token that ends a caption, in the vocabularies that modgap learns.
-END = SPECIAL.index("<end>")
 
 
 class TwoTower(nn.Module):
@@ -26,37 +25,21 @@ class TwoTower(nn.Module):
     It has no temperature: that belongs to the loss.
     """
 
-    def __init__(self, config: TwoTowerConfig, vocabulary: int, end: int = END) -> None:
+    def __init__(self, config: TwoTowerConfig) -> None:
         super().__init__()
         self.config = config
-        self.vocabulary = vocabulary
-        self.end = end
-        self.image, self.text = _towers(config, vocabulary, end)
+        if (config.image.kind, config.text.kind) == ("vit", "transformer"):
+            self.image, self.text = _clip(config)
+        else:
+            self.image = build(config.image, config.dimension)
+            self.text = build(config.text, config.dimension)
 
     def encode_image(self, pixels: Tensor) -> Tensor:
         """Rows (n, dimension) of images, floats (n, channels, size, size)."""
-        config = self.config
-        shape = (config.channels, config.image_size, config.image_size)
-        if pixels.ndim != 4 or tuple(pixels.shape[1:]) != shape:
-            raise InputValueError(
-                f"The image tower takes images of shape (n, {', '.join(map(str, shape))}), got "
-                f"{tuple(pixels.shape)}."
-            )
-        if not pixels.is_floating_point():
-            raise InputTypeError(
-                f"The image tower takes images of floats, got {pixels.dtype}. Normalise them."
-            )
         return self.image(pixels)
 
     def encode_text(self, tokens: Tensor) -> Tensor:
-        """Rows (n, dimension) of captions, token numbers (n, at most ``config.length``)."""
-        if tokens.ndim != 2 or not 0 < tokens.shape[1] <= self.config.length:
-            raise InputValueError(
-                f"The text tower takes captions of shape (n, at most {self.config.length}), got "
-                f"{tuple(tokens.shape)}."
-            )
-        if tokens.is_floating_point():
-            raise InputTypeError(f"The text tower takes token numbers, got {tokens.dtype}.")
+        """Rows (n, dimension) of captions, token ids (n, at most ``text.context_length``)."""
         return self.text(tokens)
 
     def forward(self, pixels: Tensor, tokens: Tensor) -> tuple[Tensor, Tensor]:
@@ -69,24 +52,16 @@ class TwoTower(nn.Module):
         arrays = {
             k: (v.float() if v.is_floating_point() else v).numpy() for k, v in weights.items()
         }
-        header = {
-            "config": self.config.to_dict(),
-            "vocabulary": self.vocabulary,
-            "end": self.end,
-        }
-        write_tensors(path, KIND, arrays, header)
+        write_tensors(path, KIND, arrays, {"config": dataclasses.asdict(self.config)})
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> TwoTower:
         """A model as it was saved, on the CPU; nothing in the file is ever executed."""
         header, arrays = read_tensors(path, KIND)
-        try:
-            config, vocabulary, end = header["config"], header["vocabulary"], header["end"]
-        except KeyError as error:
-            raise InputValueError(f"{path} does not say its {error}. Save it again.") from error
+        config = header.get("config")
         if not isinstance(config, dict):
             raise InputValueError(f"The config of {path} must be settings, got {config!r}.")
-        model = make_two_tower(config, vocabulary, end=end)
+        model = make_two_tower(config)
         wanted = model.state_dict()
         _check_weights({k: v.shape for k, v in arrays.items()}, wanted, path)
         # A number without dimensions is stored as a list of one.
@@ -96,155 +71,34 @@ class TwoTower(nn.Module):
 
 
 def make_two_tower(
-    name_or_config: str | Mapping[str, Any] | TwoTowerConfig,
-    vocabulary: int,
-    seed: int = 0,
-    *,
-    end: int = END,
+    name_or_config: str | Mapping[str, Any] | TwoTowerConfig, seed: int = 0
 ) -> TwoTower:
     """Two towers with random weights; the same seed gives the same weights.
 
     A preset ("clip-tiny", "clip-small", "resnet-tiny", "resnet18", "resnet50", "digits"), or one
-    with changes, {"name": "resnet18", "image_size": 112}. ``vocabulary`` is the number of tokens,
-    ``end`` the token that ends a caption, at which a text transformer reads out its row.
-
+    with changes, {"name": "resnet18", "image": {"image_size": 112}, "text": {"vocab_size": 4096}}.
     "clip-…" are transformers' ``CLIPModel``; "resnet…" its ``ResNetModel`` with CLIP's text
     transformer and a linear projection each. "digits" is two perceptrons.
     """
     config = find_config(name_or_config)
-    vocabulary = check_count(vocabulary, "vocabulary")
-    seed = check_count(seed, "seed", at_least=0)
-    if config.text == "transformer":
-        end = check_count(end, "end", at_least=0, at_most=vocabulary - 1)
-        if end == 2:
-            # transformers' CLIP takes 2 for an old mistake and reads at the largest token instead.
-            raise InputValueError("end must not be 2: transformers reads such captions otherwise.")
-    # The weights are drawn from torch's global generator; the caller's is left as it was.
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        return TwoTower(config, vocabulary, end)
+    with seeded(seed):
+        return TwoTower(config)
 
 
-class Projected(nn.Module):
-    """A transformers model, the row it pools, and the projection into the common space."""
-
-    def __init__(self, body: nn.Module, projection: nn.Module) -> None:
-        super().__init__()
-        self.body = body
-        self.projection = projection
-
-    def forward(self, inputs: Tensor) -> Tensor:
-        """Rows (n, dimension)."""
-        return self.projection(self.body(inputs).pooler_output.flatten(1))
-
-
-def _towers(config: TwoTowerConfig, vocabulary: int, end: int) -> tuple[nn.Module, nn.Module]:
-    if config.image == "vit" and config.text == "transformer":
-        return _clip(config, vocabulary, end)
-    image = {"vit": _vit, "resnet": _resnet, "mlp": _image_mlp}[config.image](config)
-    text = _words(config, vocabulary) if config.text == "words" else _text(config, vocabulary, end)
-    return image, text
-
-
-def _clip(config: TwoTowerConfig, vocabulary: int, end: int) -> tuple[nn.Module, nn.Module]:
+def _clip(config: TwoTowerConfig) -> tuple[Tower, Tower]:
     """The parts of a CLIPModel; its own temperature is left behind."""
-    transformers = require("transformers", "train", "A CLIP model")
+    transformers = require("transformers", "towers", "A CLIP model")
     model = transformers.CLIPModel(
         transformers.CLIPConfig(
-            text_config=_text_config(config, vocabulary, end),
-            vision_config=_vision_config(config),
+            text_config=clip_settings(config.text, config.dimension),
+            vision_config=clip_settings(config.image, config.dimension),
             projection_dim=config.dimension,
         )
     )
     return (
-        Projected(model.vision_model, model.visual_projection),
-        Projected(model.text_model, model.text_projection),
+        Tower(config.image, model.vision_model, model.visual_projection),
+        Tower(config.text, model.text_model, model.text_projection),
     )
-
-
-def _vit(config: TwoTowerConfig) -> nn.Module:
-    transformers = require("transformers", "train", "A vision transformer")
-    model = transformers.CLIPVisionModelWithProjection(
-        transformers.CLIPVisionConfig(**_vision_config(config))
-    )
-    return Projected(model.vision_model, model.visual_projection)
-
-
-def _text(config: TwoTowerConfig, vocabulary: int, end: int) -> nn.Module:
-    transformers = require("transformers", "train", "A text transformer")
-    model = transformers.CLIPTextModelWithProjection(
-        transformers.CLIPTextConfig(**_text_config(config, vocabulary, end))
-    )
-    return Projected(model.text_model, model.text_projection)
-
-
-def _resnet(config: TwoTowerConfig) -> nn.Module:
-    transformers = require("transformers", "train", "A residual network")
-    body = transformers.ResNetModel(
-        transformers.ResNetConfig(
-            num_channels=config.channels,
-            # The stem has the width of the first stage before any bottleneck widens it.
-            embedding_size=config.stages[0] // (4 if config.block == "bottleneck" else 1),
-            hidden_sizes=list(config.stages),
-            depths=list(config.depths),
-            layer_type=config.block,
-        )
-    )
-    projection = nn.Linear(config.stages[-1], config.dimension, bias=False)
-    nn.init.normal_(projection.weight, std=config.stages[-1] ** -0.5)  # as CLIP's projections
-    return Projected(body, projection)
-
-
-def _image_mlp(config: TwoTowerConfig) -> nn.Module:
-    n_pixels = config.channels * config.image_size**2
-    return nn.Sequential(
-        nn.Flatten(), _mlp(n_pixels, config.image_width, config.image_layers, config)
-    )
-
-
-def _words(config: TwoTowerConfig, vocabulary: int) -> nn.Module:
-    """Token 0 pads a caption and is left out of the mean."""
-    words = nn.EmbeddingBag(vocabulary, config.word_width, mode="mean", padding_idx=0)
-    body = _mlp(config.word_width, config.text_width, config.text_layers, config)
-    return nn.Sequential(words, body)
-
-
-def _mlp(n_in: int, hidden: int, n_layers: int, config: TwoTowerConfig) -> nn.Module:
-    """Hidden ReLU layers with dropout, and a projection."""
-    layers: list[nn.Module] = []
-    for width in (n_in, *[hidden] * (n_layers - 1)):
-        layers += [nn.Linear(width, hidden), nn.ReLU(), nn.Dropout(config.dropout)]
-    return nn.Sequential(*layers, nn.Linear(hidden, config.dimension))
-
-
-def _vision_config(config: TwoTowerConfig) -> dict[str, Any]:
-    return {
-        "hidden_size": config.image_width,
-        "intermediate_size": 4 * config.image_width,
-        "num_hidden_layers": config.image_layers,
-        "num_attention_heads": config.image_heads,
-        "num_channels": config.channels,
-        "image_size": config.image_size,
-        "patch_size": config.patch_size,
-        "projection_dim": config.dimension,
-        "attention_dropout": config.dropout,
-    }
-
-
-def _text_config(config: TwoTowerConfig, vocabulary: int, end: int) -> dict[str, Any]:
-    return {
-        "vocab_size": vocabulary,
-        "hidden_size": config.text_width,
-        "intermediate_size": 4 * config.text_width,
-        "num_hidden_layers": config.text_layers,
-        "num_attention_heads": config.text_heads,
-        "max_position_embeddings": config.length,
-        "projection_dim": config.dimension,
-        "attention_dropout": config.dropout,
-        "pad_token_id": 0,
-        "bos_token_id": 2,
-        "eos_token_id": end,
-    }
 
 
 def _check_weights(

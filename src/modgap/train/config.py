@@ -64,8 +64,8 @@ class DataConfig:
     image_size: int = 96
     augment: bool = True
     crop: float = 0.9
-    length: int = 32
-    vocabulary: int = 8192
+    context_length: int = 32
+    vocab_size: int = 8192
     workers: int = 0
     max_corrupt: float = 0.01
     keep_on_device: str = "auto"
@@ -371,7 +371,7 @@ def _check(config: Config) -> None:
         ("train.checkpoint_every", train.checkpoint_every, 1),
         ("train.keep", train.keep, 1),
         ("data.image_size", data.image_size, 1),
-        ("data.length", data.length, 1),
+        ("data.context_length", data.context_length, 1),
         ("data.workers", data.workers, 0),
         ("data.split_seed", data.split_seed, 0),
         ("data.max_corrupt", data.max_corrupt, 0),

@@ -1,4 +1,4 @@
-"""Images and captions as tensors in memory: uint8 pixels, and word numbers of every caption."""
+"""Images and captions as tensors in memory: uint8 pixels, and token ids of every caption."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Split:
     """Images (n, channels, size, size) as uint8, and their captions' tokens, image by image.
 
     The captions of image i are the rows ``first[i]`` to ``first[i] + count[i] − 1`` of ``tokens``
-    (m, length).
+    (m, context_length).
     """
 
     pixels: Tensor
@@ -73,7 +73,7 @@ class Data:
 
     train: Split
     test: Split
-    vocabulary: int
+    vocab_size: int
     tokenizer: Any
     augment: Callable[[Tensor], Tensor]
     prepare: Callable[[Tensor], Tensor]
@@ -95,7 +95,7 @@ def load_data(
                 f"The digits have {SIZE} × {SIZE} pixels: set data.image_size={SIZE}, "
                 f"got {config.image_size}."
             )
-        return digits_data(config.split_seed, config.length)
+        return digits_data(config.split_seed, config.context_length)
     from modgap.io.image_captions import open_image_captions
     from modgap.towers.tokenizer import Tokenizer, train_tokenizer
     from modgap.train.images import Augment, decode
@@ -122,7 +122,7 @@ def load_data(
     if tokenizer is None:
         say("training the tokenizer")
         captions = [c for i in range(len(sides[0])) for c in sides[0].captions(i)]
-        words = train_tokenizer(captions, vocabulary=config.vocabulary)
+        words = train_tokenizer(captions, vocab_size=config.vocab_size)
     else:
         words = Tokenizer.load(tokenizer)
     splits: list[Split] = []
@@ -140,7 +140,7 @@ def load_data(
             make_split(
                 decoded.pixels,
                 [side.captions(row) for row in decoded.rows],
-                partial(words.encode, length=config.length),
+                partial(words, context_length=config.context_length),
             )
         )
     augment = Augment(config.image_size, scale=(config.crop, 1.0))
@@ -148,7 +148,7 @@ def load_data(
     return Data(
         train=splits[0],
         test=splits[1],
-        vocabulary=words.vocabulary,
+        vocab_size=words.vocab_size,
         tokenizer=words,
         augment=augment if config.augment else prepare,
         prepare=prepare,

@@ -25,10 +25,10 @@ from modgap.train.hooks import embed_split
 N_TRAIN = 797
 SIZE = 8
 INK = 16
-LENGTH = 32
+CONTEXT_LENGTH = 32
 
 
-def digits_data(split_seed: int = 0, length: int = LENGTH) -> Data:
+def digits_data(split_seed: int = 0, context_length: int = CONTEXT_LENGTH) -> Data:
     """797 scans to train on and 1,000 held out, digits in equal shares, five captions each.
 
     The vocabulary is that of all captions, which are made from a few dozen words.
@@ -39,13 +39,13 @@ def digits_data(split_seed: int = 0, length: int = LENGTH) -> Data:
     everything = make_split(
         torch.tensor(scans, dtype=torch.uint8)[:, None],
         captions,
-        partial(words.encode, length=length),
+        partial(words, context_length=context_length),
     )
     seen, held_out = split_scans(labels, split_seed)
     return Data(
         train=_take(everything, seen),
         test=_take(everything, held_out),
-        vocabulary=words.vocabulary,
+        vocab_size=words.vocab_size,
         tokenizer=words,
         augment=as_ink,
         prepare=as_ink,

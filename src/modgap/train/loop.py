@@ -23,7 +23,7 @@ from modgap._files import sole_writer, write_text
 from modgap._results import document, to_json
 from modgap._validate import InputError, InputValueError
 from modgap.io import write_pair
-from modgap.towers.two_tower_presets import find_config
+from modgap.towers.config import find_config
 from modgap.train.checkpoint import (
     checkpoints,
     load_optimiser,

@@ -230,7 +230,7 @@ def _logits(
 
 
 def identical(tokens: Tensor) -> Tensor:
-    """Which captions of a batch (n, length) are the same word for word, beside themselves.
+    """Which captions of a batch (n, context_length) are the same word for word, beside themselves.
 
     >>> identical(torch.tensor([[1, 2], [3, 0], [1, 2]])).int().tolist()
     [[0, 0, 1], [0, 0, 0], [1, 0, 0]]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +11,8 @@ from torch import Tensor, nn
 
 from modgap._validate import InputValueError
 from modgap.corrections import Procrustes
+from modgap.towers.config import find_config
 from modgap.towers.two_tower import TwoTower, make_two_tower
-from modgap.towers.two_tower_presets import find_config
 from modgap.train import swap, temperature
 from modgap.train.config import Config, ModelConfig, SwapConfig, TemperatureConfig, TrainConfig
 from modgap.train.data import Data
@@ -24,27 +25,33 @@ AMENDING_PAIRS = 4096
 
 def make_model(config: Config, data: Data, device: torch.device) -> TwoTower:
     """The towers on their device, as ``config.model`` wants them for this data."""
-    wanted: dict[str, Any] = {
+    changes: dict[str, Any] = {
         "name": config.model.name,
-        "channels": int(data.train.pixels.shape[1]),
-        "image_size": config.data.image_size,
-        "length": int(data.train.tokens.shape[1]),
+        "image": {
+            "channels": int(data.train.pixels.shape[1]),
+            "image_size": config.data.image_size,
+        },
+        "text": {
+            "vocab_size": data.vocab_size,
+            "context_length": int(data.train.tokens.shape[1]),
+        },
     }
     if config.model.dimension:
-        wanted["dimension"] = config.model.dimension
-    end = getattr(data.tokenizer, "end", None)
+        changes["dimension"] = config.model.dimension
+    eos_token_id = getattr(data.tokenizer, "eos_token_id", None)
+    if eos_token_id is not None:
+        changes["text"]["eos_token_id"] = eos_token_id
+    wanted = find_config(changes)
     if config.model.weights:
         path = weights_file(config.model.weights)
         model = TwoTower.load(path)
-        if model.config != find_config(wanted) or model.vocabulary != data.vocabulary:
+        if model.config != wanted:
             raise InputValueError(
-                f"The weights of {path} are those of {model.config.to_dict()} with "
-                f"{model.vocabulary} tokens, but this run wants {find_config(wanted).to_dict()} "
-                f"with {data.vocabulary}. Set [model] and [data] as in the run they come from."
+                f"The weights of {path} are those of {asdict(model.config)}, but this run wants "
+                f"{asdict(wanted)}. Set [model] and [data] as in the run they come from."
             )
     else:
-        more = {} if end is None else {"end": end}
-        model = make_two_tower(wanted, data.vocabulary, config.train.seed, **more)
+        model = make_two_tower(wanted, config.train.seed)
     model = model.to(device)
     if device.type == "cuda":
         # Convolutions in half precision are fastest on pixels whose channels lie together.

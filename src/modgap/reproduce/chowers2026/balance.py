@@ -13,11 +13,11 @@ from modgap.reproduce.entry import Number, Outcome, check
 from modgap.reproduce.flickr8k.results import FIRST
 from modgap.reproduce.setting import Setting
 from modgap.reproduce.threads import one_thread
-from modgap.simulate.cone_initialisations import random_cones
+from modgap.simulate.cone_initialisations import compare_cones, random_rows
+from modgap.simulate.cone_networks import Network
 from modgap.simulate.dynamics import descend
 from modgap.simulate.dynamics_start import make_clusters
 from modgap.simulate.noise import pair_robustness
-from modgap.towers import Kind
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -65,13 +65,13 @@ def _assumptions(setting: Setting) -> Outcome:
     variances = {"X": run.assignments_std_x**2, "Y": run.assignments_std_y**2}
     count, n = (50, 500) if setting.full else (8, 60)
     sides = []
-    kinds: tuple[Kind, ...] = ("vision", "text")
+    kinds: tuple[Network, ...] = ("vit", "transformer")
     for done, kind in enumerate(kinds):
         setting.say(f"{count} random {kind} towers", done, 2)
         # Seeds of their own, so that no two towers share their random numbers.
         first = setting.seed + 1000 * done
         with one_thread():
-            sides.append(random_cones(kind, "digits", count, n, seed=first))
+            sides.append(compare_cones(random_rows(kind, "digits", count, n, seed=first)))
     gaps = np.linalg.norm(sides[0].centres - sides[1].centres, axis=1)
     widths = {"scans to their mean": sides[0].radius, "captions to their mean": sides[1].radius}
     starts = max((run["starts"] for run in setting.runs().of(FIRST)), key=len)[:STARTS]

@@ -84,7 +84,7 @@ def run_recipe(
         carried = {
             name: value
             for task in tasks
-            for name, value in transfer(model, data, task, config.data.length).items()
+            for name, value in transfer(model, data, task, config.data.context_length).items()
         }
         if recipe.name == PRETRAINED:
             (output / MODEL).rename(folder / f"{recipe.name}-{seed}.safetensors")

@@ -63,7 +63,7 @@ def _idx(path: Path, header: int) -> np.ndarray:
         return np.frombuffer(file.read(), np.uint8, offset=header)
 
 
-def transfer(model: Any, data: Any, task: TransferTask, length: int) -> dict[str, float]:
+def transfer(model: Any, data: Any, task: TransferTask, context_length: int) -> dict[str, float]:
     """Accuracy on a task: of a linear probe on half of the unit rows, and by the texts alone."""
     import torch
     from torch.nn import functional as F
@@ -75,7 +75,7 @@ def transfer(model: Any, data: Any, task: TransferTask, length: int) -> dict[str
     model.eval()
     with torch.no_grad():
         parts = [model.encode_image(data.prepare(p.to(device))) for p in pixels.split(500)]
-        tokens = data.tokenizer.encode(list(task.texts), length)
+        tokens = data.tokenizer(list(task.texts), context_length)
         sides = (torch.cat(parts), model.encode_text(tokens.to(device)))
     X, Y = (F.normalize(rows.float(), dim=1).cpu().numpy() for rows in sides)
     order = np.random.default_rng(0).permutation(len(X))

@@ -8,7 +8,7 @@ from functools import cache
 import numpy as np
 
 from modgap.datasets import load_digits
-from modgap.datasets.digits import Split, measure_scans
+from modgap.datasets.digits import DigitSplit, measure_scans
 from modgap.reproduce.setting import Setting
 
 # Histograms depend on their bins, and the paper does not print its number.
@@ -46,7 +46,7 @@ class Digits:
 
 
 @cache
-def digits(split: Split = "all") -> Digits:
+def digits(split: DigitSplit = "all") -> Digits:
     """The digits before normalisation, each scan with its caption in the first wording."""
     loaded = load_digits(split, unit=False)
     n = len(loaded.X)

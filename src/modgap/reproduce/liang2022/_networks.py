@@ -10,22 +10,14 @@ import numpy as np
 from modgap._arrays import unit
 from modgap.reproduce.setting import Setting
 from modgap.reproduce.threads import one_thread
-from modgap.simulate.cone_initialisations import Data
-from modgap.towers import (
-    Kind,
-    Size,
-    digit_inputs,
-    embed,
-    make_tower,
-    noise_inputs,
-    without_normalisation,
-)
+from modgap.simulate.cone_initialisations import Data, random_rows
+from modgap.simulate.cone_networks import Network, Size
 
 # The three networks of the figures, by the names they have there.
-NETWORKS: tuple[tuple[Kind, str], ...] = (
+NETWORKS: tuple[tuple[Network, str], ...] = (
     ("resnet", "ResNet"),
-    ("vision", "image transformer"),
-    ("text", "text transformer"),
+    ("vit", "image transformer"),
+    ("transformer", "text transformer"),
 )
 _POINTS = 40
 
@@ -37,7 +29,7 @@ def preset_of(setting: Setting) -> Size:
 
 def initialised_rows(
     setting: Setting,
-    kind: Kind,
+    kind: Network,
     data: Data,
     initialisations: int,
     n_inputs: int,
@@ -45,17 +37,17 @@ def initialised_rows(
 ) -> list[np.ndarray]:
     """Rows of the same inputs under different random weights, one matrix per initialisation."""
     preset = preset_of(setting)
-    if data == "noise":
-        inputs = noise_inputs(kind, n_inputs, preset, setting.seed)
-    else:
-        inputs = digit_inputs(kind, n_inputs, preset, standardise=normalisation)
-    rows = []
     with one_thread() if preset == "tiny" else nullcontext():
-        for k in range(initialisations):
-            setting.say(f"{kind} on {data}", k, initialisations)
-            tower = make_tower(kind, preset, setting.seed + k)
-            rows.append(embed(tower if normalisation else without_normalisation(tower), inputs))
-    return rows
+        return random_rows(
+            kind,
+            data,
+            initialisations,
+            n_inputs,
+            preset,
+            normalisation,
+            setting.seed,
+            progress=setting.say,
+        )
 
 
 def in_plane(groups: Sequence[np.ndarray], method: str = "pca", seed: int = 0) -> list[np.ndarray]:

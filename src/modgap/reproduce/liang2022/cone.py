@@ -199,7 +199,7 @@ def fig6(setting: Setting) -> Outcome:
     n = 500 if setting.full else 200
     sides["random ResNet"] = initialised_rows(setting, "resnet", "digits", 1, n)[0]
     sides["random ResNet, noise"] = initialised_rows(setting, "resnet", "noise", 1, n)[0]
-    for kind, name in (("vision", "image"), ("text", "text")):
+    for kind, name in (("vit", "image"), ("transformer", "text")):
         label = f"random {name} transformer, noise"
         sides[label] = initialised_rows(setting, kind, "noise", 1, n)[0]  # type: ignore[arg-type]
     found = {label: cone(X) for label, X in sides.items()}

@@ -15,8 +15,12 @@ from modgap.reproduce.liang2022 import PAPER
 from modgap.reproduce.liang2022._networks import NETWORKS, in_plane, initialised_rows, preset_of
 from modgap.reproduce.setting import Setting
 from modgap.reproduce.threads import one_thread
-from modgap.simulate.cone_initialisations import ConeComparison, Data, compare_cones
-from modgap.towers import digit_inputs, embed, fit_classifier, make_tower
+from modgap.simulate.cone_initialisations import (
+    ConeComparison,
+    Data,
+    compare_cones,
+    trained_rows,
+)
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -98,24 +102,15 @@ def fig7(setting: Setting) -> Outcome:
 @PAPER.run("fig13")
 def fig13(setting: Setting) -> Outcome:
     """ResNets trained to tell digits apart, with the same batches from different weights."""
-    from modgap.datasets.digits import load_scans
-
     models, n, epochs = (11, 1797, 20) if setting.full else (5, 500, 5)
-    inputs, labels = digit_inputs("resnet", n), load_scans()[1][:n]
-    rows, accuracies = [], []
     with one_thread():
-        for k in range(models):
-            setting.say("training a ResNet", k, models)
-            tower = make_tower("resnet", "tiny", setting.seed + k)
-            tower, accuracy = fit_classifier(
-                tower, inputs, labels, epochs=epochs, seed=setting.seed
-            )
-            rows.append(embed(tower, inputs))
-            accuracies.append(accuracy)
+        rows, accuracies = trained_rows(
+            "resnet", models, n, epochs, seed=setting.seed, progress=setting.say
+        )
     found = compare_cones(rows)
     measured: dict[str, Number] = {
         "models": models,
-        "accuracy, least": min(accuracies),
+        "accuracy, least": float(accuracies.min()),
         **cone_values("trained ResNet", found),
         "share of variance between models": found.between,
     }
@@ -151,7 +146,7 @@ def fig15(setting: Setting) -> Outcome:
             zip(
                 *(
                     initialised_rows(setting, kind, "digits", initialisations, n, normalisation)
-                    for kind in ("vision", "text")
+                    for kind in ("vit", "transformer")
                 ),
                 strict=True,
             )

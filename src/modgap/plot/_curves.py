@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from modgap._validate import check_choice
-from modgap.plot._style import GREY, axes_or_new, colour, dash, marker, numbers, plain_frame
+from modgap.plot._style import GREY, axes_or_new, colour, dash, finish, marker, numbers
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -31,11 +31,22 @@ def curves(
     title: str = "",
     ax: Axes | None = None,
 ) -> Axes:
-    """One line per label over ``x``, which may be a mapping of its own (label → x).
+    """One line per label.
 
-    ``log`` names the logarithmic axes: "", "x", "y" or "xy". ``marks`` are points (label →
-    (x, y)), ``bands`` the lower and upper edge around a curve of that label, ``vertical`` and
-    ``horizontal`` dashed grey lines of reference (label → where).
+    Parameters
+    ----------
+    x : array or mapping of label to array
+        Where the lines run, for all of them or for each its own.
+    ys : mapping of label to array
+        The lines.
+    log : {"", "x", "y", "xy"}
+        The logarithmic axes.
+    marks : mapping of label to (x, y), optional
+        Points; one that is called like a line belongs to it.
+    bands : mapping of label to (low, high), optional
+        The lower and the upper edge around the line of that label.
+    vertical, horizontal : mapping of label to number, optional
+        Where dashed grey lines of reference cross the panel.
     """
     check_choice(log, "log", ("", "x", "y", "xy"))
     ax = axes_or_new(ax)
@@ -79,9 +90,7 @@ def curves(
         ax.set_xscale("log")
     if "y" in log:
         ax.set_yscale("log")
-    plain_frame(ax, xlabel, ylabel)
-    ax.set_title(title, fontsize=10)
-    if len(ys) + len(marks or {}) + len(vertical or {}) + len(horizontal or {}) > 1:
-        # Lines of reference run through the whole panel: the legend covers them, not they it.
-        ax.legend(framealpha=0.85, edgecolor="none", fontsize=8)
-    return ax
+    several = sum(len(drawn or {}) for drawn in (ys, marks, vertical, horizontal)) > 1
+    # Lines of reference run through the whole panel: the legend covers them, not they it.
+    legend = {"framealpha": 0.85, "edgecolor": "none"} if several else None
+    return finish(ax, title, (xlabel, ylabel), legend)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from modgap._validate import InputValueError
-from modgap.plot._style import axes_or_new
+from modgap.plot._style import axes_or_new, finish
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -45,5 +45,4 @@ def image_grid(
     ax.set_xlim(-0.08, 1.15 * columns)
     ax.set_ylim(1.5 * rows, -0.08)
     ax.set_axis_off()
-    ax.set_title(title, fontsize=10)
-    return ax
+    return finish(ax, title)

@@ -1,0 +1,82 @@
+"""Values as bars, counts as outlines, and values with their intervals."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from modgap.plot._style import GREY, axes_or_new, colour, dash, finish, numbers
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+# Longer labels do not fit side by side under their bars.
+_LONG = 10
+
+
+def bars(
+    values: Mapping[str, float],
+    *,
+    ylabel: str,
+    errors: Mapping[str, float] | None = None,
+    reference: float | None = None,
+    title: str = "",
+    ax: Axes | None = None,
+) -> Axes:
+    """One bar per label; ``errors`` are half lengths, ``reference`` a dashed line across."""
+    ax = axes_or_new(ax)
+    places = range(len(values))
+    ax.bar(places, list(values.values()), width=0.65, color=colour(0), alpha=0.85)
+    for place, (label, value) in enumerate(values.items()):
+        if errors and label in errors:
+            ax.errorbar(place, value, yerr=errors[label], color="black", capsize=3)
+    if reference is not None:
+        ax.axhline(reference, color=GREY, linestyle="--", linewidth=1)
+    slanted = max(map(len, values), default=0) > _LONG or len(values) > 6
+    turned: dict[str, Any] = {"rotation": 30, "ha": "right"} if slanted else {}
+    ax.set_xticks(places, list(values), fontsize=8, **turned)
+    return finish(ax, title, ("", ylabel))
+
+
+def histograms(
+    edges: Any,
+    counts: Mapping[str, Any],
+    *,
+    xlabel: str,
+    density: bool = True,
+    title: str = "",
+    ax: Axes | None = None,
+) -> Axes:
+    """One outline per label over bins with the given edges; with ``density`` each has area 1."""
+    ax = axes_or_new(ax)
+    edges = numbers(edges, "edges", (None,))
+    widths = edges[1:] - edges[:-1]
+    for k, (label, count) in enumerate(counts.items()):
+        height = numbers(count, f"counts[{label!r}]", (len(edges) - 1,))
+        total = height.sum()
+        if density and total > 0:
+            height = height / (total * widths)
+        ax.stairs(height, edges, color=colour(k), fill=True, alpha=0.18)
+        ax.stairs(height, edges, color=colour(k), linestyle=dash(k), linewidth=1.5, label=label)
+    legend = {"frameon": False} if len(counts) > 1 else None
+    return finish(ax, title, (xlabel, "density" if density else "count"), legend)
+
+
+def intervals(
+    rows: Sequence[tuple[str, float, float, float]],
+    *,
+    xlabel: str,
+    reference: float | None = None,
+    title: str = "",
+    ax: Axes | None = None,
+) -> Axes:
+    """A point and a line from low to high per (label, value, low, high), the first at the top."""
+    ax = axes_or_new(ax, (4.8, 0.9 + 0.32 * len(rows)))
+    for place, (_, value, low, high) in enumerate(rows):
+        ax.plot([low, high], [place, place], color=colour(0), linewidth=2, solid_capstyle="butt")
+        ax.plot(value, place, marker="o", color=colour(0), markersize=5)
+    if reference is not None:
+        ax.axvline(reference, color=GREY, linestyle="--", linewidth=1, zorder=0)
+    ax.set_yticks(range(len(rows)), [label for label, *_ in rows], fontsize=8)
+    ax.set_ylim(len(rows) - 0.5, -0.5)
+    return finish(ax, title, (xlabel, ""))

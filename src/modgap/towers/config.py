@@ -1,0 +1,165 @@
+"""How large towers are: configurations, presets by name, and changes to a preset."""
+
+from __future__ import annotations
+
+import dataclasses
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, TypeVar, get_args
+
+from modgap._validate import InputTypeError, InputValueError, check_choice, check_count
+
+ImageKind = Literal["vit", "resnet", "mlp"]
+TextKind = Literal["transformer", "words"]
+Kind = ImageKind | TextKind
+KINDS: tuple[Kind, ...] = (*get_args(ImageKind), *get_args(TextKind))
+Block = Literal["basic", "bottleneck"]
+
+# The token that ends a caption in the vocabularies that modgap learns.
+EOS_TOKEN_ID = 3
+
+
+@dataclass(frozen=True)
+class TowerConfig:
+    """Sizes of one tower; each kind reads the fields it needs.
+
+    Images of ``image_size`` × ``image_size`` pixels in ``channels`` go into "vit", CLIP's vision
+    transformer (``width``, ``layers``, ``heads``, ``patch_size``), "resnet", a residual network
+    (``stages``, ``depths``, ``block``), or "mlp", a perceptron (``width``, ``layers``). Captions
+    of at most ``context_length`` token ids below ``vocab_size`` go into "transformer", CLIP's text
+    transformer (``width``, ``layers``, ``heads``), which reads its row at ``eos_token_id``, or
+    "words", a perceptron on the mean of word vectors (``word_width``).
+
+    ``dropout`` is that of perceptrons and of attention. With ``gaussian`` the weights and biases
+    of a perceptron are N(0, 1/width), as in Liang et al. 2022, sec. 2.2.
+    """
+
+    kind: Kind
+    image_size: int = 1
+    channels: int = 3
+    patch_size: int = 1
+    stages: tuple[int, ...] = ()
+    depths: tuple[int, ...] = ()
+    block: Block = "basic"
+    vocab_size: int = 8192
+    context_length: int = 1
+    eos_token_id: int = EOS_TOKEN_ID
+    word_width: int = 1
+    width: int = 1
+    layers: int = 1
+    heads: int = 1
+    dropout: float = 0.0
+    gaussian: bool = False
+
+    def __post_init__(self) -> None:
+        """Refuse what no tower can be made from."""
+        check_choice(self.kind, "kind", KINDS)
+        check_choice(self.block, "block", get_args(Block))
+        for field in dataclasses.fields(self):
+            if field.type == "int":
+                least = 0 if field.name == "eos_token_id" else 1
+                check_count(getattr(self, field.name), field.name, at_least=least)
+        for name in ("stages", "depths"):
+            sizes = getattr(self, name)
+            if not isinstance(sizes, (list, tuple)):
+                raise InputTypeError(f"{name} must be a list of whole numbers, got {sizes!r}.")
+            object.__setattr__(self, name, tuple(check_count(size, name) for size in sizes))
+        if self.kind == "resnet" and not len(self.stages) == len(self.depths) > 0:
+            raise InputValueError(
+                f"stages and depths must have one number per stage, got {self.stages} and "
+                f"{self.depths}."
+            )
+        if self.kind == "vit":
+            self._check_divides("patch_size", "image_size")
+        if self.kind in ("vit", "transformer"):
+            self._check_divides("heads", "width")
+        if self.kind == "transformer":
+            self._check_eos()
+        if not 0 <= self.dropout < 1:
+            raise InputValueError(f"dropout must be a share from 0 to below 1, got {self.dropout}.")
+
+    def _check_divides(self, small: str, large: str) -> None:
+        divisor, number = getattr(self, small), getattr(self, large)
+        if number % divisor:
+            raise InputValueError(f"{small} must divide {large}, got {divisor} and {number}.")
+
+    def _check_eos(self) -> None:
+        check_count(self.eos_token_id, "eos_token_id", at_least=0, at_most=self.vocab_size - 1)
+        if self.eos_token_id == 2:
+            # transformers' CLIP takes 2 for an old mistake and reads at the largest token instead.
+            raise InputValueError(
+                "eos_token_id must not be 2: transformers then ends captions elsewhere."
+            )
+
+    @property
+    def takes_images(self) -> bool:
+        """Whether images go in; otherwise captions do."""
+        return self.kind in get_args(ImageKind)
+
+    @property
+    def features(self) -> int:
+        """How many numbers the tower gives before its projection."""
+        return self.stages[-1] if self.kind == "resnet" else self.width
+
+
+@dataclass(frozen=True)
+class TwoTowerConfig:
+    """An image tower and a text tower that end in rows of one ``dimension``."""
+
+    name: str
+    dimension: int
+    image: TowerConfig
+    text: TowerConfig
+
+    def __post_init__(self) -> None:
+        """Refuse what no model can be made from."""
+        check_count(self.dimension, "dimension")
+        for side, kinds in (("image", get_args(ImageKind)), ("text", get_args(TextKind))):
+            check_choice(getattr(self, side).kind, f"{side}.kind", kinds)
+
+
+def _presets() -> dict[str, TwoTowerConfig]:
+    tables = tomllib.loads(Path(__file__).with_name("presets.toml").read_text(encoding="utf-8"))
+    return {
+        name: TwoTowerConfig(
+            name, table["dimension"], TowerConfig(**table["image"]), TowerConfig(**table["text"])
+        )
+        for name, table in tables.items()
+    }
+
+
+PRESETS = _presets()
+
+
+def find_config(name_or_config: str | Mapping[str, Any] | TwoTowerConfig) -> TwoTowerConfig:
+    """A preset by name, or one with changes.
+
+    >>> find_config({"name": "resnet18", "dimension": 256, "image": {"image_size": 112}}).dimension
+    256
+    """
+    if isinstance(name_or_config, TwoTowerConfig):
+        return name_or_config
+    changes: dict[str, Any]
+    changes = {"name": name_or_config} if isinstance(name_or_config, str) else {**name_or_config}
+    if "name" not in changes:
+        raise InputValueError(
+            f"A configuration of two towers must say which it changes: name, one of "
+            f"{', '.join(map(repr, PRESETS))}."
+        )
+    preset = PRESETS[check_choice(changes["name"], "name", tuple(PRESETS))]
+    for side in changes.keys() & {"image", "text"}:
+        changes[side] = _changed(getattr(preset, side), changes[side], side)
+    return _changed(preset, changes, "two towers")
+
+
+_Config = TypeVar("_Config", TowerConfig, TwoTowerConfig)
+
+
+def _changed(config: _Config, changes: Mapping[str, Any], what: str) -> _Config:
+    if not isinstance(changes, Mapping):
+        raise InputTypeError(f"{what} must be settings of a tower, got {changes!r}.")
+    for key in changes:
+        check_choice(key, f"A setting of {what}", [f.name for f in dataclasses.fields(config)])
+    return dataclasses.replace(config, **changes)
