@@ -168,7 +168,7 @@ def test_numbers_and_pictures_are_kept(tmp_path) -> None:
     (came,) = reproduce([make(draw=picture)], Setting(seed=3), tmp_path)
     assert everything_in(tmp_path) == {"paper", *(f"paper/a.{s}" for s in ("json", "png", "pdf"))}
     written = json.loads((tmp_path / "paper" / "a.json").read_text())
-    assert written["schema"] == "modgap/reproduce/1"
+    assert written["schema"] == "modgap/reproduce/2"
     assert (written["seed"], written["setting"], written["verdict"]) == (3, "fast", "agrees")
     assert written["data"] == {"points": [0, 1, 2]}
     assert tuple(written["pictures"]) == came.pictures == ("a.png", "a.pdf")

@@ -10,7 +10,7 @@ from pathlib import Path
 from time import perf_counter
 
 from modgap._files import atomic_path, write_text
-from modgap._results import document, to_json
+from modgap._results import SCHEMA, document, to_json
 from modgap._validate import MissingExtraError
 from modgap._version import __version__
 from modgap.reproduce.entry import Entry, Outcome
@@ -106,7 +106,7 @@ def kept_report(entry: Entry, setting: Setting, folder: Path) -> EntryReport | N
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None  # not there, or not ours
     same = (
-        found["schema"] == f"modgap/{KIND}/1"
+        found["schema"] == f"modgap/{KIND}/{SCHEMA}"
         and found["version"] == __version__
         and found["seed"] == setting.seed
         and report.key == entry.key
