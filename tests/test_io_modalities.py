@@ -1,0 +1,135 @@
+"""Modalities: the one value of named rows, their groups and what matches."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import modgap
+from modgap.io import Embeddings, Modalities
+from modgap.moments import PairMoments
+
+labels = st.lists(st.integers(0, 6), min_size=1, max_size=12)
+
+
+def rows(n: int, dim: int = 3, seed: int = 0) -> np.ndarray:
+    return np.random.default_rng(seed).normal(size=(n, dim))
+
+
+@pytest.mark.parametrize(
+    ("n", "m", "options", "paired"),
+    [
+        (4, 4, {}, True),
+        (4, 4, {"paired": False}, False),
+        (4, 5, {}, False),
+        (4, 5, {"groups": ([0, 1, 2, 3], [0, 0, 1, 2, 9])}, True),
+    ],
+)
+def test_rows_are_pairs_when_groups_say_so_or_their_numbers_are_equal(n, m, options, paired):
+    data = Modalities.of(rows(n), rows(m), **options)
+    assert data.paired is paired
+    assert data.names == ("image", "text")
+    # Without pairs every row is a group of its own, and none matches another.
+    assert (data.n_groups == 0) is not paired
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (lambda: Modalities.of(rows(4)), TypeError, "rows of text are missing"),
+        (lambda: Modalities.of(rows(4), rows(5), paired=True), ValueError, "must be pairs, got 4"),
+        (
+            lambda: Modalities.of(rows(4), rows(4), groups=(range(4),) * 2, paired=False),
+            ValueError,
+            "cannot be unpaired as well",
+        ),
+        (
+            lambda: Modalities.of(rows(4), rows(4), groups=(range(3),) * 2),
+            ValueError,
+            "of image: 4",
+        ),
+        (lambda: Modalities.of(rows(4), rows(4), groups=range(4)), TypeError, "two sequences"),
+        (lambda: Modalities.of(rows(4), rows(4), ("a", "a")), ValueError, "must differ"),
+        (
+            lambda: Modalities.of(Modalities.of(rows(4), rows(4)), rows(4)),
+            TypeError,
+            "pass nothing beside them",
+        ),
+        (lambda: Modalities.of(np.ones(4), rows(4)), ValueError, "image must be a matrix"),
+    ],
+)
+def test_what_cannot_be_one_value_is_refused(call, error, message):
+    with pytest.raises(error, match=message):
+        call()
+
+
+def test_a_value_goes_through_every_door_as_it_is():
+    data = Modalities.of(rows(40), rows(40, seed=1))
+    assert Modalities.of(data) is data
+    assert modgap.measure(data).to_dict() == modgap.measure(data.X, data.Y).to_dict()
+    found, expected = modgap.retrieval(data), modgap.retrieval(data.X, data.Y)
+    assert found.to_dict() == expected.to_dict()
+    fitted = modgap.Calibrate().fit(data).correction_
+    np.testing.assert_array_equal(
+        fitted.x(data.X), modgap.Calibrate().fit(data.X, data.Y).correction_.x(data.X)
+    )
+
+
+@given(labels, labels)
+def test_matches_are_the_first_rows_of_every_group_that_both_sides_have(gx, gy):
+    X, Y = rows(len(gx)), rows(len(gy), seed=1)
+    common = sorted(set(gx) & set(gy))
+    if not common:
+        with pytest.raises(ValueError, match="no row has a match"):
+            Modalities.of(X, Y, groups=(gx, gy))
+        return
+    data = Modalities.of(X, Y, groups=(gx, gy))
+    ix, iy = data.matches()
+    assert [gx[i] for i in ix] == [gy[j] for j in iy] == common
+    assert ix.tolist() == [gx.index(g) for g in common]
+    assert iy.tolist() == [gy.index(g) for g in common]
+    pairs = data.pairs()
+    np.testing.assert_array_equal(pairs.X, X[ix])
+    np.testing.assert_array_equal(pairs.Y, Y[iy])
+    # The groups taken are whole, and rows that matched match still.
+    chosen = data.matched_groups[::2]
+    taken = data.take_groups(chosen)
+    kept = [np.flatnonzero(np.isin(codes, chosen)) for codes in data.groups]
+    np.testing.assert_array_equal(taken.X, X[kept[0]])
+    np.testing.assert_array_equal(
+        np.equal.outer(*taken.groups),
+        np.equal.outer(data.groups[0][kept[0]], data.groups[1][kept[1]]),
+    )
+    assert taken.n_groups == len(chosen)
+
+
+def test_three_modalities_fit_the_type_and_what_takes_two_says_so():
+    sides = {name: rows(4, seed=k) for k, name in enumerate(("image", "text", "audio"))}
+    groups = {"image": [0, 1, 2, 3], "text": [3, 2, 1, 0], "audio": [0, 0, 1, 7]}
+    data = Modalities.named(sides, groups)
+    assert data.names == ("image", "text", "audio")
+    assert [rows.tolist() for rows in data.matches()] == [[0, 1], [3, 2], [0, 2]]
+    with pytest.raises(ValueError, match="two modalities, got 3: image, text, audio"):
+        modgap.measure(data)
+
+
+def test_moments_are_those_of_the_rows_whether_in_memory_or_read():
+    X, Y = rows(30), rows(25, seed=1)
+    expected = PairMoments.from_batch(X, Y)
+    for data in (
+        Modalities.of(X, Y),
+        Modalities.of(Embeddings.from_array(X), Embeddings.from_array(Y)),
+    ):
+        found = data.moments()
+        np.testing.assert_array_equal(found.x.given.covariance, expected.x.given.covariance)
+        assert found.gap_distance() == expected.gap_distance()
+
+
+def test_tensors_stay_tensors():
+    torch = pytest.importorskip("torch")
+    data = Modalities.of(torch.ones(4, 3), torch.zeros(5, 3), groups=(range(4), [0, 1, 2, 3, 3]))
+    taken = data.take_groups(np.array([3]))
+    assert isinstance(taken.Y, torch.Tensor)
+    assert taken.Y.shape == (2, 3)
