@@ -187,7 +187,7 @@ def test_the_slips_of_the_paper_are_named() -> None:
 def test_a_shift_of_nothing_is_plain_zero_shot() -> None:
     task = digit_tasks()["digit, mean caption"]
     found = sweep(task, np.array([-0.5, 0.0, 0.5]))
-    assert found.unshifted == 1
+    assert found.at(0) == 1
     plain = np.argmax(task.X @ task.texts.T, axis=1) == task.labels
     assert np.array_equal(found.hits[1], plain)
     assert abs(found.gaps[0]) > abs(found.gaps[1]) > abs(found.gaps[2])

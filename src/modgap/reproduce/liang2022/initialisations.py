@@ -2,101 +2,49 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
+from typing import Any
 
 import numpy as np
 
 from modgap._arrays import unit
 from modgap.measures.gap import gap_distance, linear_separability
 from modgap.measures.projection import projection, umap_is_installed
-from modgap.plot import cones, panels, projection_pairs
-from modgap.reproduce.entry import Check, Number, Outcome
+from modgap.reproduce.entry import Check, Number, Outcome, check
 from modgap.reproduce.liang2022 import PAPER
-from modgap.reproduce.liang2022._networks import NETWORKS, in_plane, initialised_rows, preset_of
 from modgap.reproduce.setting import Setting
 from modgap.reproduce.threads import one_thread
 from modgap.simulate.cone_initialisations import (
     ConeComparison,
     Data,
     compare_cones,
+    random_rows,
     trained_rows,
 )
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+from modgap.simulate.cone_networks import Network
 
 INITIALISATIONS = 25
-_SIZE = {
-    False: "small networks of the three kinds with 64 dimensions, 25 initialisations, 40 inputs",
-    True: "networks of the three kinds with 256 dimensions, 25 initialisations, 200 inputs",
-}
-
-
-def cone_values(label: str, found: ConeComparison) -> dict[str, Number]:
-    """The figures of a comparison under a label."""
-    return {
-        f"mean cosine, {label}": float(found.mean_cosine.mean()),
-        f"distance over width of two cones, {label}": found.separation,
-        f"nearest centre is the own one, {label}": found.told_apart,
-        f"nearest row has the same weights, {label}": found.neighbours,
-    }
-
-
-def cone_checks(label: str, found: ConeComparison) -> list[Check]:
-    """What "a cone of its own" means in numbers."""
-    return [
-        Check(
-            f"{label}: rows are nearest to rows of their own initialisation (≥ 0.99).",
-            found.neighbours >= 0.99,
-        ),
-        Check(
-            f"{label}: rows are nearest to the centre of their own initialisation (≥ 0.99).",
-            found.told_apart >= 0.99,
-        ),
-        Check(
-            f"{label}: two cones are on average farther apart than they are wide.",
-            found.separation > 1,
-        ),
-    ]
-
-
-def _many(setting: Setting, data: Data, method: str, on: str) -> Outcome:
-    measured: dict[str, Number] = {"initialisations": INITIALISATIONS}
-    checks: list[Check] = []
-    drawn: list[dict[str, Any]] = []
-    for kind, label in NETWORKS:
-        rows = initialised_rows(setting, kind, data, INITIALISATIONS, 200 if setting.full else 40)
-        found = compare_cones(rows)
-        measured |= cone_values(label, found)
-        checks += cone_checks(label, found)
-        drawn.append({"title": label, "groups": in_plane(rows, method, setting.seed)})
-    return Outcome(measured, tuple(checks), {"method": method, "panels": drawn}, on=on)
-
-
-@PAPER.draw("fig5", "fig7", "fig13")
-def draw_cones(outcome: Outcome) -> Figure:
-    """One panel of cones per network."""
-    drawn = outcome.data["panels"]
-    figure, axes = panels(len(drawn), columns=3, size=(3.6, 3.2))
-    for ax, panel in zip(axes, drawn, strict=True):
-        title = f"{panel['title']} ({outcome.data['method'].upper()})"
-        cones(panel["groups"], title=title, ax=ax)
-    return figure
+# The three networks of the figures, by the names they have there.
+NETWORKS: tuple[tuple[Network, str], ...] = (
+    ("resnet", "ResNet"),
+    ("vit", "image transformer"),
+    ("transformer", "text transformer"),
+)
+# As many rows of each initialisation as a picture can show.
+_POINTS = 40
 
 
 @PAPER.run("fig5")
 def fig5(setting: Setting) -> Outcome:
     """Noise through three kinds of network, 25 times."""
-    method = "umap" if setting.full and umap_is_installed() else "pca"
-    on = "small networks of the same kinds instead of ResNet-18 and CLIP's transformers"
-    return _many(setting, "noise", method, on)
+    return _three_networks(setting, "noise", _neighbour_map(setting))
 
 
 @PAPER.run("fig7")
 def fig7(setting: Setting) -> Outcome:
     """Digits and captions through three kinds of network, 25 times."""
-    on = "scanned digits with their captions, and small networks, instead of MS-COCO"
-    return _many(setting, "digits", "pca", on)
+    return _three_networks(setting, "digits", "pca")
 
 
 @PAPER.run("fig13")
@@ -108,66 +56,134 @@ def fig13(setting: Setting) -> Outcome:
             "resnet", models, n, epochs, seed=setting.seed, progress=setting.say
         )
     found = compare_cones(rows)
-    measured: dict[str, Number] = {
-        "models": models,
-        "accuracy, least": float(accuracies.min()),
-        **cone_values("trained ResNet", found),
-        "share of variance between models": found.between,
-    }
-    method = "umap" if setting.full and umap_is_installed() else "pca"
-    groups = in_plane(rows, method, setting.seed)
-    data = {"method": method, "panels": [{"title": "trained ResNets", "groups": groups}]}
     return Outcome(
-        measured,
-        tuple(cone_checks("trained ResNet", found)),
-        data,
+        {
+            "models": models,
+            "accuracy, least": float(min(accuracies)),
+            **cone_values(found, "trained ResNet"),
+            "share of variance between models": found.between,
+        },
+        cone_checks(found, "trained ResNet"),
+        _panels({"trained ResNets": rows}, _neighbour_map(setting), setting.seed),
     )
-
-
-@PAPER.draw("fig15")
-def _draw_fig15(outcome: Outcome) -> Figure:
-    figure, axes = panels(2, size=(4.2, 3.4))
-    for ax, panel in zip(axes, outcome.data["panels"], strict=True):
-        projection_pairs(
-            panel["x"], panel["y"], names=("image", "text"), title=panel["title"], ax=ax
-        )
-    return figure
 
 
 @PAPER.run("fig15")
 def fig15(setting: Setting) -> Outcome:
     """Two towers on paired digits and captions, with and without their normalisation."""
-    n, initialisations = 200 if setting.full else 100, 5
-    measured: dict[str, Number] = {"dimension": 256 if preset_of(setting) == "small" else 64}
+    n = 200 if setting.full else 100
+    measured: dict[str, Number] = {}
     checks: list[Check] = []
-    drawn: list[dict[str, Any]] = []
+    panels: list[dict[str, Any]] = []
     for normalisation, label in ((True, "with normalisation"), (False, "without")):
-        pairs = list(
-            zip(
-                *(
-                    initialised_rows(setting, kind, "digits", initialisations, n, normalisation)
-                    for kind in ("vit", "transformer")
-                ),
-                strict=True,
-            )
+        images, texts = (
+            initialised_rows(setting, kind, "digits", 5, n, normalisation)
+            for kind in ("vit", "transformer")
         )
-        units = [(unit(X), unit(Y)) for X, Y in pairs]
-        gaps = [gap_distance(X, Y) for X, Y in units]
-        apart = [linear_separability(X, Y, seed=setting.seed).all_features for X, Y in units]
-        measured[f"gap, mean, {label}"] = float(np.mean(gaps))
-        measured[f"gap, least, {label}"] = float(np.min(gaps))
-        measured[f"told apart, least, {label}"] = float(np.min(apart))
+        pairs = [(unit(X), unit(Y)) for X, Y in zip(images, texts, strict=True)]
+        gaps = [gap_distance(X, Y) for X, Y in pairs]
+        apart = min(linear_separability(X, Y, seed=setting.seed).all_features for X, Y in pairs)
+        measured |= {
+            "dimension": images[0].shape[1],
+            f"gap, mean, {label}": float(np.mean(gaps)),
+            f"gap, least, {label}": min(gaps),
+            f"told apart, least, {label}": apart,
+        }
+        said = label.capitalize()
         checks += [
-            Check(f"{label.capitalize()}: every gap is above 0.5.", min(gaps) > 0.5),
-            Check(
-                f"{label.capitalize()}: a linear classifier tells unseen rows apart (≥ 0.99).",
-                min(apart) >= 0.99,
-            ),
+            check(f"{said}: every gap is above 0.5.", min(gaps) > 0.5),
+            check(f"{said}: a linear classifier tells unseen rows apart (≥ 0.99).", apart >= 0.99),
         ]
-        seen = projection(*units[0], "pca")
-        drawn.append({"title": f"{label} (PCA)", "x": seen.x, "y": seen.y})
-    return Outcome(
-        measured,
-        tuple(checks),
-        {"panels": drawn},
-    )
+        shown = projection(*pairs[0], "pca")
+        panels.append({"title": f"{label} (PCA)", "x": shown.x, "y": shown.y})
+    return Outcome(measured, checks, {"panels": panels})
+
+
+def initialised_rows(
+    setting: Setting,
+    kind: Network,
+    data: Data,
+    initialisations: int,
+    n_inputs: int,
+    normalisation: bool = True,
+) -> list[np.ndarray]:
+    """Rows of the same inputs under different random weights, one matrix per initialisation."""
+    with nullcontext() if setting.full else one_thread():
+        return random_rows(
+            kind,
+            data,
+            initialisations,
+            n_inputs,
+            "small" if setting.full else "tiny",
+            normalisation,
+            setting.seed,
+            progress=setting.say,
+        )
+
+
+def cone_values(found: ConeComparison, label: str) -> dict[str, Number]:
+    """The metrics of a comparison under a label."""
+    return {
+        f"mean cosine, {label}": float(found.mean_cosine.mean()),
+        f"distance over width of two cones, {label}": found.separation,
+        f"nearest centre is the own one, {label}": found.told_apart,
+        f"nearest row has the same weights, {label}": found.neighbours,
+    }
+
+
+def cone_checks(found: ConeComparison, label: str) -> list[Check]:
+    """What "a cone of its own" means in numbers."""
+    return [
+        check(
+            f"Rows of the {label} are nearest to rows of their own initialisation (≥ 0.99).",
+            found.neighbours >= 0.99,
+        ),
+        check(
+            f"Rows of the {label} are nearest to the centre of their own initialisation (≥ 0.99).",
+            found.told_apart >= 0.99,
+        ),
+        check(
+            f"Two cones of the {label} are on average farther apart than they are wide.",
+            found.separation > 1,
+        ),
+    ]
+
+
+def in_plane(groups: Sequence[np.ndarray], method: str = "pca", seed: int = 0) -> list[np.ndarray]:
+    """Some unit rows of each group, evenly taken, in one plane."""
+    count = min(len(groups[0]), _POINTS)
+    picked = np.linspace(0, len(groups[0]) - 1, count).astype(np.int64)
+    together = np.concatenate([unit(rows.astype(np.float64))[picked] for rows in groups])
+    if method == "umap":
+        half = len(together) // 2
+        placed = projection(together[:half], together[half:], "umap", seed=seed)
+        flat = np.concatenate([placed.x, placed.y])
+    else:
+        centred = together - together.mean(axis=0)
+        _, _, axes = np.linalg.svd(centred, full_matrices=False)
+        flat = centred @ axes[:2].T
+    return np.split(flat, len(groups))
+
+
+def _neighbour_map(setting: Setting) -> str:
+    """UMAP where there is time for it and it is installed."""
+    return "umap" if setting.full and umap_is_installed() else "pca"
+
+
+def _panels(rows: Mapping[str, list[np.ndarray]], method: str, seed: int) -> dict[str, Any]:
+    """What is drawn of several networks: each with all its initialisations in one plane."""
+    panels = [
+        {"title": label, "groups": in_plane(groups, method, seed)} for label, groups in rows.items()
+    ]
+    return {"method": method, "shown_by": method.upper(), "panels": panels}
+
+
+def _three_networks(setting: Setting, data: Data, method: str) -> Outcome:
+    """The cones of all initialisations of each network, on the same inputs."""
+    n_inputs = 200 if setting.full else 40
+    rows = {
+        label: initialised_rows(setting, kind, data, INITIALISATIONS, n_inputs)
+        for kind, label in NETWORKS
+    }
+    measured: dict[str, Number] = {"initialisations": INITIALISATIONS}
+    checks: list[Check] = []

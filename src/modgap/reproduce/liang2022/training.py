@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
-from modgap.plot import bars, panels
-from modgap.reproduce.entry import Check, Number, Outcome
+from modgap.reproduce.entry import Number, Outcome, check
 from modgap.reproduce.flickr8k.methods import (
     DIMENSIONS,
     FINE_TUNED,
@@ -16,51 +15,7 @@ from modgap.reproduce.flickr8k.methods import (
 from modgap.reproduce.flickr8k.results import WHOLE_GAP, Spread
 from modgap.reproduce.liang2022 import PAPER
 from modgap.reproduce.setting import Setting
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-_ORDINARY, _AMENDED = "ordinary start, batches of 64", "amended start, batches of 64"
-
-
-@PAPER.draw("fig8", "fig16", "section4-4")
-def _draw(outcome: Outcome) -> Figure:
-    """Bars of the gap with its deviation over seeds, one panel for each group of them."""
-    groups = outcome.data["groups"]
-    figure, axes = panels(len(groups), size=(4.6, 3.4))
-    for ax, group in zip(axes, groups, strict=True):
-        bars(
-            group["gap"],
-            ylabel="gap",
-            errors=group["deviation"],
-            reference=group.get("reference"),
-            title=group["title"],
-            ax=ax,
-        )
-    return figure
-
-
-def _group(title: str, found: dict[str, Spread], reference: float | None = None) -> dict[str, Any]:
-    return {
-        "title": title,
-        "gap": {name: spread.mean for name, spread in found.items()},
-        "deviation": {
-            name: spread.deviation if spread.n > 1 else 0.0 for name, spread in found.items()
-        },
-        "reference": reference,
-    }
-
-
-def _values(found: dict[str, Spread]) -> dict[str, Number]:
-    return {
-        name: value
-        for key, spread in found.items()
-        for name, value in (
-            (f"gap, {key}", spread.mean),
-            (f"deviation over seeds, {key}", spread.deviation),
-            (f"seeds, {key}", spread.n),
-        )
-    }
+from modgap.reproduce.statistics import falls
 
 
 @PAPER.run("fig8")
@@ -71,29 +26,29 @@ def fig8(setting: Setting) -> Outcome:
         recipe.name.removeprefix("fine-tuned at "): runs.metric(recipe.name, WHOLE_GAP)
         for recipe in FINE_TUNED
     }
-    before = runs.metric(PRETRAINED, WHOLE_GAP)
+    before = runs.metric(PRETRAINED, WHOLE_GAP).mean
     means = [spread.mean for spread in found.values()]
     upto = list(found).index("1/10") + 1
     return Outcome(
         {
-            "gap before fine-tuning": before.mean,
+            "gap before fine-tuning": before,
             "temperatures": len(found),
             "batch size": 250,
             **_values({f"τ = {name}": spread for name, spread in found.items()}),
         },
-        (
-            Check(
+        [
+            check(
                 "From each temperature to the next up to 1/10 the gap is smaller.",
-                all(a > b for a, b in pairwise(means[:upto])),
+                falls(means[:upto]),
             ),
-            Check("At τ = 1 it is smaller still.", means[-1] < means[upto - 1]),
-            Check("At 1/100 at least nine tenths of it are left.", means[0] > 0.9 * before.mean),
-            Check(
-                "At 1/10 and at 1 less than a third of it is left.",
-                max(means[upto - 1 :]) < before.mean / 3,
+            check("At τ = 1 the gap is smaller still than at 1/10.", means[-1] < means[upto - 1]),
+            check("At 1/100 at least nine tenths of the gap are left.", means[0] > 0.9 * before),
+            check(
+                "At 1/10 and at 1 less than a third of the gap is left.",
+                max(means[upto - 1 :]) < before / 3,
             ),
-        ),
-        {"groups": [_group("after fine-tuning at τ", found, before.mean)]},
+        ],
+        {"groups": [_group("after fine-tuning at τ", found, before)]},
     )
 
 
@@ -101,45 +56,51 @@ def fig8(setting: Setting) -> Outcome:
 def section44(setting: Setting) -> Outcome:
     """Both starts at τ = 1/100, in the paper's small batches and in large ones."""
     runs = setting.runs()
-    sides = {
-        "ordinary start": (_ORDINARY, PRETRAINED),
-        "amended start": (_AMENDED, "amended start"),
-    }
     measured: dict[str, Number] = {}
-    shown: list[dict[str, Spread]] = [{}, {}]
-    for name, recipes in sides.items():
-        for place, (recipe, batches) in enumerate(
-            zip(recipes, ("", ", batches of 1,000"), strict=True)
-        ):
-            before, after = runs.at_start(recipe), runs.metric(recipe, WHOLE_GAP)
-            measured[f"gap, {name}{batches}"] = before.mean
-            measured[f"gap, {name}, trained{batches}"] = after.mean
-            measured[f"deviation over seeds, {name}, trained{batches}"] = after.deviation
-            measured[f"seeds, {name}{batches}"] = after.n
-            shown[place] |= {f"{name.removesuffix(' start')}, first": before,
-                             f"{name.removesuffix(' start')}, last": after}  # fmt: skip
+    in_small: dict[str, Spread] = {}
+    in_large: dict[str, Spread] = {}
+    for name, recipe, batches, spreads in (
+        ("ordinary", "ordinary start, batches of 64", "", in_small),
+        ("ordinary", PRETRAINED, ", batches of 1,000", in_large),
+        ("amended", "amended start, batches of 64", "", in_small),
+        ("amended", "amended start", ", batches of 1,000", in_large),
+    ):
+        before, after = runs.at_start(recipe), runs.metric(recipe, WHOLE_GAP)
+        spreads |= {f"{name}, first": before, f"{name}, last": after}
+        measured |= {
+            f"gap, {name} start{batches}": before.mean,
+            f"gap, {name} start, trained{batches}": after.mean,
+            f"deviation over seeds, {name} start, trained{batches}": after.deviation,
+            f"seeds, {name} start{batches}": after.n,
+        }
     small, large = (
-        shown[k]["amended, last"].mean / shown[k]["ordinary, last"].mean for k in (0, 1)
+        spreads["amended, last"].mean / spreads["ordinary, last"].mean
+        for spreads in (in_small, in_large)
     )
-    measured["amended over ordinary, trained"] = small
-    measured["amended over ordinary, trained, batches of 1,000"] = large
+    ordinary, amended = in_small["ordinary, last"], in_small["amended, last"]
+    at_start = in_small["amended, first"].mean
     return Outcome(
-        measured,
-        (
-            Check("The amended start has less than a tenth of the ordinary one's gap.",
-                  shown[0]["amended, first"].mean < 0.1 * shown[0]["ordinary, first"].mean),
-            Check("Training widens it at least threefold.",
-                  shown[0]["amended, last"].mean > 3 * shown[0]["amended, first"].mean),
-            Check("It stays below three quarters of the ordinary start's.",
-                  max(small, large) < 0.75),
-            Check(
-                "The two differ by more than four deviations over the seeds.",
-                shown[0]["ordinary, last"].mean - shown[0]["amended, last"].mean
-                > 4 * max(shown[0][f"{name}, last"].deviation for name in ("ordinary", "amended")),
+        {
+            **measured,
+            "amended over ordinary, trained": small,
+            "amended over ordinary, trained, batches of 1,000": large,
+        },
+        [
+            check(
+                "The amended start has less than a tenth of the ordinary one's gap.",
+                at_start < 0.1 * in_small["ordinary, first"].mean,
             ),
-        ),
-        {"groups": [_group("batches of 64", shown[0]), _group("batches of 1,000", shown[1])]},
-        )  # fmt: skip
+            check("Training widens it at least threefold.", amended.mean > 3 * at_start),
+            check(
+                "It stays below three quarters of the ordinary start's.", max(small, large) < 0.75
+            ),
+            check(
+                "The two differ by more than four deviations over the seeds.",
+                ordinary.mean - amended.mean > 4 * max(ordinary.deviation, amended.deviation),
+            ),
+        ],
+        {"groups": [_group("batches of 64", in_small), _group("batches of 1,000", in_large)]},
+    )
 
 
 @PAPER.run("fig16")
@@ -151,24 +112,50 @@ def fig16(setting: Setting) -> Outcome:
     found = {name: runs.metric(names[name], WHOLE_GAP) for name in order}
     small = {recipe.name: runs.metric(recipe.name, WHOLE_GAP) for recipe in SMALL_DIMENSIONS}
     checks = []
-    for words, spreads in (("ResNet-18", found), ("the smaller network", small)):
+    for words, spreads in (("ResNet-18", found), ("The smaller network", small)):
         means = [spread.mean for spread in spreads.values()]
         checks += [
-            Check(
+            check(
                 f"{words}: with every dimension a gap of at least 0.5 is left.", min(means) > 0.5
             ),
-            Check(
+            check(
                 f"{words}: the gaps of all dimensions differ by at most a tenth, as printed.",
                 max(means) < 1.1 * min(means),
             ),
         ]
     return Outcome(
         {**_values(found), **_values(small)},
-        tuple(checks),
+        checks,
         {
             "groups": [
-                _group("ResNet-18", {k.partition(" ")[0]: v for k, v in found.items()}),
-                _group("smaller network", {k.partition(" ")[0]: v for k, v in small.items()}),
+                _group(title, {name.partition(" ")[0]: v for name, v in spreads.items()})
+                for title, spreads in (("ResNet-18", found), ("smaller network", small))
             ]
         },
     )
+
+
+def _values(found: Mapping[str, Spread]) -> dict[str, Number]:
+    """The gap over the seeds, under each name."""
+    values: dict[str, Number] = {}
+    for name, spread in found.items():
+        values |= {
+            f"gap, {name}": spread.mean,
+            f"deviation over seeds, {name}": spread.deviation,
+            f"seeds, {name}": spread.n,
+        }
+    return values
+
+
+def _group(
+    title: str, found: Mapping[str, Spread], reference: float | None = None
+) -> dict[str, Any]:
+    """One panel of bars; a single seed has no deviation to draw."""
+    return {
+        "title": title,
+        "gap": {name: spread.mean for name, spread in found.items()},
+        "deviation": {
+            name: spread.deviation if spread.n > 1 else 0.0 for name, spread in found.items()
+        },
+        "reference": reference,
+    }

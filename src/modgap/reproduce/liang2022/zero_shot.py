@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from modgap._arrays import unit
 from modgap.datasets.digits import load_digits
 from modgap.evaluation.significance import chi_squared, compare
-from modgap.plot import bars, curves, intervals, panels
-from modgap.reproduce.entry import Check, Number, Outcome
+from modgap.reproduce.entry import Number, Outcome, check
 from modgap.reproduce.liang2022 import PAPER
 from modgap.reproduce.setting import Setting
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-_ON = "scanned digits and their captions instead of CIFAR, EuroSAT, SVHN and HatefulMemes"
 _WORDINGS = 5
 
 
@@ -29,6 +25,16 @@ class Task:
     X: np.ndarray
     texts: np.ndarray
     labels: np.ndarray
+
+    def shifted(self, amount: float) -> tuple[np.ndarray, float]:
+        """Cosines (images × classes) after a shift along the task's own gap vector (sec. 4.2).
+
+        With the gap that is left, negative once the centres have crossed.
+        """
+        gap = self.X.mean(axis=0) - self.texts.mean(axis=0)
+        x, t = unit(self.X - amount * gap), unit(self.texts + amount * gap)
+        left = x.mean(axis=0) - t.mean(axis=0)
+        return x @ t.T, float(np.copysign(np.linalg.norm(left), left @ gap))
 
 
 @dataclass(frozen=True)
@@ -45,9 +51,13 @@ class Sweep:
         return self.hits.mean(axis=1)
 
     @property
-    def unshifted(self) -> int:
-        """Where nothing is moved."""
-        return int(np.argmin(np.abs(self.amounts)))
+    def best(self) -> int:
+        """Where the accuracy is largest."""
+        return int(np.argmax(self.accuracies))
+
+    def at(self, amount: float) -> int:
+        """Where the shift is nearest to an amount: 0 moves nothing, 0.5 closes the gap."""
+        return int(np.argmin(np.abs(self.amounts - amount)))
 
 
 def digit_tasks() -> dict[str, Task]:
@@ -71,20 +81,13 @@ def digit_tasks() -> dict[str, Task]:
 
 
 def sweep(task: Task, amounts: np.ndarray) -> Sweep:
-    """Classify at every shift along the task's own gap vector, rows renormalised (sec. 4.2)."""
-    gap = task.X.mean(axis=0) - task.texts.mean(axis=0)
+    """Classify at every shift."""
     gaps, hits = [], []
     for amount in amounts.tolist():
-        x, t = unit(task.X - amount * gap), unit(task.texts + amount * gap)
-        left = x.mean(axis=0) - t.mean(axis=0)
-        gaps.append(float(np.copysign(np.linalg.norm(left), left @ gap)))
-        hits.append(np.argmax(x @ t.T, axis=1) == task.labels)
+        cosines, gap = task.shifted(amount)
+        gaps.append(gap)
+        hits.append(np.argmax(cosines, axis=1) == task.labels)
     return Sweep(amounts, np.array(gaps), np.array(hits))
-
-
-def _amounts(setting: Setting) -> np.ndarray:
-    step = 0.01 if setting.full else 0.05
-    return np.arange(round(-1 / step), round(1.5 / step) + 1) * step
 
 
 def chosen_elsewhere(found: Sweep, seed: int) -> np.ndarray:
@@ -97,7 +100,7 @@ def chosen_elsewhere(found: Sweep, seed: int) -> np.ndarray:
     return after
 
 
-def holm(p_values: list[float], level: float = 0.05) -> list[bool]:
+def holm(p_values: Sequence[float], level: float = 0.05) -> list[bool]:
     """Which of several tests are significant together (Holm 1979)."""
     order = np.argsort(p_values, kind="stable")
     kept = [False] * len(p_values)
@@ -108,78 +111,48 @@ def holm(p_values: list[float], level: float = 0.05) -> list[bool]:
     return kept
 
 
-@PAPER.draw("fig10")
-def _draw_fig10(outcome: Outcome) -> Figure:
-    data = outcome.data
-    figure, axes = panels(len(data), columns=4, size=(3.3, 2.8))
-    for ax, (label, task) in zip(axes, data.items(), strict=True):
-        curves(
-            task["gaps"],
-            {"accuracy": task["accuracies"]},
-            marks={"best": (task["best"][0], task["best"][1])},
-            vertical={"original gap": task["gap"]},
-            xlabel="signed distance of the centres",
-            ylabel="accuracy",
-            title=label,
-            ax=ax,
-        )
-    return figure
-
-
 @PAPER.run("fig10")
 def fig10(setting: Setting) -> Outcome:
     """Accuracy along a sweep of shifts, for eight tasks."""
     measured: dict[str, Number] = {}
     drawn: dict[str, dict[str, Any]] = {}
-    closer: list[bool] = []
-    changes = []
-    for label, task in digit_tasks().items():
-        found = sweep(task, _amounts(setting))
-        top, start = int(np.argmax(found.accuracies)), found.unshifted
-        closer.append(bool(abs(found.gaps[top]) < abs(found.gaps[start])))
-        closed = found.hits[int(np.argmin(np.abs(found.amounts - 0.5)))]
-        change = compare(found.hits[start], closed, seed=setting.seed)
-        changes.append((label, change.difference.value, change.p_value))
-        measured[f"change when closed, {label}"] = change.difference.value
-        measured[f"p of that change, {label}"] = change.p_value
-        measured[f"original gap, {label}"] = float(found.gaps[start])
-        measured[f"accuracy at it, {label}"] = float(found.accuracies[start])
-        measured[f"best gap, {label}"] = float(found.gaps[top])
-        measured[f"accuracy at the best, {label}"] = float(found.accuracies[top])
-        measured[f"range of accuracies, {label}"] = float(np.ptp(found.accuracies))
-        drawn[label] = {
-            "gaps": found.gaps,
-            "accuracies": found.accuracies,
-            "gap": float(found.gaps[start]),
-            "best": (float(found.gaps[top]), float(found.accuracies[top])),
+    closer, changes = [], []
+    for label, found in _sweeps(setting).items():
+        accuracies, gaps, top, start = found.accuracies, found.gaps, found.best, found.at(0)
+        change = compare(found.hits[start], found.hits[found.at(0.5)], seed=setting.seed)
+        changes.append(change)
+        closer.append(abs(gaps[top]) < abs(gaps[start]))
+        measured |= {
+            f"change when closed, {label}": change.difference.value,
+            f"p of that change, {label}": change.p_value,
+            f"original gap, {label}": gaps[start],
+            f"accuracy at it, {label}": accuracies[start],
+            f"best gap, {label}": gaps[top],
+            f"accuracy at the best, {label}": accuracies[top],
+            f"range of accuracies, {label}": np.ptp(accuracies),
         }
-    kept = holm([p for _, _, p in changes])
-    signs = {
-        float(np.sign(value)) for (_, value, _), sure in zip(changes, kept, strict=True) if sure
-    }
-    checks = (
-        Check("Closing the gap changes the accuracy of some task (Holm, 5 %).", any(kept)),
-        Check("It raises that of one task and lowers that of another (Holm, 5 %).", len(signs) > 1),
-        Check(
-            "Some task is best at a smaller gap and some at a larger one.",
-            any(closer) and not all(closer),
-        ),
+        drawn[label] = {
+            "gaps": gaps,
+            "accuracies": accuracies,
+            "gap": gaps[start],
+            "best": (gaps[top], accuracies[top]),
+        }
+    sure = [c for c, kept in zip(changes, holm([c.p_value for c in changes]), strict=True) if kept]
+    return Outcome(
+        measured,
+        [
+            check("Closing the gap changes the accuracy of some task (Holm, 5 %).", sure),
+            check(
+                "It raises that of one task and lowers that of another (Holm, 5 %).",
+                len({np.sign(change.difference.value) for change in sure}) > 1,
+            ),
+            check(
+                "Some task is best at a smaller gap and some at a larger one.",
+                any(closer) and not all(closer),
+            ),
+        ],
+        drawn,
     )
-    return Outcome(measured, checks, drawn)
-
-
-def _direction(before: float, after: float) -> str:
-    """Whether the gap became larger or smaller, its sign apart."""
-    if abs(after) == abs(before):
-        return "the same"
-    return "larger" if abs(after) > abs(before) else "smaller"
-
-
-@PAPER.draw("table1")
-def _draw_gains(outcome: Outcome) -> Figure:
-    figure, axes = panels(1, size=(6, 3.2))
-    intervals(outcome.data["gains"], xlabel="gain in accuracy", reference=0.0, ax=axes[0])
-    return figure
 
 
 @PAPER.run("table1")
@@ -187,52 +160,34 @@ def table1(setting: Setting) -> Outcome:
     """The gain at the best shift, as the paper counts it and on images it was not chosen on."""
     measured: dict[str, Number] = {}
     gains, p_values = [], []
-    for label, task in digit_tasks().items():
-        found = sweep(task, _amounts(setting))
-        start, top = found.unshifted, int(np.argmax(found.accuracies))
+    for label, found in _sweeps(setting).items():
+        start, top = found.at(0), found.best
         result = compare(
             found.hits[start], chosen_elsewhere(found, setting.seed), seed=setting.seed
         )
         gain = result.difference
+        wider = int(np.sign(abs(found.gaps[top]) - abs(found.gaps[start])))
         measured |= {
-            f"original, {label}": float(found.accuracies[start]),
-            f"modified, {label}": float(found.accuracies[top]),
-            f"direction, {label}": _direction(found.gaps[start], found.gaps[top]),
+            f"original, {label}": found.accuracies[start],
+            f"modified, {label}": found.accuracies[top],
+            f"direction, {label}": {1: "larger", 0: "the same", -1: "smaller"}[wider],
             f"gain on the other half, {label}": gain.value,
             f"p of that gain, {label}": result.p_value,
         }
         gains.append((label, gain.value, gain.low, gain.high))
         p_values.append(result.p_value)
-    helped = [value > 0 for _, value, _, _ in gains]
-    sure = [
-        kept and value > 0 for kept, (_, value, _, _) in zip(holm(p_values), gains, strict=True)
-    ]
-    measured["tasks with a gain on the other half"] = sum(helped)
-    measured["tasks"] = len(gains)
-    checks = (
-        Check("On every task the shift helps images it was not chosen on.", all(helped)),
-        Check("On some task it does so significantly (Holm, 5 %).", any(sure)),
-    )
+    helped = np.array([value > 0 for _, value, _, _ in gains])
+    measured |= {"tasks with a gain on the other half": int(sum(helped)), "tasks": len(gains)}
     return Outcome(
         measured,
-        checks,
+        [
+            check("On every task the shift helps images it was not chosen on.", all(helped)),
+            check(
+                "On some task it does so significantly (Holm, 5 %).", any(helped[holm(p_values)])
+            ),
+        ],
         {"gains": gains},
     )
-
-
-@PAPER.draw("table3")
-def _draw_table3(outcome: Outcome) -> Figure:
-    data = outcome.data
-    figure, axes = panels(1, size=(5, 3.4))
-    curves(
-        data["gaps"],
-        {"accuracy": data["accuracy"], "ROC-AUC": data["auc"]},
-        vertical={"original gap": data["gap"]},
-        xlabel="signed distance of the centres",
-        ylabel="score on odd or even",
-        ax=axes[0],
-    )
-    return figure
 
 
 @PAPER.run("table3")
@@ -242,75 +197,68 @@ def table3(setting: Setting) -> Outcome:
 
     task = digit_tasks()["odd or even"]
     found = sweep(task, _amounts(setting))
-    gap = task.X.mean(axis=0) - task.texts.mean(axis=0)
     areas = []
     for amount in found.amounts.tolist():
-        scores = unit(task.X - amount * gap) @ unit(task.texts + amount * gap).T
-        areas.append(float(roc_auc_score(task.labels, scores[:, 1] - scores[:, 0])))
-    start = found.unshifted
-    apart = np.abs(np.array(areas) - found.accuracies)
-    measured: dict[str, Number] = {
-        "accuracy, odd or even": float(found.accuracies[start]),
-        "ROC-AUC, odd or even": areas[start],
-        "least difference over the gaps": float(apart.min()),
-        "range of the ROC-AUC over the gaps": float(np.ptp(areas)),
-    }
-    checks = (
-        Check(
-            "Accuracy and ROC-AUC differ by more than 0.02 at every gap.", bool(apart.min() > 0.02)
-        ),
-    )
-    data = {
-        "gaps": found.gaps,
-        "accuracy": found.accuracies,
-        "auc": areas,
-        "gap": float(found.gaps[start]),
-    }
+        cosines, _ = task.shifted(amount)
+        areas.append(float(roc_auc_score(task.labels, cosines[:, 1] - cosines[:, 0])))
+    start = found.at(0)
+    least = float(np.abs(np.array(areas) - found.accuracies).min())
     return Outcome(
-        measured,
-        checks,
-        data,
+        {
+            "accuracy, odd or even": float(found.accuracies[start]),
+            "ROC-AUC, odd or even": areas[start],
+            "least difference over the gaps": least,
+            "range of the ROC-AUC over the gaps": float(np.ptp(areas)),
+        },
+        [check("Accuracy and ROC-AUC differ by more than 0.02 at every gap.", least > 0.02)],
+        {
+            "gaps": found.gaps,
+            "accuracy": found.accuracies,
+            "auc": areas,
+            "gap": float(found.gaps[start]),
+        },
     )
-
-
-# Accuracy before and after, printed p-value, and images: the whole data set, as the caption says.
-_TABLE5 = {
-    "CIFAR10": (0.9026, 0.9104, 3.476e-06, 60_000),
-    "CIFAR100": (0.6705, 0.6776, 8.701e-03, 60_000),
-    "EuroSAT": (0.5494, 0.5686, 7.020e-06, 27_000),
-}
-# Table 1's other accuracy, which table 5 leaves out; SVHN has 73,257 + 26,032 images.
-_SVHN = (0.5389, 0.5396, 99_289)
-
-
-@PAPER.draw("table5")
-def _draw_table5(outcome: Outcome) -> Figure:
-    figure, axes = panels(2, size=(4.4, 3))
-    bars(outcome.data["log10"], ylabel="−log10 p", reference=2.0, title="recomputed", ax=axes[0])
-    bars(outcome.data["printed"], ylabel="−log10 p", reference=2.0, title="printed", ax=axes[1])
-    return figure
 
 
 @PAPER.run("table5")
 def table5(setting: Setting) -> Outcome:
     """Chi-squared without continuity correction, the two runs taken as independent."""
-    found = {name: chi_squared(a, b, n) for name, (a, b, _, n) in _TABLE5.items()}
-    measured: dict[str, Number] = {f"p, {name}": p for name, p in found.items()}
-    measured["p, SVHN, from table 1, if over 99,289 images"] = chi_squared(*_SVHN)
-    checks = [
-        Check(
-            f"{name}: the p-value is the printed one within 0.1 %.",
-            abs(found[name] / printed - 1) < 1e-3,
-        )
-        for name, (_, _, printed, _) in _TABLE5.items()
-    ]
-    checks.append(Check("All three are below 0.01.", max(found.values()) < 0.01))
-    data = {
-        "log10": {name: float(-np.log10(p)) for name, p in found.items()},
-        "printed": {name: float(-np.log10(p)) for name, (_, _, p, _) in _TABLE5.items()},
+    printed = {name: p for name, (p,) in PAPER.table("table5").rows.items()}
+    # Accuracy before and after, and images: the whole data set, as the caption says.
+    found = {
+        "CIFAR10": chi_squared(0.9026, 0.9104, 60_000),
+        "CIFAR100": chi_squared(0.6705, 0.6776, 60_000),
+        "EuroSAT": chi_squared(0.5494, 0.5686, 27_000),
     }
+    # Table 1's other accuracy, which table 5 leaves out; SVHN has 73,257 + 26,032 images.
+    svhn = chi_squared(0.5389, 0.5396, 99_289)
     return Outcome(
-        measured,
-        tuple(checks),
-        data,
+        {
+            **{f"p, {name}": p for name, p in found.items()},
+            "p, SVHN, from table 1, if over 99,289 images": svhn,
+        },
+        [
+            *(
+                check(
+                    f"{name}: the p-value is the printed one within 0.1 %.",
+                    abs(p / printed[name] - 1) < 1e-3,
+                )
+                for name, p in found.items()
+            ),
+            check("All three are below 0.01.", max(found.values()) < 0.01),
+        ],
+        {
+            which: {name: float(-np.log10(p)) for name, p in values.items()}
+            for which, values in (("log10", found), ("printed", printed))
+        },
     )
+
+
+def _amounts(setting: Setting) -> np.ndarray:
+    step = 0.01 if setting.full else 0.05
+    return np.arange(round(-1 / step), round(1.5 / step) + 1) * step
+
+
+def _sweeps(setting: Setting) -> dict[str, Sweep]:
+    """Every task at every shift."""
+    return {label: sweep(task, _amounts(setting)) for label, task in digit_tasks().items()}
