@@ -75,7 +75,7 @@ def drop_column(url: str, table: str, new_column: str = "embedding_corrected") -
     """Undo `add_column`; only a column that it wrote is dropped."""
     with _locked(url, table, new=new_column) as work:
         found = work.columns().get(new_column)
-        if found is None or not found.note:
+        if found is None or found.note.get("scope") != "column":
             raise InputValueError(
                 f"There is no column {new_column!r} that modgap wrote in {work.place}."
             )
