@@ -56,7 +56,7 @@ def table(X, Y, groups, targets: str) -> str:
         "|---|--:|" + "--:|" * (len(pairs) + 2),
     ]
     for name, method in METHODS.items():
-        figures, columns = [], X.shape[1]
+        metrics, columns = [], X.shape[1]
         for seed, fit, rest, kept in splits(X, Y, *groups):
             correction = fitted(method, fit)
             columns = correction.dim_out if correction else columns
@@ -64,8 +64,8 @@ def table(X, Y, groups, targets: str) -> str:
                 *rest, groups=kept, correction=correction, targets=targets, seed=seed
             )
             by_pair = [found.ndcg_of(*pair) for pair in pairs]
-            figures.append([*by_pair, found.ndcg, found.share_off])
-        cells = " | ".join(f"{value:.3f}" for value in np.mean(figures, axis=0))
+            metrics.append([*by_pair, found.ndcg, found.share_off])
+        cells = " | ".join(f"{value:.3f}" for value in np.mean(metrics, axis=0))
         lines.append(f"| {name} | {columns} | {cells} |")
     return "\n".join(lines)
 

@@ -54,7 +54,7 @@ VARIANTS = {
 
 
 def cell(X, Y, gx, gy, score) -> str:
-    figures = []
+    metrics = []
     for seed, fit, rest, kept in splits(X, Y, gx, gy):
         labels = np.random.default_rng(seed).permutation(np.unique(kept[0]))
         as_x = np.isin(kept[0], labels[: len(labels) // 2])
@@ -68,8 +68,8 @@ def cell(X, Y, gx, gy, score) -> str:
             best = np.argsort(-np.hstack(parts), axis=1)[:, :10]
             counts = np.array([np.sum(groups == label) for label in g])
             line.append(ndcg(groups[best] == g[:, None], counts).mean())
-        figures.append(line)
-    return " / ".join(f"{value:.3f}" for value in np.mean(figures, axis=0))
+        metrics.append(line)
+    return " / ".join(f"{value:.3f}" for value in np.mean(metrics, axis=0))
 
 
 def main() -> None:

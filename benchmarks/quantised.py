@@ -17,6 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from hnsw import hnsw_recall
+from mixed import put
 from modgap import load_digits
 from quantised_gap import close_quantised_gap
 from quantised_recall import RecallRetained, recall_retained
@@ -103,7 +104,7 @@ def recall_section() -> str:
     return (
         f"CLIP ViT-B/16, 512 columns, {clip.n_queries['image']} documents of each modality, mean "
         f"of {clip.n_splits} splits:\n\n{recall_table(clip)}\n\n"
-        "Ten other splits and rotations move these figures. 1-bit, share of the float recall@1 in "
+        "Other splits and rotations give other numbers. 1-bit, share of the float recall@1 in "
         f"four draws of ten (the first is the table's): {kept}.\n\n"
         f"VideoCLIP, 768 columns, {video.n_queries['image']} documents of each modality (learned "
         f"from as few), mean of {video.n_splits} splits:\n\n{recall_table(video)}\n\n"
@@ -174,9 +175,8 @@ def main() -> None:
         text = SECTIONS[name]()
         print(text, flush=True)
         if options.write:
-            start, end = f"<!-- {name}: start -->", f"<!-- {name}: end -->"
-            before, rest = PAGE.read_text().split(start)
-            PAGE.write_text(f"{before}{start}\n{text}\n{end}{rest.split(end)[1]}")
+            page = put(PAGE.read_text(encoding="utf-8"), name, text)
+            PAGE.write_text(page, encoding="utf-8")
 
 
 if __name__ == "__main__":

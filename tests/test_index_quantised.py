@@ -261,12 +261,16 @@ def test_an_index_that_was_not_fitted_says_so():
 
 def test_the_example_of_the_page_runs():
     page = (Path(__file__).parents[1] / "docs" / "quantised.md").read_text(encoding="utf-8")
-    (code,) = re.findall(r"^```python\n(.*?)^```", page, flags=re.DOTALL | re.MULTILINE)
+    code, lifting = re.findall(r"^```python\n(.*?)^```", page, flags=re.DOTALL | re.MULTILINE)
     found: dict[str, Any] = {}
     exec(compile(code, "quantised.md", "exec"), found)
     assert found["hits"].ids.shape == (3, 5)
     assert set(found["hits"].modalities.ravel()) == {"image"}
     assert found["index"].bytes_per_vector == 14
+    exec(compile(lifting, "quantised.md", "exec"), found)
+    products = found["queries"] @ found["lifted"].T
+    np.testing.assert_allclose(products, found["queries"][:, :-1] @ found["documents"].T)
+    assert np.ptp(np.linalg.norm(found["lifted"], axis=1)) < 1e-4
 
 
 def test_without_faiss_the_error_names_the_extra(monkeypatch):

@@ -219,10 +219,10 @@ def test_another_correction_is_refused(store):
     build(store, CORRECTIONS["center"])
     with pytest.raises(InputValueError, match="another correction"):
         store.open(CORRECTIONS["orthogonal"])
-    with pytest.raises(InputValueError, match="of 8 columns, but the correction gives 16"):
+    with pytest.raises(InputValueError, match="another correction: dim 8, this one has 16"):
         store.open(CORRECTIONS["hand-made"])
     named = Center().fit(X, Y, names=("photo", "text")).correction_
-    with pytest.raises(InputValueError, match="holds image and text, but the correction names"):
+    with pytest.raises(InputValueError, match=r"names \['image', 'text'\], this one has \['photo'"):
         store.open(named)
 
 

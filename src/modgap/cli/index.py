@@ -113,8 +113,7 @@ def build(
     """
     from modgap.cli.show import say, steps
     from modgap.corrections import Correction
-    from modgap.index import add_column, open_index
-    from modgap.index.documents import open_documents
+    from modgap.index import add_column, open_documents, open_index
 
     fixed = Correction.load(correction)
     if from_column is not None:
@@ -232,8 +231,7 @@ def evaluate(
     from modgap._results import document
     from modgap.cli.show import print_json, print_table, steps
     from modgap.corrections import Correction
-    from modgap.index import evaluate_index, open_index
-    from modgap.index.documents import open_documents
+    from modgap.index import evaluate_index, open_documents, open_index
 
     fixed = Correction.load(correction)
     sources = open_documents(documents or [], fixed, column=column)

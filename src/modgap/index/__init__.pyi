@@ -1,4 +1,5 @@
 from .base import VectorIndex
+from .documents import open_documents
 from .faiss_index import FaissIndex
 from .lance import LanceIndex
 from .milvus import MilvusIndex
@@ -21,5 +22,6 @@ __all__ = [
     "add_column",
     "drop_column",
     "evaluate_index",
+    "open_documents",
     "open_index",
 ]

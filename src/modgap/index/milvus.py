@@ -40,12 +40,7 @@ class MilvusIndex(VectorIndex):
     }
 
     def __init__(
-        self,
-        where: str,
-        correction: Correction,
-        *,
-        table: str = "modgap",
-        batch_rows: int = 1024,
+        self, where: str, correction: Correction, *, table: str = "modgap", batch_rows: int = 1024
     ) -> None:
         super().__init__(correction, f"collection {table!r} of {where}", batch_rows)
         pymilvus = require("pymilvus", "milvus", "Milvus")
@@ -120,13 +115,8 @@ class MilvusIndex(VectorIndex):
             filter=_only(only),
             output_fields=["key", "modality"],
         )
-        return [
-            [
-                (self._id(hit["entity"]["key"]), hit["entity"]["modality"], hit["distance"])
-                for hit in answer
-            ]
-            for answer in answers
-        ]
+        found = [[(hit["entity"], hit["distance"]) for hit in answer] for answer in answers]
+        return [[(self._id(e["key"]), e["modality"], near) for e, near in line] for line in found]
 
     def _count(self, only: str | None) -> int:
         found = self._client.query(self.table, filter=_only(only), output_fields=["count(*)"])

@@ -81,19 +81,12 @@ def check_note_fits(note: Mapping[str, Any], correction: Correction, place: str)
             f"{place} was built by modgap {note['version']} in format {note['format']}, and this "
             f"one reads {FORMAT}. Use that version, or build the index again."
         )
-    if note["dim"] != correction.dim_out:
-        raise InputValueError(
-            f"{place} holds vectors of {note['dim']} columns, but the correction gives "
-            f"{correction.dim_out}. Use the correction it was built with."
-        )
-    if tuple(note["names"]) != correction.names:
-        raise InputValueError(
-            f"{place} holds {' and '.join(note['names'])}, but the correction names "
-            f"{' and '.join(correction.names)}. Use the correction it was built with."
-        )
     if note["fingerprint"] != fingerprint(correction):
+        given = new_note(correction, note["id_type"])
+        differ = [key for key in ("names", "dim", "metric") if note[key] != given[key]]
+        what = [f"{key} {note[key]}, this one has {given[key]}" for key in differ]
         raise InputValueError(
-            f"{place} was built with another correction: its document maps or its metric differ. "
+            f"{place} was built with another correction: {'; '.join(what) or 'its maps differ'}. "
             "Use the correction it was built with, or build the index again."
         )
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from modgap._results import Progress
-from modgap._validate import InputError, InputValueError, check_count
+from modgap._validate import InputError, InputValueError, check_choice, check_count
 from modgap.corrections import Correction
 from modgap.index.answers import one_sentence
 from modgap.index.notes import check_note_fits, new_note
@@ -75,7 +75,7 @@ def drop_column(url: str, table: str, new_column: str = "embedding_corrected") -
     """Undo `add_column`; only a column that it wrote is dropped."""
     with _locked(url, table, new=new_column) as work:
         found = work.columns().get(new_column)
-        if found is None or not found.note:
+        if found is None or found.note.get("scope") != "column":
             raise InputValueError(
                 f"There is no column {new_column!r} that modgap wrote in {work.place}."
             )
@@ -102,10 +102,7 @@ def _check_source(
     if not found:
         raise InputValueError(f"There is no {work.place}. Check the name and its schema.")
     for name in (column, modality_column):
-        if name not in found:
-            raise InputValueError(
-                f"There is no column {name!r} in {work.place}; it has {', '.join(found)}."
-            )
+        check_choice(name, f"A column of {work.place}", tuple(found))
     if found[column].kind != "vector":
         raise InputValueError(
             f"Column {column!r} of {work.place} must be of type vector, got {found[column].kind}."

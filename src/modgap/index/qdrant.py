@@ -65,13 +65,10 @@ class QdrantIndex(VectorIndex):
         with self._one_sentence():
             if self.is_server:
                 key = os.environ.get("QDRANT_API_KEY")
-                self._client = qdrant.QdrantClient(
-                    url=where, api_key=key, check_compatibility=False
-                )
-            elif where == ":memory:":
-                self._client = qdrant.QdrantClient(where)
+                target = {"url": where, "api_key": key, "check_compatibility": False}
             else:
-                self._client = qdrant.QdrantClient(path=where)
+                target = {"location" if where == ":memory:" else "path": where}
+            self._client = qdrant.QdrantClient(**target)
         self._resources.callback(self._client.close)
 
     def _load_note(self) -> Note | None:
@@ -81,12 +78,12 @@ class QdrantIndex(VectorIndex):
         return dict(found) if found.get("modgap") == "index" else {}
 
     def _save_note(self, note: Note) -> None:
-        self._client.update_collection(self.table, metadata=note)
+        self._client.update_collection(self.table, metadata=dict(note))
 
     def _make(self, note: Note, id_type: IdType) -> None:
         distance = self._models.Distance[self._metric_name]
         shape = self._models.VectorParams(size=self.dim, distance=distance)
-        self._client.create_collection(self.table, vectors_config=shape, metadata=note)
+        self._client.create_collection(self.table, vectors_config=shape, metadata=dict(note))
         if self.is_server:  # without it a search for one modality looks at every point
             self._client.create_payload_index(self.table, "modality", "keyword")
 

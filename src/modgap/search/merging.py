@@ -103,7 +103,7 @@ def _line(
     lengths = np.sum(queries**2, axis=1)
     slope = np.sum(pulled * queries, axis=1) / np.where(lengths > 0, lengths, 1.0)
     stray = np.linalg.norm(pulled - slope[:, None] * queries, axis=1)
-    # A corrected query that points elsewhere ranks the documents of a modality anew.
+    # A corrected query that points elsewhere changes the ranking within a modality.
     if np.any(slope <= 0) or np.any(stray > 1e-6 * np.linalg.norm(pulled, axis=1)):
         _refuse(correction)
     level = np.zeros(len(queries)) if stored.offset is None else asked @ stored.offset
