@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,18 +11,17 @@ from modgap._arrays import unit
 from modgap.corrections import OrthogonalShift
 from modgap.datasets import load_digits
 from modgap.evaluation import Robustness, robustness
-from modgap.evaluation.noise import Noise
+from modgap.evaluation.noise import Gaussian, Noise
+from modgap.evaluation.quantise import Quantiser
 from modgap.evaluation.robustness import nearest
 from modgap.reproduce.setting import Setting
+from modgap.reproduce.statistics import rises_nowhere
 from modgap.reproduce.threads import one_thread
 
-ON_TASKS = (
-    "CLIP ViT-B/16 on 500 MS-COCO pairs and VideoCLIP on 100, images finding their captions; "
-    "and the digits, 1,000 scans classified by ten class texts"
-)
 # −1 doubles the gap, 0 leaves it, 1 closes what the direction can close.
 AMOUNTS = tuple(np.linspace(-1, 1, 9).tolist())
-BEYOND = tuple(np.linspace(-1, 2, 13).tolist())
+AS_TRAINED = AMOUNTS.index(0.0)
+Sweeps = Mapping[str, Robustness]
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,13 +48,20 @@ class Task:
             )
         return np.asarray((found == self.truth).mean(axis=1))
 
-    def robustness(
-        self, noise: Noise, draws: int, amounts: Sequence[float], direction: np.ndarray, seed: int
-    ) -> Robustness:
-        """Share of unchanged neighbours as the candidates move (eq. 12)."""
-        return robustness(
-            self.queries, self.candidates, noise, draws, amounts, direction=direction, seed=seed
-        )
+    def sweeps(
+        self,
+        noises: Mapping[str, Noise | Quantiser],
+        draws: int,
+        direction: np.ndarray,
+        seed: int = 0,
+        amounts: Sequence[float] = AMOUNTS,
+    ) -> dict[str, Robustness]:
+        """Share of unchanged neighbours under each noise as the candidates move (eq. 12)."""
+        rows = self.queries, self.candidates
+        return {
+            name: robustness(*rows, noise, draws, amounts, direction=direction, seed=seed)
+            for name, noise in noises.items()
+        }
 
     @property
     def gap(self) -> np.ndarray:
@@ -88,8 +94,24 @@ def tasks(setting: Setting) -> tuple[Task, ...]:
     return (digits_task(), *paired)
 
 
-def rises(found: Robustness, errors: float = 2.0) -> bool:
-    """Whether no step of a sweep falls by more than that many standard errors."""
-    fall = found.share[:-1] - found.share[1:]
-    allowed = errors * np.hypot(found.standard_error[:-1], found.standard_error[1:])
-    return bool(np.all(fall <= allowed))
+def each_task(setting: Setting, step: str) -> Iterator[Task]:
+    """The tasks one after the other; progress names the task and the step."""
+    found = tasks(setting)
+    for done, task in enumerate(found):
+        setting.say(f"{task.name}: {step}", done, len(found))
+        yield task
+
+
+def gaussians(*stds: float) -> dict[str, Noise]:
+    """Gaussian noises by their standard deviations."""
+    return {f"σ {std:g}": Gaussian(std) for std in stds}
+
+
+def shares(sweeps: Sweeps) -> dict[str, np.ndarray]:
+    """A line of a picture for every sweep."""
+    return {f"robustness, {name}": sweep.share for name, sweep in sweeps.items()}
+
+
+def fall_nowhere(sweeps: Sweeps) -> bool:
+    """Whether no step of any sweep falls by more than two standard errors."""
+    return all(rises_nowhere(-sweep.share, sweep.standard_error) for sweep in sweeps.values())
