@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 
 import numpy as np
 import pytest
 
 from conftest import PUBLISHED
+from modgap import measures
 from modgap._results import to_json
 from modgap.datasets.digits import measure_scans
 from modgap.reproduce import NotAtHand, Outcome, Setting
@@ -90,6 +92,19 @@ def test_every_entry_says_what_it_claims_and_what_it_needs():
             assert e.fast, e.key
             assert e.full, e.key
             assert e.draw, e.key
+
+
+def test_what_an_entry_needs_is_measured_by_functions_that_there_are():
+    named = {name for e in PAPER for name in re.findall(r"(\w+)\(X\b", e.how)}
+    assert len(named) >= 10
+    assert [name for name in sorted(named) if not hasattr(measures, name)] == []
+
+
+@pytest.mark.parametrize("name", RUNNABLE)
+def test_checks_are_whole_sentences(name):
+    statements = [check.statement for check in outcome(name).checks]
+    assert len(set(statements)) == len(statements) > 0
+    assert [s for s in statements if not s.endswith(".") or s[0].islower()] == []
 
 
 @pytest.mark.parametrize("name", RUNNABLE)

@@ -1,9 +1,8 @@
-"""Section 4: tags, thin shells and tilted ellipsoids (figs 2–5), and the same again (15–18)."""
+"""What section 4 measures on two modalities: tags, offsets, thin shells, tilted ellipsoids."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -17,57 +16,56 @@ from modgap.measures import (
     shell,
 )
 from modgap.reproduce.drawing import counted, limits, some
-from modgap.reproduce.entry import Check, check
+from modgap.reproduce.entry import Outcome, check
 from modgap.reproduce.levi2025.rows import BINS
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
-Data = dict[str, Any]
-SIDES = ("image", "text")
 # A few dominances are many times the others; drawing them would flatten the rest.
 TAIL = 0.01
 
 
-def tag_features(X: np.ndarray, Y: np.ndarray, seed: int) -> tuple[Data, Data, list[Check]]:
-    """The features that tell the modalities apart: measured, data to draw, checks."""
-    values = np.asarray(separability(X, Y))
-    order = np.argsort(-values, kind="stable")
-    divergence = np.asarray(feature_divergence(X, Y, BINS))
-    held_out = linear_separability(X, Y, seed)
-    slope, intercept, fitted, pair = _separating_line(X, Y, order[:2])
-    measured = {
-        "KL of the most telling feature": float(divergence[order[0]]),
-        "accuracy on two features": fitted,
-        "accuracy on two features, held out": held_out.two_features,
-    }
+def telling_features(X: np.ndarray, Y: np.ndarray, seed: int) -> Outcome:
+    """The features that tell the modalities apart best, and a line between two of them."""
+    order = np.argsort(-separability(X, Y), kind="stable")
+    divergence = feature_divergence(X, Y, BINS)
+    held_out = linear_separability(X, Y, seed).two_features
+    line, fitted, pair = _separating_line(X, Y, order[:2])
     points = {"image": X[:, pair], "text": Y[:, pair]}
-    data = {
-        "features": [int(f) for f in order[:3]],
-        "histograms": [counted({"image": X[:, f], "text": Y[:, f]}) for f in order[:3]],
-        "pair": pair,
-        "points": {side: some(rows) for side, rows in points.items()},
-        "limits": limits(points),
-        "line": (slope, intercept),
-    }
-    checks = [
-        check(
-            "Two features are enough for a linear classifier to tell every row's modality, "
-            "on rows it has not seen too.",
-            fitted == 1 and held_out.two_features == 1,
-        ),
-        check(
-            "Each of the three most telling features has a KL divergence above 1.",
-            (divergence[order[:3]] > 1).all(),
-        ),
-    ]
-    return measured, data, checks
+    return Outcome(
+        {
+            "KL of the most telling feature": float(divergence[order[0]]),
+            "accuracy on two features": fitted,
+            "accuracy on two features, held out": held_out,
+        },
+        [
+            check(
+                "Two features are enough for a linear classifier to tell every row's modality, "
+                "on rows it has not seen too.",
+                fitted == 1 and held_out == 1,
+            ),
+            check(
+                "Each of the three most telling features has a KL divergence above 1.",
+                np.all(divergence[order[:3]] > 1),
+            ),
+        ],
+        {
+            "features": [int(f) for f in order[:3]],
+            "histograms": [counted({"image": X[:, f], "text": Y[:, f]}) for f in order[:3]],
+            "pair": pair,
+            "points": {side: some(rows) for side, rows in points.items()},
+            "limits": limits(points),
+            "line": line,
+        },
+    )
 
 
 def _separating_line(
     X: np.ndarray, Y: np.ndarray, features: np.ndarray
-) -> tuple[float, float, float, list[int]]:
-    """Slope, intercept and accuracy of a linear classifier on two features, the flatter way up."""
+) -> tuple[tuple[float, float], float, list[int]]:
+    """(Slope, intercept) and accuracy of a linear classifier on two features, and their order.
+
+    The order is the one in which the line is flatter: a steep line would stretch the picture to
+    reach the vertical axis.
+    """
     from sklearn.preprocessing import StandardScaler
     from sklearn.svm import LinearSVC
 
@@ -75,65 +73,68 @@ def _separating_line(
     sides = np.repeat([0, 1], [len(X), len(Y)])
     scaler = StandardScaler().fit(rows)
     model = LinearSVC(dual=False).fit(scaler.transform(rows), sides)
-    accuracy = float(model.score(scaler.transform(rows), sides))
     weights = model.coef_[0] / scaler.scale_
-    constant = float(model.intercept_[0] - weights @ scaler.mean_)
-    # A steep line would stretch the picture to reach the vertical axis.
+    constant = model.intercept_[0] - weights @ scaler.mean_
     across, up = (0, 1) if abs(weights[0]) <= abs(weights[1]) else (1, 0)
-    pair = [int(features[across]), int(features[up])]
     return (
-        float(-weights[across] / weights[up]),
-        float(-constant / weights[up]),
-        accuracy,
-        pair,
+        (float(-weights[across] / weights[up]), float(-constant / weights[up])),
+        float(model.score(scaler.transform(rows), sides)),
+        [int(features[across]), int(features[up])],
     )
 
 
-def offsets(X: np.ndarray, Y: np.ndarray) -> tuple[Data, Data, list[Check]]:
-    """How many tags there are, and how far each ellipsoid sits off the origin."""
-    values = np.sort(np.asarray(separability(X, Y)))[::-1]
-    tags = int((values > 1).sum())
-    dim = X.shape[1]
-    per_feature = [np.asarray(feature_offset(A)) for A in (X, Y)]
-    top = [np.argsort(-values, kind="stable")[:10] for values in per_feature]
-    off = [shell(A).offset for A in (X, Y)]
-    measured = {
-        "tag features": tags,
-        "share of features that are tags": tags / dim,
-        "offset of image": off[0],
-        "offset of text": off[1],
-    }
-    data = {
-        "separability": values,
-        "offsets": {
-            side: {str(f): float(values[f]) for f in chosen}
-            for side, values, chosen in zip(SIDES, per_feature, top, strict=True)
-        },
-    }
-    checks = [
-        check("There are tag features, fewer than one feature in ten.", 0 < tags < 0.1 * dim),
-        check(
-            "Both ellipsoids sit off the origin by more than half their size.",
-            min(off) > 0.5,
-        ),
-        check(
-            "A few features carry that: the tenth largest offset is at least twice the median one.",
-            all(
-                values[chosen[-1]] > 2 * np.median(values)
-                for values, chosen in zip(per_feature, top, strict=True)
+def tags(X: np.ndarray, Y: np.ndarray) -> Outcome:
+    """How many features tell the modality by themselves."""
+    values = np.sort(separability(X, Y))[::-1]
+    count, dimension = int(np.sum(values > 1)), len(values)
+    return Outcome(
+        {"tag features": count, "share of features that are tags": count / dimension},
+        [
+            check(
+                "There are tag features, fewer than one feature in ten.",
+                0 < count < 0.1 * dimension,
+            )
+        ],
+        {"separability": values, "place": np.arange(1, dimension + 1)},
+    )
+
+
+def offsets(X: np.ndarray, Y: np.ndarray) -> Outcome:
+    """How far each ellipsoid sits off the origin, and the features that push it there."""
+    sides = {"image": X, "text": Y}
+    off = {side: shell(rows).offset for side, rows in sides.items()}
+    by_feature = {side: feature_offset(rows) for side, rows in sides.items()}
+    top = {side: np.argsort(-values, kind="stable")[:10] for side, values in by_feature.items()}
+    return Outcome(
+        {f"offset of {side}": value for side, value in off.items()},
+        [
+            check(
+                "Both ellipsoids sit off the origin by more than half their size.",
+                min(off.values()) > 0.5,
             ),
-        ),
-    ]
-    return measured, data, checks
+            check(
+                "A few features carry the offset: the tenth largest is over twice the median one.",
+                all(
+                    values[top[side][-1]] > 2 * np.median(values)
+                    for side, values in by_feature.items()
+                ),
+            ),
+        ],
+        {
+            "offsets": {
+                side: {str(f): float(values[f]) for f in top[side]}
+                for side, values in by_feature.items()
+            }
+        },
+    )
 
 
-def thin_shells(X: np.ndarray, Y: np.ndarray) -> tuple[Data, Data, list[Check]]:
+def thin_shells(X: np.ndarray, Y: np.ndarray) -> Outcome:
     """Centred features that peak at zero, and centred rows of which none is near zero."""
-    measured: Data = {}
-    data: Data = {"features": {}}
+    measured: dict[str, float] = {}
+    features: dict[str, Any] = {}
     centred = {"image": X - X.mean(axis=0), "text": Y - Y.mean(axis=0)}
     radii = {side: np.linalg.norm(rows, axis=1) for side, rows in centred.items()}
-    peaks, nearest = [], []
     for side, rows in centred.items():
         found = shell(rows)
         measured |= {
@@ -144,29 +145,37 @@ def thin_shells(X: np.ndarray, Y: np.ndarray) -> tuple[Data, Data, list[Check]]:
             f"smallest radius over the mean, {side}": float(radii[side].min() / found.radius),
         }
         first = rows[:, :10]
-        edges = np.linspace(float(np.quantile(first, 0.001)), float(np.quantile(first, 0.999)), 25)
-        middles = (edges[1:] + edges[:-1]) / 2
-        heights = [np.histogram(column, edges, density=True)[0] for column in first.T]
-        data["features"][side] = {
-            "x": middles,
-            "ys": {f"feature {k}": height for k, height in enumerate(heights)},
+        low, high = np.quantile(first, [0.001, 0.999])
+        edges = np.linspace(low, high, 25)
+        features[side] = {
+            "x": (edges[1:] + edges[:-1]) / 2,
+            "ys": {
+                f"feature {k}": np.histogram(column, edges, density=True)[0]
+                for k, column in enumerate(first.T)
+            },
         }
-        peaks += [abs(_mode(column)) <= column.std() for column in first.T]
-        nearest.append(radii[side].min() / found.radius)
-    data["radii"] = counted(radii)
-    errors = [measured[f"relative error, {side}"] for side in SIDES]
-    checks = [
-        check(
-            "Each of the first ten centred features peaks within a standard deviation of 0.",
-            all(peaks),
-        ),
-        check(
-            "No centred row is nearer to 0 than half the mean radius.",
-            min(nearest) > 0.5,
-        ),
-        check("√trace C meets the mean radius within 1 %.", max(errors) < 0.01),
-    ]
-    return measured, data, checks
+    return Outcome(
+        measured,
+        [
+            check(
+                "Each of the first ten centred features peaks within a standard deviation of 0.",
+                all(
+                    abs(_mode(column)) <= column.std()
+                    for rows in centred.values()
+                    for column in rows[:, :10].T
+                ),
+            ),
+            check(
+                "No centred row is nearer to 0 than half the mean radius.",
+                min(_of_both("smallest radius over the mean", measured)) > 0.5,
+            ),
+            check(
+                "√trace C meets the mean radius within 1 %.",
+                max(_of_both("relative error", measured)) < 0.01,
+            ),
+        ],
+        {"features": features, "radii": counted(radii)},
+    )
 
 
 def _mode(values: np.ndarray) -> float:
@@ -176,124 +185,49 @@ def _mode(values: np.ndarray) -> float:
     return float(edges[fullest] + edges[fullest + 1]) / 2
 
 
-def tilted(X: np.ndarray, Y: np.ndarray, seed: int) -> tuple[Data, Data, list[Check]]:
+def tilted(X: np.ndarray, Y: np.ndarray, seed: int) -> Outcome:
     """Unequal variances make an ellipsoid, correlated features tilt it."""
     rng = np.random.default_rng(seed)
-    measured: Data = {}
-    dominances: dict[str, Data] = {}
-    variances, clear = {}, []
-    for side, rows in zip(SIDES, (X, Y), strict=True):
+    measured: dict[str, float] = {}
+    variances, dominances = {}, {}
+    for side, rows in (("image", X), ("text", Y)):
         variance = feature_variance(rows)
         # Over the median, so that sides and models of any scale compare.
-        variances[side] = np.asarray(variance.values) / np.median(variance.values)
-        dominance = np.asarray(off_diagonal_dominance(rows))
+        variances[side] = variance.values / np.median(variance.values)
+        dominance = off_diagonal_dominance(rows)
         # With n rows unrelated features correlate by 1/√n, and d of them add up: shuffling each
         # feature on its own says how much of the dominance is that.
-        chance = np.asarray(off_diagonal_dominance(rng.permuted(rows, axis=0)))
+        chance = off_diagonal_dominance(rng.permuted(rows, axis=0))
         dominances[side] = counted({"measured": dominance, "features shuffled": chance}, tail=TAIL)
         measured |= {
             f"largest over median variance, {side}": variance.tail,
             f"median dominance, {side}": float(np.median(dominance)),
             f"median dominance of shuffled features, {side}": float(np.median(chance)),
             f"least dominance, {side}": float(dominance.min()),
+            f"share of features above their shuffled dominance, {side}": float(
+                np.mean(dominance > chance)
+            ),
         }
-        clear.append(float(np.mean(dominance > chance)))
-        measured[f"share of features above their shuffled dominance, {side}"] = clear[-1]
-    checks = [
-        check(
-            "Variances have a long tail: the largest is over twice the median, on both sides.",
-            min(measured[f"largest over median variance, {side}"] for side in SIDES) > 2,
-        ),
-        check(
-            "No feature is diagonally dominant: every off-diagonal dominance is above 1.",
-            min(measured[f"least dominance, {side}"] for side in SIDES) > 1,
-        ),
-        check(
-            "Features correlate beyond chance: the dominance of 95 % of them is above what the "
-            "same feature has once all are shuffled.",
-            min(clear) > 0.95,
-        ),
-    ]
-    return measured, {"variance": counted(variances), "dominance": dominances}, checks
-
-
-def draw_tags(data: Mapping[str, Any], axes: list[Axes], label: str = "") -> None:
-    """Three histograms and the two best features with the classifier's line."""
-    from modgap.plot import histograms, scatter
-
-    for ax, feature, found in zip(axes[:3], data["features"], data["histograms"], strict=True):
-        histograms(found["edges"], found["counts"], xlabel=f"feature {feature}", title=label, ax=ax)
-    across, up = data["pair"]
-    ax = scatter(
-        data["points"],
-        xlabel=f"feature {across}",
-        ylabel=f"feature {up}",
-        line=tuple(data["line"]),
-        title=label,
-        ax=axes[3],
-    )
-    ax.set_xlim(*data["limits"][0])
-    ax.set_ylim(*data["limits"][1])
-
-
-def draw_separability(data: Mapping[str, Any], ax: Axes) -> None:
-    """Features sorted by how well they tell the modalities apart."""
-    from modgap.plot import curves
-
-    values = data["separability"]
-    curves(
-        range(1, len(values) + 1),
-        {"separability": values},
-        horizontal={"a tag above 1": 1.0},
-        xlabel="feature, sorted",
-        ylabel="separability",
-        log="x",
-        ax=ax,
+    return Outcome(
+        measured,
+        [
+            check(
+                "Variances have a long tail: the largest is over twice the median, on both sides.",
+                min(_of_both("largest over median variance", measured)) > 2,
+            ),
+            check(
+                "No feature is diagonally dominant: every off-diagonal dominance is above 1.",
+                min(_of_both("least dominance", measured)) > 1,
+            ),
+            check(
+                "Features correlate beyond chance: the dominance of 95 % of them is above what the "
+                "same feature has once all are shuffled.",
+                min(_of_both("share of features above their shuffled dominance", measured)) > 0.95,
+            ),
+        ],
+        {"variance": counted(variances), "dominance": dominances},
     )
 
 
-def draw_offsets(data: Mapping[str, Any], axes: list[Axes]) -> None:
-    """The ten features farthest off the origin, for each side."""
-    from modgap.plot import bars
-
-    for ax, (side, values) in zip(axes, data["offsets"].items(), strict=True):
-        bars(values, ylabel="|mean| / std", title=f"{side}: ten features farthest off 0", ax=ax)
-
-
-def draw_shells(data: Mapping[str, Any], axes: list[Axes]) -> None:
-    """The first ten centred features of each side, and the radii."""
-    from modgap.plot import curves, histograms
-
-    for ax, (side, found) in zip(axes[:2], data["features"].items(), strict=True):
-        curves(
-            found["x"],
-            found["ys"],
-            xlabel="value less its mean",
-            ylabel="density",
-            title=f"{side}: the first ten features",
-            ax=ax,
-        )
-        # Ten names would hide the curves, and none of them matters.
-        legend = ax.get_legend()
-        if legend is not None:
-            legend.remove()
-    found = data["radii"]
-    histograms(found["edges"], found["counts"], xlabel="distance from the mean", ax=axes[2])
-
-
-def draw_tilted(data: Mapping[str, Any], axes: list[Axes]) -> None:
-    """Variances of both sides, and the dominance of each beside that of shuffled features."""
-    from modgap.plot import histograms
-
-    found = data["variance"]
-    histograms(
-        found["edges"], found["counts"], xlabel="variance of a feature over the median", ax=axes[0]
-    )
-    for ax, (side, found) in zip(axes[1:], data["dominance"].items(), strict=True):
-        histograms(
-            found["edges"],
-            found["counts"],
-            xlabel=f"off-diagonal dominance (top {TAIL:.0%} left out)",
-            title=side,
-            ax=ax,
-        )
+def _of_both(name: str, measured: dict[str, float]) -> list[float]:
+    return [measured[f"{name}, {side}"] for side in ("image", "text")]
