@@ -129,7 +129,7 @@ def test_one_entry_prints_published_beside_measured_and_keeps_its_files(small: P
     assert "Verdict: agrees (fast setting" in words
     assert ran.err == f"wrote {Path('out/liang2022/fig1.json')}\n"
     written = json.loads(Path("out/liang2022/fig1.json").read_text())
-    assert (written["schema"], written["seed"]) == ("modgap/reproduce/1", 4)
+    assert (written["schema"], written["seed"]) == ("modgap/reproduce/2", 4)
 
 
 def test_one_entry_can_be_printed_as_json(small: Paper) -> None:

@@ -42,7 +42,7 @@ def test_an_index_is_built_searched_and_checked_from_the_command_line(kind, file
         "5", "--json", *table,
     )  # fmt: skip
     result = json.loads(found.stdout)
-    assert result["schema"] == "modgap/index_search/1"
+    assert result["schema"] == "modgap/index_search/2"
     assert np.array(result["ids"]).shape == (1, 3)
     assert result["first_row"] == 5
     shown = modgap("index", "search", *common, files / "image.npy", "--modality", "image",
