@@ -93,8 +93,10 @@ def fig12(setting: Setting) -> Outcome:
     # Normalising shortens the gap: 3.3 before it is 1.8 after.
     X, Y = on_sphere(500, 64, gap=3.3, spread=0.1, setting=setting)
     steps, rate = (2000, 0.1) if setting.full else (200, 1.0)
-    kept, said = [0, steps // 40, steps // 20, steps // 10], setting.steps("descent")
-    run = descend(X, Y, 0.1, steps, rate, sphere=True, records=30, snapshots=kept, progress=said)
+    kept, progress = [0, steps // 40, steps // 20, steps // 10], setting.steps("descent")
+    run = descend(
+        X, Y, 0.1, steps, rate, sphere=True, records=30, snapshots=kept, progress=progress
+    )
     low, high = 0.4, 1.8
     sums = {
         f"step {shot.step:,}": np.clip([shot.assignments_x, shot.assignments_y], low, high)

@@ -88,11 +88,11 @@ def fig4(setting: Setting) -> Outcome:
     kept = [0, 100, 1000, steps]
     plane = descend(*start, 0.1, steps, snapshots=kept, progress=setting.steps("plane"))
     start = make_clusters(5, 3, gap=2.0, spread=0.01, sphere=True, seed=setting.seed)
-    kept, said = [0, 50, 1000, 100_000], setting.steps("sphere")
-    sphere = descend(*start, 0.1, 100_000, sphere=True, snapshots=kept, progress=said)
+    kept, progress = [0, 50, 1000, 100_000], setting.steps("sphere")
+    sphere = descend(*start, 0.1, 100_000, sphere=True, snapshots=kept, progress=progress)
     start = on_sphere(1000, 3, gap=2.0, spread=0.01, setting=setting)
-    said = setting.steps("1,000 pairs on the sphere")
-    many = descend(*start, 0.1, 600, 5.0, sphere=True, records=[100], progress=said)
+    progress = setting.steps("1,000 pairs on the sphere")
+    many = descend(*start, 0.1, 600, 5.0, sphere=True, records=[100], progress=progress)
     early = many.steps.tolist().index(100)
     measured: dict[str, Number] = {}
     for where, run in (("plane", plane), ("sphere", sphere)):

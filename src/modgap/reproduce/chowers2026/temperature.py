@@ -18,8 +18,8 @@ def fig16(setting: Setting) -> Outcome:
     """Loss, gap and cosine to it while a thousand pairs descend."""
     steps, rate = (400, 0.5) if setting.full else (40, 5.0)
     X, Y = on_sphere(1000, 512, gap=2.0, spread=0.01, setting=setting)
-    noted, said = range(0, steps + 1, steps // 10), setting.steps("descent")
-    run = descend(X, Y, 0.1, steps, rate, sphere=True, records=noted, progress=said)
+    records, progress = range(0, steps + 1, steps // 10), setting.steps("descent")
+    run = descend(X, Y, 0.1, steps, rate, sphere=True, records=records, progress=progress)
     cosine = cosine_to_gap(run)[-1]
     measured: dict[str, Number] = {
         "pairs": 1000,
