@@ -11,8 +11,8 @@ import pytest
 from modgap._validate import MissingExtraError
 from modgap.measures.loss import contrastive_loss, soft_assignments
 from modgap.simulate._dynamics_steps import choose
-from modgap.simulate.dynamics import descend, variance_along
-from modgap.simulate.dynamics_loss import contrastive_gradient
+from modgap.simulate.dynamics import descend
+from modgap.simulate.dynamics_loss import contrastive_gradient, variance_along
 from modgap.simulate.dynamics_start import collapsed, make_clusters, parallel_rings, three_pairs
 from modgap.simulate.dynamics_theory import first_step, shared_caption_loss
 
@@ -144,7 +144,7 @@ def test_ten_million_steps_end_orthogonal_and_with_almost_no_loss():
         *make_clusters(10, 2, gap=1.0, spread=0.01),
         temperature=0.1,
         steps=10**7,
-        progress=lambda done, total: calls.append((done, total)),
+        progress=lambda _, done, total: calls.append((done, total)),
     )
     assert run.gap_distance[-1] == pytest.approx(1.0, abs=0.02)
     assert max(run.orthogonality_x[-1], run.orthogonality_y[-1]) < 0.01

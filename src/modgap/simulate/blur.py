@@ -36,8 +36,18 @@ def make_shifted_sphere(
 ) -> np.ndarray:
     """Rows whose features vary independently with variance 1 around a centre (Levi, fig. 7).
 
-    ``centre`` gives the first features of the centre, the others are 0; without it rows lie
-    around the origin. In many dimensions they fill a thin shell of radius √dimension.
+    In many dimensions they fill a thin shell of radius √dimension.
+
+    Parameters
+    ----------
+    centre : list of float, optional
+        The first features of the centre, the others being 0; the origin without it.
+    n, dimension : int
+        How many rows, and how many features.
+    seed : int, default 0
+        Of the rows.
+    distribution : {"normal", "uniform", "laplace"}
+        Of each feature.
 
     >>> make_shifted_sphere((10, 5, 5), n=4, dimension=8).shape
     (4, 8)
@@ -81,7 +91,8 @@ def blur_contrast(
 
     Around the origin the mean is no closer to the rows than any row is. Off the origin a row at
     the mean is similar to all rows, which blurs what is false among the negatives, and the least
-    typical row stays sharp. Both spheres hold the same draws.
+    typical row stays sharp. Both spheres hold the same draws. Parameters as in
+    ``make_shifted_sphere``.
 
     >>> result = blur_contrast()
     >>> round(result.expected_shifted, 2), round(float(result.shifted.to_mean.mean()), 2)
@@ -135,6 +146,17 @@ def thin_shell(
 
     The theorem bounds the width by c·(log d)^α over all log-concave distributions; independent
     features do better, with a width that does not grow at all.
+
+    Parameters
+    ----------
+    dimensions : list of int
+        To draw rows in.
+    distribution : {"normal", "uniform", "laplace"}
+        Of each feature.
+    n : int, default 2000
+        Rows in each dimension.
+    seed : int, default 0
+        Of the rows in the first dimension; the next ones have the seeds after it.
 
     >>> shell = thin_shell(dimensions=(512,))
     >>> round(float(shell.radius[0] / 512**0.5), 2), round(shell.expected_width, 3)

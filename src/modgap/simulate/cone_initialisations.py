@@ -57,10 +57,8 @@ class ConeComparison(Result):
     n_inputs: int
 
     def to_dict(self) -> dict[str, Any]:
-        """The figures, without the centres."""
-        figures = super().to_dict()
-        del figures["centres"]
-        return figures
+        """All but the centres."""
+        return {k: v for k, v in super().to_dict().items() if k != "centres"}
 
 
 def compare_cones(embeddings: Sequence[Array]) -> ConeComparison:

@@ -76,11 +76,23 @@ def layer_violations(
 ) -> LayerViolations:
     """Share of random ReLU layers with cos(φ(Wu+b), φ(Wv+b)) ≤ cos(u, v) (Liang, theorem 1).
 
-    ``ratio`` is ‖u‖/‖v‖ and ``norm`` is ‖v‖. The theorem says O(1/width) for cosines below
-    2r/(1 + r²); the share falls faster than that. A layer that gives a zero vector counts as a
-    violation, for it leaves no direction. (The proof calls cosines at or below 0 trivial, since
-    the cosine after is "positive almost surely": it can be 0, with a chance that falls
-    exponentially with the width.)
+    The theorem says O(1/width) for cosines below 2r/(1 + r²); the share falls faster than that. A
+    layer that gives a zero vector counts as a violation, for it leaves no direction. (The proof
+    calls cosines at or below 0 trivial, since the cosine after is "positive almost surely": it can
+    be 0, with a chance that falls exponentially with the width.)
+
+    Parameters
+    ----------
+    cosine : float
+        cos(u, v).
+    ratio, norm : float
+        r = ‖u‖/‖v‖, and ‖v‖.
+    widths : list of int
+        Of the layers.
+    trials : int
+        Random layers per width.
+    seed : int, default 0
+        Of the layers.
 
     >>> result = layer_violations(cosine=0.5, widths=(4, 64), trials=2000)
     >>> bool(result.violations[0] > 0.15), bool(result.violations[1] < 0.01)

@@ -48,6 +48,17 @@ def initialisation_share(
     of the variance is the network's own: inputs meet, initialisations do not.
     (Step 1 of the proof prints E φ(·)² without its ½; the bound that follows has it.)
 
+    Parameters
+    ----------
+    depth, width : int
+        Layers of a network, and units of a layer.
+    dimension, n_inputs : int
+        Numbers of an input, and inputs of a network.
+    initialisations : int
+        Random networks.
+    seed : int, default 0
+        Of networks and inputs.
+
     >>> result = initialisation_share(depth=2, initialisations=100)
     >>> bool(result.share > result.bound), round(result.wide_share, 3), round(result.wide_bound, 3)
     (True, 0.752, 0.609)

@@ -13,7 +13,7 @@ Pair = tuple[np.ndarray, np.ndarray]
 
 def make_clusters(
     n: int,
-    dim: int = 2,
+    dimension: int = 2,
     gap: float = 1.0,
     spread: float = 0.01,
     *,
@@ -22,18 +22,28 @@ def make_clusters(
 ) -> Pair:
     """Two isotropic clusters of ``n`` points, N(±(gap/2) e, spread² I), e the last axis.
 
-    X lies at +gap/2, Y at −gap/2 (Chowers et al., sec. H.1; fig. 4 top is n = 10, dim = 2, gap =
-    1, spread = 0.01). ``sphere`` normalises the rows: figs 4 bottom and 16 are N(±e, 0.01² I),
-    so gap = 2; a wide cluster then comes out with a smaller gap (dim 64, spread 0.1: 1.57).
+    Chowers et al., sec. H.1; fig. 4 top is n = 10, dimension = 2, gap = 1, spread = 0.01.
+
+    Parameters
+    ----------
+    n, dimension : int
+        How many points per modality, and of how many numbers.
+    gap, spread : float
+        X lies at +gap/2, Y at −gap/2, each with this standard deviation per coordinate.
+    sphere : bool, default False
+        Normalise the rows: figs 4 bottom and 16 are N(±e, 0.01² I), so gap = 2. A wide cluster
+        then comes out with a smaller gap (dimension 64, spread 0.1: 1.57).
+    seed : int, default 0
+        Of the points.
 
     >>> X, Y = make_clusters(500, 3, gap=1.0, spread=0.01)
     >>> X.shape, round(float((X - Y).mean(axis=0)[2]), 2)
     ((500, 3), 1.0)
     """
-    n, dim = check_count(n, "n", at_least=2), check_count(dim, "dim", at_least=2)
+    n, dimension = check_count(n, "n", at_least=2), check_count(dimension, "dimension", at_least=2)
     gap, spread = _gap(gap), check_positive(spread, "spread")
     rng = np.random.default_rng(seed)
-    X, Y = rng.normal(scale=spread, size=(2, n, dim))
+    X, Y = rng.normal(scale=spread, size=(2, n, dimension))
     X[:, -1] += gap / 2
     Y[:, -1] -= gap / 2
     if sphere:
@@ -42,20 +52,21 @@ def make_clusters(
 
 
 def collapsed(
-    n: int, dim: int = 2, gap: float = 1.0, spread: float = 1.0, *, seed: int = 0
+    n: int, dimension: int = 2, gap: float = 1.0, spread: float = 1.0, *, seed: int = 0
 ) -> Pair:
     """Two clusters whose whole variance lies on one line orthogonal to the gap (fig. 11).
 
     The first coordinate is N(0, spread²), the last ±gap/2, all others 0 (Chowers et al., C).
+    Parameters as in ``make_clusters``.
 
     >>> X, Y = collapsed(5)
     >>> X[:, 1].tolist()
     [0.5, 0.5, 0.5, 0.5, 0.5]
     """
-    n, dim = check_count(n, "n", at_least=2), check_count(dim, "dim", at_least=2)
+    n, dimension = check_count(n, "n", at_least=2), check_count(dimension, "dimension", at_least=2)
     gap, spread = _gap(gap), check_positive(spread, "spread")
     rng = np.random.default_rng(seed)
-    both = np.zeros((2, n, dim))
+    both = np.zeros((2, n, dimension))
     both[:, :, 0] = rng.normal(scale=spread, size=(2, n))
     both[0, :, -1], both[1, :, -1] = gap / 2, -gap / 2
     return both[0], both[1]

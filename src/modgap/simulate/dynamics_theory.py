@@ -8,8 +8,7 @@ import numpy as np
 
 from modgap._results import Result
 from modgap._validate import Array, InputValueError, check_positive, check_temperature
-from modgap.simulate.dynamics import variance_along
-from modgap.simulate.dynamics_loss import check_embeddings, contrastive_gradient
+from modgap.simulate.dynamics_loss import check_embeddings, contrastive_gradient, variance_along
 
 
 @dataclass(frozen=True)

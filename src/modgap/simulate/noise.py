@@ -20,6 +20,7 @@ from modgap._validate import (
     InputValueError,
     check_choice,
     check_count,
+    check_numbers,
     check_positive,
 )
 
@@ -43,18 +44,28 @@ def pair_robustness(
 ) -> float:
     """Probability that ``nearest`` stays nearer to the query than ``rival`` under Gaussian noise.
 
-    Noise of standard deviation ``std`` per coordinate (or of a ``covariance``, and with a
-    ``mean``) falls on both candidates independently; distances are Euclidean. With a and b the
-    squared distances to the two and d the dimension:
+    Noise falls on both candidates independently; distances are Euclidean.
 
-    - plain noise, ``method="normal"``: Φ((b − a) / √(4σ²(a + b) + 4dσ⁴)), good for large d;
-      ``"exact"`` (the default) integrates the characteristic function and holds for any d;
-    - ``centred=True``: the mean of the noises over all ``n_candidates`` is taken away from each,
-      as theorem 3.4 assumes. For two candidates both methods are
-      Φ((x₁ − x₂)·(y − μ) / (√2 σ ‖y − μ‖)), μ the midpoint: closer to the midpoint, along a
-      direction orthogonal to x₁ − x₂, is safer. The mean of the noise then plays no part.
-
-    ``covariance`` is a matrix (d, d), or d variances (A.4.2); ``mean`` a vector (A.4.1).
+    Parameters
+    ----------
+    query, nearest, rival : array (d,)
+        The query and the two candidates, a and b being their squared distances to it.
+    std : float, optional
+        σ, the standard deviation of the noise per coordinate.
+    covariance : array (d, d) or (d,), optional
+        That of the noise instead, or its variances (A.4.2).
+    mean : array (d,), optional
+        That of the noise (A.4.1).
+    centred : bool, default False
+        Take the mean of the noises over all ``n_candidates`` away from each, as theorem 3.4
+        assumes. For two candidates both methods are Φ((x₁ − x₂)·(y − μ) / (√2 σ ‖y − μ‖)), μ the
+        midpoint: closer to the midpoint, along a direction orthogonal to x₁ − x₂, is safer. The
+        mean of the noise then plays no part.
+    n_candidates : int, default 2
+        How many candidates there are.
+    method : {"exact", "normal"}
+        "normal" is Φ((b − a) / √(4σ²(a + b) + 4dσ⁴)) for plain noise, good for large d; "exact"
+        integrates the characteristic function and holds for any d.
 
     >>> round(pair_robustness([3, 0.5], [0, 1], [0, 0], std=0.2, centred=True), 4)
     0.5
@@ -65,7 +76,7 @@ def pair_robustness(
     """
     check_choice(method, "method", get_args(Method))
     y, x1, x2 = (
-        _vector(value, name)
+        check_numbers(value, name)
         for value, name in ((query, "query"), (nearest, "nearest"), (rival, "rival"))
     )
     if not len(y) == len(x1) == len(x2):
@@ -78,7 +89,7 @@ def pair_robustness(
         raise InputValueError("nearest must be nearer to the query than rival is. Swap the two.")
     n_candidates = check_count(n_candidates, "n_candidates", at_least=2)
     variances, axes = _spectrum(std, covariance, len(y))
-    offset = np.zeros_like(y) if mean is None or centred else _vector(mean, "mean")
+    offset = np.zeros_like(y) if mean is None or centred else check_numbers(mean, "mean")
     if len(offset) != len(y):
         raise InputValueError(
             f"mean must have the dimension of the query, {len(y)}, got {len(offset)}."
@@ -168,15 +179,3 @@ def _spectrum(
             f"got a least of {variances.min():.3g} and a largest of {variances.max():.3g}."
         )
     return np.maximum(variances, 0), axes
-
-
-def _vector(value: Any, name: str) -> np.ndarray:
-    try:
-        vector = np.asarray(value, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise InputTypeError(f"{name} must be a vector of numbers, got {value!r}.") from error
-    if vector.ndim != 1 or vector.size == 0 or not np.all(np.isfinite(vector)):
-        raise InputValueError(
-            f"{name} must be one vector of finite numbers, got shape {vector.shape}."
-        )
-    return vector

@@ -36,7 +36,7 @@ SLIP_CAPTION = (
 
 def told(setting: Setting, what: str) -> Any:
     """Progress of a descent, in words."""
-    return lambda done, total: setting.say(what, done, total)
+    return lambda _, done, total: setting.say(what, done, total)
 
 
 def shots(run: Descent) -> list[dict[str, Any]]:
