@@ -13,7 +13,7 @@ from modgap.measures.loss import contrastive_loss, soft_assignments
 from modgap.simulate._dynamics_steps import choose
 from modgap.simulate.dynamics import descend
 from modgap.simulate.dynamics_loss import contrastive_gradient, variance_along
-from modgap.simulate.dynamics_start import collapsed, make_clusters, parallel_rings, three_pairs
+from modgap.simulate.dynamics_start import collapsed, make_clusters, three_pairs
 from modgap.simulate.dynamics_theory import first_step, shared_caption_loss
 
 
@@ -245,6 +245,17 @@ def test_the_sums_follow_their_first_order_prediction():
     assert errors[2] < 0.35 * errors[0]
     assert errors[3] < 0.35 * errors[1]
     assert max(errors[2:]) < 0.05
+
+
+def parallel_rings(n, gap, radius, twist):
+    """Two regular polygons in parallel planes, one turned by ``twist`` radians.
+
+    Every point sees the other ring the same way, so Qx and Qy are doubly stochastic and stay so.
+    """
+    for turn, height in ((0.0, gap / 2), (twist, -gap / 2)):
+        angle = 2 * np.pi * np.arange(n) / n + turn
+        ring = (radius * np.cos(angle), radius * np.sin(angle), np.full(n, height))
+        yield np.stack(ring, axis=1)
 
 
 def test_an_orthogonal_gap_stays_where_the_assignments_are_doubly_stochastic(engine):

@@ -17,7 +17,7 @@ import pytest
 from modgap._validate import InputTypeError, InputValueError
 from modgap.measures.loss import soft_assignments
 from modgap.simulate.dynamics import descend, log_spaced_steps
-from modgap.simulate.dynamics_start import collapsed, make_clusters, parallel_rings, three_pairs
+from modgap.simulate.dynamics_start import collapsed, make_clusters, three_pairs
 from modgap.simulate.dynamics_theory import first_step, shared_caption_loss
 
 
@@ -172,7 +172,6 @@ def test_bad_input_is_refused_in_one_sentence(change, error, text):
         (lambda: make_clusters(5, 1), "dimension must be at least 2, got 1"),
         (lambda: make_clusters(5, spread=-1.0), "spread must be a finite number above 0"),
         (lambda: collapsed(1), "n must be at least 2, got 1"),
-        (lambda: parallel_rings(5, radius=0.0), "radius must be a finite number above 0"),
         (lambda: three_pairs("gaps"), "Did you mean 'gap'"),
         (lambda: first_step(np.eye(3), np.eye(3), 0.1), "must have different means"),
         (lambda: shared_caption_loss(-1.0, 0.0), "first must be a finite number above 0"),

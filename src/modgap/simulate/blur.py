@@ -79,7 +79,6 @@ class BlurContrast(Result):
     shifted: Blur
     expected_origin: float
     expected_shifted: float
-    centre: np.ndarray
     n: int
     dimension: int
 
@@ -106,7 +105,6 @@ def blur_contrast(
         shifted=blur(shifted),
         expected_origin=_expected_cosine(0.0, n, dimension),
         expected_shifted=_expected_cosine(float(start @ start), n, dimension),
-        centre=start,
         n=n,
         dimension=dimension,
     )
@@ -126,14 +124,12 @@ class ThinShell(Result):
     radius falls as 1/√d.
     """
 
-    distribution: str
     dimensions: np.ndarray
     radius: np.ndarray
     root_dimension: np.ndarray
     width: np.ndarray
     relative_width: np.ndarray
     expected_width: float
-    n: int
 
 
 def thin_shell(
@@ -176,14 +172,12 @@ def thin_shell(
     )
     radius = np.array([radii.mean() for radii in norms])
     return ThinShell(
-        distribution=distribution,
         dimensions=np.array(sizes),
         radius=radius,
         root_dimension=roots,
         width=width,
         relative_width=width / radius,
         expected_width=((_FOURTH_MOMENT[distribution] - 1) / 4) ** 0.5,
-        n=n,
     )
 
 

@@ -32,15 +32,12 @@ class ConeByDepth(Result):
     ``max`` are over all ordered pairs of one draw of inputs, weights and biases.
     """
 
-    activation: str
     depths: np.ndarray
     mean: np.ndarray
     std: np.ndarray
     min: np.ndarray
     max: np.ndarray
     expected: np.ndarray
-    width: int
-    n_inputs: int
 
 
 def cone_by_depth(
@@ -81,12 +78,9 @@ def cone_by_depth(
     inputs = rng.standard_normal((n_inputs, width))
     cones = [cone(H) for H in (inputs, *random_layers(inputs, activation, [width] * depth, rng))]
     return ConeByDepth(
-        activation=activation,
         depths=np.arange(depth + 1),
         **{k: np.array([getattr(c, k) for c in cones]) for k in ("mean", "std", "min", "max")},
         expected=_expected(activation, depth, width),
-        width=width,
-        n_inputs=n_inputs,
     )
 
 

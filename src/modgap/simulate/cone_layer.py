@@ -46,13 +46,11 @@ def relu_cosine(cosine: float, norms: tuple[float, float] = (1.0, 1.0), bias: fl
 class LayerViolations(Result):
     """How often a random ReLU layer fails to bring two directions closer, for each width.
 
-    ``applies`` says whether ``cosine`` is below ``limit`` = 2r/(1 + r²), as theorem 1 asks.
+    ``applies`` says whether the cosine is below ``limit`` = 2r/(1 + r²), as theorem 1 asks.
     ``mean_cosine`` is over the layers that leave both vectors a direction, ``wide_cosine`` what
     it tends to. Lemma 3 says ``product`` ≤ ``rectified``, with 1 + u·v and 2 E[φ(·)·φ(·)].
     """
 
-    cosine: float
-    ratio: float
     limit: float
     applies: bool
     widths: np.ndarray
@@ -63,7 +61,6 @@ class LayerViolations(Result):
     product: float
     rectified: float
     rectified_measured: np.ndarray
-    trials: int
 
 
 def layer_violations(
@@ -116,8 +113,6 @@ def layer_violations(
     limit = 2 * ratio / (1 + ratio**2)
     wide = relu_cosine(cosine, (ratio * norm, norm))
     return LayerViolations(
-        cosine=cosine,
-        ratio=ratio,
         limit=limit,
         applies=cosine < limit,
         widths=np.array(sizes),
@@ -128,7 +123,6 @@ def layer_violations(
         product=1 + float(u @ v),
         rectified=wide * math.hypot(ratio * norm, 1) * math.hypot(norm, 1),
         rectified_measured=np.array(products),
-        trials=trials,
     )
 
 

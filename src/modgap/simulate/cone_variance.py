@@ -27,11 +27,6 @@ class InitialisationShare(Result):
     bound: float
     wide_share: float
     wide_bound: float
-    depth: int
-    width: int
-    dimension: int
-    initialisations: int
-    n_inputs: int
 
 
 def initialisation_share(
@@ -90,11 +85,6 @@ def initialisation_share(
         bound=1 - float(below.mean()),
         wide_share=wide_share,
         wide_bound=wide_bound,
-        depth=depth,
-        width=width,
-        dimension=dimension,
-        initialisations=initialisations,
-        n_inputs=n_inputs,
     )
 
 

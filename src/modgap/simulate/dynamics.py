@@ -74,9 +74,6 @@ class Descent(Result):
     snapshots: tuple[Snapshot, ...]
     X: np.ndarray
     Y: np.ndarray
-    learning_rate: float
-    temperature_rate: float | None
-    sphere: bool
     engine: str
 
 
@@ -214,9 +211,6 @@ def descend(
         snapshots=tuple(_snapshot(frame) for frame in state.snapshots),
         X=state.now.X,
         Y=state.now.Y,
-        learning_rate=learning_rate,
-        temperature_rate=temperature_rate,
-        sphere=bool(sphere),
         engine=engine_name,
     )
 

@@ -1,4 +1,4 @@
-"""Where a descent starts: clusters with a gap, collapsed ones, rings, three pairs in a plane."""
+"""Where a descent starts: clusters with a gap, collapsed ones, three pairs in a plane."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Literal, get_args
 
 import numpy as np
 
-from modgap._validate import check_choice, check_count, check_finite, check_positive
+from modgap._validate import check_choice, check_count, check_positive
 
 Pair = tuple[np.ndarray, np.ndarray]
 
@@ -70,27 +70,6 @@ def collapsed(
     both[:, :, 0] = rng.normal(scale=spread, size=(2, n))
     both[0, :, -1], both[1, :, -1] = gap / 2, -gap / 2
     return both[0], both[1]
-
-
-def parallel_rings(n: int, gap: float = 1.0, radius: float = 1.0, twist: float = 0.0) -> Pair:
-    """Two regular polygons in parallel planes of R³, one turned by ``twist`` radians.
-
-    Every point sees the other ring the same way, so Qx and Qy are doubly stochastic and stay so:
-    the assumption of Chowers et al., theorem 3.2, holds exactly, and descent changes nothing
-    along the gap.
-
-    >>> X, Y = parallel_rings(4)
-    >>> (X - Y).round(12).tolist()[0]
-    [0.0, 0.0, 1.0]
-    """
-    n, gap = check_count(n, "n", at_least=2), _gap(gap)
-    radius, twist = check_positive(radius, "radius"), check_finite(twist, "twist")
-    sides = []
-    for turn, height in ((0.0, gap / 2), (twist, -gap / 2)):
-        angle = 2 * np.pi * np.arange(n) / n + turn
-        ring = (radius * np.cos(angle), radius * np.sin(angle), np.full(n, height))
-        sides.append(np.stack(ring, axis=1))
-    return sides[0], sides[1]
 
 
 Arrangement = Literal["crossed", "crowded", "aligned", "gap"]

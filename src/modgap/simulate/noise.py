@@ -8,7 +8,6 @@ one covariance they are independent: everything below follows from the law of s 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -99,61 +98,39 @@ def pair_robustness(
         t, s = axes.T @ t, axes.T @ s
     # Taking the mean of k noises away leaves of ε₁ + ε₂ this share of its variance.
     share = 1 - 2 / n_candidates if centred else 1.0
-    law = _ProductLaw(s, t, 2 * share * variances, 2 * variances)
-    return law.normal() if method == "normal" else law.exact()
+    return _chance_positive(s, t, 2 * share * variances, 2 * variances, method)
 
 
-@dataclass(frozen=True)
-class _ProductLaw:
-    """The law of s · t for independent Gaussians with means and variances per coordinate."""
+def _chance_positive(
+    s: np.ndarray, t: np.ndarray, s_variance: np.ndarray, t_variance: np.ndarray, method: Method
+) -> float:
+    """P(s · t > 0) for independent Gaussians with means and variances per coordinate.
 
-    s: np.ndarray
-    t: np.ndarray
-    s_variance: np.ndarray
-    t_variance: np.ndarray
+    "normal" takes s · t as Gaussian, which is exact where s does not vary; "exact" inverts its
+    characteristic function (Gil-Pelaez 1951).
+    """
+    spread = math.sqrt(s**2 @ t_variance + t**2 @ s_variance + s_variance @ t_variance)
+    if spread == 0:  # s is zero and stays zero: both candidates are always equally near
+        return 0.5
+    mean = float(s @ t) / spread
+    # Far out the integrand oscillates too fast, and the answer is 0 or 1 to rounding.
+    if method == "normal" or not np.any(s_variance) or abs(mean) > _CERTAIN:
+        return float(ndtr(mean))
+    both = s_variance * t_variance / spread**2
+    drift = s * t / spread
+    damping = (s**2 * t_variance + t**2 * s_variance) / (2 * spread**2)
 
-    @property
-    def mean(self) -> float:
-        return float(self.s @ self.t)
+    def integrand(w: float) -> float:
+        widened = 1 + both * w**2
+        size = -0.5 * np.log(widened) - damping * w**2 / widened
+        angle = w * drift / widened
+        return math.exp(size.sum()) * math.sin(angle.sum()) / w
 
-    @property
-    def spread(self) -> float:
-        """Per coordinate s²·Var t + t²·Var s + Var s·Var t."""
-        return math.sqrt(
-            float(
-                self.s**2 @ self.t_variance
-                + self.t**2 @ self.s_variance
-                + self.s_variance @ self.t_variance
-            )
-        )
-
-    def normal(self) -> float:
-        """P(s · t > 0) as if s · t were Gaussian; exact where s does not vary."""
-        if self.spread == 0:  # s is zero and stays zero: both candidates are always equally near
-            return 0.5
-        return float(ndtr(self.mean / self.spread))
-
-    def exact(self) -> float:
-        """P(s · t > 0) by inverting the characteristic function (Gil-Pelaez 1951)."""
-        unit = self.spread
-        # Far out the integrand oscillates too fast, and the answer is 0 or 1 to rounding.
-        if not np.any(self.s_variance) or abs(self.mean) > _CERTAIN * unit:
-            return self.normal()
-        both = self.s_variance * self.t_variance / unit**2
-        drift = self.s * self.t / unit
-        damping = (self.s**2 * self.t_variance + self.t**2 * self.s_variance) / (2 * unit**2)
-
-        def integrand(w: float) -> float:
-            widened = 1 + both * w**2
-            size = -0.5 * np.log(widened) - damping * w**2 / widened
-            angle = w * drift / widened
-            return math.exp(size.sum()) * math.sin(angle.sum()) / w
-
-        value = sum(
-            quad(integrand, low, high, epsabs=1e-11, epsrel=1e-11, limit=400)[0]
-            for low, high in ((0, 2), (2, 8), (8, np.inf))
-        )
-        return min(1.0, max(0.0, 0.5 + value / math.pi))
+    value = sum(
+        quad(integrand, low, high, epsabs=1e-11, epsrel=1e-11, limit=400)[0]
+        for low, high in ((0, 2), (2, 8), (8, np.inf))
+    )
+    return min(1.0, max(0.0, 0.5 + value / math.pi))
 
 
 def _spectrum(
