@@ -10,7 +10,7 @@ import pytest
 
 from modgap._validate import MissingExtraError
 from modgap.measures.loss import contrastive_loss, soft_assignments
-from modgap.simulate._dynamics_steps import choose
+from modgap.simulate._dynamics_steps import choose_engine
 from modgap.simulate.dynamics import descend
 from modgap.simulate.dynamics_loss import contrastive_gradient, variance_along
 from modgap.simulate.dynamics_start import collapsed, make_clusters, three_pairs
@@ -110,7 +110,7 @@ def test_without_numba_numpy_takes_over(monkeypatch):
     X, Y = make_clusters(5)
     assert descend(X, Y, 0.1, 3).engine == "numpy"
     with pytest.warns(UserWarning, match=r"10,000,000 steps take many times longer without numba"):
-        choose("auto", X, 10_000_000)
+        choose_engine("auto", X, 10_000_000)
     with pytest.raises(MissingExtraError, match=r"pip install 'modgap\[simulate\]'"):
         descend(X, Y, 0.1, 3, engine="compiled")
 

@@ -45,7 +45,7 @@ class DescentState:
     snapshots: tuple[Frame, ...] = ()
 
 
-def fingerprint(*arrays: np.ndarray) -> str:
+def digest_of(*arrays: np.ndarray) -> str:
     """A short digest of the embeddings a run starts from."""
     digest = hashlib.sha256()
     for array in arrays:

@@ -57,7 +57,7 @@ def advance_numpy(
     return log_scale
 
 
-def choose(
+def choose_engine(
     engine: Engine, X: np.ndarray, steps: int
 ) -> tuple[Literal["compiled", "numpy"], Advance]:
     """The body to use; ``auto`` compiles small float64 problems where numba is installed."""

@@ -25,7 +25,7 @@ from modgap.simulate.cone_networks import (
     without_normalisation,
 )
 
-Data = Literal["noise", "digits"]
+ConeData = Literal["noise", "digits"]
 
 # Neighbours are looked up among at most this many rows of all encoders together.
 MAX_ROWS = 5_000
@@ -124,7 +124,7 @@ def _own_neighbours(rows: np.ndarray) -> float:
 
 def random_rows(
     kind: Network,
-    data: Data = "noise",
+    data: ConeData = "noise",
     initialisations: int = 25,
     n_inputs: int = 200,
     preset: Size = "tiny",
@@ -155,7 +155,7 @@ def random_rows(
     """
     initialisations = check_count(initialisations, "initialisations")
     n_inputs = check_count(n_inputs, "n_inputs", at_least=2)
-    if check_choice(data, "data", get_args(Data)) == "noise":
+    if check_choice(data, "data", get_args(ConeData)) == "noise":
         inputs = noise_inputs(kind, n_inputs, preset, seed)
     else:
         inputs = digit_inputs(kind, n_inputs, preset, standardise=normalisation)

@@ -93,5 +93,5 @@ def _wide(depth: int) -> tuple[float, float]:
     cosine = below = 0.0
     for _ in range(depth):
         cosine, below = relu_cosine(cosine), cosine
-    # A unit's squared mean is 1/π of its second moment: that part is nobody's variance.
+    # A unit's squared mean is 1/π of its second moment: that part is not variance.
     return below, (cosine - 1 / math.pi) / (1 - 1 / math.pi)

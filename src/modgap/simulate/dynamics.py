@@ -24,8 +24,8 @@ from modgap._validate import (
     check_temperature,
 )
 from modgap.measures.gap import gap_orthogonality
-from modgap.simulate._dynamics_checkpoint import DescentState, Frame, fingerprint, load, save
-from modgap.simulate._dynamics_steps import Engine, choose
+from modgap.simulate._dynamics_checkpoint import DescentState, Frame, digest_of, load, save
+from modgap.simulate._dynamics_steps import Engine, choose_engine
 from modgap.simulate.dynamics_loss import check_embeddings, contrastive_gradient, variance_along
 
 # Multiplications between two looks at the outside world: a fraction of a second.
@@ -156,16 +156,16 @@ def descend(
     every = check_count(checkpoint_every, "checkpoint_every")
     recorded = _record_steps(records, steps)
     kept = _steps_within(snapshots, "snapshots", steps)
-    engine_name, advance = choose(engine, X, steps)
+    engine_name, advance = choose_engine(engine, X, steps)
     settings = {
-        "start": fingerprint(X, Y),
+        "start": digest_of(X, Y),
         "temperature": temperature,
         "steps": steps,
         "learning_rate": learning_rate,
         "temperature_rate": temperature_rate,
         "sphere": bool(sphere),
         "engine": engine_name,
-        "records": fingerprint(np.array(recorded)),
+        "records": digest_of(np.array(recorded)),
         "snapshots": list(kept),
     }
     if resume is None:

@@ -8,7 +8,7 @@ import numpy as np
 
 from modgap._validate import check_choice, check_count, check_positive
 
-Pair = tuple[np.ndarray, np.ndarray]
+ArrayPair = tuple[np.ndarray, np.ndarray]
 
 
 def make_clusters(
@@ -19,7 +19,7 @@ def make_clusters(
     *,
     sphere: bool = False,
     seed: int = 0,
-) -> Pair:
+) -> ArrayPair:
     """Two isotropic clusters of ``n`` points, N(±(gap/2) e, spread² I), e the last axis.
 
     Chowers et al., sec. H.1; fig. 4 top is n = 10, dimension = 2, gap = 1, spread = 0.01.
@@ -53,7 +53,7 @@ def make_clusters(
 
 def collapsed(
     n: int, dimension: int = 2, gap: float = 1.0, spread: float = 1.0, *, seed: int = 0
-) -> Pair:
+) -> ArrayPair:
     """Two clusters whose whole variance lies on one line orthogonal to the gap (fig. 11).
 
     The first coordinate is N(0, spread²), the last ±gap/2, all others 0 (Chowers et al., C).
@@ -75,7 +75,7 @@ def collapsed(
 Arrangement = Literal["crossed", "crowded", "aligned", "gap"]
 
 
-def three_pairs(arrangement: Arrangement) -> Pair:
+def three_pairs(arrangement: Arrangement) -> ArrayPair:
     """Three points per modality in R², arranged in four ways (after Chowers et al., fig. 3).
 
     ``crossed``: each point's nearest neighbour is another's pair; ``crowded``: all six close

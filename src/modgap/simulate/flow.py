@@ -32,11 +32,10 @@ from modgap.simulate.flow_theory import (
     check_start,
     check_times,
     inverse_temperature_along,
-    slope,
     unit_pairs,
 )
 
-Schedule = Callable[[float], float]
+BetaSchedule = Callable[[float], float]
 
 
 @dataclass(frozen=True)
@@ -81,7 +80,7 @@ def simple_flow(
     parameterisation: Parameterisation = "exp",
     scale: float = 1.0,
     temperature_rate: float = 1.0,
-    schedule: Schedule | None = None,
+    schedule: BetaSchedule | None = None,
 ) -> SimpleFlow:
     """Flow of (γ, β) with the scalar loss ℓ(m) = exp(−m) (Yaras et al., secs 3.1 and C).
 
@@ -249,7 +248,7 @@ def gap_flow(
     )
 
 
-def linear_schedule(start: float, end: float, duration: float) -> Schedule:
+def linear_schedule(start: float, end: float, duration: float) -> BetaSchedule:
     """β(t) going from ``start`` to ``end`` in a straight line, then staying (Yaras et al., C).
 
     >>> linear_schedule(1.0, 3.0, 10.0)(5.0)
@@ -267,7 +266,12 @@ def _learning(
     check_choice(parameterisation, "parameterisation", get_args(Parameterisation))
     scale = check_positive(scale, "scale")
     rate = check_positive(temperature_rate, "temperature_rate")
-    return lambda beta: rate * slope(beta, parameterisation, scale) ** 2
+    slopes: dict[str, Callable[[float], float]] = {
+        "exp": lambda beta: beta / scale,
+        "softplus": lambda beta: -math.expm1(-beta),
+        "linear": lambda beta: 1.0,
+    }
+    return lambda beta: rate * slopes[parameterisation](beta) ** 2
 
 
 def _lifted(rows: np.ndarray, heights: np.ndarray) -> np.ndarray:
@@ -303,7 +307,7 @@ def _solve(
     return solution.y
 
 
-def _scheduled(schedule: Schedule, t: float) -> float:
+def _scheduled(schedule: BetaSchedule, t: float) -> float:
     try:
         value = float(schedule(t))
     except TypeError as error:

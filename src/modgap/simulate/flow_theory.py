@@ -271,10 +271,3 @@ def decay_rate(inverse_temperature: float, final: float | None = None) -> float:
     # c in a form that does not cancel where the two ends lie close together.
     mean = (beta + 1) * -math.expm1(-change) / change - math.exp(-change)
     return 2 * math.exp(-beta) * mean
-
-
-def slope(beta: float, parameterisation: Parameterisation, scale: float) -> float:
-    """dβ/dν, as a function of β: β/s for exp(ν/s), 1 − e^−β for log(1 + e^ν), 1 for ν."""
-    if parameterisation == "exp":
-        return beta / scale
-    return -math.expm1(-beta) if parameterisation == "softplus" else 1.0

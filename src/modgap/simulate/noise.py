@@ -23,7 +23,7 @@ from modgap._validate import (
     check_positive,
 )
 
-Method = Literal["exact", "normal"]
+RobustnessMethod = Literal["exact", "normal"]
 
 # Standard deviations between s · t and 0 beyond which its sign is certain.
 _CERTAIN = 25.0
@@ -39,7 +39,7 @@ def pair_robustness(
     mean: Any = None,
     centred: bool = False,
     n_candidates: int = 2,
-    method: Method = "exact",
+    method: RobustnessMethod = "exact",
 ) -> float:
     """Probability that ``nearest`` stays nearer to the query than ``rival`` under Gaussian noise.
 
@@ -73,7 +73,7 @@ def pair_robustness(
     >>> round(pair_robustness([0, 1], [0, 1], [0, 0], std=0.2, centred=True), 4)  # gap closed
     0.9998
     """
-    check_choice(method, "method", get_args(Method))
+    check_choice(method, "method", get_args(RobustnessMethod))
     y, x1, x2 = (
         check_numbers(value, name)
         for value, name in ((query, "query"), (nearest, "nearest"), (rival, "rival"))
@@ -98,23 +98,23 @@ def pair_robustness(
         t, s = axes.T @ t, axes.T @ s
     # Taking the mean of k noises away leaves of ε₁ + ε₂ this share of its variance.
     share = 1 - 2 / n_candidates if centred else 1.0
-    return _chance_positive(s, t, 2 * share * variances, 2 * variances, method)
+    return _chance_positive(s, t, 2 * share * variances, 2 * variances, method == "exact")
 
 
 def _chance_positive(
-    s: np.ndarray, t: np.ndarray, s_variance: np.ndarray, t_variance: np.ndarray, method: Method
+    s: np.ndarray, t: np.ndarray, s_variance: np.ndarray, t_variance: np.ndarray, exact: bool
 ) -> float:
     """P(s · t > 0) for independent Gaussians with means and variances per coordinate.
 
-    "normal" takes s · t as Gaussian, which is exact where s does not vary; "exact" inverts its
-    characteristic function (Gil-Pelaez 1951).
+    By inverting the characteristic function of s · t (Gil-Pelaez 1951), or without ``exact`` as if
+    s · t were Gaussian, as it is where s does not vary.
     """
     spread = math.sqrt(s**2 @ t_variance + t**2 @ s_variance + s_variance @ t_variance)
     if spread == 0:  # s is zero and stays zero: both candidates are always equally near
         return 0.5
     mean = float(s @ t) / spread
     # Far out the integrand oscillates too fast, and the answer is 0 or 1 to rounding.
-    if method == "normal" or not np.any(s_variance) or abs(mean) > _CERTAIN:
+    if not exact or not np.any(s_variance) or abs(mean) > _CERTAIN:
         return float(ndtr(mean))
     both = s_variance * t_variance / spread**2
     drift = s * t / spread

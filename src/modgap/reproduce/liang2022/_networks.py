@@ -10,7 +10,7 @@ import numpy as np
 from modgap._arrays import unit
 from modgap._validate import require
 from modgap.reproduce.entry import Setting
-from modgap.simulate.cone_initialisations import Data, random_rows
+from modgap.simulate.cone_initialisations import ConeData, random_rows
 from modgap.simulate.cone_networks import Network, Size
 
 # The three networks of the figures, by the names they have there.
@@ -42,7 +42,7 @@ def one_thread() -> Iterator[None]:
 def initialised_rows(
     setting: Setting,
     kind: Network,
-    data: Data,
+    data: ConeData,
     initialisations: int,
     n_inputs: int,
     normalisation: bool = True,

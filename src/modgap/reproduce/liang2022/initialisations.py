@@ -21,7 +21,7 @@ from modgap.reproduce.liang2022._networks import (
 from modgap.reproduce.liang2022._paper import PAPER
 from modgap.simulate.cone_initialisations import (
     ConeComparison,
-    Data,
+    ConeData,
     compare_cones,
     trained_rows,
 )
@@ -64,7 +64,7 @@ def cone_checks(label: str, found: ConeComparison) -> list[Check]:
     ]
 
 
-def _many(setting: Setting, data: Data, method: str, on: str) -> Outcome:
+def _many(setting: Setting, data: ConeData, method: str, on: str) -> Outcome:
     measured: dict[str, Number] = {"initialisations": INITIALISATIONS}
     checks: list[Check] = []
     drawn: list[dict[str, Any]] = []
