@@ -241,8 +241,8 @@ def test_cones_stay_apart_without_normalisation(kind):
 
 def test_other_inputs_do_not_move_the_cone_but_another_initialisation_does():
     pytest.importorskip("transformers", reason="transformers is not installed")
-    from modgap.simulate.cone_inputs import noise_inputs
-    from modgap.simulate.cone_networks import make_network, network_rows
+
+    from modgap.simulate.cone_networks import make_network, network_rows, noise_inputs
 
     inputs = [noise_inputs("vit", 100, seed=s) for s in (1, 2)]
     one = compare_cones([network_rows(make_network("vit"), batch) for batch in inputs])
@@ -298,6 +298,7 @@ def test_an_unknown_activation_is_refused_with_the_nearest_one():
         (lambda: random_rows("vitt"), r"kind must be one of .* Did you mean 'vit'\?"),
         (lambda: random_rows("mlp", "digit"), "data must be one of .* Did you mean 'digits'"),
         (lambda: random_rows("mlp", initialisations=0), "initialisations must be at least 1"),
+        (lambda: trained_rows("mlp", epochs=0), "epochs must be at least 1, got 0"),
         (lambda: trained_rows("transformer"), "kind must be one of 'mlp', 'resnet', 'vit'"),
     ],
 )

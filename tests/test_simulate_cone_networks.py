@@ -7,13 +7,14 @@ import sys
 import numpy as np
 import pytest
 
-from modgap.simulate.cone_inputs import digit_inputs, noise_inputs
 from modgap.simulate.cone_networks import (
     NETWORKS,
+    digit_inputs,
     fit_classifier,
     make_network,
     network_config,
     network_rows,
+    noise_inputs,
     without_normalisation,
 )
 
@@ -42,8 +43,6 @@ def test_rows_do_not_depend_on_their_batch(kind):
     np.testing.assert_allclose(
         network_rows(tower, inputs[::-1].copy())[::-1], whole, rtol=1e-4, atol=1e-5
     )
-    as_tensor = network_rows(tower, torch.from_numpy(inputs))
-    np.testing.assert_array_equal(as_tensor, whole)
 
 
 @pytest.mark.parametrize("kind", NETWORKS)
@@ -187,24 +186,11 @@ IMAGES = np.zeros((2, 1, 16, 16), np.float32)
             "takes token ids, got torch.float32",
         ),
         (
-            lambda: network_rows(make_network("transformer"), np.full((1, 4), 256)),
-            "from 0 to 255, got 256",
-        ),
-        (
             lambda: network_rows(make_network("transformer"), np.ones((1, 49), int)),
             r"\(n, at most 48\), got \(1, 49",
         ),
-        (
-            lambda: network_rows(make_network("mlp"), IMAGES, batch_size=0),
-            "batch_size must be at least 1",
-        ),
         (lambda: digit_inputs("mlp", 1798), "n must be between 1 and 1797, got 1798"),
         (lambda: noise_inputs("transformer", 0), "n must be at least 1, got 0"),
-        (lambda: network_rows(make_network("mlp"), IMAGES[:0]), "at least one image or caption"),
-        (
-            lambda: fit_classifier(make_network("mlp"), IMAGES, [1, 1]),
-            "labels must give one of at least two classes to each of 2 inputs",
-        ),
     ],
 )
 def test_bad_input_is_refused_in_one_sentence(call, words):

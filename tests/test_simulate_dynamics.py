@@ -10,10 +10,10 @@ import pytest
 
 from modgap._validate import MissingExtraError
 from modgap.measures.loss import contrastive_loss, soft_assignments
-from modgap.simulate._dynamics_steps import choose
-from modgap.simulate.dynamics import descend, variance_along
-from modgap.simulate.dynamics_loss import contrastive_gradient
-from modgap.simulate.dynamics_start import collapsed, make_clusters, parallel_rings, three_pairs
+from modgap.simulate._dynamics_steps import choose_engine
+from modgap.simulate.dynamics import descend
+from modgap.simulate.dynamics_loss import contrastive_gradient, variance_along
+from modgap.simulate.dynamics_start import collapsed, make_clusters, three_pairs
 from modgap.simulate.dynamics_theory import first_step, shared_caption_loss
 
 
@@ -110,7 +110,7 @@ def test_without_numba_numpy_takes_over(monkeypatch):
     X, Y = make_clusters(5)
     assert descend(X, Y, 0.1, 3).engine == "numpy"
     with pytest.warns(UserWarning, match=r"10,000,000 steps take many times longer without numba"):
-        choose("auto", X, 10_000_000)
+        choose_engine("auto", X, 10_000_000)
     with pytest.raises(MissingExtraError, match=r"pip install 'modgap\[simulate\]'"):
         descend(X, Y, 0.1, 3, engine="compiled")
 
@@ -144,7 +144,7 @@ def test_ten_million_steps_end_orthogonal_and_with_almost_no_loss():
         *make_clusters(10, 2, gap=1.0, spread=0.01),
         temperature=0.1,
         steps=10**7,
-        progress=lambda done, total: calls.append((done, total)),
+        progress=lambda _, done, total: calls.append((done, total)),
     )
     assert run.gap_distance[-1] == pytest.approx(1.0, abs=0.02)
     assert max(run.orthogonality_x[-1], run.orthogonality_y[-1]) < 0.01
@@ -245,6 +245,17 @@ def test_the_sums_follow_their_first_order_prediction():
     assert errors[2] < 0.35 * errors[0]
     assert errors[3] < 0.35 * errors[1]
     assert max(errors[2:]) < 0.05
+
+
+def parallel_rings(n, gap, radius, twist):
+    """Two regular polygons in parallel planes, one turned by ``twist`` radians.
+
+    Every point sees the other ring the same way, so Qx and Qy are doubly stochastic and stay so.
+    """
+    for turn, height in ((0.0, gap / 2), (twist, -gap / 2)):
+        angle = 2 * np.pi * np.arange(n) / n + turn
+        ring = (radius * np.cos(angle), radius * np.sin(angle), np.full(n, height))
+        yield np.stack(ring, axis=1)
 
 
 def test_an_orthogonal_gap_stays_where_the_assignments_are_doubly_stochastic(engine):

@@ -17,7 +17,7 @@ import pytest
 from modgap._validate import InputTypeError, InputValueError
 from modgap.measures.loss import soft_assignments
 from modgap.simulate.dynamics import descend, log_spaced_steps
-from modgap.simulate.dynamics_start import collapsed, make_clusters, parallel_rings, three_pairs
+from modgap.simulate.dynamics_start import collapsed, make_clusters, three_pairs
 from modgap.simulate.dynamics_theory import first_step, shared_caption_loss
 
 
@@ -66,7 +66,7 @@ def assert_same(one, other):
 
 
 def stop_after(step):
-    def progress(done, total):
+    def progress(_, done, total):
         if done >= step:
             raise KeyboardInterrupt
 
@@ -100,7 +100,7 @@ from modgap.simulate.dynamics_start import make_clusters
 X, Y = make_clusters(10, 2, spread=0.05)
 print("begun", flush=True)
 descend(X, Y, 0.1, 200_000, checkpoint=sys.argv[1], checkpoint_every=2_000,
-        progress=lambda done, total: print(done, flush=True))
+        progress=lambda _, done, total: print(done, flush=True))
 """
 
 
@@ -119,7 +119,7 @@ def test_a_killed_run_goes_on_bit_for_bit(tmp_path):
     X, Y = make_clusters(10, 2, spread=0.05)
     resumed_at = []
     resumed = descend(
-        X, Y, 0.1, 200_000, resume=file, progress=lambda done, total: resumed_at.append(done)
+        X, Y, 0.1, 200_000, resume=file, progress=lambda _, done, total: resumed_at.append(done)
     )
     assert not resumed_at or resumed_at[0] > 2_000
     assert_same(resumed, descend(X, Y, 0.1, 200_000))
@@ -169,10 +169,9 @@ def test_bad_input_is_refused_in_one_sentence(change, error, text):
 @pytest.mark.parametrize(
     ("call", "text"),
     [
-        (lambda: make_clusters(5, 1), "dim must be at least 2, got 1"),
+        (lambda: make_clusters(5, 1), "dimension must be at least 2, got 1"),
         (lambda: make_clusters(5, spread=-1.0), "spread must be a finite number above 0"),
         (lambda: collapsed(1), "n must be at least 2, got 1"),
-        (lambda: parallel_rings(5, radius=0.0), "radius must be a finite number above 0"),
         (lambda: three_pairs("gaps"), "Did you mean 'gap'"),
         (lambda: first_step(np.eye(3), np.eye(3), 0.1), "must have different means"),
         (lambda: shared_caption_loss(-1.0, 0.0), "first must be a finite number above 0"),

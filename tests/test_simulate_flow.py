@@ -301,7 +301,11 @@ X2 = np.eye(2)
             InputValueError,
             "times must be 0 or later, got -1",
         ),
-        (lambda: mean_tilted_cosine(1, 1.0), InputValueError, "dim must be at least 2, got 1"),
+        (
+            lambda: mean_tilted_cosine(1, 1.0),
+            InputValueError,
+            "dimension must be at least 2, got 1",
+        ),
         (lambda: initial_growth_bound(3, 0.3, 1.0, n=0), InputValueError, "n must be at least 1"),
         (lambda: decay_rate(0.0), InputValueError, "inverse_temperature must be a finite number"),
     ],

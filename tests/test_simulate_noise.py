@@ -266,8 +266,8 @@ Y, NEAR, FAR = [0.0, 0.0], [1.0, 0.0], [2.0, 0.0]
         (lambda: pair_robustness(Y, NEAR, FAR, 1.0, covariance=np.eye(2)), "exactly one"),
         (lambda: pair_robustness(Y, NEAR, [1.0], 0.1), "same dimension, got 2, 2 and 1"),
         (lambda: pair_robustness(Y, NEAR, FAR, 0.1, mean=[1.0]), "mean must have the dimension"),
-        (lambda: pair_robustness([Y], NEAR, FAR, 0.1), "query must be one vector"),
-        (lambda: pair_robustness(["a", 0], NEAR, FAR, 0.1), "query must be a vector of numbers"),
+        (lambda: pair_robustness([Y], NEAR, FAR, 0.1), "query must be a non-empty list"),
+        (lambda: pair_robustness(["a", 0], NEAR, FAR, 0.1), "query must be numbers"),
         (lambda: pair_robustness(Y, NEAR, FAR, covariance=np.eye(3)), r"matrix \(2, 2\), got"),
         (
             lambda: pair_robustness(Y, NEAR, FAR, covariance=[[1, 0.5], [0, 1]]),

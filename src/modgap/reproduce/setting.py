@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -62,9 +61,9 @@ class Setting:
         if self.progress is not None:
             self.progress(step, done, total)
 
-    def steps(self, step: str) -> Callable[[int, int], None]:
-        """Progress of one named step, for a function that only counts."""
-        return lambda done, total: self.say(step, done, total)
+    def steps(self, step: str) -> Progress:
+        """Progress under a name of one's own, whatever the function calls its steps."""
+        return lambda _, done, total: self.say(step, done, total)
 
     @property
     def words(self) -> str:

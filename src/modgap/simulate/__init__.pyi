@@ -5,7 +5,7 @@ from .cone_layer import layer_violations, relu_cosine
 from .cone_variance import initialisation_share
 from .dynamics import descend
 from .dynamics_loss import contrastive_gradient
-from .dynamics_start import collapsed, make_clusters, parallel_rings, three_pairs
+from .dynamics_start import collapsed, make_clusters, three_pairs
 from .dynamics_theory import first_step, shared_caption_loss
 from .flow import gap_flow, linear_schedule, simple_flow
 from .flow_theory import (
@@ -41,7 +41,6 @@ __all__ = [
     "make_shifted_sphere",
     "make_sphere_pairs",
     "pair_robustness",
-    "parallel_rings",
     "random_rows",
     "relu_cosine",
     "separation_bound",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -17,22 +18,34 @@ KIND = "descent checkpoint"
 
 
 @dataclass(frozen=True)
-class State:
+class Frame:
+    """The embeddings and the log of the inverse temperature at one step."""
+
+    step: int
+    log_scale: float
+    X: np.ndarray
+    Y: np.ndarray
+
+    @property
+    def temperature(self) -> float:
+        """exp(−log_scale)."""
+        return math.exp(-self.log_scale)
+
+
+@dataclass(frozen=True)
+class DescentState:
     """Everything the rest of a run depends on, and what it has recorded so far.
 
-    ``rows`` holds one line of figures per recorded step, ``snapshots`` the embeddings at asked
+    ``rows`` holds one line of metrics per recorded step, ``snapshots`` the embeddings at asked
     steps. Never changed in place, so that an interruption at any moment finds it whole.
     """
 
-    step: int
-    X: np.ndarray
-    Y: np.ndarray
-    log_scale: float
+    now: Frame
     rows: tuple[tuple[float, ...], ...] = ()
-    snapshots: tuple[tuple[int, float, np.ndarray, np.ndarray], ...] = ()
+    snapshots: tuple[Frame, ...] = ()
 
 
-def fingerprint(*arrays: np.ndarray) -> str:
+def digest_of(*arrays: np.ndarray) -> str:
     """A short digest of the embeddings a run starts from."""
     digest = hashlib.sha256()
     for array in arrays:
@@ -41,27 +54,20 @@ def fingerprint(*arrays: np.ndarray) -> str:
     return digest.hexdigest()[:16]
 
 
-def save(path: str | os.PathLike[str], state: State, settings: Mapping[str, Any]) -> None:
+def save(path: str | os.PathLike[str], state: DescentState, settings: Mapping[str, Any]) -> None:
     """Write the state in one step: a killed run leaves the previous file or this one."""
+    frames = (state.now, *state.snapshots)
     tensors = {
-        "X": state.X,
-        "Y": state.Y,
-        "log_scale": np.array([state.log_scale]),
+        "X": np.stack([frame.X for frame in frames]),
+        "Y": np.stack([frame.Y for frame in frames]),
+        "log_scale": np.array([frame.log_scale for frame in frames]),
         "rows": np.array(state.rows, dtype=np.float64),
     }
-    for number, (_, log_scale, X, Y) in enumerate(state.snapshots):
-        tensors[f"snapshot.{number}.X"] = X
-        tensors[f"snapshot.{number}.Y"] = Y
-        tensors[f"snapshot.{number}.log_scale"] = np.array([log_scale])
-    header = {
-        "step": state.step,
-        "snapshots": [step for step, *_ in state.snapshots],
-        "settings": dict(settings),
-    }
+    header = {"steps": [frame.step for frame in frames], "settings": dict(settings)}
     write_tensors(path, KIND, tensors, header)
 
 
-def load(path: str | os.PathLike[str], settings: Mapping[str, Any]) -> State:
+def load(path: str | os.PathLike[str], settings: Mapping[str, Any]) -> DescentState:
     """The state in a file, refused if the run it belongs to had other settings."""
     header, tensors = read_tensors(path, KIND)
     theirs = header["settings"]
@@ -71,19 +77,6 @@ def load(path: str | os.PathLike[str], settings: Mapping[str, Any]) -> State:
         raise InputValueError(
             f"{path} belongs to another run: {listed}. Resume with the settings it began with."
         )
-    return State(
-        step=int(header["step"]),
-        X=tensors["X"],
-        Y=tensors["Y"],
-        log_scale=float(tensors["log_scale"][0]),
-        rows=tuple(tuple(row) for row in tensors["rows"].tolist()),
-        snapshots=tuple(
-            (
-                int(step),
-                float(tensors[f"snapshot.{number}.log_scale"][0]),
-                tensors[f"snapshot.{number}.X"],
-                tensors[f"snapshot.{number}.Y"],
-            )
-            for number, step in enumerate(header["snapshots"])
-        ),
-    )
+    scales = tensors["log_scale"].tolist()
+    now, *snapshots = map(Frame, header["steps"], scales, tensors["X"], tensors["Y"])
+    return DescentState(now, tuple(map(tuple, tensors["rows"].tolist())), tuple(snapshots))

@@ -2,23 +2,34 @@
 
 from __future__ import annotations
 
-import importlib
 import math
 from collections.abc import Callable
 from typing import Any
 
+import numba
 import numpy as np
 
 
-def _compile(function: Callable[..., Any]) -> Callable[..., Any]:
-    try:
-        numba = importlib.import_module("numba")
-    except ImportError:  # plain loops, which nobody calls: ``choose`` looks first
-        return function
+def _compile(function: Callable[..., Any]) -> Any:
     try:
         return numba.njit(cache=True)(function)
     except RuntimeError:  # no folder to keep the machine code in
         return numba.njit(function)
+
+
+@_compile
+def _add_softmax(L: np.ndarray, A: np.ndarray) -> None:
+    """Add the softmax over each row of L, minus I, to A."""
+    n = len(L)
+    for i in range(n):
+        highest = L[i].max()
+        total = 0.0
+        for j in range(n):
+            if i != j:
+                total += math.exp(L[i, j] - highest)
+        whole = total + math.exp(L[i, i] - highest)
+        for j in range(n):
+            A[i, j] += -total / whole if i == j else math.exp(L[i, j] - highest) / whole
 
 
 @_compile
@@ -56,24 +67,8 @@ def _forces(X: np.ndarray, Y: np.ndarray, scale: float, L: np.ndarray, A: np.nda
                     A[i, j] *= rows[i] + columns[j]
         return
     A[:] = 0.0
-    for i in range(n):
-        highest = L[i].max()
-        total = 0.0
-        for j in range(n):
-            if i != j:
-                total += math.exp(L[i, j] - highest)
-        whole = total + math.exp(L[i, i] - highest)
-        for j in range(n):
-            A[i, j] += -total / whole if i == j else math.exp(L[i, j] - highest) / whole
-    for j in range(n):
-        highest = L[:, j].max()
-        total = 0.0
-        for i in range(n):
-            if i != j:
-                total += math.exp(L[i, j] - highest)
-        whole = total + math.exp(L[j, j] - highest)
-        for i in range(n):
-            A[i, j] += -total / whole if i == j else math.exp(L[i, j] - highest) / whole
+    _add_softmax(L, A)
+    _add_softmax(L.T, A.T)
 
 
 @_compile

@@ -6,7 +6,7 @@ import importlib
 import math
 import warnings
 from collections.abc import Callable
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 from threadpoolctl import threadpool_limits
@@ -57,24 +57,23 @@ def advance_numpy(
     return log_scale
 
 
-def choose(
+def choose_engine(
     engine: Engine, X: np.ndarray, steps: int
 ) -> tuple[Literal["compiled", "numpy"], Advance]:
     """The body to use; ``auto`` compiles small float64 problems where numba is installed."""
-    check_choice(engine, "engine", ("auto", "compiled", "numpy"))
-    if engine == "auto":
-        small = len(X) ** 2 * X.shape[1] <= FEW and X.dtype == np.float64
-        if small and _numba_works():
+    check_choice(engine, "engine", get_args(Engine))
+    if engine == "auto" and len(X) ** 2 * X.shape[1] <= FEW and X.dtype == np.float64:
+        try:
+            importlib.import_module("numba")
             engine = "compiled"
-        else:
-            if small and steps > MANY_STEPS:
+        except ImportError:  # absent, or built for another NumPy
+            if steps > MANY_STEPS:
                 warnings.warn(
                     f"{steps:,} steps take many times longer without numba. "
                     "Install it with: pip install 'modgap[simulate]'",
                     stacklevel=3,
                 )
-            engine = "numpy"
-    if engine == "numpy":
+    if engine != "compiled":
         return "numpy", advance_numpy
     require("numba", "simulate", "Compiled descent")
     if X.dtype != np.float64:
@@ -85,11 +84,3 @@ def choose(
     from modgap.simulate import _dynamics_compiled
 
     return "compiled", _dynamics_compiled.advance
-
-
-def _numba_works() -> bool:
-    try:
-        importlib.import_module("numba")
-    except ImportError:  # absent, or built for another NumPy
-        return False
-    return True

@@ -36,8 +36,18 @@ def make_shifted_sphere(
 ) -> np.ndarray:
     """Rows whose features vary independently with variance 1 around a centre (Levi, fig. 7).
 
-    ``centre`` gives the first features of the centre, the others are 0; without it rows lie
-    around the origin. In many dimensions they fill a thin shell of radius √dimension.
+    In many dimensions they fill a thin shell of radius √dimension.
+
+    Parameters
+    ----------
+    centre : list of float, optional
+        The first features of the centre, the others being 0; the origin without it.
+    n, dimension : int
+        How many rows, and how many features.
+    seed : int, default 0
+        Of the rows.
+    distribution : {"normal", "uniform", "laplace"}
+        Of each feature.
 
     >>> make_shifted_sphere((10, 5, 5), n=4, dimension=8).shape
     (4, 8)
@@ -69,7 +79,6 @@ class BlurContrast(Result):
     shifted: Blur
     expected_origin: float
     expected_shifted: float
-    centre: np.ndarray
     n: int
     dimension: int
 
@@ -81,7 +90,8 @@ def blur_contrast(
 
     Around the origin the mean is no closer to the rows than any row is. Off the origin a row at
     the mean is similar to all rows, which blurs what is false among the negatives, and the least
-    typical row stays sharp. Both spheres hold the same draws.
+    typical row stays sharp. Both spheres hold the same draws. Parameters as in
+    ``make_shifted_sphere``.
 
     >>> result = blur_contrast()
     >>> round(result.expected_shifted, 2), round(float(result.shifted.to_mean.mean()), 2)
@@ -95,7 +105,6 @@ def blur_contrast(
         shifted=blur(shifted),
         expected_origin=_expected_cosine(0.0, n, dimension),
         expected_shifted=_expected_cosine(float(start @ start), n, dimension),
-        centre=start,
         n=n,
         dimension=dimension,
     )
@@ -115,14 +124,12 @@ class ThinShell(Result):
     radius falls as 1/√d.
     """
 
-    distribution: str
     dimensions: np.ndarray
     radius: np.ndarray
     root_dimension: np.ndarray
     width: np.ndarray
     relative_width: np.ndarray
     expected_width: float
-    n: int
 
 
 def thin_shell(
@@ -135,6 +142,17 @@ def thin_shell(
 
     The theorem bounds the width by c·(log d)^α over all log-concave distributions; independent
     features do better, with a width that does not grow at all.
+
+    Parameters
+    ----------
+    dimensions : list of int
+        To draw rows in.
+    distribution : {"normal", "uniform", "laplace"}
+        Of each feature.
+    n : int, default 2000
+        Rows in each dimension.
+    seed : int, default 0
+        Of the rows in the first dimension; the next ones have the seeds after it.
 
     >>> shell = thin_shell(dimensions=(512,))
     >>> round(float(shell.radius[0] / 512**0.5), 2), round(shell.expected_width, 3)
@@ -154,14 +172,12 @@ def thin_shell(
     )
     radius = np.array([radii.mean() for radii in norms])
     return ThinShell(
-        distribution=distribution,
         dimensions=np.array(sizes),
         radius=radius,
         root_dimension=roots,
         width=width,
         relative_width=width / radius,
         expected_width=((_FOURTH_MOMENT[distribution] - 1) / 4) ** 0.5,
-        n=n,
     )
 
 

@@ -32,15 +32,12 @@ class ConeByDepth(Result):
     ``max`` are over all ordered pairs of one draw of inputs, weights and biases.
     """
 
-    activation: str
     depths: np.ndarray
     mean: np.ndarray
     std: np.ndarray
     min: np.ndarray
     max: np.ndarray
     expected: np.ndarray
-    width: int
-    n_inputs: int
 
 
 def cone_by_depth(
@@ -56,6 +53,17 @@ def cone_by_depth(
     N(0, 1/width). Non-linear layers close the cone (sigmoid is past 0.99 at depth 2), linear ones
     hardly do: what they add is the shared bias alone, depth/width.
 
+    Parameters
+    ----------
+    activation : {"linear", "relu", "tanh", "sigmoid"}
+        What follows each layer.
+    depth, width : int
+        How many layers, and how many units in each.
+    n_inputs : int
+        How many inputs the cosines are between.
+    seed : int, default 0
+        Of inputs, weights and biases.
+
     >>> sigmoid = cone_by_depth("sigmoid", depth=2, width=128, n_inputs=100)
     >>> sigmoid.depths.tolist(), bool(sigmoid.mean[2] > 0.95)
     ([0, 1, 2], True)
@@ -70,15 +78,9 @@ def cone_by_depth(
     inputs = rng.standard_normal((n_inputs, width))
     cones = [cone(H) for H in (inputs, *random_layers(inputs, activation, [width] * depth, rng))]
     return ConeByDepth(
-        activation=activation,
         depths=np.arange(depth + 1),
-        mean=np.array([c.mean for c in cones]),
-        std=np.array([c.std for c in cones]),
-        min=np.array([c.min for c in cones]),
-        max=np.array([c.max for c in cones]),
+        **{k: np.array([getattr(c, k) for c in cones]) for k in ("mean", "std", "min", "max")},
         expected=_expected(activation, depth, width),
-        width=width,
-        n_inputs=n_inputs,
     )
 
 
@@ -113,15 +115,11 @@ def _activated_moments(
 ) -> tuple[float, float]:
     """E φ(a)² and E φ(a) φ(b) of two Gaussians of one variance."""
     if activation == "relu":  # the kink spoils quadrature, but there is a closed form
-        return variance / 2, variance / 2 * _arc_cosine(correlation)
+        # Without a bias and with unit norms the layer sees exactly this correlation.
+        return variance / 2, variance / 2 * relu_cosine(correlation, bias=0.0)
     nodes, weights = np.polynomial.hermite_e.hermegauss(60)
     weights = weights / weights.sum()
     phi, scale = ACTIVATIONS[activation], variance**0.5
     a = phi(scale * nodes)
     b = phi(scale * (correlation * nodes[:, None] + (1 - correlation**2) ** 0.5 * nodes))
     return float(weights @ a**2), float((weights * a) @ b @ weights)
-
-
-def _arc_cosine(correlation: float) -> float:
-    # Without a bias and with unit norms the layer sees exactly this correlation.
-    return relu_cosine(correlation, bias=0.0)

@@ -8,22 +8,24 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from modgap._arrays import row_blocks, rows_per_block, to_numpy, unit
+from modgap._arrays import to_numpy, unit
 from modgap._results import Progress, Result
 from modgap._validate import Array, InputValueError, check_choice, check_count, check_rows
 from modgap.datasets.digits import load_scans
 from modgap.measures.cone import cone
-from modgap.simulate.cone_inputs import digit_inputs, noise_inputs
+from modgap.search import search
 from modgap.simulate.cone_networks import (
     Network,
     Size,
+    digit_inputs,
     fit_classifier,
     make_network,
     network_rows,
+    noise_inputs,
     without_normalisation,
 )
 
-Data = Literal["noise", "digits"]
+ConeData = Literal["noise", "digits"]
 
 # Neighbours are looked up among at most this many rows of all encoders together.
 MAX_ROWS = 5_000
@@ -33,8 +35,8 @@ MAX_ROWS = 5_000
 class ConeComparison(Result):
     """The cones of several encoders on the same inputs, and how far apart they are.
 
-    Per encoder: ``mean_cosine`` and ``min_cosine`` over all pairs of its rows, the ``centres`` of
-    its unit rows, and its ``radius``, the root mean square distance to the centre.
+    Per encoder: ``mean_cosine`` over all pairs of its rows, the ``centres`` of its unit rows, and
+    its ``radius``, the root mean square distance to the centre.
     ``distances`` are between the centres. ``separation`` is the mean, and ``least_separation``
     the least over two encoders, of their distance over the sum of their radii: above 1 the cones
     are farther apart than they are wide. ``told_apart`` is the share of rows nearest to the
@@ -45,7 +47,6 @@ class ConeComparison(Result):
     """
 
     mean_cosine: np.ndarray
-    min_cosine: np.ndarray
     centres: np.ndarray
     radius: np.ndarray
     distances: np.ndarray
@@ -54,13 +55,10 @@ class ConeComparison(Result):
     told_apart: float
     neighbours: float
     between: float
-    n_inputs: int
 
     def to_dict(self) -> dict[str, Any]:
-        """The figures, without the centres."""
-        figures = super().to_dict()
-        del figures["centres"]
-        return figures
+        """All but the centres."""
+        return {k: v for k, v in super().to_dict().items() if k != "centres"}
 
 
 def compare_cones(embeddings: Sequence[Array]) -> ConeComparison:
@@ -81,7 +79,6 @@ def compare_cones(embeddings: Sequence[Array]) -> ConeComparison:
             "embeddings must be two or more matrices of one shape, "
             f"got {[X.shape for X in sides]}. Embed the same inputs with every encoder."
         )
-    cones = [cone(X) for X in sides]
     rows = np.stack([unit(X.astype(np.float64)) for X in sides])
     centres = rows.mean(axis=1)
     squares = np.mean(np.sum((rows - centres[:, None]) ** 2, axis=2), axis=1)
@@ -96,8 +93,7 @@ def compare_cones(embeddings: Sequence[Array]) -> ConeComparison:
     spread = float(np.mean(np.sum((centres - centres.mean(axis=0)) ** 2, axis=1)))
     total = spread + float(squares.mean())
     return ConeComparison(
-        mean_cosine=np.array([c.mean for c in cones]),
-        min_cosine=np.array([c.min for c in cones]),
+        mean_cosine=np.array([cone(X).mean for X in sides]),
         centres=centres,
         radius=radius,
         distances=distances,
@@ -106,7 +102,6 @@ def compare_cones(embeddings: Sequence[Array]) -> ConeComparison:
         told_apart=_told_apart(rows, centres),
         neighbours=_own_neighbours(rows),
         between=spread / total if total > 0 else float("nan"),
-        n_inputs=rows.shape[1],
     )
 
 
@@ -123,18 +118,13 @@ def _own_neighbours(rows: np.ndarray) -> float:
     picked = np.linspace(0, rows.shape[1] - 1, per_encoder).astype(np.int64)
     together = rows[:, picked].reshape(-1, rows.shape[2])
     encoder = np.repeat(np.arange(len(rows)), per_encoder)
-    own = 0
-    for block in row_blocks(len(together), rows_per_block(len(together))):
-        cosines = together[block] @ together.T
-        places = np.arange(len(together))[block]
-        cosines[np.arange(len(places)), places] = -np.inf  # itself
-        own += int(np.sum(encoder[np.argmax(cosines, axis=1)] == encoder[places]))
-    return own / len(together)
+    nearest, _ = search(together, together, 1, leave_out=np.arange(len(together)))
+    return float(np.mean(encoder[nearest[:, 0]] == encoder))
 
 
 def random_rows(
     kind: Network,
-    data: Data = "noise",
+    data: ConeData = "noise",
     initialisations: int = 25,
     n_inputs: int = 200,
     preset: Size = "tiny",
@@ -165,7 +155,7 @@ def random_rows(
     """
     initialisations = check_count(initialisations, "initialisations")
     n_inputs = check_count(n_inputs, "n_inputs", at_least=2)
-    if check_choice(data, "data", get_args(Data)) == "noise":
+    if check_choice(data, "data", get_args(ConeData)) == "noise":
         inputs = noise_inputs(kind, n_inputs, preset, seed)
     else:
         inputs = digit_inputs(kind, n_inputs, preset, standardise=normalisation)

@@ -46,13 +46,11 @@ def relu_cosine(cosine: float, norms: tuple[float, float] = (1.0, 1.0), bias: fl
 class LayerViolations(Result):
     """How often a random ReLU layer fails to bring two directions closer, for each width.
 
-    ``applies`` says whether ``cosine`` is below ``limit`` = 2r/(1 + r²), as theorem 1 asks.
+    ``applies`` says whether the cosine is below ``limit`` = 2r/(1 + r²), as theorem 1 asks.
     ``mean_cosine`` is over the layers that leave both vectors a direction, ``wide_cosine`` what
     it tends to. Lemma 3 says ``product`` ≤ ``rectified``, with 1 + u·v and 2 E[φ(·)·φ(·)].
     """
 
-    cosine: float
-    ratio: float
     limit: float
     applies: bool
     widths: np.ndarray
@@ -63,7 +61,6 @@ class LayerViolations(Result):
     product: float
     rectified: float
     rectified_measured: np.ndarray
-    trials: int
 
 
 def layer_violations(
@@ -76,11 +73,23 @@ def layer_violations(
 ) -> LayerViolations:
     """Share of random ReLU layers with cos(φ(Wu+b), φ(Wv+b)) ≤ cos(u, v) (Liang, theorem 1).
 
-    ``ratio`` is ‖u‖/‖v‖ and ``norm`` is ‖v‖. The theorem says O(1/width) for cosines below
-    2r/(1 + r²); the share falls faster than that. A layer that gives a zero vector counts as a
-    violation, for it leaves no direction. (The proof calls cosines at or below 0 trivial, since
-    the cosine after is "positive almost surely": it can be 0, with a chance that falls
-    exponentially with the width.)
+    The theorem says O(1/width) for cosines below 2r/(1 + r²); the share falls faster than that. A
+    layer that gives a zero vector counts as a violation, for it leaves no direction. (The proof
+    calls cosines at or below 0 trivial, since the cosine after is "positive almost surely": it can
+    be 0, with a chance that falls exponentially with the width.)
+
+    Parameters
+    ----------
+    cosine : float
+        cos(u, v).
+    ratio, norm : float
+        r = ‖u‖/‖v‖, and ‖v‖.
+    widths : list of int
+        Of the layers.
+    trials : int
+        Random layers per width.
+    seed : int, default 0
+        Of the layers.
 
     >>> result = layer_violations(cosine=0.5, widths=(4, 64), trials=2000)
     >>> bool(result.violations[0] > 0.15), bool(result.violations[1] < 0.01)
@@ -104,8 +113,6 @@ def layer_violations(
     limit = 2 * ratio / (1 + ratio**2)
     wide = relu_cosine(cosine, (ratio * norm, norm))
     return LayerViolations(
-        cosine=cosine,
-        ratio=ratio,
         limit=limit,
         applies=cosine < limit,
         widths=np.array(sizes),
@@ -116,7 +123,6 @@ def layer_violations(
         product=1 + float(u @ v),
         rectified=wide * math.hypot(ratio * norm, 1) * math.hypot(norm, 1),
         rectified_measured=np.array(products),
-        trials=trials,
     )
 
 

@@ -1,4 +1,4 @@
-"""The networks of the cone experiments: with random weights, without normalisation, or trained.
+"""The networks of the cone experiments, random or trained, and what goes into them.
 
 torch and transformers are loaded when a network is made, not before.
 """
@@ -6,6 +6,7 @@ torch and transformers are loaded when a network is made, not before.
 from __future__ import annotations
 
 import copy
+import re
 import tomllib
 from functools import cache
 from pathlib import Path
@@ -13,14 +14,8 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 
-from modgap._arrays import is_torch
-from modgap._validate import (
-    InputValueError,
-    check_choice,
-    check_count,
-    check_positive,
-    require,
-)
+from modgap._validate import InputValueError, check_choice, check_count, require
+from modgap.datasets.digits import describe, load_scans
 from modgap.towers.config import TowerConfig
 
 if TYPE_CHECKING:
@@ -29,6 +24,8 @@ if TYPE_CHECKING:
 Network = Literal["mlp", "resnet", "vit", "transformer"]
 Size = Literal["tiny", "small"]
 NETWORKS: tuple[Network, ...] = get_args(Network)
+# The token that begins a caption; 0 pads it.
+_BEGIN = 1
 
 
 @cache
@@ -62,38 +59,13 @@ def make_network(kind: Network, preset: Size = "tiny", seed: int = 0) -> Tower:
     return make_tower(config, seed=seed).eval()
 
 
-def network_rows(tower: Tower, inputs: Any, batch_size: int = 256) -> np.ndarray:
-    """Rows (n, dimension) of images or captions, float32, not normalised.
-
-    ``inputs`` are arrays or tensors: images (n, channels, size, size) of floats, or token ids
-    (n, length). Layers that normalise over a batch use what they have stored.
-    """
+def network_rows(tower: Tower, inputs: np.ndarray, batch_size: int = 256) -> np.ndarray:
+    """Rows (n, dimension) of images or captions, float32, not normalised."""
     torch = require("torch", "towers", "A network")
-    batch_size = check_count(batch_size, "batch_size")
-    was_training = tower.training
-    tower.eval()
-    try:
-        with torch.no_grad():
-            parts = [tower(part) for part in _tensor(tower, inputs).split(batch_size)]
-    finally:
-        tower.train(was_training)
-    return torch.cat(parts).float().cpu().numpy()
-
-
-def _tensor(tower: Tower, inputs: Any) -> Any:
-    """Inputs as a tensor on the tower's device; or why the tower cannot take them."""
-    torch = require("torch", "towers", "A network")
-    tensor = inputs if is_torch(inputs) else torch.from_numpy(np.ascontiguousarray(inputs))
-    if tower.config.takes_images and tensor.is_floating_point():
-        tensor = tensor.float()
-    tower.check(tensor)
-    if len(tensor) == 0:
-        raise InputValueError("inputs must hold at least one image or caption, got none.")
-    if not tower.config.takes_images:
-        low, high, most = int(tensor.min()), int(tensor.max()), tower.config.vocab_size - 1
-        if low < 0 or high > most:
-            raise InputValueError(f"Token ids must be from 0 to {most}, got {low} to {high}.")
-    return tensor.to(next(tower.parameters()).device)
+    tower.eval()  # layers that normalise over a batch use what they have stored
+    with torch.no_grad():
+        parts = [tower(part) for part in torch.from_numpy(inputs).split(batch_size)]
+    return torch.cat(parts).numpy()
 
 
 def without_normalisation(model: Any) -> Any:
@@ -127,58 +99,97 @@ def without_normalisation(model: Any) -> Any:
 
 
 def fit_classifier(
-    tower: Tower,
-    inputs: Any,
-    labels: Any,
-    epochs: int = 5,
-    learning_rate: float = 1e-3,
-    batch_size: int = 64,
-    seed: int = 0,
+    tower: Tower, inputs: np.ndarray, labels: np.ndarray, epochs: int = 5, seed: int = 0
 ) -> tuple[Tower, float]:
     """A copy of the tower trained to tell classes apart, and its accuracy on its training data.
 
     A linear layer on top of the rows is trained with it by cross-entropy and Adam; the copy is
-    returned without that layer (Liang et al., fig. 13).
-
-    Parameters
-    ----------
-    tower : Tower
-        A network without projection. It stays as it is.
-    inputs, labels : array
-        What it learns from: images or token ids, and the class of each.
-    epochs, batch_size, learning_rate : number
-        How long, in which batches and how fast.
-    seed : int, default 0
-        The same seed gives the same training.
+    returned without that layer (Liang et al., fig. 13). The same seed gives the same training.
     """
     torch = require("torch", "towers", "Training a network")
     from modgap.towers.build import seeded
 
-    epochs = check_count(epochs, "epochs")
-    batch_size = check_count(batch_size, "batch_size", at_least=2)
-    learning_rate = check_positive(learning_rate, "learning_rate")
-    inputs = _tensor(tower, inputs)
-    classes, codes = np.unique(np.asarray(labels), return_inverse=True)
-    if codes.shape != (len(inputs),) or len(classes) < 2:
-        raise InputValueError(
-            f"labels must give one of at least two classes to each of {len(inputs)} inputs, "
-            f"got shape {codes.shape} with {len(classes)}."
-        )
-    targets = torch.from_numpy(codes).to(inputs.device)
-    trained = copy.deepcopy(tower)
+    examples, targets = torch.from_numpy(inputs), torch.from_numpy(labels)
+    trained = copy.deepcopy(tower).train()
     with seeded(seed):
-        head = torch.nn.Linear(tower.config.features, len(classes)).to(inputs.device)
-        optimiser = torch.optim.Adam([*trained.parameters(), *head.parameters()], lr=learning_rate)
-        trained.train()
-        for _ in range(epochs):
-            for rows in torch.randperm(len(inputs)).split(batch_size):
+        head = torch.nn.Linear(tower.config.features, int(labels.max()) + 1)
+        optimiser = torch.optim.Adam([*trained.parameters(), *head.parameters()], lr=1e-3)
+        for _ in range(check_count(epochs, "epochs")):
+            for rows in torch.randperm(len(examples)).split(64):
                 if len(rows) < 2:
                     continue  # a batch norm cannot normalise over one input
-                loss = torch.nn.functional.cross_entropy(head(trained(inputs[rows])), targets[rows])
+                scores = head(trained(examples[rows]))
                 optimiser.zero_grad()
-                loss.backward()
+                torch.nn.functional.cross_entropy(scores, targets[rows]).backward()
                 optimiser.step()
-    trained.eval()
     with torch.no_grad():
-        scores = torch.cat([head(trained(part)) for part in inputs.split(256)])
+        scores = head(torch.from_numpy(network_rows(trained, inputs)))
     return trained, float((scores.argmax(1) == targets).float().mean())
+
+
+def noise_inputs(kind: Network, n: int, preset: Size = "tiny", seed: int = 0) -> np.ndarray:
+    """Standard normal images, or captions of uniformly random words (Liang et al., fig. 5).
+
+    Parameters
+    ----------
+    kind, preset
+        What the inputs are for: "transformer" takes captions, the others take images.
+    n : int
+        How many.
+    seed : int, default 0
+        Of the noise.
+
+    >>> noise_inputs("vit", 2).shape, noise_inputs("transformer", 2).shape
+    ((2, 1, 16, 16), (2, 48))
+    """
+    config, n = network_config(kind, preset), check_count(n, "n")
+    rng = np.random.default_rng(seed)
+    if config.takes_images:
+        shape = (n, config.channels, config.image_size, config.image_size)
+        return rng.standard_normal(shape, dtype=np.float32)
+    tokens = rng.integers(_BEGIN + 1, config.eos_token_id, (n, config.context_length))
+    tokens[:, 0], tokens[:, -1] = _BEGIN, config.eos_token_id
+    return tokens
+
+
+def digit_inputs(
+    kind: Network, n: int | None = None, preset: Size = "tiny", standardise: bool = True
+) -> np.ndarray:
+    """The digits' scans, enlarged to the network's size, or the first caption of each as token ids.
+
+    Parameters
+    ----------
+    kind, preset
+        What the inputs are for: "transformer" takes captions, the others take images.
+    n : int, optional
+        The first so many scans; all 1,797 without it.
+    standardise : bool, default True
+        Give the ink mean 0 and standard deviation 1 over all scans. Otherwise it stays in [0, 1]
+        (Liang et al., fig. 15).
+
+    >>> images, captions = digit_inputs("resnet", 3), digit_inputs("transformer", 3)
+    >>> images.shape, captions.shape[0]
+    ((3, 1, 16, 16), 3)
+    """
+    config = network_config(kind, preset)
+    scans, labels = load_scans()
+    n = len(scans) if n is None else check_count(n, "n", at_most=len(scans))
+    if not config.takes_images:
+        return _token_ids([wordings[0] for wordings in describe(scans, labels)], config)[:n]
+    ink = scans / 16
+    if standardise:
+        ink = (ink - ink.mean()) / ink.std()
+    factor = config.image_size // ink.shape[1]
+    enlarged = ink[:n].repeat(factor, axis=1).repeat(factor, axis=2).astype(np.float32)
+    return np.repeat(enlarged[:, None], config.channels, axis=1)
+
+
+def _token_ids(captions: list[str], config: TowerConfig) -> np.ndarray:
+    """Begin, words in alphabetical order of all captions, end, padding."""
+    words = [re.findall(r"[\w-]+", caption.lower()) for caption in captions]
+    known = sorted({word for caption in words for word in caption})
+    ids = {word: place for place, word in enumerate(known, start=_BEGIN + 1)}
+    rows = np.zeros((len(words), config.context_length), dtype=np.int64)
+    for row, caption in zip(rows, words, strict=True):
+        row[: len(caption) + 2] = [_BEGIN, *(ids[word] for word in caption), config.eos_token_id]
+    return rows

@@ -27,11 +27,6 @@ class InitialisationShare(Result):
     bound: float
     wide_share: float
     wide_bound: float
-    depth: int
-    width: int
-    dimension: int
-    initialisations: int
-    n_inputs: int
 
 
 def initialisation_share(
@@ -47,6 +42,17 @@ def initialisation_share(
     Inputs are uniform on the unit sphere; weights and biases N(0, 1/width). The deeper, the more
     of the variance is the network's own: inputs meet, initialisations do not.
     (Step 1 of the proof prints E φ(·)² without its ½; the bound that follows has it.)
+
+    Parameters
+    ----------
+    depth, width : int
+        Layers of a network, and units of a layer.
+    dimension, n_inputs : int
+        Numbers of an input, and inputs of a network.
+    initialisations : int
+        Random networks.
+    seed : int, default 0
+        Of networks and inputs.
 
     >>> result = initialisation_share(depth=2, initialisations=100)
     >>> bool(result.share > result.bound), round(result.wide_share, 3), round(result.wide_bound, 3)
@@ -79,11 +85,6 @@ def initialisation_share(
         bound=1 - float(below.mean()),
         wide_share=wide_share,
         wide_bound=wide_bound,
-        depth=depth,
-        width=width,
-        dimension=dimension,
-        initialisations=initialisations,
-        n_inputs=n_inputs,
     )
 
 
@@ -92,5 +93,5 @@ def _wide(depth: int) -> tuple[float, float]:
     cosine = below = 0.0
     for _ in range(depth):
         cosine, below = relu_cosine(cosine), cosine
-    # A unit's squared mean is 1/π of its second moment: that part is nobody's variance.
+    # A unit's squared mean is 1/π of its second moment: that part is not variance.
     return below, (cosine - 1 / math.pi) / (1 - 1 / math.pi)

@@ -9,12 +9,12 @@ import dataclasses
 import math
 import os
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from modgap._results import Result
+from modgap._results import Progress, Result
 from modgap._validate import (
     Array,
     InputTypeError,
@@ -24,11 +24,10 @@ from modgap._validate import (
     check_temperature,
 )
 from modgap.measures.gap import gap_orthogonality
-from modgap.simulate._dynamics_checkpoint import State, fingerprint, load, save
-from modgap.simulate._dynamics_steps import Advance, Engine, choose
-from modgap.simulate.dynamics_loss import check_embeddings, contrastive_gradient
+from modgap.simulate._dynamics_checkpoint import DescentState, Frame, digest_of, load, save
+from modgap.simulate._dynamics_steps import Engine, choose_engine
+from modgap.simulate.dynamics_loss import check_embeddings, contrastive_gradient, variance_along
 
-Progress = Callable[[int, int], None]
 # Multiplications between two looks at the outside world: a fraction of a second.
 _WORK = 20_000_000
 
@@ -75,9 +74,6 @@ class Descent(Result):
     snapshots: tuple[Snapshot, ...]
     X: np.ndarray
     Y: np.ndarray
-    learning_rate: float
-    temperature_rate: float | None
-    sphere: bool
     engine: str
 
 
@@ -106,25 +102,43 @@ def descend(
     """Full-batch gradient descent on the embeddings themselves (Chowers et al., eq. 6, sec. H).
 
     Each step subtracts ``learning_rate`` times the gradient of eq. 6, with its 1/N, from all rows
-    of X and Y at once. With ``sphere`` the rows are made unit first; each step then moves along
-    the part of the gradient tangent to the sphere and divides every row by its norm. (Descent on
-    the rows before normalisation, as networks do it, slows down as those rows grow longer.)
-    ``temperature_rate`` is None for a fixed temperature; a number learns ν, 1/temperature =
-    exp(ν) as in CLIP, by descent with that rate. On unit rows −‖x − y‖²/τ is 2 cos/τ − 2/τ, so
-    CLIP's logit scale is 2/temperature here.
+    of X and Y at once. On unit rows −‖x − y‖²/τ is 2 cos/τ − 2/τ, so CLIP's logit scale is
+    2/temperature here.
 
-    ``records``: how many steps to record, spread evenly in log(step), or the steps themselves;
-    the first and the last are always among them. ``snapshots``: steps whose embeddings are kept.
-    ``progress(done, total)`` is called a few times per second.
+    Parameters
+    ----------
+    X, Y : array (n, d)
+        Where the embeddings start. float32 stays float32.
+    temperature : float
+        Of the loss, or where it starts.
+    steps, learning_rate
+        How many steps, and how long each of them is.
+    sphere : bool, default False
+        Make the rows unit first; each step then moves along the part of the gradient tangent to
+        the sphere and divides every row by its norm. (Descent on the rows before normalisation,
+        as networks do it, slows down as those rows grow longer.)
+    temperature_rate : float, optional
+        Learn ν, 1/temperature = exp(ν) as in CLIP, by descent with this rate. Without it the
+        temperature is fixed.
+    records : int or list of int, default 60
+        How many steps to record, spread evenly in log(step), or the steps themselves; the first
+        and the last are always among them.
+    snapshots : list of int
+        Steps whose embeddings are kept.
+    engine : {"auto", "compiled", "numpy"}
+        Compiled loops (numba, extra ``simulate``) or matrix products; the numbers are the same up
+        to rounding. "auto" compiles small float64 problems where numba is installed.
+    progress : callable, optional
+        Called with what is being done, the steps done and the steps in all, a few times per
+        second.
+    checkpoint, checkpoint_every
+        A file that is written every so many steps, at the end, and when Ctrl-C stops the run.
+    resume : path, optional
+        Such a file to go on from. The result is bit for bit that of a run without the stop, on
+        the same machine with the same number of threads.
 
-    ``engine="auto"`` runs small float64 problems as compiled loops (numba, extra ``simulate``)
-    and others by matrix products; without numba everything runs by matrix products, with the
-    same numbers up to rounding, and says so when the run is long. float32 rows stay float32.
-
-    ``checkpoint`` is a file written every ``checkpoint_every`` steps, at the end, and when Ctrl-C
-    stops the run; ``resume`` goes on from such a file and gives bit for bit what the run would
-    have given without the stop, on the same machine with the same number of threads.
-
+    Examples
+    --------
     Fig. 4, top: two tight clusters in the plane keep their gap, which becomes orthogonal.
 
     >>> from modgap.simulate.dynamics_start import make_clusters
@@ -142,36 +156,50 @@ def descend(
     every = check_count(checkpoint_every, "checkpoint_every")
     recorded = _record_steps(records, steps)
     kept = _steps_within(snapshots, "snapshots", steps)
-    engine_name, advance = choose(engine, X, steps)
+    engine_name, advance = choose_engine(engine, X, steps)
     settings = {
-        "start": fingerprint(X, Y),
+        "start": digest_of(X, Y),
         "temperature": temperature,
         "steps": steps,
         "learning_rate": learning_rate,
         "temperature_rate": temperature_rate,
         "sphere": bool(sphere),
         "engine": engine_name,
-        "records": fingerprint(np.array(recorded)),
+        "records": digest_of(np.array(recorded)),
         "snapshots": list(kept),
     }
     if resume is None:
-        state = _note(State(0, X.copy(), Y.copy(), -math.log(temperature)), recorded, kept, sphere)
+        start = Frame(0, -math.log(temperature), X.copy(), Y.copy())
+        state = _reached(DescentState(start), start, recorded, kept, sphere)
     else:
         state = load(resume, settings)
     stops = sorted({*recorded, *kept, steps})
     stride = max(1, _WORK // (len(X) ** 2 * X.shape[1]))
     try:
-        while state.step < steps:
-            stop = stops[bisect_right(stops, state.step)]
+        while (now := state.now).step < steps:
+            stop = min(stops[bisect_right(stops, now.step)], now.step + stride)
             if checkpoint is not None:
-                stop = min(stop, (state.step // every + 1) * every)
-            stop = min(stop, state.step + stride)
-            moved = _moved(state, stop, advance, learning_rate, temperature_rate or 0.0, sphere)
-            state = _note(moved, recorded, kept, sphere)
+                stop = min(stop, (now.step // every + 1) * every)
+            X, Y = now.X.copy(), now.Y.copy()
+            log_scale = advance(
+                X,
+                Y,
+                now.log_scale,
+                stop - now.step,
+                learning_rate,
+                temperature_rate or 0.0,
+                bool(sphere),
+            )
+            if not (np.isfinite(X).all() and np.isfinite(Y).all() and math.isfinite(log_scale)):
+                raise InputValueError(
+                    f"The descent left the range of floats before step {stop:,}. Lower "
+                    f"learning_rate, which is {learning_rate:g}, or raise the temperature."
+                )
+            state = _reached(state, Frame(stop, float(log_scale), X, Y), recorded, kept, sphere)
             if checkpoint is not None and (stop == steps or stop % every == 0):
                 save(checkpoint, state, settings)
             if progress is not None:
-                progress(state.step, steps)
+                progress("descending", stop, steps)
     except KeyboardInterrupt:
         if checkpoint is not None:
             save(checkpoint, state, settings)
@@ -179,13 +207,10 @@ def descend(
     table = np.array(state.rows)
     return Descent(
         steps=table[:, 0].astype(np.int64),
-        **{name: table[:, 1 + c] for c, name in enumerate(_COLUMNS)},
-        snapshots=tuple(_snapshot(*kept) for kept in state.snapshots),
-        X=state.X,
-        Y=state.Y,
-        learning_rate=learning_rate,
-        temperature_rate=temperature_rate,
-        sphere=bool(sphere),
+        **dict(zip(_COLUMNS, table[:, 1:].T, strict=True)),
+        snapshots=tuple(_snapshot(frame) for frame in state.snapshots),
+        X=state.now.X,
+        Y=state.now.Y,
         engine=engine_name,
     )
 
@@ -216,38 +241,24 @@ def _steps_within(values: Iterable[int], name: str, steps: int) -> tuple[int, ..
     return tuple(sorted({check_count(v, name, at_least=0, at_most=steps) for v in listed}))
 
 
-def _moved(
-    state: State, stop: int, advance: Advance, rate: float, temperature_rate: float, sphere: bool
-) -> State:
-    X, Y = state.X.copy(), state.Y.copy()
-    log_scale = advance(
-        X, Y, state.log_scale, stop - state.step, rate, temperature_rate, bool(sphere)
-    )
-    if not (np.isfinite(X).all() and np.isfinite(Y).all() and math.isfinite(log_scale)):
-        raise InputValueError(
-            f"The descent left the range of floats before step {stop:,}. "
-            f"Lower learning_rate, which is {rate:g}, or raise the temperature."
-        )
-    return State(stop, X, Y, float(log_scale), state.rows, state.snapshots)
+def _reached(
+    state: DescentState,
+    frame: Frame,
+    recorded: tuple[int, ...],
+    kept: tuple[int, ...],
+    sphere: bool,
+) -> DescentState:
+    """The state at a new step, with its metrics and its embeddings where they are asked for."""
+    rows = (_metrics(frame, sphere),) if frame.step in recorded else ()
+    snapshots = (frame,) if frame.step in kept else ()
+    return DescentState(frame, state.rows + rows, state.snapshots + snapshots)
 
 
-def _note(state: State, recorded: tuple[int, ...], kept: tuple[int, ...], sphere: bool) -> State:
-    """The state with its figures or its embeddings added, where they are asked for."""
-    rows, snapshots = state.rows, state.snapshots
-    if state.step in recorded:
-        rows = (*rows, _figures(state, sphere))
-    if state.step in kept:
-        snapshots = (*snapshots, (state.step, state.log_scale, state.X, state.Y))
-    return State(state.step, state.X, state.Y, state.log_scale, rows, snapshots)
-
-
-def _figures(state: State, sphere: bool) -> tuple[float, ...]:
+def _metrics(frame: Frame, sphere: bool) -> tuple[float, ...]:
     """One line of the history, in the order of the fields of ``Descent``."""
-    X, Y = state.X.astype(np.float64), state.Y.astype(np.float64)
-    temperature = math.exp(-state.log_scale)
-    gradient = contrastive_gradient(X, Y, temperature, sphere=sphere)
+    X, Y = frame.X.astype(np.float64), frame.Y.astype(np.float64)
+    gradient = contrastive_gradient(X, Y, frame.temperature, sphere=sphere)
     gap = X.mean(axis=0) - Y.mean(axis=0)
-    length = float(np.linalg.norm(gap))
     cosines = gap_orthogonality(X, Y, bins=1)
     along = [variance_along(A, gap) for A in (X, Y)]
     across = [
@@ -256,11 +267,11 @@ def _figures(state: State, sphere: bool) -> tuple[float, ...]:
     ]
     sums = (gradient.assignments_x, gradient.assignments_y)
     return (
-        float(state.step),
+        float(frame.step),
         gradient.loss,
         gradient.norm,
-        length,
-        temperature,
+        float(np.linalg.norm(gap)),
+        frame.temperature,
         cosines.x.mean_abs,
         cosines.y.mean_abs,
         *along,
@@ -270,27 +281,7 @@ def _figures(state: State, sphere: bool) -> tuple[float, ...]:
     )
 
 
-def variance_along(A: np.ndarray, direction: np.ndarray) -> float:
-    """Population variance of the rows along a direction; NaN without a direction.
-
-    >>> import numpy as np
-    >>> variance_along(np.array([[1.0, 5.0], [3.0, 9.0]]), np.array([2.0, 0.0]))
-    1.0
-    """
-    length = float(np.linalg.norm(direction))
-    if length == 0:
-        return float("nan")
-    return float((A @ (direction / length)).var())
-
-
-def _snapshot(step: int, log_scale: float, X: np.ndarray, Y: np.ndarray) -> Snapshot:
-    temperature = math.exp(-log_scale)
-    gradient = contrastive_gradient(X, Y, temperature)
-    return Snapshot(
-        step=step,
-        temperature=temperature,
-        X=X,
-        Y=Y,
-        assignments_x=gradient.assignments_x,
-        assignments_y=gradient.assignments_y,
-    )
+def _snapshot(frame: Frame) -> Snapshot:
+    gradient = contrastive_gradient(frame.X, frame.Y, frame.temperature)
+    sums = gradient.assignments_x, gradient.assignments_y
+    return Snapshot(frame.step, frame.temperature, frame.X, frame.Y, *sums)

@@ -122,14 +122,19 @@ def forces(L: np.ndarray, out: np.ndarray) -> None:
     total = np.zeros(len(L), dtype=L.dtype)
     out.fill(0)
     for axis in (1, 0):
-        E = np.exp(L - L.max(axis=axis, keepdims=True))
-        own = E.diagonal().copy()
-        np.fill_diagonal(E, 0)
-        others = E.sum(axis=axis)
+        E, own, others = _exponentials(L, axis)
         E /= np.expand_dims(others + own, axis)
         out += E
         total += others / (others + own)
     np.fill_diagonal(out, -total)
+
+
+def _exponentials(L: np.ndarray, axis: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """exp(L − its maximum) with 0 for own pairs, that of own pairs, and the sums of the others."""
+    E = np.exp(L - L.max(axis=axis, keepdims=True))
+    own = E.diagonal().copy()
+    np.fill_diagonal(E, 0)
+    return E, own, E.sum(axis=axis)
 
 
 def pulls(A: np.ndarray, X: np.ndarray, Y: np.ndarray, sphere: bool) -> list[np.ndarray]:
@@ -147,14 +152,23 @@ def _loss(L: np.ndarray) -> float:
     total = 0.0
     own = L.diagonal()
     for axis in (1, 0):
-        top = L.max(axis=axis)
-        E = np.exp(L - np.expand_dims(top, axis))
-        share = E.diagonal().copy()
-        np.fill_diagonal(E, 0)
-        others = E.sum(axis=axis)
+        _, share, others = _exponentials(L, axis)
         matched = share > 0.5
         ratio = np.divide(others, share, out=np.zeros_like(others), where=matched)
         total += float(np.sum(np.where(matched, np.log1p(ratio), 0)))
         lost = ~matched
-        total += float(np.sum((top - own)[lost] + np.log((others + share)[lost])))
+        total += float(np.sum((L.max(axis=axis) - own)[lost] + np.log((others + share)[lost])))
     return total / len(L)
+
+
+def variance_along(A: np.ndarray, direction: np.ndarray) -> float:
+    """Population variance of the rows along a direction; NaN without a direction.
+
+    >>> import numpy as np
+    >>> variance_along(np.array([[1.0, 5.0], [3.0, 9.0]]), np.array([2.0, 0.0]))
+    1.0
+    """
+    length = float(np.linalg.norm(direction))
+    if length == 0:
+        return float("nan")
+    return float((A @ (direction / length)).var())

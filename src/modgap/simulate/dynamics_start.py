@@ -1,4 +1,4 @@
-"""Where a descent starts: clusters with a gap, collapsed ones, rings, three pairs in a plane."""
+"""Where a descent starts: clusters with a gap, collapsed ones, three pairs in a plane."""
 
 from __future__ import annotations
 
@@ -6,34 +6,44 @@ from typing import Literal, get_args
 
 import numpy as np
 
-from modgap._validate import check_choice, check_count, check_finite, check_positive
+from modgap._validate import check_choice, check_count, check_positive
 
-Pair = tuple[np.ndarray, np.ndarray]
+ArrayPair = tuple[np.ndarray, np.ndarray]
 
 
 def make_clusters(
     n: int,
-    dim: int = 2,
+    dimension: int = 2,
     gap: float = 1.0,
     spread: float = 0.01,
     *,
     sphere: bool = False,
     seed: int = 0,
-) -> Pair:
+) -> ArrayPair:
     """Two isotropic clusters of ``n`` points, N(±(gap/2) e, spread² I), e the last axis.
 
-    X lies at +gap/2, Y at −gap/2 (Chowers et al., sec. H.1; fig. 4 top is n = 10, dim = 2, gap =
-    1, spread = 0.01). ``sphere`` normalises the rows: figs 4 bottom and 16 are N(±e, 0.01² I),
-    so gap = 2; a wide cluster then comes out with a smaller gap (dim 64, spread 0.1: 1.57).
+    Chowers et al., sec. H.1; fig. 4 top is n = 10, dimension = 2, gap = 1, spread = 0.01.
+
+    Parameters
+    ----------
+    n, dimension : int
+        How many points per modality, and of how many numbers.
+    gap, spread : float
+        X lies at +gap/2, Y at −gap/2, each with this standard deviation per coordinate.
+    sphere : bool, default False
+        Normalise the rows: figs 4 bottom and 16 are N(±e, 0.01² I), so gap = 2. A wide cluster
+        then comes out with a smaller gap (dimension 64, spread 0.1: 1.57).
+    seed : int, default 0
+        Of the points.
 
     >>> X, Y = make_clusters(500, 3, gap=1.0, spread=0.01)
     >>> X.shape, round(float((X - Y).mean(axis=0)[2]), 2)
     ((500, 3), 1.0)
     """
-    n, dim = check_count(n, "n", at_least=2), check_count(dim, "dim", at_least=2)
+    n, dimension = check_count(n, "n", at_least=2), check_count(dimension, "dimension", at_least=2)
     gap, spread = _gap(gap), check_positive(spread, "spread")
     rng = np.random.default_rng(seed)
-    X, Y = rng.normal(scale=spread, size=(2, n, dim))
+    X, Y = rng.normal(scale=spread, size=(2, n, dimension))
     X[:, -1] += gap / 2
     Y[:, -1] -= gap / 2
     if sphere:
@@ -42,50 +52,30 @@ def make_clusters(
 
 
 def collapsed(
-    n: int, dim: int = 2, gap: float = 1.0, spread: float = 1.0, *, seed: int = 0
-) -> Pair:
+    n: int, dimension: int = 2, gap: float = 1.0, spread: float = 1.0, *, seed: int = 0
+) -> ArrayPair:
     """Two clusters whose whole variance lies on one line orthogonal to the gap (fig. 11).
 
     The first coordinate is N(0, spread²), the last ±gap/2, all others 0 (Chowers et al., C).
+    Parameters as in ``make_clusters``.
 
     >>> X, Y = collapsed(5)
     >>> X[:, 1].tolist()
     [0.5, 0.5, 0.5, 0.5, 0.5]
     """
-    n, dim = check_count(n, "n", at_least=2), check_count(dim, "dim", at_least=2)
+    n, dimension = check_count(n, "n", at_least=2), check_count(dimension, "dimension", at_least=2)
     gap, spread = _gap(gap), check_positive(spread, "spread")
     rng = np.random.default_rng(seed)
-    both = np.zeros((2, n, dim))
+    both = np.zeros((2, n, dimension))
     both[:, :, 0] = rng.normal(scale=spread, size=(2, n))
     both[0, :, -1], both[1, :, -1] = gap / 2, -gap / 2
     return both[0], both[1]
 
 
-def parallel_rings(n: int, gap: float = 1.0, radius: float = 1.0, twist: float = 0.0) -> Pair:
-    """Two regular polygons in parallel planes of R³, one turned by ``twist`` radians.
-
-    Every point sees the other ring the same way, so Qx and Qy are doubly stochastic and stay so:
-    the assumption of Chowers et al., theorem 3.2, holds exactly, and descent changes nothing
-    along the gap.
-
-    >>> X, Y = parallel_rings(4)
-    >>> (X - Y).round(12).tolist()[0]
-    [0.0, 0.0, 1.0]
-    """
-    n, gap = check_count(n, "n", at_least=2), _gap(gap)
-    radius, twist = check_positive(radius, "radius"), check_finite(twist, "twist")
-    sides = []
-    for turn, height in ((0.0, gap / 2), (twist, -gap / 2)):
-        angle = 2 * np.pi * np.arange(n) / n + turn
-        ring = (radius * np.cos(angle), radius * np.sin(angle), np.full(n, height))
-        sides.append(np.stack(ring, axis=1))
-    return sides[0], sides[1]
-
-
 Arrangement = Literal["crossed", "crowded", "aligned", "gap"]
 
 
-def three_pairs(arrangement: Arrangement) -> Pair:
+def three_pairs(arrangement: Arrangement) -> ArrayPair:
     """Three points per modality in R², arranged in four ways (after Chowers et al., fig. 3).
 
     ``crossed``: each point's nearest neighbour is another's pair; ``crowded``: all six close

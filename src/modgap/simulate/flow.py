@@ -10,19 +10,18 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 from scipy.integrate import solve_ivp
 
-from modgap._arrays import to_numpy, unit
+from modgap._arrays import unit
 from modgap._results import Result
 from modgap._validate import (
     Array,
     InputTypeError,
     InputValueError,
-    check_numbers,
-    check_pairs,
+    check_choice,
     check_positive,
 )
 from modgap.measures.gap import margin
@@ -30,13 +29,13 @@ from modgap.measures.loss import contrastive_loss
 from modgap.simulate.dynamics_loss import forces
 from modgap.simulate.flow_theory import (
     Parameterisation,
-    check_parameterisation,
-    check_separation,
+    check_start,
+    check_times,
     inverse_temperature_along,
-    slope,
+    unit_pairs,
 )
 
-Schedule = Callable[[float], float]
+BetaSchedule = Callable[[float], float]
 
 
 @dataclass(frozen=True)
@@ -81,17 +80,28 @@ def simple_flow(
     parameterisation: Parameterisation = "exp",
     scale: float = 1.0,
     temperature_rate: float = 1.0,
-    schedule: Schedule | None = None,
+    schedule: BetaSchedule | None = None,
 ) -> SimpleFlow:
     """Flow of (γ, β) with the scalar loss ℓ(m) = exp(−m) (Yaras et al., secs 3.1 and C).
 
-    dγ/dt = −2βγ e^(−β(1 − γ²)) and dβ/dt = r β'² (1 − γ²) e^(−β(1 − γ²)), β' = dβ/dν for β =
-    exp(ν/scale) ("exp", CLIP for scale 1), log(1 + e^ν) ("softplus") or ν ("linear");
-    ``temperature_rate`` r learns ν faster or slower than γ. ``schedule`` gives β as a function of
-    time instead; ``inverse_temperature`` is then not used. γ closes as 1/log² t with "exp", as
-    exp(−log² t) with "linear", exponentially at a constant β.
+    dγ/dt = −2βγ e^(−β(1 − γ²)) and dβ/dt = r β'² (1 − γ²) e^(−β(1 − γ²)), β' = dβ/dν. γ closes as
+    1/log² t with "exp", as exp(−log² t) with "linear", exponentially at a constant β. Solved in
+    log γ, log β and log(1 + t), stiff, to a relative 1e-10.
 
-    Solved in log γ, log β and log(1 + t), stiff, to a relative 1e-10.
+    Parameters
+    ----------
+    separation, inverse_temperature : float
+        γ and β at the start.
+    times : array
+        When to give the state, from 0 on.
+    parameterisation : {"exp", "softplus", "linear"}
+        β = exp(ν/scale), CLIP's for scale 1, log(1 + e^ν), or ν.
+    scale : float, default 1
+        Of "exp".
+    temperature_rate : float, default 1
+        r: ν is learned so much faster than γ.
+    schedule : callable, optional
+        β as a function of time, instead of learning it. ``inverse_temperature`` is not used then.
 
     >>> learned = simple_flow(0.5, 1.0, [0, 1e6])
     >>> linear = simple_flow(0.5, 1.0, [0, 1e6], parameterisation="linear")
@@ -100,19 +110,15 @@ def simple_flow(
     >>> bool(linear.log_separation[-1] < -150)
     True
     """
-    gamma = check_separation(separation)
-    beta = check_positive(inverse_temperature, "inverse_temperature")
-    check_parameterisation(parameterisation)
-    scale = check_positive(scale, "scale")
-    rate = check_positive(temperature_rate, "temperature_rate")
-    times = _check_times(times)
+    gamma, beta = check_start(separation, inverse_temperature)
+    learning = _learning(parameterisation, scale, temperature_rate)
+    times = check_times(times)
 
     def flow(t: float, state: np.ndarray) -> np.ndarray:
         rest = -math.expm1(2 * state[0])
         b = math.exp(state[1]) if schedule is None else _scheduled(schedule, t)
         force = math.exp(-b * rest)
-        drift = rate * slope(b, parameterisation, scale) ** 2 * rest * force / b
-        return np.array([-2 * b * force, 0.0 if schedule is not None else drift])
+        return np.array([-2 * b * force, learning(b) * rest * force / b if schedule is None else 0])
 
     states = _solve(flow, np.array([math.log(gamma), math.log(beta)]), times, "Radau")
     logs = states[0]
@@ -139,13 +145,25 @@ def gap_flow(
     """Flow of γ, β and, with ``free``, of the embeddings themselves (Yaras et al., eqs 3, 4, 11).
 
     Loss: the symmetric cross-entropy of β(1 − γ²) Z, Z = X Yᵀ, rows made unit. With g = −⟨Z, ∇ℓ⟩,
-    dγ/dt = −2βγ g and dβ/dt = r β'² (1 − γ²) g; rows move along the sphere by minus
-    ``embedding_rate`` times their gradient. A row feels 1/n of the loss and γ the whole of it, so
-    n as rate lets both move alike, as the weights of a network do that all rows share. Without
-    ``free`` Z stays as it is. Parameterisation as in ``simple_flow``.
+    dγ/dt = −2βγ g and dβ/dt = r β'² (1 − γ²) g. While pairs are mismatched g is negative and the
+    gap grows; then it shrinks, ever more slowly as the temperature falls (fig. 2).
 
-    While pairs are mismatched g is negative and the gap grows; then it shrinks, ever more slowly
-    as the temperature falls (fig. 2).
+    Parameters
+    ----------
+    X, Y : array (n, d)
+        The directions of the embeddings within their planes, row by row in pairs.
+    separation, inverse_temperature : float
+        γ and β at the start.
+    times : array
+        When to give the state, from 0 on.
+    free : bool, default True
+        Let the embeddings move along the sphere; otherwise Z stays as it is.
+    parameterisation, scale, temperature_rate
+        How β is learned, as in ``simple_flow``.
+    embedding_rate : float, default 1
+        Rows move by minus so many times their gradient. A row feels 1/n of the loss and γ the
+        whole of it, so n as rate lets both move alike, as the weights of a network do that all
+        rows share.
 
     >>> import numpy as np
     >>> X, Y = np.random.default_rng(0).normal(size=(2, 10, 3))
@@ -158,21 +176,17 @@ def gap_flow(
     >>> np.allclose(run.inverse_temperature, run.closed_form, rtol=1e-6)
     True
     """
-    X, Y = check_pairs(X, Y, min_rows=2, nonzero=True)
-    if X.shape[1] < 2:
+    U, V = unit_pairs(X, Y)
+    n, d = U.shape
+    if d < 2:
         raise InputValueError(
-            f"X and Y must have at least 2 columns, got {X.shape[1]}. "
+            f"X and Y must have at least 2 columns, got {d}. "
             "On a sphere of two points no row can move; add a column."
         )
-    gamma = check_separation(separation)
-    beta = check_positive(inverse_temperature, "inverse_temperature")
-    check_parameterisation(parameterisation)
-    scale = check_positive(scale, "scale")
-    rate = check_positive(temperature_rate, "temperature_rate")
+    gamma, beta = check_start(separation, inverse_temperature)
+    learning = _learning(parameterisation, scale, temperature_rate)
     speed = check_positive(embedding_rate, "embedding_rate")
-    times = _check_times(times)
-    U, V = (unit(np.asarray(to_numpy(A), dtype=np.float64)) for A in (X, Y))
-    n, d = U.shape
+    times = check_times(times)
     fixed = U @ V.T
 
     def flow(t: float, state: np.ndarray) -> np.ndarray:
@@ -186,9 +200,12 @@ def gap_flow(
         A, B = (unit(rows[0]), unit(rows[1])) if rows is not None else (U, V)
         Z = A @ B.T if free else fixed
         a = b * rest
-        M = _loss_gradient(a * Z)
+        # ∇ℓ (B.1), from the softmax minus I: late in the flow its diagonal is all that moves.
+        M = np.empty_like(Z)
+        forces(a * Z, out=M)
+        M /= 2 * n
         g = -float(np.vdot(Z, M))
-        head = [-2 * b * g, rate * slope(b, parameterisation, scale) ** 2 * rest * g / b]
+        head = [-2 * b * g, learning(b) * rest * g / b]
         if not free:
             return np.array(head)
         pushes = []
@@ -214,7 +231,7 @@ def gap_flow(
             beta,
             parameterisation=parameterisation,
             scale=scale,
-            temperature_rate=rate,
+            temperature_rate=temperature_rate,
         )
     return GapFlow(
         times=times,
@@ -231,7 +248,7 @@ def gap_flow(
     )
 
 
-def linear_schedule(start: float, end: float, duration: float) -> Schedule:
+def linear_schedule(start: float, end: float, duration: float) -> BetaSchedule:
     """β(t) going from ``start`` to ``end`` in a straight line, then staying (Yaras et al., C).
 
     >>> linear_schedule(1.0, 3.0, 10.0)(5.0)
@@ -242,12 +259,19 @@ def linear_schedule(start: float, end: float, duration: float) -> Schedule:
     return lambda t: start + (end - start) * min(t / duration, 1.0)
 
 
-def _loss_gradient(M: np.ndarray) -> np.ndarray:
-    """∇ℓ of the symmetric cross-entropy of logits M (Yaras et al., B.1)."""
-    gradient = np.empty_like(M)
-    # The softmax minus I, whose diagonal must not cancel: late in the flow it is all that moves.
-    forces(M, out=gradient)
-    return gradient / (2 * len(M))
+def _learning(
+    parameterisation: Parameterisation, scale: float, temperature_rate: float
+) -> Callable[[float], float]:
+    """r β'² as a function of β."""
+    check_choice(parameterisation, "parameterisation", get_args(Parameterisation))
+    scale = check_positive(scale, "scale")
+    rate = check_positive(temperature_rate, "temperature_rate")
+    slopes: dict[str, Callable[[float], float]] = {
+        "exp": lambda beta: beta / scale,
+        "softplus": lambda beta: -math.expm1(-beta),
+        "linear": lambda beta: 1.0,
+    }
+    return lambda beta: rate * slopes[parameterisation](beta) ** 2
 
 
 def _lifted(rows: np.ndarray, heights: np.ndarray) -> np.ndarray:
@@ -283,16 +307,7 @@ def _solve(
     return solution.y
 
 
-def _check_times(times: Array) -> np.ndarray:
-    checked = check_numbers(times, "times")
-    if checked[0] < 0 or np.any(np.diff(checked) <= 0):
-        raise InputValueError(
-            f"times must be 0 or later and increase, got {checked.tolist()[:5]}. Sort them."
-        )
-    return checked
-
-
-def _scheduled(schedule: Schedule, t: float) -> float:
+def _scheduled(schedule: BetaSchedule, t: float) -> float:
     try:
         value = float(schedule(t))
     except TypeError as error:

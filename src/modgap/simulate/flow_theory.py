@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Literal
 
 import numpy as np
 from scipy.special import gammaln, logsumexp, softmax
@@ -13,10 +13,10 @@ from modgap._arrays import row_blocks, rows_per_block, to_numpy, unit
 from modgap._results import Result
 from modgap._validate import (
     Array,
-    InputTypeError,
     InputValueError,
     check_choice,
     check_count,
+    check_finite,
     check_numbers,
     check_pairs,
     check_positive,
@@ -27,13 +27,31 @@ Parameterisation = Literal["exp", "softplus", "linear"]
 
 def check_separation(separation: float, name: str = "separation") -> float:
     """γ lies strictly between 0 (no gap) and 1 (each modality in one point)."""
-    if not isinstance(separation, (int, float, np.integer, np.floating)) or isinstance(
-        separation, bool
-    ):
-        raise InputTypeError(f"{name} must be a number, got {type(separation).__name__}.")
-    if not 0 < separation < 1:
+    if not 0 < check_finite(separation, name) < 1:
         raise InputValueError(f"{name} must lie strictly between 0 and 1, got {separation}.")
     return float(separation)
+
+
+def check_start(separation: float, inverse_temperature: float) -> tuple[float, float]:
+    """γ and β of a flow's start."""
+    return check_separation(separation), check_positive(inverse_temperature, "inverse_temperature")
+
+
+def check_times(times: Array) -> np.ndarray:
+    """Times from 0 on, in their order."""
+    checked = check_numbers(times, "times")
+    if checked[0] < 0 or np.any(np.diff(checked) <= 0):
+        raise InputValueError(
+            f"times must be 0 or later and increase, got {checked.tolist()[:5]}. Sort them."
+        )
+    return checked
+
+
+def unit_pairs(X: Array, Y: Array) -> tuple[np.ndarray, np.ndarray]:
+    """Two or more pairs as unit rows of NumPy, in float64."""
+    pairs = check_pairs(X, Y, min_rows=2, nonzero=True)
+    U, V = (unit(np.asarray(to_numpy(A), dtype=np.float64)) for A in pairs)
+    return U, V
 
 
 def inverse_temperature_along(
@@ -51,18 +69,24 @@ def inverse_temperature_along(
     fast, the factor behind β₀ is raised to r/s² (integrate eq. 5). β = ν: β² = β₀² +
     r (log(γ₀/γ) − (γ₀² − γ²)/2) (appendix C).
 
+    Parameters
+    ----------
+    separations : array
+        The γ to give β for.
+    separation, inverse_temperature : float
+        γ₀ and β₀, where the flow starts.
+    parameterisation : {"exp", "linear"}
+        β = exp(ν/scale) or β = ν.
+    scale, temperature_rate : float, default 1
+        s and r.
+
     >>> inverse_temperature_along([0.5, 0.125], 0.5, 10.0).round(3).tolist()
     [10.0, 18.862]
     """
     check_choice(parameterisation, "parameterisation", ("exp", "linear"))
-    start, beta = (
-        check_separation(separation),
-        check_positive(inverse_temperature, "inverse_temperature"),
-    )
-    scale, rate = (
-        check_positive(scale, "scale"),
-        check_positive(temperature_rate, "temperature_rate"),
-    )
+    start, beta = check_start(separation, inverse_temperature)
+    scale = check_positive(scale, "scale")
+    rate = check_positive(temperature_rate, "temperature_rate")
     gamma = check_numbers(separations, "separations", positive=True)
     growth = rate * (np.log(start / gamma) - (start**2 - gamma**2) / 2)
     if parameterisation == "exp":
@@ -91,14 +115,22 @@ def separation_bound(
     c₃ = 55 c₁/2, c₄ = c₂ − 1/10; the end of appendix B.3 prints c₂ for c₄², which even at t = 0
     can exceed γ₀. Needs β₀ ≥ log(4(n − 1))/(ᾱ(1 − γ₀²)) and c₂ > 1/10.
 
+    Parameters
+    ----------
+    times : array
+        t, from 0 on.
+    separation, inverse_temperature : float
+        γ₀ and β₀, where the flow starts.
+    margin : float
+        ᾱ: how much more similar every pair is than all non-matching rows.
+    n : int
+        How many pairs there are.
+
     >>> bound = separation_bound([0.0, 1e6], 0.25, 20.0, margin=1.0, n=8)
     >>> bound.separation.round(4).tolist()
     [0.25, 0.1708]
     """
-    gamma, beta = (
-        check_separation(separation),
-        check_positive(inverse_temperature, "inverse_temperature"),
-    )
+    gamma, beta = check_start(separation, inverse_temperature)
     margin, n = check_positive(margin, "margin"), check_count(n, "n", at_least=2)
     times = check_numbers(times, "times")
     if times.min() < 0:
@@ -122,7 +154,7 @@ def separation_bound(
     return SeparationBound(times, c4**2 / logs**2, c1, c2, c3, c4)
 
 
-def log_exponential_moment(dim: int, a: float) -> float:
+def log_exponential_moment(dimension: int, a: float) -> float:
     """log ξ₂ = log E[exp(a z)], z the product of two random unit vectors (Yaras et al., B.4).
 
     ξ₂ = ₀F₁(d/2; a²/4), whose terms are all positive and are added in log space: the printed
@@ -131,12 +163,12 @@ def log_exponential_moment(dim: int, a: float) -> float:
     >>> round(log_exponential_moment(3, 2.0), 6)  # sinh(2)/2
     0.59522
     """
-    dim = check_count(dim, "dim", at_least=2)
+    dimension = check_count(dimension, "dimension", at_least=2)
     a = check_positive(a, "a")
-    return _log_0f1(dim / 2, a)
+    return _log_0f1(dimension / 2, a)
 
 
-def mean_tilted_cosine(dim: int, a: float) -> float:
+def mean_tilted_cosine(dimension: int, a: float) -> float:
     """ξ₁/ξ₂ = E[z exp(a z)] / E[exp(a z)] = I_{d/2}(a)/I_{d/2−1}(a) (Yaras et al., eq. 9).
 
     ξ₁ = (a/d) ₀F₁(d/2 + 1; a²/4). For d = 3 it is coth(a) − 1/a.
@@ -144,9 +176,9 @@ def mean_tilted_cosine(dim: int, a: float) -> float:
     >>> round(mean_tilted_cosine(3, 2.0), 6), round(1 / math.tanh(2) - 1 / 2, 6)
     (0.537315, 0.537315)
     """
-    dim = check_count(dim, "dim", at_least=2)
+    dimension = check_count(dimension, "dimension", at_least=2)
     a = check_positive(a, "a")
-    return a / dim * math.exp(_log_0f1(dim / 2 + 1, a) - _log_0f1(dim / 2, a))
+    return a / dimension * math.exp(_log_0f1(dimension / 2 + 1, a) - _log_0f1(dimension / 2, a))
 
 
 def _log_0f1(b: float, a: float) -> float:
@@ -159,7 +191,7 @@ def _log_0f1(b: float, a: float) -> float:
 
 
 def initial_growth_bound(
-    dim: int,
+    dimension: int,
     separation: float,
     inverse_temperature: float,
     n: int | None = None,
@@ -171,24 +203,32 @@ def initial_growth_bound(
     without ``n`` the limit 4β₀γ₀ ξ₁/ξ₂ (eq. 9). It is positive, so the gap first grows, only when
     n is large enough for e^a. The theorem states it for dΔ/dt; its proof bounds 2 dγ/dt.
 
+    Parameters
+    ----------
+    dimension : int
+        d, of the rows.
+    separation, inverse_temperature : float
+        γ₀ and β₀.
+    n : int, optional
+        How many pairs there are; without it, infinitely many.
+    delta : float, default 0.05
+        The probability that the bound fails.
+
     >>> round(initial_growth_bound(3, 0.3, 1.0, n=8000), 3)
     0.116
     >>> round(initial_growth_bound(3, 0.3, 1.0), 3)
     0.345
     """
-    gamma, beta = (
-        check_separation(separation),
-        check_positive(inverse_temperature, "inverse_temperature"),
-    )
+    gamma, beta = check_start(separation, inverse_temperature)
     a = beta * (1 - gamma**2)
-    ratio = mean_tilted_cosine(dim, a)
+    ratio = mean_tilted_cosine(dimension, a)
     if n is None:
         return 4 * beta * gamma * ratio
     n = check_count(n, "n")
     delta = check_separation(delta, "delta")
     eps = math.sqrt(math.log((4 * n + 1) / delta) / (2 * n))
     # Everything over e^a, which alone may overflow.
-    mean = math.exp(log_exponential_moment(dim, a) - a)
+    mean = math.exp(log_exponential_moment(dimension, a) - a)
     low = (mean * ratio - 2 * eps) / (mean - math.expm1(-2 * a) * eps)
     return 4 * beta * gamma * (low - 2 * eps)
 
@@ -203,13 +243,9 @@ def initial_growth(X: Array, Y: Array, separation: float, inverse_temperature: f
     >>> round(initial_growth(np.eye(2), np.eye(2)[::-1], 0.5, 1.0), 4)  # wrong pairs: it grows
     1.3584
     """
-    X, Y = check_pairs(X, Y, min_rows=2, nonzero=True)
-    gamma, beta = (
-        check_separation(separation),
-        check_positive(inverse_temperature, "inverse_temperature"),
-    )
+    U, V = unit_pairs(X, Y)
+    gamma, beta = check_start(separation, inverse_temperature)
     a = beta * (1 - gamma**2)
-    U, V = (unit(np.asarray(to_numpy(A), dtype=np.float64)) for A in (X, Y))
     total = 2 * float(np.einsum("ij,ij->", U, V))
     for rows, others in ((U, V), (V, U)):
         for block in row_blocks(len(rows), rows_per_block(len(others))):
@@ -235,15 +271,3 @@ def decay_rate(inverse_temperature: float, final: float | None = None) -> float:
     # c in a form that does not cancel where the two ends lie close together.
     mean = (beta + 1) * -math.expm1(-change) / change - math.exp(-change)
     return 2 * math.exp(-beta) * mean
-
-
-def slope(beta: float, parameterisation: Parameterisation, scale: float) -> float:
-    """dβ/dν, as a function of β: β/s for exp(ν/s), 1 − e^−β for log(1 + e^ν), 1 for ν."""
-    if parameterisation == "exp":
-        return beta / scale
-    return -math.expm1(-beta) if parameterisation == "softplus" else 1.0
-
-
-def check_parameterisation(parameterisation: str) -> None:
-    """One of the ways to write the inverse temperature as a function of ν."""
-    check_choice(parameterisation, "parameterisation", get_args(Parameterisation))

@@ -8,7 +8,6 @@ one covariance they are independent: everything below follows from the law of s 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -20,10 +19,11 @@ from modgap._validate import (
     InputValueError,
     check_choice,
     check_count,
+    check_numbers,
     check_positive,
 )
 
-Method = Literal["exact", "normal"]
+RobustnessMethod = Literal["exact", "normal"]
 
 # Standard deviations between s · t and 0 beyond which its sign is certain.
 _CERTAIN = 25.0
@@ -39,22 +39,32 @@ def pair_robustness(
     mean: Any = None,
     centred: bool = False,
     n_candidates: int = 2,
-    method: Method = "exact",
+    method: RobustnessMethod = "exact",
 ) -> float:
     """Probability that ``nearest`` stays nearer to the query than ``rival`` under Gaussian noise.
 
-    Noise of standard deviation ``std`` per coordinate (or of a ``covariance``, and with a
-    ``mean``) falls on both candidates independently; distances are Euclidean. With a and b the
-    squared distances to the two and d the dimension:
+    Noise falls on both candidates independently; distances are Euclidean.
 
-    - plain noise, ``method="normal"``: Φ((b − a) / √(4σ²(a + b) + 4dσ⁴)), good for large d;
-      ``"exact"`` (the default) integrates the characteristic function and holds for any d;
-    - ``centred=True``: the mean of the noises over all ``n_candidates`` is taken away from each,
-      as theorem 3.4 assumes. For two candidates both methods are
-      Φ((x₁ − x₂)·(y − μ) / (√2 σ ‖y − μ‖)), μ the midpoint: closer to the midpoint, along a
-      direction orthogonal to x₁ − x₂, is safer. The mean of the noise then plays no part.
-
-    ``covariance`` is a matrix (d, d), or d variances (A.4.2); ``mean`` a vector (A.4.1).
+    Parameters
+    ----------
+    query, nearest, rival : array (d,)
+        The query and the two candidates, a and b being their squared distances to it.
+    std : float, optional
+        σ, the standard deviation of the noise per coordinate.
+    covariance : array (d, d) or (d,), optional
+        That of the noise instead, or its variances (A.4.2).
+    mean : array (d,), optional
+        That of the noise (A.4.1).
+    centred : bool, default False
+        Take the mean of the noises over all ``n_candidates`` away from each, as theorem 3.4
+        assumes. For two candidates both methods are Φ((x₁ − x₂)·(y − μ) / (√2 σ ‖y − μ‖)), μ the
+        midpoint: closer to the midpoint, along a direction orthogonal to x₁ − x₂, is safer. The
+        mean of the noise then plays no part.
+    n_candidates : int, default 2
+        How many candidates there are.
+    method : {"exact", "normal"}
+        "normal" is Φ((b − a) / √(4σ²(a + b) + 4dσ⁴)) for plain noise, good for large d; "exact"
+        integrates the characteristic function and holds for any d.
 
     >>> round(pair_robustness([3, 0.5], [0, 1], [0, 0], std=0.2, centred=True), 4)
     0.5
@@ -63,9 +73,9 @@ def pair_robustness(
     >>> round(pair_robustness([0, 1], [0, 1], [0, 0], std=0.2, centred=True), 4)  # gap closed
     0.9998
     """
-    check_choice(method, "method", get_args(Method))
+    check_choice(method, "method", get_args(RobustnessMethod))
     y, x1, x2 = (
-        _vector(value, name)
+        check_numbers(value, name)
         for value, name in ((query, "query"), (nearest, "nearest"), (rival, "rival"))
     )
     if not len(y) == len(x1) == len(x2):
@@ -78,7 +88,7 @@ def pair_robustness(
         raise InputValueError("nearest must be nearer to the query than rival is. Swap the two.")
     n_candidates = check_count(n_candidates, "n_candidates", at_least=2)
     variances, axes = _spectrum(std, covariance, len(y))
-    offset = np.zeros_like(y) if mean is None or centred else _vector(mean, "mean")
+    offset = np.zeros_like(y) if mean is None or centred else check_numbers(mean, "mean")
     if len(offset) != len(y):
         raise InputValueError(
             f"mean must have the dimension of the query, {len(y)}, got {len(offset)}."
@@ -88,61 +98,39 @@ def pair_robustness(
         t, s = axes.T @ t, axes.T @ s
     # Taking the mean of k noises away leaves of ε₁ + ε₂ this share of its variance.
     share = 1 - 2 / n_candidates if centred else 1.0
-    law = _ProductLaw(s, t, 2 * share * variances, 2 * variances)
-    return law.normal() if method == "normal" else law.exact()
+    return _chance_positive(s, t, 2 * share * variances, 2 * variances, method == "exact")
 
 
-@dataclass(frozen=True)
-class _ProductLaw:
-    """The law of s · t for independent Gaussians with means and variances per coordinate."""
+def _chance_positive(
+    s: np.ndarray, t: np.ndarray, s_variance: np.ndarray, t_variance: np.ndarray, exact: bool
+) -> float:
+    """P(s · t > 0) for independent Gaussians with means and variances per coordinate.
 
-    s: np.ndarray
-    t: np.ndarray
-    s_variance: np.ndarray
-    t_variance: np.ndarray
+    By inverting the characteristic function of s · t (Gil-Pelaez 1951), or without ``exact`` as if
+    s · t were Gaussian, as it is where s does not vary.
+    """
+    spread = math.sqrt(s**2 @ t_variance + t**2 @ s_variance + s_variance @ t_variance)
+    if spread == 0:  # s is zero and stays zero: both candidates are always equally near
+        return 0.5
+    mean = float(s @ t) / spread
+    # Far out the integrand oscillates too fast, and the answer is 0 or 1 to rounding.
+    if not exact or not np.any(s_variance) or abs(mean) > _CERTAIN:
+        return float(ndtr(mean))
+    both = s_variance * t_variance / spread**2
+    drift = s * t / spread
+    damping = (s**2 * t_variance + t**2 * s_variance) / (2 * spread**2)
 
-    @property
-    def mean(self) -> float:
-        return float(self.s @ self.t)
+    def integrand(w: float) -> float:
+        widened = 1 + both * w**2
+        size = -0.5 * np.log(widened) - damping * w**2 / widened
+        angle = w * drift / widened
+        return math.exp(size.sum()) * math.sin(angle.sum()) / w
 
-    @property
-    def spread(self) -> float:
-        """Per coordinate s²·Var t + t²·Var s + Var s·Var t."""
-        return math.sqrt(
-            float(
-                self.s**2 @ self.t_variance
-                + self.t**2 @ self.s_variance
-                + self.s_variance @ self.t_variance
-            )
-        )
-
-    def normal(self) -> float:
-        """P(s · t > 0) as if s · t were Gaussian; exact where s does not vary."""
-        if self.spread == 0:  # s is zero and stays zero: both candidates are always equally near
-            return 0.5
-        return float(ndtr(self.mean / self.spread))
-
-    def exact(self) -> float:
-        """P(s · t > 0) by inverting the characteristic function (Gil-Pelaez 1951)."""
-        unit = self.spread
-        # Far out the integrand oscillates too fast, and the answer is 0 or 1 to rounding.
-        if not np.any(self.s_variance) or abs(self.mean) > _CERTAIN * unit:
-            return self.normal()
-        both = self.s_variance * self.t_variance / unit**2
-        drift = self.s * self.t / unit
-        damping = (self.s**2 * self.t_variance + self.t**2 * self.s_variance) / (2 * unit**2)
-
-        def integrand(w: float) -> float:
-            widened = 1 + both * w**2
-            size = -0.5 * np.log(widened) - damping * w**2 / widened
-            angle = w * drift / widened
-            return math.exp(size.sum()) * math.sin(angle.sum()) / w
-
-        value = sum(
-            quad(integrand, low, high, epsabs=1e-11, epsrel=1e-11, limit=400)[0]
-            for low, high in ((0, 2), (2, 8), (8, np.inf))
-        )
-        return min(1.0, max(0.0, 0.5 + value / math.pi))
+    value = sum(
+        quad(integrand, low, high, epsabs=1e-11, epsrel=1e-11, limit=400)[0]
+        for low, high in ((0, 2), (2, 8), (8, np.inf))
+    )
+    return min(1.0, max(0.0, 0.5 + value / math.pi))
 
 
 def _spectrum(
@@ -168,15 +156,3 @@ def _spectrum(
             f"got a least of {variances.min():.3g} and a largest of {variances.max():.3g}."
         )
     return np.maximum(variances, 0), axes
-
-
-def _vector(value: Any, name: str) -> np.ndarray:
-    try:
-        vector = np.asarray(value, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise InputTypeError(f"{name} must be a vector of numbers, got {value!r}.") from error
-    if vector.ndim != 1 or vector.size == 0 or not np.all(np.isfinite(vector)):
-        raise InputValueError(
-            f"{name} must be one vector of finite numbers, got shape {vector.shape}."
-        )
-    return vector

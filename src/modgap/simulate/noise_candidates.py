@@ -46,17 +46,15 @@ class ExpectedRobustness(Result):
     std: float
 
     def to_dict(self) -> dict[str, Any]:
-        """The figures, without each query's."""
-        figures = super().to_dict()
-        for name in ("kept", "product_bound", "union_bound"):
-            del figures[name]
-        return figures
+        """The shares, without each query's probabilities."""
+        left_out = ("kept", "product_bound", "union_bound")
+        return {k: v for k, v in super().to_dict().items() if k not in left_out}
 
 
 def expected_robustness(
     queries: Array, candidates: Array, std: float, survival: Survival = "auto"
 ) -> ExpectedRobustness:
-    """The share that ``evaluate.robustness`` estimates by drawing ``Gaussian(std)``, computed.
+    """The share that ``evaluation.robustness`` estimates by drawing ``Gaussian(std)``, computed.
 
     Noise falls independently on every candidate; Euclidean metric (Chowers et al., eq. 10, with
     any number of candidates). Given the disturbed distance r of the nearest candidate the others
@@ -64,8 +62,15 @@ def expected_robustness(
     noncentral chi-square laws. Each factor falls with r, hence P(kept) ≥ ∏_j p_j, p_j being
     ``pair_robustness``, which is never below the union bound 1 − Σ (1 − p_j).
 
-    ``survival="exact"`` computes those laws; ``"fast"`` takes Sankaran's approximation of them,
-    within 1e-4 from 64 dimensions on and some fifty times faster; ``"auto"`` is exact below 64.
+    Parameters
+    ----------
+    queries, candidates : array (n, d) and (m, d)
+        Rows as given.
+    std : float
+        The standard deviation of the noise per coordinate.
+    survival : {"auto", "exact", "fast"}
+        "exact" computes those laws; "fast" takes Sankaran's approximation of them, within 1e-4
+        from 64 dimensions on and some fifty times faster; "auto" is exact below 64.
 
     >>> import numpy as np
     >>> result = expected_robustness(np.array([[1.0, 0.0]]), np.eye(2), std=0.5)

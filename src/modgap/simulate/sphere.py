@@ -33,9 +33,17 @@ def make_sphere_pairs(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Images on the equator and their texts at a polar angle, in degrees (Liang, fig. 3e and 9).
 
-    Pair i is at longitude i · spacing. The first ``mismatches`` texts are passed on in a ring,
-    so that each lies over its neighbour's image; two of them are swapped. At 90° every text lies
-    on an image, at 0° all are at the pole. Columns beyond the third are zero.
+    Parameters
+    ----------
+    angle : float
+        Of the texts. At 90° every text lies on an image, at 0° all are at the pole.
+    n_pairs, spacing
+        How many pairs, and the degrees of longitude between two of them.
+    mismatches : int, default 2
+        The first so many texts are passed on in a ring, so that each lies over its neighbour's
+        image; two of them are swapped.
+    dimension : int, default 3
+        Columns beyond the third are zero.
 
     >>> X, Y = make_sphere_pairs(90, n_pairs=2, spacing=90)
     >>> X.round(3).tolist(), Y.round(3).tolist()
@@ -114,6 +122,13 @@ def sphere_landscape(
     of sin(angle)/temperature and of nothing else. Hence its one least value lies at
     sin(angle) = temperature / critical temperature, the same at every temperature below the
     critical one, and the barrier, where there is one, is at the equator.
+
+    Parameters
+    ----------
+    angles, temperatures : list of float
+        Where the loss is computed.
+    n_pairs, spacing, mismatches
+        The pairs, as in ``make_sphere_pairs``.
 
     >>> landscape = sphere_landscape(temperatures=(0.01, 0.05))
     >>> landscape.best_angle.round(1).tolist(), landscape.barrier.round(2).tolist()

@@ -77,7 +77,7 @@ def make_tower(config: TowerConfig, dimension: int | None = None, seed: int = 0)
         Of the weights. torch's global generator is left as it was.
     """
     with seeded(seed):
-        return build(config, dimension)
+        return build_tower(config, dimension)
 
 
 @contextmanager
@@ -89,7 +89,7 @@ def seeded(seed: int) -> Iterator[None]:
         yield
 
 
-def build(config: TowerConfig, dimension: int | None) -> Tower:
+def build_tower(config: TowerConfig, dimension: int | None) -> Tower:
     """A tower whose weights are drawn from torch's global generator."""
     return Tower(config, *_LAYERS[config.kind](config, dimension))
 

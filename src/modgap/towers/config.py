@@ -72,26 +72,18 @@ class TowerConfig:
                 f"{self.depths}."
             )
         if self.kind == "vit":
-            self._check_divides("patch_size", "image_size")
+            _check_divides(self, "patch_size", "image_size")
         if self.kind in ("vit", "transformer"):
-            self._check_divides("heads", "width")
+            _check_divides(self, "heads", "width")
         if self.kind == "transformer":
-            self._check_eos()
+            check_count(self.eos_token_id, "eos_token_id", at_least=0, at_most=self.vocab_size - 1)
+            # transformers' CLIP takes 2 for an old mistake and reads at the largest token instead.
+            if self.eos_token_id == 2:
+                raise InputValueError(
+                    "eos_token_id must not be 2: transformers then ends captions elsewhere."
+                )
         if not 0 <= self.dropout < 1:
             raise InputValueError(f"dropout must be a share from 0 to below 1, got {self.dropout}.")
-
-    def _check_divides(self, small: str, large: str) -> None:
-        divisor, number = getattr(self, small), getattr(self, large)
-        if number % divisor:
-            raise InputValueError(f"{small} must divide {large}, got {divisor} and {number}.")
-
-    def _check_eos(self) -> None:
-        check_count(self.eos_token_id, "eos_token_id", at_least=0, at_most=self.vocab_size - 1)
-        if self.eos_token_id == 2:
-            # transformers' CLIP takes 2 for an old mistake and reads at the largest token instead.
-            raise InputValueError(
-                "eos_token_id must not be 2: transformers then ends captions elsewhere."
-            )
 
     @property
     def takes_images(self) -> bool:
@@ -102,6 +94,12 @@ class TowerConfig:
     def features(self) -> int:
         """How many numbers the tower gives before its projection."""
         return self.stages[-1] if self.kind == "resnet" else self.width
+
+
+def _check_divides(config: TowerConfig, small: str, large: str) -> None:
+    divisor, number = getattr(config, small), getattr(config, large)
+    if number % divisor:
+        raise InputValueError(f"{small} must divide {large}, got {divisor} and {number}.")
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ import torch
 from modgap._files import write_text
 from modgap._validate import InputTypeError, InputValueError, check_choice, check_count, require
 
-Kind = Literal["bpe", "words"]
+TokenizerKind = Literal["bpe", "words"]
 
 PADDING, UNKNOWN, BEGIN, END = "<pad>", "<unk>", "<start>", "<end>"
 # In this order, so that their ids are 0, 1, 2 and 3.
@@ -90,16 +90,25 @@ class Tokenizer:
 
 
 def train_tokenizer(
-    captions: Sequence[str], vocab_size: int = 8192, kind: Kind = "bpe"
+    captions: Sequence[str], vocab_size: int = 8192, kind: TokenizerKind = "bpe"
 ) -> Tokenizer:
-    """A vocabulary of at most ``vocab_size`` tokens, learned from captions in lower case.
+    """A tokenizer whose vocabulary is learned from captions in lower case.
 
-    ``"bpe"`` merges the most frequent neighbours among bytes (as CLIP and GPT-2 do), so that no
-    text is unknown. ``"words"`` numbers the words alphabetically from 1, as many as there are,
-    without begin or end: for towers that take the mean of word vectors, where words it does not
-    know are left out. The same captions give the same tokens.
+    The same captions give the same tokens.
+
+    Parameters
+    ----------
+    captions : list of str
+        What to learn from.
+    vocab_size : int, default 8192
+        At most so many tokens, with "bpe".
+    kind : {"bpe", "words"}
+        "bpe" merges the most frequent neighbours among bytes, as CLIP and GPT-2 do, so that no
+        text is unknown. "words" takes every word, in alphabetical order from token 1 on, without
+        begin or end: for towers that take the mean of word vectors. Words it does not know are
+        left out.
     """
-    check_choice(kind, "kind", get_args(Kind))
+    check_choice(kind, "kind", get_args(TokenizerKind))
     captions = _texts(captions)
     if not captions:
         raise InputValueError("A tokenizer needs at least one caption to learn from, got none.")

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from modgap._tensors import read_tensors, write_tensors
 from modgap._validate import InputValueError, require
-from modgap.towers.build import Tower, build, clip_settings, seeded
+from modgap.towers.build import Tower, build_tower, clip_settings, seeded
 from modgap.towers.config import TwoTowerConfig, find_config
 
 KIND = "two-tower model"
@@ -31,8 +31,8 @@ class TwoTower(nn.Module):
         if (config.image.kind, config.text.kind) == ("vit", "transformer"):
             self.image, self.text = _clip(config)
         else:
-            self.image = build(config.image, config.dimension)
-            self.text = build(config.text, config.dimension)
+            self.image = build_tower(config.image, config.dimension)
+            self.text = build_tower(config.text, config.dimension)
 
     def encode_image(self, pixels: Tensor) -> Tensor:
         """Rows (n, dimension) of images, floats (n, channels, size, size)."""

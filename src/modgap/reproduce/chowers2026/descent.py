@@ -12,7 +12,13 @@ from modgap.reproduce.setting import Setting
 from modgap.reproduce.statistics import rank_correlation
 from modgap.simulate.dynamics import Descent, descend
 from modgap.simulate.dynamics_loss import contrastive_gradient
-from modgap.simulate.dynamics_start import Arrangement, Pair, collapsed, make_clusters, three_pairs
+from modgap.simulate.dynamics_start import (
+    Arrangement,
+    ArrayPair,
+    collapsed,
+    make_clusters,
+    three_pairs,
+)
 from modgap.simulate.dynamics_theory import first_step, shared_caption_loss
 
 
@@ -26,7 +32,7 @@ def farthest_pair(run: Descent) -> float:
     return float(np.linalg.norm(run.X - run.Y, axis=1).max())
 
 
-def on_sphere(n: int, dim: int, gap: float, spread: float, setting: Setting) -> Pair:
+def on_sphere(n: int, dim: int, gap: float, spread: float, setting: Setting) -> ArrayPair:
     """Two clusters of many rows on the sphere, as float32."""
     X, Y = make_clusters(n, dim, gap, spread, sphere=True, seed=setting.seed)
     return X.astype(np.float32), Y.astype(np.float32)

@@ -17,7 +17,7 @@ from modgap.reproduce.setting import Setting
 from modgap.reproduce.threads import one_thread
 from modgap.simulate.cone_initialisations import (
     ConeComparison,
-    Data,
+    ConeData,
     compare_cones,
     random_rows,
     trained_rows,
@@ -102,7 +102,7 @@ def fig15(setting: Setting) -> Outcome:
 def initialised_rows(
     setting: Setting,
     kind: Network,
-    data: Data,
+    data: ConeData,
     initialisations: int,
     n_inputs: int,
     normalisation: bool = True,
@@ -178,7 +178,7 @@ def _panels(rows: Mapping[str, list[np.ndarray]], method: str, seed: int) -> dic
     return {"method": method, "shown_by": method.upper(), "panels": panels}
 
 
-def _three_networks(setting: Setting, data: Data, method: str) -> Outcome:
+def _three_networks(setting: Setting, data: ConeData, method: str) -> Outcome:
     """The cones of all initialisations of each network, on the same inputs."""
     n_inputs = 200 if setting.full else 40
     rows = {
