@@ -48,7 +48,7 @@ def test_the_page_holds_what_is_printed_as_json(folder, tmp_path):
     )
     assert ran.status == 0, ran.err
     assert data_of(page) == ran.json
-    assert ran.json["schema"] == "modgap/report/1"
+    assert ran.json["schema"] == "modgap/report/2"
     assert ran.err.splitlines() == [f"wrote {page}"]
     assert everything_in(page.parent) == {"page.html"}
 

@@ -17,7 +17,7 @@ from modgap.reports import from_pixels
 from modgap.serve import Explorer, server
 from modgap.serve.app import make_app
 from modgap.serve.assets import live_assets
-from serving import DIM, make_pair
+from serving import DIM, make_data
 
 pytest.importorskip("playwright", reason="playwright is not installed")
 if browser.chromium() is None:
@@ -29,7 +29,7 @@ WAIT = 60_000
 @pytest.fixture(scope="module")
 def explorer() -> Explorer:
     pixels = np.random.default_rng(0).integers(0, 256, size=(60, 8, 8))
-    return Explorer(make_pair(60, 120), thumbnails=(from_pixels(pixels), None), seed=1)
+    return Explorer(make_data(60, 120, pictures=from_pixels(pixels)), seed=1)
 
 
 @pytest.fixture(scope="module")
@@ -40,7 +40,7 @@ def address(explorer: Explorer) -> Iterator[str]:
     from modgap.reports import contents
 
     def document(progress: Any) -> dict[str, Any]:
-        return contents(explorer.pair, umap=False, seed=1, progress=progress)[0]
+        return contents(explorer.data, umap=False, seed=1, progress=progress)[0]
 
     app = make_app(explorer, document, assets=live_assets())
     opened = server.listen("127.0.0.1", 0)

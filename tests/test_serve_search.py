@@ -21,12 +21,12 @@ from modgap.corrections import (
     Shift,
     Whiten,
 )
-from modgap.io import Modalities, Embeddings
-from modgap.search.scores import document_bias, prepare
+from modgap.io import Embeddings, Modalities
+from modgap.search.scores import document_bias, rows_to_multiply
 from modgap.serve import Explorer
 from modgap.serve.bench import Fitted
 from modgap.serve.explorer import Found, Unknown
-from serving import DIM, N_X, NASTY, PNG, make_pair, slow_search
+from serving import DIM, N_X, NASTY, PNG, make_data, slow_search
 
 CORRECTORS: tuple[Corrector, ...] = (
     Shift(0.4),
@@ -43,23 +43,23 @@ CORRECTORS: tuple[Corrector, ...] = (
 
 
 @pytest.fixture(scope="module")
-def pair() -> Modalities:
-    return make_pair()
+def data() -> Modalities:
+    return make_data()
 
 
 @pytest.fixture(scope="module")
-def explorer(pair: Modalities) -> Explorer:
-    return Explorer(pair)
+def explorer(data: Modalities) -> Explorer:
+    return Explorer(data)
 
 
 def keep(explorer: Explorer, corrector: Corrector, name: str = "c") -> Correction:
     """Fit on everything and let the explorer search with it."""
-    pair = explorer.pair
-    rows = pair.x.rows(), pair.y.rows()
+    data = explorer.data
+    rows = data.x.rows(), data.y.rows()
     if corrector.needs_pairs:
-        ix, iy = pair.matches()
+        ix, iy = data.matches()
         rows = rows[0][ix], rows[1][iy]
-    correction = corrector.fit(*rows, names=pair.names).correction_
+    correction = corrector.fit(*rows, names=data.names).correction_
     explorer.index.forget(name)
     explorer.remember(name, Fitted(name, correction, 0, None, None))  # type: ignore[arg-type]
     return correction
@@ -74,12 +74,12 @@ def check(found: tuple[Found, ...] | None, expected: list[tuple[str, int, float]
 @pytest.mark.parametrize("metric", ["cosine", "inner_product", "euclidean"])
 @pytest.mark.parametrize(("modality", "row"), [("image", 3), ("text", 55)])
 def test_raw_search_is_that_of_the_loops(
-    pair: Modalities, metric: Any, modality: str, row: int
+    data: Modalities, metric: Any, modality: str, row: int
 ) -> None:
-    explorer = Explorer(pair, metric=metric)
-    side = pair.x if modality == "image" else pair.y
+    explorer = Explorer(data, metric=metric)
+    side = data.x if modality == "image" else data.y
     as_is = Correction.identity(DIM, metric=metric)
-    expected = slow_search(pair, side.take([row])[0], modality, 12, as_is, (modality, row))
+    expected = slow_search(data, side.take([row])[0], modality, 12, as_is, (modality, row))
     answer = explorer.search(modality, row=row, k=12)
     check(answer.raw, expected)
     assert (answer.metric, answer.corrected) == (metric, None)
@@ -90,16 +90,16 @@ def test_raw_search_is_that_of_the_loops(
 def test_corrected_search_is_that_of_the_loops(
     explorer: Explorer, corrector: Corrector, modality: str, row: int
 ) -> None:
-    pair = explorer.pair
+    data = explorer.data
     correction = keep(explorer, corrector)
-    side = pair.x if modality == "image" else pair.y
+    side = data.x if modality == "image" else data.y
     query = side.take([row])[0]
     answer = explorer.search(modality, row=row, k=15, correction="c")
-    check(answer.corrected, slow_search(pair, query, modality, 15, correction, (modality, row)))
+    check(answer.corrected, slow_search(data, query, modality, 15, correction, (modality, row)))
     assert answer.corrected_metric == correction.metric
     # A vector is no row of the data, so the row itself is found.
     as_vector = explorer.search(modality, vector=query.tolist(), k=15, correction="c")
-    check(as_vector.corrected, slow_search(pair, query, modality, 15, correction))
+    check(as_vector.corrected, slow_search(data, query, modality, 15, correction))
     assert as_vector.query is None
 
 
@@ -119,7 +119,7 @@ def test_a_match_is_a_row_of_the_same_group_of_either_modality(explorer: Explore
 
 
 def test_without_pairs_nothing_is_said_of_matches() -> None:
-    answer = Explorer(make_pair(paired=False)).search("image", row=0, k=5)
+    answer = Explorer(make_data(paired=False)).search("image", row=0, k=5)
     assert {hit.match for hit in answer.raw} == {None}
 
 
@@ -128,16 +128,16 @@ def test_without_pairs_nothing_is_said_of_matches() -> None:
 def test_with_one_side_per_group_the_match_is_of_the_other_modality(
     metric: Any, modality: str, row: int
 ) -> None:
-    pair = make_pair()
-    explorer = Explorer(pair, metric=metric)
+    data = make_data()
+    explorer = Explorer(data, metric=metric)
     keep(explorer, Calibrate("mixed"))
     answer = explorer.search(modality, row=row, k=500, correction="c", index="one_side")
-    groups = dict(zip(pair.names, pair.groups or (), strict=True))
+    groups = dict(zip(data.names, data.groups, strict=True))
     asked = groups[modality][row]
     for found in (answer.raw, answer.corrected or ()):
         there = {(hit.item.modality, hit.item.row) for hit in found}
         side_of = {}
-        for name in pair.names:
+        for name in data.names:
             for number, group in enumerate(groups[name]):
                 if (name, number) in there:
                     assert side_of.setdefault(group, name) == name
@@ -155,22 +155,22 @@ def test_with_one_side_per_group_the_match_is_of_the_other_modality(
 
 def test_one_side_per_group_needs_pairs_and_takes_a_vector() -> None:
     with pytest.raises(InputError, match="needs pairs"):
-        Explorer(make_pair(paired=False)).search("text", row=0, index="one_side")
-    found = Explorer(make_pair()).search("text", vector=[1.0] * DIM, k=500, index="one_side").raw
+        Explorer(make_data(paired=False)).search("text", row=0, index="one_side")
+    found = Explorer(make_data()).search("text", vector=[1.0] * DIM, k=500, index="one_side").raw
     assert N_X <= len(found) < N_X + 90
 
 
 def test_rows_without_a_match_are_always_there() -> None:
-    pair = make_pair(30, 20)  # groups 20 to 29 have no text
-    found = Explorer(pair).search("text", row=0, k=100, index="one_side").raw
+    data = make_data(30, 20)  # groups 20 to 29 have no text
+    found = Explorer(data).search("text", row=0, k=100, index="one_side").raw
     images = {hit.item.row for hit in found if hit.item.modality == "image"}
     assert {0, *range(20, 30)} <= images
 
 
 def test_equal_scores_go_to_the_earlier_row_and_to_the_first_modality() -> None:
     X = np.tile(np.eye(3, dtype="float32")[:1], (4, 1))
-    pair = Modalities(Embeddings.from_array(X), Embeddings.from_array(X[:2]), None, False)
-    found = Explorer(pair).search("image", row=1, k=10).raw
+    data = Modalities.of(X, X[:2], paired=False)
+    found = Explorer(data).search("image", row=1, k=10).raw
     assert [(hit.item.modality, hit.item.row) for hit in found] == [
         ("image", 0), ("image", 2), ("image", 3), ("text", 0), ("text", 1)
     ]  # fmt: skip
@@ -180,9 +180,9 @@ def test_equal_scores_go_to_the_earlier_row_and_to_the_first_modality() -> None:
 def test_near_ties_beyond_float32_are_ordered_as_top_k_orders_them(metric: Any) -> None:
     rng = np.random.default_rng(2)
     X = (rng.normal(size=(1, 40)) + 1e-6 * rng.normal(size=(3_000, 40))).astype("float32")
-    pair = Modalities(Embeddings.from_array(X), Embeddings.from_array(-X[:5]), None, False)
-    found = Explorer(pair, metric=metric).search("image", row=0, k=9).raw
-    queries, documents = prepare(X[:1], X, metric)
+    data = Modalities.of(X, -X[:5], paired=False)
+    found = Explorer(data, metric=metric).search("image", row=0, k=9).raw
+    queries, documents = rows_to_multiply(X[:1], X, metric)
     best, _ = top_k(queries, documents, 10, document_bias(documents, metric))
     assert [hit.item.row for hit in found] == [row for row in best[0].tolist() if row != 0][:9]
 
@@ -192,8 +192,8 @@ def test_an_index_smaller_than_k_gives_all_it_has(explorer: Explorer) -> None:
 
 
 def test_a_larger_modality_is_sampled_by_seed_and_rows_outside_can_still_ask() -> None:
-    pair = make_pair()
-    small, same, other = (Explorer(pair, rows=30, seed=seed) for seed in (5, 5, 6))
+    data = make_data()
+    small, same, other = (Explorer(data, rows=30, seed=seed) for seed in (5, 5, 6))
     numbers = small.index.live["text"].numbers
     assert len(numbers) == 30
     assert len(set(numbers.tolist())) == 30
@@ -203,7 +203,7 @@ def test_a_larger_modality_is_sampled_by_seed_and_rows_outside_can_still_ask() -
     found = small.search("text", row=outside, k=100).raw
     assert len(found) == 60
     assert {hit.item.row for hit in found if hit.item.modality == "text"} == set(numbers.tolist())
-    whole = Explorer(pair).search("text", row=outside, k=130).raw
+    whole = Explorer(data).search("text", row=outside, k=130).raw
     scores = {(hit.item.modality, hit.item.row): hit.score for hit in whole}
     for hit in found:
         assert hit.score == pytest.approx(scores[hit.item.modality, hit.item.row])
@@ -240,10 +240,10 @@ def test_unknown_names_are_refused(explorer: Explorer) -> None:
 def test_rows_that_cannot_be_searched_are_refused_at_the_start() -> None:
     X = np.ones((9, 3), dtype="float32")
     X[4] = 0
-    pair = Modalities(Embeddings.from_array(X), Embeddings.from_array(X[:3]), None, False)
+    data = Modalities.of(X, X[:3], paired=False)
     with pytest.raises(InputError, match="image has 1 row with length zero, the first at row 4"):
-        Explorer(pair)
-    Explorer(pair, metric="euclidean")
+        Explorer(data)
+    Explorer(data, metric="euclidean")
 
 
 def test_items_are_found_by_part_of_their_caption_or_id(explorer: Explorer) -> None:
@@ -261,7 +261,7 @@ def test_captions_come_as_they_are_but_can_always_be_sent() -> None:
     X = np.eye(4, 6, dtype="float32")
     captions = np.array([NASTY, "lone \ud800", None, "x" * 5_000], dtype=object)
     y = Embeddings.from_array(X, captions=captions)
-    explorer = Explorer(Modalities(Embeddings.from_array(X), y, None, True))
+    explorer = Explorer(Modalities.of(X, y))
     shown = [explorer.item("text", row).caption for row in range(4)]
     assert shown[:3] == [NASTY, "lone ?", None]
     assert shown[3] is not None
@@ -271,7 +271,7 @@ def test_captions_come_as_they_are_but_can_always_be_sent() -> None:
 
 
 def test_thumbnails_are_those_of_their_side_and_of_no_row_outside() -> None:
-    explorer = Explorer(make_pair(), thumbnails=(lambda row: PNG if row == 2 else None, None))
+    explorer = Explorer(make_data(pictures=lambda row: PNG if row == 2 else None))
     assert explorer.thumbnail("image", 2) == PNG
     assert explorer.thumbnail("image", 3) is None
     assert explorer.thumbnail("text", 2) is None
@@ -282,7 +282,7 @@ def test_thumbnails_are_those_of_their_side_and_of_no_row_outside() -> None:
 def test_documents_of_two_corrections_are_remembered_and_made_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    explorer = Explorer(make_pair())
+    explorer = Explorer(make_data())
     made = []
     real = index_module._mapped
     monkeypatch.setattr(

@@ -259,7 +259,7 @@ class Explorer:
             path = Path(folder) / "correction.safetensors"
             fitted.correction.save(path)
             data = path.read_bytes()
-        word = re.sub(r"[^A-Za-z0-9.=-]+", "-", fitted.name).strip("-")
+        word = re.sub(r"[^A-Za-z0-9_.=-]+", "-", fitted.name).strip("-")
         return f"correction-{word}.safetensors", data
 
     def recommend(self, diagnosis: Diagnosis) -> None:
