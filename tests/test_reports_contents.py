@@ -15,7 +15,7 @@ from modgap.corrections import Correction
 from modgap.diagnosis import diagnose
 from modgap.io import Embeddings, Modalities
 from modgap.reports import contents
-from modgap.reports.contents import apply_lines
+from modgap.reports.fix import apply_lines
 from modgap.reports.picture import MAX_DRAWN, choose_drawn
 from modgap.reports.thumbnails import from_pixels
 
@@ -218,4 +218,4 @@ def test_names_and_file_names_are_kept_as_text():
 def test_published_clip_page_says_use(published_clip):
     page = make_document(*published_clip)
     assert page["verdict"]["verdict"] == "use"
-    assert page["verdict"]["sentences"][0].startswith("The means of image and text are 0.851 apart")
+    assert page["verdict"]["sentences"][0].endswith("the means of image and text are 0.851 apart.")

@@ -143,7 +143,7 @@ def test_search_gives_raw_beside_corrected(client: TestClient) -> None:
     raw = slow_search(data, query, "text", 7, Correction.identity(DIM), ("text", 4))
     assert brief(answer["raw"]) == [hit[:2] for hit in raw]
     assert [hit["score"] for hit in answer["raw"]] == pytest.approx([s for *_, s in raw], abs=1e-6)
-    kept = client.app.state.explorer.fitted(correction["id"]).correction  # type: ignore[attr-defined]
+    kept = client.app.state.explorer.corrections.get(correction["id"]).correction  # type: ignore[attr-defined]
     corrected = slow_search(data, query, "text", 7, kept, ("text", 4))
     assert brief(answer["corrected"]) == [hit[:2] for hit in corrected]
     assert (answer["metric"], answer["corrected_metric"]) == ("cosine", "inner_product")
@@ -199,7 +199,7 @@ def test_the_recommended_correction_is_listed_first() -> None:
     fit(client, "Shift", amount=0.1)
     result = diagnose(data, correctors=[Center()])
     assert result.recommended == "Center()"
-    explorer.recommend(result)
+    explorer.corrections.recommend(result)
     listed = client.get("/api/corrections").json()["corrections"]
     assert [(c["name"], c["recommended"]) for c in listed] == [
         ("Center()", True), ("Shift(amount=0.1)", False)

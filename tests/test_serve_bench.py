@@ -23,7 +23,7 @@ from modgap.corrections import (
 from modgap.io import Modalities
 from modgap.serve import Explorer
 from modgap.serve.bench import Bench
-from modgap.serve.explorer import RECOMMENDED, Unknown
+from modgap.serve.fitted import RECOMMENDED, Unknown
 from serving import make_data
 
 
@@ -105,14 +105,14 @@ def test_the_oldest_correction_gives_way_and_the_recommended_one_never(
     # With fewer than 100 groups to confirm on nothing is recommended; here something is.
     object.__setattr__(result, "recommended", "Center()")
     object.__setattr__(result, "correction", Center().fit(data.x.rows(), data.y.rows()).correction_)
-    explorer.recommend(result)
+    explorer.corrections.recommend(result)
     explorer.search("text", row=0, correction=first)
     later = [explorer.fit(Shift(amount), nothing) for amount in (0.2, 0.3)]
-    assert list(explorer.corrections()) == [RECOMMENDED, *later]
+    assert list(explorer.corrections.listed()) == [RECOMMENDED, *later]
     with pytest.raises(Unknown):
         explorer.search("text", row=0, correction=first)
     assert first not in explorer.index._corrected
-    shown = explorer.fitted(RECOMMENDED)
+    shown = explorer.corrections.get(RECOMMENDED)
     assert shown.name == "Center()"
     assert shown.corrected is result.trials[0].confirm
     assert shown.raw is result.raw
@@ -121,16 +121,16 @@ def test_the_oldest_correction_gives_way_and_the_recommended_one_never(
 def test_the_same_fit_again_replaces_the_earlier_one() -> None:
     explorer = Explorer(make_data())
     first, other, again = (explorer.fit(Shift(a), nothing) for a in (0.1, 0.2, 0.1))
-    assert list(explorer.corrections()) == [other, again]
+    assert list(explorer.corrections.listed()) == [other, again]
     with pytest.raises(Unknown):
-        explorer.fitted(first)
+        explorer.corrections.get(first)
 
 
 def test_nothing_is_recommended_where_diagnose_recommends_nothing() -> None:
     data = make_data()
     explorer = Explorer(data)
-    explorer.recommend(diagnose(data, correctors=[Center()]))
-    assert explorer.corrections() == {}
+    explorer.corrections.recommend(diagnose(data, correctors=[Center()]))
+    assert explorer.corrections.listed() == {}
 
 
 def test_every_corrector_is_offered_with_its_own_parameters_and_defaults() -> None:

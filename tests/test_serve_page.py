@@ -113,13 +113,13 @@ def test_search_shows_what_the_explorer_finds_and_a_hit_is_the_next_query(
     page.select_option("#ask-index", "all")
     ask(page, "image", 7)
     found = explorer.search("image", row=7, k=10).raw
-    assert hits(page, 0) == [(hit.item.modality, str(hit.item.row)) for hit in found]
+    assert hits(page, 0) == [(hit.modality, str(hit.row)) for hit in found]
     modality, row = hits(page, 0)[3]
     page.locator(".hit").nth(3).get_by_role("button").click()
     page.locator(".asked .item-name", has_text=f"{modality} row {row}").wait_for()
     again = explorer.search(modality, row=int(row), k=10).raw
     page.wait_for_selector(".results:not([aria-busy])")
-    assert hits(page, 0) == [(hit.item.modality, str(hit.item.row)) for hit in again]
+    assert hits(page, 0) == [(hit.modality, str(hit.row)) for hit in again]
 
 
 def test_a_row_is_found_by_its_caption_with_the_keyboard(page: Any) -> None:
@@ -157,13 +157,13 @@ def test_a_fit_is_followed_shown_searched_with_and_downloaded(
     assert rows[0] == "as it is"
     assert any(row.startswith("Shift(amount=0.35)") for row in rows)
     identifier = page.eval_on_selector("#ask-correction", "select => select.value")
-    fitted = explorer.fitted(identifier)
+    fitted = explorer.corrections.get(identifier)
     assert fitted.name == "Shift(amount=0.35)"
     shown = page.locator('.num[data-key$="corrected.metrics.gap.value.value"]').last
     assert float(shown.get_attribute("data-value")) == fitted.corrected.metrics["gap"].value.value
     ask(page, "text", 5)
     found = explorer.search("text", row=5, k=10, correction=identifier, index="one_side")
-    assert hits(page, 1) == [(h.item.modality, str(h.item.row)) for h in found.corrected or ()]
+    assert hits(page, 1) == [(h.modality, str(h.row)) for h in found.corrected or ()]
     with page.expect_download() as download:
         page.get_by_role("link", name="Download Shift(amount=0.35)").click()
     path = tmp_path / "c.safetensors"

@@ -11,25 +11,15 @@ from dataclasses import dataclass
 
 from modgap._results import Progress
 from modgap._validate import InputValueError
-from modgap.corrections import Correction, Corrector, Metric
+from modgap.corrections import Corrector, Metric
 from modgap.diagnosis.splits import Splits, split
-from modgap.evaluation import Evaluator, Goal, Scores
+from modgap.evaluation import Evaluator, Goal
 from modgap.io import Modalities
 from modgap.moments import PairMoments
+from modgap.serve.fitted import Fitted
 
 # Reading, evaluating as it is, fitting, evaluating; and placing the rows in the index.
 STEPS = 5
-
-
-@dataclass(frozen=True, eq=False)
-class Fitted:
-    """A correction and its metrics on rows it has not seen, beside those of the raw rows."""
-
-    name: str
-    correction: Correction
-    n_groups: int
-    raw: Scores
-    corrected: Scores
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,7 +32,10 @@ class _Ready:
 
 
 class Bench:
-    """Fits and evaluates corrections on one split of the data, which is read when first needed."""
+    """Fits and evaluates corrections on splits of the data, which are read when first needed.
+
+    The options are those of ``diagnose``.
+    """
 
     def __init__(
         self,

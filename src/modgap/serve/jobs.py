@@ -13,7 +13,7 @@ from typing import Any, Literal
 from modgap._results import Progress
 from modgap._validate import InputError
 
-State = Literal["queued", "running", "done", "failed", "cancelled"]
+JobState = Literal["queued", "running", "done", "failed", "cancelled"]
 
 _log = logging.getLogger(__name__)
 
@@ -32,7 +32,7 @@ class Job:
 
     id: str
     title: str
-    state: State = "queued"
+    state: JobState = "queued"
     step: str | None = None
     done: int = 0
     total: int = 0
