@@ -105,7 +105,7 @@ def test_the_report_is_begun_when_the_server_starts_and_made_once() -> None:
     ("error", "status", "said"),
     [
         (InputValueError("It needs 8 pairs."), 409, "It needs 8 pairs."),
-        (RuntimeError("no"), 500, "It failed unexpectedly: RuntimeError: no"),
+        (RuntimeError("no"), 500, "It failed unexpectedly: RuntimeError: no."),
     ],
 )
 def test_a_report_that_cannot_be_made_says_why_and_the_rest_works(

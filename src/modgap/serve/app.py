@@ -120,12 +120,9 @@ def _add_pages(app: FastAPI, assets: Mapping[str, Asset]) -> None:
     def docs() -> HTMLResponse:
         return HTMLResponse(docs_page(app.openapi()))
 
-    @add_route(app, "/healthz", tags=["server"])
+    @add_route(app, "GET /healthz", "server")
     def health() -> Health:
-        """Whether the server runs.
-
-        Always ok; loads nothing.
-        """
+        """Whether the server runs. Always ok; loads nothing."""
         return Health()
 
 

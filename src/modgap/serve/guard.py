@@ -61,20 +61,10 @@ def _refusal(status: int, detail: str, headers: Mapping[str, str] | None = None)
 class Guard:
     """Checks host, token, origin and size of each request before the app sees it.
 
-    Parameters
-    ----------
-    app : ASGI app
-        What answers the requests that are let through.
-    token : str, optional
-        What every request must carry, as ``Authorization: Bearer`` or by the cookie that opening
-        ``/?token=…`` sets.
-    hosts : set of str, optional
-        The names a request may be addressed to, None for any. A page elsewhere whose name is made
-        to point at this machine (DNS rebinding) is refused by it.
-    max_body : int
-        The most bytes of a body.
-    max_seconds : float
-        How long a request may take to arrive.
+    ``hosts`` are the names a request may be addressed to, None for any: a page elsewhere whose
+    name is made to point at this machine (DNS rebinding) is refused by it. With a ``token`` every
+    request must carry it, as ``Authorization: Bearer`` or by the cookie that opening
+    ``/?token=…`` sets.
     """
 
     def __init__(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import secrets
 import threading
+import traceback
 from collections import OrderedDict, deque
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -162,9 +163,5 @@ class Jobs:
             return {"state": "failed", "error": said, "refused": True}
         except BaseException as error:
             _log.exception("a job failed")
-            return {"state": "failed", "error": f"It failed unexpectedly: {_first_line(error)}"}
-
-
-def _first_line(error: BaseException) -> str:
-    said = str(error).strip().partition("\n")[0]
-    return f"{type(error).__name__}: {said}" if said else f"{type(error).__name__}."
+            what = traceback.format_exception_only(error)[-1].strip().partition("\n")[0]
+            return {"state": "failed", "error": f"It failed unexpectedly: {what.rstrip('.')}."}

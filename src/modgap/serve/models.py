@@ -8,6 +8,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from modgap._results import plain
 from modgap.corrections import Metric
+from modgap.corrections.registry import Parameter
 from modgap.serve.jobs import JobState
 
 MAX_K = 100
@@ -45,17 +46,6 @@ class Health(BaseModel):
 # -- the data -------------------------------------------------------------------------------------
 
 
-class ParameterInfo(BaseModel):
-    """One parameter of a method."""
-
-    name: str = Field(examples=["amount"])
-    type: Literal["number", "choice"]
-    default: float | str = Field(examples=[0.5])
-    minimum: float | None = Field(description="Smallest number allowed.")
-    maximum: float | None = Field(description="Largest number allowed.")
-    choices: list[str] | None = Field(description="The words allowed, where it is one of a few.")
-
-
 class MethodInfo(BaseModel):
     """One kind of correction that can be fitted here."""
 
@@ -63,7 +53,7 @@ class MethodInfo(BaseModel):
     summary: str
     needs_pairs: bool
     available: bool = Field(description="Whether it can be fitted on this data.")
-    parameters: list[ParameterInfo]
+    parameters: list[Parameter]
 
 
 class ModalityInfo(BaseModel):

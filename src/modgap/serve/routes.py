@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Body, HTTPException, Path, Query, Response
@@ -72,41 +73,31 @@ def refusals(*statuses: int) -> dict[int | str, dict[str, Any]]:
 
 def add_route(
     router: Any,
-    address: str,
-    *,
-    method: str = "GET",
-    refused: Sequence[int] = (),
+    route: str,
+    tag: str,
+    *refused: int,
     responses: dict[int | str, dict[str, Any]] | None = None,
     **options: Any,
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Declare a route; the function's docstring is its summary and its description.
+    """Declare a route such as "GET /items", and the statuses it may refuse with.
 
-    Parameters
-    ----------
-    router : FastAPI or APIRouter
-        What the route is added to.
-    address : str
-        Its path, as FastAPI takes it.
-    method : str
-        The HTTP method.
-    refused : sequence of int
-        The statuses it may refuse with.
-    responses : dict, optional
-        Other answers, as FastAPI takes them.
-    **options
-        More options of FastAPI's ``add_api_route``.
+    The first sentence of the function's docstring is its summary, the rest its description.
+    ``options`` are more of FastAPI's.
     """
+    method, address = route.split()
 
     def add(function: Callable[..., Any]) -> Callable[..., Any]:
-        summary, _, about = (inspect.getdoc(function) or "").partition("\n\n")
+        summary, about = re.split(r"\.\s+", inspect.getdoc(function) or "", maxsplit=1)
         router.add_api_route(
             address,
             function,
             methods=[method],
-            summary=summary.rstrip("."),
+            tags=[tag],
+            summary=summary,
             description=about,
             responses={**(responses or {}), **refusals(*refused)},
-            **{"response_description": "As asked.", **options},
+            response_description="As asked.",
+            **options,
         )
         return function
 
@@ -117,13 +108,12 @@ def make_router(explorer: Explorer, document: LiveDocument, jobs: Jobs) -> APIRo
     """Every route of the API, for one explorer."""
     api = APIRouter(prefix="/api")
     _add_data(api, explorer, document)
-    _add_search(api, explorer)
     _add_corrections(api, explorer, jobs)
     return api
 
 
 def _add_data(api: APIRouter, explorer: Explorer, document: LiveDocument) -> None:
-    @add_route(api, "/info", tags=["data"])
+    @add_route(api, "GET /info", "data")
     def info() -> DataInfo:
         """What is being explored.
 
@@ -133,9 +123,9 @@ def _add_data(api: APIRouter, explorer: Explorer, document: LiveDocument) -> Non
 
     @add_route(
         api,
-        "/report",
-        tags=["data"],
-        refused=[409],
+        "GET /report",
+        "data",
+        409,
         response_class=Response,
         responses={
             200: {"model": ReportDocument, "description": "The document."},
@@ -143,10 +133,7 @@ def _add_data(api: APIRouter, explorer: Explorer, document: LiveDocument) -> Non
         },
     )
     def report() -> Response:
-        """The document of the page.
-
-        Made once, in the background, from the start of the server.
-        """
+        """The document of the page. Made once, in the background, from the start of the server."""
         job = document.state()
         if not job.ended:
             working = ReportProgress.model_validate(
@@ -157,7 +144,7 @@ def _add_data(api: APIRouter, explorer: Explorer, document: LiveDocument) -> Non
             raise HTTPException(409 if job.refused else 500, job.error or "It was cancelled.")
         return Response(job.result, media_type="application/json")
 
-    @add_route(api, "/items", tags=["data"], refused=[422])
+    @add_route(api, "GET /items", "data", 422)
     def items(
         modality: Annotated[str, Query(max_length=200, examples=["text"])],
         contains: Annotated[
@@ -174,9 +161,10 @@ def _add_data(api: APIRouter, explorer: Explorer, document: LiveDocument) -> Non
 
     @add_route(
         api,
-        "/thumbnails/{modality:path}/{row}",
-        tags=["data"],
-        refused=[404, 422],
+        "GET /thumbnails/{modality:path}/{row}",
+        "data",
+        404,
+        422,
         response_class=Response,
         responses={
             200: {"content": {"image/png": {}, "image/jpeg": {}}, "description": "The image."}
@@ -186,10 +174,7 @@ def _add_data(api: APIRouter, explorer: Explorer, document: LiveDocument) -> Non
         modality: Annotated[str, Path(examples=["image"])],
         row: Annotated[str, Path(description="Row number in the data.", examples=["17"])],
     ) -> Response:
-        """The image of a row.
-
-        PNG or JPEG, where images were given to the server.
-        """
+        """The image of a row. PNG or JPEG, where images were given to the server."""
         if modality in explorer.data.names and row.isascii() and row.isdigit() and len(row) < 16:
             picture = explorer.rows.thumbnail(modality, int(row))
             kind = None if picture is None else media_type(picture)
@@ -197,9 +182,7 @@ def _add_data(api: APIRouter, explorer: Explorer, document: LiveDocument) -> Non
                 return Response(picture, media_type=kind)
         raise HTTPException(404, "There is no such image.")
 
-
-def _add_search(api: APIRouter, explorer: Explorer) -> None:
-    @add_route(api, "/search", method="POST", tags=["search"], refused=[404, 422])
+    @add_route(api, "POST /search", "search", 404, 422)
     def search(asked: Annotated[SearchRequest, Body(openapi_examples=_SEARCHES)]) -> SearchAnswer:
         """The nearest rows in one index of both modalities.
 
@@ -213,7 +196,7 @@ def _add_search(api: APIRouter, explorer: Explorer) -> None:
 def _add_corrections(api: APIRouter, explorer: Explorer, jobs: Jobs) -> None:
     fitted = explorer.corrections
 
-    @add_route(api, "/corrections", tags=["corrections"])
+    @add_route(api, "GET /corrections", "corrections")
     def corrections() -> CorrectionList:
         """The corrections that can be searched with.
 
@@ -221,22 +204,14 @@ def _add_corrections(api: APIRouter, explorer: Explorer, jobs: Jobs) -> None:
         """
         return CorrectionList(corrections=[describe(*entry) for entry in fitted.listed().items()])
 
-    @add_route(
-        api,
-        "/corrections",
-        method="POST",
-        tags=["corrections"],
-        refused=[409, 422, 429],
-        status_code=202,
-    )
+    @add_route(api, "POST /corrections", "corrections", 409, 422, 429, status_code=202)
     def fit(
-        asked: Annotated[FitRequest, Body(openapi_examples=_FITS)],
-        response: Response,
+        asked: Annotated[FitRequest, Body(openapi_examples=_FITS)], response: Response
     ) -> JobStarted:
         """Fit and evaluate a correction.
 
-        It is fitted on one split of the rows and evaluated on another, the same as in
-        `modgap diagnose`. The job's result is the correction, with an identifier to search with.
+        It is fitted on one split of the rows and evaluated on another, the same as in `modgap
+        diagnose`. The job's result is the correction, with an identifier to search with.
         """
         corrector = make_corrector(asked.method, asked.parameters)
         try:
@@ -254,9 +229,10 @@ def _add_corrections(api: APIRouter, explorer: Explorer, jobs: Jobs) -> None:
 
     @add_route(
         api,
-        "/corrections/{id}/file",
-        tags=["corrections"],
-        refused=[404, 422],
+        "GET /corrections/{id}/file",
+        "corrections",
+        404,
+        422,
         response_class=Response,
         responses={
             200: {
@@ -266,27 +242,17 @@ def _add_corrections(api: APIRouter, explorer: Explorer, jobs: Jobs) -> None:
         },
     )
     def correction_file(id: Identifier) -> Response:  # noqa: A002
-        """A correction as a file.
-
-        One small safetensors file.
-        """
+        """A correction as a file. One small safetensors file."""
         name, data = fitted.file(id)
         disposition = {"Content-Disposition": f'attachment; filename="{name}"'}
         return Response(data, headers=disposition, media_type="application/octet-stream")
 
-    about_job: dict[str, Any] = {
-        "tags": ["corrections"], "refused": [404, 422], "response_model": JobStatus
-    }  # fmt: skip
-
-    @add_route(api, "/jobs/{id}", **about_job)
+    @add_route(api, "GET /jobs/{id}", "corrections", 404, 422, response_model=JobStatus)
     def job(id: Identifier) -> Job:  # noqa: A002
-        """Where a job stands.
-
-        State, step and, at the end, the result or why it failed.
-        """
+        """Where a job stands. State, step and, at the end, the result or why it failed."""
         return _there(jobs.get(id), id)
 
-    @add_route(api, "/jobs/{id}", method="DELETE", **about_job)
+    @add_route(api, "DELETE /jobs/{id}", "corrections", 404, 422, response_model=JobStatus)
     def cancel(id: Identifier) -> Job:  # noqa: A002
         """Cancel a job, or forget one that has ended.
 
