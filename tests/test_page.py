@@ -207,14 +207,14 @@ def test_slider_and_controls_work_from_the_keyboard(browser, digits_file):
         seen.page.focus("#slider")
         seen.page.keyboard.press("ArrowRight")
         assert seen.page.input_value("#slider") == "1"
-        assert "0.1" in seen.page.get_attribute("#slider", "aria-valuetext")
+        assert "gap closed: " in seen.page.get_attribute("#slider", "aria-valuetext")
         seen.page.keyboard.press("End")
         assert seen.page.input_value("#slider") == seen.page.get_attribute("#slider", "max")
         reached = set()
         for _ in range(60):
             seen.page.keyboard.press("Tab")
             reached.add(seen.page.evaluate("document.activeElement.id || ''"))
-        assert {"find", "figure"} <= reached
+        assert {"find", "metric"} <= reached
 
 
 def test_every_number_explains_itself_on_hover_and_focus(browser, digits, digits_file):

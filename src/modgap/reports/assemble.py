@@ -30,9 +30,10 @@ MODULES = (
     "verdict.js",
     "moving.js",
     "scene.js",
-    "panel.js",
+    "metrics.js",
     "card.js",
     "picture.js",
+    "comparison.js",
     "corrections.js",
     "fix.js",
     "features.js",
@@ -41,7 +42,7 @@ MODULES = (
     "landscapes.js",
     "measures.js",
 )
-LIVE_MODULES = ("live_parts.js", "search.js", "workbench.js", "live.js")
+LIVE_MODULES = ("live_shared.js", "search.js", "workbench.js", "live.js")
 # Starts everything, so it comes last.
 BOOT = "boot.js"
 STYLES = ("base.css", "parts.css", "sections.css", "print.css")

@@ -93,9 +93,9 @@ def contents(
         found = projections(drawn, known.moments, umap=umap, seed=seed)
         picture = picture_document(data, drawn, found)
         page.sampling.append(
-            f"Drawn are {len(drawn.x):,} of {data.x.n_rows:,} {data.names[0]} rows and "
+            f"The picture shows {len(drawn.x):,} of {data.x.n_rows:,} {data.names[0]} rows and "
             f"{len(drawn.y):,} of {data.y.n_rows:,} {data.names[1]} rows"
-            + (f", {drawn.n_pairs:,} of them as pairs." if drawn.n_pairs else ".")
+            + (f", with {drawn.n_pairs:,} pairs." if drawn.n_pairs else ".")
         )
         if diagnosis is not None:
             made, failures = gap_paths(data, metric=metric, seed=seed, progress=progress)
@@ -151,11 +151,17 @@ def _path_document(path: GapPath, move: dict[str, Any]) -> dict[str, Any]:
         "method_at_1": path.method,
         "renormalise": path.renormalise,
         "steps": path.steps,
+        "gap_closed": _percent_closed(path.metrics["gap"]),
         "metrics": path.metrics,
         "losses": losses,
         "n_groups": path.n_groups,
         "move": move,
     }
+
+
+def _percent_closed(gaps: np.ndarray) -> list[int | None]:
+    """By how many percent each gap is smaller than the first."""
+    return [round(100 * (1 - gap / gaps[0])) if gaps[0] else None for gap in gaps.tolist()]
 
 
 def _say_what_is_missing(data: Modalities, diagnosis: Diagnosis | None, page: _Notes) -> None:
@@ -210,6 +216,6 @@ def _sampling(
         counts = ", ".join(f"{count:,} to {split}" for split, count in diagnosis.n_groups.items())
         said.append(
             f"Corrections are evaluated on held-out groups: {counts}. Intervals are 95 %, "
-            "from 1,000 resamples of the groups they were confirmed on."
+            "from 1,000 resamples of the groups to confirm."
         )
     return said

@@ -7,12 +7,13 @@
   "use strict";
 
   const { el, say } = modgap.dom;
-  const { ask } = modgap.live.parts;
+  const { ask } = modgap.live.shared;
 
   let state = null;
 
   async function begin() {
     const info = await ask("info");
+    modgap.terms.use(info);
     const known = { corrections: [], goal: null };
     known.nameOf = (id) => known.corrections.find((one) => one.id === id)?.name ?? "";
     const search = modgap.live.search(info, known);
