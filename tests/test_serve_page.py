@@ -122,6 +122,12 @@ def test_search_shows_what_the_explorer_finds_and_a_hit_is_the_next_query(
     assert hits(page, 0) == [(hit.modality, str(hit.row)) for hit in again]
 
 
+def test_search_and_workbench_are_in_the_navigation(page: Any) -> None:
+    links = page.locator("#sections a")
+    links.filter(has_text="Workbench").wait_for()
+    assert {"Search", "Workbench"} <= set(links.all_inner_texts())
+
+
 def test_a_row_is_found_by_its_caption_with_the_keyboard(page: Any) -> None:
     page.select_option("#ask-modality", "text")
     page.focus("#ask-text")

@@ -178,8 +178,8 @@ def _say_what_is_missing(data: Modalities, diagnosis: Diagnosis | None, page: _N
         )
     if not data.thumbnails:
         page.missing["thumbnails"] = (
-            "No images were given. `modgap report --images FOLDER` shows them where the ids of "
-            "the rows are their file names."
+            "No images were given. Use --images FOLDER to show them; the ids of the rows must be "
+            "their file names."
         )
     if not data.paired:
         page.missing["landscapes"] = "Losses and landscapes need pairs, and none are known."

@@ -18,6 +18,7 @@
     known.nameOf = (id) => known.corrections.find((one) => one.id === id)?.name ?? "";
     const search = modgap.live.search(info, known);
     const workbench = modgap.live.workbench(info, known);
+    modgap.head.navigation();
     known.used = search.used;
     known.use = (id) => {
       search.offer(id);
@@ -39,7 +40,6 @@
 
   async function start() {
     for (const id of ["search", "workbench"]) document.getElementById(id).hidden = false;
-    modgap.head.navigation();
     state = begin();
     try {
       await state;
