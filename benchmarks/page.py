@@ -88,7 +88,7 @@ def look_at(page: Path) -> tuple[float, float, float]:
 
 
 def main() -> None:
-    """Measure, print and judge."""
+    """Measure, print and compare with the limits."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--rows", type=int, default=100_000)
     parser.add_argument("--write", action="store_true", help="put the table into README.md")

@@ -27,7 +27,6 @@ def main(embeddings: Path) -> None:
     from browser import opened
 
     digits = modgap.load_digits()
-    clip = open_pair(embeddings)
     pages = {
         "page-digits": modgap.report(
             digits.X,
@@ -39,7 +38,7 @@ def main(embeddings: Path) -> None:
             umap=False,
         ),
         "page-clip": modgap.report(
-            clip.x, clip.y, title="CLIP ViT-B/16 on 500 MS-COCO pairs", umap=False
+            open_pair(embeddings), title="CLIP ViT-B/16 on 500 MS-COCO pairs", umap=False
         ),
     }
     with tempfile.TemporaryDirectory() as folder, opened() as browser:

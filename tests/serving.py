@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -29,38 +30,44 @@ ASSETS = {
 }
 
 
-def make_rows(n: int, m: int, dim: int = DIM) -> tuple[np.ndarray, np.ndarray, Any]:
+def make_rows(n: int, m: int) -> tuple[np.ndarray, np.ndarray, Any]:
     """Rows with a gap; group g of X has about m / n rows of Y."""
     rng = np.random.default_rng(11)
-    latent = rng.normal(size=(n, dim))
-    offsets = 1.2 * rng.normal(size=(2, dim))
+    latent = rng.normal(size=(n, DIM))
+    offsets = 1.2 * rng.normal(size=(2, DIM))
     gx, gy = np.arange(n), np.arange(m) % n
-    X = latent + offsets[0] + 0.3 * rng.normal(size=(n, dim))
-    Y = latent[gy] + offsets[1] + 0.3 * rng.normal(size=(m, dim))
+    X = latent + offsets[0] + 0.3 * rng.normal(size=(n, DIM))
+    Y = latent[gy] + offsets[1] + 0.3 * rng.normal(size=(m, DIM))
     return X.astype("float32"), Y.astype("float32"), (gx, gy)
 
 
-def make_pair(
-    n: int = N_X, m: int = N_Y, *, paired: bool = True, captions: bool = True, dim: int = DIM
+def make_data(
+    n: int = N_X,
+    m: int = N_Y,
+    *,
+    paired: bool = True,
+    pictures: Callable[[int], bytes | None] | None = None,
 ) -> Modalities:
-    X, Y, groups = make_rows(n, m, dim)
+    """Images with ids and texts with captions; ``pictures`` are those of the images."""
+    X, Y, groups = make_rows(n, m)
     said = [f"Caption {row} of thing {row % n}" for row in range(m)]
     said[1] = NASTY
     x = Embeddings.from_array(X, ids=[f"scan-{row}.png" for row in range(n)], source="image.npy")
-    y = Embeddings.from_array(Y, captions=said if captions else None, source="text.npy")
-    return Modalities(x, y, groups if paired else None, paired)
+    y = Embeddings.from_array(Y, captions=said, source="text.npy")
+    data = Modalities.of(x, y, groups=groups if paired else None, paired=paired)
+    return data if pictures is None else replace(data, thumbnails={"image": pictures})
 
 
 def tiny_document(progress: Any) -> dict[str, Any]:
     progress("measuring", 0, 1)
-    return {"schema": "modgap/report/1", "title": NASTY, "gap": float("nan")}
+    return {"schema": "modgap/report/2", "title": NASTY, "gap": float("nan")}
 
 
 def make_client(
     explorer: Explorer | None = None, document: Any = tiny_document, **options: Any
 ) -> TestClient:
     """A client of an app in this process; its document is being made, as at the start."""
-    explorer = explorer or Explorer(make_pair())
+    explorer = explorer or Explorer(make_data())
     app = make_app(explorer, document, assets=ASSETS, **options)
     return TestClient(app, base_url=HOME, raise_server_exceptions=False)
 
@@ -81,7 +88,7 @@ def fit(client: TestClient, method: str, **parameters: Any) -> dict[str, Any]:
 
 
 def slow_search(
-    pair: Modalities,
+    data: Modalities,
     query: np.ndarray,
     modality: str,
     k: int,
@@ -91,7 +98,7 @@ def slow_search(
     """Every document, one by one, in float64: (modality, row, score), best first."""
     asked = correction.apply(query[None].astype("float64"), modality, "query")[0]
     found = []
-    for name, side in zip(pair.names, (pair.x, pair.y), strict=True):
+    for name, side in data.sides.items():
         for row in range(side.n_rows):
             if (name, row) == without:
                 continue
@@ -103,8 +110,8 @@ def slow_search(
             elif correction.metric == "inner_product":
                 found.append((-product, len(found), name, row, product))
             else:
-                far = math.dist(asked, document)
-                found.append((far, len(found), name, row, far))
+                far = math.dist(asked, document) ** 2
+                found.append((far, len(found), name, row, -far))
     found.sort(key=lambda hit: hit[:2])
     return [(name, row, score) for _, _, name, row, score in found[:k]]
 

@@ -48,7 +48,7 @@ def test_the_page_holds_what_is_printed_as_json(folder, tmp_path):
     )
     assert ran.status == 0, ran.err
     assert data_of(page) == ran.json
-    assert ran.json["schema"] == "modgap/report/1"
+    assert ran.json["schema"] == "modgap/report/2"
     assert ran.err.splitlines() == [f"wrote {page}"]
     assert everything_in(page.parent) == {"page.html"}
 
@@ -57,7 +57,7 @@ def test_the_verdict_is_printed_and_the_same_run_writes_the_same_page(folder, tm
     pages = [tmp_path / name for name in ("one.html", "two.html")]
     for page in pages:
         ran = modgap("report", folder / "image.npy", folder / "text.npy", "--no-umap", "-o", page)
-        assert ran.out.startswith("The means of image and text are")
+        assert ran.out.startswith("In one index for both modalities, the wrong results hold")
     assert pages[0].read_bytes() == pages[1].read_bytes()
 
 

@@ -8,6 +8,7 @@ import json
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -206,14 +207,14 @@ def test_slider_and_controls_work_from_the_keyboard(browser, digits_file):
         seen.page.focus("#slider")
         seen.page.keyboard.press("ArrowRight")
         assert seen.page.input_value("#slider") == "1"
-        assert "0.1" in seen.page.get_attribute("#slider", "aria-valuetext")
+        assert "gap closed: " in seen.page.get_attribute("#slider", "aria-valuetext")
         seen.page.keyboard.press("End")
         assert seen.page.input_value("#slider") == seen.page.get_attribute("#slider", "max")
         reached = set()
         for _ in range(60):
             seen.page.keyboard.press("Tab")
             reached.add(seen.page.evaluate("document.activeElement.id || ''"))
-        assert {"find", "figure"} <= reached
+        assert {"find", "metric"} <= reached
 
 
 def test_every_number_explains_itself_on_hover_and_focus(browser, digits, digits_file):
@@ -357,10 +358,10 @@ def written(tmp_path: Path, X: Any, Y: Any, **options: Any) -> tuple[Path, dict[
         for rows, side in ((X, "x"), (Y, "y"))
     ]  # fmt: skip
     options.pop("source", None)
-    paired = options.pop("paired", len(X) == len(Y))
     names = options.pop("names", ("image", "text"))
-    pair = Modalities(sides[0], sides[1], None, paired, names)
-    document, _ = contents(pair, umap=False, **options)
+    data = Modalities.of(*sides, names, paired=options.pop("paired", None))
+    data = replace(data, thumbnails=options.pop("thumbnails", {}))
+    document, _ = contents(data, umap=False, **options)
     path = tmp_path / "page.html"
     path.write_text(page_html(document), encoding="utf-8")
     return path, document
@@ -430,7 +431,7 @@ def test_page_shows_what_it_can_and_says_what_it_cannot(browser, tmp_path, name,
 def test_missing_thumbnails_leave_the_captions(browser, tmp_path):
     path, document = written(
         tmp_path, *make_pairs(30), captions_x=[f"row {i}" for i in range(30)],
-        thumbnails=(lambda row: None, None),
+        thumbnails={"image": lambda row: None},
     )  # fmt: skip
     with visit(browser, path) as seen:
         seen.see_all()

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import base64
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ from modgap.corrections import Correction
 from modgap.diagnosis import diagnose
 from modgap.io import Embeddings, Modalities
 from modgap.reports import contents
-from modgap.reports.contents import apply_lines
+from modgap.reports.fix import apply_lines
 from modgap.reports.picture import MAX_DRAWN, choose_drawn
 from modgap.reports.thumbnails import from_pixels
 
@@ -23,9 +24,9 @@ def make_document(X, Y, **options):
     groups, paired = options.pop("groups", None), options.pop("paired", None)
     x = Embeddings.from_array(X, captions=options.pop("captions_x", None))
     y = Embeddings.from_array(Y, captions=options.pop("captions_y", None))
-    if paired is None:
-        paired = groups is not None or len(X) == len(Y)
-    found, _ = contents(Modalities(x, y, groups, paired), umap=False, **options)
+    data = Modalities.of(x, y, groups=groups, paired=paired)
+    data = replace(data, thumbnails=options.pop("thumbnails", {}))
+    found, _ = contents(data, umap=False, **options)
     json.dumps(found, allow_nan=False)  # plain values, and no NaN among them
     return found
 
@@ -126,7 +127,7 @@ def test_typical_rows_come_with_their_captions_and_pictures():
     X, Y = make_pairs(30)
     pixels = np.arange(30)[:, None, None] * np.ones((1, 2, 2))
     page = make_document(
-        X, Y, captions_x=[f"row {i}" for i in range(30)], thumbnails=(from_pixels(pixels), None)
+        X, Y, captions_x=[f"row {i}" for i in range(30)], thumbnails={"image": from_pixels(pixels)}
     )
     shown = page["conformity"]
     order = np.argsort(modgap.measures.conformity(X))
@@ -142,10 +143,10 @@ def test_at_most_a_few_thousand_rows_are_drawn_and_pairs_first():
     X, Y = make_pairs(MAX_DRAWN + 300, 4)
     x, y = Embeddings.from_array(X), Embeddings.from_array(Y[:-100])
     groups = np.arange(len(X)), np.arange(len(Y) - 100)
-    drawn = choose_drawn(Modalities(x, y, groups, True), seed=0)
+    drawn = choose_drawn(Modalities.of(x, y, groups=groups), seed=0)
     assert len(drawn.x) == len(drawn.y) == drawn.n_pairs == MAX_DRAWN
     np.testing.assert_array_equal(drawn.x, drawn.y)
-    few = choose_drawn(Modalities(x, y, groups, True), seed=0, most=2250)
+    few = choose_drawn(Modalities.of(x, y, groups=groups), seed=0, most=2250)
     assert few.n_pairs == 2200
     assert len(few.x) == 2250
     assert set(few.x[2200:]) <= set(range(2200, 2300))
@@ -208,7 +209,7 @@ def test_names_and_file_names_are_kept_as_text():
     X, Y = make_pairs(20)
     evil = "</script><script>alert(1)</script>"
     x, y = (Embeddings.from_array(A, source=f"folder/{evil}.npy") for A in (X, Y))
-    page, _ = contents(Modalities(x, y, None, True, ("<b>image", "text&")), umap=False)
+    page, _ = contents(Modalities.of(x, y, ("<b>image", "text&")), umap=False)
     assert page["names"] == ["<b>image", "text&"]
     assert page["source"][0].endswith("script>.npy")
 
@@ -217,4 +218,4 @@ def test_names_and_file_names_are_kept_as_text():
 def test_published_clip_page_says_use(published_clip):
     page = make_document(*published_clip)
     assert page["verdict"]["verdict"] == "use"
-    assert page["verdict"]["sentences"][0].startswith("The means of image and text are 0.851 apart")
+    assert page["verdict"]["sentences"][0].endswith("the means of image and text are 0.851 apart.")

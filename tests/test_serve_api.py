@@ -27,7 +27,7 @@ from serving import (
     finished,
     fit,
     make_client,
-    make_pair,
+    make_data,
     slow_search,
 )
 
@@ -56,7 +56,7 @@ def test_info_tells_what_is_explored(client: TestClient) -> None:
 
 
 def test_info_says_what_was_sampled_and_what_needs_pairs() -> None:
-    info = make_client(Explorer(make_pair(paired=False), rows=50)).get("/api/info").json()
+    info = make_client(Explorer(make_data(paired=False), rows=50)).get("/api/info").json()
     assert info["sampling"] == [
         "The live index holds 50 of the 90 text rows, a sample drawn with seed 0."
     ]
@@ -71,7 +71,7 @@ def test_the_report_says_how_far_it_is_and_then_comes_whole() -> None:
         progress("measuring", 2, 5)
         reached.set()
         assert go.wait(30)
-        return {"schema": "modgap/report/1", "title": NASTY, "gap": np.float32("nan"), "n": [1, 2]}
+        return {"schema": "modgap/report/2", "title": NASTY, "gap": np.float32("nan"), "n": [1, 2]}
 
     client = make_client(document=slow)
     assert client.get("/api/report").status_code == 202
@@ -86,13 +86,13 @@ def test_the_report_says_how_far_it_is_and_then_comes_whole() -> None:
     done = client.get("/api/report")
     assert done.status_code == 200
     assert json.loads(done.text, parse_constant=pytest.fail) == {
-        "schema": "modgap/report/1", "title": NASTY, "gap": None, "n": [1, 2], "live": True
+        "schema": "modgap/report/2", "title": NASTY, "gap": None, "n": [1, 2], "live": True
     }  # fmt: skip
 
 
 def test_the_report_is_begun_when_the_server_starts_and_made_once() -> None:
     made = []
-    client = make_client(document=lambda _: made.append(1) or {"schema": "modgap/report/1"})
+    client = make_client(document=lambda _: made.append(1) or {"schema": "modgap/report/2"})
     with client:
         client.app.state.document.wait(30)  # type: ignore[attr-defined]
         assert made == [1]
@@ -105,7 +105,7 @@ def test_the_report_is_begun_when_the_server_starts_and_made_once() -> None:
     ("error", "status", "said"),
     [
         (InputValueError("It needs 8 pairs."), 409, "It needs 8 pairs."),
-        (RuntimeError("no"), 500, "It failed unexpectedly: RuntimeError: no"),
+        (RuntimeError("no"), 500, "It failed unexpectedly: RuntimeError: no."),
     ],
 )
 def test_a_report_that_cannot_be_made_says_why_and_the_rest_works(
@@ -135,16 +135,16 @@ def test_items_are_paged_and_searched(client: TestClient) -> None:
 
 
 def test_search_gives_raw_beside_corrected(client: TestClient) -> None:
-    pair = make_pair()
+    data = make_data()
     correction = fit(client, "Calibrate", mode="mixed")
     asked = {"modality": "text", "row": 4, "k": 7, "correction": correction["id"]}
     answer = client.post("/api/search", json=asked).json()
-    query = pair.y.take([4])[0]
-    raw = slow_search(pair, query, "text", 7, Correction.identity(DIM), ("text", 4))
+    query = data.y.take([4])[0]
+    raw = slow_search(data, query, "text", 7, Correction.identity(DIM), ("text", 4))
     assert brief(answer["raw"]) == [hit[:2] for hit in raw]
     assert [hit["score"] for hit in answer["raw"]] == pytest.approx([s for *_, s in raw], abs=1e-6)
-    kept = client.app.state.explorer.fitted(correction["id"]).correction  # type: ignore[attr-defined]
-    corrected = slow_search(pair, query, "text", 7, kept, ("text", 4))
+    kept = client.app.state.explorer.corrections.get(correction["id"]).correction  # type: ignore[attr-defined]
+    corrected = slow_search(data, query, "text", 7, kept, ("text", 4))
     assert brief(answer["corrected"]) == [hit[:2] for hit in corrected]
     assert (answer["metric"], answer["corrected_metric"]) == ("cosine", "inner_product")
     assert answer["query"]["caption"] == "Caption 4 of thing 4"
@@ -157,12 +157,12 @@ def test_the_index_with_one_side_per_group_is_asked_for_by_name(client: TestClie
     answer = client.post("/api/search", json=asked).json()
     assert brief([hit for hit in answer["raw"] if hit["match"]]) == [("image", 4)]
     assert client.post("/api/search", json={**asked, "index": "half"}).status_code == 422
-    unpaired = make_client(Explorer(make_pair(paired=False)))
+    unpaired = make_client(Explorer(make_data(paired=False)))
     assert unpaired.post("/api/search", json=asked).status_code == 422
 
 
 def test_a_vector_of_a_row_finds_that_row_first(client: TestClient) -> None:
-    vector = make_pair().x.take([9])[0].tolist()
+    vector = make_data().x.take([9])[0].tolist()
     answer = client.post("/api/search", json={"modality": "image", "vector": vector, "k": 1}).json()
     assert brief(answer["raw"]) == [("image", 9)]
     assert (answer["query"], answer["corrected"]) == (None, None)
@@ -175,7 +175,7 @@ def test_captions_are_text_in_every_answer(client: TestClient) -> None:
 
 
 def test_a_fit_is_a_job_whose_figures_are_those_of_diagnose(client: TestClient) -> None:
-    pair = make_pair()
+    data = make_data()
     started = client.post(
         "/api/corrections", json={"method": "Shift", "parameters": {"amount": 0.4}}
     )
@@ -184,7 +184,7 @@ def test_a_fit_is_a_job_whose_figures_are_those_of_diagnose(client: TestClient) 
     job = finished(client, started.json()["job"])
     assert (job["state"], job["title"], job["error"]) == ("done", "Shift(amount=0.4)", None)
     assert (job["step"], job["done"], job["total"]) == ("done", 5, 5)
-    result = diagnose(pair.x, pair.y, groups=pair.groups, correctors=[Shift(0.4)]).to_dict()
+    result = diagnose(data, correctors=[Shift(0.4)]).to_dict()
     assert job["result"]["raw"] == result["raw"]
     assert job["result"]["corrected"] == result["trials"][0]["confirm"]
     assert job["result"]["about"]["parameters"] == {"amount": 0.4}
@@ -193,13 +193,13 @@ def test_a_fit_is_a_job_whose_figures_are_those_of_diagnose(client: TestClient) 
 
 
 def test_the_recommended_correction_is_listed_first() -> None:
-    pair = make_pair(420, 420)
-    explorer = Explorer(pair)
+    data = make_data(420, 420)
+    explorer = Explorer(data)
     client = make_client(explorer)
     fit(client, "Shift", amount=0.1)
-    result = diagnose(pair.x, pair.y, groups=pair.groups, correctors=[Center()])
+    result = diagnose(data, correctors=[Center()])
     assert result.recommended == "Center()"
-    explorer.recommend(result)
+    explorer.corrections.recommend(result)
     listed = client.get("/api/corrections").json()["corrections"]
     assert [(c["name"], c["recommended"]) for c in listed] == [
         ("Center()", True), ("Shift(amount=0.1)", False)
@@ -265,7 +265,7 @@ def test_a_full_queue_is_429() -> None:
 
 
 def test_procrustes_without_pairs_is_a_conflict() -> None:
-    client = make_client(Explorer(make_pair(paired=False)))
+    client = make_client(Explorer(make_data(paired=False)))
     answer = client.post("/api/corrections", json={"method": "Procrustes"})
     assert answer.status_code == 409
     assert "needs pairs" in answer.json()["detail"]
@@ -274,7 +274,7 @@ def test_procrustes_without_pairs_is_a_conflict() -> None:
 def test_thumbnails_come_as_the_images_they_are() -> None:
     jpeg = b"\xff\xd8\xff" + bytes(8)
     pictures = {1: PNG, 2: jpeg, 3: b"<svg onload=alert(1)>"}
-    client = make_client(Explorer(make_pair(), thumbnails=(pictures.get, None)))
+    client = make_client(Explorer(make_data(pictures=pictures.get)))
     hit = client.get("/api/items?modality=image&offset=1&limit=1").json()["items"][0]
     assert hit["thumbnail"] == "/api/thumbnails/image/1"
     answer = client.get(hit["thumbnail"])

@@ -1,4 +1,4 @@
-"""Fitting on the server: the figures are those of diagnose; what is kept, and what is refused."""
+"""Fitting on the server: the metrics are those of diagnose; what is kept, and what is refused."""
 
 from __future__ import annotations
 
@@ -15,17 +15,16 @@ from modgap.corrections import (
     Calibrate,
     Center,
     Corrector,
-    NothingMovesWarning,
     OrthogonalShift,
     Procrustes,
     Shift,
     make_corrector,
 )
-from modgap.io import Embeddings, Modalities
+from modgap.io import Modalities
 from modgap.serve import Explorer
 from modgap.serve.bench import Bench
-from modgap.serve.explorer import RECOMMENDED, Unknown
-from serving import make_pair
+from modgap.serve.fitted import RECOMMENDED, Unknown
+from serving import make_data
 
 
 def nothing(*_: Any) -> None:
@@ -33,21 +32,19 @@ def nothing(*_: Any) -> None:
 
 
 @pytest.fixture(scope="module")
-def pair() -> Modalities:
-    return make_pair(120, 240)
+def data() -> Modalities:
+    return make_data(120, 240)
 
 
 @pytest.mark.parametrize(
     "corrector", [Shift(0.4), Procrustes(), Calibrate("mixed"), OrthogonalShift("x", 0.7)], ids=repr
 )
 @pytest.mark.parametrize("metric", ["cosine", "euclidean"])
-def test_the_figures_are_those_of_the_trial_of_diagnose(
-    pair: Modalities, corrector: Corrector, metric: Any
+def test_the_metrics_are_those_of_the_trial_of_diagnose(
+    data: Modalities, corrector: Corrector, metric: Any
 ) -> None:
-    result = diagnose(
-        pair.x, pair.y, groups=pair.groups, correctors=[corrector], seed=3, metric=metric
-    )
-    fitted = Bench(pair, seed=3, metric=metric).fit(corrector, nothing)
+    result = diagnose(data, correctors=[corrector], seed=3, metric=metric)
+    fitted = Bench(data, seed=3, metric=metric).fit(corrector, nothing)
     (trial,) = result.trials
     assert fitted.name == trial.method
     assert fitted.correction.metric == trial.metric
@@ -57,21 +54,21 @@ def test_the_figures_are_those_of_the_trial_of_diagnose(
 
 
 def test_without_pairs_too() -> None:
-    pair = make_pair(70, 90, paired=False)
-    result = diagnose(pair.x, pair.y, paired=False, correctors=[Center()])
-    fitted = Bench(pair).fit(Center(), nothing)
+    data = make_data(70, 90, paired=False)
+    result = diagnose(data, correctors=[Center()])
+    fitted = Bench(data).fit(Center(), nothing)
     assert fitted.corrected.to_dict() == result.trials[0].confirm.to_dict()
     assert fitted.n_groups == result.n_groups["confirm"] == 35
 
 
-def test_the_goal_is_the_one_asked_for(pair: Modalities) -> None:
-    fitted = Bench(pair, goal="robust").fit(Shift(0.5), nothing)
+def test_the_goal_is_the_one_asked_for(data: Modalities) -> None:
+    fitted = Bench(data, goal="robust").fit(Shift(0.5), nothing)
     robust = fitted.corrected.metrics["robust_to_noise"].value
     assert fitted.corrected.goal.value.value == pytest.approx(robust.value)
 
 
-def test_the_rows_as_they_are_are_judged_once(pair: Modalities) -> None:
-    bench, steps = Bench(pair), []
+def test_the_rows_as_they_are_are_evaluated_once(data: Modalities) -> None:
+    bench, steps = Bench(data), []
     for amount in (0.2, 0.3):
         bench.fit(Shift(amount), lambda *step: steps.append(step))
     assert [step[1:] for step in steps] == [(0, 5), (1, 5), (2, 5), (3, 5), (2, 5), (3, 5)]
@@ -79,62 +76,61 @@ def test_the_rows_as_they_are_are_judged_once(pair: Modalities) -> None:
 
 def test_what_needs_pairs_is_refused_without_them() -> None:
     with pytest.raises(InputError, match="Procrustes needs pairs"):
-        Bench(make_pair(paired=False)).fit(Procrustes(), nothing)
+        Bench(make_data(paired=False)).fit(Procrustes(), nothing)
 
 
 @pytest.mark.parametrize("paired", [True, False])
 def test_too_few_rows_are_refused(paired: bool) -> None:
     with pytest.raises(InputError, match=r"needs at least 8 .*, got 5\."):
-        Bench(make_pair(5, 5, paired=paired)).fit(Center(), nothing)
+        Bench(make_data(5, 5, paired=paired)).fit(Center(), nothing)
 
 
-def test_a_shift_that_moves_nothing_is_refused(pair: Modalities) -> None:
+def test_a_shift_that_moves_nothing_is_refused(data: Modalities) -> None:
     with pytest.raises(InputError, match="moves nothing"):
-        Bench(pair).fit(OrthogonalShift("y", 1.0), nothing)
+        Bench(data).fit(OrthogonalShift("y", 1.0), nothing)
 
 
 @pytest.mark.filterwarnings("default")
-def test_it_is_refused_where_warnings_are_only_printed(pair: Modalities) -> None:
-    refused = pytest.raises(InputError, match=r"moves nothing.*0\.95")
-    with pytest.warns(NothingMovesWarning), refused:
-        Bench(pair).fit(OrthogonalShift("y", 1.0), nothing)
+def test_it_is_refused_where_warnings_are_only_printed(data: Modalities) -> None:
+    with pytest.raises(InputError, match=r"moves nothing.*0\.95"):
+        Bench(data).fit(OrthogonalShift("y", 1.0), nothing)
 
 
 def test_the_oldest_correction_gives_way_and_the_recommended_one_never(
-    pair: Modalities,
+    data: Modalities,
 ) -> None:
-    explorer = Explorer(pair, kept=2)
-    result = diagnose(pair.x, pair.y, groups=pair.groups, correctors=[Center(), Shift(0.5)])
+    explorer = Explorer(data, kept=2)
+    result = diagnose(data, correctors=[Center(), Shift(0.5)])
     first = explorer.fit(Shift(0.1), nothing)
     # With fewer than 100 groups to confirm on nothing is recommended; here something is.
     object.__setattr__(result, "recommended", "Center()")
-    object.__setattr__(result, "correction", Center().fit(pair.x.rows(), pair.y.rows()).correction_)
-    explorer.recommend(result)
+    object.__setattr__(result, "correction", Center().fit(data.x.rows(), data.y.rows()).correction_)
+    explorer.corrections.recommend(result)
     explorer.search("text", row=0, correction=first)
     later = [explorer.fit(Shift(amount), nothing) for amount in (0.2, 0.3)]
-    assert list(explorer.corrections()) == [RECOMMENDED, *later]
+    assert list(explorer.corrections.listed()) == [RECOMMENDED, *later]
     with pytest.raises(Unknown):
         explorer.search("text", row=0, correction=first)
     assert first not in explorer.index._corrected
-    shown = explorer.fitted(RECOMMENDED)
+    shown = explorer.corrections.get(RECOMMENDED)
     assert shown.name == "Center()"
     assert shown.corrected is result.trials[0].confirm
     assert shown.raw is result.raw
 
 
 def test_the_same_fit_again_replaces_the_earlier_one() -> None:
-    explorer = Explorer(make_pair())
+    explorer = Explorer(make_data())
     first, other, again = (explorer.fit(Shift(a), nothing) for a in (0.1, 0.2, 0.1))
-    assert list(explorer.corrections()) == [other, again]
+    assert list(explorer.corrections.listed()) == [other, again]
     with pytest.raises(Unknown):
-        explorer.fitted(first)
+        explorer.corrections.get(first)
 
 
 def test_nothing_is_recommended_where_diagnose_recommends_nothing() -> None:
-    pair = make_pair()
-    explorer = Explorer(pair)
-    explorer.recommend(diagnose(pair.x, pair.y, groups=pair.groups, correctors=[Center()]))
-    assert explorer.corrections() == {}
+    data = make_data()
+    explorer = Explorer(data)
+    explorer.corrections.recommend(diagnose(data, correctors=[Center()]))
+    assert explorer.corrections.listed() == {}
 
 
 def test_every_corrector_is_offered_with_its_own_parameters_and_defaults() -> None:
@@ -157,7 +153,7 @@ def test_parameters_reach_the_corrector() -> None:
 @pytest.mark.parametrize(
     ("method", "parameters", "said"),
     [
-        ("shift", {}, "method must be one of .*Did you mean 'Shift'"),
+        ("shfit", {}, "method must be one of .*Did you mean 'Shift'"),
         ("Shift", {"amout": 1}, r"Shift has no parameter 'amout'\. Its parameters are: amount\."),
         ("Center", {"amount": 1}, "Its parameters are: none"),
         ("Shift", {"amount": "much"}, "amount must be a number, got str"),
@@ -175,11 +171,11 @@ def test_wrong_parameters_are_refused_in_words(
         make_corrector(method, parameters)
 
 
-def test_rows_that_cannot_be_judged_are_refused() -> None:
+def test_rows_that_cannot_be_evaluated_are_refused() -> None:
     rng = np.random.default_rng(0)
     X = rng.normal(size=(40, 4)).astype("float32")
     Y = X.copy()
     X[:] = X[0]  # all the same: nothing varies
-    pair = Modalities(Embeddings.from_array(X), Embeddings.from_array(Y), None, True)
+    data = Modalities.of(X, Y)
     with pytest.raises(InputError):
-        Bench(pair).fit(Center(), nothing)
+        Bench(data).fit(Center(), nothing)

@@ -84,7 +84,7 @@ def test_a_server_starts_answers_and_stops_on_ctrl_c(files: Path) -> None:
             assert time.monotonic() < deadline
             time.sleep(0.2)
         document = json.loads(got[1])
-        assert (got[0], document["schema"], document["live"]) == (200, "modgap/report/1", True)
+        assert (got[0], document["schema"], document["live"]) == (200, "modgap/report/2", True)
         process.send_signal(signal.SIGINT)
     assert process.returncode == 0
     assert said[-1] == "stopped.\n"

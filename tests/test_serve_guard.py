@@ -13,7 +13,7 @@ from fastapi.testclient import TestClient
 
 from modgap.serve import Explorer
 from modgap.serve.guard import HEADERS, Guard
-from serving import HOME, NASTY, PNG, make_client, make_pair
+from serving import HOME, NASTY, PNG, make_client, make_data
 
 TOKEN = "correct horse/battery?"
 SEARCH = {"modality": "text", "row": 0}
@@ -21,7 +21,7 @@ SEARCH = {"modality": "text", "row": 0}
 
 @pytest.fixture(scope="module")
 def client() -> TestClient:
-    return make_client(Explorer(make_pair(), thumbnails=(lambda _: PNG, None)))
+    return make_client(Explorer(make_data(pictures=lambda _: PNG)))
 
 
 @pytest.fixture
@@ -55,7 +55,7 @@ def test_every_answer_has_the_strict_headers(
     answer = client.request(method, address, **options)
     assert answer.status_code == status
     for name, value in HEADERS.items():
-        assert answer.headers[name.decode()] == value.decode()
+        assert answer.headers[name] == value
     policy = answer.headers["content-security-policy"]
     assert policy.startswith("default-src 'none'; script-src 'self'; ")
     assert "frame-ancestors 'none'" in policy
@@ -69,7 +69,7 @@ def test_a_failing_route_is_500_in_json_with_the_same_headers(
     def broken(row: int) -> bytes:
         raise RuntimeError("secret place")
 
-    client = make_client(Explorer(make_pair(), thumbnails=(broken, None)))
+    client = make_client(Explorer(make_data(pictures=broken)))
     with caplog.at_level(logging.ERROR):
         answer = client.get("/api/thumbnails/image/1")
     assert answer.status_code == 500
@@ -149,7 +149,7 @@ def test_opening_the_address_sets_a_cookie_and_strips_the_token(locked: TestClie
     assert (first.status_code, first.headers["location"]) == (303, "/")
     cookie = first.headers["set-cookie"]
     assert "HttpOnly" in cookie
-    assert "SameSite=Strict" in cookie
+    assert "SameSite=strict" in cookie
     assert TOKEN not in cookie
     assert locked.get("/").status_code == 200
     assert locked.post("/api/search", json=SEARCH).status_code == 200

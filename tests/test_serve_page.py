@@ -17,7 +17,7 @@ from modgap.reports import from_pixels
 from modgap.serve import Explorer, server
 from modgap.serve.app import make_app
 from modgap.serve.assets import live_assets
-from serving import DIM, make_pair
+from serving import DIM, make_data
 
 pytest.importorskip("playwright", reason="playwright is not installed")
 if browser.chromium() is None:
@@ -29,7 +29,7 @@ WAIT = 60_000
 @pytest.fixture(scope="module")
 def explorer() -> Explorer:
     pixels = np.random.default_rng(0).integers(0, 256, size=(60, 8, 8))
-    return Explorer(make_pair(60, 120), thumbnails=(from_pixels(pixels), None), seed=1)
+    return Explorer(make_data(60, 120, pictures=from_pixels(pixels)), seed=1)
 
 
 @pytest.fixture(scope="module")
@@ -40,7 +40,7 @@ def address(explorer: Explorer) -> Iterator[str]:
     from modgap.reports import contents
 
     def document(progress: Any) -> dict[str, Any]:
-        return contents(explorer.pair, umap=False, seed=1, progress=progress)[0]
+        return contents(explorer.data, umap=False, seed=1, progress=progress)[0]
 
     app = make_app(explorer, document, assets=live_assets())
     opened = server.listen("127.0.0.1", 0)
@@ -113,13 +113,19 @@ def test_search_shows_what_the_explorer_finds_and_a_hit_is_the_next_query(
     page.select_option("#ask-index", "all")
     ask(page, "image", 7)
     found = explorer.search("image", row=7, k=10).raw
-    assert hits(page, 0) == [(hit.item.modality, str(hit.item.row)) for hit in found]
+    assert hits(page, 0) == [(hit.modality, str(hit.row)) for hit in found]
     modality, row = hits(page, 0)[3]
     page.locator(".hit").nth(3).get_by_role("button").click()
     page.locator(".asked .item-name", has_text=f"{modality} row {row}").wait_for()
     again = explorer.search(modality, row=int(row), k=10).raw
     page.wait_for_selector(".results:not([aria-busy])")
-    assert hits(page, 0) == [(hit.item.modality, str(hit.item.row)) for hit in again]
+    assert hits(page, 0) == [(hit.modality, str(hit.row)) for hit in again]
+
+
+def test_search_and_workbench_are_in_the_navigation(page: Any) -> None:
+    links = page.locator("#sections a")
+    links.filter(has_text="Workbench").wait_for()
+    assert {"Search", "Workbench"} <= set(links.all_inner_texts())
 
 
 def test_a_row_is_found_by_its_caption_with_the_keyboard(page: Any) -> None:
@@ -157,13 +163,13 @@ def test_a_fit_is_followed_shown_searched_with_and_downloaded(
     assert rows[0] == "as it is"
     assert any(row.startswith("Shift(amount=0.35)") for row in rows)
     identifier = page.eval_on_selector("#ask-correction", "select => select.value")
-    fitted = explorer.fitted(identifier)
+    fitted = explorer.corrections.get(identifier)
     assert fitted.name == "Shift(amount=0.35)"
     shown = page.locator('.num[data-key$="corrected.metrics.gap.value.value"]').last
     assert float(shown.get_attribute("data-value")) == fitted.corrected.metrics["gap"].value.value
     ask(page, "text", 5)
     found = explorer.search("text", row=5, k=10, correction=identifier, index="one_side")
-    assert hits(page, 1) == [(h.item.modality, str(h.item.row)) for h in found.corrected or ()]
+    assert hits(page, 1) == [(h.modality, str(h.row)) for h in found.corrected or ()]
     with page.expect_download() as download:
         page.get_by_role("link", name="Download Shift(amount=0.35)").click()
     path = tmp_path / "c.safetensors"

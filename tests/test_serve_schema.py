@@ -12,10 +12,10 @@ schemathesis = pytest.importorskip("schemathesis", reason="schemathesis is not i
 pytest.importorskip("schemathesis.checks")
 
 from modgap.serve import Explorer, Jobs  # noqa: E402
-from serving import PNG, make_client, make_pair  # noqa: E402
+from serving import PNG, make_client, make_data  # noqa: E402
 
 _CLIENT = make_client(
-    Explorer(make_pair(), thumbnails=(lambda row: PNG if row < 5 else None, None)),
+    Explorer(make_data(pictures=lambda row: PNG if row < 5 else None)),
     jobs=Jobs(waiting=3),
     hosts=None,
 )

@@ -22,11 +22,12 @@ from modgap.corrections import (
     Whiten,
 )
 from modgap.io import Embeddings, Modalities
-from modgap.search.scores import document_bias, prepare
-from modgap.serve import Explorer
-from modgap.serve.bench import Fitted
-from modgap.serve.explorer import Found, Unknown
-from serving import DIM, N_X, NASTY, PNG, make_pair, slow_search
+from modgap.search import search
+from modgap.search.scores import document_bias, rows_to_multiply
+from modgap.serve import Explorer, MixedIndex
+from modgap.serve.fitted import Fitted, Unknown
+from modgap.serve.models import SearchHit
+from serving import DIM, N_X, NASTY, PNG, make_data, slow_search
 
 CORRECTORS: tuple[Corrector, ...] = (
     Shift(0.4),
@@ -43,43 +44,43 @@ CORRECTORS: tuple[Corrector, ...] = (
 
 
 @pytest.fixture(scope="module")
-def pair() -> Modalities:
-    return make_pair()
+def data() -> Modalities:
+    return make_data()
 
 
 @pytest.fixture(scope="module")
-def explorer(pair: Modalities) -> Explorer:
-    return Explorer(pair)
+def explorer(data: Modalities) -> Explorer:
+    return Explorer(data)
 
 
 def keep(explorer: Explorer, corrector: Corrector, name: str = "c") -> Correction:
     """Fit on everything and let the explorer search with it."""
-    pair = explorer.pair
-    rows = pair.x.rows(), pair.y.rows()
+    data = explorer.data
+    rows = data.x.rows(), data.y.rows()
     if corrector.needs_pairs:
-        ix, iy = pair.matches()
+        ix, iy = data.matches()
         rows = rows[0][ix], rows[1][iy]
-    correction = corrector.fit(*rows, names=pair.names).correction_
+    correction = corrector.fit(*rows, names=data.names).correction_
     explorer.index.forget(name)
-    explorer.remember(name, Fitted(name, correction, 0, None, None))  # type: ignore[arg-type]
+    explorer.corrections.add(name, Fitted(name, correction, 0, None, None))  # type: ignore[arg-type]
     return correction
 
 
-def check(found: tuple[Found, ...] | None, expected: list[tuple[str, int, float]]) -> None:
+def check(found: list[SearchHit] | None, expected: list[tuple[str, int, float]]) -> None:
     assert found is not None
-    assert [(hit.item.modality, hit.item.row) for hit in found] == [e[:2] for e in expected]
+    assert [(hit.modality, hit.row) for hit in found] == [e[:2] for e in expected]
     assert [hit.score for hit in found] == pytest.approx([e[2] for e in expected], abs=2e-5)
 
 
 @pytest.mark.parametrize("metric", ["cosine", "inner_product", "euclidean"])
 @pytest.mark.parametrize(("modality", "row"), [("image", 3), ("text", 55)])
 def test_raw_search_is_that_of_the_loops(
-    pair: Modalities, metric: Any, modality: str, row: int
+    data: Modalities, metric: Any, modality: str, row: int
 ) -> None:
-    explorer = Explorer(pair, metric=metric)
-    side = pair.x if modality == "image" else pair.y
+    explorer = Explorer(data, metric=metric)
+    side = data.x if modality == "image" else data.y
     as_is = Correction.identity(DIM, metric=metric)
-    expected = slow_search(pair, side.take([row])[0], modality, 12, as_is, (modality, row))
+    expected = slow_search(data, side.take([row])[0], modality, 12, as_is, (modality, row))
     answer = explorer.search(modality, row=row, k=12)
     check(answer.raw, expected)
     assert (answer.metric, answer.corrected) == (metric, None)
@@ -90,36 +91,36 @@ def test_raw_search_is_that_of_the_loops(
 def test_corrected_search_is_that_of_the_loops(
     explorer: Explorer, corrector: Corrector, modality: str, row: int
 ) -> None:
-    pair = explorer.pair
+    data = explorer.data
     correction = keep(explorer, corrector)
-    side = pair.x if modality == "image" else pair.y
+    side = data.x if modality == "image" else data.y
     query = side.take([row])[0]
     answer = explorer.search(modality, row=row, k=15, correction="c")
-    check(answer.corrected, slow_search(pair, query, modality, 15, correction, (modality, row)))
+    check(answer.corrected, slow_search(data, query, modality, 15, correction, (modality, row)))
     assert answer.corrected_metric == correction.metric
     # A vector is no row of the data, so the row itself is found.
     as_vector = explorer.search(modality, vector=query.tolist(), k=15, correction="c")
-    check(as_vector.corrected, slow_search(pair, query, modality, 15, correction))
+    check(as_vector.corrected, slow_search(data, query, modality, 15, correction))
     assert as_vector.query is None
 
 
 def test_a_correction_brings_both_modalities_into_the_results(explorer: Explorer) -> None:
     keep(explorer, Calibrate("mixed"))
     answer = explorer.search("text", row=4, k=10, correction="c")
-    assert {hit.item.modality for hit in answer.raw} == {"text"}
-    assert {hit.item.modality for hit in answer.corrected or ()} == {"image", "text"}
+    assert {hit.modality for hit in answer.raw} == {"text"}
+    assert {hit.modality for hit in answer.corrected or ()} == {"image", "text"}
 
 
 def test_a_match_is_a_row_of_the_same_group_of_either_modality(explorer: Explorer) -> None:
     answer = explorer.search("text", row=4, k=100)
-    matches = {(hit.item.modality, hit.item.row) for hit in answer.raw if hit.match}
+    matches = {(hit.modality, hit.row) for hit in answer.raw if hit.match}
     assert matches == {("image", 4), ("text", 44), ("text", 84)}
     of_vector = explorer.search("text", vector=np.ones(DIM).tolist(), k=5)
     assert {hit.match for hit in of_vector.raw} == {None}
 
 
 def test_without_pairs_nothing_is_said_of_matches() -> None:
-    answer = Explorer(make_pair(paired=False)).search("image", row=0, k=5)
+    answer = Explorer(make_data(paired=False)).search("image", row=0, k=5)
     assert {hit.match for hit in answer.raw} == {None}
 
 
@@ -128,16 +129,16 @@ def test_without_pairs_nothing_is_said_of_matches() -> None:
 def test_with_one_side_per_group_the_match_is_of_the_other_modality(
     metric: Any, modality: str, row: int
 ) -> None:
-    pair = make_pair()
-    explorer = Explorer(pair, metric=metric)
+    data = make_data()
+    explorer = Explorer(data, metric=metric)
     keep(explorer, Calibrate("mixed"))
     answer = explorer.search(modality, row=row, k=500, correction="c", index="one_side")
-    groups = dict(zip(pair.names, pair.groups or (), strict=True))
+    groups = dict(zip(data.names, data.groups, strict=True))
     asked = groups[modality][row]
     for found in (answer.raw, answer.corrected or ()):
-        there = {(hit.item.modality, hit.item.row) for hit in found}
+        there = {(hit.modality, hit.row) for hit in found}
         side_of = {}
-        for name in pair.names:
+        for name in data.names:
             for number, group in enumerate(groups[name]):
                 if (name, number) in there:
                     assert side_of.setdefault(group, name) == name
@@ -149,29 +150,29 @@ def test_with_one_side_per_group_the_match_is_of_the_other_modality(
     # Leaving rows out changes neither the order nor the scores of the others.
     whole = explorer.search(modality, row=row, k=500, correction="c")
     for few, many in ((answer.raw, whole.raw), (answer.corrected, whole.corrected)):
-        kept = {hit.item for hit in few or ()}
-        assert [hit for hit in many or () if hit.item in kept] == list(few or ())
+        kept = {(hit.modality, hit.row) for hit in few or ()}
+        assert [hit for hit in many or () if (hit.modality, hit.row) in kept] == few
 
 
 def test_one_side_per_group_needs_pairs_and_takes_a_vector() -> None:
     with pytest.raises(InputError, match="needs pairs"):
-        Explorer(make_pair(paired=False)).search("text", row=0, index="one_side")
-    found = Explorer(make_pair()).search("text", vector=[1.0] * DIM, k=500, index="one_side").raw
+        Explorer(make_data(paired=False)).search("text", row=0, index="one_side")
+    found = Explorer(make_data()).search("text", vector=[1.0] * DIM, k=500, index="one_side").raw
     assert N_X <= len(found) < N_X + 90
 
 
 def test_rows_without_a_match_are_always_there() -> None:
-    pair = make_pair(30, 20)  # groups 20 to 29 have no text
-    found = Explorer(pair).search("text", row=0, k=100, index="one_side").raw
-    images = {hit.item.row for hit in found if hit.item.modality == "image"}
+    data = make_data(30, 20)  # groups 20 to 29 have no text
+    found = Explorer(data).search("text", row=0, k=100, index="one_side").raw
+    images = {hit.row for hit in found if hit.modality == "image"}
     assert {0, *range(20, 30)} <= images
 
 
 def test_equal_scores_go_to_the_earlier_row_and_to_the_first_modality() -> None:
     X = np.tile(np.eye(3, dtype="float32")[:1], (4, 1))
-    pair = Modalities(Embeddings.from_array(X), Embeddings.from_array(X[:2]), None, False)
-    found = Explorer(pair).search("image", row=1, k=10).raw
-    assert [(hit.item.modality, hit.item.row) for hit in found] == [
+    data = Modalities.of(X, X[:2], paired=False)
+    found = Explorer(data).search("image", row=1, k=10).raw
+    assert [(hit.modality, hit.row) for hit in found] == [
         ("image", 0), ("image", 2), ("image", 3), ("text", 0), ("text", 1)
     ]  # fmt: skip
 
@@ -180,11 +181,20 @@ def test_equal_scores_go_to_the_earlier_row_and_to_the_first_modality() -> None:
 def test_near_ties_beyond_float32_are_ordered_as_top_k_orders_them(metric: Any) -> None:
     rng = np.random.default_rng(2)
     X = (rng.normal(size=(1, 40)) + 1e-6 * rng.normal(size=(3_000, 40))).astype("float32")
-    pair = Modalities(Embeddings.from_array(X), Embeddings.from_array(-X[:5]), None, False)
-    found = Explorer(pair, metric=metric).search("image", row=0, k=9).raw
-    queries, documents = prepare(X[:1], X, metric)
+    data = Modalities.of(X, -X[:5], paired=False)
+    found = Explorer(data, metric=metric).search("image", row=0, k=9).raw
+    queries, documents = rows_to_multiply(X[:1], X, metric)
     best, _ = top_k(queries, documents, 10, document_bias(documents, metric))
-    assert [hit.item.row for hit in found] == [row for row in best[0].tolist() if row != 0][:9]
+    assert [hit.row for hit in found] == [row for row in best[0].tolist() if row != 0][:9]
+
+
+@pytest.mark.parametrize("metric", ["cosine", "inner_product", "euclidean"])
+def test_hits_of_the_live_index_are_those_of_the_one_search(data: Modalities, metric: Any) -> None:
+    hits = MixedIndex(data, metric=metric).search(data.Y[:7], "text", 12)
+    rows, scores = search(data.Y[:7], np.concatenate([data.X, data.Y]), 12, metric)
+    assert hits.modalities.tolist() == np.where(rows < N_X, "image", "text").tolist()
+    assert hits.ids.tolist() == np.where(rows < N_X, rows, rows - N_X).tolist()
+    np.testing.assert_allclose(hits.scores, scores, atol=1e-6)
 
 
 def test_an_index_smaller_than_k_gives_all_it_has(explorer: Explorer) -> None:
@@ -192,8 +202,8 @@ def test_an_index_smaller_than_k_gives_all_it_has(explorer: Explorer) -> None:
 
 
 def test_a_larger_modality_is_sampled_by_seed_and_rows_outside_can_still_ask() -> None:
-    pair = make_pair()
-    small, same, other = (Explorer(pair, rows=30, seed=seed) for seed in (5, 5, 6))
+    data = make_data()
+    small, same, other = (Explorer(data, rows=30, seed=seed) for seed in (5, 5, 6))
     numbers = small.index.live["text"].numbers
     assert len(numbers) == 30
     assert len(set(numbers.tolist())) == 30
@@ -202,12 +212,12 @@ def test_a_larger_modality_is_sampled_by_seed_and_rows_outside_can_still_ask() -
     outside = next(row for row in range(90) if row not in numbers)
     found = small.search("text", row=outside, k=100).raw
     assert len(found) == 60
-    assert {hit.item.row for hit in found if hit.item.modality == "text"} == set(numbers.tolist())
-    whole = Explorer(pair).search("text", row=outside, k=130).raw
-    scores = {(hit.item.modality, hit.item.row): hit.score for hit in whole}
+    assert {hit.row for hit in found if hit.modality == "text"} == set(numbers.tolist())
+    whole = Explorer(data).search("text", row=outside, k=130).raw
+    scores = {(hit.modality, hit.row): hit.score for hit in whole}
     for hit in found:
-        assert hit.score == pytest.approx(scores[hit.item.modality, hit.item.row])
-    assert small.items("text")[0] == 30
+        assert hit.score == pytest.approx(scores[hit.modality, hit.row])
+    assert small.rows.find("text").total == 30
 
 
 @pytest.mark.parametrize(
@@ -240,49 +250,51 @@ def test_unknown_names_are_refused(explorer: Explorer) -> None:
 def test_rows_that_cannot_be_searched_are_refused_at_the_start() -> None:
     X = np.ones((9, 3), dtype="float32")
     X[4] = 0
-    pair = Modalities(Embeddings.from_array(X), Embeddings.from_array(X[:3]), None, False)
+    data = Modalities.of(X, X[:3], paired=False)
     with pytest.raises(InputError, match="image has 1 row with length zero, the first at row 4"):
-        Explorer(pair)
-    Explorer(pair, metric="euclidean")
+        Explorer(data)
+    Explorer(data, metric="euclidean")
 
 
 def test_items_are_found_by_part_of_their_caption_or_id(explorer: Explorer) -> None:
-    total, items = explorer.items("text", "THING 7")
-    assert [item.row for item in items] == [7, 47, 87]
-    assert total == 3
-    assert explorer.items("text", "thing 7", offset=2, limit=5)[1][0].row == 87
-    assert [item.row for item in explorer.items("image", "scan-12.")[1]] == [12]
-    assert explorer.items("text", "no such thing") == (0, [])
-    total, items = explorer.items("image", offset=38, limit=100)
-    assert (total, [item.id for item in items]) == (N_X, ["scan-38.png", "scan-39.png"])
+    find = explorer.rows.find
+    found = find("text", "THING 7")
+    assert [item.row for item in found.items] == [7, 47, 87]
+    assert found.total == 3
+    assert find("text", "thing 7", offset=2, limit=5).items[0].row == 87
+    assert [item.row for item in find("image", "scan-12.").items] == [12]
+    nothing = find("text", "no such thing")
+    assert (nothing.total, nothing.items) == (0, [])
+    last = find("image", offset=38, limit=100)
+    assert (last.total, [i.id for i in last.items]) == (N_X, ["scan-38.png", "scan-39.png"])
 
 
 def test_captions_come_as_they_are_but_can_always_be_sent() -> None:
     X = np.eye(4, 6, dtype="float32")
     captions = np.array([NASTY, "lone \ud800", None, "x" * 5_000], dtype=object)
     y = Embeddings.from_array(X, captions=captions)
-    explorer = Explorer(Modalities(Embeddings.from_array(X), y, None, True))
-    shown = [explorer.item("text", row).caption for row in range(4)]
+    explorer = Explorer(Modalities.of(X, y))
+    shown = [explorer.rows.item("text", row).caption for row in range(4)]
     assert shown[:3] == [NASTY, "lone ?", None]
     assert shown[3] is not None
     assert len(shown[3]) == 2_000
     shown[1].encode()
-    assert explorer.items("text", "onerror")[0] == 1
+    assert explorer.rows.find("text", "onerror").total == 1
 
 
 def test_thumbnails_are_those_of_their_side_and_of_no_row_outside() -> None:
-    explorer = Explorer(make_pair(), thumbnails=(lambda row: PNG if row == 2 else None, None))
-    assert explorer.thumbnail("image", 2) == PNG
-    assert explorer.thumbnail("image", 3) is None
-    assert explorer.thumbnail("text", 2) is None
-    assert explorer.thumbnail("image", N_X) is None
-    assert (explorer.has_thumbnails("image"), explorer.has_thumbnails("text")) == (True, False)
+    explorer = Explorer(make_data(pictures=lambda row: PNG if row == 2 else None))
+    assert explorer.rows.thumbnail("image", 2) == PNG
+    assert explorer.rows.thumbnail("image", 3) is None
+    assert explorer.rows.thumbnail("text", 2) is None
+    assert explorer.rows.thumbnail("image", N_X) is None
+    assert [side.thumbnails for side in explorer.info().modalities] == [True, False]
 
 
 def test_documents_of_two_corrections_are_remembered_and_made_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    explorer = Explorer(make_pair())
+    explorer = Explorer(make_data())
     made = []
     real = index_module._mapped
     monkeypatch.setattr(

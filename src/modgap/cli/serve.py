@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from functools import partial
+from typing import Annotated
 
 import typer
 
@@ -17,11 +18,6 @@ from modgap.cli.options import (
     takes_data,
     with_images,
 )
-
-if TYPE_CHECKING:
-    from modgap.evaluation import Goal as GoalName
-    from modgap.serve import Explorer
-    from modgap.serve.document import MakeDocument
 
 _SERVER = "The server"
 
@@ -58,7 +54,8 @@ def serve(
         str | None,
         typer.Option(
             envvar="MODGAP_TOKEN",
-            help="What every request must know; in the variable no list of processes shows it.",
+            help="What every request must send. Given in the variable, no list of processes "
+            "shows it.",
             rich_help_panel=_SERVER,
         ),
     ] = None,
@@ -67,7 +64,7 @@ def serve(
         typer.Option("--open/--no-browser", help="Open the page.", rich_help_panel=_SERVER),
     ] = False,
 ) -> None:
-    """Explore embeddings live: search one index raw and corrected, fit and judge corrections.
+    """Explore embeddings live: search one index raw and corrected, fit and evaluate corrections.
 
     Example: modgap serve image.npy text.npy
     """
@@ -76,54 +73,27 @@ def serve(
 
     server.check_installed()
     server.check_exposed(host, token)
-    opened = server.listen(host, port)
-    with opened:
-        from modgap.serve import Explorer
-        from modgap.serve.app import make_app
-        from modgap.serve.assets import live_assets
-        from modgap.serve.guard import LOOPBACK_NAMES
+    with server.listen(host, port) as opened:
+        from modgap.serve import Explorer, make_app
 
-        data = with_images(data, images)
         with steps() as step:
             step("reading the rows into the live index", 0, 1)
             explorer = Explorer(
-                data,
+                with_images(data, images),
                 metric=metric or "cosine",
                 goal=goal,
                 model=model,
                 seed=seed,
                 rows=rows,
             )
-        app = make_app(
-            explorer,
-            _document(explorer, goal, None if umap else False),
-            assets=live_assets(),
-            token=token,
-            hosts=LOOPBACK_NAMES if server.is_loopback(host) else None,
-        )
+        document = partial(explorer.document, umap=None if umap else False)
+        app = make_app(explorer, document, token=token, hosts=server.names_for(host))
         address = server.address_of(opened, host, token)
         say(f"modgap serves at {address} (Ctrl-C to stop)")
         if browser:
             _open_soon(address)
         server.run(app, opened)
     say("stopped.")
-
-
-def _document(explorer: Explorer, goal: GoalName, umap: bool | None) -> MakeDocument:
-    """How the page's document is made; the correction it recommends can be searched with."""
-
-    def make(progress: Any) -> dict[str, Any]:
-        from modgap.reports import contents
-
-        document, diagnosis = contents(
-            explorer.data, goal=goal, metric=explorer.metric, model=explorer.model,
-            umap=umap, seed=explorer.seed, progress=progress,
-        )  # fmt: skip
-        if diagnosis is not None:
-            explorer.recommend(diagnosis)
-        return document
-
-    return make
 
 
 def _open_soon(address: str) -> None:

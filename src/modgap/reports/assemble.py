@@ -30,9 +30,10 @@ MODULES = (
     "verdict.js",
     "moving.js",
     "scene.js",
-    "panel.js",
+    "metrics.js",
     "card.js",
     "picture.js",
+    "comparison.js",
     "corrections.js",
     "fix.js",
     "features.js",
@@ -41,7 +42,7 @@ MODULES = (
     "landscapes.js",
     "measures.js",
 )
-LIVE_MODULES = ("live_parts.js", "search.js", "workbench.js", "live.js")
+LIVE_MODULES = ("live_shared.js", "search.js", "workbench.js", "live.js")
 # Starts everything, so it comes last.
 BOOT = "boot.js"
 STYLES = ("base.css", "parts.css", "sections.css", "print.css")
@@ -59,14 +60,15 @@ _ESCAPES = {letter: f"\\u{ord(letter):04x}" for letter in "<>&\u2028\u2029"}
 def page_html(document: Mapping[str, Any], *, plotly: str | None = None) -> str:
     """The whole page as one file that needs no network.
 
-    ``document`` is the data of schema ``modgap/report/1``; ``plotly`` the text of Plotly's script,
+    ``document`` is the data of schema ``modgap/report/2``; ``plotly`` the text of Plotly's script,
     by default that of the installed package.
     """
     # Ours comes first: the verdict is on the screen while the browser still reads Plotly.
     scripts = [_inline(script()), _inline(plotly_script() if plotly is None else plotly)]
     policy = _POLICY.format(scripts=" ".join(map(_hash, scripts)))
     data = f'<script type="application/json" id="modgap-data">{data_json(document)}</script>'
-    return _fill(
+    return fill(
+        TEMPLATE,
         policy=f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n',
         title=html.escape(f"{document.get('title') or 'Embeddings'} · modgap"),
         styles=f"<style>\n{styles()}</style>",
@@ -83,7 +85,7 @@ def shell_html(
     """The page without document, styles and scripts, which are named by their addresses."""
     link = f'<link rel="stylesheet" href="{html.escape(stylesheet)}">'
     tags = [f'<script src="{html.escape(address)}" defer></script>' for address in scripts]
-    return _fill(policy="", title=html.escape(title), styles=link, scripts="\n".join(tags))
+    return fill(TEMPLATE, policy="", title=html.escape(title), styles=link, scripts="\n".join(tags))
 
 
 def script(live: bool = False) -> str:
@@ -122,9 +124,10 @@ def _hash(text: str) -> str:
     return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
 
 
-def _fill(**parts: str) -> str:
+def fill(template: str, **parts: str) -> str:
+    """A template of the page's folder, each ``{name}`` replaced by the part of that name."""
     # One pass, so that nothing put in is filled again.
-    return re.sub(r"\{(\w+)\}", lambda found: parts[found.group(1)], _read(TEMPLATE))
+    return re.sub(r"\{(\w+)\}", lambda found: parts[found.group(1)], _read(template))
 
 
 def _read(name: str) -> str:

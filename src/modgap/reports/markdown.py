@@ -7,7 +7,7 @@ from pathlib import Path
 from modgap._files import write_text
 from modgap._results import document, text_table, to_json
 from modgap.diagnosis import Diagnosis
-from modgap.reports.contents import CORRECTION_FILE, apply_lines
+from modgap.reports.fix import CORRECTION_FILE, apply_lines
 from modgap.reports.make import Report
 
 

@@ -10,24 +10,18 @@ import numpy as np
 
 from modgap._arrays import to_numpy
 from modgap.diagnosis import GapPath
-from modgap.io import Embeddings, Modalities, Thumbnail
+from modgap.io import Modalities, Thumbnail
 from modgap.measures import Projection, projection
 from modgap.measures.projection import umap_is_installed
 from modgap.moments import PairMoments
+from modgap.reports.labels import row_labels
+from modgap.reports.terms import Term, terms
 from modgap.reports.thumbnails import data_uri
 
 MAX_DRAWN = 2_000
-_LABEL_LENGTH = 300
 _DIGITS = 6
 # Pictures of drawn rows are small, but thousands of them are not.
 _THUMBNAIL_BYTES = 1_200_000
-
-_ABOUT = {
-    "pca": "Principal directions of both modalities together, each counting one half.",
-    "svd": "Directions of largest size, not centred: the origin of the space is the cross.",
-    "umap": "Keeps neighbourhoods, not distances; points cannot be moved in it.",
-}
-_LABELS = {"pca": "PCA", "svd": "SVD", "umap": "UMAP"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,8 +71,9 @@ def projections(
 
 def picture_document(data: Modalities, drawn: Drawn, found: Sequence[Projection]) -> dict[str, Any]:
     """What the page needs to draw the rows."""
+    words = terms(data.names)
     return {
-        "projections": [_projection(one) for one in found],
+        "projections": [_projection(one, words[one.method]) for one in found],
         "x": _side(data, data.names[0], drawn.x, drawn.X),
         "y": _side(data, data.names[1], drawn.y, drawn.Y),
         "lines": [[i, i] for i in range(drawn.n_pairs)] if drawn.n_pairs else None,
@@ -98,13 +93,13 @@ def path_move(path: GapPath, drawn: Drawn, found: Sequence[Projection]) -> dict[
     return {"x": side(drawn.X, path.offsets[0]), "y": side(drawn.Y, path.offsets[1])}
 
 
-def _projection(one: Projection) -> dict[str, Any]:
+def _projection(one: Projection, words: Term) -> dict[str, Any]:
     origin = np.zeros(one.dims) if one.origin is None else one.origin
     return {
         "key": one.method,
-        "label": _LABELS[one.method],
-        "about": _ABOUT[one.method],
-        "share": None if one.share is None else one.share,
+        "label": words["label"],
+        "about": words["definition"],
+        "share": one.share,
         "moves": one.axes is not None,
         "origin": _short(origin),
         # Before centring: the page moves the rows, then subtracts the origin.
@@ -131,21 +126,6 @@ def _pictures(thumbnail: Thumbnail, rows: np.ndarray) -> list[str | None]:
         room -= len(one or "")
         pictures.append(one)
     return pictures
-
-
-def row_labels(side: Embeddings, rows: np.ndarray) -> list[str | None] | None:
-    """The caption of each row, else its id, cut where long; None where there is neither."""
-    texts = side.captions if side.captions is not None else side.ids
-    if texts is None:
-        return None
-    return [_cut(texts[row]) for row in rows.tolist()]
-
-
-def _cut(text: Any) -> str | None:
-    if text is None:
-        return None
-    words = str(text)
-    return words if len(words) <= _LABEL_LENGTH else words[: _LABEL_LENGTH - 1] + "…"
 
 
 def _short(values: np.ndarray) -> list[float]:

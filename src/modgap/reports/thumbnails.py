@@ -19,7 +19,7 @@ SIDE = 72
 _SUFFIXES = ("", ".jpg", ".jpeg", ".png", ".webp", ".gif", ".bmp")
 # A picture of more pixels is taken for a decompression bomb and left out.
 _MOST_PIXELS = 100_000_000
-_SIGNATURES = {b"\x89PNG": "image/png", b"\xff\xd8\xff": "image/jpeg"}
+_SIGNATURES = {b"\x89PNG\r\n\x1a\n": "image/png", b"\xff\xd8\xff": "image/jpeg"}
 
 
 def from_pixels(images: np.ndarray) -> Thumbnail:
@@ -82,19 +82,19 @@ def _inside(home: Path, name: str) -> Path | None:
     return None
 
 
-def media_type(picture: bytes) -> str:
-    """PNG or JPEG, by the first bytes."""
-    for signature, kind in _SIGNATURES.items():
-        if picture.startswith(signature):
-            return kind
-    raise InputValueError("A thumbnail must be a PNG or a JPEG.")
+def media_type(picture: bytes) -> str | None:
+    """PNG or JPEG, by the first bytes; None for anything else."""
+    return next((kind for start, kind in _SIGNATURES.items() if picture.startswith(start)), None)
 
 
 def data_uri(picture: bytes | None) -> str | None:
     """A picture as an address that holds it."""
     if picture is None:
         return None
-    return f"data:{media_type(picture)};base64,{base64.b64encode(picture).decode('ascii')}"
+    kind = media_type(picture)
+    if kind is None:
+        raise InputValueError("A thumbnail must be a PNG or a JPEG.")
+    return f"data:{kind};base64,{base64.b64encode(picture).decode('ascii')}"
 
 
 def png(pixels: np.ndarray) -> bytes:

@@ -1,6 +1,11 @@
-"""The live explorer: the report's page fed by a server, with search and a workbench."""
+"""The live explorer: the report's page fed by a server, with search and a workbench.
 
-from modgap.serve.explorer import Explorer
-from modgap.serve.jobs import Job, Jobs, QueueFull
+``Explorer`` holds the data, ``make_app`` serves it; ``MixedIndex`` is its index, which can be
+searched on its own. ``Jobs`` runs work in the background. Needs ``modgap[serve]``.
+"""
 
-__all__ = ["Explorer", "Job", "Jobs", "QueueFull"]
+from modgap._lazy import attach
+
+__getattr__, __dir__, __all__ = attach(
+    __name__, __file__, needs="fastapi", extra="serve", purpose="modgap.serve"
+)

@@ -15,51 +15,59 @@ from starlette.routing import Match
 
 from modgap._validate import InputError
 from modgap._version import __version__
-from modgap.serve.assets import Asset
+from modgap.serve.assets import Asset, live_assets
 from modgap.serve.docs import docs_page
 from modgap.serve.document import LiveDocument, MakeDocument
-from modgap.serve.explorer import Explorer, Unknown
-from modgap.serve.guard import LOOPBACK_NAMES, Guard
+from modgap.serve.explorer import Explorer
+from modgap.serve.fitted import Unknown
+from modgap.serve.guard import Guard
 from modgap.serve.jobs import Jobs, QueueFull
-from modgap.serve.models import Health, Problem
-from modgap.serve.routes import make_router
+from modgap.serve.models import Health
+from modgap.serve.routes import add_route, make_router, refusals
+from modgap.serve.server import LOOPBACK_NAMES
 
 PAGE = "index.html"
 
 _DESCRIPTION = (
     "The live explorer of modgap: search one index of two modalities, raw beside corrected, and "
-    "fit and judge corrections on held-out rows. Errors are JSON with one sentence in detail."
+    "fit and evaluate corrections on held-out rows. Errors are JSON with one sentence in detail."
 )
-_EVERYWHERE: dict[int | str, dict[str, Any]] = {
-    401: {"model": Problem, "description": "A token is needed and was not sent."},
-    403: {"model": Problem, "description": "The request comes from another site."},
-    413: {"model": Problem, "description": "The request is too large."},
-    414: {"model": Problem, "description": "The address is too long."},
-    421: {"model": Problem, "description": "The server does not answer to this name."},
-}
 
 
 def make_app(
     explorer: Explorer,
-    make_document: MakeDocument,
+    make_document: MakeDocument | None = None,
     *,
-    assets: Mapping[str, Asset],
+    assets: Mapping[str, Asset] | None = None,
     token: str | None = None,
     hosts: frozenset[str] | None = LOOPBACK_NAMES,
     jobs: Jobs | None = None,
 ) -> FastAPI:
     """The app of one explorer.
 
-    ``make_document(progress)`` makes the page's document, in the background. ``assets`` are the
-    files of the page by name, the page itself under "index.html". ``hosts`` are the names the
-    server answers to, None for any; ``token``, where given, must come with every request.
+    Parameters
+    ----------
+    explorer : Explorer
+        What is served.
+    make_document : callable, optional
+        Makes the page's document in the background, from a progress; the explorer's own when left
+        out.
+    assets : mapping of str to Asset, optional
+        The files of the page by name, the page itself under "index.html"; the installed ones when
+        left out.
+    token : str, optional
+        What every request must carry.
+    hosts : set of str, optional
+        The names the server answers to, None for any.
+    jobs : Jobs, optional
+        Where corrections are fitted.
     """
-    document = LiveDocument(make_document)
+    document = LiveDocument(make_document or explorer.document)
+    assets = live_assets() if assets is None else assets
     jobs = jobs or Jobs()
 
     @asynccontextmanager
     async def life(_: FastAPI) -> AsyncIterator[None]:
-        document.start()
         yield
         document.close()
         jobs.close()
@@ -76,7 +84,7 @@ def make_app(
         # A redirect would be addressed by the name the request came with.
         redirect_slashes=False,
         generate_unique_id_function=lambda route: route.name,
-        responses=_EVERYWHERE,
+        responses=refusals(401, 403, 413, 414, 421),
     )
     api = make_router(explorer, document, jobs)
     app.include_router(api)
@@ -112,15 +120,10 @@ def _add_pages(app: FastAPI, assets: Mapping[str, Asset]) -> None:
     def docs() -> HTMLResponse:
         return HTMLResponse(docs_page(app.openapi()))
 
-    @app.get(
-        "/healthz",
-        summary="Whether the server is there",
-        tags=["server"],
-        response_description="It is.",
-    )
+    @add_route(app, "GET /healthz", "server")
     def health() -> Health:
-        """Always ok; loads nothing."""
-        return Health(status="ok")
+        """Whether the server runs. Always ok; loads nothing."""
+        return Health()
 
 
 def _file(asset: Asset, request: Request) -> Response:

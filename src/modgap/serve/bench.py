@@ -7,42 +7,25 @@ metrics are the ones its trial of the same correction has.
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass
 
 from modgap._results import Progress
 from modgap._validate import InputValueError
-from modgap.corrections import Correction, Corrector, Metric
+from modgap.corrections import Corrector, Metric
 from modgap.diagnosis.splits import Splits, split
-from modgap.evaluation import Evaluator, Goal, Scores
+from modgap.evaluation import Evaluator, Goal
 from modgap.io import Modalities
 from modgap.moments import PairMoments
+from modgap.serve.fitted import Fitted
 
 # Reading, evaluating as it is, fitting, evaluating; and placing the rows in the index.
 STEPS = 5
 
 
-@dataclass(frozen=True, eq=False)
-class Fitted:
-    """A correction and its metrics on rows it has not seen, beside those of the raw rows."""
-
-    name: str
-    correction: Correction
-    n_groups: int
-    raw: Scores
-    corrected: Scores
-
-
-@dataclass(frozen=True, eq=False)
-class _Ready:
-    """What every fit shares: the splits, and the metrics of the rows as they are."""
-
-    splits: Splits
-    moments: PairMoments
-    evaluator: Evaluator
-
-
 class Bench:
-    """Fits and evaluates corrections on one split of the data, which is read when first needed."""
+    """Fits and evaluates corrections on splits of the data, which are read when first needed.
+
+    The options are those of ``diagnose``.
+    """
 
     def __init__(
         self,
@@ -55,7 +38,7 @@ class Bench:
     ) -> None:
         self._data, self._metric, self._goal = data, metric, goal
         self._model, self._seed = model, seed
-        self._prepared: _Ready | None = None
+        self._prepared: tuple[Splits, PairMoments, Evaluator] | None = None
         self._lock = threading.Lock()
 
     def check(self, corrector: Corrector) -> None:
@@ -69,19 +52,17 @@ class Bench:
     def fit(self, corrector: Corrector, progress: Progress) -> Fitted:
         """Fit on the fit split, evaluate on the confirm split."""
         self.check(corrector)
-        ready = self._ready(progress)
+        splits, moments, evaluator = self._ready(progress)
         progress(f"fitting {corrector.label}", 2, STEPS)
-        correction, reason = corrector.try_fit(
-            ready.splits.fit, model=self._model, moments=ready.moments
-        )
+        correction, reason = corrector.try_fit(splits.fit, model=self._model, moments=moments)
         if correction is None:
             raise InputValueError(reason)
         progress(f"evaluating {corrector.label}", 3, STEPS)
-        corrected = ready.evaluator.evaluate(correction)
-        n_groups = ready.splits.n_confirm
-        return Fitted(corrector.label, correction, n_groups, ready.evaluator.raw, corrected)
+        corrected = evaluator.evaluate(correction)
+        return Fitted(corrector.label, correction, splits.n_confirm, evaluator.raw, corrected)
 
-    def _ready(self, progress: Progress) -> _Ready:
+    def _ready(self, progress: Progress) -> tuple[Splits, PairMoments, Evaluator]:
+        """What every fit shares: the splits, and the metrics of the rows as they are."""
         with self._lock:
             if self._prepared is None:
                 progress("reading the rows to fit and to evaluate on", 0, STEPS)
@@ -91,5 +72,5 @@ class Bench:
                 evaluator = Evaluator(
                     splits.confirm, metric=self._metric, goal=self._goal, seed=self._seed
                 )
-                self._prepared = _Ready(splits, moments, evaluator)
+                self._prepared = splits, moments, evaluator
             return self._prepared

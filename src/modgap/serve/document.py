@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -14,39 +13,27 @@ MakeDocument = Callable[[Progress], Mapping[str, Any]]
 
 
 class LiveDocument:
-    """Makes the document when first asked to, in a thread of its own: fitting need not wait."""
+    """Makes the document in a thread of its own, so that fitting a correction need not wait."""
 
     def __init__(self, make: MakeDocument) -> None:
-        self._make = make
         self._jobs = Jobs(waiting=1, kept=1, name="modgap report")
-        self._job: str | None = None
-        self._lock = threading.Lock()
-
-    def start(self) -> None:
-        """Begin, unless it has begun."""
-        with self._lock:
-            if self._job is None:
-                self._job = self._jobs.submit("report", self._work).id
+        self._job = self._jobs.submit("report", lambda progress: _as_json(make(progress))).id
 
     def state(self) -> Job:
         """Where it stands; its result is the document as JSON."""
-        self.start()
-        assert self._job is not None
-        job = self._jobs.get(self._job)
-        assert job is not None  # the only job there is, so it is kept
-        return job
+        return self.wait(0)
 
     def wait(self, timeout: float | None = None) -> Job:
         """Where it stands once made, or after ``timeout`` seconds."""
-        self.start()
-        assert self._job is not None
-        self._jobs.wait(self._job, timeout)
-        return self.state()
+        job = self._jobs.wait(self._job, timeout)
+        assert job is not None  # the only job there is, so it is kept
+        return job
 
     def close(self) -> None:
         """Stop at the next step."""
         self._jobs.close()
 
-    def _work(self, progress: Progress) -> bytes:
-        document = {**plain(self._make(progress)), "live": True}
-        return json.dumps(document, allow_nan=False, separators=(",", ":")).encode()
+
+def _as_json(document: Mapping[str, Any]) -> bytes:
+    live = {**plain(document), "live": True}
+    return json.dumps(live, allow_nan=False, separators=(",", ":")).encode()

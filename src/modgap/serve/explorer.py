@@ -2,72 +2,56 @@
 
 from __future__ import annotations
 
-import re
 import secrets
-import tempfile
-import threading
-from collections import OrderedDict
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, Literal, get_args
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any, get_args
 
 import numpy as np
 
 from modgap._results import Progress
-from modgap._validate import InputError, InputValueError, check_choice, check_count
-from modgap.corrections import METRICS, Corrector, Metric
-from modgap.diagnosis import Diagnosis
+from modgap._validate import InputValueError, check_choice, check_count
+from modgap._version import __version__
+from modgap.corrections import METHODS, METRICS, Corrector, Metric
 from modgap.evaluation import GOAL_METRICS, Goal
-from modgap.io import Embeddings, Modalities
-from modgap.serve.bench import STEPS, Bench, Fitted
-from modgap.serve.index import Hit, MixedIndex, check_vector
-
-DEFAULT_ROWS = 200_000
-RECOMMENDED = "recommended"
-Index = Literal["all", "one_side"]
-_LONGEST_TEXT = 2_000
-
-
-class Unknown(InputError):
-    """Something was asked for by a name that nothing has."""
-
-
-@dataclass(frozen=True)
-class Item:
-    """A row as people know it."""
-
-    modality: str
-    row: int
-    caption: str | None
-    id: str | None
-
-
-@dataclass(frozen=True)
-class Found:
-    """One hit of a search: the row, its score, and whether it is of the query's group."""
-
-    item: Item
-    score: float
-    match: bool | None
-
-
-@dataclass(frozen=True)
-class Answer:
-    """A search of the rows as they are and, where asked for, of the corrected ones."""
-
-    query: Item | None
-    metric: Metric
-    raw: tuple[Found, ...]
-    corrected_metric: Metric | None
-    corrected: tuple[Found, ...] | None
+from modgap.evaluation.metrics import metric_descriptions
+from modgap.io import Modalities
+from modgap.reports import contents
+from modgap.reports.terms import terms
+from modgap.search import Hits
+from modgap.serve.bench import STEPS, Bench
+from modgap.serve.fitted import FittedCorrections
+from modgap.serve.index import DEFAULT_ROWS, MixedIndex, check_vector
+from modgap.serve.models import (
+    DataInfo,
+    IndexKind,
+    Item,
+    MethodInfo,
+    ModalityInfo,
+    SearchAnswer,
+    SearchHit,
+    TermInfo,
+)
+from modgap.serve.rows import Rows
 
 
 class Explorer:
     """Two modalities, one live index, and the corrections fitted so far.
 
-    The index holds at most ``rows`` rows of each modality, a sample by ``seed`` if there are more.
-    At most ``kept`` corrections are remembered; the oldest goes first, the recommended one never.
     All methods may be called from any thread.
+
+    Parameters
+    ----------
+    data : Modalities
+        What is explored, with captions, ids and thumbnails where there are any.
+    metric : {"cosine", "inner_product", "euclidean"}
+        How the index ranks the rows as they are.
+    goal, model, seed
+        As for ``diagnose``; the seed also draws the sample of the index.
+    rows : int
+        Search at most this many rows of each modality, a sample if there are more.
+    kept : int
+        Remember at most this many corrections. The oldest goes first, the recommended one never.
     """
 
     def __init__(
@@ -84,59 +68,67 @@ class Explorer:
         check_choice(metric, "metric", METRICS)
         check_choice(goal, "goal", tuple(GOAL_METRICS))
         check_count(rows, "rows")
-        self.data, self.metric, self.model, self.seed = data, metric, model, seed
+        self.data, self.metric, self.goal, self.model, self.seed = data, metric, goal, model, seed
         self.bench = Bench(data, metric=metric, goal=goal, model=model, seed=seed)
         self.index = MixedIndex(data, metric=metric, at_most=rows, seed=seed)
-        self._groups = dict(zip(data.names, data.groups, strict=True)) if data.paired else None
-        self._halves = None if self._groups is None else self._make_halves(self._groups)
-        self._kept = kept
-        self._corrections: OrderedDict[str, Fitted] = OrderedDict()
-        self._texts: dict[str, list[str]] = {}
-        self._lock, self._reading = threading.Lock(), threading.Lock()
+        self.corrections = FittedCorrections(kept, self.index.forget)
+        self.rows = Rows(data, self.index.live)
+        self._groups = dict(zip(data.names, data.groups, strict=True)) if data.paired else {}
+        # In an index of one side per group, half of the groups are there as the first modality.
+        n_groups = 1 + int(max((codes.max() for codes in self._groups.values()), default=-1))
+        self._as_first = np.random.default_rng(seed).permutation(n_groups) < n_groups // 2
 
-    def has_thumbnails(self, modality: str) -> bool:
-        """Whether rows of a modality may have images."""
-        return modality in self.data.thumbnails
-
-    def side(self, modality: str) -> Embeddings:
-        """The rows of a modality."""
-        return self.data.sides[check_choice(modality, "modality", self.data.names)]
-
-    # -- rows -------------------------------------------------------------------------------------
-
-    def item(self, modality: str, row: int) -> Item:
-        """One row by its number in the data."""
-        side = self.side(modality)
-        if not 0 <= row < side.n_rows:
-            raise InputValueError(
-                f"row must be a row number of {modality}, from 0 to {side.n_rows - 1}, got {row}."
+    def info(self) -> DataInfo:
+        """What is being explored."""
+        data = self.data
+        modalities = [
+            ModalityInfo(
+                name=name,
+                rows=side.n_rows,
+                live_rows=len(self.index.live[name]),
+                captions="captions" in side.columns,
+                ids="ids" in side.columns,
+                thumbnails=name in data.thumbnails,
             )
-        captions, ids = self._columns(side)
-        return Item(modality, row, _text(captions, row), _text(ids, row))
-
-    def items(
-        self, modality: str, contains: str = "", offset: int = 0, limit: int = 20
-    ) -> tuple[int, list[Item]]:
-        """Rows of the index whose caption or id contains a text, and how many there are in all."""
-        self.side(modality)
-        numbers = self.index.live[modality].numbers
-        if contains:
-            wanted = contains.casefold()
-            texts = self._searchable(modality)
-            places = [place for place, text in enumerate(texts) if wanted in text]
-            shown = [int(numbers[place]) for place in places[offset : offset + limit]]
-            return len(places), [self.item(modality, row) for row in shown]
-        return len(numbers), [
-            self.item(modality, int(row)) for row in numbers[offset : offset + limit]
+            for name, side in data.sides.items()
         ]
+        return DataInfo(
+            version=__version__,
+            names=list(data.names),
+            modalities=modalities,
+            dim=data.dim,
+            paired=data.paired,
+            metric=self.metric,
+            model=self.model,
+            seed=self.seed,
+            sampling=[
+                f"The live index holds {m.live_rows:,} of the {m.rows:,} {m.name} rows, a sample "
+                f"drawn with seed {self.seed}."
+                for m in modalities
+                if m.live_rows < m.rows
+            ],
+            metrics=metric_descriptions(data.names),
+            terms={key: TermInfo(**term) for key, term in terms(data.names).items()},
+            methods=[
+                MethodInfo(available=data.paired or not method.needs_pairs, **asdict(method))
+                for method in METHODS.values()
+            ],
+        )
 
-    def thumbnail(self, modality: str, row: int) -> bytes | None:
-        """The image of a row, where there is one."""
-        rows = self.side(modality).n_rows
-        picture = self.data.thumbnails.get(modality)
-        return picture(row) if picture is not None and 0 <= row < rows else None
-
-    # -- search -----------------------------------------------------------------------------------
+    def document(self, progress: Progress, *, umap: bool | None = None) -> Mapping[str, Any]:
+        """The page's document; the correction it recommends can be searched with from then on."""
+        document, diagnosis = contents(
+            self.data,
+            goal=self.goal,
+            metric=self.metric,
+            model=self.model,
+            umap=umap,
+            seed=self.seed,
+            progress=progress,
+        )
+        if diagnosis is not None:
+            self.corrections.recommend(diagnosis)
+        return document
 
     def search(
         self,
@@ -146,65 +138,92 @@ class Explorer:
         vector: Any = None,
         k: int = 10,
         correction: str | None = None,
-        index: Index = "all",
-    ) -> Answer:
+        index: IndexKind = "all",
+    ) -> SearchAnswer:
         """The rows nearest to a row of the data or to a vector, raw beside corrected.
 
-        In the index "all" every row is looked at. In "one_side" every group is there as one of its
-        modalities only, half of the groups as each, and that of the query as the other one: the
-        index that ``mixed_retrieval`` searches.
+        Parameters
+        ----------
+        modality : str
+            The modality of the query.
+        row : int, optional
+            The query as a row of the data, which is left out of its own results.
+        vector : sequence of float, optional
+            The query as numbers; either this or ``row`` must be given.
+        k : int
+            How many rows to find.
+        correction : str, optional
+            The identifier of a correction to search with beside the rows as they are.
+        index : {"all", "one_side"}
+            Every row, or every group as one of its modalities only: half of the groups as each,
+            and that of the query as the other one. ``mixed_retrieval`` searches the second.
         """
         if (row is None) == (vector is None):
             raise InputValueError("A search takes a row or a vector, and not both.")
         check_count(k, "k")
-        check_choice(index, "index", get_args(Index))
-        fix = None if correction is None else (correction, self.fitted(correction).correction)
+        check_choice(index, "index", get_args(IndexKind))
+        fix = None
+        if correction is not None:
+            fix = (correction, self.corrections.get(correction).correction)
         query = None
         if row is not None:
-            query = self.item(modality, row)
+            query = self.rows.item(modality, row)
             asked = self.index.row(modality, row)
         else:
-            asked = check_vector(vector, self.side(modality).dim)
+            check_choice(modality, "modality", self.data.names)
+            asked = check_vector(vector, self.data.dim)
         among = self._one_side(modality, row) if index == "one_side" else None
-        raw = self.index.search(asked, modality, k, without=row, among=among)
-        corrected = None
-        if fix is not None:
-            corrected = self.index.search(
-                asked, modality, k, without=row, among=among, correction=fix
-            )
-        return Answer(
+        raw, *corrected = (
+            self.index.search(asked, modality, k, without=row, among=among, correction=used)
+            for used in ([None] if fix is None else [None, fix])
+        )
+        return SearchAnswer(
             query=query,
             metric=self.metric,
             raw=self._described(raw, query),
             corrected_metric=None if fix is None else fix[1].metric,
-            corrected=None if corrected is None else self._described(corrected, query),
+            corrected=self._described(corrected[0], query) if corrected else None,
         )
 
     def _one_side(self, modality: str, row: int | None) -> dict[str, np.ndarray]:
-        """The live rows of either modality that are there when every group is there once."""
-        if self._groups is None or self._halves is None:
+        """Marks the live rows that are there when every group is there as one modality only.
+
+        A group that has rows on one side only is always there.
+        """
+        if not self.data.paired:
             raise InputValueError(
                 "An index of one side per group needs pairs, and it is not known which rows match. "
                 "Search all rows instead."
             )
-        as_first, half, complement = self._halves
         first = self.data.names[0]
-        own = row is not None and as_first[self._groups[modality][row]] == (modality == first)
-        return complement if own else half
+        as_first = self._as_first
+        if row is not None and as_first[self._groups[modality][row]] == (modality == first):
+            as_first = ~as_first
+        single = np.ones(len(as_first), dtype=bool)
+        single[self.data.matched_groups] = False
+        return {
+            name: ((as_first if name == first else ~as_first) | single)[codes[live.numbers]]
+            for (name, codes), live in zip(
+                self._groups.items(), self.index.live.values(), strict=True
+            )
+        }
 
-    def _described(self, hits: list[Hit], query: Item | None) -> tuple[Found, ...]:
-        group = None
-        if query is not None and self._groups is not None:
-            group = self._groups[query.modality][query.row]
-        found = []
-        for hit in hits:
-            match = None
-            if group is not None and self._groups is not None:
-                match = bool(self._groups[hit.modality][hit.row] == group)
-            found.append(Found(self.item(hit.modality, hit.row), hit.score, match))
-        return tuple(found)
-
-    # -- corrections ------------------------------------------------------------------------------
+    def _described(self, hits: Hits, query: Item | None) -> list[SearchHit]:
+        groups = self._groups if query is not None else {}
+        asked = groups[query.modality][query.row] if query is not None and groups else None
+        return [
+            SearchHit(
+                **self.rows.item(name, row).model_dump(),
+                score=score,
+                match=bool(groups[name][row] == asked) if groups else None,
+            )
+            for name, row, score in zip(
+                hits.modalities[0].tolist(),
+                hits.ids[0].tolist(),
+                hits.scores[0].tolist(),
+                strict=True,
+            )
+        ]
 
     def fit(self, corrector: Corrector, progress: Progress) -> str:
         """Fit and evaluate a correction and remember it; the identifier it has from now on."""
@@ -212,120 +231,6 @@ class Explorer:
         identifier = secrets.token_hex(6)
         progress("placing the rows in the index", STEPS - 1, STEPS)
         self.index.prepare(identifier, fitted.correction)
-        self.remember(identifier, fitted)
+        self.corrections.add(identifier, fitted)
         progress("done", STEPS, STEPS)
         return identifier
-
-    def remember(self, identifier: str, fitted: Fitted) -> str:
-        """Keep a correction; one of the same name gives way, or the oldest when there are many."""
-        with self._lock:
-            same = [
-                key
-                for key, other in self._corrections.items()
-                if other.name == fitted.name and key not in (RECOMMENDED, identifier)
-            ]
-            same = [] if identifier == RECOMMENDED else same
-            self._corrections[identifier] = fitted
-            others = [key for key in self._corrections if key not in (RECOMMENDED, *same)]
-            gone = [*same, *others[: -self._kept]]
-            for key in gone:
-                del self._corrections[key]
-        for key in gone:
-            self.index.forget(key)
-        return identifier
-
-    def corrections(self) -> dict[str, Fitted]:
-        """The corrections at hand: the recommended one first, then the others by age."""
-        with self._lock:
-            listed = dict(self._corrections)
-        first = {RECOMMENDED: listed.pop(RECOMMENDED)} if RECOMMENDED in listed else {}
-        return {**first, **listed}
-
-    def fitted(self, identifier: str) -> Fitted:
-        """A correction by its identifier."""
-        with self._lock:
-            found = self._corrections.get(identifier)
-        if found is None:
-            raise Unknown(
-                f"There is no correction {identifier!r}. It may have given way to newer ones; "
-                "fit it again."
-            )
-        return found
-
-    def file(self, identifier: str) -> tuple[str, bytes]:
-        """A correction as a file: a plain name for it, and its bytes."""
-        fitted = self.fitted(identifier)
-        with tempfile.TemporaryDirectory(prefix="modgap-") as folder:
-            path = Path(folder) / "correction.safetensors"
-            fitted.correction.save(path)
-            data = path.read_bytes()
-        word = re.sub(r"[^A-Za-z0-9.=-]+", "-", fitted.name).strip("-")
-        return f"correction-{word}.safetensors", data
-
-    def recommend(self, diagnosis: Diagnosis) -> None:
-        """List the correction that a diagnosis recommends, with the metrics it has there."""
-        if diagnosis.correction is None or diagnosis.recommended is None:
-            return
-        trials = {trial.method: trial.confirm for trial in diagnosis.trials}
-        self.remember(
-            RECOMMENDED,
-            Fitted(
-                name=diagnosis.recommended,
-                correction=diagnosis.correction,
-                n_groups=diagnosis.n_groups["confirm"],
-                raw=diagnosis.raw,
-                corrected=trials[diagnosis.recommended],
-            ),
-        )
-
-    # -- what rows are called ---------------------------------------------------------------------
-
-    def _columns(self, side: Embeddings) -> tuple[np.ndarray | None, np.ndarray | None]:
-        # Read when first asked for: two threads at once need not both read them.
-        with self._reading:
-            return side.captions, side.ids
-
-    def _searchable(self, modality: str) -> list[str]:
-        """Captions and ids of the index, in one case."""
-        captions, ids = self._columns(self.side(modality))
-        with self._reading:
-            if modality not in self._texts:
-                numbers = self.index.live[modality].numbers
-                self._texts[modality] = [
-                    "\n".join(filter(None, (_text(captions, row), _text(ids, row)))).casefold()
-                    for row in numbers
-                ]
-            return self._texts[modality]
-
-    def _make_halves(
-        self, groups: dict[str, np.ndarray]
-    ) -> tuple[np.ndarray, dict[str, np.ndarray], dict[str, np.ndarray]]:
-        """Which groups are there as the first modality, and the live rows of that and its mirror.
-
-        A group that has rows on one side only is there in both.
-        """
-        first, second = self.data.names
-        n_groups = 1 + int(max(groups[first].max(), groups[second].max()))
-        as_first = np.random.default_rng(self.seed).permutation(n_groups) < n_groups // 2
-        single = np.ones(n_groups, dtype=bool)
-        single[self.data.matched_groups] = False
-        halves = [
-            {
-                name: (there | single)[groups[name][self.index.live[name].numbers]]
-                for name, there in ((first, chosen), (second, ~chosen))
-            }
-            for chosen in (as_first, ~as_first)
-        ]
-        return as_first, halves[0], halves[1]
-
-
-def _text(column: np.ndarray | None, row: int) -> str | None:
-    """An entry of a column as text that JSON can carry."""
-    if column is None or column[row] is None:
-        return None
-    value = column[row]
-    text = value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
-    if len(text) > _LONGEST_TEXT:
-        text = text[: _LONGEST_TEXT - 1] + "…"
-    # A lone surrogate is text to Python and cannot be sent.
-    return text.encode("utf-8", "replace").decode("utf-8")

@@ -8,17 +8,17 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import hmac
-import json
 import logging
 import secrets
-from collections.abc import Iterable, Mapping
-from http.cookies import CookieError, SimpleCookie
-from typing import Any
-from urllib.parse import parse_qs, urlsplit
+from collections.abc import Mapping
+from urllib.parse import urlsplit
 
+from starlette.requests import Request
+from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "[::1]"})
+from modgap.serve.server import LOOPBACK_NAMES
+
 MAX_BODY = 1_000_000
 MAX_TARGET = 4_096
 MAX_SECONDS = 30.0
@@ -30,16 +30,14 @@ POLICY = (
     "frame-ancestors 'none'"
 )
 HEADERS = {
-    b"content-security-policy": POLICY.encode(),
-    b"x-content-type-options": b"nosniff",
-    b"x-frame-options": b"DENY",
-    b"referrer-policy": b"no-referrer",
-    b"cross-origin-opener-policy": b"same-origin",
-    b"cross-origin-resource-policy": b"same-origin",
-    b"permissions-policy": b"camera=(), microphone=(), geolocation=()",
+    "content-security-policy": POLICY,
+    "x-content-type-options": "nosniff",
+    "x-frame-options": "DENY",
+    "referrer-policy": "no-referrer",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "permissions-policy": "camera=(), microphone=(), geolocation=()",
 }
-
-_Headers = Mapping[bytes, list[bytes]]
 
 _log = logging.getLogger(__name__)
 
@@ -47,13 +45,17 @@ _log = logging.getLogger(__name__)
 class _Ended(Exception):
     """The request ends here, with this answer."""
 
-    def __init__(self, status: int, detail: str, headers: Iterable[tuple[bytes, bytes]] = ()):
-        super().__init__(detail)
-        self.status, self.detail, self.headers = status, detail, tuple(headers)
+    def __init__(self, response: Response) -> None:
+        super().__init__(response.status_code)
+        self.response = response
 
 
 class _Gone(Exception):
     """Whoever asked has hung up."""
+
+
+def _refusal(status: int, detail: str, headers: Mapping[str, str] | None = None) -> _Ended:
+    return _Ended(JSONResponse({"detail": detail}, status, headers))
 
 
 class Guard:
@@ -79,8 +81,8 @@ class Guard:
         self._token = None if token is None else token.encode()
         # The cookie holds a key of this run, not the token; its name tells servers of one host
         # apart, since cookies know no ports.
-        self._key = hmac.new(secrets.token_bytes(32), self._token or b"", hashlib.sha256)
-        self._cookie = f"modgap_{self._key.hexdigest()[:8]}"
+        self._key = secrets.token_hex(32)
+        self._cookie = f"modgap_{self._key[:8]}"
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Let a request through, or end it."""
@@ -93,98 +95,81 @@ class Guard:
             return
         answer = _Answer(send)
         try:
-            headers = _headers(scope)
+            request = Request(scope)
             self._check_target(scope)
-            self._check_host(headers)
-            self._check_token(scope, headers)
-            self._check_origin(scope, headers)
-            body = await self._body(headers, receive)
+            self._check_host(request)
+            self._check_token(request)
+            self._check_origin(request)
+            body = await self._body(request, receive)
             await self._app(scope, _replay(body, receive), answer.send)
         except _Ended as end:
-            await answer.end(end)
+            await answer.end(end, scope, receive)
         except _Gone:
             return
         except Exception:
             _log.exception("%s %s failed", scope["method"], scope["path"])
-            await answer.end(_Ended(500, "The server failed on this request; its log says why."))
+            failed = _refusal(500, "The server failed on this request; its log says why.")
+            await answer.end(failed, scope, receive)
 
     def _check_target(self, scope: Scope) -> None:
         target = scope.get("raw_path") or scope["path"].encode()
         if len(target) + len(scope["query_string"]) > MAX_TARGET:
-            raise _Ended(414, f"An address must have at most {MAX_TARGET:,} characters.")
+            raise _refusal(414, f"An address must have at most {MAX_TARGET:,} characters.")
 
-    def _check_host(self, headers: _Headers) -> None:
-        given = headers.get(b"host", [])
+    def _check_host(self, request: Request) -> None:
+        given = request.headers.getlist("host")
         if len(given) != 1:
-            raise _Ended(400, f"A request must have one Host header, got {len(given)}.")
+            raise _refusal(400, f"A request must have one Host header, got {len(given)}.")
         if self._hosts is not None and _host_name(given[0]) not in self._hosts:
-            raise _Ended(
+            raise _refusal(
                 421,
                 "This server answers to localhost and 127.0.0.1 only. Open it by one of these "
                 "names, or start it with --host and --token to reach it by another.",
             )
 
-    def _check_token(self, scope: Scope, headers: _Headers) -> None:
+    def _check_token(self, request: Request) -> None:
         if self._token is None:
             return
-        if scope["path"] == "/" and scope["method"] == "GET":
-            given = parse_qs(scope["query_string"].decode("latin-1")).get("token")
-            if given is not None and self._is_token(given[0].encode()):
-                cookie = (
-                    f"{self._cookie}={self._key.hexdigest()}; Path=/; HttpOnly; SameSite=Strict"
-                )
-                # The address without the token is what stays in the history.
-                raise _Ended(303, "", [(b"location", b"/"), (b"set-cookie", cookie.encode())])
-        for value in headers.get(b"authorization", []):
-            kind, _, given_token = value.partition(b" ")
-            if kind.lower() == b"bearer" and self._is_token(given_token.strip()):
+        given = request.query_params.get("token", "")
+        opening = request.scope["path"] == "/" and request.method == "GET"
+        if opening and _same(given.encode("utf-8", "replace"), self._token):
+            # The address without the token is what stays in the history.
+            home = RedirectResponse("/", 303)
+            home.set_cookie(self._cookie, self._key, httponly=True, samesite="strict")
+            raise _Ended(home)
+        for value in request.headers.getlist("authorization"):
+            kind, _, token = value.partition(" ")
+            if kind.lower() == "bearer" and _same(token.strip().encode("latin-1"), self._token):
                 return
-        if any(self._has_cookie(value) for value in headers.get(b"cookie", [])):
+        held = request.cookies.get(self._cookie, "")
+        if _same(held.encode("utf-8", "replace"), self._key.encode()):
             return
-        raise _Ended(
+        raise _refusal(
             401,
             "A token is needed. Open the address that modgap serve printed, or send the token as "
             "'Authorization: Bearer'.",
-            [(b"www-authenticate", b"Bearer")],
-        )
-
-    def _is_token(self, given: bytes) -> bool:
-        assert self._token is not None
-        # Digests, because compare_digest takes less time where the lengths differ.
-        return hmac.compare_digest(
-            hashlib.sha256(given).digest(), hashlib.sha256(self._token).digest()
-        )
-
-    def _has_cookie(self, header: bytes) -> bool:
-        try:
-            jar = SimpleCookie(header.decode("latin-1"))
-        except CookieError:
-            return False
-        held = jar.get(self._cookie)
-        return held is not None and hmac.compare_digest(
-            held.value.encode(), self._key.hexdigest().encode()
+            {"www-authenticate": "Bearer"},
         )
 
     @staticmethod
-    def _check_origin(scope: Scope, headers: _Headers) -> None:
+    def _check_origin(request: Request) -> None:
         """What changes something must come from a page of this server, or from no page at all."""
-        if scope["method"] not in CHANGING:
+        if request.method not in CHANGING:
             return
-        host = headers[b"host"][0].lower()
-        scheme = scope.get("scheme", "http").encode()
-        for origin in headers.get(b"origin", []):
-            if origin.lower() != scheme + b"://" + host:
-                raise _Ended(403, "Requests that change something must come from this page.")
-        for site in headers.get(b"sec-fetch-site", []):
-            if site not in (b"same-origin", b"none"):
-                raise _Ended(403, "Requests that change something must come from this page.")
+        own = f"{request.scope.get('scheme', 'http')}://{request.headers['host']}".lower()
+        elsewhere = any(o.lower() != own for o in request.headers.getlist("origin"))
+        sites = request.headers.getlist("sec-fetch-site")
+        if elsewhere or any(site not in ("same-origin", "none") for site in sites):
+            raise _refusal(403, "Requests that change something must come from this page.")
 
-    async def _body(self, headers: _Headers, receive: Receive) -> bytes:
+    async def _body(self, request: Request, receive: Receive) -> bytes:
         """The whole body, counted as it comes: what a header says of its length proves nothing."""
-        too_large = _Ended(413, f"A request may hold at most {self._max_body:,} bytes.")
-        for said in headers.get(b"content-length", []):
-            if not said.isdigit():
-                raise _Ended(400, "Content-Length must be a whole number.")
+        # The rest of the body is still on its way and must not be taken for a new request.
+        close = {"connection": "close"}
+        too_large = _refusal(413, f"A request may hold at most {self._max_body:,} bytes.", close)
+        for said in request.headers.getlist("content-length"):
+            if not (said.isascii() and said.isdigit()):
+                raise _refusal(400, "Content-Length must be a whole number.")
             if len(said) > 15 or int(said) > self._max_body:
                 raise too_large
         body = bytearray()
@@ -200,9 +185,8 @@ class Guard:
                     if not message.get("more_body", False):
                         return bytes(body)
         except TimeoutError:
-            raise _Ended(
-                408, f"A request must be sent within {self._max_seconds:g} seconds."
-            ) from None
+            late = f"A request must be sent within {self._max_seconds:g} seconds."
+            raise _refusal(408, late, close) from None
 
 
 class _Answer:
@@ -216,37 +200,29 @@ class _Answer:
             self._started = True
             held = [(name.lower(), value) for name, value in message.get("headers", [])]
             names = {name for name, _ in held}
-            held += [(name, value) for name, value in HEADERS.items() if name not in names]
-            if b"cache-control" not in names:
-                held.append((b"cache-control", b"no-store"))
+            for name, value in {**HEADERS, "cache-control": "no-store"}.items():
+                if name.encode() not in names:
+                    held.append((name.encode(), value.encode()))
             message = {**message, "headers": held}
         await self._send(message)
 
-    async def end(self, end: _Ended) -> None:
+    async def end(self, end: _Ended, scope: Scope, receive: Receive) -> None:
         if self._started:  # too late for another answer; the server closes the connection
             raise end
-        body = b"" if end.status == 303 else json.dumps({"detail": end.detail}).encode()
-        head = [(b"content-length", str(len(body)).encode()), *end.headers]
-        if body:
-            head.append((b"content-type", b"application/json"))
-        if end.status in (408, 413):
-            # The rest of the body is still on its way and must not be taken for a new request.
-            head.append((b"connection", b"close"))
-        await self.send({"type": "http.response.start", "status": end.status, "headers": head})
-        await self.send({"type": "http.response.body", "body": body})
+        await end.response(scope, receive, self.send)
 
 
-def _headers(scope: Scope) -> dict[bytes, list[bytes]]:
-    found: dict[bytes, list[bytes]] = {}
-    for name, value in scope["headers"]:
-        found.setdefault(name.lower(), []).append(value)
-    return found
+def _same(given: bytes, known: bytes) -> bool:
+    """Whether two secrets are equal, in a time that does not depend on where they differ."""
+    # Digests, because compare_digest takes less time where the lengths differ.
+    digests = (hashlib.sha256(secret).digest() for secret in (given, known))
+    return hmac.compare_digest(*digests)
 
 
-def _host_name(host: bytes) -> str | None:
+def _host_name(host: str) -> str | None:
     """The name in a Host header, without its port."""
     try:
-        parts = urlsplit(f"//{host.decode('ascii')}")
+        parts = urlsplit(f"//{host.encode('ascii').decode()}")
         name, _ = parts.hostname, parts.port  # a port that is no number raises
     except ValueError:
         return None
@@ -257,7 +233,7 @@ def _host_name(host: bytes) -> str | None:
 
 def _replay(body: bytes, receive: Receive) -> Receive:
     """Hand the body to the app in one piece; afterwards it hears what the connection says."""
-    pending: list[dict[str, Any]] = [{"type": "http.request", "body": body, "more_body": False}]
+    pending: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 
     async def again() -> Message:
         return pending.pop() if pending else await receive()

@@ -9,13 +9,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from modgap._arrays import as_float, row_blocks, row_norms, to_numpy, top_k
+from modgap._arrays import as_float, row_blocks, row_norms, to_numpy
 from modgap._arrays.ranks import tie_tolerance
-from modgap._validate import InputValueError, check_rows
+from modgap._validate import Array, InputValueError, check_rows
 from modgap.corrections import Affine, Correction, Metric
 from modgap.io import Embeddings, Modalities
-from modgap.search.scores import document_bias, rows_to_multiply, to_scores
+from modgap.search import Hits, search
+from modgap.search.merging import best_of
+from modgap.search.scores import document_bias, rows_to_multiply
 
+DEFAULT_ROWS = 200_000
 _BLOCK_ROWS = 8192
 
 
@@ -47,74 +50,70 @@ class LiveRows:
         return place if place < len(self.numbers) and self.numbers[place] == row else None
 
 
-@dataclass(frozen=True)
-class Hit:
-    """One row found: its modality, its number in the data and its score.
-
-    The score is that of ``modgap.search``: larger is nearer.
-    """
-
-    modality: str
-    row: int
-    score: float
-
-
 @dataclass(frozen=True, eq=False)
 class _Segment:
     """The documents of one modality, ready for inner products.
 
-    ``columns`` are those in which they are not all zero: Calibrate keeps each modality in a block
-    of its own, and the empty one need be neither stored nor multiplied. ``longest`` is the place
-    of the longest document.
+    ``metric`` is what they are searched by: cosines are inner products of unit rows. ``columns``
+    are those in which documents are not all zero: Calibrate keeps each modality in a block of its
+    own, and the empty one need be neither stored nor multiplied. ``longest`` is the place of the
+    longest document.
     """
 
     live: LiveRows
     documents: np.ndarray
+    metric: Metric
     bias: np.ndarray | None
     columns: np.ndarray | None
     longest: int
 
     @classmethod
     def of(cls, live: LiveRows, correction: Correction) -> _Segment:
-        affine = correction.map(live.name)
-        columns = _filled_columns(affine)
+        affine, metric = correction.map(live.name), correction.metric
+        columns = None if metric == "euclidean" else _filled_columns(affine)
         mapped = _mapped(live, affine, columns)
         # The metric decides what documents must look like; any row of them will do as the query.
-        _, documents = rows_to_multiply(
-            mapped[:1], mapped, correction.metric, (live.name, live.name)
+        _, documents = rows_to_multiply(mapped[:1], mapped, metric, (live.name, live.name))
+        bias = document_bias(documents, metric)
+        return cls(
+            live,
+            documents,
+            "inner_product" if metric == "cosine" else metric,
+            None if bias is None else to_numpy(bias),
+            columns,
+            int(np.argmax(row_norms(documents))),
         )
-        bias = document_bias(documents, correction.metric)
-        longest = int(np.argmax(row_norms(documents)))
-        return cls(live, documents, None if bias is None else to_numpy(bias), columns, longest)
 
     def search(
-        self, query: np.ndarray, k: int, among: np.ndarray | None
-    ) -> list[tuple[float, int]]:
-        """Scores and places of the best ``k``, of those that ``among`` marks where it is given."""
-        asked = query if self.columns is None else query[:, self.columns]
+        self, queries: np.ndarray, k: int, among: np.ndarray | None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Numbers and scores of the best ``k``, of those that ``among`` marks where it is given."""
+        asked = queries if self.columns is None else queries[:, self.columns]
         asked = asked.astype(self.documents.dtype, copy=False)
-        near = self._near(asked, k, among)
-        bias = None if self.bias is None else self.bias[near]
-        places, scores = top_k(asked, self.documents[near], k, bias)
-        return list(zip(scores[0].tolist(), near[places[0]].tolist(), strict=True))
+        n_found = min(k, len(self.live) if among is None else int(np.count_nonzero(among)))
+        numbers = np.empty((len(asked), n_found), dtype=np.int64)
+        scores = np.empty((len(asked), n_found))
+        for line in range(len(asked) if n_found else 0):
+            query = asked[line : line + 1]
+            near = self._near(query, n_found, among)
+            rows, scores[line] = search(query, self.documents[near], n_found, self.metric)
+            numbers[line] = self.live.numbers[near[rows]]
+        return numbers, scores
 
-    def _near(self, asked: np.ndarray, k: int, among: np.ndarray | None) -> np.ndarray:
+    def _near(self, query: np.ndarray, k: int, among: np.ndarray | None) -> np.ndarray:
         """The few places that hold the best ``k``, whatever rounding did to their scores.
 
-        ``top_k`` would do, but looks at the length of every document to know how far rounding may
-        reach; that of the longest is known here.
+        ``search`` alone would do, but looks at the length of every document to know how far
+        rounding may reach; that of the longest is known here.
         """
-        scores = self.documents @ asked[0]
+        scores = self.documents @ query[0]
         if self.bias is not None:
             scores = scores + self.bias.astype(scores.dtype)
         if among is not None:
             scores = np.where(among, scores, -np.inf)
-        there = len(scores) if among is None else int(np.count_nonzero(among))
-        if k >= there:
-            return np.flatnonzero(scores > -np.inf)
         longest = self.documents[self.longest : self.longest + 1]
         # Two scores are compared, each off by at most the tolerance.
-        margin = 2 * tie_tolerance(asked, longest, self.bias)
+        margin = 2 * tie_tolerance(query, longest, self.bias)
         floor = float(np.partition(scores, -k)[-k]) - margin
         return np.flatnonzero(scores.astype(np.float64) >= floor)
 
@@ -124,10 +123,29 @@ class MixedIndex:
 
     The rows as they are stay in memory, and so do those of the last ``kept`` corrections used.
     Any number of threads may search at once.
+
+    Parameters
+    ----------
+    data : Modalities
+        What is searched.
+    metric : {"cosine", "inner_product", "euclidean"}
+        How the rows as they are get ranked.
+    at_most : int
+        Hold at most this many rows of each modality, a sample if there are more.
+    seed : int
+        Seed of the sample.
+    kept : int
+        How many corrections' documents to keep in memory.
     """
 
     def __init__(
-        self, data: Modalities, *, metric: Metric, at_most: int, seed: int, kept: int = 2
+        self,
+        data: Modalities,
+        *,
+        metric: Metric = "cosine",
+        at_most: int = DEFAULT_ROWS,
+        seed: int = 0,
+        kept: int = 2,
     ) -> None:
         self.data, self.metric = data, metric
         self.live = {
@@ -149,40 +167,52 @@ class MixedIndex:
 
     def search(
         self,
-        query: np.ndarray,
+        queries: Array,
         modality: str,
         k: int,
         *,
         without: int | None = None,
         among: Mapping[str, np.ndarray] | None = None,
         correction: tuple[str, Correction] | None = None,
-    ) -> list[Hit]:
-        """The ``k`` nearest rows of either modality, best first; equal scores in index order.
+    ) -> Hits:
+        """The ``k`` nearest rows of either modality: ids are row numbers, scores those of search.
 
-        ``query`` is one row of ``modality`` as it is, ``without`` the number of a row of that
-        modality to leave out, ``among`` marks the rows of each modality to look at, all when left
-        out. ``correction`` is an identifier to remember its documents by and the correction itself.
+        Equal scores go to the first modality, and within it to the earlier row.
+
+        Parameters
+        ----------
+        queries : (n, d) array
+            Rows of ``modality`` as they are.
+        modality : str
+            The modality of the queries.
+        k : int
+            How many rows to find; all of them where there are fewer.
+        without : int, optional
+            The number of a row of that modality to leave out.
+        among : mapping of name to booleans, optional
+            Marks the live rows of each modality to look at; all when left out.
+        correction : (str, Correction), optional
+            A correction, and the identifier to remember its documents by.
         """
         used = self._as_is if correction is None else correction[1]
         segments = self._raw if correction is None else self._documents(*correction)
-        asked = used.apply(query, modality, "query")
-        # A query on the origin has no direction: prepare says so.
+        asked = used.apply(queries, modality, "query")
+        # A query on the origin has no direction, and is refused here.
         asked, _ = rows_to_multiply(asked, asked, used.metric, ("The query", "the query"))
         found = []
-        for number, segment in enumerate(segments):
-            mine = without is not None and segment.live.name == modality
-            left_out = segment.live.place(without) if mine and without is not None else None
-            marked = None if among is None else among[segment.live.name]
-            for score, place in segment.search(asked, k + mine, marked):
-                if place != left_out:
-                    found.append((-score, number, place))
-        found.sort()
-        best = [(segments[n].live, place, score) for score, n, place in found[:k]]
-        scores = to_scores(-np.array([[score for *_, score in best]]), asked, used.metric)[0]
-        return [
-            Hit(live.name, int(live.numbers[place]), score)
-            for (live, place, _), score in zip(best, scores.tolist(), strict=True)
-        ]
+        for segment in segments:
+            name = segment.live.name
+            marked = None if among is None else among[name]
+            place = None
+            if without is not None and name == modality:
+                place = segment.live.place(without)
+            if place is not None:
+                marked = np.ones(len(segment.live), dtype=bool) if marked is None else marked.copy()
+                marked[place] = False
+            numbers, scores = segment.search(asked, k, marked)
+            found.append((numbers, scores, np.full(numbers.shape, name, dtype=object)))
+        ids, all_scores, names = (np.hstack(part) for part in zip(*found, strict=True))
+        return best_of(ids, all_scores, names, k)
 
     def prepare(self, identifier: str, correction: Correction) -> None:
         """Map the rows now, so that the first search with a correction need not."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import secrets
 import threading
+import traceback
 from collections import OrderedDict, deque
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -13,7 +14,7 @@ from typing import Any, Literal
 from modgap._results import Progress
 from modgap._validate import InputError
 
-State = Literal["queued", "running", "done", "failed", "cancelled"]
+JobState = Literal["queued", "running", "done", "failed", "cancelled"]
 
 _log = logging.getLogger(__name__)
 
@@ -32,7 +33,7 @@ class Job:
 
     id: str
     title: str
-    state: State = "queued"
+    state: JobState = "queued"
     step: str | None = None
     done: int = 0
     total: int = 0
@@ -162,9 +163,5 @@ class Jobs:
             return {"state": "failed", "error": said, "refused": True}
         except BaseException as error:
             _log.exception("a job failed")
-            return {"state": "failed", "error": f"It failed unexpectedly: {_first_line(error)}"}
-
-
-def _first_line(error: BaseException) -> str:
-    said = str(error).strip().partition("\n")[0]
-    return f"{type(error).__name__}: {said}" if said else f"{type(error).__name__}."
+            what = traceback.format_exception_only(error)[-1].strip().partition("\n")[0]
+            return {"state": "failed", "error": f"It failed unexpectedly: {what.rstrip('.')}."}

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
+from modgap._results import plain
 from modgap.corrections import Metric
-from modgap.serve.explorer import Index
+from modgap.corrections.registry import Parameter
+from modgap.serve.jobs import JobState
 
 MAX_K = 100
 MAX_LIMIT = 100
@@ -15,12 +17,13 @@ MAX_CONTAINS = 200
 MAX_DIM = 65_536
 MAX_ROW = 10**12
 
+IndexKind = Literal["all", "one_side"]
 Finite = Annotated[float, Field(allow_inf_nan=False)]
 RowNumber = Annotated[int, Field(ge=0, le=MAX_ROW, description="Row number in the data, from 0.")]
 
 
 class Taken(BaseModel):
-    """What a request holds: nothing is converted, and nothing unknown is let pass."""
+    """What a request holds: nothing is converted, and no unknown key is accepted."""
 
     model_config = ConfigDict(strict=True, extra="forbid")
 
@@ -35,23 +38,12 @@ class Problem(BaseModel):
 
 
 class Health(BaseModel):
-    """The server is there."""
+    """The server runs."""
 
-    status: Literal["ok"]
+    status: Literal["ok"] = "ok"
 
 
 # -- the data -------------------------------------------------------------------------------------
-
-
-class ParameterInfo(BaseModel):
-    """One parameter of a method."""
-
-    name: str = Field(examples=["amount"])
-    type: Literal["number", "choice"]
-    default: float | str = Field(examples=[0.5])
-    minimum: float | None = Field(description="Smallest number allowed.")
-    maximum: float | None = Field(description="Largest number allowed.")
-    choices: list[str] | None = Field(description="The words allowed, where it is one of a few.")
 
 
 class MethodInfo(BaseModel):
@@ -61,7 +53,7 @@ class MethodInfo(BaseModel):
     summary: str
     needs_pairs: bool
     available: bool = Field(description="Whether it can be fitted on this data.")
-    parameters: list[ParameterInfo]
+    parameters: list[Parameter]
 
 
 class ModalityInfo(BaseModel):
@@ -75,7 +67,15 @@ class ModalityInfo(BaseModel):
     thumbnails: bool
 
 
-class Info(BaseModel):
+class TermInfo(BaseModel):
+    """What a word or a number on the page means."""
+
+    label: str
+    definition: str
+    source: str = Field(description="The paper it comes from; empty where there is none.")
+
+
+class DataInfo(BaseModel):
     """What is being explored."""
 
     version: str = Field(description="The version of modgap.")
@@ -88,10 +88,11 @@ class Info(BaseModel):
     seed: int
     sampling: list[str] = Field(description="What was sampled, in sentences.")
     metrics: dict[str, str] = Field(description="What each metric of a correction means.")
+    terms: dict[str, TermInfo] = Field(description="What the page's words and numbers mean.")
     methods: list[MethodInfo]
 
 
-class Working(BaseModel):
+class ReportProgress(BaseModel):
     """The report is still being made."""
 
     detail: str = Field(description="What is being done, in a sentence.")
@@ -101,7 +102,7 @@ class Working(BaseModel):
     total: int
 
 
-class Report(BaseModel):
+class ReportDocument(BaseModel):
     """The page's document. It has more keys than those listed here."""
 
     model_config = ConfigDict(extra="allow")
@@ -110,7 +111,7 @@ class Report(BaseModel):
     live: Literal[True]
 
 
-class ItemView(BaseModel):
+class Item(BaseModel):
     """A row as people know it."""
 
     modality: str = Field(examples=["text"])
@@ -120,12 +121,12 @@ class ItemView(BaseModel):
     thumbnail: str | None = Field(description="Address of its image, where there may be one.")
 
 
-class Items(BaseModel):
+class ItemPage(BaseModel):
     """Some rows of one modality."""
 
     total: int = Field(description="How many rows of the live index there are to page through.")
     offset: int
-    items: list[ItemView]
+    items: list[Item]
 
 
 # -- search ---------------------------------------------------------------------------------------
@@ -154,45 +155,40 @@ class SearchRequest(Taken):
     correction: str | None = Field(
         None, max_length=64, description="A correction to search with beside the rows as they are."
     )
-    index: Index = Field(
+    index: IndexKind = Field(
         "all",
         description="all: every row. one_side: every group as one of its modalities only, the "
-        "query's as the other one, as the mixed metrics have it; needs pairs.",
+        "query's as the other one, as in the mixed metrics; needs pairs.",
     )
 
-    @model_validator(mode="after")
-    def _exactly_one(self) -> SearchRequest:
-        if (self.row is None) == (self.vector is None):
-            raise ValueError("a search takes a row or a vector, and not both")
-        return self
 
-
-class HitView(ItemView):
+class SearchHit(Item):
     """One row found."""
 
     score: float = Field(
-        description="The metric's own number; a Euclidean distance is the better the smaller."
+        description="Larger is nearer: the cosine, the inner product, or minus the squared "
+        "Euclidean distance, by the metric of the search."
     )
     match: bool | None = Field(
-        description="Whether it is of the query's group; null where that cannot be told."
+        description="Whether it is of the query's group; null where that is not known."
     )
 
 
 class SearchAnswer(BaseModel):
     """The nearest rows of both modalities in one index, raw beside corrected."""
 
-    query: ItemView | None = Field(description="The row asked with; null for a vector.")
+    query: Item | None = Field(description="The row asked with; null for a vector.")
     metric: Metric
-    raw: list[HitView]
+    raw: list[SearchHit]
     corrected_metric: Metric | None
-    corrected: list[HitView] | None
+    corrected: list[SearchHit] | None
 
 
 # -- corrections and jobs -------------------------------------------------------------------------
 
 
 class FitRequest(Taken):
-    """A correction to fit and judge."""
+    """A correction to fit and evaluate."""
 
     method: str = Field(max_length=64, examples=["Shift"])
     parameters: dict[str, Finite | str] = Field(
@@ -209,7 +205,7 @@ class JobStarted(BaseModel):
     job: str = Field(description="Its identifier, to be asked for at /api/jobs/{id}.")
 
 
-class IntervalView(BaseModel):
+class IntervalValues(BaseModel):
     """A number and its 95 % interval."""
 
     value: float | None
@@ -217,47 +213,51 @@ class IntervalView(BaseModel):
     high: float | None
 
 
-class ScoreView(BaseModel):
+class MetricScore(BaseModel):
     """A metric and its change against the rows as they are."""
 
-    value: IntervalView
-    change: IntervalView | None
+    value: IntervalValues
+    change: IntervalValues | None
 
 
-class ScoresView(BaseModel):
+class CorrectionScores(BaseModel):
     """Every metric of one correction on held-out rows."""
 
-    metrics: dict[str, ScoreView]
-    goal: ScoreView
+    metrics: dict[str, MetricScore]
+    goal: MetricScore
 
 
-class CorrectionView(BaseModel):
+class FittedCorrection(BaseModel):
     """A fitted correction and how it does."""
 
     id: str
     name: str = Field(examples=["Shift(amount=0.4)"])
     metric: Metric = Field(description="The metric its rankings are meant for.")
     recommended: bool = Field(description="Whether the report recommends it.")
-    about: dict[str, Any] = Field(description="Method, parameters and what it was fitted on.")
+    about: Annotated[dict[str, Any], BeforeValidator(plain)] = Field(
+        description="Method, parameters and what it was fitted on."
+    )
     n_groups: int = Field(description="Groups that confirm it; without pairs, rows of each side.")
-    raw: ScoresView = Field(description="The rows as they are.")
-    corrected: ScoresView
+    raw: Annotated[CorrectionScores, BeforeValidator(plain)] = Field(
+        description="The rows as they are."
+    )
+    corrected: Annotated[CorrectionScores, BeforeValidator(plain)]
 
 
-class Corrections(BaseModel):
-    """The corrections at hand, the recommended one first."""
+class CorrectionList(BaseModel):
+    """The corrections that can be searched with, the recommended one first."""
 
-    corrections: list[CorrectionView]
+    corrections: list[FittedCorrection]
 
 
-class JobView(BaseModel):
+class JobStatus(BaseModel):
     """Where a job stands."""
 
     id: str
     title: str = Field(examples=["Shift(amount=0.4)"])
-    state: Literal["queued", "running", "done", "failed", "cancelled"]
+    state: JobState
     step: str | None = Field(examples=["evaluating Shift(amount=0.4)"])
     done: int
     total: int
-    result: CorrectionView | None
+    result: FittedCorrection | None
     error: str | None = Field(description="Why it failed, in one sentence.")

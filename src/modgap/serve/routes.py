@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
+import re
+from collections.abc import Callable
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Body, HTTPException, Path, Query, Response
@@ -9,47 +12,41 @@ from fastapi import APIRouter, Body, HTTPException, Path, Query, Response
 from modgap._results import Progress
 from modgap._validate import InputError
 from modgap.corrections import make_corrector
+from modgap.reports.thumbnails import media_type
 from modgap.serve.document import LiveDocument
 from modgap.serve.explorer import Explorer
+from modgap.serve.fitted import describe
 from modgap.serve.jobs import Job, Jobs
 from modgap.serve.models import (
     MAX_CONTAINS,
     MAX_LIMIT,
     MAX_ROW,
-    Corrections,
-    CorrectionView,
+    CorrectionList,
+    DataInfo,
     FitRequest,
-    Info,
-    Items,
+    FittedCorrection,
+    ItemPage,
     JobStarted,
-    JobView,
+    JobStatus,
     Problem,
-    Report,
+    ReportDocument,
+    ReportProgress,
     SearchAnswer,
     SearchRequest,
-    Working,
 )
-from modgap.serve.views import (
-    answer_view,
-    correction_view,
-    info_view,
-    item_view,
-    job_view,
-    working_view,
-)
-
-_SIGNATURES = {b"\x89PNG\r\n\x1a\n": "image/png", b"\xff\xd8\xff": "image/jpeg"}
 
 Identifier = Annotated[str, Path(description="As a list or a request gave it.", max_length=64)]
-
-
-def _no(**said: str) -> dict[int | str, dict[str, Any]]:
-    """Refusals of a route, declared: _no(s404="…")."""
-    return {int(key[1:]): {"model": Problem, "description": text} for key, text in said.items()}
-
-
-_DONE = "As asked."
-_BAD = "The request cannot be used; detail says why."
+_REFUSALS = {
+    401: "A token is needed and was not sent.",
+    403: "The request comes from another site.",
+    404: "There is nothing of that name.",
+    409: "The data does not allow it; detail says why.",
+    413: "The request is too large.",
+    414: "The address is too long.",
+    421: "The server does not answer to this name.",
+    422: "The request cannot be used; detail says why.",
+    429: "Too many jobs are waiting.",
+}
 _SEARCHES = {
     "row": {
         "summary": "A row of the data",
@@ -69,43 +66,85 @@ _FITS = {
 }
 
 
+def refusals(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    """How a route may refuse, as OpenAPI declares it."""
+    return {s: {"model": Problem, "description": _REFUSALS[s]} for s in statuses}
+
+
+def add_route(
+    router: Any,
+    route: str,
+    tag: str,
+    *refused: int,
+    responses: dict[int | str, dict[str, Any]] | None = None,
+    **options: Any,
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Declare a route such as "GET /items", and the statuses it may refuse with.
+
+    The first sentence of the function's docstring is its summary, the rest its description.
+    ``options`` are more of FastAPI's.
+    """
+    method, address = route.split()
+
+    def add(function: Callable[..., Any]) -> Callable[..., Any]:
+        summary, about = re.split(r"\.\s+", inspect.getdoc(function) or "", maxsplit=1)
+        router.add_api_route(
+            address,
+            function,
+            methods=[method],
+            tags=[tag],
+            summary=summary,
+            description=about,
+            responses={**(responses or {}), **refusals(*refused)},
+            response_description="As asked.",
+            **options,
+        )
+        return function
+
+    return add
+
+
 def make_router(explorer: Explorer, document: LiveDocument, jobs: Jobs) -> APIRouter:
     """Every route of the API, for one explorer."""
     api = APIRouter(prefix="/api")
+    _add_data(api, explorer, document)
+    _add_corrections(api, explorer, jobs)
+    return api
 
-    @api.get("/info", summary="What is being explored", response_description=_DONE, tags=["data"])
-    def info() -> Info:
-        """Names, numbers of rows, what is known of them, and the methods that can be fitted."""
-        return info_view(explorer)
 
-    @api.get(
-        "/report",
-        summary="The document of the page",
-        tags=["data"],
+def _add_data(api: APIRouter, explorer: Explorer, document: LiveDocument) -> None:
+    @add_route(api, "GET /info", "data")
+    def info() -> DataInfo:
+        """What is being explored.
+
+        Names, numbers of rows, what is known of them, and the methods that can be fitted.
+        """
+        return explorer.info()
+
+    @add_route(
+        api,
+        "GET /report",
+        "data",
+        409,
         response_class=Response,
         responses={
-            200: {"model": Report, "description": "The document."},
-            202: {"model": Working, "description": "It is being made; ask again."},
-            **_no(s409="It cannot be made of this data; detail says why."),
+            200: {"model": ReportDocument, "description": "The document."},
+            202: {"model": ReportProgress, "description": "It is being made; ask again."},
         },
     )
     def report() -> Response:
-        """Made once, in the background, from the start of the server."""
+        """The document of the page. Made once, in the background, from the start of the server."""
         job = document.state()
-        if job.state in ("queued", "running"):
-            working = working_view(job).model_dump_json()
-            return Response(working, 202, media_type="application/json")
+        if not job.ended:
+            working = ReportProgress.model_validate(
+                {**vars(job), "detail": f"The report is being made{_where(job)}."}
+            )
+            return Response(working.model_dump_json(), 202, media_type="application/json")
         if job.state != "done":
             raise HTTPException(409 if job.refused else 500, job.error or "It was cancelled.")
         return Response(job.result, media_type="application/json")
 
-    @api.get(
-        "/items",
-        summary="Rows of one modality",
-        response_description=_DONE,
-        tags=["data"],
-        responses=_no(s422=_BAD),
-    )
+    @add_route(api, "GET /items", "data", 422)
     def items(
         modality: Annotated[str, Query(max_length=200, examples=["text"])],
         contains: Annotated[
@@ -113,91 +152,66 @@ def make_router(explorer: Explorer, document: LiveDocument, jobs: Jobs) -> APIRo
         ] = "",
         offset: Annotated[int, Query(ge=0, le=MAX_ROW)] = 0,
         limit: Annotated[int, Query(ge=1, le=MAX_LIMIT)] = 20,
-    ) -> Items:
-        """Those in the live index, in the order of the data; upper and lower case are the same."""
-        total, found = explorer.items(modality, contains, offset, limit)
-        return Items(
-            total=total, offset=offset, items=[item_view(explorer, item) for item in found]
-        )
+    ) -> ItemPage:
+        """Rows of one modality.
 
-    @api.get(
-        "/thumbnails/{modality:path}/{row}",
-        summary="The image of a row",
-        tags=["data"],
+        Those in the live index, in the order of the data; upper and lower case are the same.
+        """
+        return explorer.rows.find(modality, contains, offset, limit)
+
+    @add_route(
+        api,
+        "GET /thumbnails/{modality:path}/{row}",
+        "data",
+        404,
+        422,
         response_class=Response,
         responses={
-            200: {"content": {"image/png": {}, "image/jpeg": {}}, "description": "The image."},
-            **_no(s404="There is no such image.", s422=_BAD),
+            200: {"content": {"image/png": {}, "image/jpeg": {}}, "description": "The image."}
         },
     )
     def thumbnail(
         modality: Annotated[str, Path(examples=["image"])],
         row: Annotated[str, Path(description="Row number in the data.", examples=["17"])],
     ) -> Response:
-        """PNG or JPEG, where images were given to the server."""
-        data = None
-        known = modality in explorer.data.names
-        if known and row.isascii() and row.isdigit() and len(row) < 16:
-            data = explorer.thumbnail(modality, int(row))
-        for signature, media_type in _SIGNATURES.items():
-            if data is not None and data.startswith(signature):
-                return Response(data, media_type=media_type)
+        """The image of a row. PNG or JPEG, where images were given to the server."""
+        if modality in explorer.data.names and row.isascii() and row.isdigit() and len(row) < 16:
+            picture = explorer.rows.thumbnail(modality, int(row))
+            kind = None if picture is None else media_type(picture)
+            if kind is not None:
+                return Response(picture, media_type=kind)
         raise HTTPException(404, "There is no such image.")
 
-    @api.post(
-        "/search",
-        summary="The nearest rows in one index of both modalities",
-        response_description=_DONE,
-        tags=["search"],
-        responses=_no(s404="There is no such correction.", s422=_BAD),
-    )
-    def search(
-        asked: Annotated[SearchRequest, Body(openapi_examples=_SEARCHES)],
-    ) -> SearchAnswer:
-        """Raw beside corrected.
+    @add_route(api, "POST /search", "search", 404, 422)
+    def search(asked: Annotated[SearchRequest, Body(openapi_examples=_SEARCHES)]) -> SearchAnswer:
+        """The nearest rows in one index of both modalities.
 
-        The rows as they are rank by the server's metric; corrected ones by the metric of the
-        correction, the query mapped as a query and the rows as documents.
+        The rows as they are get ranked by the server's metric, the corrected ones beside them by
+        the metric of the correction: the query is mapped as a query, the rows as documents. A
+        larger score is nearer.
         """
-        answer = explorer.search(
-            asked.modality,
-            row=asked.row,
-            vector=asked.vector,
-            k=asked.k,
-            correction=asked.correction,
-            index=asked.index,
-        )
-        return answer_view(explorer, answer)
+        return explorer.search(**asked.model_dump())
 
-    @api.get(
-        "/corrections",
-        summary="The corrections at hand",
-        response_description=_DONE,
-        tags=["corrections"],
-    )
-    def corrections() -> Corrections:
-        """The recommended one first, once the report is made, then those fitted here by age."""
-        return Corrections(
-            corrections=[correction_view(key, f) for key, f in explorer.corrections().items()]
-        )
 
-    @api.post(
-        "/corrections",
-        status_code=202,
-        summary="Fit and judge a correction",
-        response_description=_DONE,
-        tags=["corrections"],
-        responses=_no(
-            s409="It cannot be fitted on this data.", s422=_BAD, s429="Too many jobs are waiting."
-        ),
-    )
+def _add_corrections(api: APIRouter, explorer: Explorer, jobs: Jobs) -> None:
+    fitted = explorer.corrections
+
+    @add_route(api, "GET /corrections", "corrections")
+    def corrections() -> CorrectionList:
+        """The corrections that can be searched with.
+
+        The recommended one first, once the report is made, then those fitted here by age.
+        """
+        return CorrectionList(corrections=[describe(*entry) for entry in fitted.listed().items()])
+
+    @add_route(api, "POST /corrections", "corrections", 409, 422, 429, status_code=202)
     def fit(
-        asked: Annotated[FitRequest, Body(openapi_examples=_FITS)],
-        response: Response,
+        asked: Annotated[FitRequest, Body(openapi_examples=_FITS)], response: Response
     ) -> JobStarted:
-        """Fitted on one part of the rows and judged on another, the same as `modgap diagnose` uses.
+        """Fit and evaluate a correction.
 
-        The job's result is the correction, with an identifier to search with.
+        It is fitted on one split of the rows and evaluated on another, the same as in `modgap
+        diagnose`. The job's result is the correction, with an identifier to search with.
         """
         corrector = make_corrector(asked.method, asked.parameters)
         try:
@@ -205,59 +219,55 @@ def make_router(explorer: Explorer, document: LiveDocument, jobs: Jobs) -> APIRo
         except InputError as error:
             raise HTTPException(409, str(error)) from error
 
-        def work(progress: Progress) -> CorrectionView:
+        def work(progress: Progress) -> FittedCorrection:
             identifier = explorer.fit(corrector, progress)
-            return correction_view(identifier, explorer.fitted(identifier))
+            return describe(identifier, fitted.get(identifier))
 
         job = jobs.submit(corrector.label, work)
         response.headers["Location"] = f"/api/jobs/{job.id}"
         return JobStarted(job=job.id)
 
-    @api.get(
-        "/corrections/{id}/file",
-        summary="A correction as a file",
-        tags=["corrections"],
+    @add_route(
+        api,
+        "GET /corrections/{id}/file",
+        "corrections",
+        404,
+        422,
         response_class=Response,
         responses={
             200: {
                 "content": {"application/octet-stream": {}},
                 "description": "The safetensors file that Correction.load and modgap apply read.",
-            },
-            **_no(s404="There is no such correction.", s422=_BAD),
+            }
         },
     )
     def correction_file(id: Identifier) -> Response:  # noqa: A002
-        """One small safetensors file."""
-        name, data = explorer.file(id)
+        """A correction as a file. One small safetensors file."""
+        name, data = fitted.file(id)
         disposition = {"Content-Disposition": f'attachment; filename="{name}"'}
         return Response(data, headers=disposition, media_type="application/octet-stream")
 
-    @api.get(
-        "/jobs/{id}",
-        summary="Where a job stands",
-        response_description=_DONE,
-        tags=["corrections"],
-        responses=_no(s404="There is no such job.", s422=_BAD),
-    )
-    def job(id: Identifier) -> JobView:  # noqa: A002
-        """State, step and, at the end, the result or why it failed."""
-        return job_view(_there(jobs.get(id), id))
+    @add_route(api, "GET /jobs/{id}", "corrections", 404, 422, response_model=JobStatus)
+    def job(id: Identifier) -> Job:  # noqa: A002
+        """Where a job stands. State, step and, at the end, the result or why it failed."""
+        return _there(jobs.get(id), id)
 
-    @api.delete(
-        "/jobs/{id}",
-        summary="Cancel a job, or forget one that has ended",
-        response_description=_DONE,
-        tags=["corrections"],
-        responses=_no(s404="There is no such job.", s422=_BAD),
-    )
-    def cancel(id: Identifier) -> JobView:  # noqa: A002
-        """A waiting job ends at once, a running one at its next step."""
-        return job_view(_there(jobs.cancel(id), id))
+    @add_route(api, "DELETE /jobs/{id}", "corrections", 404, 422, response_model=JobStatus)
+    def cancel(id: Identifier) -> Job:  # noqa: A002
+        """Cancel a job, or forget one that has ended.
 
-    return api
+        A waiting job ends at once, a running one at its next step.
+        """
+        return _there(jobs.cancel(id), id)
 
 
 def _there(job: Job | None, identifier: str) -> Job:
     if job is None:
-        raise HTTPException(404, f"There is no job {identifier!r}. It may be long over.")
+        raise HTTPException(404, f"There is no job {identifier!r}. It may have ended long ago.")
     return job
+
+
+def _where(job: Job) -> str:
+    """Which step a job is at, in words."""
+    step = f": {job.step}" if job.step else ""
+    return step + (f" ({min(job.done + 1, job.total)} of {job.total})" if job.total else "")

@@ -13,6 +13,7 @@ from modgap._validate import InputValueError, require
 if TYPE_CHECKING:
     from fastapi import FastAPI
 
+LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "[::1]"})
 MIN_TOKEN = 8
 _ANYWHERE = ("0.0.0.0", "::", "")
 
@@ -31,6 +32,11 @@ def is_loopback(host: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return False
+
+
+def names_for(host: str) -> frozenset[str] | None:
+    """The names a server on this address answers to; None for any."""
+    return LOOPBACK_NAMES if is_loopback(host) else None
 
 
 def check_exposed(host: str, token: str | None) -> None:

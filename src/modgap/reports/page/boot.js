@@ -63,7 +63,7 @@
     modgap.verdict.render(data);
     await plotly();
     if (!globalThis.Plotly) {
-      status("The drawing library did not load, so there are no figures. Load the page again.");
+      status("The drawing library did not load, so nothing is drawn. Load the page again.");
       return;
     }
     const picture = modgap.picture.render(data);

@@ -39,7 +39,7 @@
     let pinned = null;
 
     const empty = () => el("p", { class: "note hint" },
-      "Point at an item in the picture to see it here; click it to keep it, with its pair.");
+      "Point at an item in the picture to see it here. Click it to keep it, with its pair.");
 
     function show(chosen, keep) {
       if (keep) pinned = chosen;
@@ -59,7 +59,7 @@
       event.preventDefault();
       const found = search(data, words.value, pinned);
       if (found) choose({ side: found.side, index: found.index });
-      modgap.dom.say(found ? "Found; the item is shown and ringed in the picture."
+      modgap.dom.say(found ? "Found. The item is shown, with a ring in the picture."
         : "No drawn item has these words.");
       form.querySelector("output").textContent = found || !words.value.trim() ? "" : "Nothing found.";
     } } },

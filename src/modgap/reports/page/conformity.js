@@ -4,7 +4,7 @@
 (function (modgap) {
   "use strict";
 
-  const { el, image } = modgap.dom;
+  const { el, add, image } = modgap.dom;
 
   function item(data, list, index) {
     const one = data.conformity[list][index];
@@ -31,15 +31,14 @@
     const place = document.getElementById("conformity");
     const { conformity: own, names } = data;
     place.append(el("h2", {}, "Conformity"));
-    const sentence = modgap.head.missing(data, "conformity",
-      own ? null : "There is no conformity to show.");
-    if (sentence) place.append(sentence);
+    add(place, modgap.head.missing(data, "conformity",
+      own ? null : "There is no conformity to show."));
     if (!own) return;
     place.append(el("p", { class: "lead" }, "The mean cosine of a row to all others of its modality: "
       + "high for common things, low for unusual ones."));
     const figure = modgap.figures.add({
       id: "conformity-figure", title: "How typical rows are",
-      caption: "Where the two curves lie apart, one modality is more alike within itself than the other.",
+      caption: "Where the two curves are apart, the rows of one modality are more alike than those of the other.",
       describe: "Densities of the conformity of the rows of each modality.",
       draw: () => modgap.charts.histogram({ edges: own.edges, axis: "conformity",
         series: modgap.charts.sides(names, [{ counts: own.x }, { counts: own.y }]) }),

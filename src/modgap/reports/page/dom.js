@@ -2,6 +2,7 @@
 //
 //   modgap.dom.el(tag, attributes, ...children)    an HTML element; `on: {click: f}` adds listeners
 //   modgap.dom.svg(tag, attributes, ...children)   the same in SVG
+//   modgap.dom.add(element, ...children)           append children, without those that are null
 //   modgap.dom.image(uri, alt)                     <img> of an inline picture, or null
 //   modgap.dom.plain(text, limit)                  text as Plotly shall draw it: no markup, wrapped
 //   modgap.dom.save(name, content, type)           offer a file (text, bytes or a data: address)
@@ -37,6 +38,10 @@
 
   function svg(tag, attributes, ...children) {
     return fill(document.createElementNS(SVG, tag), attributes, children);
+  }
+
+  function add(element, ...children) {
+    return fill(element, null, children);
   }
 
   function image(uri, alt) {
@@ -91,5 +96,5 @@
     if (place) place.textContent = sentence;
   }
 
-  modgap.dom = { el, svg, image, plain, bytes, save, say };
+  modgap.dom = { el, svg, add, image, plain, bytes, save, say };
 })((globalThis.modgap ??= {}));

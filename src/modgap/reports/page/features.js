@@ -22,11 +22,11 @@
     const tags = order.filter((feature) => all[feature] > TAG).length;
     const top = order.slice(0, TOP);
     return modgap.figures.add({
-      id: "separability", title: "What each feature tells of the modality",
+      id: "separability", title: "How well each feature tells the modality",
       caption: [typeof data.measurement?.n_tags === "number"
         ? modgap.number.show(data, ["measurement", "n_tags"], { term: "tags" }) : tags, " of ",
       modgap.number.show(data, ["dim"], { term: "dim" }),
-      " features lie above 1: such a feature alone nearly tells which modality a row is of."],
+      " features are above 1: one such feature nearly tells the modality of a row on its own."],
       describe: `Separability of ${all.length} features from the largest to the smallest; `
         + `${tags} are above 1.`,
       height: (width) => (width < 620 ? 560 : 360),
@@ -123,9 +123,9 @@
     const own = data.features;
     return [separability(data), variance(data),
       distribution(data, { id: "dominance", title: "Off-diagonal dominance",
-        caption: "Far above 1, features move together: the ellipsoid is tilted against the axes.",
+        caption: "Far above 1, features vary together: the ellipsoid is tilted against the axes.",
         axis: "absolute covariances over own variance", x: own.dominance_x, y: own.dominance_y }),
-      distribution(data, { id: "offset", title: "How far features sit off the origin",
+      distribution(data, { id: "offset", title: "How far features are from the origin",
         caption: "A feature above 1 has a mean larger than its own spread.",
         axis: "absolute mean over standard deviation", x: own.offset_x, y: own.offset_y }),
     ].filter(Boolean);

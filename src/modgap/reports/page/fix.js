@@ -48,13 +48,13 @@
     const { fix } = data;
     place.hidden = !fix;
     if (!fix) return;
-    place.append(el("h2", {}, "The recommended fix"),
+    modgap.dom.add(place, el("h2", {}, "The recommended fix"),
       el("p", { class: "lead" }, el("code", { class: "method" }, fix.method),
-        " is one small file of maps. It applies to the rows you have and to rows that come later."),
+        " is one small file. Apply it to the rows you have, and to rows that come later."),
       el("div", { class: "codes" },
-        fix.code ? code("In Python", fix.code) : "",
-        fix.command ? code("In a shell", fix.command) : ""),
-      ...[download(fix)].filter(Boolean));
+        fix.code ? code("In Python", fix.code) : null,
+        fix.command ? code("In a shell", fix.command) : null),
+      download(fix));
   }
 
   modgap.fix = { render };

@@ -4,20 +4,21 @@
 (function (modgap) {
   "use strict";
 
-  const { el } = modgap.dom;
+  const { el, add } = modgap.dom;
+  const { cell } = modgap.number;
 
   function cosines(data) {
     const { cosines: own, names } = data;
     const kinds = [["within_x", `within ${names[0]}`], ["within_y", `within ${names[1]}`],
-      ["matching", "matching, across"], ["others", "not matching, across"]];
+      ["matching", "matching, across"], ["others", "non-matching, across"]];
     const rows = kinds.filter(([key]) => own[key]).map(([key, label]) => ({ cells: [label,
-      { number: own.mean?.[key] ?? null, key: `cosines.mean.${key}`, term: "cosines" }] }));
+      cell(data, ["cosines", "mean", key], { term: "cosines" })] }));
     return modgap.figures.add({
       id: "cosines", title: "Cosines within and across",
       caption: own.matching
-        ? "Where rows of one modality are nearer to each other than matching rows across, "
-          + "an index of both returns its own kind."
-        : "How alike rows of one modality are; across, that can be told where matches are known.",
+        ? "Where rows of one modality are nearer to each other than to their matches, "
+          + "an index of both returns the query’s own modality."
+        : "How alike the rows of one modality are. Across modalities this needs pairs.",
       describe: "Overlaid densities of cosines; the means are in the table below.",
       draw: () => {
         const colours = modgap.theme.colours();
@@ -35,13 +36,13 @@
   function shell(data) {
     const { shell: own, names } = data;
     const rows = names.map((name, i) => ({ cells: [name,
-      { number: own.radius?.[i] ?? null, key: `shell.radius.${i}`, term: "shell" },
-      { number: own.expected?.[i] ?? null, key: `shell.expected.${i}`, term: "shell" },
-      { number: own.offset?.[i] ?? null, key: `shell.offset.${i}`, term: "shell_offset" }] }));
+      cell(data, ["shell", "radius", i], { term: "shell" }),
+      cell(data, ["shell", "expected", i], { term: "shell" }),
+      cell(data, ["shell", "offset", i], { term: "shell_offset" })] }));
     return modgap.figures.add({
       id: "shell", title: "Thin shells",
-      caption: "On a thin shell rows crowd at one distance from their own mean: "
-        + "the root of the trace of the covariance, the upright lines.",
+      caption: "On a thin shell all rows are at about one distance from their mean: "
+        + "the root of the trace of the covariance (the vertical lines).",
       describe: "Densities of the distances of rows from the mean of their modality, "
         + "with the expected radius of each.",
       draw: () => {
@@ -60,16 +61,14 @@
   function render(data) {
     const place = document.getElementById("geometry");
     place.append(el("h2", {}, "Geometry"), el("p", { class: "lead" },
-      "How each modality lies in the space: how alike its rows are, how far from their mean, "
-      + "and which features tell the two apart."));
+      "Where each modality is in the space: how alike its rows are, how far they are from their mean, "
+      + "and which features tell the two modalities apart."));
     const parts = [["cosines", () => [cosines(data)]], ["shell", () => [shell(data)]],
       ["features", () => modgap.features.figures(data)]];
     const grid = el("div", { class: "figures" });
     for (const [section, make] of parts) {
-      if (data[section]) grid.append(...make());
-      const sentence = modgap.head.missing(data, section,
-        data[section] ? null : `There is nothing to draw of this part: ${section}.`);
-      if (sentence) grid.append(sentence);
+      add(grid, data[section] ? make() : null, modgap.head.missing(data, section,
+        data[section] ? null : `There is nothing to draw here: ${section}.`));
     }
     place.append(grid);
   }

@@ -21,13 +21,13 @@
     const sides = (data.names ?? []).map((name, i) =>
       fact(el("span", { class: "side" }, el("i", { class: `mark ${"xy"[i]}`, "aria-hidden": "true" }), name),
         show(data, ["n", i], { term: "rows" }), " rows",
-        data.source?.[i] ? el("span", { class: "from" }, data.source[i]) : null));
+        data.source?.[i] && data.source[i] !== name ? el("span", { class: "from" }, data.source[i]) : null));
     document.getElementById("head").replaceChildren(
       el("p", { class: "kicker" }, "Modality gap report"),
       el("h1", {}, title),
       el("dl", { class: "facts" }, sides,
-        fact("Dimension", show(data, ["dim"], { term: "dim" })),
-        fact("Matches", data.paired ? "known" : "not known"),
+        fact("Dimensions", show(data, ["dim"], { term: "dim" })),
+        fact("Pairs", data.pairing),
         data.model ? fact("Model", data.model) : null));
   }
 

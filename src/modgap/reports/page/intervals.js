@@ -1,9 +1,9 @@
-// Dots with whiskers: one row per correction, one figure, against a reference.
+// Dots with whiskers: one row per correction, one metric, against a reference.
 //
 //   modgap.charts.intervals({rows, reference, axis, width})   {traces, layout}
 //     rows       [{label, value, low, high, marked, open}]; marked is a diamond, open a ring
 //     reference  {label, value, low, high}, a dashed line and its band
-//   modgap.charts.intervalsHeight(rows, width)                pixels that fit them
+//   modgap.charts.intervalsHeight(count, width)               pixels that fit them
 (function (modgap) {
   "use strict";
 
@@ -21,8 +21,8 @@
     return rows.filter((row) => row.value !== null && row.value !== undefined);
   }
 
-  function intervalsHeight(rows, width) {
-    return rows.length * (width < NARROW ? 44 : 32) + 110;
+  function intervalsHeight(count, width) {
+    return count * (width < NARROW ? 44 : 32) + 110;
   }
 
   function dots(name, rows, place, marker, colour) {

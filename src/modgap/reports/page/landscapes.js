@@ -4,11 +4,8 @@
 (function (modgap) {
   "use strict";
 
-  const { el } = modgap.dom;
-
-  function number(path, data, term, exact) {
-    return { number: modgap.number.at(data, path), key: path.join("."), term, exact };
-  }
+  const { el, add } = modgap.dom;
+  const { cell } = modgap.number;
 
   function along(data) {
     const base = ["measurement", "pairs", "shift_landscape"];
@@ -20,14 +17,15 @@
       const best = modgap.charts.least(own.losses[i]);
       const shown = modgap.number.show(data, [...base, "temperatures", i], { term: "loss", exact: true });
       return { cells: [{ node: shown, csv: temperature },
-        number([...base, "losses", i, zero], data, "loss"),
-        number([...base, "losses", i, best], data, "loss"),
-        number([...base, "gaps", best], data, "gap")] };
+        cell(data, [...base, "losses", i, zero], { term: "loss" }),
+        cell(data, [...base, "losses", i, best], { term: "loss" }),
+        cell(data, [...base, "gaps", best], { term: "gap" })] };
     });
     return modgap.figures.add({
       id: "shift-landscape", title: "Loss along the gap",
-      caption: "The diamond is the gap that training at this temperature would leave; "
-        + "each panel has a scale of its own.",
+      caption: ["The diamond is the gap that training at this temperature prefers. The loss is that of "
+        + "batches of ", modgap.number.show(data, [...base, "batch_size"], { term: "loss" }),
+      " pairs. Each panel has its own scale."],
       describe: "Contrastive loss against the remaining signed gap, one panel per temperature; "
         + "the table below has the least of each.",
       height: (width) => modgap.charts.panelsHeight(panels.length, width),
@@ -35,7 +33,7 @@
         present: { at: zero >= 0 ? own.gaps[zero] : null, name: "the gap as it is" } }),
       after: modgap.tables.render({ caption: "Least loss along the gap", file: "loss-along-the-gap", rows,
         columns: [{ label: "Temperature" }, { label: "Loss as it is", term: "loss" },
-          { label: "Least loss", term: "loss" }, { label: "at a gap of", term: "shift_landscape" }] }),
+          { label: "Least loss", term: "loss" }, { label: "At a gap of", term: "shift_landscape" }] }),
     }).element;
   }
 
@@ -51,13 +49,13 @@
     const rows = kinds.map(([key, title]) => {
       const best = modgap.charts.least(own[key]);
       const term = key === "conformity_divergence" ? key : "origin_landscape";
-      return { cells: [title, number([...base, key, zero], data, term),
-        number([...base, key, best], data, term),
-        number([...base, "alphas", best], data, "origin_landscape", true)] };
+      return { cells: [title, cell(data, [...base, key, zero], { term }),
+        cell(data, [...base, key, best], { term }),
+        cell(data, [...base, "alphas", best], { term: "origin_landscape", exact: true })] };
     });
     return modgap.figures.add({
       id: "origin-landscape", title: "Loss toward the origin",
-      caption: ["A least loss at 0 says that training left the modalities where the loss wants them "
+      caption: ["Where the loss is least at 0, training left the modalities where the loss is lowest "
         + "(temperature ",
         modgap.number.show(data, [...base, "temperature"], { term: "loss", exact: true }),
         "); 1 puts each mean at the origin."],
@@ -70,7 +68,7 @@
         caption: "Least values toward the origin",
         columns: [{ label: "Quantity" }, { label: "As it is", term: "origin_landscape" },
           { label: "Least", term: "origin_landscape" },
-          { label: "at a share of", term: "origin_landscape" }] }),
+          { label: "At a share of", term: "origin_landscape" }] }),
     }).element;
   }
 
@@ -79,14 +77,12 @@
     const pairs = data.measurement?.pairs;
     place.append(el("h2", {}, "Landscapes"));
     const none = !pairs?.shift_landscape && !pairs?.origin_landscape;
-    const sentence = modgap.head.missing(data, "landscapes",
-      none ? "The landscapes need pairs, and there are none." : null);
-    if (sentence) place.append(sentence);
+    add(place, modgap.head.missing(data, "landscapes",
+      none ? "The landscapes need pairs, and there are none." : null));
     if (none) return;
     place.append(el("p", { class: "lead" },
-      "What the training loss would be if the gap were wider, narrower or gone, all else as it is."));
-    if (pairs.shift_landscape) place.append(along(data));
-    if (pairs.origin_landscape) place.append(origin(data));
+      "What the training loss would be with a wider gap, a narrower gap or none, and nothing else changed."));
+    add(place, pairs.shift_landscape ? along(data) : null, pairs.origin_landscape ? origin(data) : null);
   }
 
   modgap.landscapes = { render };

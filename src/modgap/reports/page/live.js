@@ -7,16 +7,18 @@
   "use strict";
 
   const { el, say } = modgap.dom;
-  const { ask } = modgap.live.parts;
+  const { ask } = modgap.live.shared;
 
   let state = null;
 
   async function begin() {
     const info = await ask("info");
+    modgap.terms.use(info);
     const known = { corrections: [], goal: null };
     known.nameOf = (id) => known.corrections.find((one) => one.id === id)?.name ?? "";
     const search = modgap.live.search(info, known);
     const workbench = modgap.live.workbench(info, known);
+    modgap.head.navigation();
     known.used = search.used;
     known.use = (id) => {
       search.offer(id);
@@ -38,7 +40,6 @@
 
   async function start() {
     for (const id of ["search", "workbench"]) document.getElementById(id).hidden = false;
-    modgap.head.navigation();
     state = begin();
     try {
       await state;

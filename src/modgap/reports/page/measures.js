@@ -1,4 +1,4 @@
-// Every measure as one table, and what the page rests on.
+// Every measure as one table, and where the numbers come from.
 //
 //   modgap.measures.render(data)
 (function (modgap) {
@@ -34,14 +34,14 @@
       columns: [{ label: "Measure" }, { label: names[0] }, { label: names[1] }, { label: "both" }] }));
   }
 
-  function rests(data) {
+  function sources(data) {
     const { show } = modgap.number;
-    const place = document.getElementById("rests");
+    const place = document.getElementById("sources");
     const missing = Object.entries(data.missing ?? {});
-    place.append(el("h2", {}, "What this rests on"), el("ul", { class: "plain" },
+    place.append(el("h2", {}, "Where the numbers come from"), el("ul", { class: "plain" },
       (data.sampling ?? []).map((sentence) => el("li", {}, sentence)),
-      el("li", {}, "Everything random was drawn with seed ", show(data, ["seed"], { term: "seed" }),
-        `; written by modgap ${data.version ?? ""}.`)));
+      el("li", {}, "Samples, splits and noise are drawn with seed ", show(data, ["seed"], { term: "seed" }),
+        `. Written by modgap ${data.version ?? ""}.`)));
     if (missing.length) {
       place.append(el("h3", {}, "What is not shown"), el("ul", { class: "plain" },
         missing.map(([, sentence]) => el("li", {}, sentence))));
@@ -52,7 +52,7 @@
 
   function render(data) {
     table(data);
-    rests(data);
+    sources(data);
   }
 
   modgap.measures = { render };

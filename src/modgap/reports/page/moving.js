@@ -1,4 +1,4 @@
-// Where every drawn point lies when the gap has been moved t of the way; no drawing here.
+// Where every drawn point lies when a share t of the move is made (0 none, 1 all); no drawing.
 //
 //   modgap.moving.place(projection, side, squares, path, t)   [array per coordinate]
 //   modgap.moving.ranges(picture, projection, path)           [[low, high] per coordinate]

@@ -4,6 +4,7 @@
 //   modgap.number.show(data, path, {term, digits, signed})
 //       the element for the number at `path` (an array of keys) of the document
 //   modgap.number.element(value, key, options)      the same for a number from elsewhere
+//   modgap.number.cell(data, path, options)         the same as the cell of a table
 //   modgap.number.at(data, path)                    the value at a path, or null
 (function (modgap) {
   "use strict";
@@ -58,6 +59,10 @@
     return made;
   }
 
+  function cell(data, path, options = {}) {
+    return { number: at(data, path), key: path.join("."), ...options };
+  }
+
   function show(data, path, options = {}) {
     return element(at(data, path), path.join("."), options);
   }
@@ -68,5 +73,5 @@
     return modgap.dom.el("span", { class: "interval" }, "[", part("low"), ", ", part("high"), "]");
   }
 
-  modgap.number = { format, show, element, update, interval, at };
+  modgap.number = { format, show, cell, element, update, interval, at };
 })((globalThis.modgap ??= {}));

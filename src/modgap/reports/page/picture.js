@@ -1,11 +1,11 @@
-// The picture: both modalities in one projection, and a slider that moves the gap.
+// The picture: both modalities in one projection, and a slider that closes the gap.
 //
 //   modgap.picture.render(data)   resolves once the picture is drawn
 //   modgap.picture.redraw()       draw it anew, e.g. before printing
 (function (modgap) {
   "use strict";
 
-  const { el } = modgap.dom;
+  const { el, add } = modgap.dom;
   const FRAME = 140; // milliseconds a step lasts when played
   let redraw = () => Promise.resolve();
 
@@ -38,7 +38,7 @@
     };
   }
 
-  function slider(data, state, panel, moved) {
+  function slider(data, state, metrics, moved) {
     const range = el("input", { type: "range", id: "slider", min: 0, step: 1, value: 0,
       "aria-describedby": "path-about" });
     const output = el("output", { for: "slider", class: "slider-value" });
@@ -53,13 +53,11 @@
       state.t = state.path.steps[index];
       range.value = String(index);
       range.dataset.t = String(state.t);
-      const gap = state.path.metrics?.gap?.[index];
-      const t = modgap.number.format(state.t, { digits: 2 });
-      range.setAttribute("aria-valuetext", `${t} of the way${typeof gap === "number"
-        ? `, remaining gap ${modgap.number.format(gap, { digits: 3 })}` : ""}`);
-      output.replaceChildren(modgap.number.show(data, ["paths", state.pathIndex, "steps", index],
-        { term: "step", digits: 2 }), " of the way");
-      panel.step(index);
+      const closed = ["paths", state.pathIndex, "gap_closed", index];
+      range.setAttribute("aria-valuetext", `Step ${index} of ${range.max}, `
+        + `gap closed: ${modgap.number.format(modgap.number.at(data, closed))} %`);
+      output.replaceChildren(modgap.number.show(data, closed, { term: "gap_closed" }), " %");
+      metrics.step(index);
       moved();
     }
 
@@ -85,14 +83,14 @@
       state.path = data.paths[index];
       range.max = String(state.path.steps.length - 1);
       ends.lastChild.textContent = state.path.method_at_1;
-      panel.path(index);
+      metrics.path(index);
       step(Math.min(state.step, state.path.steps.length - 1));
       describe();
     }
 
     function describe() {
       const still = modgap.moving.moves(state.projection, state.path) ? ""
-        : ` ${state.projection.label} has no formula for moved rows, so its points stay; the numbers move.`;
+        : ` ${state.projection.label} cannot show moved rows: its points stay, the numbers change.`;
       about.textContent = `${state.path.about ?? ""}${still}`;
     }
 
@@ -102,12 +100,12 @@
     });
     const element = el("div", { class: "slider" },
       el("div", { class: "slider-head" },
-        select("path", "What is done", data.paths.map((one) => one.label), (index) => {
+        select("path", "Move", data.paths.map((one) => one.label), (index) => {
           path(index);
           redraw();
         }), play,
         el("span", { class: "slider-line" },
-          el("label", { for: "slider" }, "How far the gap is moved"), output)), range, ends, about);
+          el("label", { for: "slider" }, "Gap closed:"), output)), range, ends, about);
     return { element, path, describe };
   }
 
@@ -120,7 +118,7 @@
       + `${picture.x.rows.length} ${names[0]} rows and ${picture.y.rows.length} ${names[1]} rows in `
       + "two dimensions; the numbers beside it say what it shows." });
     const scene = modgap.scene.make(plot, picture, names);
-    const panel = hasPaths ? modgap.panel.make(data) : null;
+    const metrics = hasPaths ? modgap.metrics.make(data) : null;
     const card = modgap.card.make(data, { partners: scene.partners, choose });
     const about = el("p", { class: "note" });
     const figure = el("figure", { class: "figure", id: "picture-figure", "data-figure": "picture" });
@@ -161,7 +159,7 @@
       });
     }
 
-    const way = hasPaths ? slider(data, state, panel, move) : null;
+    const slide = hasPaths ? slider(data, state, metrics, move) : null;
     const three = button("three", "Show in 3-D", () => {
       state.three = !state.three;
       three.textContent = state.three ? "Show in 2-D" : "Show in 3-D";
@@ -174,7 +172,7 @@
         state.projection = picture.projections[index];
         three.hidden = !solid();
         if (!solid()) state.three = false;
-        way?.describe();
+        slide?.describe();
         redraw();
       }),
       picture.lines?.length ? toggle("lines", "Lines between pairs", state.lines, (on) => {
@@ -186,20 +184,15 @@
     figure.append(
       el("div", { class: "figure-head" }, el("h3", {}, `${names[0]} and ${names[1]} in one space`),
         modgap.figures.buttons(`Picture of ${names[0]} and ${names[1]}`, () => plot)),
-      el("figcaption", {}, `Two clouds apart are the gap${state.lines
-        ? "; every line joins two rows that belong together" : ""}.`),
+      el("figcaption", {}, `The distance between the two clouds is the gap.${state.lines
+        ? " Every line joins two rows that match." : ""}`),
       controls, plot, about);
-    const side = el("div", { class: "picture-side" }, panel?.element, card.element);
-    figure.append(...(way ? [way.element] : []));
-    place.append(el("div", { class: "picture-grid" }, figure, side));
-    const still = modgap.head.missing(data, "slider",
-      hasPaths ? null : "There is no path to move the gap along.");
-    if (still) figure.append(still);
-    for (const section of ["captions", "thumbnails"]) {
-      const sentence = modgap.head.missing(data, section);
-      if (sentence) side.append(sentence);
-    }
-    way?.path(0);
+    add(figure, slide?.element, modgap.head.missing(data, "slider",
+      hasPaths ? null : "There is no move to close the gap by."));
+    place.append(el("div", { class: "picture-grid" }, figure,
+      el("div", { class: "picture-side" }, metrics?.element, card.element,
+        modgap.head.missing(data, "captions"), modgap.head.missing(data, "thumbnails"))));
+    slide?.path(0);
     watch(plot);
     modgap.theme.onChange(() => figure.dataset.drawn && redraw());
     return redraw();
@@ -222,7 +215,7 @@
       return;
     }
     place.append(el("p", { class: "lead" },
-      "Every point is one row. Move the slider to close the gap and watch what it costs and buys."));
+      "Every point is one row. Move the slider to close the gap, and see what gets better and what gets worse."));
     await build(data, place);
   }
 

@@ -1,7 +1,7 @@
 // Search: one query, asked of the rows as they are and of the corrected ones, side by side.
 //
 //   const search = modgap.live.search(info, state)
-//   search.offer(id)   show the corrections at hand, and search with this one
+//   search.offer(id)   show the corrections there are, and search with this one
 //   search.random()    ask with any row
 //   search.used()      the correction searched with
 (function (modgap) {
@@ -9,11 +9,11 @@
 
   const { el, say } = modgap.dom;
   const { format } = modgap.number;
-  const { ask, field, options, counted, mark, picture, words, named } = modgap.live.parts;
+  const { ask, field, options, counted, mark, picture, words, named, labelOf } = modgap.live.shared;
   const SHOWN = 8; // suggestions under the field
   const TYPING = 200;
   const METRICS = { cosine: "cosine", inner_product: "inner product",
-    euclidean: "Euclidean distance, the smaller the nearer" };
+    euclidean: "minus the squared Euclidean distance" };
 
   function numbers(text) {
     const inside = text.trim().replace(/^\[/, "").replace(/\]$/, "");
@@ -57,7 +57,7 @@
     const list = el("ol", { class: "hits" },
       hits.map((hit, place) => hitRow(info, hit, place, key, others, next)));
     return el("div", { class: "results-column" }, el("h3", {}, title),
-      el("p", { class: "note" }, `Ranked by ${METRICS[metric]}. `, found), strip(info, hits),
+      el("p", { class: "note" }, `Score: ${METRICS[metric]}, larger is nearer. `, found), strip(info, hits),
       modgap.terms.rove(list));
   }
 
@@ -211,17 +211,16 @@
     const sizes = info.modalities.map((side) => `${format(side.live_rows)} ${side.name} rows`).join(" and ");
     const [first, second] = info.names;
     const once = info.paired ? ` “Each item as ${first} or ${second}” holds half of the items as ${first} and the others `
-      + `as ${second}, and the query’s match always as the other modality; so the report judges a mixed index.` : "";
+      + `as ${second}, and the query’s match always as the other modality. The mixed metrics of the report search this index.` : "";
     document.getElementById("search").replaceChildren(
       el("h2", {}, "Search one index of both modalities"),
-      el("p", { class: "lead" }, `Among ${sizes}, the same query is asked of the rows as they are and of the corrected `
-        + `ones. A query row is left out of its own results.${once}`),
+      el("p", { class: "lead" }, `The same query searches ${sizes} twice: as they are, and corrected. `
+        + `A query row is left out of its own results.${once}`),
       ...info.sampling.map((sentence) => el("p", { class: "note" }, sentence)), form, problem, results);
 
     function offer(use) {
       const wanted = use ?? correction.value;
-      options(correction, [["", "none"], ...state.corrections.map((one) =>
-        [one.id, one.recommended ? `${one.name}, recommended` : one.name])], wanted);
+      options(correction, [["", "none"], ...state.corrections.map((one) => [one.id, labelOf(one)])], wanted);
       if (correction.value !== (query?.correction ?? "")) again();
     }
 

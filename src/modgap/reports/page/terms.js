@@ -13,13 +13,6 @@
   const HIDE_AFTER = 180;
   const EDGE = 8;
 
-  // Words of the page itself; the document's own terms win.
-  const OWN = {
-    row: ["Row", "The row's number in its file, counted from 0."],
-    seed: ["Seed", "Samples, splits and noise are drawn with it; the same seed, the same page."],
-    groups: ["Groups", "Sets of rows that belong together; the numbers rest on this many."],
-  };
-
   let terms = {};
   let explanations = {};
   let tip = null;
@@ -38,11 +31,8 @@
 
   function find(key) {
     if (terms[key]) return terms[key];
-    if (explanations[key]) {
-      return { label: readable(key), definition: explanations[key], source: null };
-    }
-    const own = OWN[key];
-    return own ? { label: own[0], definition: own[1], source: null } : null;
+    if (!explanations[key]) return null;
+    return { label: readable(key), definition: explanations[key], source: null };
   }
 
   function label(key) {
@@ -70,7 +60,7 @@
     }
     if (value) parts.push(el("span", { class: "exact" }, `In full: ${value.replace("-", "−")}`));
     if (target.classList.contains("num") && !value) {
-      parts.push(el("span", { class: "exact" }, "This cannot be told from the data."));
+      parts.push(el("span", { class: "exact" }, "The data do not say."));
     }
     tip.replaceChildren(...parts);
     return parts.length > 0;

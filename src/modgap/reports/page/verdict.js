@@ -1,4 +1,4 @@
-// The verdict in two sentences, and the key figures before and after the recommended correction.
+// The verdict in two sentences, and every metric before and after the recommended correction.
 //
 //   modgap.verdict.render(data)
 (function (modgap) {
@@ -31,7 +31,7 @@
     return svg("svg", { viewBox: "0 0 200 16", class: "strip", "aria-hidden": "true",
       preserveAspectRatio: "none" },
     line(0, 200, "track"),
-    after ? line(at(raw.value), at(after.value), "way") : null,
+    after ? line(at(raw.value), at(after.value), "change") : null,
     after ? line(at(after.low ?? after.value), at(after.high ?? after.value), "whisker") : null,
     svg("line", { x1: at(raw.value), x2: at(raw.value), y1: 2, y2: 14, class: "was" }),
     after ? svg("line", { x1: at(after.value), x2: at(after.value), y1: 1, y2: 15, class: "is" }) : null);
@@ -50,14 +50,12 @@
         el("span", { class: "arrow", role: "img", "aria-label": "becomes" }, "→"),
         el("strong", {}, show(data, [...path, "value", "value"], options))]
       : [el("strong", {}, show(data, [...raw, "value"], options))];
-    const below = after
-      ? ["95 % interval ", interval(data, [...path, "value"], options)]
-      : ["95 % interval ", interval(data, raw, options)];
-    return modgap.terms.rove(el("li", { class: "tile", "data-figure-name": name },
+    return modgap.terms.rove(el("li", { class: "tile", "data-metric": name },
       el("span", { class: "tile-name" }, modgap.terms.named(name)),
       el("span", { class: "tile-values" }, values),
       strip(before, after),
-      el("span", { class: "tile-interval" }, below)));
+      el("span", { class: "tile-interval" }, "95 % interval ",
+        interval(data, after ? [...path, "value"] : raw, options))));
   }
 
   function tiles(data) {
@@ -70,7 +68,7 @@
     return [el("h3", { class: "tiles-title" }, title),
       groups ? el("p", { class: "lead" }, "Measured on ",
         modgap.number.show(data, ["diagnosis", "n_groups", "confirm"], { term: "groups" }),
-        " groups that neither fitted nor chose a correction. Point at or tap a number to read what it is.") : null,
+        " groups that were used neither to fit nor to choose. Point at or tap a number to read what it is.") : null,
       el("ul", { class: "tiles" }, names.map((name) => tile(data, name, trial)))];
   }
 

@@ -1,15 +1,14 @@
-// Workbench: fit a correction with parameters of one's own, and see it judged beside the others.
+// Workbench: fit a correction with parameters of one's own, and see it evaluated beside the others.
 //
 //   const workbench = modgap.live.workbench(info, state)
-//   workbench.draw()   the table and the chart of the corrections at hand
+//   workbench.draw()   the table and the chart of the fitted corrections
 (function (modgap) {
   "use strict";
 
   const { el } = modgap.dom;
   const { format } = modgap.number;
-  const { ask, pause, field, options, counted, sentence } = modgap.live.parts;
+  const { ask, pause, field, options, counted, sentence, labelOf } = modgap.live.shared;
   const POLLING = 350;
-  const GOALS = { mixed: "mixed_ndcg@10", robust: "robust_to_noise", quantised: "robust_to_1bit" };
 
   function input(parameter) {
     if (parameter.type === "choice") {
@@ -23,26 +22,17 @@
       title: `From ${format(parameter.minimum)} to ${format(parameter.maximum)}${range > 1 ? "" : ", a share"}` });
   }
 
-  function more(data, path, name) {
-    const change = modgap.number.at(data, [...path, "change"]);
-    const shown = { term: name, digits: 3 };
-    return el("span", { class: "more" }, el("span", {}, modgap.number.interval(data, [...path, "value"], shown)),
-      change ? el("span", {}, modgap.number.show(data, [...path, "change", "value"], { ...shown, signed: true }),
-        " ", modgap.number.interval(data, [...path, "change"], { ...shown, signed: true })) : null);
-  }
-
   function makeWorkbench(info, state) {
     const method = el("select", {});
     const about = el("p", { class: "note" });
     const parameters = el("div", { class: "live-parameters" });
-    const run = el("button", { type: "submit", class: "primary" }, "Fit and judge");
+    const run = el("button", { type: "submit", class: "primary" }, "Fit and evaluate");
     const cancel = el("button", { type: "button", hidden: true }, "Cancel");
     const bar = el("progress", { max: 4, value: 0, "aria-label": "Progress of the fit" });
     const step = el("p", { class: "note", role: "status", "aria-live": "polite" });
     const working = el("div", { class: "working", hidden: true }, bar, cancel);
     const problem = el("p", { class: "missing", role: "alert", hidden: true });
     const table = el("div", {});
-    const chosen = el("select", {});
     let chart = null;
     let job = null;
 
@@ -86,7 +76,7 @@
         job = (await ask("corrections", { method: method.value, parameters: given() })).job;
         const ended = await follow();
         if (ended.state === "failed") throw new Error(ended.error);
-        step.textContent = ended.state === "cancelled" ? "Cancelled." : `${ended.title} is fitted and judged.`;
+        step.textContent = ended.state === "cancelled" ? "Cancelled." : `${ended.title} is fitted and evaluated.`;
         if (ended.result) await state.refresh(ended.result.id);
       } catch (error) {
         step.textContent = "";
@@ -106,13 +96,6 @@
     method.addEventListener("change", describe);
     describe();
 
-    // Long names may break after a bracket or a comma, and nowhere else.
-    function label(one) {
-      const text = one.recommended ? `${one.name}, recommended` : one.name;
-      return { csv: text, node: el("div", {},
-        text.split(/(?<=\(|, )/).flatMap((part, i) => (i ? [el("wbr"), part] : [part])), actions(one)) };
-    }
-
     function actions(one) {
       const used = state.used() === one.id;
       return el("span", { class: "live-actions" },
@@ -129,18 +112,14 @@
         return;
       }
       const live = { live: { corrections: state.corrections } };
-      const cells = (path) => names().map((name) => {
-        const key = [...path, "metrics", name, "value", "value"];
-        return { number: modgap.number.at(live, key), key: key.join("."), term: name, digits: 3,
-          extra: more(live, [...path, "metrics", name], name) };
-      });
+      const cells = (...path) => modgap.comparison.cells(live, ["live", "corrections", ...path], names());
       const rows = state.corrections.map((one, i) => ({ marked: one.recommended,
-        cells: [label(one), ...cells(["live", "corrections", i, "corrected"])] }));
-      table.replaceChildren(modgap.tables.render({ caption: "Fitted corrections, judged on held-out rows",
+        cells: [modgap.comparison.method(labelOf(one), actions(one)), ...cells(i, "corrected")] }));
+      table.replaceChildren(modgap.tables.render({ caption: "Fitted corrections, evaluated on held-out rows",
         file: "workbench", columns: [{ label: "Correction" },
           ...names().map((name) => ({ label: modgap.terms.label(name), term: name }))],
-        rows: [{ className: "raw", cells: ["as it is", ...cells(["live", "corrections", 0, "raw"])] }, ...rows],
-        note: `Judged on ${counted(state.corrections[0].n_groups, "group", "groups")} that no fit has seen; 95 % intervals. `
+        rows: [{ className: "raw", cells: ["as it is", ...cells(0, "raw")] }, ...rows],
+        note: `Evaluated on ${counted(state.corrections[0].n_groups, "group", "groups")} that no fit has seen; 95 % intervals. `
           + "The best of many tries looks a little better than it is." }));
     }
 
@@ -150,25 +129,20 @@
         chart.redraw();
         return;
       }
-      const wanted = GOALS[state.goal] ?? "mixed_ndcg@10";
-      options(chosen, names().map((name) => [name, modgap.terms.label(name)]), names().includes(wanted) ? wanted : names()[0]);
-      chosen.addEventListener("change", () => chart.redraw());
-      chart = modgap.figures.add({ id: "workbench-figure", title: "Before and after",
-        caption: "The dashed line is the rows as they are, each dot a correction with its 95 % interval.",
-        describe: "Dot and whisker chart of one figure for every fitted correction; the table has all numbers.",
-        height: (width) => modgap.charts.intervalsHeight(state.corrections, width),
-        controls: el("div", { class: "controls" }, field("workbench-chosen", "Figure", chosen)),
-        draw: (width) => modgap.charts.intervals({ width, axis: modgap.terms.label(chosen.value),
-          rows: state.corrections.map((one) => ({ label: one.name, ...one.corrected.metrics[chosen.value].value,
-            marked: one.recommended, open: false })),
-          reference: { label: "as it is", ...state.corrections[0].raw.metrics[chosen.value].value } }) });
+      chart = modgap.comparison.chart({ id: "workbench-figure", select: "workbench-metric",
+        title: "Before and after", names: names(), goal: state.goal,
+        caption: "The dashed line is the rows as they are, each dot a correction with its 95 % interval.",
+        count: () => state.corrections.length,
+        rows: (name) => state.corrections.map((one) => ({ label: one.name,
+          ...one.corrected.metrics[name].value, marked: one.recommended })),
+        reference: (name) => state.corrections[0].raw.metrics[name].value });
       table.after(chart.element);
     }
 
     document.getElementById("workbench").replaceChildren(
       el("h2", {}, "Workbench"),
-      el("p", { class: "lead" }, "Fit a correction with parameters of your own on one part of the rows and see it judged "
-        + "on another, before and after, beside the ones fitted earlier."),
+      el("p", { class: "lead" }, "Choose a correction and its parameters. It is fitted on one split of the rows "
+        + "and evaluated on another, and stands beside the ones fitted earlier."),
       el("form", { class: "live-form", on: { submit: (event) => {
         event.preventDefault();
         start();

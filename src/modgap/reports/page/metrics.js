@@ -1,8 +1,8 @@
-// The numbers beside the picture: every figure along the path, and where on it the slider stands.
+// The numbers beside the picture: every metric along the path, and where on it the slider is.
 //
-//   const panel = modgap.panel.make(data)
-//   panel.element, panel.path(index)    another path
-//   panel.step(index)                   another step: values exactly as measured there
+//   const metrics = modgap.metrics.make(data)
+//   metrics.element, metrics.path(index)   another path
+//   metrics.step(index)                    another step: values exactly as measured there
 (function (modgap) {
   "use strict";
 
@@ -10,16 +10,16 @@
   const WIDE = 88;
   const HIGH = 24;
 
-  // Every series of a path as {key, term, label, path}: figures first, then the losses.
+  // Every series of a path as {key, term, label, path}: metrics first, then the losses.
   function series(data, index) {
     const path = data.paths[index];
-    const figures = Object.keys(path.metrics ?? {}).map((name) =>
+    const metrics = Object.keys(path.metrics ?? {}).map((name) =>
       ({ term: name, label: modgap.terms.label(name), path: ["paths", index, "metrics", name] }));
     const losses = Object.keys(path.losses ?? {})
       .sort((a, b) => Number(a) - Number(b))
       .map((temperature) => ({ term: "loss", label: `Loss at temperature ${temperature}`,
         path: ["paths", index, "losses", temperature] }));
-    return [...figures, ...losses];
+    return [...metrics, ...losses];
   }
 
   function spark(values, steps) {
@@ -47,8 +47,8 @@
     const body = el("tbody", {});
     const note = el("p", { class: "note" });
     const table = el("table", { class: "numbers" },
-      el("caption", { class: "visually-hidden" }, "Figures at this step of the way"),
-      el("thead", { class: "visually-hidden" }, el("tr", {}, ["Figure", "Along the way", "Here"]
+      el("caption", { class: "visually-hidden" }, "Metrics at this step"),
+      el("thead", { class: "visually-hidden" }, el("tr", {}, ["Metric", "At every step", "At this step"]
         .map((name) => el("th", { scope: "col" }, name)))), body);
     let rows = [];
     let at = 0;
@@ -77,7 +77,7 @@
       modgap.terms.rove(table);
       note.replaceChildren("Measured at every step on ",
         modgap.number.show(data, ["paths", index, "n_groups"], { term: "groups" }),
-        groups === 1 ? " group." : " groups.", " Each line has a scale of its own.");
+        groups === 1 ? " group." : " groups.", " Each curve has its own scale.");
     }
 
     function step(index) {
@@ -88,11 +88,11 @@
       }
     }
 
-    const element = el("div", { class: "panel", id: "numbers" },
+    const element = el("div", { class: "numbers-panel", id: "numbers" },
       el("div", { class: "figure-head" }, el("h3", {}, "What changes"),
-        modgap.tables.csvButton("Figures along the path", csv)), table, note);
+        modgap.tables.csvButton("Metrics along the path", csv)), table, note);
     return { element, path, step };
   }
 
-  modgap.panel = { make };
+  modgap.metrics = { make };
 })((globalThis.modgap ??= {}));

@@ -1,7 +1,8 @@
 // What search and workbench share: asking the server, fields of a form, one row as people see it.
 // What the server says is text, never markup.
 //
-//   modgap.live.parts.{ask, pause, field, options, counted, sentence, mark, picture, words, named}
+//   modgap.live.shared.{ask, pause, field, options, counted, sentence, mark, picture, words, named,
+//   labelOf}
 (function (modgap) {
   "use strict";
 
@@ -46,6 +47,10 @@
     return `${words.charAt(0).toUpperCase()}${words.slice(1)}.`;
   }
 
+  function labelOf(correction) {
+    return correction.recommended ? `${correction.name}, recommended` : correction.name;
+  }
+
   function mark(info, modality) {
     const side = info.names.indexOf(modality) === 0 ? "x" : "y";
     return el("span", { class: "side" },
@@ -68,5 +73,6 @@
     return el("p", { class: "item-name" }, mark(info, item.modality), ` row ${format(item.row)}`);
   }
 
-  modgap.live = { parts: { ask, pause, field, options, counted, sentence, mark, picture, words, named } };
+  modgap.live = { shared: { ask, pause, field, options, counted, sentence, mark, picture, words, named,
+    labelOf } };
 })((globalThis.modgap ??= {}));
