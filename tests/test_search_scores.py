@@ -14,7 +14,9 @@ from hypothesis import strategies as st
 from conftest import make_pairs
 from index_services import LIBRARIES, make_store
 from modgap.corrections import METRICS, Correction
+from modgap.io import Modalities
 from modgap.search import JudgedHits, ScoreCalibrator, judge_hits, search
+from modgap.serve import MixedIndex
 from reference_search import score
 
 PAIR = ("text", "image")
@@ -44,8 +46,18 @@ def index(kind: str, queries, documents, k, metric, folder) -> JudgedHits:
     return judged(hits.ids, hits.scores)
 
 
+def served(queries, documents, k, metric, folder) -> JudgedHits:
+    """The live index of ``modgap serve``, asked among the images only."""
+    data = Modalities.of(documents, queries)
+    live = MixedIndex(data, metric=metric, at_most=10**6, seed=0)
+    among = {"image": np.ones(len(documents), bool), "text": np.zeros(len(queries), bool)}
+    hits = live.search(queries, "text", k, among=among)
+    return judged(hits.ids, hits.scores)
+
+
 # One more search is one more line here.
 SEARCHERS: dict[str, Searcher] = {
+    "server": served,
     "exact": exact,
     "judge_hits": evaluated,
     **{kind: partial(index, kind) for kind in sorted(LIBRARIES)},

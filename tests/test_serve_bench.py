@@ -153,7 +153,7 @@ def test_parameters_reach_the_corrector() -> None:
 @pytest.mark.parametrize(
     ("method", "parameters", "said"),
     [
-        ("shfit", {}, "method must be one of .*Did you mean 'Shift'"),
+        ("shfit", {}, "method must be one of .*Did you mean 'shift'"),
         ("Shift", {"amout": 1}, r"Shift has no parameter 'amout'\. Its parameters are: amount\."),
         ("Center", {"amount": 1}, "Its parameters are: none"),
         ("Shift", {"amount": "much"}, "amount must be a number, got str"),
