@@ -9,13 +9,13 @@ from pathlib import Path
 
 from modgap._validate import InputValueError, check_choice
 from modgap.io._contents import listed, nearest
-from modgap.io._image_folder import ImageError
 from modgap.io.captions_coco import find_coco, open_coco
 from modgap.io.captions_csv import SUFFIXES as CSV_SUFFIXES
 from modgap.io.captions_csv import find_csv, open_csv
 from modgap.io.captions_parquet import find_parquet, open_caption_parquet
 from modgap.io.captions_rows import CaptionRow
 from modgap.io.captions_webdataset import find_shards, open_webdataset
+from modgap.io.images import ImageError
 
 __all__ = ["ImageCaptions", "ImageError", "open_image_captions"]
 
