@@ -6,7 +6,7 @@ import dataclasses
 import html
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +17,16 @@ from modgap._version import __version__
 
 # Within a schema keys are only added, so a reader of version 1 can read every later file of it.
 SCHEMA = 1
+# Kinds of documents whose keys have changed since.
+SCHEMAS = {"train": 2}
+
+# Long calls tell how far they are: what is being done, how much of it is done, and of how much,
+# 0 where that is not known.
+Progress = Callable[[str, int, int], None]
+
+
+def silent(what: str, done: int, total: int) -> None:
+    """The progress of a call that nobody watches."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +57,8 @@ def plain(value: Any) -> Any:
 
 def document(kind: str, result: Result, *, seed: int | None = None, **more: Any) -> dict[str, Any]:
     """A result as a JSON document that says what it is and what wrote it."""
-    head = {"schema": f"modgap/{kind}/{SCHEMA}", "version": __version__, "seed": seed}
+    schema = f"modgap/{kind}/{SCHEMAS.get(kind, SCHEMA)}"
+    head = {"schema": schema, "version": __version__, "seed": seed}
     return {**head, **plain(more), **result.to_dict()}
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import array_api_compat
@@ -35,17 +35,47 @@ class MissingExtraError(InputError, ImportError):
     """An optional library that the call needs is not installed."""
 
 
-def require(module: str, extra: str, purpose: str) -> Any:
-    """Import an optional library, or say which extra brings it."""
+def require(module: str | Sequence[str], extra: str, purpose: str, *, package: str = "") -> Any:
+    """Import an optional library, or say how to install it.
+
+    Parameters
+    ----------
+    module : str or sequence of str
+        Name to import. Several are tried in turn: libraries move and rename theirs.
+    extra : str
+        The extra of modgap that brings it; not used where a package is named.
+    purpose : str
+        What needs it, as the start of the error's sentence.
+    package : str
+        The package that brings it, for libraries that no extra installs.
+    """
     import importlib
 
-    try:
-        return importlib.import_module(module)
-    except ImportError as error:
-        raise MissingExtraError(
-            f"{purpose} needs {module}, which is not installed. "
-            f"Install it with: pip install 'modgap[{extra}]'"
-        ) from error
+    names = [module] if isinstance(module, str) else list(module)
+    missing = None
+    for name in names:
+        try:
+            return importlib.import_module(name)
+        except ImportError as error:
+            missing = error
+    install = package or f"'modgap[{extra}]'"
+    raise MissingExtraError(
+        f"{purpose} needs {package or names[0]}, which is not installed. "
+        f"Install it with: pip install {install}"
+    ) from missing
+
+
+def first_line(error: BaseException) -> str:
+    """What another library's error says, as one line without a full stop."""
+    return (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")
+
+
+def did_you_mean(value: Any, choices: Iterable[Any]) -> str:
+    """A sentence that names the choice nearest to a value, or nothing where none is near."""
+    import difflib
+
+    near = difflib.get_close_matches(str(value), [str(choice) for choice in choices], n=1)
+    return f" Did you mean {near[0]!r}?" if near else ""
 
 
 def check_matrix(X: Any, name: str = "X") -> Array:
@@ -278,9 +308,7 @@ def check_choice(value: Any, name: str, choices: Sequence[Any]) -> Any:
     """One of a few allowed values; a near miss is pointed out."""
     if value in choices:
         return value
-    import difflib
-
-    near = difflib.get_close_matches(str(value), [str(c) for c in choices], n=1)
-    hint = f" Did you mean {near[0]!r}?" if near else ""
     listed = ", ".join(repr(c) for c in choices)
-    raise InputValueError(f"{name} must be one of {listed}, got {value!r}.{hint}")
+    raise InputValueError(
+        f"{name} must be one of {listed}, got {value!r}.{did_you_mean(value, choices)}"
+    )

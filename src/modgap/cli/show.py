@@ -65,7 +65,7 @@ def steps() -> Iterator[Callable[..., None]]:
         task = progress.add_task("", total=None)
 
         def step(name: str, done: int = 0, total: int | None = None) -> None:
-            progress.update(task, description=escape(name), completed=done, total=total)
+            progress.update(task, description=escape(name), completed=done, total=total or None)
 
         yield step
 
