@@ -23,7 +23,8 @@ from modgap.reproduce.flickr8k.methods import (
 )
 from modgap.reproduce.flickr8k.results import FIRST, gather, read_runs, spread
 from modgap.reproduce.flickr8k.transfer import digits_task, fashion_task
-from modgap.train.config import differences, load_config
+from modgap.train import load_config
+from modgap.train.config import differences
 
 
 @pytest.mark.parametrize("name", [*RECIPES, *(recipe.name for recipe in CLOSURES)])
@@ -135,9 +136,9 @@ def test_the_runner_trains_what_is_not_there_yet_and_gathers_it(
 
     monkeypatch.setattr(runner, "SEEDS", (0,))
     small = [
-        "model.name=clip-tiny", "model.dimension=32", "data.image_size=32", "data.length=16",
-        "data.vocabulary=320", "train.batch_size=8", "train.epochs=1", "train.device=cpu",
-        "evaluate.pairs=8",
+        "model.name=clip-tiny", "model.dimension=32", "data.image_size=32",
+        "data.context_length=16", "data.vocab_size=320", "train.batch_size=8", "train.epochs=1",
+        "train.device=cpu", "evaluate.pairs=8",
     ]  # fmt: skip
     command = [
         "flickr8k", str(write_captions(tmp_path)), "-o", str(tmp_path / "runs"), "--gather",

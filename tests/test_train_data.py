@@ -76,7 +76,7 @@ def test_what_is_held_out_does_not_hang_on_the_seed_of_the_training(bars, tmp_pa
     kept = []
 
     def keep(state):
-        kept.append(state.test.pixels.clone())
+        kept.append(state.data.test.pixels.clone())
 
     for seed in (0, 1):
         config = bars_config(tmp_path / "bars.parquet", train={"steps": 1, "seed": seed})
@@ -92,7 +92,7 @@ def test_a_tokenizer_can_be_given(bars, tmp_path):
     data = load_data(bars_config(bars, data={"tokenizer": str(tmp_path / "words.json")}).data)
     expected = words.encode(["a red bar"], 16)
     assert torch.equal(data.tokenizer.encode(["a red bar"], 16), expected)
-    assert data.vocabulary == words.vocabulary
+    assert data.vocab_size == words.vocabulary
 
 
 @pytest.mark.parametrize(

@@ -140,7 +140,7 @@ def test_presets_are_those_of_the_paper():
         (lambda X, Y: HardSwap("all"), "probability must be a number, got str"),
         (lambda X, Y: HardSwap(0.1, seed=-1), "seed must be at least 0"),
         (lambda X, Y: HardSwap(0.1)(X, Y[:2], 0), "must hold the same pairs row by row"),
-        (lambda X, Y: HardSwap(0.1)(X, Y.numpy(), 0), "Y must be a torch tensor of features"),
+        (lambda X, Y: HardSwap(0.1)(X, Y.numpy(), 0), "Y must be a torch tensor, got ndarray"),
         (lambda X, Y: HardSwap(0.1)(X, Y, -1), "step must be at least 0"),
         (lambda X, Y: HardSwap(1)(X, Y, 0, first_row=9, total_rows=10), "within total_rows"),
         (lambda X, Y: make_swap("HS P2"), "swap must be one of"),

@@ -89,32 +89,6 @@ def lock_path(path: str | os.PathLike[str]) -> sqlite3.Connection:
     return held
 
 
-@contextmanager
-def sole_writer(folder: str | os.PathLike[str]) -> Iterator[None]:
-    """Hold a folder, made if need be, against other processes that ask for it; BlockingIOError.
-
-    The hold ends with the process, however it ends, and leaves nothing behind. Where the system
-    cannot hold a folder, nothing is held.
-    """
-    Path(folder).mkdir(parents=True, exist_ok=True)
-    try:
-        import fcntl
-    except ImportError:  # Windows
-        yield
-        return
-    held = os.open(folder, os.O_RDONLY)
-    try:
-        try:
-            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise
-        except OSError:
-            pass  # some network file systems
-        yield
-    finally:
-        os.close(held)
-
-
 def write_text(path: str | os.PathLike[str], text: str) -> None:
     """Write a text file in one step."""
     with atomic_path(path) as temporary:

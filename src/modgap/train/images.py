@@ -2,34 +2,28 @@
 
 from __future__ import annotations
 
-import io
 import math
 import os
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from modgap._results import Progress, silent
 from modgap._validate import InputTypeError, InputValueError, check_count, check_positive, require
-from modgap.io.image_captions import ImageCaptions, ImageError
+from modgap.io import ImageCaptions
+from modgap.io.images import ImageError, unpack_image
 
 # Mean and standard deviation of the channels, as CLIP normalises (Radford et al. 2021).
 CLIP_MEAN = (0.48145466, 0.4578275, 0.40821073)
 CLIP_STD = (0.26862954, 0.26130258, 0.27577711)
 
-# Pillow can open formats that start other programs (EPS); photographs come in these.
-_FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF", "PPM")
-# A few kilobytes can unpack to any size. Below Pillow's own limit, so that it need not warn.
-MOST_PIXELS = 80_000_000
-_NAMED = 5
-
-Progress = Callable[[int, int], None]
+_NAMED = 5  # images that an error lists
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,11 +51,23 @@ def decode(
     """Every image as a square of ``size`` pixels, in memory.
 
     The shorter side is scaled to ``size`` (bicubic, as CLIP's image processor does) and the
-    middle is kept. Images that are missing, corrupt or larger than 80 million pixels are skipped
-    and named; a share above ``max_corrupt`` of them stops the run. ``workers`` threads decode,
-    by default one per processor: Pillow works without Python's lock. The order of the rows, and
-    every pixel, are the same for any number of them. ``progress(done, total)`` is called as
-    images are done.
+    middle is kept. Images that are missing, corrupt or too large are skipped and named.
+
+    Parameters
+    ----------
+    data : ImageCaptions
+        The stored images.
+    size : int
+        Width and height of the result.
+    workers : int, optional
+        Threads that decode, by default one per processor: Pillow works without Python's lock. The
+        order of the rows, and every pixel, are the same for any number of them.
+    channels : int
+        1 for grey or 3 for colour.
+    max_corrupt : float
+        Share of images that may be skipped; more stop the run.
+    progress : callable, optional
+        ``progress(what, done, total)`` is called as images are done.
     """
     size, channels = check_count(size, "size"), check_count(channels, "channels")
     if channels not in (1, 3):
@@ -70,6 +76,7 @@ def decode(
         raise InputValueError(f"max_corrupt must be a share from 0 to 1, got {max_corrupt}.")
     n_workers = check_count(workers or _processors(), "workers")
     require("PIL.Image", "train", "Decoding images")
+    say = progress or silent
     pixels = _room(len(data), channels, size)
     array = pixels.numpy()
     rows: list[int] = []
@@ -82,8 +89,7 @@ def decode(
         else:
             array[len(rows)] = image
             rows.append(row)
-        if progress is not None:
-            progress(row + 1, len(data))
+        say("decoding images", row + 1, len(data))
     if not rows:
         raise InputValueError(f"None of the {len(data)} images of {data.source} can be decoded.")
     return Decoded(pixels[: len(rows)], tuple(rows), skipped)
@@ -93,30 +99,9 @@ def decode_image(stored: bytes, size: int, channels: int = 3) -> np.ndarray:
     """One stored image as uint8 (channels, size, size); see `decode`."""
     from PIL import Image
 
-    with Image.open(io.BytesIO(stored), formats=_FORMATS) as image:
-        if image.width * image.height > MOST_PIXELS:
-            raise ImageError(
-                f"it would unpack to {image.width} × {image.height} pixels, more than "
-                f"{MOST_PIXELS // 10**6} million"
-            )
-        # JPEGs can be unpacked at a fraction of their size: fast, and still twice what is kept.
-        image.draft("RGB" if channels == 3 else "L", (2 * size, 2 * size))
-        whole = _in_mode(image, "RGB" if channels == 3 else "L")
+    whole = unpack_image(stored, size, "RGB" if channels == 3 else "L")
     square = whole.resize((size, size), Image.Resampling.BICUBIC, box=_middle(whole.size, size))
     return np.asarray(square).reshape(size, size, channels).transpose(2, 0, 1)
-
-
-def _in_mode(image: Any, mode: str) -> Any:
-    """The image in grey or in colour."""
-    if image.mode.startswith("I"):
-        # 16 bits per pixel, which Pillow would clip at 255 instead of scaling.
-        from PIL import Image
-
-        high = np.asarray(image).astype(np.int64) >> 8
-        image = Image.fromarray(np.clip(high, 0, 255).astype(np.uint8))
-    elif "transparency" in image.info:
-        image = image.convert("RGBA")  # a palette with transparency warns otherwise
-    return image.convert(mode)
 
 
 def _middle(sides: tuple[int, int], size: int) -> tuple[float, float, float, float]:
@@ -145,10 +130,6 @@ def _in_order(
             return decode_image(data.image(row), size, channels)
         except ImageError as error:
             return str(error)
-        except (MemoryError, InputTypeError, InputValueError):
-            raise  # not about this one image
-        except Exception as error:  # damaged images make Pillow raise nearly anything
-            return f"{type(error).__name__}: {error}"
 
     pool = ThreadPoolExecutor(workers, thread_name_prefix="decode")
     waiting: deque[Future[np.ndarray | str]] = deque()
@@ -194,13 +175,21 @@ def _processors() -> int:
 class Augment(nn.Module):
     """Random resized crop and flip of a batch, on the device it lies on, then normalisation.
 
-    A crop covers a share of the image within ``scale``, with sides in a proportion within
-    ``ratio`` (log-uniform), as torchvision's RandomResizedCrop draws it; the defaults are those
-    of open_clip, with which Yaras et al. train, and a flip for half of the images. Crop, flip
-    and scaling to ``size`` are one bilinear sampling of the batch. Images should be stored at
-    no more than about twice ``size``, because sampling does not average.
+    Crops are drawn as torchvision's RandomResizedCrop draws them, by default as open_clip does,
+    with which Yaras et al. train. Crop, flip and scaling to ``size`` are one bilinear sampling of
+    the batch. Images should be stored at no more than about twice ``size``, because sampling does
+    not average. In evaluation (``.eval()``) images are only scaled to ``size`` and normalised.
 
-    When the module evaluates (``.eval()``), images are only scaled to ``size`` and normalised.
+    Parameters
+    ----------
+    size : int
+        Width and height of the result.
+    scale, ratio : (float, float)
+        Bounds of a crop's share of the image, and of its width over its height (log-uniform).
+    flip : float
+        Share of the images that is mirrored.
+    mean, std : sequence of float
+        Of each channel, from 0 to 1, to normalise by.
     """
 
     def __init__(

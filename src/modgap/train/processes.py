@@ -25,7 +25,12 @@ class Processes:
     count: int
     device: torch.device
 
-    def share(self, rows: Tensor) -> Tensor:
+    @property
+    def first(self) -> bool:
+        """Whether this is the process that logs and writes."""
+        return self.rank == 0
+
+    def shard(self, rows: Tensor) -> Tensor:
         """This process's rows of a batch that all of them know."""
         return rows if self.count == 1 else rows.tensor_split(self.count)[self.rank]
 
@@ -79,8 +84,8 @@ def pick_device(name: str = "auto") -> torch.device:
 
 
 @contextmanager
-def borrowed_machine(processes: Processes, threads: int) -> Iterator[None]:
-    """The caller's generators and settings of torch, as they were, once the run is over."""
+def torch_settings(processes: Processes, threads: int) -> Iterator[None]:
+    """Torch set up for a run; the caller's generators and settings are put back after it."""
     before, benchmark = torch.get_num_threads(), torch.backends.cudnn.benchmark
     cuda = [processes.device] if processes.device.type == "cuda" else []
     with torch.random.fork_rng(devices=cuda):
@@ -97,7 +102,7 @@ def borrowed_machine(processes: Processes, threads: int) -> Iterator[None]:
 
 @contextmanager
 def whole_steps() -> Iterator[Callable[[], bool]]:
-    """Hold back Ctrl-C and SIGTERM until a step is done; the function says whether one has come.
+    """Hold back Ctrl-C and SIGTERM until a step is done; the function says whether one came.
 
     When the block ends, what was held back happens. A second signal does not wait. Only the main
     thread can hold signals back; elsewhere none is.

@@ -6,21 +6,14 @@ only, on the normalised features; the swapped rows go into the loss as they are.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from types import MappingProxyType
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from modgap._validate import (
-    InputTypeError,
-    InputValueError,
-    check_choice,
-    check_count,
-    check_finite,
-)
+from modgap._validate import InputValueError, check_choice, check_count, check_finite
+from modgap.train.features import check_features
 
 
 class Swap(nn.Module):
@@ -31,7 +24,7 @@ class Swap(nn.Module):
     and are not those that a CPU draws. Like dropout, it does nothing in evaluation mode.
     """
 
-    kind: str
+    kind: ClassVar[str]
 
     def __init__(self, probability: float, seed: int = 0) -> None:
         super().__init__()
@@ -61,7 +54,8 @@ class Swap(nn.Module):
         Where several processes hold parts of one batch, ``first_row`` and ``total_rows`` say which
         rows these are: each then gets what it would get if the batch were in one place.
         """
-        n = _check_features(X, Y)
+        check_features(X, Y)
+        n = X.shape[0]
         first_row = check_count(first_row, "first_row", at_least=0)
         total = n + first_row if total_rows is None else check_count(total_rows, "total_rows")
         if first_row + n > total:
@@ -128,38 +122,20 @@ def _stream(seed: int, step: int) -> int:
     return (int(high) << 31) ^ int(low)
 
 
-def _check_features(X: Tensor, Y: Tensor) -> int:
-    for name, features in (("X", X), ("Y", Y)):
-        if not isinstance(features, Tensor):
-            raise InputTypeError(
-                f"{name} must be a torch tensor of features, got {type(features).__name__}."
-            )
-    if X.ndim != 2 or X.shape != Y.shape:
-        raise InputValueError(
-            "X and Y must hold the same pairs row by row, "
-            f"got {tuple(X.shape)} and {tuple(Y.shape)}."
-        )
-    return int(X.shape[0])
-
-
-KINDS: Mapping[str, type[Swap]] = MappingProxyType(
-    {made.kind: made for made in (HardSwap, SoftSwap, FeatureSwap)}
-)
+KINDS: dict[str, type[Swap]] = {made.kind: made for made in (HardSwap, SoftSwap, FeatureSwap)}
 
 # Kind and probability by the paper's names: HS P* of table 5, and 1e-3 (HS) and 5e-2 (SS) of
 # table 2. The paper gives no share for its swap of features; this one is at every step.
-SWAPS: Mapping[str, tuple[str, float]] = MappingProxyType(
-    {
-        "HS P1": ("hard", 1.0),
-        "HS P1e-1": ("hard", 0.1),
-        "HS P1e-2": ("hard", 0.01),
-        "HS P1e-3": ("hard", 0.001),
-        "SS P1e-1": ("soft", 0.1),
-        "SS P5e-2": ("soft", 0.05),
-        "SS P1e-2": ("soft", 0.01),
-        "Hard Swap Feature": ("feature", 1.0),
-    }
-)
+SWAPS: dict[str, tuple[str, float]] = {
+    "HS P1": ("hard", 1.0),
+    "HS P1e-1": ("hard", 0.1),
+    "HS P1e-2": ("hard", 0.01),
+    "HS P1e-3": ("hard", 0.001),
+    "SS P1e-1": ("soft", 0.1),
+    "SS P5e-2": ("soft", 0.05),
+    "SS P1e-2": ("soft", 0.01),
+    "Hard Swap Feature": ("feature", 1.0),
+}
 
 
 def make_swap(name: str, probability: float | None = None, seed: int = 0) -> Swap:
