@@ -33,8 +33,8 @@ PRINTED = {
     for table in (TABLE2, TABLE3, TABLE4, TABLE5)
     for row, values in table.items()
 }
-# Heading → figure, factor, decimals.
-FIGURES = {
+# Heading → metric, factor, decimals.
+METRICS = {
     "gap": ("pairs_gap_distance", 1, 3),
     "uniformity": ("uniformity", 1, 3),
     "image R@1": ("image_retrieval_recall@1", 100, 1),
@@ -71,15 +71,15 @@ def shown(spread: Spread, factor: float, decimals: int) -> str:
 
 def methods_table(runs: Runs) -> str:
     """One row per method, published beside measured."""
-    head = ["method", *FIGURES, "published gap", "published image / text R@1"]
+    head = ["method", *METRICS, "published gap", "published image / text R@1"]
     rows = [head, ["---", *["--:"] * (len(head) - 1)]]
     assert {recipe_of(row) for row in every_setting()} == {method.name for method in METHODS}
     for method in METHODS:
         printed = PRINTED[method.name]
         gap, image, text = (printed[COLUMNS.index(name)] for name in (GAP, IMAGE, TEXT))
         cells = [
-            shown(runs.figure(method.name, figure), factor, decimals)
-            for figure, factor, decimals in FIGURES.values()
+            shown(runs.figure(method.name, metric), factor, decimals)
+            for metric, factor, decimals in METRICS.values()
         ]
         rows.append([method.name, *cells, f"{gap:.3f}", f"{image:.1f} / {text:.1f}"])
     return table(rows)

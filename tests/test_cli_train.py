@@ -43,7 +43,7 @@ def test_the_list_keeps_its_margin_at_80_columns_and_its_commands_in_one_piece()
     assert all(line.startswith("command: modgap train ") for line in long)
 
 
-def test_a_run_prints_its_figures_and_says_where_it_is(tmp_path):
+def test_a_run_prints_its_metrics_and_says_where_it_is(tmp_path):
     ran = modgap("train", "digits", "-o", tmp_path / "run", *QUICK)
     assert ran.status == 0, ran.err
     assert "1,000 images, 5,000 texts" in ran.out

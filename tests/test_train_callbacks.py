@@ -307,7 +307,7 @@ def test_looking_leaves_a_frozen_tower_in_evaluation_mode(lightning, tmp_path):
     assert module.asked == [False, True] * 5  # layers may have work to do then
 
 
-def test_a_figure_that_is_no_number_is_not_logged(lightning, tmp_path):
+def test_a_metric_that_is_no_number_is_not_logged(lightning, tmp_path):
     def same(module):
         X, _ = module.clip.towers(*make_batch(1))
         return X, X
@@ -419,7 +419,7 @@ def test_the_trainer_of_sentence_transformers_logs_the_gap(
 # -- TensorBoard, and what is missing -----------------------------------------------------------
 
 
-def test_tensorboard_shows_the_figures_and_hides_what_came_after_the_checkpoint(
+def test_tensorboard_shows_the_metrics_and_hides_what_came_after_the_checkpoint(
     dashboard, tmp_path
 ):
     logger = TensorBoardLogger(tmp_path)

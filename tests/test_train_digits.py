@@ -1,4 +1,4 @@
-"""`modgap train digits` makes a file like the one that ships, in layout and in figures."""
+"""`modgap train digits` makes a file like the one that ships, in layout and in metrics."""
 
 from __future__ import annotations
 
@@ -82,10 +82,10 @@ def test_the_file_is_read_as_the_one_that_ships(run, split, monkeypatch):
 
 
 @pytest.mark.parametrize("split", ["train", "test"])
-def test_the_figures_are_measured_as_those_that_ship_were(split):
+def test_the_metrics_are_measured_as_those_that_ship_were(split):
     rows = load_digits(split, unit=False)
-    figures = digits_metrics(rows.X, rows.Y.reshape(len(rows.X), 5, -1))
-    assert figures == pytest.approx(rows.recipe[split], abs=1e-6)
+    metrics = digits_metrics(rows.X, rows.Y.reshape(len(rows.X), 5, -1))
+    assert metrics == pytest.approx(rows.recipe[split], abs=1e-6)
 
 
 def test_the_recipe_says_what_the_run_has_come_to(tmp_path):
@@ -131,15 +131,15 @@ def test_a_seventh_of_the_recipe_learns_and_leaves_the_modalities_apart(run):
 
 
 @pytest.mark.long
-def test_the_whole_recipe_reaches_the_figures_that_ship(tmp_path):
+def test_the_whole_recipe_reaches_the_metrics_that_ship(tmp_path):
     train(load_config("digits", ["train.loggers=[]"]), output=tmp_path)
     _, recipe = contents(tmp_path / "digits.safetensors")
     _, recorded = contents(shipped.EMBEDDINGS)
     # The same seed gives the same scans and other draws; over draws the gap varies by 0.03 and
     # the recalls by 0.02 (over seeds, by 0.09 and 0.02).
-    for name, figure in recorded["test"].items():
+    for name, metric in recorded["test"].items():
         spread = 0.1 if name == "gap_distance" else 0.06
-        assert recipe["test"][name] == pytest.approx(figure, abs=spread), name
+        assert recipe["test"][name] == pytest.approx(metric, abs=spread), name
 
 
 def test_the_data_are_those_of_the_recipe():
@@ -160,6 +160,6 @@ def test_a_shared_caption_counts_as_found():
     image = np.eye(6, dtype=np.float16)
     image[1, :2] = 0.9, 0.4
     text = np.stack([np.eye(6)[[0, 0, 2, 3, 4, 5]]] * 2, axis=1).astype(np.float16)
-    figures = digits_metrics(image, text)
-    assert figures["image_to_text_recall@1"] == 1
-    assert figures["text_to_image_recall@1"] == pytest.approx(5 / 6)
+    metrics = digits_metrics(image, text)
+    assert metrics["image_to_text_recall@1"] == 1
+    assert metrics["text_to_image_recall@1"] == pytest.approx(5 / 6)

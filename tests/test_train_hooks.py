@@ -1,4 +1,4 @@
-"""Hooks and loggers: the figures are those of modgap's measures, wherever they go."""
+"""Hooks and loggers: the metrics are those of modgap's measures, wherever they go."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from modgap.train.digits import digits_data  # noqa: E402
 from training import digits_config  # noqa: E402
 
 
-def test_the_figures_are_those_of_the_measures(pairs):
+def test_the_metrics_are_those_of_the_measures(pairs):
     X, Y = pairs
     found = evaluate_rows(X, Y, pairs=20, seed=3)
     ix, iy = draw_pairs(None, len(X), 20, 3)
@@ -59,7 +59,7 @@ def digits():
     return digits_data(0)
 
 
-def test_the_monitor_logs_the_figures_of_the_held_out_rows(digits, tmp_path):
+def test_the_monitor_logs_the_metrics_of_the_held_out_rows(digits, tmp_path):
     kept = []
 
     def keep(state):

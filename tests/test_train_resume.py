@@ -169,20 +169,22 @@ def test_a_run_is_not_resumed_on_as_many_other_images(bars_data, bars, tmp_path)
 def test_a_run_resumed_on_another_machine_says_that_it_is_not_the_same(
     digits, tmp_path, monkeypatch
 ):
-    from modgap.train import folder
+    from modgap.train import checkpoint
 
     config = digits_config(train={"steps": 4, "checkpoint_every": 2})
     train(config, output=tmp_path, data=digits)
     checkpoints(tmp_path)[-1].unlink()
     (tmp_path / "result.json").unlink()
-    real = folder.read_newest
+    real = checkpoint.read_newest
 
     def elsewhere(output):
         header, tensors = real(output)
         return {**header, "machine": [4, "cuda"]}, tensors
 
-    monkeypatch.setattr(folder, "read_newest", elsewhere)
-    with pytest.warns(UserWarning, match=r"started on 4 × cuda and goes on on 1 × cpu: not exact"):
+    monkeypatch.setattr(checkpoint, "read_newest", elsewhere)
+    with pytest.warns(
+        UserWarning, match=r"started on 4 × cuda and is resumed on 1 × cpu: its last"
+    ):
         train(config, output=tmp_path, data=digits, resume=True)
 
 

@@ -114,19 +114,11 @@ def hugging_face_callback(
             if state.global_step % every == 0:
                 log(monitor(kwargs["model"], state.global_step), state, control)
 
-        def on_evaluate(
-            self,
-            args: Any,
-            state: Any,
-            control: Any,
-            metrics: dict[str, float] | None = None,
-            **kwargs: Any,
-        ) -> None:
+        def on_evaluate(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
             """Add the metrics to those of the evaluation, which are logged by now."""
-            found = monitor(kwargs["model"], state.global_step, "eval_")
-            if metrics is not None:
-                metrics.update(found)
-            log(found, state, control)
+            metrics = monitor(kwargs["model"], state.global_step, "eval_")
+            (kwargs.get("metrics") or {}).update(metrics)
+            log(metrics, state, control)
 
     return GapCallback()
 

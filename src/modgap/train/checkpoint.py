@@ -1,7 +1,7 @@
-"""Checkpoints: one safetensors file each, with a JSON header; whole or not there, never pickle.
+"""The folder of a run and its checkpoints: one safetensors file each, never pickle.
 
-A file is written beside its final name, flushed to the disk and renamed, and carries a checksum
-of its tensors: a full disk, a kill or a damaged sector costs at most the newest one.
+A checkpoint is written beside its final name, flushed to the disk and renamed, and carries a
+checksum of its tensors: a full disk, a kill or a damaged sector costs at most the newest one.
 """
 
 from __future__ import annotations
@@ -17,6 +17,15 @@ from torch import Tensor
 
 from modgap._tensors import read_tensors, write_tensors
 from modgap._validate import InputValueError
+from modgap.train.config import Config, differences
+
+CONFIG, TOKENIZER = "config.json", "tokenizer.json"
+MODEL, EMBEDDINGS, DIGITS, RESULT = (
+    "model.safetensors",
+    "embeddings.safetensors",
+    "digits.safetensors",
+    "result.json",
+)
 
 FOLDER = "checkpoints"
 KIND = "checkpoint"
@@ -86,6 +95,27 @@ def read_newest(output: Path) -> Saved | None:
             "Start again without --resume, into another folder."
         )
     return None
+
+
+def find_saved(output: Path, config: Config, resume: bool) -> Saved | None:
+    """The checkpoint to go on from, or none; refuses a folder that would be written over."""
+    if checkpoints(output) and not resume:
+        raise InputValueError(
+            f"{output} holds a run already. Go on with it by --resume, or write to another folder."
+        )
+    saved = read_newest(output) if resume else None
+    finished = [name for name in (MODEL, EMBEDDINGS, DIGITS, RESULT) if (output / name).exists()]
+    if saved is None and finished:
+        raise InputValueError(
+            f"{output} holds {finished[0]} already, and no checkpoint to go on from. Move it away, "
+            "or write to another folder."
+        )
+    if saved is not None and (changed := differences(saved[0]["config"], config.to_dict())):
+        raise InputValueError(
+            f"The run in {output} was started with other settings: {', '.join(changed)}. "
+            "Resume it with its own config, or start a new one in another folder."
+        )
+    return saved
 
 
 def sweep(output: Path) -> None:

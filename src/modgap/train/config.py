@@ -10,60 +10,38 @@ import json
 import math
 import types
 import typing
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple
 
 from modgap._validate import InputTypeError, InputValueError, check_choice
 
 # What may change between a run and its resumption: nothing here moves a weight.
-FREE = (
-    "data.path",
-    "data.images",
-    "data.test_path",
-    "data.test_images",
-    "data.workers",
-    "data.keep_on_device",
-    "evaluate",
-    "train.device",
-    "train.loggers",
-    "train.log_every",
-    "train.checkpoint_every",
-    "train.keep_checkpoints",
-    "train.threads",
-)
+FREE = {
+    "data": ("path", "images", "test_path", "test_images", "workers", "keep_on_device"),
+    "train": ("device", "loggers", "log_every", "checkpoint_every", "keep_checkpoints", "threads"),
+    "evaluate": ("every", "pairs", "metric", "batch_size", "save_embeddings"),
+}
 
 
-@dataclass(frozen=True)
-class Within:
-    """The numbers that a setting may have; ``above`` and ``below`` leave out the bound itself."""
+class Must(NamedTuple):
+    """A rule for the numbers of a setting, and the words that say it."""
 
-    at_least: float = -math.inf
-    at_most: float = math.inf
-    above: float = -math.inf
-    below: float = math.inf
-
-    def check(self, number: float, key: str) -> None:
-        """Refuse a number that is not within."""
-        low, high = max(self.at_least, self.above), min(self.at_most, self.below)
-        if low <= number <= high and number not in (self.above, self.below):
-            return
-        bounds = [
-            f"{bound.replace('_', ' ')} {value}"
-            for bound, value in dataclasses.asdict(self).items()
-            if math.isfinite(value)
-        ]
-        raise InputValueError(f"{key} must be {' and '.join(bounds)}, got {number}.")
+    holds: Callable[[Any], bool]
+    be: str
 
 
-AtLeast0 = Annotated[int, Within(at_least=0)]
-AtLeast1 = Annotated[int, Within(at_least=1)]
-AtLeast2 = Annotated[int, Within(at_least=2)]
+AtLeast0 = Annotated[int, Must(lambda n: n >= 0, "at least 0")]
+AtLeast1 = Annotated[int, Must(lambda n: n >= 1, "at least 1")]
+AtLeast2 = Annotated[int, Must(lambda n: n >= 2, "at least 2")]
 # scikit-learn, which splits the digits, takes no larger seed.
-Seed = Annotated[int, Within(at_least=0, at_most=2**32 - 1)]
-Share = Annotated[float, Within(at_least=0, at_most=1)]
-Beta = Annotated[float, Within(at_least=0, below=1)]
-NotNegative = Annotated[float, Within(at_least=0)]
+Seed = Annotated[int, Must(lambda n: 0 <= n < 2**32, "at least 0 and at most 4294967295")]
+NotNegative = Annotated[float, Must(lambda x: x >= 0, "at least 0")]
+Positive = Annotated[float, Must(lambda x: x > 0, "above 0")]
+Share = Annotated[float, Must(lambda x: 0 <= x <= 1, "at least 0 and at most 1")]
+PositiveShare = Annotated[float, Must(lambda x: 0 < x <= 1, "above 0 and at most 1")]
+PartialShare = Annotated[float, Must(lambda x: 0 < x < 1, "above 0 and below 1")]
+Beta = Annotated[float, Must(lambda x: 0 <= x < 1, "at least 0 and below 1")]
 
 
 @dataclass(frozen=True)
@@ -87,12 +65,12 @@ class DataConfig:
     test_images: str = ""
     train_split: str = "train"
     test_split: str = "test"
-    held_out: Annotated[float, Within(above=0, below=1)] = 0.1
+    held_out: PartialShare = 0.1
     split_seed: Seed = 0
     tokenizer: str = ""
     image_size: AtLeast1 = 96
     augment: bool = True
-    crop: Annotated[float, Within(above=0, at_most=1)] = 0.9
+    crop: PositiveShare = 0.9
     context_length: AtLeast1 = 32
     vocab_size: int = 8192
     workers: AtLeast0 = 0
@@ -184,7 +162,7 @@ class TrainConfig:
     steps: AtLeast0 = 0
     batch_size: AtLeast2 = 1000
     accumulation_steps: AtLeast1 = 1
-    learning_rate: Annotated[float, Within(above=0)] = 1e-3
+    learning_rate: Positive = 1e-3
     weight_decay: NotNegative = 0.1
     decay_all: bool = False
     betas: tuple[Beta, Beta] = (0.9, 0.98)
@@ -254,7 +232,7 @@ def make_config(sections: Mapping[str, Mapping[str, Any]]) -> Config:
 
 
 def check_section(section: str, values: Any) -> Any:
-    """The class of a section; refuses unknown ones, and what is no section at all."""
+    """The class of a section; refuses unknown names, and values that are not sections."""
     kinds = typing.get_type_hints(Config)
     check_choice(section, "A section", tuple(kinds))
     if not isinstance(values, Mapping):
@@ -268,9 +246,7 @@ def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
     for section in sorted({*old, *new}):
         before, after = old.get(section, {}), new.get(section, {})
         for name in sorted({*before, *after}):
-            if section in FREE or f"{section}.{name}" in FREE:
-                continue
-            if before.get(name) != after.get(name):
+            if name not in FREE.get(section, ()) and before.get(name) != after.get(name):
                 changed.append(f"{section}.{name} ({before.get(name)}, now {after.get(name)})")
     return changed
 
@@ -280,7 +256,8 @@ def _typed(value: Any, wanted: Any, key: str) -> Any:
     origin, arguments = typing.get_origin(wanted), typing.get_args(wanted)
     if origin is Annotated:
         value = _typed(value, arguments[0], key)
-        arguments[1].check(value, key)
+        if not arguments[1].holds(value):
+            raise InputValueError(f"{key} must be {arguments[1].be}, got {value}.")
         return value
     if origin is Literal:
         return check_choice(value, key, arguments)

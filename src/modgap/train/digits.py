@@ -16,8 +16,8 @@ from modgap._files import atomic_path
 from modgap.datasets.digits import WORDINGS, describe, load_scans
 from modgap.measures import gap_distance, linear_separability
 from modgap.towers.tokenizer import train_tokenizer
+from modgap.train.checkpoint import DIGITS
 from modgap.train.data import Data, Split, make_split
-from modgap.train.folder import DIGITS
 from modgap.train.hooks import TrainState, at_end
 
 N_TRAIN = 797

@@ -68,7 +68,10 @@ def average_gradient(value: Tensor, shard: Shard) -> Tensor:
     For numbers that every process holds, such as the logit scale: right whether or not they are
     part of a module whose gradients are averaged again.
     """
-    return _AverageGradient.apply(value, shard)
+    value = value.view_as(value)
+    if value.requires_grad:
+        value.register_hook(lambda gradient: sum_over(gradient, shard) / shard.processes)
+    return value
 
 
 def sum_over(value: Tensor, shard: Shard) -> Tensor:
@@ -107,15 +110,3 @@ class _GatherRows(torch.autograd.Function):
         # versions have it.
         whole = sum_over(gradient.contiguous(), shard)
         return whole[shard.rows], None
-
-
-class _AverageGradient(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, value: Tensor, shard: Shard) -> Tensor:
-        ctx.shard = shard
-        return value.view_as(value)
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
-        return sum_over(gradient, ctx.shard) / ctx.shard.processes, None

@@ -22,9 +22,9 @@ from torch.nn.functional import normalize
 
 from modgap._validate import check_count
 from modgap.io import write_pair
+from modgap.train.checkpoint import EMBEDDINGS
 from modgap.train.config import Config
 from modgap.train.data import Data, Split
-from modgap.train.folder import EMBEDDINGS
 from modgap.train.metrics import SplitMetrics, evaluate_rows
 
 Hook = Callable[["TrainState"], "Mapping[str, Any] | None"]
@@ -74,32 +74,26 @@ class every:
     """Run a hook before the first step, at every n-th one and after the last."""
 
     def __init__(self, n: int, hook: Hook) -> None:
-        self.n = check_count(n, "every")
-        self.hook = hook
+        self.n, self.hook = check_count(n, "every"), hook
 
     def due(self, step: int, total: int) -> bool:
-        """Whether the hook runs after this step."""
+        """Whether the hook runs after this step; the loop asks before it stops to look."""
         return step % self.n == 0 or step == total
-
-    def __call__(self, state: TrainState) -> Mapping[str, Any] | None:
-        """Run the hook if it is due."""
-        return self.hook(state) if self.due(state.step, state.total) else None
-
-
-class at_end:
-    """Run a hook once, after the last step, when the model is saved; it may write to the folder."""
-
-    def __init__(self, hook: Hook) -> None:
-        self.hook = hook
 
     def __call__(self, state: TrainState) -> Mapping[str, Any] | None:
         """Run the hook."""
         return self.hook(state)
 
 
-def is_due(hook: Hook, step: int, total: int) -> bool:
-    """Whether a hook runs after this step; the loop asks before it stops to look."""
-    return not isinstance(hook, at_end) and (not isinstance(hook, every) or hook.due(step, total))
+class at_end(every):
+    """Run a hook once, after the last step, when the model is saved; it may write to the folder."""
+
+    def __init__(self, hook: Hook) -> None:
+        super().__init__(1, hook)
+
+    def due(self, step: int, total: int) -> bool:
+        """Not between steps."""
+        return False
 
 
 def own_hooks(config: Config) -> tuple[Hook, ...]:

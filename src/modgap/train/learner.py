@@ -16,7 +16,7 @@ from modgap.train.loss import ContrastiveLoss
 from modgap.train.processes import Processes
 from modgap.train.schedule import Schedule
 from modgap.train.start import make_model
-from modgap.train.swap import make_swap
+from modgap.train.swap import SWAPS
 from modgap.train.temperature import Temperature, make_temperature
 
 
@@ -28,16 +28,12 @@ class Learner:
 
     def __init__(self, config: Config, data: Data, total: int, processes: Processes) -> None:
         settings, device = config.train, processes.device
-        swap = config.swap
         self.model = make_model(config, data, device)
         self.temperature = temperature_of(config.temperature, total).to(device)
-        self.loss = ContrastiveLoss(
-            swap=make_swap(swap.kind, swap.probability, settings.seed)
-            if swap.kind != "none"
-            else None,
-            normalise=config.loss.normalise,
-            chunked=config.loss.chunked,
-        )
+        swap = None
+        if config.swap.kind != "none":
+            swap = SWAPS[config.swap.kind](config.swap.probability, settings.seed)
+        self.loss = ContrastiveLoss(swap, config.loss.normalise, config.loss.chunked)
         self.optimiser = make_optimiser(settings, self.model, self.temperature, device)
         self.schedule = Schedule(settings.schedule, total, settings.warmup, settings.betas[0])
         self.rates = [group["lr"] for group in self.optimiser.param_groups]

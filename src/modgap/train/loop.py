@@ -18,9 +18,9 @@ from modgap._results import Progress, silent
 from modgap.towers.two_tower_presets import find_config
 from modgap.train.batch_norm import momentum
 from modgap.train.batches import Batches, mix_seeds
+from modgap.train.checkpoint import TOKENIZER, find_saved
 from modgap.train.config import Config
 from modgap.train.data import Data, load_data
-from modgap.train.folder import TOKENIZER, find_saved
 from modgap.train.hooks import Hook, own_hooks
 from modgap.train.learner import Learner, temperature_of
 from modgap.train.loggers import check_loggers

@@ -19,10 +19,9 @@ from modgap._validate import (
     check_finite,
     check_positive,
 )
-from modgap.train.features import check_features
 from modgap.train.gather import Shard, average_gradient, gather_rows, shard_of, sum_over
 from modgap.train.loss_chunked import chunked_loss
-from modgap.train.swap import Swap
+from modgap.train.swap import Swap, check_features
 from modgap.train.temperature import Temperature
 
 
@@ -60,7 +59,7 @@ def contrastive(
     X, Y = _widened(X, Y, ("X", "Y"))
     with torch.autocast(X.device.type, enabled=False):
         scale, bias = _scalar(logit_scale, "logit_scale", X), _scalar(logit_bias, "logit_bias", X)
-        return _part(X, Y, scale, bias, Shard((len(X),)), chunked, _check_block(block_bytes))
+        return _part(X, Y, scale, bias, Shard((len(X),)), chunked, block_bytes)
 
 
 class ContrastiveLoss(nn.Module):
@@ -120,7 +119,7 @@ class ContrastiveLoss(nn.Module):
         self.normalise = bool(normalise)
         self.chunked = bool(chunked)
         self.gather = gather
-        self.block_bytes = _check_block(block_bytes)
+        self.block_bytes = block_bytes
         self.calls_per_step = check_count(calls_per_step, "calls_per_step")
         self._calls = 0
 
@@ -159,37 +158,26 @@ class ContrastiveLoss(nn.Module):
             bias = _scalar(logit_bias, "logit_bias", X)
             if self.temperature is not None:
                 scale = _scalar(self.temperature(step), "logit_scale", X)
-            loss = self._loss(X, Y, scale, bias, step, same)
+            if self.normalise:
+                X, Y = F.normalize(X, dim=1), F.normalize(Y, dim=1)
+            shard = Shard((len(X),))
+            if self.gather is not None:
+                shard = shard_of(X, None if isinstance(self.gather, str) else self.gather)
+            if self.swap is not None:
+                first, total = shard.rows.start, shard.total_rows
+                X, Y = self.swap(X, Y, step, first_row=first, total_rows=total)
+            if shard.processes > 1:
+                scale = average_gradient(scale, shard)
+                bias = None if bias is None else average_gradient(bias, shard)
+            loss = _part(X, Y, scale, bias, shard, self.chunked, self.block_bytes, same)
+            if shard.processes > 1:
+                # The value is the sum of the parts; the gradient this process's part, times the
+                # number of processes because DDP divides by it.
+                loss = sum_over(loss, shard) + shard.processes * (loss - loss.detach())
             if self.temperature is not None:
                 # The caller's own scale stays in the graph, for DDP waits for its gradient, 0.
                 loss = loss + 0.0 * given
         return {"contrastive_loss": loss} if output_dict else loss
-
-    def _loss(
-        self,
-        X: Tensor,
-        Y: Tensor,
-        scale: Tensor,
-        bias: Tensor | None,
-        step: int,
-        same: Tensor | None,
-    ) -> Tensor:
-        if self.normalise:
-            X, Y = F.normalize(X, dim=1), F.normalize(Y, dim=1)
-        shard = Shard((len(X),))
-        if self.gather is not None:
-            shard = shard_of(X, None if isinstance(self.gather, str) else self.gather)
-        if self.swap is not None:
-            first, total = shard.rows.start, shard.total_rows
-            X, Y = self.swap(X, Y, step, first_row=first, total_rows=total)
-        if shard.processes == 1:
-            return _part(X, Y, scale, bias, shard, self.chunked, self.block_bytes, same)
-        scale = average_gradient(scale, shard)
-        bias = None if bias is None else average_gradient(bias, shard)
-        part = _part(X, Y, scale, bias, shard, self.chunked, self.block_bytes, same)
-        # The value is the sum of the parts; the gradient this process's part, times the number of
-        # processes because DDP divides by it.
-        return sum_over(part, shard) + shard.processes * (part - part.detach())
 
     def _count(self, step: int | None) -> int:
         if step is not None:
@@ -213,10 +201,6 @@ class ContrastiveLoss(nn.Module):
     def set_extra_state(self, state: Tensor) -> None:
         """Go on from a ``state_dict``."""
         self._calls = int(state)
-
-    def extra_repr(self) -> str:
-        """The settings, where torch prints the module."""
-        return f"normalise={self.normalise}, chunked={self.chunked}, gather={self.gather!r}"
 
 
 def _part(
@@ -281,7 +265,3 @@ def _scalar(value: Any, name: str, X: Tensor) -> Any:
         return value.reshape(()).to(device=X.device, dtype=X.dtype)
     value = check_positive(value, name) if name == "logit_scale" else check_finite(value, name)
     return torch.full((), value, device=X.device, dtype=X.dtype)
-
-
-def _check_block(block_bytes: int | None) -> int | None:
-    return None if block_bytes is None else check_count(block_bytes, "block_bytes")

@@ -14,6 +14,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from modgap._arrays import row_blocks
+from modgap._validate import check_count
 from modgap.train.gather import Shard, log_sum_exp_over
 
 # Bytes of one block of logits; two are held at most. A GPU wants many rows at once (2,048 of
@@ -31,7 +32,7 @@ def chunked_loss(
     """
     if block_bytes is None:
         block_bytes = CPU_BLOCK_BYTES if X.device.type == "cpu" else GPU_BLOCK_BYTES
-    size = max(1, block_bytes // (Y.shape[0] * X.element_size()))
+    size = max(1, check_count(block_bytes, "block_bytes") // (Y.shape[0] * X.element_size()))
     # Blocks of nearly one size: a last block of a few rows costs as many launches as a full one.
     n_blocks = -(-X.shape[0] // size)
     return _ChunkedLoss.apply(X, Y, scale, shard, -(-X.shape[0] // n_blocks))

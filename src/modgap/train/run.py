@@ -17,11 +17,19 @@ from torch import Tensor
 from modgap._files import lock_path, write_text
 from modgap._results import Result, document, to_json
 from modgap._validate import InputError, InputValueError, first_line
-from modgap.train.checkpoint import Saved, checkpoints, sweep, write_checkpoint
+from modgap.train.checkpoint import (
+    CONFIG,
+    MODEL,
+    RESULT,
+    TOKENIZER,
+    Saved,
+    checkpoints,
+    sweep,
+    write_checkpoint,
+)
 from modgap.train.config import Config
 from modgap.train.data import Data, fingerprint
-from modgap.train.folder import CONFIG, MODEL, RESULT, TOKENIZER
-from modgap.train.hooks import Hook, TrainState, at_end, gap_monitor, is_due
+from modgap.train.hooks import Hook, TrainState, at_end, every, gap_monitor
 from modgap.train.learner import Learner
 from modgap.train.loggers import Logger, open_loggers
 from modgap.train.metrics import SplitMetrics
@@ -80,7 +88,6 @@ class Run:
             "data": fingerprint(data),
             "machine": [processes.count, processes.device.type],
         }
-        self.resumed = saved is not None
         self.step = self.first_step = 0 if saved is None else self._resume(*saved)
 
     def _resume(self, header: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> int:
@@ -95,8 +102,8 @@ class Run:
         if header["machine"] != own["machine"]:
             then, now = (" × ".join(map(str, m)) for m in (header["machine"], own["machine"]))
             warnings.warn(
-                f"The run in {self.output} was started on {then} and goes on on {now}: "
-                "not exactly as it would have.",
+                f"The run in {self.output} was started on {then} and is resumed on {now}: "
+                "its last digits will not be those of a run that was never stopped.",
                 stacklevel=4,
             )
         self.learner.load(tensors)
@@ -114,10 +121,7 @@ class Run:
                 if self.data.tokenizer is not None:
                     self.data.tokenizer.save(self.output / TOKENIZER)
                 self._loggers = open_loggers(
-                    self.output,
-                    self.config.train.loggers,
-                    config,
-                    self.step if self.resumed else None,
+                    self.output, self.config.train.loggers, config, resume_at=self.step or None
                 )
                 for logger in self._loggers:
                     stack.callback(logger.close)
@@ -172,7 +176,7 @@ class Run:
 
     def call_hooks(self) -> None:
         """Run the hooks that are due."""
-        due = [hook for hook in self.hooks if is_due(hook, self.step, self.total)]
+        due = [h for h in self.hooks if not isinstance(h, every) or h.due(self.step, self.total)]
         if not (self.processes.first and due):
             return
         with self._untimed():

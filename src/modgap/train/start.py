@@ -13,9 +13,9 @@ from modgap.corrections import Procrustes
 from modgap.towers.two_tower import TwoTower, make_two_tower
 from modgap.towers.two_tower_presets import find_config
 from modgap.train.batch_norm import learn_statistics
+from modgap.train.checkpoint import MODEL, TOKENIZER
 from modgap.train.config import Config, ModelConfig
 from modgap.train.data import Data
-from modgap.train.folder import MODEL, TOKENIZER
 from modgap.train.hooks import embed_split
 
 # Pairs that Procrustes is fitted to: more than enough dimensions of any tower here.

@@ -12,8 +12,25 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from modgap._validate import InputValueError, check_choice, check_count, check_finite
-from modgap.train.features import check_features
+from modgap._validate import InputTypeError, InputValueError, check_count, check_finite
+
+
+def check_features(X: Any, Y: Any, names: tuple[str, str] = ("X", "Y")) -> None:
+    """Refuse what is not a batch of pairs: two tensors of floats (n, d), n at least 1."""
+    for name, features in zip(names, (X, Y), strict=True):
+        if not isinstance(features, Tensor):
+            raise InputTypeError(f"{name} must be a torch tensor, got {type(features).__name__}.")
+        if not features.is_floating_point():
+            raise InputTypeError(f"{name} must hold floats, got {features.dtype}.")
+    if X.ndim != 2 or X.shape != Y.shape or X.numel() == 0:
+        raise InputValueError(
+            f"{names[0]} and {names[1]} must hold the same pairs row by row, at least one, "
+            f"got {tuple(X.shape)} and {tuple(Y.shape)}."
+        )
+    if X.device != Y.device:
+        raise InputValueError(
+            f"{names[0]} and {names[1]} must be on one device, got {X.device} and {Y.device}."
+        )
 
 
 class Swap(nn.Module):
@@ -72,14 +89,6 @@ class Swap(nn.Module):
         ]
         return self._mix(X, Y, draws)
 
-    def describe(self) -> dict[str, Any]:
-        """The kind and its settings, as JSON can carry them."""
-        return {"kind": self.kind, "probability": self.probability, "seed": self.seed}
-
-    def extra_repr(self) -> str:
-        """The settings, where torch prints the module."""
-        return f"probability={self.probability}, seed={self.seed}"
-
     def _columns(self, dimension: int) -> int:
         return dimension
 
@@ -122,32 +131,4 @@ def _stream(seed: int, step: int) -> int:
     return (int(high) << 31) ^ int(low)
 
 
-KINDS: dict[str, type[Swap]] = {made.kind: made for made in (HardSwap, SoftSwap, FeatureSwap)}
-
-# Kind and probability by the paper's names: HS P* of table 5, and 1e-3 (HS) and 5e-2 (SS) of
-# table 2. The paper gives no share for its swap of features; this one is at every step.
-SWAPS: dict[str, tuple[str, float]] = {
-    "HS P1": ("hard", 1.0),
-    "HS P1e-1": ("hard", 0.1),
-    "HS P1e-2": ("hard", 0.01),
-    "HS P1e-3": ("hard", 0.001),
-    "SS P1e-1": ("soft", 0.1),
-    "SS P5e-2": ("soft", 0.05),
-    "SS P1e-2": ("soft", 0.01),
-    "Hard Swap Feature": ("feature", 1.0),
-}
-
-
-def make_swap(name: str, probability: float | None = None, seed: int = 0) -> Swap:
-    """A swap by its kind, with its share of the steps, or by the paper's name.
-
-    >>> make_swap("SS P5e-2").describe()
-    {'kind': 'soft', 'probability': 0.05, 'seed': 0}
-    """
-    check_choice(name, "swap", (*KINDS, *SWAPS))
-    kind, preset = SWAPS.get(name, (name, None))
-    if probability is None:
-        probability = preset
-    if probability is None:
-        raise InputValueError(f"The swap {name!r} needs a probability, a share of the steps.")
-    return KINDS[kind](probability, seed)
+SWAPS: dict[str, type[Swap]] = {made.kind: made for made in (HardSwap, SoftSwap, FeatureSwap)}

@@ -29,6 +29,7 @@ class Temperature(nn.Module):
     """
 
     kind: ClassVar[str]
+    rate = 1.0
 
     def __init__(self) -> None:
         super().__init__()
@@ -45,43 +46,25 @@ class Temperature(nn.Module):
             return 1.0 / float(self(step))
 
     def parameter_group(self, learning_rate: float) -> dict[str, Any] | None:
-        """The optimiser's group for what is learned here, without decay; None if nothing is."""
-        check_positive(learning_rate, "learning_rate")
-        return None
+        """The optimiser's group for what is learned here; None if nothing is.
+
+        At ``rate`` times the learning rate, without weight decay.
+        """
+        rate = check_positive(learning_rate, "learning_rate") * self.rate
+        learned = list(self.parameters())
+        group = {"params": learned, "lr": rate, "weight_decay": 0.0, "name": "temperature"}
+        return group if learned else None
 
     def describe(self) -> dict[str, Any]:
         """The kind and its settings, as JSON can carry them."""
         settings = inspect.signature(type(self)).parameters
         return {"kind": self.kind, **{name: getattr(self, name) for name in settings}}
 
-    def extra_repr(self) -> str:
-        """The settings, where torch prints the module."""
-        return ", ".join(f"{key}={value}" for key, value in self.describe().items())
-
     def _constant(self, temperature: float) -> Tensor:
         return torch.full_like(self._place, 1.0 / temperature)
 
 
-class _Learned(Temperature):
-    """What the learned temperatures share: one parameter ν in a group of its own."""
-
-    def __init__(self, nu: float, rate: float) -> None:
-        super().__init__()
-        self.rate = check_positive(rate, "rate")
-        self.nu = nn.Parameter(torch.tensor(nu))
-
-    def parameter_group(self, learning_rate: float) -> dict[str, Any]:
-        """ν alone, at ``rate`` times the learning rate, without weight decay."""
-        learning_rate = check_positive(learning_rate, "learning_rate")
-        return {
-            "params": [self.nu],
-            "lr": learning_rate * self.rate,
-            "weight_decay": 0.0,
-            "name": "temperature",
-        }
-
-
-class LearnedTemperature(_Learned):
+class LearnedTemperature(Temperature):
     """1/τ = exp(ν/s), learned: CLIP's with s = 1 (Radford et al. 2021; Yaras et al., D.1).
 
     Parameters
@@ -109,15 +92,17 @@ class LearnedTemperature(_Learned):
         scale: float = 1.0,
         rate: float = 1.0,
     ) -> None:
+        super().__init__()
         self.initial = check_positive(initial, "initial")
         self.max_scale = None if max_scale is None else check_positive(max_scale, "max_scale")
         self.scale = check_positive(scale, "scale")
+        self.rate = check_positive(rate, "rate")
         if self.max_scale is not None and self.initial * self.max_scale < 1:
             raise InputValueError(
                 f"initial must be at least 1/max_scale, got a temperature of {initial} and a "
                 f"largest scale of {max_scale}. Raise one of them."
             )
-        super().__init__(-self.scale * math.log(self.initial), rate)
+        self.nu = nn.Parameter(torch.tensor(-self.scale * math.log(self.initial)))
 
     def forward(self, step: int = 0) -> Tensor:
         """exp(ν/s); the step does not matter."""
@@ -129,16 +114,18 @@ class LearnedTemperature(_Learned):
         return scale if self.max_scale is None or self.training else scale.clamp(max=self.max_scale)
 
 
-class SoftplusTemperature(_Learned):
+class SoftplusTemperature(Temperature):
     """1/τ = log(1 + exp(ν)), learned (Yaras et al., D.1): it grows by steps, not by factors."""
 
     kind = "softplus"
 
     def __init__(self, initial: float = CLIP_TEMPERATURE, rate: float = 1.0) -> None:
+        super().__init__()
         self.initial = check_positive(initial, "initial")
+        self.rate = check_positive(rate, "rate")
         target = 1.0 / self.initial
         # log(exp(t) − 1) without exp(t), which overflows for a temperature below 0.0015.
-        super().__init__(target + math.log(-math.expm1(-target)), rate)
+        self.nu = nn.Parameter(torch.tensor(target + math.log(-math.expm1(-target))))
 
     def forward(self, step: int = 0) -> Tensor:
         """log(1 + exp(ν)); the step does not matter."""

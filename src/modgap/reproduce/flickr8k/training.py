@@ -20,9 +20,9 @@ from modgap.reproduce.flickr8k.results import FIRST
 from modgap.reproduce.flickr8k.transfer import Task, transfer
 from modgap.towers.two_tower import TwoTower
 from modgap.train import every, load_config, train
+from modgap.train.checkpoint import EMBEDDINGS, MODEL
 from modgap.train.config import Config
 from modgap.train.data import Data, Split
-from modgap.train.folder import EMBEDDINGS, MODEL
 from modgap.train.hooks import TrainState, embed_split
 from modgap.train.learner import make_optimiser, temperature_of
 from modgap.train.loss import contrastive
