@@ -20,7 +20,7 @@ from modgap.train.metrics import draw_pairs, evaluate_rows
 torch = pytest.importorskip("torch", reason="torch is not installed")
 pytest.importorskip("tokenizers", reason="tokenizers is not installed")
 
-from modgap.train import every, gap_monitor, train  # noqa: E402
+from modgap.train import at_end, every, gap_monitor, train  # noqa: E402
 from modgap.train.digits import digits_data  # noqa: E402
 from training import digits_config  # noqa: E402
 
@@ -90,6 +90,22 @@ def test_looking_changes_nothing(digits, tmp_path):
     assert (tmp_path / "alone" / "model.safetensors").read_bytes() == (
         tmp_path / "seen" / "model.safetensors"
     ).read_bytes()
+
+
+def test_a_hook_at_the_end_runs_once_when_the_model_is_saved(digits, tmp_path):
+    seen = []
+
+    def look(state):
+        seen.append((state.step, (state.output / "model.safetensors").is_file()))
+        return {"looked": True}
+
+    train(digits_config(), output=tmp_path, data=digits, hooks=[at_end(look)])
+    assert seen == [(4, True)]
+    assert json.loads((tmp_path / "log.jsonl").read_text().splitlines()[-1])["looked"]
+    # A run that was killed after its last checkpoint still gets what is written at the end.
+    (tmp_path / "result.json").unlink()
+    train(digits_config(), output=tmp_path, data=digits, hooks=[at_end(look)], resume=True)
+    assert seen == [(4, True)] * 2
 
 
 def test_json_lines_drop_what_came_after_the_checkpoint_and_half_a_line(tmp_path):

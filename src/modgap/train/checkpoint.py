@@ -19,14 +19,9 @@ from modgap._tensors import read_tensors, write_tensors
 from modgap._validate import InputValueError
 from modgap.train.config import Config, differences
 
-CONFIG, TOKENIZER = "config.json", "tokenizer.json"
-MODEL, EMBEDDINGS, DIGITS, RESULT = (
-    "model.safetensors",
-    "embeddings.safetensors",
-    "digits.safetensors",
-    "result.json",
-)
-
+CONFIG, TOKENIZER, RESULT = "config.json", "tokenizer.json", "result.json"
+MODEL, EMBEDDINGS = "model.safetensors", "embeddings.safetensors"
+DIGITS = "digits.safetensors"
 FOLDER = "checkpoints"
 KIND = "checkpoint"
 _FULL = (errno.ENOSPC, errno.EDQUOT)

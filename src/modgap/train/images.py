@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections import deque
-from collections.abc import Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
@@ -76,15 +74,30 @@ def decode(
     array = pixels.numpy()
     rows: list[int] = []
     skipped: dict[str, str] = {}
-    for row, image in enumerate(_in_order(data, size, n_workers)):
-        if isinstance(image, str):
-            skipped[data.names[row]] = image
-            if row + 1 - len(rows) > max_corrupt * len(data):
-                raise _too_many(data, skipped, row + 1, max_corrupt)
-        else:
-            array[len(rows)] = image
-            rows.append(row)
-        say("decoding images", row + 1, len(data))
+
+    def work(row: int) -> str:
+        """Decode into the array; says why an image cannot be used."""
+        try:
+            array[row] = decode_image(data.image(row), size)
+        except ImageError as error:
+            return str(error)
+        return ""
+
+    pool = ThreadPoolExecutor(n_workers, thread_name_prefix="decode")
+    try:
+        for row, why in enumerate(pool.map(work, range(len(data)))):
+            if why:
+                skipped[data.names[row]] = why
+                if row + 1 - len(rows) > max_corrupt * len(data):
+                    raise _too_many(data, skipped, row + 1, max_corrupt)
+            else:
+                # Rows move up over those that were skipped; the ones below are not read again.
+                if len(rows) < row:
+                    array[len(rows)] = array[row]
+                rows.append(row)
+            say("decoding images", row + 1, len(data))
+    finally:
+        pool.shutdown(cancel_futures=True)
     if not rows:
         raise InputValueError(f"None of the {len(data)} images of {data.source} can be decoded.")
     return Decoded(pixels[: len(rows)], tuple(rows), skipped)
@@ -113,29 +126,6 @@ def _middle(sides: tuple[int, int], size: int) -> tuple[float, float, float, flo
         starts.append(first * side / scaled)
         stops.append((first + size) * side / scaled)
     return (starts[0], starts[1], stops[0], stops[1])
-
-
-def _in_order(data: ImageCaptions, size: int, workers: int) -> Iterator[np.ndarray | str]:
-    """Decoded images in the order of the rows, or why one cannot be used."""
-
-    def work(row: int) -> np.ndarray | str:
-        try:
-            return decode_image(data.image(row), size)
-        except ImageError as error:
-            return str(error)
-
-    pool = ThreadPoolExecutor(workers, thread_name_prefix="decode")
-    waiting: deque[Future[np.ndarray | str]] = deque()
-    try:
-        for row in range(len(data)):
-            waiting.append(pool.submit(work, row))
-            # A bounded queue: results cannot pile up where the reader is slower.
-            if len(waiting) >= 8 * workers:
-                yield waiting.popleft().result()
-        while waiting:
-            yield waiting.popleft().result()
-    finally:
-        pool.shutdown(cancel_futures=True)
 
 
 def _too_many(
