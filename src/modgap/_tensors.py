@@ -26,19 +26,10 @@ def write_tensors(
     *,
     durable: bool = False,
 ) -> None:
-    """Write one file in one step; what the disk refuses is an OSError.
+    """Write one file in one step; ``kind`` says what it is, "correction" for instance.
 
-    Parameters
-    ----------
-    path : path
-        The file.
-    kind : str
-        What it is, "correction" for instance; it can only be read as that.
-    tensors, header : mapping
-        Arrays, and what JSON can carry.
-    durable : bool
-        Flush the file to the disk, and add a checksum that reading it checks: for files that take
-        hours to make.
+    A ``durable`` one is flushed to the disk and carries a checksum, which reading it checks. What
+    the disk refuses is an OSError.
     """
     from safetensors import SafetensorError
     from safetensors.numpy import save_file

@@ -36,33 +36,23 @@ class MissingExtraError(InputError, ImportError):
 
 
 def require(module: str | Sequence[str], extra: str, purpose: str, *, package: str = "") -> Any:
-    """Import an optional library, or say how to install it.
+    """Import an optional library, or say which extra brings it, or which package.
 
-    Parameters
-    ----------
-    module : str or sequence of str
-        Name to import. Several are tried in turn: libraries move and rename theirs.
-    extra : str
-        The extra of modgap that brings it; not used where a package is named.
-    purpose : str
-        What needs it, as the start of the error's sentence.
-    package : str
-        The package that brings it, for libraries that no extra installs.
+    Several modules are tried in turn: libraries move and rename theirs.
     """
     import importlib
 
-    names = [module] if isinstance(module, str) else list(module)
-    missing = None
-    for name in names:
-        try:
-            return importlib.import_module(name)
-        except ImportError as error:
-            missing = error
-    install = package or f"'modgap[{extra}]'"
-    raise MissingExtraError(
-        f"{purpose} needs {package or names[0]}, which is not installed. "
-        f"Install it with: pip install {install}"
-    ) from missing
+    first, *others = [module] if isinstance(module, str) else module
+    try:
+        return importlib.import_module(first)
+    except ImportError as error:
+        if others:
+            return require(others, extra, purpose, package=package)
+        install = package or f"'modgap[{extra}]'"
+        raise MissingExtraError(
+            f"{purpose} needs {package or first}, which is not installed. "
+            f"Install it with: pip install {install}"
+        ) from error
 
 
 def first_line(error: BaseException) -> str:

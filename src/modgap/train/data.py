@@ -196,16 +196,13 @@ def find_path(path: str) -> Path:
     """A path as it is, or below the folder that MODGAP_DATA names."""
     if not path:
         raise InputValueError("data.path must say where images and captions are, got nothing.")
-    found = Path(path)
-    beside = Path(os.environ.get("MODGAP_DATA", ".")) / path
-    if not found.exists():
-        if not beside.exists():
-            raise InputValueError(
-                f"There is no data at {path}. Say where it is with --set data.path=PATH, "
-                "or name the folder it is in by the environment variable MODGAP_DATA."
-            )
-        found = beside
-    return found
+    for found in (Path(path), Path(os.environ.get("MODGAP_DATA", ".")) / path):
+        if found.exists():
+            return found
+    raise InputValueError(
+        f"There is no data at {path}. Say where it is with --set data.path=PATH, "
+        "or name the folder it is in by the environment variable MODGAP_DATA."
+    )
 
 
 def fingerprint(data: Data) -> int:

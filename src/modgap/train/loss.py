@@ -134,17 +134,11 @@ class ContrastiveLoss(nn.Module):
         step: int | None = None,
         same: Tensor | None = None,
     ) -> Tensor | dict[str, Tensor]:
-        """The loss, or ``{"contrastive_loss": loss}``.
+        """The loss, or ``{"contrastive_loss": loss}``, called as open_clip's.
 
-        Parameters
-        ----------
-        image_features, text_features, logit_scale, logit_bias, output_dict
-            As in open_clip.
-        step : int, optional
-            The step, in place of the one that is counted.
-        same : Tensor (N, N), optional
-            Pairs of the whole batch over all processes that are no negatives of each other, their
-            texts being `identical` for instance; symmetric.
+        ``step`` takes the place of the step that is counted. ``same`` (N, N), symmetric and for the
+        whole batch over all processes, says which pairs are not negatives of each other, their
+        texts being `identical` for instance.
         """
         X, Y = _widened(image_features, text_features, ("image_features", "text_features"))
         if same is not None and self.chunked:

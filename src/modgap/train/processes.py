@@ -44,14 +44,14 @@ def join_processes(device: str = "auto") -> Processes:
     place = pick_device(device)
     if not dist.is_available():
         return Processes(0, 1, place)
-    if not dist.is_initialized() and int(os.environ.get("WORLD_SIZE", "1")) > 1:
+    if not dist.is_initialized():
+        if int(os.environ.get("WORLD_SIZE", "1")) <= 1:
+            return Processes(0, 1, place)
         if place.type == "cuda":
             torch.cuda.set_device(place)
         dist.init_process_group("nccl" if place.type == "cuda" else "gloo")
         atexit.register(_leave)
-    if dist.is_initialized():
-        return Processes(dist.get_rank(), dist.get_world_size(), place)
-    return Processes(0, 1, place)
+    return Processes(dist.get_rank(), dist.get_world_size(), place)
 
 
 def _leave() -> None:

@@ -42,6 +42,7 @@ class Swap(nn.Module):
     """
 
     kind: ClassVar[str]
+    whole_rows: ClassVar[bool] = False
 
     def __init__(self, probability: float, seed: int = 0) -> None:
         super().__init__()
@@ -84,13 +85,9 @@ class Swap(nn.Module):
         generator = torch.Generator(device=X.device)
         generator.manual_seed(_stream(self.seed, step))
         # The whole batch is drawn and these rows taken, so that where a row lies decides its draw.
-        draws = torch.rand(total, self._columns(X.shape[1]), generator=generator, device=X.device)[
-            first_row : first_row + n
-        ]
-        return self._mix(X, Y, draws)
-
-    def _columns(self, dimension: int) -> int:
-        return dimension
+        columns = 1 if self.whole_rows else X.shape[1]
+        draws = torch.rand(total, columns, generator=generator, device=X.device)
+        return self._mix(X, Y, draws[first_row : first_row + n])
 
     def _mix(self, X: Tensor, Y: Tensor, draws: Tensor) -> tuple[Tensor, Tensor]:
         raise NotImplementedError
@@ -119,10 +116,7 @@ class SoftSwap(Swap):
 class FeatureSwap(HardSwap):
     """Exchanges whole rows X[i] and Y[i] with probability ½ (hard swap of features)."""
 
-    kind = "feature"
-
-    def _columns(self, dimension: int) -> int:
-        return 1
+    kind, whole_rows = "feature", True
 
 
 def _stream(seed: int, step: int) -> int:
