@@ -11,13 +11,14 @@ import time
 import pytest
 
 from command_line import everything_in, modgap, python, start
-from modgap.train.config import list_presets
+from modgap.train import list_presets
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 pytest.importorskip("tokenizers", reason="tokenizers is not installed")
 
 QUICK = (
-    "--set", "train.steps=3", "--set", "train.log=[]", "--set", "evaluate.save_embeddings=false",
+    "--set", "train.steps=3", "--set", "train.loggers=[]",
+    "--set", "evaluate.save_embeddings=false",
 )  # fmt: skip
 
 
@@ -42,7 +43,7 @@ def test_the_list_keeps_its_margin_at_80_columns_and_its_commands_in_one_piece()
     assert all(line.startswith("command: modgap train ") for line in long)
 
 
-def test_a_run_prints_its_figures_and_says_where_it_is(tmp_path):
+def test_a_run_prints_its_metrics_and_says_where_it_is(tmp_path):
     ran = modgap("train", "digits", "-o", tmp_path / "run", *QUICK)
     assert ran.status == 0, ran.err
     assert "1,000 images, 5,000 texts" in ran.out
@@ -50,7 +51,7 @@ def test_a_run_prints_its_figures_and_says_where_it_is(tmp_path):
     assert f"wrote {tmp_path / 'run'}" in ran.err
     again = modgap("train", "--resume", "-o", tmp_path / "run", "--json")
     assert again.status == 0, again.err
-    assert again.json["schema"] == "modgap/train/1"
+    assert again.json["schema"] == "modgap/train/2"
     assert (again.json["first_step"], again.json["steps"]) == (3, 3)
     assert "no checkpoint" not in again.err
     assert again.err == f"the run in {tmp_path / 'run'} was finished already\n"
@@ -66,7 +67,7 @@ def test_resuming_where_nothing_is_starts_and_says_so(tmp_path):
 def test_ctrl_c_is_one_sentence_and_the_run_goes_on_as_if_it_had_not_been(tmp_path):
     words = (
         "train", "digits", "--set", "train.epochs=25", "--set", "train.checkpoint_every=5",
-        "--set", "train.log=[]",
+        "--set", "train.loggers=[]",
     )  # fmt: skip
     folder = tmp_path / "a run"
     process = start(*words, "-o", folder)
@@ -90,7 +91,7 @@ def test_ctrl_c_is_one_sentence_and_the_run_goes_on_as_if_it_had_not_been(tmp_pa
 
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, -15)])
 def test_a_run_that_is_told_to_stop_saves_the_step_it_has_done(number, status, tmp_path):
-    words = ("train", "digits", "--set", "train.epochs=25", "--set", "train.log=[]")
+    words = ("train", "digits", "--set", "train.epochs=25", "--set", "train.loggers=[]")
     folder = tmp_path / "run"
     process = start(*words, "-o", folder)
     log = folder / "log.jsonl"
@@ -123,7 +124,7 @@ def test_ctrl_c_before_the_first_checkpoint_says_that_there_is_none(tmp_path, mo
 
 def test_batches_larger_than_the_data_are_all_of_it(tmp_path):
     ran = modgap("train", "digits", "-o", tmp_path, "--json", "--set", "train.batch_size=9999",
-                 "--set", "train.epochs=2", "--set", "train.log=[]")  # fmt: skip
+                 "--set", "train.epochs=2", "--set", "train.loggers=[]")  # fmt: skip
     assert ran.status == 0, ran.err
     assert ran.json["steps"] == 2
 
@@ -171,7 +172,10 @@ def test_the_seed_is_an_option(tmp_path):
         (["digits", "--set", "train.device=meta"], 'train.device must be "auto", "cpu", "cuda"'),
         (["digits", "--set", "train.learning_rate=nan"], "must be a finite number, got nan"),
         (["digits", "--set", "data.image_size=16"], "set data.image_size=8, got 16"),
-        (["digits", "--seed", "4294967296"], "train.seed must be at most 4294967295"),
+        (
+            ["digits", "--seed", "4294967296"],
+            "train.seed must be at least 0 and at most 4294967295",
+        ),
     ],
 )
 def test_what_is_wrong_is_one_sentence_and_leaves_nothing(words, sentence, tmp_path, monkeypatch):
@@ -197,7 +201,7 @@ def test_a_folder_that_holds_a_run_is_left_alone(tmp_path):
 
 def test_a_log_that_cannot_be_kept_is_refused_before_any_work(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "wandb", None)
-    ran = modgap("train", "digits", "-o", tmp_path / "run", "--set", 'train.log=["wandb"]')
+    ran = modgap("train", "digits", "-o", tmp_path / "run", "--set", 'train.loggers=["wandb"]')
     assert ran.status == 2
     assert "Logging to Weights & Biases needs wandb, which is not installed." in ran.err
     assert everything_in(tmp_path) == set()
@@ -212,7 +216,7 @@ def test_a_broken_checkpoint_is_a_warning_and_the_run_goes_on(tmp_path):
     ran = modgap(*words, "--resume")
     assert ran.status == 0, ran.err
     assert "modgap: warning: " in ran.err
-    assert "is broken: it cannot be read" in ran.err
+    assert "is not a checkpoint: it cannot be read as safetensors" in ran.err
     assert "Going on from step-00000002.safetensors" in ran.err
 
 
@@ -220,7 +224,7 @@ def test_a_full_disk_is_one_sentence(tmp_path, monkeypatch):
     def no_space(*_, **__):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("safetensors.torch.save_file", no_space)
+    monkeypatch.setattr("safetensors.numpy.save_file", no_space)
     ran = modgap("train", "digits", "-o", tmp_path, *QUICK)
     assert ran.status == 2
     assert "No space left on device. There is none before it." in ran.err

@@ -18,7 +18,7 @@ import pytest
 import modgap
 from modgap.datasets import load_digits
 from modgap.reproduce.flickr8k.results import RESULTS
-from modgap.train.config import load_config
+from modgap.train import load_config
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")

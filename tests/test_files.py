@@ -8,9 +8,11 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from modgap._files import atomic_folder, atomic_path, write_text
+from modgap._tensors import read_tensors, write_tensors
 
 
 @pytest.fixture(params=[0o022, 0o077, 0o002], ids=oct)
@@ -132,3 +134,48 @@ def test_an_error_leaves_no_folder(tmp_path: Path, error: type[BaseException]) -
     with pytest.raises(error):
         fail_in(atomic_folder(tmp_path / "shards"), error)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_durable_file_is_on_the_disk_before_it_has_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flushed: list[tuple[bool, bool]] = []
+
+    def fsync(opened: int) -> None:
+        is_folder = stat.S_ISDIR(os.fstat(opened).st_mode)
+        flushed.append((is_folder, (tmp_path / "a.bin").exists()))
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    with atomic_path(tmp_path / "a.bin", durable=True) as temporary:
+        temporary.write_bytes(b"whole")
+    assert flushed == [(False, False), (True, True)]
+
+
+def test_a_path_is_held_by_one_at_a_time(tmp_path: Path) -> None:
+    path = tmp_path / "not there yet"
+    busy = r"Another process is writing to .*Wait until it is done"
+    with sole_writer_of(path), sole_writer_of(tmp_path / "another"):
+        with pytest.raises(ValueError, match=busy), sole_writer_of(path):
+            pass
+    with sole_writer_of(path):
+        pass
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("durable", [False, True])
+def test_tensors_come_back_in_their_shapes(tmp_path: Path, durable: bool) -> None:
+    tensors = {"a": np.arange(6.0).reshape(2, 3).T, "n": np.array(3), "none": np.zeros((0, 2))}
+    write_tensors(tmp_path / "t", "test", tensors, {"step": 4}, durable=durable)
+    header, found = read_tensors(tmp_path / "t", "test")
+    assert header["step"] == 4
+    for name, value in tensors.items():
+        np.testing.assert_array_equal(found[name], value, strict=True)
+
+
+def test_a_flipped_bit_of_a_durable_file_is_found(tmp_path: Path) -> None:
+    write_tensors(tmp_path / "t", "test", {"a": np.ones(4)}, {}, durable=True)
+    stored = bytearray((tmp_path / "t").read_bytes())
+    stored[-1] ^= 1
+    (tmp_path / "t").write_bytes(stored)
+    with pytest.raises(ValueError, match="is damaged: its numbers are not those that were written"):
+        read_tensors(tmp_path / "t", "test")

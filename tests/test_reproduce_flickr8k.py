@@ -23,7 +23,8 @@ from modgap.reproduce.flickr8k.methods import (
 )
 from modgap.reproduce.flickr8k.results import FIRST, gather, read_runs, spread
 from modgap.reproduce.flickr8k.transfer import digits_task, fashion_task
-from modgap.train.config import differences, load_config
+from modgap.train import load_config
+from modgap.train.config import differences
 
 
 @pytest.mark.parametrize("name", [*RECIPES, *(recipe.name for recipe in CLOSURES)])

@@ -13,8 +13,8 @@ import pytest
 
 from modgap import gap_distance
 from modgap._arrays import unit
-from modgap.train.evaluation import evaluate_rows
-from modgap.train.sinks import JsonLines, TensorBoard
+from modgap.train.loggers import JsonLinesLogger, TensorBoardLogger
+from modgap.train.metrics import evaluate_rows
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 transformers = pytest.importorskip("transformers", reason="transformers is not installed")
@@ -120,13 +120,13 @@ def by_step(history, name):
 
 def test_the_gap_is_on_the_dashboard_of_the_hugging_face_trainer(trains, dashboard, tmp_path):
     embed = Embed(lambda model: model.towers)
-    sink = JsonLines(tmp_path / "log.jsonl")
+    logger = JsonLinesLogger(tmp_path / "log.jsonl")
     trainer = make_trainer(
         tmp_path / "run", report_to=["tensorboard"], save_strategy="steps", save_steps=3,
         load_best_model_at_end=True, metric_for_best_model="eval_gap_distance",
         greater_is_better=False,
     )  # fmt: skip
-    trainer.add_callback(hugging_face_callback(embed, trainer=trainer, every=2, sinks=[sink]))
+    trainer.add_callback(hugging_face_callback(embed, trainer=trainer, every=2, loggers=[logger]))
     trainer.train()
     assert embed.modes == {(False, False)}
     order = [(2, "train"), (3, "eval"), (4, "train"), (6, "train"), (6, "eval")]
@@ -147,7 +147,7 @@ def test_the_gap_is_on_the_dashboard_of_the_hugging_face_trainer(trains, dashboa
     assert list(shown["train/uniformity"]) == list(shown["train/loss"]) == [2, 4, 6]
     assert list(shown["eval/image_retrieval_recall@1"]) == [3, 6]
 
-    sink.close()
+    logger.close()
     lines = [json.loads(line) for line in (tmp_path / "log.jsonl").read_text().splitlines()]
     assert [line["step"] for line in lines] == [step for step, _ in order]
 
@@ -256,9 +256,9 @@ def columns(folder):
 
 def test_lightnings_logger_gets_the_gap_at_its_steps(lightning, tmp_path):
     embed = Embed(lambda module: module.clip.towers)
-    sink = JsonLines(tmp_path / "log.jsonl")
-    trainer, _ = fit(lightning, tmp_path, [lightning_callback(embed, every=4, sinks=[sink])])
-    sink.close()
+    logger = JsonLinesLogger(tmp_path / "log.jsonl")
+    trainer, _ = fit(lightning, tmp_path, [lightning_callback(embed, every=4, loggers=[logger])])
+    logger.close()
     assert embed.modes == {(False, False)}
     assert trainer.global_step == 10
     written = columns(tmp_path)
@@ -308,7 +308,7 @@ def test_looking_leaves_a_frozen_tower_in_evaluation_mode(lightning, tmp_path):
     assert module.asked == [False, True] * 5  # layers may have work to do then
 
 
-def test_a_figure_that_is_no_number_is_not_logged(lightning, tmp_path):
+def test_a_metric_that_is_no_number_is_not_logged(lightning, tmp_path):
     def same(module):
         X, _ = module.clip.towers(*make_batch(1))
         return X, X
@@ -367,14 +367,14 @@ def captioned():
 
 def test_a_sentence_transformer_is_evaluated(sentence_transformer, captioned, tmp_path):
     images, texts = captioned
-    sink = JsonLines(tmp_path / "log.jsonl")
-    evaluator = sentence_transformers_evaluator(images, texts, name="noise", sinks=[sink])
+    logger = JsonLinesLogger(tmp_path / "log.jsonl")
+    evaluator = sentence_transformers_evaluator(images, texts, name="noise", loggers=[logger])
     sentence_transformer.train()
     found = evaluator(sentence_transformer, None, 1, 20)
-    sink.close()
+    logger.close()
     assert sentence_transformer.training
     rows = [sentence_transformer.encode(side) for side in captioned]
-    expected = evaluate_rows(*rows).figures()
+    expected = evaluate_rows(*rows).flat()
     assert found == pytest.approx({f"noise_{name}": value for name, value in expected.items()})
     assert found["noise_gap_distance"] > 0.1
     assert evaluator.primary_metric in found
@@ -420,19 +420,19 @@ def test_the_trainer_of_sentence_transformers_logs_the_gap(
 # -- TensorBoard, and what is missing -----------------------------------------------------------
 
 
-def test_tensorboard_shows_the_figures_and_hides_what_came_after_the_checkpoint(
+def test_tensorboard_shows_the_metrics_and_hides_what_came_after_the_checkpoint(
     dashboard, tmp_path
 ):
-    sink = TensorBoard(tmp_path)
+    logger = TensorBoardLogger(tmp_path)
     for step in (2, 4, 6):
-        sink.write(step, {"gap_distance": step / 8, "n_pairs": 512, "name": "left out"})
-    sink.close()
+        logger.log(step, {"gap_distance": step / 8, "n_pairs": 512, "name": "left out"})
+    logger.close()
     assert dashboard(tmp_path) == {
         "gap_distance": {2: 0.25, 4: 0.5, 6: 0.75},
         "n_pairs": {2: 512, 4: 512, 6: 512},
     }
-    resumed = TensorBoard(tmp_path, resume_at=4)
-    resumed.write(8, {"gap_distance": 1.0, "alignment": float("nan")})
+    resumed = TensorBoardLogger(tmp_path, resume_at=4)
+    resumed.log(8, {"gap_distance": 1.0, "alignment": float("nan")})
     resumed.close()
     assert dashboard(tmp_path) == {
         "gap_distance": {2: 0.25, 4: 0.5, 8: 1.0},

@@ -1,4 +1,4 @@
-"""Hooks and sinks: the figures are those of modgap's measures, wherever they go."""
+"""Hooks and loggers: the metrics are those of modgap's measures, wherever they go."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from conftest import make_pairs
 from modgap import gap_distance, retrieval
 from modgap._arrays import unit
 from modgap.measures import alignment, gap_orthogonality, wasserstein_uniformity
-from modgap.train.evaluation import draw_pairs, evaluate_rows
-from modgap.train.sinks import JsonLines, WeightsAndBiases, open_sinks
+from modgap.train.loggers import JsonLinesLogger, WandbLogger, open_loggers
+from modgap.train.metrics import draw_pairs, evaluate_rows
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 pytest.importorskip("tokenizers", reason="tokenizers is not installed")
 
-from modgap.train import every, gap_monitor, train  # noqa: E402
+from modgap.train import at_end, every, gap_monitor, train  # noqa: E402
 from modgap.train.digits import digits_data  # noqa: E402
 from training import digits_config  # noqa: E402
 
 
-def test_the_figures_are_those_of_the_measures(pairs):
+def test_the_metrics_are_those_of_the_measures(pairs):
     X, Y = pairs
     found = evaluate_rows(X, Y, pairs=20, seed=3)
     ix, iy = draw_pairs(None, len(X), 20, 3)
@@ -40,7 +40,7 @@ def test_the_figures_are_those_of_the_measures(pairs):
     assert found.norm_image == pytest.approx(np.linalg.norm(X, axis=1).mean())
     assert found.recall == retrieval(X, Y).recall()
     as_tensors = evaluate_rows(torch.from_numpy(X), torch.from_numpy(Y), pairs=20, seed=3)
-    assert as_tensors.figures() == pytest.approx(found.figures())
+    assert as_tensors.flat() == pytest.approx(found.flat())
 
 
 def test_several_texts_to_an_image_are_drawn_one_each():
@@ -59,11 +59,11 @@ def digits():
     return digits_data(0)
 
 
-def test_the_monitor_logs_the_figures_of_the_held_out_rows(digits, tmp_path):
+def test_the_monitor_logs_the_metrics_of_the_held_out_rows(digits, tmp_path):
     kept = []
 
     def keep(state):
-        kept.append((state.step, state.embed(), state.temperature_value))
+        kept.append((state.step, state.held_out, state.temperature_value))
 
     config = digits_config(evaluate={"pairs": 100}, temperature={"name": "learned", "value": None})
     train(config, output=tmp_path, data=digits, hooks=[every(2, gap_monitor), every(2, keep)])
@@ -83,7 +83,7 @@ def test_the_monitor_logs_the_figures_of_the_held_out_rows(digits, tmp_path):
 def test_looking_changes_nothing(digits, tmp_path):
     def roll(state):
         torch.rand(5)
-        state.embed(state.train)
+        state.embed(state.data.train)
 
     train(digits_config(), output=tmp_path / "alone", data=digits)
     train(digits_config(), output=tmp_path / "seen", data=digits, hooks=[roll])
@@ -92,19 +92,35 @@ def test_looking_changes_nothing(digits, tmp_path):
     ).read_bytes()
 
 
+def test_a_hook_at_the_end_runs_once_when_the_model_is_saved(digits, tmp_path):
+    seen = []
+
+    def look(state):
+        seen.append((state.step, (state.output / "model.safetensors").is_file()))
+        return {"looked": True}
+
+    train(digits_config(), output=tmp_path, data=digits, hooks=[at_end(look)])
+    assert seen == [(4, True)]
+    assert json.loads((tmp_path / "log.jsonl").read_text().splitlines()[-1])["looked"]
+    # A run that was killed after its last checkpoint still gets what is written at the end.
+    (tmp_path / "result.json").unlink()
+    train(digits_config(), output=tmp_path, data=digits, hooks=[at_end(look)], resume=True)
+    assert seen == [(4, True)] * 2
+
+
 def test_json_lines_drop_what_came_after_the_checkpoint_and_half_a_line(tmp_path):
     path = tmp_path / "log.jsonl"
-    sink = JsonLines(path)
+    logger = JsonLinesLogger(path)
     for step in (1, 2, 3):
-        sink.write(step, {"loss": float("nan") if step == 1 else np.float32(0.5)})
-    sink.close()
+        logger.log(step, {"loss": float("nan") if step == 1 else np.float32(0.5)})
+    logger.close()
     with path.open("ab") as file:
         file.write(b'{"step": 2, "lo\xff')
-    JsonLines(path, resume_at=2).close()
+    JsonLinesLogger(path, resume_at=2).close()
     assert [json.loads(line) for line in path.read_text().splitlines()] == [
         {"step": 1, "loss": None}, {"step": 2, "loss": 0.5},
     ]  # fmt: skip
-    JsonLines(path).close()
+    JsonLinesLogger(path).close()
     assert path.read_text() == ""
 
 
@@ -123,9 +139,9 @@ def test_weights_and_biases_gets_the_numbers(tmp_path, monkeypatch):
     fake = types.ModuleType("wandb")
     fake.init = lambda **options: run.calls.append(options["config"]) or run
     monkeypatch.setitem(sys.modules, "wandb", fake)
-    sink = WeightsAndBiases(tmp_path, {"train": {"epochs": 3}})
-    sink.write(6, {"gap_distance": 0.5})
-    sink.close()
+    logger = WandbLogger(tmp_path, {"train": {"epochs": 3}})
+    logger.log(6, {"gap_distance": 0.5})
+    logger.close()
     assert run.calls == [
         {"train": {"epochs": 3}},
         ("log", ({"gap_distance": 0.5},), {"step": 6}),
@@ -138,12 +154,12 @@ def test_weights_and_biases_gets_the_numbers(tmp_path, monkeypatch):
 )
 def test_a_sink_that_is_not_installed_says_how_to_get_it(name, module, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, module, None)
-    with pytest.raises(ImportError, match=f"needs {name}.*pip install {name}, or leave {name} out"):
-        open_sinks(tmp_path, [name], {}, None)
+    with pytest.raises(ImportError, match=f"needs {name}.*pip install {name}$"):
+        open_loggers(tmp_path, [name], {}, None)
 
 
 def test_auto_uses_tensorboard_only_where_it_is_installed(tmp_path, monkeypatch):
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    sinks = open_sinks(tmp_path, ["auto"], {}, None)
-    assert [type(sink).__name__ for sink in sinks] == ["JsonLines"]
-    sinks[0].close()
+    loggers = open_loggers(tmp_path, ["auto"], {}, None)
+    assert [type(logger).__name__ for logger in loggers] == ["JsonLinesLogger"]
+    loggers[0].close()

@@ -97,7 +97,7 @@ def test_a_very_long_image_needs_no_huge_copy():
 
 
 @pytest.mark.parametrize("mode", ["L", "RGBA", "LA", "P", "CMYK", "1", "I;16", "PA"])
-def test_every_kind_of_pixel_becomes_colour_or_grey(mode):
+def test_every_kind_of_pixel_becomes_colour(mode):
     if mode == "I;16":
         image = Image.fromarray(np.full((8, 8), 200 * 256, dtype=np.uint16))
         options = {}
@@ -112,16 +112,13 @@ def test_every_kind_of_pixel_becomes_colour_or_grey(mode):
     out = io.BytesIO()
     image.save(out, "TIFF" if mode == "CMYK" else "PNG", **options)
     colour = decode_image(out.getvalue(), 8)
-    grey = decode_image(out.getvalue(), 8, channels=1)
     assert colour.shape == (3, 8, 8)
-    assert grey.shape == (1, 8, 8)
     assert colour.dtype == np.uint8
     if mode != "1":  # black and white has no 200
         assert abs(colour.astype(int) - 200).max() <= 2
-        assert abs(grey.astype(int) - 200).max() <= 2
 
 
-def test_order_and_pixels_do_not_hang_on_the_number_of_workers():
+def test_order_and_pixels_do_not_depend_on_the_number_of_workers():
     data = captioned([stored(smooth(20 + i % 7, 20 + i % 5, seed=i)) for i in range(60)])
     one = decode(data, 12, workers=1)
     assert one.pixels.shape == (60, 3, 12, 12)
@@ -145,7 +142,7 @@ def test_corrupt_images_are_counted_named_and_skipped():
     assert decoded.rows == tuple(i for i in range(20) if i not in (3, 11, 17))
     for place, row in enumerate(decoded.rows):
         np.testing.assert_array_equal(decoded.pixels[place], decode_image(images[row], 8))
-    assert seen == [(i + 1, 20) for i in range(20)]
+    assert seen == [("decoding images", i + 1, 20) for i in range(20)]
 
 
 def test_too_many_corrupt_images_stop_the_run():
@@ -162,17 +159,15 @@ def test_too_many_corrupt_images_stop_the_run():
 @pytest.mark.filterwarnings("ignore::PIL.Image.DecompressionBombWarning")
 @pytest.mark.parametrize("side", [9_100, 9_800, 60_000])
 def test_decompression_bombs_are_refused_unopened(side):
-    if side == 60_000:  # Pillow refuses by itself above twice its limit
-        with pytest.raises(Image.DecompressionBombError):
-            decode_image(bomb(side, side), 8)
-    else:
-        with pytest.raises(ImageError, match="more than 80 million"):
-            decode_image(bomb(side, side), 8)
+    # Pillow refuses by itself above twice its limit.
+    said = "DecompressionBombError" if side == 60_000 else "more than 80 million"
+    with pytest.raises(ImageError, match=said):
+        decode_image(bomb(side, side), 8)
 
 
 def test_formats_that_start_programs_are_not_opened():
     postscript = b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 8 8\n%%EndComments\nshowpage\n"
-    with pytest.raises(Image.UnidentifiedImageError):
+    with pytest.raises(ImageError, match="cannot identify"):
         decode_image(postscript, 8)
 
 
@@ -200,7 +195,6 @@ def test_a_damaged_container_stops_the_run_instead_of_losing_images(tmp_path):
     ("options", "message"),
     [
         ({"size": 0}, "size must be at least 1"),
-        ({"size": 8, "channels": 2}, "channels must be 1"),
         ({"size": 8, "max_corrupt": 2}, "max_corrupt must be a share"),
         ({"size": 8, "workers": -1}, "workers must be at least 1"),
     ],
@@ -253,17 +247,17 @@ def test_a_flip_mirrors_left_and_right():
 def test_a_crop_is_the_part_of_the_image_its_map_says():
     # Brightness is the place: 10 per column, 3 per row.
     place = 10 * torch.arange(20.0)[None, :] + 3 * torch.arange(20.0)[:, None]
-    pixels = place.to(torch.uint8).expand(8, 1, 20, 20)
-    augment = Augment(20, scale=(0.3, 0.6), flip=0.5, mean=[0.0], std=[1.0])
+    pixels = place.to(torch.uint8).expand(8, 3, 20, 20)
+    augment = Augment(20, scale=(0.3, 0.6), flip=0.5)
     generator = torch.Generator().manual_seed(2)
     theta = augment.draw(8, torch.Generator().manual_seed(2))
-    out = augment(pixels, generator) * 255
+    out = augment(pixels, generator)
     steps = (torch.arange(20) + 0.5) / 10 - 1
     for image, ((width, _, x), (_, height, y)) in zip(out, theta.tolist(), strict=True):
         column = ((width * steps + x + 1) * 10 - 0.5).clamp(0, 19)
         row = ((height * steps + y + 1) * 10 - 0.5).clamp(0, 19)
         expected = 10 * column[None, :] + 3 * row[:, None]
-        torch.testing.assert_close(image[0], expected, atol=1e-2, rtol=0)
+        torch.testing.assert_close(image, normalised(expected.expand(3, 20, 20)), atol=1e-4, rtol=0)
 
 
 def test_crops_stay_inside_and_cover_the_asked_share():
@@ -317,8 +311,6 @@ def test_augmentation_refuses_what_is_no_batch_of_bytes():
         Augment(8, ratio=(2, 1))
     with pytest.raises(InputValueError, match="flip must be"):
         Augment(8, flip=-1)
-    with pytest.raises(InputValueError, match="one number per channel"):
-        Augment(8, mean=[0.5])
 
 
 @pytest.mark.skipif(not FLICKR8K.exists(), reason=f"Flickr8k is not at {FLICKR8K}")

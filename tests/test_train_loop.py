@@ -22,9 +22,10 @@ pytest.importorskip("tokenizers", reason="tokenizers is not installed")
 from modgap.towers.two_tower import TwoTower  # noqa: E402
 from modgap.train import TrainingStopped, every, load_data, train  # noqa: E402
 from modgap.train.digits import digits_data  # noqa: E402
+from modgap.train.learner import temperature_of  # noqa: E402
 from modgap.train.loss import ContrastiveLoss, identical  # noqa: E402
 from modgap.train.processes import pick_device  # noqa: E402
-from modgap.train.start import make_model, temperature_of  # noqa: E402
+from modgap.train.start import make_model  # noqa: E402
 
 
 @pytest.fixture(scope="module")
@@ -65,7 +66,7 @@ def test_a_run_reads_trains_measures_and_leaves_its_files(bars, tmp_path):
     gap = np.linalg.norm(X.astype(float).mean(0) - Y.astype(float).mean(0))
     assert gap == pytest.approx(found.gap_distance, abs=1e-3)
     written = json.loads((tmp_path / "run" / "result.json").read_text())
-    assert written["schema"] == "modgap/train/1"
+    assert written["schema"] == "modgap/train/2"
     assert written["evaluation"]["gap_distance"] == found.gap_distance
     assert ("training, loss", 60, 60) in [(w[0][:14], *w[1:]) for w in told]
     measured = [line for line in lines(tmp_path / "run") if "gap_distance" in line]
@@ -130,7 +131,8 @@ def test_accumulated_parts_give_the_loss_and_the_weights_of_the_whole_batch(
     runs = {}
     for parts in (1, 3):
         config = bars_config(
-            bars, train={"batch_size": 20, "accumulate": parts, "steps": 5, "clip_norm": 1.0},
+            bars,
+            train={"batch_size": 20, "accumulation_steps": parts, "steps": 5, "grad_clip_norm": 1},
             temperature={"name": "learned"}, swap={"kind": "soft", "probability": 0.5},
         )  # fmt: skip
         runs[parts] = train(config, output=tmp_path / str(parts), data=data)
@@ -143,7 +145,9 @@ def test_accumulated_parts_give_the_loss_and_the_weights_of_the_whole_batch(
 
 def test_accumulation_moves_batch_norm_statistics_once_per_part(bars, bars_data, tmp_path):
     config = bars_config(
-        bars, model={"name": "resnet-tiny"}, train={"batch_size": 20, "accumulate": 2, "steps": 1}
+        bars,
+        model={"name": "resnet-tiny"},
+        train={"batch_size": 20, "accumulation_steps": 2, "steps": 1},
     )
     train(config, output=tmp_path, data=dataclasses.replace(bars_data, augment=bars_data.prepare))
     trained = TwoTower.load(tmp_path / "model.safetensors")
@@ -156,16 +160,16 @@ def test_accumulation_moves_batch_norm_statistics_once_per_part(bars, bars_data,
 
 
 def _first_seed() -> int:
-    from modgap.train.loop import mix
+    from modgap.train.batches import mix_seeds
 
-    return mix(0, 0, 2**31)
+    return mix_seeds(0, 0, 2**31)
 
 
 @pytest.mark.parametrize(
     "sections",
     [
         {"loss": {"normalise": False}},
-        {"loss": {"lean": True}},
+        {"loss": {"chunked": True}},
         {"swap": {"kind": "hard", "probability": 1.0}},
         {"swap": {"kind": "feature", "probability": 1.0}},
         {"temperature": {"name": "S3", "value": None}},
@@ -179,7 +183,7 @@ def _first_seed() -> int:
 def test_every_option_changes_the_run(sections, digits, plain_run, tmp_path):
     result = train(digits_config(**sections), output=tmp_path, data=digits)
     assert np.all(np.isfinite(result.losses))
-    if "lean" in sections.get("loss", {}):
+    if "chunked" in sections.get("loss", {}):
         np.testing.assert_allclose(result.losses, plain_run.losses, rtol=1e-5)
     elif "schedule" in sections.get("train", {}):
         assert result.losses[2] != plain_run.losses[2]
@@ -311,7 +315,9 @@ def test_memory_that_runs_out_is_one_sentence(error, digits, tmp_path):
     def hook(_):
         raise error
 
-    words = r"not enough memory on cpu \(.*80.*[^e]\)\. Raise train\.accumulate, which leaves"
+    words = (
+        r"not enough memory on cpu \(.*80.*[^e]\)\. Raise train\.accumulation_steps, which leaves"
+    )
     with pytest.raises(TrainingStopped, match=words) as stopped:
         train(digits_config(), output=tmp_path, data=digits, hooks=[hook])
     assert "\n" not in str(stopped.value)
@@ -349,7 +355,7 @@ def test_a_step_has_one_temperature_in_the_log(bars_data, bars, tmp_path):
 
 
 def test_parts_too_small_to_train_on_are_refused(digits, tmp_path):
-    config = digits_config(train={"batch_size": 8, "accumulate": 5})
+    config = digits_config(train={"batch_size": 8, "accumulation_steps": 5})
     with pytest.raises(ValueError, match=r"at least 2 images.*Use larger batches"):
         train(config, output=tmp_path, data=digits)
 
@@ -383,8 +389,8 @@ def test_identical_captions_are_no_negatives():
         by_hand -= Z[i, i] - torch.logsumexp(Z[i, others], 0)
         by_hand -= Z[i, i] - torch.logsumexp(Z[others, i], 0)
     assert loss.item() == pytest.approx(by_hand.item() / 8, rel=1e-5)
-    with pytest.raises(ValueError, match="a lean loss never holds"):
-        ContrastiveLoss(lean=True)(X, Y, scale, same=identical(tokens))
+    with pytest.raises(ValueError, match="a chunked loss never holds"):
+        ContrastiveLoss(chunked=True)(X, Y, scale, same=identical(tokens))
 
 
 RUN_IN_TWO = """
@@ -403,7 +409,7 @@ def test_two_processes_train_as_one(digits, tmp_path, monkeypatch):
     configs = {
         "plain": digits_config(train=size),
         "parts": digits_config(
-            train={**size, "accumulate": 2},
+            train={**size, "accumulation_steps": 2},
             temperature={"name": "learned", "value": None},
             swap={"kind": "hard", "probability": 1.0},
         ),

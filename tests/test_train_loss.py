@@ -1,4 +1,4 @@
-"""The training loss: its definition, plain against lean, one process against several."""
+"""The training loss: its definition, plain against chunked, one process against several."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from modgap.train.loss import ContrastiveLoss, contrastive  # noqa: E402
 from modgap.train.swap import HardSwap  # noqa: E402
 from modgap.train.temperature import LearnedTemperature, LinearTemperature  # noqa: E402
 
-FORMS = pytest.mark.parametrize("lean", [False, True], ids=["plain", "lean"])
+FORMS = pytest.mark.parametrize("chunked", [False, True], ids=["plain", "chunked"])
 
 
 def make_features(n=48, d=12, dtype=torch.float32, seed=0, unit=True):
@@ -67,64 +67,66 @@ def assert_equal_to(found, expected, tolerance):
 
 @FORMS
 @pytest.mark.parametrize("scale", [0.5, 14.3, 100.0])
-def test_the_loss_is_the_mean_of_row_and_column_cross_entropy(lean, scale):
+def test_the_loss_is_the_mean_of_row_and_column_cross_entropy(chunked, scale):
     X, Y = make_features(dtype=torch.float64)
     expected = slow_loss(X.numpy(), Y.numpy(), scale)
-    assert contrastive(X, Y, scale, lean=lean).item() == pytest.approx(expected, rel=1e-10)
+    assert contrastive(X, Y, scale, chunked=chunked).item() == pytest.approx(expected, rel=1e-10)
 
 
 @FORMS
-def test_the_module_gives_what_measure_gives(lean):
+def test_the_module_gives_what_measure_gives(chunked):
     X, Y = make_features(dtype=torch.float64, unit=False)
-    found = ContrastiveLoss(lean=lean)(X, Y, 1 / 0.07)
+    found = ContrastiveLoss(chunked=chunked)(X, Y, 1 / 0.07)
     assert found.item() == pytest.approx(contrastive_loss(X, Y, 0.07), rel=1e-9)
 
 
 @FORMS
-def test_without_normalisation_rows_are_used_as_given(lean):
+def test_without_normalisation_rows_are_used_as_given(chunked):
     X, Y = make_features(dtype=torch.float64, unit=False)
-    found = ContrastiveLoss(normalise=False, lean=lean)(X, Y, 3.0)
+    found = ContrastiveLoss(normalise=False, chunked=chunked)(X, Y, 3.0)
     assert found.item() == pytest.approx(slow_loss(X.numpy(), Y.numpy(), 3.0), rel=1e-10)
-    assert found.item() != pytest.approx(ContrastiveLoss(lean=lean)(X, Y, 3.0).item(), rel=1e-3)
+    assert found.item() != pytest.approx(
+        ContrastiveLoss(chunked=chunked)(X, Y, 3.0).item(), rel=1e-3
+    )
 
 
 @FORMS
 @pytest.mark.parametrize("block_bytes", [1, 7 * 9 * 8, None])
-def test_gradients_pass_gradcheck(lean, block_bytes):
+def test_gradients_pass_gradcheck(chunked, block_bytes):
     X, Y = (rows.requires_grad_() for rows in make_features(9, 4, torch.float64))
     scale = torch.tensor(6.0, dtype=torch.float64, requires_grad=True)
     bias = torch.tensor(-3.0, dtype=torch.float64, requires_grad=True)
 
     def loss(*inputs):
-        return contrastive(*inputs, lean=lean, block_bytes=block_bytes)
+        return contrastive(*inputs, chunked=chunked, block_bytes=block_bytes)
 
     assert torch.autograd.gradcheck(loss, (X, Y, scale, bias))
 
 
 @pytest.mark.parametrize("block_bytes", [1, 5 * 200 * 4, 64 * 200 * 4, None])
 @pytest.mark.parametrize("scale", [1.0, 14.3, 100.0])
-def test_lean_equals_plain_in_value_and_every_gradient(scale, block_bytes):
+def test_chunked_equals_plain_in_value_and_every_gradient(scale, block_bytes):
     X, Y = make_features(200, 32)
     plain = with_gradients(X, Y, scale, -10.0)
-    lean = with_gradients(X, Y, scale, -10.0, lean=True, block_bytes=block_bytes)
+    chunked = with_gradients(X, Y, scale, -10.0, chunked=True, block_bytes=block_bytes)
     assert plain[1].abs().max() > 1e-4
-    assert_equal_to(lean, plain, 1e-5)
+    assert_equal_to(chunked, plain, 1e-5)
 
 
 @FORMS
-def test_a_bias_changes_neither_value_nor_gradient_and_gets_none(lean):
+def test_a_bias_changes_neither_value_nor_gradient_and_gets_none(chunked):
     X, Y = make_features()
-    without = with_gradients(X, Y, 14.3, lean=lean)
-    *found, of_bias = with_gradients(X, Y, 14.3, -10.0, lean=lean)
+    without = with_gradients(X, Y, 14.3, chunked=chunked)
+    *found, of_bias = with_gradients(X, Y, 14.3, -10.0, chunked=chunked)
     assert_equal_to(found, without, 1e-5)
     assert abs(float(of_bias)) < 1e-5
 
 
 @FORMS
 @pytest.mark.parametrize("scale", [1e3, 1e6, 1e20])
-def test_extreme_logits_do_not_overflow(lean, scale):
+def test_extreme_logits_do_not_overflow(chunked, scale):
     X, Y = make_features(40, 8)
-    found = with_gradients(X, Y, scale, lean=lean, block_bytes=7 * 40 * 4)
+    found = with_gradients(X, Y, scale, chunked=chunked, block_bytes=7 * 40 * 4)
     assert all(torch.isfinite(part).all() for part in found)
     expected = slow_loss(X.double().numpy(), Y.double().numpy(), scale)
     assert found[0].item() == pytest.approx(expected, rel=1e-4)
@@ -133,26 +135,26 @@ def test_extreme_logits_do_not_overflow(lean, scale):
 def test_extreme_logits_have_the_same_gradients_in_both_forms():
     X, Y = make_features(40, 8, torch.float64)
     plain = with_gradients(X, Y, 1e4)
-    lean = with_gradients(X, Y, 1e4, lean=True, block_bytes=7 * 40 * 8)
-    for a, b in zip(lean, plain, strict=True):
+    chunked = with_gradients(X, Y, 1e4, chunked=True, block_bytes=7 * 40 * 8)
+    for a, b in zip(chunked, plain, strict=True):
         torch.testing.assert_close(a, b, rtol=1e-8, atol=1e-8)
 
 
 @FORMS
-def test_a_single_pair_has_no_loss_and_no_gradient(lean):
+def test_a_single_pair_has_no_loss_and_no_gradient(chunked):
     X, Y = make_features(1, 6)
-    value, *gradients = with_gradients(X, Y, 14.3, lean=lean)
+    value, *gradients = with_gradients(X, Y, 14.3, chunked=chunked)
     assert value.item() == pytest.approx(0, abs=1e-5)
     assert all(part.abs().max() < 1e-4 for part in gradients)
 
 
 @pytest.mark.parametrize("learned", list(itertools.product([False, True], repeat=3)))
-def test_the_lean_form_gives_the_gradients_that_are_asked_for(learned):
+def test_the_chunked_form_gives_the_gradients_that_are_asked_for(learned):
     X, Y = make_features(20, 5, torch.float64)
     scale = torch.tensor(9.0, dtype=torch.float64)
     expected = with_gradients(X, Y, 9.0)[1:]
     inputs = [t.clone().requires_grad_(w) for t, w in zip((X, Y, scale), learned, strict=True)]
-    value = contrastive(*inputs, lean=True)
+    value = contrastive(*inputs, chunked=True)
     assert value.requires_grad == any(learned)
     if any(learned):
         value.backward()
@@ -176,24 +178,24 @@ class Largest(TorchDispatchMode):
         return made
 
 
-def largest_tensor(lean):
+def largest_tensor(chunked):
     X, Y = (rows.requires_grad_() for rows in make_features(300, 8))
     with Largest() as seen:
-        contrastive(X, Y, 14.3, lean=lean, block_bytes=10 * 300 * 4).backward()
+        contrastive(X, Y, 14.3, chunked=chunked, block_bytes=10 * 300 * 4).backward()
     return seen.numbers
 
 
-def test_the_lean_form_never_holds_more_than_a_block_of_the_logits():
-    assert largest_tensor(lean=False) >= 300 * 300
-    assert largest_tensor(lean=True) == 10 * 300
+def test_the_chunked_form_never_holds_more_than_a_block_of_the_logits():
+    assert largest_tensor(chunked=False) >= 300 * 300
+    assert largest_tensor(chunked=True) == 10 * 300
 
 
 @FORMS
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
-def test_half_precision_is_widened_and_gradients_come_back_in_it(lean, dtype):
+def test_half_precision_is_widened_and_gradients_come_back_in_it(chunked, dtype):
     X, Y = make_features(dtype=dtype)
     value, of_x, of_y = (
-        v.detach() for v in _module_gradients(ContrastiveLoss(lean=lean), X, Y, 100.0)
+        v.detach() for v in _module_gradients(ContrastiveLoss(chunked=chunked), X, Y, 100.0)
     )
     wide, wide_x, _ = _module_gradients(ContrastiveLoss(), X.double(), Y.double(), 100.0)
     assert value.dtype == torch.float32
@@ -203,9 +205,9 @@ def test_half_precision_is_widened_and_gradients_come_back_in_it(lean, dtype):
 
 
 @FORMS
-def test_autocast_does_not_round_the_logits(lean):
+def test_autocast_does_not_round_the_logits(chunked):
     X, Y = make_features(unit=False)
-    loss = ContrastiveLoss(lean=lean)
+    loss = ContrastiveLoss(chunked=chunked)
     expected = _module_gradients(loss, X, Y, 100.0)
     leaves = [X.clone().requires_grad_(), Y.clone().requires_grad_()]
     with torch.autocast("cpu", dtype=torch.bfloat16):
@@ -225,10 +227,10 @@ def _module_gradients(loss, X, Y, scale):
 
 
 @FORMS
-def test_it_is_called_as_open_clips_loss_is(lean):
+def test_it_is_called_as_open_clips_loss_is(chunked):
     X, Y = make_features()
     out = {"image_features": X, "text_features": Y, "logit_scale": torch.tensor([14.3])}
-    loss = ContrastiveLoss(lean=lean)
+    loss = ContrastiveLoss(chunked=chunked)
     value = loss(**out)
     assert value.shape == ()
     found = loss(**out, logit_bias=torch.tensor(-10.0), output_dict=True)
@@ -262,17 +264,17 @@ def test_several_calls_may_make_a_step_and_a_loop_may_say_where_it_stands():
 
 
 @FORMS
-def test_a_temperature_of_its_own_takes_the_place_of_the_models_scale(lean):
+def test_a_temperature_of_its_own_takes_the_place_of_the_models_scale(chunked):
     X, Y = make_features()
     given = torch.tensor(100.0, requires_grad=True)
-    loss = ContrastiveLoss(lean=lean, temperature=LinearTemperature(0.01, 0.05, 4))
+    loss = ContrastiveLoss(chunked=chunked, temperature=LinearTemperature(0.01, 0.05, 4))
     for step, temperature in enumerate((0.01, 0.02, 0.03, 0.04, 0.05, 0.05)):
         value = loss(X, Y, given)
-        expected = ContrastiveLoss(lean=lean)(X, Y, 1 / temperature)
+        expected = ContrastiveLoss(chunked=chunked)(X, Y, 1 / temperature)
         assert value.item() == pytest.approx(expected.item(), rel=1e-6), step
     # The model's own scale gets a gradient, of 0: DDP waits for it.
     assert torch.autograd.grad(value, given)[0].item() == 0
-    learned = ContrastiveLoss(lean=lean, temperature=LearnedTemperature(0.07))
+    learned = ContrastiveLoss(chunked=chunked, temperature=LearnedTemperature(0.07))
     learned(X, Y, given).backward()
     assert learned.temperature.nu.grad.abs() > 0
     with pytest.raises(TypeError, match=r"temperature must be a Temperature such as FixedTemp"):
@@ -280,12 +282,12 @@ def test_a_temperature_of_its_own_takes_the_place_of_the_models_scale(lean):
 
 
 @FORMS
-def test_the_swap_comes_after_normalising_and_rows_are_not_normalised_again(lean):
+def test_the_swap_comes_after_normalising_and_rows_are_not_normalised_again(chunked):
     X, Y = make_features(dtype=torch.float64, unit=False)
     swap = HardSwap(1.0, seed=2)
     unit = [rows / rows.norm(dim=1, keepdim=True) for rows in (X, Y)]
     expected = contrastive(*swap(*unit, 4), 14.3)
-    found = ContrastiveLoss(swap, lean=lean)(X, Y, 14.3, step=4)
+    found = ContrastiveLoss(swap, chunked=chunked)(X, Y, 14.3, step=4)
     assert found.item() == pytest.approx(expected.item(), rel=1e-10)
 
 
@@ -314,7 +316,7 @@ def shared_batch(tmp_path_factory):
     """Every case computed by two processes, each with its own rows of the batch."""
     folder = tmp_path_factory.mktemp("processes")
     cases = []
-    for dtype, sizes, lean, swap in itertools.product(
+    for dtype, sizes, chunked, swap in itertools.product(
         (torch.float32, torch.float64), ((12, 12), (5, 14)), (False, True), CASE_SWAPS
     ):
         generator = torch.Generator().manual_seed(8)
@@ -327,7 +329,7 @@ def shared_batch(tmp_path_factory):
             "scale": torch.tensor(14.3, dtype=dtype),
         }
         X, Y = torch.randn(n, 10, **draw), torch.randn(n, 9, **draw)
-        settings = {"lean": lean, "normalise": swap != "soft"}
+        settings = {"chunked": chunked, "normalise": swap != "soft"}
         if swap == "soft":
             weights["scale"] = torch.tensor(0.5, dtype=dtype)
         cases.append(
@@ -368,11 +370,11 @@ CASE_SWAPS = (None, "hard", "soft", "feature")
 
 @FORMS
 @pytest.mark.parametrize("swap", CASE_SWAPS)
-def test_two_processes_give_the_loss_and_gradients_of_one(shared_batch, lean, swap):
+def test_two_processes_give_the_loss_and_gradients_of_one(shared_batch, chunked, swap):
     cases, results = shared_batch
     checked = 0
     for place, case in enumerate(cases):
-        if case["settings"]["lean"] != lean or case["swap"] != swap:
+        if case["settings"]["chunked"] != chunked or case["swap"] != swap:
             continue
         expected = loss_worker.run(case, slice(None), False)
         tolerance = 1e-5 if case["X"].dtype == torch.float32 else 1e-12
@@ -400,7 +402,10 @@ def test_two_processes_give_the_loss_and_gradients_of_one(shared_batch, lean, sw
         (lambda X, Y: contrastive(X, Y, -1.0), "logit_scale must be a finite number above 0"),
         (lambda X, Y: contrastive(X, Y, X[:, 0]), "logit_scale must be one number, got shape"),
         (lambda X, Y: contrastive(X, Y, 1.0, "no"), "logit_bias must be a number, got str"),
-        (lambda X, Y: contrastive(X, Y, 1.0, lean=True, block_bytes=0), "block_bytes must be at"),
+        (
+            lambda X, Y: contrastive(X, Y, 1.0, chunked=True, block_bytes=0),
+            "block_bytes must be at",
+        ),
         (lambda X, Y: ContrastiveLoss()(X, Y[:3], 1.0), "image_features and text_features must"),
         (lambda X, Y: ContrastiveLoss(swap=0.1), "swap must be a module such as HardSwap"),
         (lambda X, Y: ContrastiveLoss(gather="yes"), 'gather must be "auto", None or'),

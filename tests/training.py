@@ -49,7 +49,7 @@ def bars_config(path: Path, **sections: dict[str, Any]) -> Config:
         "temperature": {"name": "baseline"},
         "train": {
             "epochs": 3, "batch_size": 8, "learning_rate": 1e-3, "device": "cpu", "threads": 1,
-            "log": [], "log_every": 1, "checkpoint_every": 4,
+            "loggers": [], "log_every": 1, "checkpoint_every": 4,
         },
         "evaluate": {"pairs": 8},
     }  # fmt: skip
@@ -66,7 +66,7 @@ def digits_config(**sections: dict[str, Any]) -> Config:
         "temperature": {"name": "fixed", "value": 0.05},
         "train": {
             "steps": 4, "batch_size": 64, "learning_rate": 1e-3, "device": "cpu", "threads": 1,
-            "log": [], "log_every": 1, "checkpoint_every": 2,
+            "loggers": [], "log_every": 1, "checkpoint_every": 2,
         },
         "evaluate": {"save_embeddings": False},
     }  # fmt: skip

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import secrets
 import shutil
+import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
+
+from modgap._validate import InputValueError
 
 
 @contextmanager
-def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
+def atomic_path(path: str | os.PathLike[str], *, durable: bool = False) -> Iterator[Path]:
     """A temporary file beside ``path`` that takes its name once the block ends without an error.
 
-    The temporary name keeps the suffix of ``path``, because some writers choose by it.
+    The temporary name keeps the suffix of ``path``, because some writers choose by it. A
+    ``durable`` file is flushed to the disk before it takes its name: it survives a power cut.
     """
     target = Path(path)
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -25,9 +30,14 @@ def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
         yield temporary
         # Some writers make files private; the finished file gets the permissions any other would.
         os.chmod(temporary, 0o666 & ~_umask())
+        if durable:
+            _flush(temporary)
         os.replace(temporary, target)
     finally:
         temporary.unlink(missing_ok=True)
+    if durable:
+        with suppress(OSError):  # not every system can flush a folder, which holds the name
+            _flush(target.parent)
 
 
 @contextmanager
@@ -49,29 +59,30 @@ def atomic_folder(path: str | os.PathLike[str]) -> Iterator[Path]:
 
 
 @contextmanager
-def sole_writer(folder: str | os.PathLike[str]) -> Iterator[None]:
-    """Hold a folder, made if need be, against other processes that ask for it; BlockingIOError.
+def sole_writer_of(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Hold a path, which need not exist; refused while another process holds it.
 
-    The hold ends with the process, however it ends, and leaves nothing behind. Where the system
-    cannot hold a folder, nothing is held.
+    SQLite's lock works on every system, and the system lets go of it when a process is killed.
+    The lock file is in the folder for temporary files, so nothing is left beside the path; two
+    machines that share a disk are not kept apart.
     """
-    Path(folder).mkdir(parents=True, exist_ok=True)
-    try:
-        import fcntl
-    except ImportError:  # Windows
-        yield
-        return
-    held = os.open(folder, os.O_RDONLY)
-    try:
+    import sqlite3
+
+    user = getattr(os, "getuid", int)()
+    name = hashlib.sha256(f"{user}:{Path(path).resolve()}".encode()).hexdigest()[:24]
+    lock = Path(tempfile.gettempdir()) / f"modgap-{name}.lock"
+    with ExitStack() as held:
         try:
-            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise
-        except OSError:
-            pass  # some network file systems
+            connection = sqlite3.connect(lock, timeout=0, isolation_level=None)
+            held.callback(connection.close)
+            connection.execute("BEGIN EXCLUSIVE")
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode == sqlite3.SQLITE_BUSY:
+                said = f"Another process is writing to {path}. Wait until it is done."
+            else:
+                said = f"{path} cannot be locked for writing: {lock} cannot be used ({error})."
+            raise InputValueError(said) from error
         yield
-    finally:
-        os.close(held)
 
 
 def write_text(path: str | os.PathLike[str], text: str) -> None:
@@ -83,6 +94,14 @@ def write_text(path: str | os.PathLike[str], text: str) -> None:
 def _beside(target: Path, suffix: str = "") -> Path:
     """A hidden name that nobody else has, in the same folder."""
     return target.parent / f".modgap-{secrets.token_hex(8)}{suffix}"
+
+
+def _flush(path: Path) -> None:
+    opened = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(opened)
+    finally:
+        os.close(opened)
 
 
 def _umask() -> int:

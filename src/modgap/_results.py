@@ -18,7 +18,8 @@ from modgap._version import __version__
 # Within a schema keys are only added, so a reader of version 2 can read every later file of it.
 SCHEMA = 2
 
-# Called with what is being done, how many steps are done, and of how many.
+# Called with what is being done, how many steps are done, and of how many, 0 where that is not
+# known.
 Progress = Callable[[str, int, int], None]
 
 

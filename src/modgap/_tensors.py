@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
+import zlib
 from collections.abc import Mapping
 from typing import Any
 
@@ -21,15 +23,30 @@ def write_tensors(
     kind: str,
     tensors: Mapping[str, np.ndarray],
     header: Mapping[str, Any],
+    *,
+    durable: bool = False,
 ) -> None:
-    """Write one file in one step; ``kind`` says what it is, "correction" for instance."""
+    """Write one file in one step; ``kind`` says what it is, "correction" for instance.
+
+    A ``durable`` one is flushed to the disk and carries a checksum, which reading it checks. What
+    the disk refuses is an OSError.
+    """
+    from safetensors import SafetensorError
     from safetensors.numpy import save_file
 
     said = {"kind": kind, "format": FORMAT, "version": __version__, **header}
     # save_file writes stray memory for arrays that are not contiguous.
-    contiguous = {name: np.ascontiguousarray(value) for name, value in tensors.items()}
-    with atomic_path(path) as temporary:
-        save_file(contiguous, temporary, metadata={"modgap": json.dumps(said)})
+    contiguous = {name: np.asarray(value, order="C") for name, value in tensors.items()}
+    if durable:
+        said["checksum"] = _checksum(contiguous)
+    with atomic_path(path, durable=durable) as temporary:
+        try:
+            save_file(contiguous, temporary, metadata={"modgap": json.dumps(said)})
+        except SafetensorError as error:
+            # safetensors puts what the system said into words of its own.
+            full = "no space" in str(error).lower() or "os error 28" in str(error).lower()
+            number = errno.ENOSPC if full else errno.EIO
+            raise OSError(number, os.strerror(number) if full else str(error)) from error
 
 
 def read_tensors(
@@ -49,7 +66,18 @@ def read_tensors(
         raise InputValueError(
             f"{path} is not a {kind}: it cannot be read as safetensors ({error})."
         ) from error
+    if "checksum" in header and header["checksum"] != _checksum(tensors):
+        raise InputValueError(f"{path} is damaged: its numbers are not those that were written.")
     return header, tensors
+
+
+def _checksum(tensors: Mapping[str, np.ndarray]) -> int:
+    total = 0
+    for name in sorted(tensors):
+        total = zlib.crc32(name.encode(), total)
+        if tensors[name].size:
+            total = zlib.crc32(tensors[name].reshape(-1).view(np.uint8).data, total)
+    return total
 
 
 def _header(text: str | None, kind: str, path: str | os.PathLike[str]) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
@@ -37,16 +37,23 @@ class MissingExtraError(InputError, ImportError):
     """An optional library that the call needs is not installed."""
 
 
-def require(module: str, extra: str, purpose: str) -> Any:
-    """Import an optional library, or say which extra brings it."""
+def require(module: str | Sequence[str], extra: str, purpose: str, *, package: str = "") -> Any:
+    """Import an optional library, or say which extra brings it, or which package.
+
+    Several modules are tried in turn: libraries move and rename theirs.
+    """
     import importlib
 
+    first, *others = [module] if isinstance(module, str) else module
     try:
-        return importlib.import_module(module)
+        return importlib.import_module(first)
     except ImportError as error:
+        if others:
+            return require(others, extra, purpose, package=package)
+        install = package or f"'modgap[{extra}]'"
         raise MissingExtraError(
-            f"{purpose} needs {module}, which is not installed. "
-            f"Install it with: pip install 'modgap[{extra}]'"
+            f"{purpose} needs {package or first}, which is not installed. "
+            f"Install it with: pip install {install}"
         ) from error
 
 
@@ -54,6 +61,14 @@ def first_line(error: object) -> str:
     """What an error says in its first line, or its type where it says nothing."""
     lines = str(error).strip().splitlines() or [type(error).__name__]
     return lines[0].strip().rstrip(".")
+
+
+def did_you_mean(value: Any, choices: Iterable[Any]) -> str:
+    """A sentence that names the choice nearest to a value, or nothing where none is near."""
+    import difflib
+
+    near = difflib.get_close_matches(str(value), [str(choice) for choice in choices], n=1)
+    return f" Did you mean {near[0]!r}?" if near else ""
 
 
 def check_matrix(X: Any, name: str = "X") -> Array:
@@ -323,9 +338,7 @@ def check_choice(value: Any, name: str, choices: Sequence[Any]) -> Any:
     """One of a few allowed values; a near miss is pointed out."""
     if value in choices:
         return value
-    import difflib
-
-    near = difflib.get_close_matches(str(value), [str(c) for c in choices], n=1)
-    hint = f" Did you mean {near[0]!r}?" if near else ""
     listed = ", ".join(repr(c) for c in choices)
-    raise InputValueError(f"{name} must be one of {listed}, got {value!r}.{hint}")
+    raise InputValueError(
+        f"{name} must be one of {listed}, got {value!r}.{did_you_mean(value, choices)}"
+    )

@@ -66,6 +66,6 @@ def steps() -> Iterator[Progress]:
         task = bar.add_task("", total=None)
 
         def step(name: str, done: int, total: int) -> None:
-            bar.update(task, description=escape(name), completed=done, total=total)
+            bar.update(task, description=escape(name), completed=done, total=total or None)
 
         yield step

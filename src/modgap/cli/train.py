@@ -1,4 +1,4 @@
-"""``modgap train``: train two towers with the gap in hand."""
+"""``modgap train``: train two towers with gap control."""
 
 from __future__ import annotations
 
@@ -57,15 +57,15 @@ def train(
         return
     from modgap.cli.outputs import check_folder
     from modgap.cli.show import say, steps
-    from modgap.train.config import load_config
+    from modgap.train import load_config
 
     overrides = [*(settings or []), *([] if seed is None else [f"train.seed={seed}"])]
     source, folder = _places(config, output, resume)
     chosen = load_config(source, overrides)
     check_folder(folder)
     require("torch", "train", "Training")
+    from modgap.train import train as run
     from modgap.train.checkpoint import checkpoints
-    from modgap.train.loop import train as run
 
     # Under torchrun every process gets here; one of them speaks.
     speaks = int(os.environ.get("RANK", "0")) == 0
@@ -114,7 +114,7 @@ def _print_presets(as_json: bool) -> None:
     from rich.text import Text
 
     from modgap.cli.show import out, print_json
-    from modgap.train.config import list_presets
+    from modgap.train import list_presets
 
     presets = list_presets()
     if as_json:

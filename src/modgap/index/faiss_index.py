@@ -12,13 +12,12 @@ from typing import Any, ClassVar
 import numpy as np
 
 from modgap._arrays import unit
-from modgap._files import atomic_path
+from modgap._files import atomic_path, sole_writer_of
 from modgap._tensors import read_tensors, write_tensors
 from modgap._validate import InputValueError, check_choice, check_count, require
 from modgap.corrections import Correction
 from modgap.index.answers import Hit, Id, IdType
 from modgap.index.base import BATCH_ROWS, VectorIndex
-from modgap.index.locking import sole_writer_of
 from modgap.index.notes import Note
 
 _KIND = "table of ids"

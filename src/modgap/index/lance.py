@@ -12,11 +12,11 @@ from typing import Any, ClassVar
 import numpy as np
 import pyarrow as pa
 
+from modgap._files import sole_writer_of
 from modgap._validate import InputValueError, require
 from modgap.corrections import Correction
 from modgap.index.answers import Hit, Id, IdType
 from modgap.index.base import BATCH_ROWS, VectorIndex
-from modgap.index.locking import sole_writer_of
 from modgap.index.notes import Note, read_note
 
 

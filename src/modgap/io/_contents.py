@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -10,7 +9,14 @@ from pathlib import Path
 
 import numpy as np
 
-from modgap._validate import InputError, InputTypeError, InputValueError, check_matrix
+from modgap._validate import (
+    InputError,
+    InputTypeError,
+    InputValueError,
+    check_matrix,
+    did_you_mean,
+    first_line,
+)
 from modgap.io._matrix import ArrayMatrix, Matrix
 
 # The name of the rows in a file that holds one matrix, and in the files modgap writes.
@@ -78,7 +84,8 @@ class Contents:
                 f"got shape ({column.length},) of {column.dtype}."
             )
         raise InputValueError(
-            f"{self.path} has no {name!r}.{nearest(name, self.matrices)} It holds {self.listing()}."
+            f"{self.path} has no {name!r}.{did_you_mean(name, self.matrices)} "
+            f"It holds {self.listing()}."
         )
 
     def only_embedding(self) -> str:
@@ -121,16 +128,6 @@ def _check_rows(name: str, shape: tuple[int, ...], dtype: np.dtype) -> None:
         )
 
 
-def nearest(name: str, names: Mapping[str, object] | Sequence[str]) -> str:
-    """A hint at the name that was probably meant, or nothing.
-
-    >>> nearest("image_feature", ["image_features", "text_features"])
-    " Did you mean 'image_features'?"
-    """
-    near = difflib.get_close_matches(name, list(names), n=1)
-    return f" Did you mean {near[0]!r}?" if near else ""
-
-
 def listed(names: Sequence[str]) -> str:
     """Names for a sentence.
 
@@ -148,8 +145,7 @@ def reading(path: Path, kind: str, *errors: type[Exception]) -> Iterator[None]:
     except InputError:
         raise
     except errors as error:
-        first_line = str(error).strip().split("\n")[0] or type(error).__name__
         raise InputValueError(
             f"{path} cannot be read as {kind}: it is damaged, cut short or of another kind "
-            f"({first_line.rstrip('.')}). Write or download it again."
+            f"({first_line(error)}). Write or download it again."
         ) from error

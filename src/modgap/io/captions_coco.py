@@ -9,8 +9,8 @@ from typing import Any
 
 from modgap._validate import InputValueError
 from modgap.io._contents import reading
-from modgap.io._image_folder import ImageFolder, home_of
 from modgap.io.captions_rows import CaptionRow, clean
+from modgap.io.images import ImageFolder, home_of
 
 
 def find_coco(folder: Path) -> Sequence[Path]:

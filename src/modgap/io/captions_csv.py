@@ -8,7 +8,6 @@ from pathlib import Path
 
 from modgap._validate import InputValueError
 from modgap.io._contents import listed, reading
-from modgap.io._image_folder import ImageFolder, home_of
 from modgap.io.captions_rows import (
     CAPTION_COLUMNS,
     IMAGE_COLUMNS,
@@ -18,6 +17,7 @@ from modgap.io.captions_rows import (
     clean,
     merged,
 )
+from modgap.io.images import ImageFolder, home_of
 
 # Flickr8k and Flickr30k come with a captions.txt that is a CSV.
 SUFFIXES = (".csv", ".tsv", ".txt")

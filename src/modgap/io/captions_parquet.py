@@ -13,7 +13,6 @@ from typing import Any
 
 from modgap._validate import InputTypeError, InputValueError
 from modgap.io._contents import reading
-from modgap.io._image_folder import ImageError, ImageFolder
 from modgap.io.captions_rows import (
     CAPTION_COLUMNS,
     NAME_COLUMNS,
@@ -23,6 +22,7 @@ from modgap.io.captions_rows import (
     clean,
     merged,
 )
+from modgap.io.images import ImageError, ImageFolder
 
 _IMAGE_COLUMNS = ("image", "jpg", "png", "image_bytes", "bytes", "img")
 # Row groups kept in memory: threads that decode in order straddle at most two.

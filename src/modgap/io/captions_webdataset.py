@@ -11,8 +11,8 @@ from pathlib import Path
 
 from modgap._validate import InputValueError
 from modgap.io._contents import reading
-from modgap.io._image_folder import MOST_BYTES, ImageError
 from modgap.io.captions_rows import CAPTION_COLUMNS, CaptionRow, clean
+from modgap.io.images import ImageError, check_size
 
 _IMAGES = ("jpg", "jpeg", "png", "webp")
 _MOST_TEXT = 1024**2
@@ -90,8 +90,7 @@ def _captions(said: Mapping[str, bytes], path: Path, key: str) -> tuple[str, ...
 
 
 def _read(path: Path, offset: int, size: int) -> bytes:
-    if size > MOST_BYTES:
-        raise ImageError(f"it has {size} bytes, more than the {MOST_BYTES} that are read")
+    check_size(size)
     try:
         # A file of its own for each read: threads then need no lock.
         with open(path, "rb", buffering=0) as file:

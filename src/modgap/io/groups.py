@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from modgap._validate import InputTypeError, InputValueError
-from modgap.io._contents import Contents, listed, nearest, reading
+from modgap._validate import InputTypeError, InputValueError, did_you_mean
+from modgap.io._contents import Contents, listed, reading
 from modgap.io.companions import COLUMN_NAMES
 from modgap.io.embeddings import Embeddings
 from modgap.io.npy import map_array
@@ -73,7 +73,7 @@ def _labels(given: Any, contents: Contents) -> np.ndarray:
         return read_labels(path)
     raise InputValueError(
         f"groups must name a column of {contents.path} or a file, got {str(given)!r}."
-        f"{nearest(str(given), contents.columns)} It holds {contents.listing()}."
+        f"{did_you_mean(str(given), contents.columns)} It holds {contents.listing()}."
     )
 
 

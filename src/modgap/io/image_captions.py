@@ -7,15 +7,15 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from modgap._validate import InputValueError, check_choice
-from modgap.io._contents import listed, nearest
-from modgap.io._image_folder import ImageError
+from modgap._validate import InputValueError, check_choice, did_you_mean
+from modgap.io._contents import listed
 from modgap.io.captions_coco import find_coco, open_coco
 from modgap.io.captions_csv import SUFFIXES as CSV_SUFFIXES
 from modgap.io.captions_csv import find_csv, open_csv
 from modgap.io.captions_parquet import find_parquet, open_caption_parquet
 from modgap.io.captions_rows import CaptionRow
 from modgap.io.captions_webdataset import find_shards, open_webdataset
+from modgap.io.images import ImageError
 
 __all__ = ["ImageCaptions", "ImageError", "open_image_captions"]
 
@@ -60,7 +60,7 @@ class ImageCaptions:
         if name not in splits:
             has = f"It has {listed(list(splits))}." if splits else "It says nothing about splits."
             raise InputValueError(
-                f"{self.source} has no split {name!r}.{nearest(name, splits)} {has}"
+                f"{self.source} has no split {name!r}.{did_you_mean(name, splits)} {has}"
             )
         return self.select([i for i, row in enumerate(self._rows) if row.split == name])
 

@@ -14,11 +14,10 @@ import numpy as np
 
 from modgap._validate import InputValueError, require
 from modgap.io import Thumbnail
+from modgap.io.images import ImageError, ImageFolder, unpack_image
 
 SIDE = 72
 _SUFFIXES = ("", ".jpg", ".jpeg", ".png", ".webp", ".gif", ".bmp")
-# A picture of more pixels is taken for a decompression bomb and left out.
-_MOST_PIXELS = 100_000_000
 _SIGNATURES = {b"\x89PNG\r\n\x1a\n": "image/png", b"\xff\xd8\xff": "image/jpeg"}
 
 
@@ -42,44 +41,24 @@ def from_folder(folder: Path, names: Sequence[Any] | np.ndarray) -> Thumbnail:
     A name that leads out of the folder, by ``..`` or by a link, has no picture. Files that are
     missing, damaged or no images have none either.
     """
-    image: Any = require("PIL.Image", "images", "Thumbnails of image files")
-    image_file_error = image.UnidentifiedImageError
+    require("PIL.Image", "images", "Thumbnails of image files")
     if not folder.is_dir():
         raise InputValueError(f"--images takes a folder of image files, but {folder} is none.")
-    home = folder.resolve()
+    home = ImageFolder(folder)
 
     def picture(row: int) -> bytes | None:
-        path = _inside(home, str(names[row]))
-        if path is None:
-            return None
-        try:
-            with image.open(path) as opened:
-                if opened.width * opened.height > _MOST_PIXELS:
-                    return None
-                opened.draft("RGB", (2 * SIDE, 2 * SIDE))
-                small = opened.convert("RGB")
-                small.thumbnail((SIDE, SIDE))
-                out = io.BytesIO()
-                small.save(out, "JPEG", quality=70)
-        except (OSError, ValueError, SyntaxError, image_file_error, image.DecompressionBombError):
-            return None
-        return out.getvalue()
+        for suffix in _SUFFIXES:
+            try:
+                small = unpack_image(home.read(f"{names[row]}{suffix}"), SIDE)
+            except ImageError:
+                continue
+            small.thumbnail((SIDE, SIDE))
+            out = io.BytesIO()
+            small.save(out, "JPEG", quality=70)
+            return out.getvalue()
+        return None
 
     return picture
-
-
-def _inside(home: Path, name: str) -> Path | None:
-    """The file of that name in the folder; None where there is none, or where it lies outside."""
-    if not name or "\x00" in name:
-        return None
-    for suffix in _SUFFIXES:
-        try:
-            path = (home / f"{name}{suffix}").resolve()
-            if path.is_relative_to(home) and path.is_file():
-                return path
-        except (OSError, RuntimeError, ValueError):  # too long a name, a loop of links
-            return None
-    return None
 
 
 def media_type(picture: bytes) -> str | None:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import difflib
 import importlib
 import re
 from collections.abc import Sequence
 
-from modgap._validate import InputValueError
+from modgap._validate import InputValueError, did_you_mean
 from modgap.reproduce.entry import Entry
 from modgap.reproduce.paper import Paper
 
@@ -44,10 +43,10 @@ def select(names: Sequence[str]) -> tuple[Entry, ...]:
 
 def _unknown(name: str, keys: Sequence[str]) -> str:
     """What to say about a name nobody has; all keys would be too long a list."""
-    near = [key for key in keys if key.endswith(f"/{name}")]
-    if not near:
-        near = difflib.get_close_matches(name, [*keys, *PAPERS, ALL], n=1)
-    hint = f" Did you mean {' or '.join(repr(key) for key in near)}?" if near else ""
+    near = [repr(key) for key in keys if key.endswith(f"/{name}")]
+    hint = (
+        f" Did you mean {' or '.join(near)}?" if near else did_you_mean(name, [*keys, *PAPERS, ALL])
+    )
     return (
         f"There is no entry {name!r}.{hint} "
         "Name a figure or table, a paper or 'all'; modgap reproduce --list shows them."

@@ -1,4 +1,4 @@
-"""Training with the gap in hand: temperatures, swaps, losses, a loop with hooks, callbacks.
+"""Training with gap control: temperatures, swaps, losses, a loop with hooks, callbacks.
 
 Names are resolved when first used: a config can be read without torch.
 """

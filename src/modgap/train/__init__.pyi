@@ -1,14 +1,15 @@
 from .callbacks import hugging_face_callback, lightning_callback, sentence_transformers_evaluator
-from .config import Config, list_presets, load_config, make_config
+from .config import Config, make_config
+from .config_files import list_presets, load_config
 from .data import Data, Split, load_data
-from .evaluation import Evaluation, evaluate_rows
-from .hooks import Hook, State, every, gap_monitor
+from .hooks import Hook, TrainState, at_end, every, gap_monitor
 from .images import Augment, decode
-from .loop import TrainingStopped, train
+from .loggers import JsonLinesLogger, Logger, TensorBoardLogger, WandbLogger
+from .loop import train
 from .loss import ContrastiveLoss, contrastive, identical
-from .result import TrainResult
-from .sinks import JsonLines, TensorBoard, WeightsAndBiases
-from .swap import SWAPS, FeatureSwap, HardSwap, SoftSwap, Swap, make_swap
+from .metrics import SplitMetrics, evaluate_rows
+from .run import TrainingStopped, TrainResult
+from .swap import SWAPS, FeatureSwap, HardSwap, SoftSwap, Swap
 from .temperature import (
     TEMPERATURES,
     CosineTemperature,
@@ -28,24 +29,26 @@ __all__ = [
     "ContrastiveLoss",
     "CosineTemperature",
     "Data",
-    "Evaluation",
     "FeatureSwap",
     "FixedTemperature",
     "HardSwap",
     "Hook",
-    "JsonLines",
+    "JsonLinesLogger",
     "LearnedTemperature",
     "LinearTemperature",
+    "Logger",
     "SoftSwap",
     "SoftplusTemperature",
     "Split",
-    "State",
+    "SplitMetrics",
     "Swap",
     "Temperature",
-    "TensorBoard",
+    "TensorBoardLogger",
     "TrainResult",
+    "TrainState",
     "TrainingStopped",
-    "WeightsAndBiases",
+    "WandbLogger",
+    "at_end",
     "contrastive",
     "decode",
     "evaluate_rows",
@@ -58,7 +61,6 @@ __all__ = [
     "load_config",
     "load_data",
     "make_config",
-    "make_swap",
     "make_temperature",
     "sentence_transformers_evaluator",
     "train",

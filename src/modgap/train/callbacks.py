@@ -2,7 +2,7 @@
 
 Each is given `embed`, a function that turns the model into two matrices of rows (images, texts;
 held-out ones, without gradients), and measures them every so many steps with `evaluate_rows`.
-Every process measures, for a model may be spread over all of them, and the first writes to sinks.
+Every process measures, for a model may be spread over all of them, and the first one logs.
 The libraries are loaded when a callback is made.
 """
 
@@ -12,27 +12,27 @@ import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from modgap._validate import Array, InputError, check_count
-from modgap.train.evaluation import evaluate_rows
-from modgap.train.sinks import Sink
+from modgap._validate import Array, check_count, require
+from modgap.train.loggers import Logger
+from modgap.train.metrics import evaluate_rows
 
 Embed = Callable[[Any], tuple[Array, Array]]
 Groups = tuple[Any, Any] | None
 
 
 class _Monitor:
-    """Measures a model's rows, hands the figures to sinks, and leaves the model as it was."""
+    """Measures a model's rows, hands the metrics to loggers, and leaves the model as it was."""
 
-    def __init__(self, embed: Embed, groups: Groups, pairs: int, sinks: Sequence[Sink]) -> None:
-        self.embed, self.groups, self.pairs, self.sinks = embed, groups, pairs, tuple(sinks)
+    def __init__(self, embed: Embed, groups: Groups, pairs: int, loggers: Sequence[Logger]) -> None:
+        self.embed, self.groups, self.pairs, self.loggers = embed, groups, pairs, tuple(loggers)
 
     def __call__(self, model: Any, step: int, prefix: str = "") -> dict[str, float]:
-        """Figures by name, without those that are no number here: loggers refuse them."""
+        """Metrics by name, without those that are not a number here: loggers refuse them."""
         import torch
         from torch import distributed
 
-        # A frozen part may be in evaluation mode while the rest trains.
-        modes = [(part, part.training) for part in model.modules()]
+        # A frozen module may be in evaluation mode while the rest trains.
+        modes = [(module, module.training) for module in model.modules()]
         was_training = model.training
         model.eval()
         try:
@@ -42,14 +42,14 @@ class _Monitor:
         finally:
             # Called, not only set below: there are layers that merge weights to evaluate (LoRA).
             model.train(was_training)
-            for part, mode in modes:
-                part.training = mode
-        figures = evaluate_rows(X, Y, self.groups, pairs=self.pairs).figures()
+            for module, mode in modes:
+                module.training = mode
+        metrics = evaluate_rows(X, Y, self.groups, pairs=self.pairs).flat()
         several = distributed.is_available() and distributed.is_initialized()
         if not several or distributed.get_rank() == 0:
-            for sink in self.sinks:
-                sink.write(step, figures)
-        return {f"{prefix}{name}": value for name, value in figures.items() if value is not None}
+            for logger in self.loggers:
+                logger.log(step, metrics)
+        return {f"{prefix}{name}": value for name, value in metrics.items() if value is not None}
 
 
 def hugging_face_callback(
@@ -59,30 +59,41 @@ def hugging_face_callback(
     every: int = 500,
     groups: Groups = None,
     pairs: int = 512,
-    sinks: Sequence[Sink] = (),
+    loggers: Sequence[Logger] = (),
 ) -> Any:
     """A `TrainerCallback` for transformers' `Trainer` and for sentence-transformers' trainers.
 
         trainer.add_callback(hugging_face_callback(embed, trainer=trainer))
 
-    Every ``every`` steps the figures are logged as the trainer logs its loss: they are in its log
-    history, and on the dashboards that it reports to. After an evaluation the same is done as
-    ``eval_gap_distance`` and so on, and they join the metrics that the evaluation returns.
+    Metrics are logged as the trainer logs its loss: they are in its log history, and on the
+    dashboards that it reports to. After an evaluation the same is done as ``eval_gap_distance``
+    and so on, and they join the metrics that the evaluation returns.
 
-    A trainer does not tell its callbacks where it reports to. Without ``trainer``, as in
-    ``Trainer(callbacks=[…])``, figures go to the log history and to ``sinks`` only.
+    Parameters
+    ----------
+    embed : callable
+        ``embed(model)`` gives the held-out rows of both sides.
+    trainer : Trainer, optional
+        A trainer does not tell its callbacks where it reports to. Without it, as in
+        ``Trainer(callbacks=[…])``, metrics go to the log history and to ``loggers`` only.
+    every : int
+        Steps between two measurements.
+    groups, pairs
+        As in `evaluate_rows`.
+    loggers : sequence of Logger
+        Loggers of modgap that get the metrics too.
     """
-    transformers = _library("A callback for its Trainer", "transformers")
-    monitor = _Monitor(embed, groups, pairs, sinks)
+    transformers = _library("transformers", "transformers")
+    monitor = _Monitor(embed, groups, pairs, loggers)
     every = check_count(every, "every")
 
-    def log(figures: dict[str, float], state: Any, control: Any) -> None:
+    def log(metrics: dict[str, float], state: Any, control: Any) -> None:
         if trainer is None:
-            state.log_history.append({**figures, "step": state.global_step})
+            state.log_history.append({**metrics, "step": state.global_step})
             return
         # Logging takes back the wish to log, and the loss of this step is still to come.
         wished = control.should_log
-        trainer.log({**figures})
+        trainer.log({**metrics})
         control.should_log = wished
 
     class GapCallback(transformers.TrainerCallback):  # type: ignore[name-defined]
@@ -90,7 +101,7 @@ def hugging_face_callback(
 
         def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
             """Say so where a dashboard will not show the gap."""
-            if trainer is None and not sinks and args.report_to and state.is_world_process_zero:
+            if trainer is None and not loggers and args.report_to and state.is_world_process_zero:
                 warnings.warn(
                     f"The gap will be in the trainer's log history, but not in what it reports to "
                     f"({', '.join(args.report_to)}). For that, add the callback with: "
@@ -103,19 +114,11 @@ def hugging_face_callback(
             if state.global_step % every == 0:
                 log(monitor(kwargs["model"], state.global_step), state, control)
 
-        def on_evaluate(
-            self,
-            args: Any,
-            state: Any,
-            control: Any,
-            metrics: dict[str, float] | None = None,
-            **kwargs: Any,
-        ) -> None:
-            """Add the figures to those of the evaluation, which are logged by now."""
-            figures = monitor(kwargs["model"], state.global_step, "eval_")
-            if metrics is not None:
-                metrics.update(figures)
-            log(figures, state, control)
+        def on_evaluate(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+            """Add the metrics to those of the evaluation, which are logged by now."""
+            metrics = monitor(kwargs["model"], state.global_step, "eval_")
+            (kwargs.get("metrics") or {}).update(metrics)
+            log(metrics, state, control)
 
     return GapCallback()
 
@@ -126,16 +129,23 @@ def lightning_callback(
     every: int = 500,
     groups: Groups = None,
     pairs: int = 512,
-    sinks: Sequence[Sink] = (),
+    loggers: Sequence[Logger] = (),
 ) -> Any:
     """A `Callback` for Lightning's `Trainer(callbacks=[…])`.
 
-    Every ``every`` steps of the optimiser its loggers get the figures as ``gap/…``, at the number
-    of steps made, whatever ``log_every_n_steps`` is. They are in ``trainer.callback_metrics`` too,
-    where `ModelCheckpoint(monitor="gap/gap_distance")` finds them.
+    Its loggers get the metrics as ``gap/…``, at the number of steps made, whatever
+    ``log_every_n_steps`` is. They are in ``trainer.callback_metrics`` too, where
+    `ModelCheckpoint(monitor="gap/gap_distance")` finds them.
+
+    Parameters
+    ----------
+    embed, groups, pairs, loggers
+        As in `hugging_face_callback`.
+    every : int
+        Steps of the optimiser between two measurements.
     """
-    library = _library("A callback for its Trainer", "lightning.pytorch", "pytorch_lightning")
-    monitor = _Monitor(embed, groups, pairs, sinks)
+    library = _library("lightning", "lightning.pytorch", "pytorch_lightning")
+    monitor = _Monitor(embed, groups, pairs, loggers)
     every = check_count(every, "every")
 
     class GapCallback(library.Callback):  # type: ignore[name-defined]
@@ -157,11 +167,11 @@ def lightning_callback(
             before, self._step = self._step, trainer.global_step
             if self._step // every == before // every:
                 return
-            figures = monitor(pl_module, self._step, "gap/")
+            metrics = monitor(pl_module, self._step, "gap/")
             # Through `log_dict` they would be dropped, or repeated later, by log_every_n_steps.
             for logger in trainer.loggers:
-                logger.log_metrics(figures, step=self._step)
-            pl_module.log_dict(figures, logger=False, batch_size=1)
+                logger.log_metrics(metrics, step=self._step)
+            pl_module.log_dict(metrics, logger=False, batch_size=1)
 
     return GapCallback()
 
@@ -174,14 +184,25 @@ def sentence_transformers_evaluator(
     pairs: int = 512,
     batch_size: int = 32,
     name: str = "",
-    sinks: Sequence[Sink] = (),
+    loggers: Sequence[Logger] = (),
 ) -> Any:
     """A `SentenceEvaluator` that measures the gap between what a model makes of images and texts.
 
-    Both go through ``model.encode``. Its primary metric is the recall of images by texts.
+    Its primary metric is the recall of images by texts.
+
+    Parameters
+    ----------
+    images, texts : sequence
+        What goes through ``model.encode``.
+    batch_size : int
+        Rows encoded together.
+    name : str
+        Put before the names of the metrics, with an underscore.
+    groups, pairs, loggers
+        As in `hugging_face_callback`.
     """
     library = _library(
-        "An evaluator for it",
+        "sentence-transformers",
         "sentence_transformers.sentence_transformer.evaluation",
         "sentence_transformers.evaluation",  # before 5.4
     )
@@ -192,7 +213,7 @@ def sentence_transformers_evaluator(
             model.encode(list(texts), batch_size=batch_size),
         )
 
-    monitor = _Monitor(embed, groups, pairs, sinks)
+    monitor = _Monitor(embed, groups, pairs, loggers)
     prefix = f"{name}_" if name else ""
 
     class GapEvaluator(library.SentenceEvaluator):  # type: ignore[name-defined]
@@ -206,26 +227,11 @@ def sentence_transformers_evaluator(
         def __call__(
             self, model: Any, output_path: str | None = None, epoch: int = -1, steps: int = -1
         ) -> dict[str, float]:
-            """Figures by name; ``output_path`` is not used, sinks are."""
+            """Metrics by name; ``output_path`` is not used, loggers are."""
             return monitor(model, steps, prefix)
 
     return GapEvaluator()
 
 
-class _MissingLibraryError(InputError, ImportError):
-    pass
-
-
-def _library(purpose: str, *modules: str) -> Any:
-    """The first of these modules that is there: libraries move and rename theirs."""
-    import importlib
-
-    for module in modules:
-        try:
-            return importlib.import_module(module)
-        except ImportError as error:
-            missing = error
-    package = modules[0].partition(".")[0].replace("_", "-")
-    raise _MissingLibraryError(
-        f"{purpose} needs {package}, which is not installed. Install it with: pip install {package}"
-    ) from missing
+def _library(package: str, *modules: str) -> Any:
+    return require(modules, "", "This callback", package=package)

@@ -1,17 +1,13 @@
-"""Checkpoints: one safetensors file each, with a JSON header; whole or not there, never pickle.
+"""The folder of a run and its checkpoints: one safetensors file each, never pickle.
 
-A file is written beside its final name, flushed to the disk and renamed, and carries a checksum
-of its tensors: a full disk, a kill or a damaged sector costs at most the newest one.
+A checkpoint is written beside its final name, flushed to the disk and renamed, and carries a
+checksum of its tensors: a full disk, a kill or a damaged sector costs at most the newest one.
 """
 
 from __future__ import annotations
 
-import contextlib
 import errno
-import json
-import os
 import warnings
-import zlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -19,22 +15,22 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from modgap._files import atomic_path
-from modgap._tensors import FORMAT, _header
+from modgap._tensors import read_tensors, write_tensors
 from modgap._validate import InputValueError
-from modgap._version import __version__
+from modgap.train.config import Config, differences
 
+CONFIG, TOKENIZER, RESULT = "config.json", "tokenizer.json", "result.json"
+MODEL, EMBEDDINGS = "model.safetensors", "embeddings.safetensors"
+DIGITS = "digits.safetensors"
 FOLDER = "checkpoints"
+KIND = "checkpoint"
 _FULL = (errno.ENOSPC, errno.EDQUOT)
+
+Saved = tuple[dict[str, Any], dict[str, Tensor]]
 
 
 class CheckpointError(InputValueError):
     """A checkpoint cannot be written, or cannot be read; the sentence says what is left."""
-
-
-def checkpoint_path(output: Path, step: int) -> Path:
-    """Where the checkpoint of a step lives."""
-    return output / FOLDER / f"step-{step:08d}.safetensors"
 
 
 def checkpoints(output: Path) -> list[Path]:
@@ -42,16 +38,17 @@ def checkpoints(output: Path) -> list[Path]:
     return sorted((output / FOLDER).glob("step-*.safetensors"))
 
 
-def write_checkpoint(output: Path, step: int, state: Mapping[str, Any], keep: int) -> Path:
+def write_checkpoint(
+    output: Path, step: int, tensors: Mapping[str, Tensor], header: Mapping[str, Any], keep: int
+) -> Path:
     """Write the state of a step and drop all but the newest ``keep`` checkpoints.
 
-    ``state`` holds "tensors", a flat mapping, and anything JSON knows. Older checkpoints are
-    dropped only once the new one is on the disk.
+    Older checkpoints are dropped only once the new one is on the disk.
     """
-    path = checkpoint_path(output, step)
-    header = {key: value for key, value in state.items() if key != "tensors"}
+    path = output / FOLDER / f"step-{step:08d}.safetensors"
+    arrays = {name: value.detach().cpu().numpy() for name, value in tensors.items()}
     try:
-        write_state(path, "checkpoint", state["tensors"], {"step": step, **header})
+        write_tensors(path, KIND, arrays, {"step": step, **header}, durable=True)
     except OSError as error:
         older = [place for place in checkpoints(output) if place != path]
         left = (
@@ -69,77 +66,51 @@ def write_checkpoint(output: Path, step: int, state: Mapping[str, Any], keep: in
     return path
 
 
-def write_state(
-    path: Path, kind: str, tensors: Mapping[str, Tensor], header: Mapping[str, Any]
-) -> None:
-    """Tensors with a JSON header in one file, in one step; a full disk is an OSError."""
-    from safetensors import SafetensorError
-    from safetensors.torch import save_file
-
-    # Clones, because safetensors refuses tensors that share memory.
-    flat = {k: v.detach().to("cpu", copy=True).contiguous() for k, v in tensors.items()}
-    said = {
-        "kind": kind,
-        "format": FORMAT,
-        "version": __version__,
-        "checksum": _checksum(flat),
-        **header,
-    }
-    with atomic_path(path) as temporary:
-        try:
-            save_file(flat, temporary, metadata={"modgap": json.dumps(said)})
-        except SafetensorError as error:
-            # safetensors wraps what the system said into words of its own.
-            full = "no space" in str(error).lower() or "os error 28" in str(error).lower()
-            number = errno.ENOSPC if full else errno.EIO
-            raise OSError(number, os.strerror(number) if full else str(error)) from error
-        with open(temporary, "rb") as file:
-            os.fsync(file.fileno())
-    # The new name itself is on the disk only once the folder is; not every system can say so.
-    with contextlib.suppress(OSError):
-        folder = os.open(path.parent, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
+def read_checkpoint(path: Path) -> Saved:
+    """Header and tensors of a checkpoint; what is cut short or damaged is refused in a sentence."""
+    header, arrays = read_tensors(path, KIND)
+    return header, {name: torch.from_numpy(value) for name, value in arrays.items()}
 
 
-def read_state(path: Path, kind: str) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    """Header and tensors of a file; what is cut short or damaged is refused in one sentence."""
-    from safetensors import SafetensorError, safe_open
-
-    if not path.is_file():
-        raise CheckpointError(f"There is no {kind} at {path}.")
-    try:
-        with safe_open(path, framework="pt") as file:
-            header = _header((file.metadata() or {}).get("modgap"), kind, path)
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    except (SafetensorError, OSError) as error:
-        raise CheckpointError(f"{path} is broken: it cannot be read ({error}).") from error
-    if header.get("checksum") != _checksum(tensors):
-        raise CheckpointError(f"{path} is broken: its numbers are not those that were written.")
-    return header, tensors
-
-
-def read_newest(output: Path) -> tuple[dict[str, Any], dict[str, Tensor]] | None:
+def read_newest(output: Path) -> Saved | None:
     """The newest checkpoint that is whole; a broken one is named in a warning and passed over."""
-    found = checkpoints(output)
     failures: list[str] = []
-    for path in reversed(found):
+    for path in reversed(checkpoints(output)):
         try:
-            state = read_state(path, "checkpoint")
-        except InputValueError as error:
+            saved = read_checkpoint(path)
+        except (InputValueError, OSError) as error:
             failures.append(str(error))
             continue
         for failure in failures:
             warnings.warn(f"{failure} Going on from {path.name}.", stacklevel=2)
-        return state
+        return saved
     if failures:
         raise CheckpointError(
             f"No checkpoint in {output / FOLDER} can be used. {failures[0]} "
             "Start again without --resume, into another folder."
         )
     return None
+
+
+def find_saved(output: Path, config: Config, resume: bool) -> Saved | None:
+    """The checkpoint to go on from, or none; refuses a folder that would be written over."""
+    if checkpoints(output) and not resume:
+        raise InputValueError(
+            f"{output} holds a run already. Go on with it by --resume, or write to another folder."
+        )
+    saved = read_newest(output) if resume else None
+    finished = [name for name in (MODEL, EMBEDDINGS, DIGITS, RESULT) if (output / name).exists()]
+    if saved is None and finished:
+        raise InputValueError(
+            f"{output} holds {finished[0]} already, and no checkpoint to go on from. Move it away, "
+            "or write to another folder."
+        )
+    if saved is not None and (changed := differences(saved[0]["config"], config.to_dict())):
+        raise InputValueError(
+            f"The run in {output} was started with other settings: {', '.join(changed)}. "
+            "Resume it with its own config, or start a new one in another folder."
+        )
+    return saved
 
 
 def sweep(output: Path) -> None:
@@ -178,13 +149,3 @@ def load_optimiser(optimiser: Any, tensors: Mapping[str, Tensor]) -> None:
         for name, value in values.items():
             if value.shape == parameter.shape:
                 values[name] = torch.empty_like(parameter).copy_(value)
-
-
-def _checksum(tensors: Mapping[str, Tensor]) -> int:
-    total = 0
-    for name in sorted(tensors):
-        total = zlib.crc32(name.encode(), total)
-        value = tensors[name].reshape(-1)
-        if value.numel():
-            total = zlib.crc32(value.view(torch.uint8).numpy().data, total)
-    return total

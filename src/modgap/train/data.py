@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import os
 import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
+from modgap._results import Progress, silent
 from modgap._validate import InputValueError
+from modgap.io import ImageCaptions, open_image_captions
 from modgap.train.config import DataConfig
 
-Progress = Callable[..., None]
+if TYPE_CHECKING:
+    from modgap.train.hooks import Hook
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,6 +72,7 @@ class Data:
 
     ``augment`` turns uint8 pixels into the floats of a training step, ``prepare`` into those of
     an evaluation; both run on the pixels' device. ``corrupt`` names images that were skipped.
+    ``hooks`` are those that every run on this data has.
     """
 
     train: Split
@@ -78,6 +82,18 @@ class Data:
     augment: Callable[[Tensor], Tensor]
     prepare: Callable[[Tensor], Tensor]
     corrupt: tuple[str, ...] = ()
+    hooks: tuple[Hook, ...] = ()
+
+    def to(self, device: torch.device, keep_pixels: str = "auto") -> Data:
+        """The data on a device; "auto" leaves pixels that take half of what is free there."""
+        pixels = keep_pixels != "no"
+        if keep_pixels == "auto" and device.type == "cuda":
+            free, _ = torch.cuda.mem_get_info(device)
+            pixels = self.train.pixels.nbytes + self.test.pixels.nbytes < free / 2
+        for images in (self.augment, self.prepare):
+            if isinstance(images, nn.Module):
+                images.to(device)
+        return replace(self, train=self.train.to(device, pixels), test=self.test.to(device, pixels))
 
 
 def load_data(
@@ -96,44 +112,29 @@ def load_data(
                 f"got {config.image_size}."
             )
         return digits_data(config.split_seed, config.context_length)
-    from modgap.io.image_captions import open_image_captions
     from modgap.towers.tokenizer import Tokenizer, train_tokenizer
     from modgap.train.images import Augment, decode
 
-    say = progress or (lambda *_: None)
-    say("reading captions")
-    rows = open_image_captions(find_path(config.path), images=_folder(config.images))
-    if config.test_path:
-        test = open_image_captions(find_path(config.test_path), images=_folder(config.test_images))
-        sides = [
-            side.split(name) if side.splits() else side
-            for side, name in ((rows, config.train_split), (test, config.test_split))
-        ]
-    elif rows.splits() and not _only_training(rows.splits(), config):
-        sides = [rows.split(name) for name in (config.train_split, config.test_split)]
-    else:
-        order = np.random.default_rng(config.split_seed).permutation(len(rows))
-        n_held_out = max(1, round(config.held_out * len(rows)))
-        sides = [
-            rows.select(np.sort(part).tolist()) for part in (order[n_held_out:], order[:n_held_out])
-        ]
+    say = progress or silent
+    say("reading captions", 0, 0)
+    sides = _train_and_test(config)
     if tokenizer is None and config.tokenizer:
         tokenizer = find_path(config.tokenizer)
     if tokenizer is None:
-        say("training the tokenizer")
+        say("training the tokenizer", 0, 0)
         captions = [c for i in range(len(sides[0])) for c in sides[0].captions(i)]
         words = train_tokenizer(captions, vocab_size=config.vocab_size)
     else:
         words = Tokenizer.load(tokenizer)
     splits: list[Split] = []
     corrupt: list[str] = []
-    for side, name in zip(sides, ("training", "held-out"), strict=True):
+    for side in sides:
         decoded = decode(
             side,
             config.image_size,
             config.workers or None,
             max_corrupt=config.max_corrupt,
-            progress=partial(say, f"decoding the {name} images"),
+            progress=say,
         )
         corrupt += decoded.skipped
         splits.append(
@@ -156,6 +157,31 @@ def load_data(
     )
 
 
+def _train_and_test(config: DataConfig) -> list[ImageCaptions]:
+    """The images to train on and those held out, with their captions."""
+
+    def opened(path: str, images: str) -> ImageCaptions:
+        return open_image_captions(find_path(path), images=find_path(images) if images else None)
+
+    rows = opened(config.path, config.images)
+    names = (config.train_split, config.test_split)
+    if config.test_path:
+        both = (rows, opened(config.test_path, config.test_images))
+        return [
+            side.split(name) if side.splits() else side
+            for side, name in zip(both, names, strict=True)
+        ]
+    # Data that is all for training, where nobody asked for a held-out split by its name, is split.
+    only_training = list(rows.splits()) == [names[0]] and names[1] == DataConfig.test_split
+    if rows.splits() and not only_training:
+        return [rows.split(name) for name in names]
+    order = np.random.default_rng(config.split_seed).permutation(len(rows))
+    n_held_out = max(1, round(config.held_out * len(rows)))
+    return [
+        rows.select(np.sort(some).tolist()) for some in (order[n_held_out:], order[:n_held_out])
+    ]
+
+
 def make_split(
     pixels: Tensor, captions: Sequence[Sequence[str]], encode: Callable[[list[str]], Tensor]
 ) -> Split:
@@ -170,25 +196,13 @@ def find_path(path: str) -> Path:
     """A path as it is, or below the folder that MODGAP_DATA names."""
     if not path:
         raise InputValueError("data.path must say where images and captions are, got nothing.")
-    found = Path(path)
-    beside = Path(os.environ.get("MODGAP_DATA", ".")) / path
-    if not found.exists():
-        if not beside.exists():
-            raise InputValueError(
-                f"There is no data at {path}. Say where it is with --set data.path=PATH, "
-                "or name the folder it is in by the environment variable MODGAP_DATA."
-            )
-        found = beside
-    return found
-
-
-def _only_training(splits: Mapping[str, int], config: DataConfig) -> bool:
-    """Whether the data is all for training, and nobody asked for a held-out split by its name."""
-    return list(splits) == [config.train_split] and config.test_split == DataConfig.test_split
-
-
-def _folder(images: str) -> Path | None:
-    return find_path(images) if images else None
+    for found in (Path(path), Path(os.environ.get("MODGAP_DATA", ".")) / path):
+        if found.exists():
+            return found
+    raise InputValueError(
+        f"There is no data at {path}. Say where it is with --set data.path=PATH, "
+        "or name the folder it is in by the environment variable MODGAP_DATA."
+    )
 
 
 def fingerprint(data: Data) -> int:
@@ -199,12 +213,3 @@ def fingerprint(data: Data) -> int:
         for values in (split.tokens, split.count, some):
             total = zlib.crc32(values.cpu().contiguous().numpy().data, total)
     return total
-
-
-def fits(data: Data, keep: str, device: torch.device) -> bool:
-    """Whether the pixels stay on the device: "auto" keeps less than half of its free memory."""
-    if keep != "auto" or device.type != "cuda":
-        return keep != "no"
-    free, _ = torch.cuda.mem_get_info(device)
-    needed: int = data.train.pixels.nbytes + data.test.pixels.nbytes
-    return needed < free / 2

@@ -6,21 +6,19 @@ import hashlib
 import json
 from functools import partial
 from itertools import chain
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from modgap._arrays import unit
 from modgap._files import atomic_path
-from modgap._validate import InputValueError
 from modgap.datasets.digits import WORDINGS, describe, load_scans
 from modgap.measures import gap_distance, linear_separability
 from modgap.towers.tokenizer import train_tokenizer
-from modgap.train.config import Config
+from modgap.train.checkpoint import DIGITS
 from modgap.train.data import Data, Split, make_split
-from modgap.train.hooks import embed_split
+from modgap.train.hooks import TrainState, at_end
 
 N_TRAIN = 797
 SIZE = 8
@@ -36,19 +34,23 @@ def digits_data(split_seed: int = 0, context_length: int = CONTEXT_LENGTH) -> Da
     scans, labels = load_scans()
     captions = describe(scans, labels)
     words = train_tokenizer(list(chain.from_iterable(captions)), kind="words")
-    everything = make_split(
-        torch.tensor(scans, dtype=torch.uint8)[:, None],
-        captions,
-        partial(words, context_length=context_length),
-    )
+
+    def split_of(rows: np.ndarray) -> Split:
+        return make_split(
+            torch.tensor(scans[rows], dtype=torch.uint8)[:, None],
+            [captions[row] for row in rows],
+            partial(words, context_length=context_length),
+        )
+
     seen, held_out = split_scans(labels, split_seed)
     return Data(
-        train=_take(everything, seen),
-        test=_take(everything, held_out),
+        train=split_of(seen),
+        test=split_of(held_out),
         vocab_size=words.vocab_size,
         tokenizer=words,
         augment=as_ink,
         prepare=as_ink,
+        hooks=(at_end(save_digits),),
     )
 
 
@@ -67,60 +69,42 @@ def as_ink(pixels: Tensor) -> Tensor:
     return pixels.float() / INK
 
 
-def _take(split: Split, rows: np.ndarray) -> Split:
-    n_captions = len(WORDINGS)
-    captions = torch.as_tensor((rows[:, None] * n_captions + np.arange(n_captions)).ravel())
-    count = torch.full((len(rows),), n_captions)
-    return Split(split.pixels[rows], split.tokens[captions], count.cumsum(0) - count, count)
+def save_digits(state: TrainState) -> None:
+    """Write the rows of every scan and caption as `load_digits` reads them, with their recipe.
 
-
-def write_digits(
-    path: Path, model: Any, data: Data, config: Config, epochs: float, temperature: float
-) -> dict[str, Any]:
-    """Write rows of every scan and caption as `load_digits` reads them; returns the recipe.
-
-    The rows are those before normalisation, in float16, in scikit-learn's order. ``epochs`` and
-    ``temperature`` are those that the run has come to.
+    The rows are those before normalisation, in float16, in scikit-learn's order.
     """
+    if not state.config.evaluate.save_embeddings:
+        return
     from safetensors.numpy import save
 
-    if config.data.path != "digits":
-        raise InputValueError("Only a run on the digits gives the file of the digits.")
-    _, labels = load_scans()
-    parts = {}
-    for name, split, rows in zip(
-        ("train", "test"),
-        (data.train, data.test),
-        split_scans(labels, config.data.split_seed),
-        strict=True,
-    ):
-        X, Y, _ = embed_split(model, split, data.prepare, config.evaluate.batch_size)
-        image = X.cpu().numpy().astype(np.float16)
-        text = Y.cpu().numpy().astype(np.float16).reshape(len(image), len(WORDINGS), -1)
-        parts[name] = (rows, image, text)
-    X = np.zeros((len(labels), parts["train"][1].shape[1]), np.float16)
-    Y = np.zeros((len(labels), len(WORDINGS), X.shape[1]), np.float16)
-    for rows, image, text in parts.values():
-        X[rows], Y[rows] = image, text
-    captions = "\n".join(chain.from_iterable(describe(*load_scans())))
+    scans, labels = load_scans()
+    seen, held_out = split_scans(labels, state.config.data.split_seed)
+    splits = {"train": (seen, state.embed(state.data.train)), "test": (held_out, state.held_out)}
+    dimension = state.held_out[0].shape[1]
+    image = np.zeros((len(labels), dimension), np.float16)
+    text = np.zeros((len(labels), len(WORDINGS), dimension), np.float16)
+    for rows, (X, Y, _) in splits.values():
+        image[rows] = X.cpu().numpy()
+        text[rows] = Y.cpu().numpy().reshape(len(rows), len(WORDINGS), -1)
+    captions = "\n".join(chain.from_iterable(describe(scans, labels)))
     recipe = {
         "version": 1,
-        "seed": config.train.seed,
-        "epochs": epochs,
-        "temperature": temperature,
+        "seed": state.config.train.seed,
+        "epochs": int(state.epochs) if state.epochs.is_integer() else state.epochs,
+        "temperature": state.temperature_value,
         "captions_sha256": hashlib.sha256(captions.encode()).hexdigest(),
-        **{name: digits_figures(image, text) for name, (_, image, text) in parts.items()},
+        **{name: digits_metrics(image[rows], text[rows]) for name, (rows, _) in splits.items()},
     }
-    is_train = np.isin(np.arange(len(labels)), parts["train"][0])
-    tensors = {"image": X, "text": Y, "is_train": is_train}
-    with atomic_path(path) as temporary:
+    is_train = np.isin(np.arange(len(labels)), seen)
+    tensors = {"image": image, "text": text, "is_train": is_train}
+    with atomic_path(state.output / DIGITS) as temporary:
         temporary.write_bytes(save(tensors, metadata={"recipe": json.dumps(recipe)}))
-    return recipe
 
 
-def digits_figures(image: np.ndarray, text: np.ndarray) -> dict[str, float]:
+def digits_metrics(image: np.ndarray, text: np.ndarray) -> dict[str, float]:
     """What unit rows reach: image (n, d), text (n, wordings, d); recalls wording by wording."""
-    X, Y = (_unit(rows) for rows in (image, text))
+    X, Y = unit(image), unit(text.reshape(-1, text.shape[2])).reshape(text.shape)
     scores = np.einsum("id,jwd->wij", X, Y)
     own = np.einsum("wii->wi", scores)
     return {
@@ -130,9 +114,3 @@ def digits_figures(image: np.ndarray, text: np.ndarray) -> dict[str, float]:
         "text_to_image_recall@1": float((own >= scores.max(1)).mean()),
         "linear_separability": linear_separability(X, Y[:, 0]).all_features,
     }
-
-
-def _unit(rows: np.ndarray) -> np.ndarray:
-    rows = rows.astype(np.float32)
-    unit_rows: np.ndarray = rows / np.linalg.norm(rows, axis=-1, keepdims=True)
-    return unit_rows

@@ -2,41 +2,33 @@
 
 from __future__ import annotations
 
-import io
 import math
 import os
-from collections import deque
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from modgap._validate import InputTypeError, InputValueError, check_count, check_positive, require
-from modgap.io.image_captions import ImageCaptions, ImageError
+from modgap._results import Progress, silent
+from modgap._validate import InputTypeError, InputValueError, check_count, require
+from modgap.io import ImageCaptions
+from modgap.io.images import ImageError, unpack_image
 
 # Mean and standard deviation of the channels, as CLIP normalises (Radford et al. 2021).
 CLIP_MEAN = (0.48145466, 0.4578275, 0.40821073)
 CLIP_STD = (0.26862954, 0.26130258, 0.27577711)
 
-# Pillow can open formats that start other programs (EPS); photographs come in these.
-_FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF", "PPM")
-# A few kilobytes can unpack to any size. Below Pillow's own limit, so that it need not warn.
-MOST_PIXELS = 80_000_000
-_NAMED = 5
-
-Progress = Callable[[int, int], None]
+_NAMED = 5  # images that an error lists
 
 
 @dataclass(frozen=True, eq=False)
 class Decoded:
     """Decoded images: row i of ``pixels`` is row ``rows[i]`` of what was read.
 
-    ``pixels`` is uint8 (n, channels, size, size). ``skipped`` names the images that could not be
+    ``pixels`` is uint8 (n, 3, size, size). ``skipped`` names the images that could not be
     decoded, with the reason for each.
     """
 
@@ -50,73 +42,74 @@ def decode(
     size: int,
     workers: int | None = None,
     *,
-    channels: int = 3,
     max_corrupt: float = 0.01,
     progress: Progress | None = None,
 ) -> Decoded:
     """Every image as a square of ``size`` pixels, in memory.
 
     The shorter side is scaled to ``size`` (bicubic, as CLIP's image processor does) and the
-    middle is kept. Images that are missing, corrupt or larger than 80 million pixels are skipped
-    and named; a share above ``max_corrupt`` of them stops the run. ``workers`` threads decode,
-    by default one per processor: Pillow works without Python's lock. The order of the rows, and
-    every pixel, are the same for any number of them. ``progress(done, total)`` is called as
-    images are done.
+    middle is kept. Images that are missing, corrupt or too large are skipped and named.
+
+    Parameters
+    ----------
+    data : ImageCaptions
+        The stored images.
+    size : int
+        Width and height of the result.
+    workers : int, optional
+        Threads that decode, by default one per processor: Pillow works without Python's lock. The
+        order of the rows, and every pixel, are the same for any number of them.
+    max_corrupt : float
+        Share of images that may be skipped; more stop the run.
+    progress : callable, optional
+        ``progress(what, done, total)`` is called as images are done.
     """
-    size, channels = check_count(size, "size"), check_count(channels, "channels")
-    if channels not in (1, 3):
-        raise InputValueError(f"channels must be 1 (grey) or 3 (colour), got {channels}.")
+    size = check_count(size, "size")
     if not 0 <= max_corrupt <= 1:
         raise InputValueError(f"max_corrupt must be a share from 0 to 1, got {max_corrupt}.")
     n_workers = check_count(workers or _processors(), "workers")
     require("PIL.Image", "train", "Decoding images")
-    pixels = _room(len(data), channels, size)
+    say = progress or silent
+    pixels = torch.empty((len(data), 3, size, size), dtype=torch.uint8)
     array = pixels.numpy()
     rows: list[int] = []
     skipped: dict[str, str] = {}
-    for row, image in enumerate(_in_order(data, size, channels, n_workers)):
-        if isinstance(image, str):
-            skipped[data.names[row]] = image
-            if row + 1 - len(rows) > max_corrupt * len(data):
-                raise _too_many(data, skipped, row + 1, max_corrupt)
-        else:
-            array[len(rows)] = image
-            rows.append(row)
-        if progress is not None:
-            progress(row + 1, len(data))
+
+    def work(row: int) -> str:
+        """Decode into the array; says why an image cannot be used."""
+        try:
+            array[row] = decode_image(data.image(row), size)
+        except ImageError as error:
+            return str(error)
+        return ""
+
+    pool = ThreadPoolExecutor(n_workers, thread_name_prefix="decode")
+    try:
+        for row, why in enumerate(pool.map(work, range(len(data)))):
+            if why:
+                skipped[data.names[row]] = why
+                if row + 1 - len(rows) > max_corrupt * len(data):
+                    raise _too_many(data, skipped, row + 1, max_corrupt)
+            else:
+                # Rows move up over those that were skipped; the ones below are not read again.
+                if len(rows) < row:
+                    array[len(rows)] = array[row]
+                rows.append(row)
+            say("decoding images", row + 1, len(data))
+    finally:
+        pool.shutdown(cancel_futures=True)
     if not rows:
         raise InputValueError(f"None of the {len(data)} images of {data.source} can be decoded.")
     return Decoded(pixels[: len(rows)], tuple(rows), skipped)
 
 
-def decode_image(stored: bytes, size: int, channels: int = 3) -> np.ndarray:
-    """One stored image as uint8 (channels, size, size); see `decode`."""
+def decode_image(stored: bytes, size: int) -> np.ndarray:
+    """One stored image as uint8 (3, size, size); see `decode`."""
     from PIL import Image
 
-    with Image.open(io.BytesIO(stored), formats=_FORMATS) as image:
-        if image.width * image.height > MOST_PIXELS:
-            raise ImageError(
-                f"it would unpack to {image.width} × {image.height} pixels, more than "
-                f"{MOST_PIXELS // 10**6} million"
-            )
-        # JPEGs can be unpacked at a fraction of their size: fast, and still twice what is kept.
-        image.draft("RGB" if channels == 3 else "L", (2 * size, 2 * size))
-        whole = _in_mode(image, "RGB" if channels == 3 else "L")
+    whole = unpack_image(stored, size)
     square = whole.resize((size, size), Image.Resampling.BICUBIC, box=_middle(whole.size, size))
-    return np.asarray(square).reshape(size, size, channels).transpose(2, 0, 1)
-
-
-def _in_mode(image: Any, mode: str) -> Any:
-    """The image in grey or in colour."""
-    if image.mode.startswith("I"):
-        # 16 bits per pixel, which Pillow would clip at 255 instead of scaling.
-        from PIL import Image
-
-        high = np.asarray(image).astype(np.int64) >> 8
-        image = Image.fromarray(np.clip(high, 0, 255).astype(np.uint8))
-    elif "transparency" in image.info:
-        image = image.convert("RGBA")  # a palette with transparency warns otherwise
-    return image.convert(mode)
+    return np.asarray(square).transpose(2, 0, 1)
 
 
 def _middle(sides: tuple[int, int], size: int) -> tuple[float, float, float, float]:
@@ -133,46 +126,6 @@ def _middle(sides: tuple[int, int], size: int) -> tuple[float, float, float, flo
         starts.append(first * side / scaled)
         stops.append((first + size) * side / scaled)
     return (starts[0], starts[1], stops[0], stops[1])
-
-
-def _in_order(
-    data: ImageCaptions, size: int, channels: int, workers: int
-) -> Iterator[np.ndarray | str]:
-    """Decoded images in the order of the rows, or why one cannot be used."""
-
-    def work(row: int) -> np.ndarray | str:
-        try:
-            return decode_image(data.image(row), size, channels)
-        except ImageError as error:
-            return str(error)
-        except (MemoryError, InputTypeError, InputValueError):
-            raise  # not about this one image
-        except Exception as error:  # damaged images make Pillow raise nearly anything
-            return f"{type(error).__name__}: {error}"
-
-    pool = ThreadPoolExecutor(workers, thread_name_prefix="decode")
-    waiting: deque[Future[np.ndarray | str]] = deque()
-    try:
-        for row in range(len(data)):
-            waiting.append(pool.submit(work, row))
-            # A bounded queue: results cannot pile up where the reader is slower.
-            if len(waiting) >= 8 * workers:
-                yield waiting.popleft().result()
-        while waiting:
-            yield waiting.popleft().result()
-    finally:
-        pool.shutdown(cancel_futures=True)
-
-
-def _room(n: int, channels: int, size: int) -> Tensor:
-    try:
-        return torch.empty((n, channels, size, size), dtype=torch.uint8)
-    except RuntimeError as error:
-        gigabytes = n * channels * size**2 / 1e9
-        raise InputValueError(
-            f"{n} images of {size} × {size} pixels take {gigabytes:.1f} GB, which this machine "
-            "does not have. Take a smaller size, or fewer images."
-        ) from error
 
 
 def _too_many(
@@ -192,15 +145,21 @@ def _processors() -> int:
 
 
 class Augment(nn.Module):
-    """Random resized crop and flip of a batch, on the device it lies on, then normalisation.
+    """Random resized crop and flip of a batch, on its device, then CLIP's normalisation.
 
-    A crop covers a share of the image within ``scale``, with sides in a proportion within
-    ``ratio`` (log-uniform), as torchvision's RandomResizedCrop draws it; the defaults are those
-    of open_clip, with which Yaras et al. train, and a flip for half of the images. Crop, flip
-    and scaling to ``size`` are one bilinear sampling of the batch. Images should be stored at
-    no more than about twice ``size``, because sampling does not average.
+    Crops are drawn as torchvision's RandomResizedCrop draws them, by default as open_clip does,
+    with which Yaras et al. train. Crop, flip and scaling to ``size`` are one bilinear sampling of
+    the batch. Images should be stored at no more than about twice ``size``, because sampling does
+    not average. In evaluation (``.eval()``) images are only scaled to ``size`` and normalised.
 
-    When the module evaluates (``.eval()``), images are only scaled to ``size`` and normalised.
+    Parameters
+    ----------
+    size : int
+        Width and height of the result.
+    scale, ratio : (float, float)
+        Bounds of a crop's share of the image, and of its width over its height (log-uniform).
+    flip : float
+        Share of the images that is mirrored.
     """
 
     def __init__(
@@ -210,8 +169,6 @@ class Augment(nn.Module):
         scale: tuple[float, float] = (0.9, 1.0),
         ratio: tuple[float, float] = (3 / 4, 4 / 3),
         flip: float = 0.5,
-        mean: Sequence[float] = CLIP_MEAN,
-        std: Sequence[float] = CLIP_STD,
     ) -> None:
         super().__init__()
         self.size = check_count(size, "size")
@@ -221,19 +178,14 @@ class Augment(nn.Module):
             raise InputValueError(f"ratio must be two numbers, 0 < low ≤ high, got {ratio}.")
         if not 0 <= flip <= 1:
             raise InputValueError(f"flip must be a share from 0 to 1, got {flip}.")
-        if len(mean) != len(std):
-            raise InputValueError(
-                f"mean and std must have one number per channel, got {len(mean)} and {len(std)}."
-            )
         self.scale, self.ratio, self.flip = tuple(scale), tuple(ratio), float(flip)
-        deviation = torch.tensor([check_positive(value, "std") for value in std])
+        mean, deviation = (torch.tensor(v)[:, None, None] for v in (CLIP_MEAN, CLIP_STD))
         # One multiplication and one addition turn bytes into what a tower takes.
-        self.register_buffer("_factor", (1 / (255 * deviation))[:, None, None], persistent=False)
-        shift = -torch.tensor([float(value) for value in mean]) / deviation
-        self.register_buffer("_shift", shift[:, None, None], persistent=False)
+        self.register_buffer("_factor", 1 / (255 * deviation), persistent=False)
+        self.register_buffer("_shift", -mean / deviation, persistent=False)
 
     def forward(self, pixels: Tensor, generator: torch.Generator | None = None) -> Tensor:
-        """From uint8 (n, channels, S, S) to float32 (n, channels, size, size).
+        """From uint8 (n, 3, S, S) to float32 (n, 3, size, size).
 
         The draws come from ``generator`` on its own device; one on the CPU gives the same
         crops whatever the device of the images.
@@ -279,14 +231,9 @@ class Augment(nn.Module):
         return torch.stack([sign * width, none, x, none, height, y], dim=1).reshape(n, 2, 3)
 
     def _check(self, pixels: Tensor) -> None:
-        channels = len(self._factor)
-        if pixels.ndim != 4 or pixels.shape[1] != channels or pixels.shape[2] != pixels.shape[3]:
+        if pixels.ndim != 4 or pixels.shape[1] != 3 or pixels.shape[2] != pixels.shape[3]:
             raise InputValueError(
-                f"Images must be of shape (n, {channels}, size, size), got {tuple(pixels.shape)}."
+                f"Images must be of shape (n, 3, size, size), got {tuple(pixels.shape)}."
             )
         if pixels.dtype != torch.uint8:
             raise InputTypeError(f"Images must be bytes (uint8, 0 to 255), got {pixels.dtype}.")
-
-    def extra_repr(self) -> str:
-        """What the module prints of itself."""
-        return f"size={self.size}, scale={self.scale}, ratio={self.ratio}, flip={self.flip}"

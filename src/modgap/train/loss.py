@@ -19,9 +19,9 @@ from modgap._validate import (
     check_finite,
     check_positive,
 )
-from modgap.train.gather import Share, average_gradient, gather_rows, share_of, sum_over
-from modgap.train.loss_lean import lean_share
-from modgap.train.swap import Swap
+from modgap.train.gather import Shard, average_gradient, gather_rows, shard_of, sum_over
+from modgap.train.loss_chunked import chunked_loss
+from modgap.train.swap import Swap, check_features
 from modgap.train.temperature import Temperature
 
 
@@ -31,51 +31,70 @@ def contrastive(
     logit_scale: Tensor | float,
     logit_bias: Tensor | float | None = None,
     *,
-    lean: bool = False,
+    chunked: bool = False,
     block_bytes: int | None = None,
 ) -> Tensor:
-    """Symmetric contrastive loss of the pairs (X[i], Y[i]), rows used as given; 0 for one pair.
+    """Symmetric contrastive loss of the pairs (X[i], Y[i]); 0 for one pair.
 
-    ``logit_scale`` is 1/temperature. ``logit_bias`` is added to every logit and so cancels; it is
-    there for open_clip's call. The lean form never holds the n × n logits: it computes blocks of at
-    most ``block_bytes`` and computes them again going back. Half precision is widened to float32,
-    under autocast too: logits of a scale of 100 are off by up to half in bfloat16.
+    Half precision is widened to float32, under autocast too: logits of a scale of 100 are off by
+    up to half in bfloat16.
+
+    Parameters
+    ----------
+    X, Y : Tensor (n, d)
+        Features of the two sides, used as given.
+    logit_scale : Tensor or float
+        1/temperature.
+    logit_bias : Tensor or float, optional
+        Added to every logit, and so it cancels; it is there for open_clip's call.
+    chunked : bool
+        Never hold the n × n logits: compute blocks of them, and again in the backward pass.
+    block_bytes : int, optional
+        The most that a block may take; by default 16 MiB on a CPU and 512 MiB on a GPU.
 
     >>> X = torch.eye(2)
     >>> round(contrastive(X, X, 1.0).item(), 4)  # log(1 + exp(−1))
     0.3133
     """
-    X, Y = _check_features(X, Y, ("X", "Y"))
+    X, Y = _widened(X, Y, ("X", "Y"))
     with torch.autocast(X.device.type, enabled=False):
-        scale, bias = _scalar(logit_scale, "logit_scale", X), _bias(logit_bias, X)
-        return _part(X, Y, scale, bias, None, lean, _check_block(block_bytes))
+        scale, bias = _scalar(logit_scale, "logit_scale", X), _scalar(logit_bias, "logit_bias", X)
+        return _part(X, Y, scale, bias, Shard((len(X),)), chunked, block_bytes)
 
 
 class ContrastiveLoss(nn.Module):
     """The contrastive loss of a training step, in place of open_clip's ``ClipLoss``.
 
-    Rows are normalised (``normalise=False`` leaves them, the paper's "remove normalization"), then
-    swapped if there is a ``swap``, and go into ``contrastive``, plain or ``lean``.
-
     Under ``torch.distributed`` the loss is that of the whole batch, the rows of all processes,
-    and every process gets the same value. ``gather="auto"`` does that whenever several processes
-    are at work, ``None`` never; a process group can be given too. Gradients are such that their
-    mean over the processes, which DDP takes, is that of one process with the whole batch; the
-    scale's is already the mean. Every process must call the loss; their counts of rows may differ.
+    and every process gets the same value. Gradients are such that their mean over the processes,
+    which DDP takes, is that of one process with the whole batch; the scale's is already the mean.
+    Every process must call the loss; their counts of rows may differ.
 
-    ``temperature`` gives the scale of each step in place of the one in the call, for loops that
-    know only their model's; a learned one must be added to the optimiser (`parameter_group`).
+    The step for swap and temperature is counted by the calls in training, and is part of the
+    ``state_dict``; a loop that does not keep it calls ``set_step`` when it resumes.
 
-    The step for swap and temperature is counted by the calls in training, ``calls_per_step`` of
-    them to a step where gradients are accumulated, and is part of the ``state_dict``; a loop that
-    does not keep it calls ``set_step`` when it resumes. ``step=`` says it instead.
+    Parameters
+    ----------
+    swap : Swap, optional
+        Mixes the two sides, after they are normalised.
+    normalise : bool
+        Scale rows to unit length; False is the paper's "remove normalization".
+    chunked, block_bytes
+        As in `contrastive`.
+    gather : "auto", None or a process group
+        Whether the rows of other processes count: "auto" whenever there are several, None never.
+    temperature : Temperature, optional
+        Gives the scale of each step in place of the one in the call, for loops that know only
+        their model's. A learned one must be added to the optimiser (`parameter_group`).
+    calls_per_step : int
+        Calls that make one step, where gradients are accumulated.
     """
 
     def __init__(
         self,
         swap: Swap | None = None,
         normalise: bool = True,
-        lean: bool = False,
+        chunked: bool = False,
         gather: Any = "auto",
         block_bytes: int | None = None,
         temperature: Temperature | None = None,
@@ -98,9 +117,9 @@ class ContrastiveLoss(nn.Module):
         self.swap = swap
         self.temperature = temperature
         self.normalise = bool(normalise)
-        self.lean = bool(lean)
+        self.chunked = bool(chunked)
         self.gather = gather
-        self.block_bytes = _check_block(block_bytes)
+        self.block_bytes = block_bytes
         self.calls_per_step = check_count(calls_per_step, "calls_per_step")
         self._calls = 0
 
@@ -115,52 +134,44 @@ class ContrastiveLoss(nn.Module):
         step: int | None = None,
         same: Tensor | None = None,
     ) -> Tensor | dict[str, Tensor]:
-        """The loss, or ``{"contrastive_loss": loss}``.
+        """The loss, or ``{"contrastive_loss": loss}``, called as open_clip's.
 
-        ``same`` (N, N), symmetric and for the whole batch over all processes, says which pairs are
-        no negatives of each other, their texts being `identical` for instance.
+        ``step`` takes the place of the step that is counted. ``same`` (N, N), symmetric and for the
+        whole batch over all processes, says which pairs are not negatives of each other, their
+        texts being `identical` for instance.
         """
-        X, Y = _check_features(image_features, text_features, ("image_features", "text_features"))
-        if same is not None and self.lean:
+        X, Y = _widened(image_features, text_features, ("image_features", "text_features"))
+        if same is not None and self.chunked:
             raise InputValueError(
-                "same needs the whole matrix of logits, which a lean loss never holds. Choose one."
+                "same needs the whole matrix of logits, which a chunked loss never holds. "
+                "Choose one."
             )
+        step = self._count(step)
         with torch.autocast(X.device.type, enabled=False):
-            step = self._count(step)
-            if self.temperature is None:
-                loss = self._loss(X, Y, logit_scale, logit_bias, step, same)
-            else:
-                loss = self._loss(X, Y, self.temperature(step), logit_bias, step, same)
+            scale = given = _scalar(logit_scale, "logit_scale", X)
+            bias = _scalar(logit_bias, "logit_bias", X)
+            if self.temperature is not None:
+                scale = _scalar(self.temperature(step), "logit_scale", X)
+            if self.normalise:
+                X, Y = F.normalize(X, dim=1), F.normalize(Y, dim=1)
+            shard = Shard((len(X),))
+            if self.gather is not None:
+                shard = shard_of(X, None if isinstance(self.gather, str) else self.gather)
+            if self.swap is not None:
+                first, total = shard.rows.start, shard.total_rows
+                X, Y = self.swap(X, Y, step, first_row=first, total_rows=total)
+            if shard.processes > 1:
+                scale = average_gradient(scale, shard)
+                bias = None if bias is None else average_gradient(bias, shard)
+            loss = _part(X, Y, scale, bias, shard, self.chunked, self.block_bytes, same)
+            if shard.processes > 1:
+                # The value is the sum of the parts; the gradient this process's part, times the
+                # number of processes because DDP divides by it.
+                loss = sum_over(loss, shard) + shard.processes * (loss - loss.detach())
+            if self.temperature is not None:
                 # The caller's own scale stays in the graph, for DDP waits for its gradient, 0.
-                loss = loss + 0.0 * _scalar(logit_scale, "logit_scale", X)
+                loss = loss + 0.0 * given
         return {"contrastive_loss": loss} if output_dict else loss
-
-    def _loss(
-        self,
-        X: Tensor,
-        Y: Tensor,
-        logit_scale: Tensor | float,
-        logit_bias: Tensor | float | None,
-        step: int,
-        same: Tensor | None,
-    ) -> Tensor:
-        scale, bias = _scalar(logit_scale, "logit_scale", X), _bias(logit_bias, X)
-        if self.normalise:
-            X, Y = F.normalize(X, dim=1), F.normalize(Y, dim=1)
-        share = None
-        if self.gather is not None:
-            share = share_of(X, None if isinstance(self.gather, str) else self.gather)
-        if self.swap is not None:
-            first, total = (0, None) if share is None else (share.first_row, share.total_rows)
-            X, Y = self.swap(X, Y, step, first_row=first, total_rows=total)
-        if share is None:
-            return _part(X, Y, scale, bias, None, self.lean, self.block_bytes, same)
-        scale = average_gradient(scale, share)
-        bias = None if bias is None else average_gradient(bias, share)
-        part = _part(X, Y, scale, bias, share, self.lean, self.block_bytes, same)
-        # The value is the sum of the parts; the gradient this process's part, times the number of
-        # processes because DDP divides by it.
-        return sum_over(part, share) + share.processes * (part - part.detach())
 
     def _count(self, step: int | None) -> int:
         if step is not None:
@@ -185,48 +196,36 @@ class ContrastiveLoss(nn.Module):
         """Go on from a ``state_dict``."""
         self._calls = int(state)
 
-    def extra_repr(self) -> str:
-        """The settings, where torch prints the module."""
-        return f"normalise={self.normalise}, lean={self.lean}, gather={self.gather!r}"
-
 
 def _part(
     X: Tensor,
     Y: Tensor,
     scale: Tensor,
     bias: Tensor | None,
-    share: Share | None,
-    lean: bool,
+    shard: Shard,
+    chunked: bool,
     block_bytes: int | None,
     same: Tensor | None = None,
 ) -> Tensor:
     """This process's part of the loss of the whole batch; all of it where there is one process."""
-    if lean:
-        part = lean_share(
-            X, Y if share is None else gather_rows(Y, share), scale, share, block_bytes
-        )
+    if chunked:
+        part = chunked_loss(X, gather_rows(Y, shard), scale, shard, block_bytes)
         # Keeps the bias in the graph, for DDP waits for every parameter's gradient, here 0.
         return part if bias is None else part + 0.0 * bias
-    if share is None:
-        logits = _logits(X, Y, scale, bias, same)
-        classes = torch.arange(X.shape[0], device=X.device)
-        return (F.cross_entropy(logits, classes) + F.cross_entropy(logits.T, classes)) / 2
-    classes = torch.arange(share.first_row, share.first_row + X.shape[0], device=X.device)
-    own = None if same is None else same[classes]
-    by_row = _logits(X, gather_rows(Y, share), scale, bias, own)
-    by_column = _logits(Y, gather_rows(X, share), scale, bias, own)
-    total = F.cross_entropy(by_row, classes, reduction="sum")
-    total = total + F.cross_entropy(by_column, classes, reduction="sum")
-    return total / (2 * share.total_rows)
 
+    def logits(A: Tensor, B: Tensor) -> Tensor:
+        # The scale goes to the rows, which are fewer than the logits.
+        found = (A * scale) @ B.T
+        found = found if bias is None else found + bias
+        return found if same is None else found.masked_fill(same[shard.rows], -torch.inf)
 
-def _logits(
-    A: Tensor, B: Tensor, scale: Tensor, bias: Tensor | None, same: Tensor | None
-) -> Tensor:
-    # The scale goes to the rows, which are fewer than the logits.
-    logits = (A * scale) @ B.T
-    logits = logits if bias is None else logits + bias
-    return logits if same is None else logits.masked_fill(same, -torch.inf)
+    classes = torch.arange(shard.rows.start, shard.rows.stop, device=X.device)
+    if shard.processes == 1:
+        both = logits(X, Y)
+        return (F.cross_entropy(both, classes) + F.cross_entropy(both.T, classes)) / 2
+    total = F.cross_entropy(logits(X, gather_rows(Y, shard)), classes, reduction="sum")
+    total = total + F.cross_entropy(logits(Y, gather_rows(X, shard)), classes, reduction="sum")
+    return total / (2 * shard.total_rows)
 
 
 def identical(tokens: Tensor) -> Tensor:
@@ -240,27 +239,17 @@ def identical(tokens: Tensor) -> Tensor:
     return same.fill_diagonal_(False)
 
 
-def _check_features(X: Any, Y: Any, names: tuple[str, str]) -> tuple[Tensor, Tensor]:
-    for name, features in zip(names, (X, Y), strict=True):
-        if not isinstance(features, Tensor):
-            raise InputTypeError(f"{name} must be a torch tensor, got {type(features).__name__}.")
-        if not features.is_floating_point():
-            raise InputTypeError(f"{name} must hold floats, got {features.dtype}.")
-    if X.ndim != 2 or X.shape != Y.shape or X.numel() == 0:
-        raise InputValueError(
-            f"{names[0]} and {names[1]} must hold the same pairs row by row, at least one, "
-            f"got {tuple(X.shape)} and {tuple(Y.shape)}."
-        )
-    if X.device != Y.device:
-        raise InputValueError(
-            f"{names[0]} and {names[1]} must be on one device, got {X.device} and {Y.device}."
-        )
+def _widened(X: Any, Y: Any, names: tuple[str, str]) -> tuple[Tensor, Tensor]:
+    """The features of both sides in one precision, float32 at least."""
+    check_features(X, Y, names)
     wide = torch.promote_types(torch.promote_types(X.dtype, Y.dtype), torch.float32)
     return X.to(wide), Y.to(wide)
 
 
-def _scalar(value: Any, name: str, X: Tensor) -> Tensor:
+def _scalar(value: Any, name: str, X: Tensor) -> Any:
     """One number as a tensor without dimensions, in the precision and place of the features."""
+    if value is None and name == "logit_bias":
+        return None
     if isinstance(value, Tensor):
         if value.numel() != 1:
             raise InputValueError(
@@ -270,11 +259,3 @@ def _scalar(value: Any, name: str, X: Tensor) -> Tensor:
         return value.reshape(()).to(device=X.device, dtype=X.dtype)
     value = check_positive(value, name) if name == "logit_scale" else check_finite(value, name)
     return torch.full((), value, device=X.device, dtype=X.dtype)
-
-
-def _bias(value: Any, X: Tensor) -> Tensor | None:
-    return None if value is None else _scalar(value, "logit_bias", X)
-
-
-def _check_block(block_bytes: int | None) -> int | None:
-    return None if block_bytes is None else check_count(block_bytes, "block_bytes")

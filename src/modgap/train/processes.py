@@ -25,7 +25,12 @@ class Processes:
     count: int
     device: torch.device
 
-    def share(self, rows: Tensor) -> Tensor:
+    @property
+    def first(self) -> bool:
+        """Whether this is the process that logs and writes."""
+        return self.rank == 0
+
+    def shard(self, rows: Tensor) -> Tensor:
         """This process's rows of a batch that all of them know."""
         return rows if self.count == 1 else rows.tensor_split(self.count)[self.rank]
 
@@ -39,14 +44,14 @@ def join_processes(device: str = "auto") -> Processes:
     place = pick_device(device)
     if not dist.is_available():
         return Processes(0, 1, place)
-    if not dist.is_initialized() and int(os.environ.get("WORLD_SIZE", "1")) > 1:
+    if not dist.is_initialized():
+        if int(os.environ.get("WORLD_SIZE", "1")) <= 1:
+            return Processes(0, 1, place)
         if place.type == "cuda":
             torch.cuda.set_device(place)
         dist.init_process_group("nccl" if place.type == "cuda" else "gloo")
         atexit.register(_leave)
-    if dist.is_initialized():
-        return Processes(dist.get_rank(), dist.get_world_size(), place)
-    return Processes(0, 1, place)
+    return Processes(dist.get_rank(), dist.get_world_size(), place)
 
 
 def _leave() -> None:
@@ -79,8 +84,8 @@ def pick_device(name: str = "auto") -> torch.device:
 
 
 @contextmanager
-def borrowed_machine(processes: Processes, threads: int) -> Iterator[None]:
-    """The caller's generators and settings of torch, as they were, once the run is over."""
+def torch_settings(processes: Processes, threads: int) -> Iterator[None]:
+    """Torch set up for a run; the caller's generators and settings are put back after it."""
     before, benchmark = torch.get_num_threads(), torch.backends.cudnn.benchmark
     cuda = [processes.device] if processes.device.type == "cuda" else []
     with torch.random.fork_rng(devices=cuda):
@@ -97,7 +102,7 @@ def borrowed_machine(processes: Processes, threads: int) -> Iterator[None]:
 
 @contextmanager
 def whole_steps() -> Iterator[Callable[[], bool]]:
-    """Hold back Ctrl-C and SIGTERM until a step is done; the function says whether one has come.
+    """Hold back Ctrl-C and SIGTERM until a step is done; the function says whether one came.
 
     When the block ends, what was held back happens. A second signal does not wait. Only the main
     thread can hold signals back; elsewhere none is.

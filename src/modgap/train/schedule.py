@@ -24,18 +24,13 @@ class Schedule:
             return (step + 1) / n_warm
         if self.kind == "constant":
             return 1.0
-        return cosine(step - n_warm, max(1, self.total - n_warm))
+        return 0.5 * (1 + math.cos(math.pi * (step - n_warm) / max(1, self.total - n_warm)))
 
     def beta_1(self, step: int) -> float:
         """β₁ of AdamW; only one cycle moves it, against the rate."""
         if self.kind == "one-cycle":
             return one_cycle(step, self.total, 0.95, 0.85, 0.95)
         return self.beta
-
-
-def cosine(step: int, total: int) -> float:
-    """½ (1 + cos π step/total): 1 at first, 0 at the end."""
-    return 0.5 * (1 + math.cos(math.pi * step / total))
 
 
 def one_cycle(step: int, total: int, first: float, middle: float, last: float) -> float:
@@ -50,4 +45,5 @@ def one_cycle(step: int, total: int, first: float, middle: float, last: float) -
 
 
 def _between(start: float, end: float, share: float) -> float:
+    """Half a cosine from ``start`` to ``end``."""
     return end + (start - end) * 0.5 * (1 + math.cos(math.pi * share))

@@ -1,4 +1,4 @@
-"""Where a run starts: the towers with random, given or amended weights, and what goes with them."""
+"""Where a run starts: the towers with random, given or amended weights."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from modgap._validate import InputValueError
 from modgap.corrections import Procrustes
 from modgap.towers.config import find_config
 from modgap.towers.two_tower import TwoTower, make_two_tower
-from modgap.train import swap, temperature
-from modgap.train.config import Config, ModelConfig, SwapConfig, TemperatureConfig, TrainConfig
+from modgap.train.batch_norm import learn_statistics
+from modgap.train.checkpoint import MODEL, TOKENIZER
+from modgap.train.config import Config, ModelConfig
 from modgap.train.data import Data
 from modgap.train.hooks import embed_split
 
-MODEL, TOKENIZER = "model.safetensors", "tokenizer.json"
 # Pairs that Procrustes is fitted to: more than enough dimensions of any tower here.
 AMENDING_PAIRS = 4096
 
@@ -69,9 +69,7 @@ def weights_file(weights: str) -> Path:
 
 def tokenizer_of(model: ModelConfig) -> Path | None:
     """The tokenizer that goes with given weights; none for random ones."""
-    if not model.weights:
-        return None
-    return weights_file(model.weights).with_name(TOKENIZER)
+    return weights_file(model.weights).with_name(TOKENIZER) if model.weights else None
 
 
 @torch.no_grad()
@@ -86,11 +84,10 @@ def amend(model: TwoTower, data: Data, batch_size: int) -> None:
     evaluation, when they use what they remember.
     """
     n = min(len(data.train), AMENDING_PAIRS)
-    part = data.train.pairs(torch.arange(n), torch.Generator().manual_seed(0))
-    learn_statistics(
-        model, [data.prepare(p) for p in part.pixels.to(_place(model)).split(batch_size)]
-    )
-    X, Y, _ = embed_split(model, part, data.prepare, batch_size)
+    pairs = data.train.pairs(torch.arange(n), torch.Generator().manual_seed(0))
+    device = next(model.parameters()).device
+    learn_statistics(model, map(data.prepare, pairs.pixels.to(device).split(batch_size)))
+    X, Y, _ = embed_split(model, pairs, data.prepare, batch_size)
     rows = [nn.functional.normalize(side.double(), dim=1).cpu().numpy() for side in (X, Y)]
     turn = Procrustes().fit(*rows).correction_.maps[("text", "document")].matrix
     last = [m for m in model.text.modules() if isinstance(m, nn.Linear)][-1]
@@ -98,61 +95,3 @@ def amend(model: TwoTower, data: Data, batch_size: int) -> None:
         if parameter is not None:
             W = torch.as_tensor(turn, dtype=torch.float64, device=parameter.device)
             parameter.copy_((W @ parameter.double()).to(parameter.dtype))
-
-
-@torch.no_grad()
-def learn_statistics(model: TwoTower, batches: list[Tensor]) -> None:
-    """Give the batch norms of the image tower the mean statistics of some batches."""
-    norms = [m for m in model.modules() if isinstance(m, nn.modules.batchnorm._BatchNorm)]
-    if not norms:
-        return
-    momenta = [norm.momentum for norm in norms]
-    for norm in norms:
-        norm.reset_running_stats()
-        norm.momentum = None  # a plain mean over the batches that follow
-    was_training = model.training
-    model.train()
-    for images in batches:
-        model.encode_image(images)
-    model.train(was_training)
-    for norm, momentum in zip(norms, momenta, strict=True):
-        norm.momentum = momentum
-
-
-def _place(model: nn.Module) -> torch.device:
-    return next(model.parameters()).device
-
-
-def temperature_of(config: TemperatureConfig, steps: int) -> temperature.Temperature:
-    """A temperature by the name of its kind or of the paper, for a run of so many steps.
-
-    >>> temperature_of(TemperatureConfig("fixed", value=0.04), 10).describe()
-    {'kind': 'fixed', 'value': 0.04}
-    """
-    return temperature.make_temperature(config.name, max(1, steps), **config.options())
-
-
-def swap_of(config: SwapConfig, seed: int) -> swap.Swap | None:
-    """The swap of a run, or none."""
-    return None if config.kind == "none" else swap.make_swap(config.kind, config.probability, seed)
-
-
-def make_optimiser(
-    settings: TrainConfig, model: nn.Module, temperature: Any, device: torch.device
-) -> torch.optim.AdamW:
-    """AdamW; gains and biases do not decay unless asked, the temperature has a group of its own."""
-    learned = [p for p in model.parameters() if p.requires_grad]
-    decays = [p for p in learned if settings.decay_all or p.ndim > 1]
-    stays = [p for p in learned if not (settings.decay_all or p.ndim > 1)]
-    groups: list[dict[str, Any]] = [{"params": decays, "weight_decay": settings.weight_decay}]
-    if stays:
-        groups.append({"params": stays, "weight_decay": 0.0})
-    if (own := temperature.parameter_group(settings.learning_rate)) is not None:
-        groups.append(own)
-    return torch.optim.AdamW(
-        groups,
-        lr=settings.learning_rate,
-        betas=settings.betas,
-        eps=settings.epsilon,
-        fused=device.type == "cuda",
-    )

@@ -6,21 +6,31 @@ only, on the normalised features; the swapped rows go into the loss as they are.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from types import MappingProxyType
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from modgap._validate import (
-    InputTypeError,
-    InputValueError,
-    check_choice,
-    check_count,
-    check_finite,
-)
+from modgap._validate import InputTypeError, InputValueError, check_count, check_finite
+
+
+def check_features(X: Any, Y: Any, names: tuple[str, str] = ("X", "Y")) -> None:
+    """Refuse what is not a batch of pairs: two tensors of floats (n, d), n at least 1."""
+    for name, features in zip(names, (X, Y), strict=True):
+        if not isinstance(features, Tensor):
+            raise InputTypeError(f"{name} must be a torch tensor, got {type(features).__name__}.")
+        if not features.is_floating_point():
+            raise InputTypeError(f"{name} must hold floats, got {features.dtype}.")
+    if X.ndim != 2 or X.shape != Y.shape or X.numel() == 0:
+        raise InputValueError(
+            f"{names[0]} and {names[1]} must hold the same pairs row by row, at least one, "
+            f"got {tuple(X.shape)} and {tuple(Y.shape)}."
+        )
+    if X.device != Y.device:
+        raise InputValueError(
+            f"{names[0]} and {names[1]} must be on one device, got {X.device} and {Y.device}."
+        )
 
 
 class Swap(nn.Module):
@@ -31,7 +41,8 @@ class Swap(nn.Module):
     and are not those that a CPU draws. Like dropout, it does nothing in evaluation mode.
     """
 
-    kind: str
+    kind: ClassVar[str]
+    whole_rows: ClassVar[bool] = False
 
     def __init__(self, probability: float, seed: int = 0) -> None:
         super().__init__()
@@ -61,7 +72,8 @@ class Swap(nn.Module):
         Where several processes hold parts of one batch, ``first_row`` and ``total_rows`` say which
         rows these are: each then gets what it would get if the batch were in one place.
         """
-        n = _check_features(X, Y)
+        check_features(X, Y)
+        n = X.shape[0]
         first_row = check_count(first_row, "first_row", at_least=0)
         total = n + first_row if total_rows is None else check_count(total_rows, "total_rows")
         if first_row + n > total:
@@ -73,21 +85,9 @@ class Swap(nn.Module):
         generator = torch.Generator(device=X.device)
         generator.manual_seed(_stream(self.seed, step))
         # The whole batch is drawn and these rows taken, so that where a row lies decides its draw.
-        draws = torch.rand(total, self._columns(X.shape[1]), generator=generator, device=X.device)[
-            first_row : first_row + n
-        ]
-        return self._mix(X, Y, draws)
-
-    def describe(self) -> dict[str, Any]:
-        """The kind and its settings, as JSON can carry them."""
-        return {"kind": self.kind, "probability": self.probability, "seed": self.seed}
-
-    def extra_repr(self) -> str:
-        """The settings, where torch prints the module."""
-        return f"probability={self.probability}, seed={self.seed}"
-
-    def _columns(self, dimension: int) -> int:
-        return dimension
+        columns = 1 if self.whole_rows else X.shape[1]
+        draws = torch.rand(total, columns, generator=generator, device=X.device)
+        return self._mix(X, Y, draws[first_row : first_row + n])
 
     def _mix(self, X: Tensor, Y: Tensor, draws: Tensor) -> tuple[Tensor, Tensor]:
         raise NotImplementedError
@@ -116,10 +116,7 @@ class SoftSwap(Swap):
 class FeatureSwap(HardSwap):
     """Exchanges whole rows X[i] and Y[i] with probability ½ (hard swap of features)."""
 
-    kind = "feature"
-
-    def _columns(self, dimension: int) -> int:
-        return 1
+    kind, whole_rows = "feature", True
 
 
 def _stream(seed: int, step: int) -> int:
@@ -128,50 +125,4 @@ def _stream(seed: int, step: int) -> int:
     return (int(high) << 31) ^ int(low)
 
 
-def _check_features(X: Tensor, Y: Tensor) -> int:
-    for name, features in (("X", X), ("Y", Y)):
-        if not isinstance(features, Tensor):
-            raise InputTypeError(
-                f"{name} must be a torch tensor of features, got {type(features).__name__}."
-            )
-    if X.ndim != 2 or X.shape != Y.shape:
-        raise InputValueError(
-            "X and Y must hold the same pairs row by row, "
-            f"got {tuple(X.shape)} and {tuple(Y.shape)}."
-        )
-    return int(X.shape[0])
-
-
-KINDS: Mapping[str, type[Swap]] = MappingProxyType(
-    {made.kind: made for made in (HardSwap, SoftSwap, FeatureSwap)}
-)
-
-# Kind and probability by the paper's names: HS P* of table 5, and 1e-3 (HS) and 5e-2 (SS) of
-# table 2. The paper gives no share for its swap of features; this one is at every step.
-SWAPS: Mapping[str, tuple[str, float]] = MappingProxyType(
-    {
-        "HS P1": ("hard", 1.0),
-        "HS P1e-1": ("hard", 0.1),
-        "HS P1e-2": ("hard", 0.01),
-        "HS P1e-3": ("hard", 0.001),
-        "SS P1e-1": ("soft", 0.1),
-        "SS P5e-2": ("soft", 0.05),
-        "SS P1e-2": ("soft", 0.01),
-        "Hard Swap Feature": ("feature", 1.0),
-    }
-)
-
-
-def make_swap(name: str, probability: float | None = None, seed: int = 0) -> Swap:
-    """A swap by its kind, with its share of the steps, or by the paper's name.
-
-    >>> make_swap("SS P5e-2").describe()
-    {'kind': 'soft', 'probability': 0.05, 'seed': 0}
-    """
-    check_choice(name, "swap", (*KINDS, *SWAPS))
-    kind, preset = SWAPS.get(name, (name, None))
-    if probability is None:
-        probability = preset
-    if probability is None:
-        raise InputValueError(f"The swap {name!r} needs a probability, a share of the steps.")
-    return KINDS[kind](probability, seed)
+SWAPS: dict[str, type[Swap]] = {made.kind: made for made in (HardSwap, SoftSwap, FeatureSwap)}

@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Mapping
-from types import MappingProxyType
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -30,6 +28,9 @@ class Temperature(nn.Module):
     Subclasses say how in ``forward``. Where the scale is learned, gradients flow into it.
     """
 
+    kind: ClassVar[str]
+    rate = 1.0
+
     def __init__(self) -> None:
         super().__init__()
         # Moves with .to(device), so that scales are made where the features are.
@@ -45,52 +46,44 @@ class Temperature(nn.Module):
             return 1.0 / float(self(step))
 
     def parameter_group(self, learning_rate: float) -> dict[str, Any] | None:
-        """The optimiser's group for what is learned here, without decay; None if nothing is."""
-        check_positive(learning_rate, "learning_rate")
-        return None
+        """The optimiser's group for what is learned here; None if nothing is.
+
+        At ``rate`` times the learning rate, without weight decay.
+        """
+        rate = check_positive(learning_rate, "learning_rate") * self.rate
+        learned = list(self.parameters())
+        group = {"params": learned, "lr": rate, "weight_decay": 0.0, "name": "temperature"}
+        return group if learned else None
 
     def describe(self) -> dict[str, Any]:
         """The kind and its settings, as JSON can carry them."""
-        raise NotImplementedError
-
-    def extra_repr(self) -> str:
-        """The settings, where torch prints the module."""
-        return ", ".join(f"{key}={value}" for key, value in self.describe().items())
+        settings = inspect.signature(type(self)).parameters
+        return {"kind": self.kind, **{name: getattr(self, name) for name in settings}}
 
     def _constant(self, temperature: float) -> Tensor:
         return torch.full_like(self._place, 1.0 / temperature)
 
 
-class _Learned(Temperature):
-    """What the learned temperatures share: one parameter ν in a group of its own."""
-
-    def __init__(self, nu: float, rate: float) -> None:
-        super().__init__()
-        self.rate = check_positive(rate, "rate")
-        self.nu = nn.Parameter(torch.tensor(nu))
-
-    def parameter_group(self, learning_rate: float) -> dict[str, Any]:
-        """ν alone, at ``rate`` times the learning rate, without weight decay."""
-        learning_rate = check_positive(learning_rate, "learning_rate")
-        return {
-            "params": [self.nu],
-            "lr": learning_rate * self.rate,
-            "weight_decay": 0.0,
-            "name": "temperature",
-        }
-
-
-class LearnedTemperature(_Learned):
+class LearnedTemperature(Temperature):
     """1/τ = exp(ν/s), learned: CLIP's with s = 1 (Radford et al. 2021; Yaras et al., D.1).
 
-    ``max_scale=100`` is CLIP's clamp: ν is held where 1/τ is at most that, as CLIP does after each
-    step, so that a later gradient can still bring it down. ``scale`` is s > 1 for the paper's
-    reparameterisation (its appendix F prints τ for 1/τ). ``rate`` multiplies the learning rate:
-    0.1 is the paper's smaller learning rate of the temperature, SLRT.
+    Parameters
+    ----------
+    initial : float
+        The temperature at the start.
+    max_scale : float, optional
+        ν is clamped so that 1/τ is at most this, as CLIP does with 100 after each step: a later
+        gradient can still bring it down.
+    scale : float
+        s; above 1 the paper's reparameterisation (its appendix F prints τ for 1/τ).
+    rate : float
+        Multiplies the learning rate: 0.1 is the paper's smaller rate of the temperature, SLRT.
 
     >>> round(LearnedTemperature(0.05)().item(), 3)
     20.0
     """
+
+    kind = "learned"
 
     def __init__(
         self,
@@ -99,15 +92,17 @@ class LearnedTemperature(_Learned):
         scale: float = 1.0,
         rate: float = 1.0,
     ) -> None:
+        super().__init__()
         self.initial = check_positive(initial, "initial")
         self.max_scale = None if max_scale is None else check_positive(max_scale, "max_scale")
         self.scale = check_positive(scale, "scale")
+        self.rate = check_positive(rate, "rate")
         if self.max_scale is not None and self.initial * self.max_scale < 1:
             raise InputValueError(
                 f"initial must be at least 1/max_scale, got a temperature of {initial} and a "
                 f"largest scale of {max_scale}. Raise one of them."
             )
-        super().__init__(-self.scale * math.log(self.initial), rate)
+        self.nu = nn.Parameter(torch.tensor(-self.scale * math.log(self.initial)))
 
     def forward(self, step: int = 0) -> Tensor:
         """exp(ν/s); the step does not matter."""
@@ -118,37 +113,29 @@ class LearnedTemperature(_Learned):
         scale = torch.exp(self.nu / self.scale)
         return scale if self.max_scale is None or self.training else scale.clamp(max=self.max_scale)
 
-    def describe(self) -> dict[str, Any]:
-        """The kind and its settings."""
-        return {
-            "kind": "learned",
-            "initial": self.initial,
-            "max_scale": self.max_scale,
-            "scale": self.scale,
-            "rate": self.rate,
-        }
 
-
-class SoftplusTemperature(_Learned):
+class SoftplusTemperature(Temperature):
     """1/τ = log(1 + exp(ν)), learned (Yaras et al., D.1): it grows by steps, not by factors."""
 
+    kind = "softplus"
+
     def __init__(self, initial: float = CLIP_TEMPERATURE, rate: float = 1.0) -> None:
+        super().__init__()
         self.initial = check_positive(initial, "initial")
+        self.rate = check_positive(rate, "rate")
         target = 1.0 / self.initial
         # log(exp(t) − 1) without exp(t), which overflows for a temperature below 0.0015.
-        super().__init__(target + math.log(-math.expm1(-target)), rate)
+        self.nu = nn.Parameter(torch.tensor(target + math.log(-math.expm1(-target))))
 
     def forward(self, step: int = 0) -> Tensor:
         """log(1 + exp(ν)); the step does not matter."""
         return torch.logaddexp(self.nu, torch.zeros_like(self.nu))
 
-    def describe(self) -> dict[str, Any]:
-        """The kind and its settings."""
-        return {"kind": "softplus", "initial": self.initial, "rate": self.rate}
-
 
 class FixedTemperature(Temperature):
     """The same temperature throughout (Yaras et al., D.1: fixed on a large temperature, FLT)."""
+
+    kind = "fixed"
 
     def __init__(self, value: float) -> None:
         super().__init__()
@@ -158,16 +145,14 @@ class FixedTemperature(Temperature):
         """1/value; the step does not matter."""
         return self._constant(self.value)
 
-    def describe(self) -> dict[str, Any]:
-        """The kind and its settings."""
-        return {"kind": "fixed", "value": self.value}
-
 
 class LinearTemperature(Temperature):
     """τ goes from ``start`` to ``end`` in a straight line over ``steps``, then stays (S0 to S3).
 
     τ(t) = start + (end − start) · min(t/steps, 1) (Yaras et al., D.1 and F).
     """
+
+    kind = "linear"
 
     def __init__(self, start: float, end: float, steps: int) -> None:
         super().__init__()
@@ -180,10 +165,6 @@ class LinearTemperature(Temperature):
         done = min(check_count(step, "step", at_least=0) / self.steps, 1.0)
         return self._constant(self.start + (self.end - self.start) * done)
 
-    def describe(self) -> dict[str, Any]:
-        """The kind and its settings."""
-        return {"kind": "linear", "start": self.start, "end": self.end, "steps": self.steps}
-
 
 class CosineTemperature(Temperature):
     """τ swings between ``low`` and ``high`` as a cosine with the given period in steps (A0, A1).
@@ -191,6 +172,8 @@ class CosineTemperature(Temperature):
     τ(t) = low + (high − low) · (1 − cos(2π t/period))/2, so it starts at ``low``. Yaras et al., F;
     their table 4 says A0 and A1 where the text says A1 and A2.
     """
+
+    kind = "cosine"
 
     def __init__(self, low: float, high: float, period: float) -> None:
         super().__init__()
@@ -206,46 +189,37 @@ class CosineTemperature(Temperature):
         rise = (1.0 - math.cos(2.0 * math.pi * turn)) / 2.0
         return self._constant(self.low + (self.high - self.low) * rise)
 
-    def describe(self) -> dict[str, Any]:
-        """The kind and its settings."""
-        return {"kind": "cosine", "low": self.low, "high": self.high, "period": self.period}
 
-
-KINDS: Mapping[str, type[Temperature]] = MappingProxyType(
-    {
-        "learned": LearnedTemperature,
-        "softplus": SoftplusTemperature,
-        "fixed": FixedTemperature,
-        "linear": LinearTemperature,
-        "cosine": CosineTemperature,
-    }
-)
-
-
-def _preset(kind: str, **settings: float) -> Mapping[str, Any]:
-    return MappingProxyType({"kind": kind, **settings})
-
+KINDS: dict[str, type[Temperature]] = {
+    made.kind: made
+    for made in (
+        LearnedTemperature,
+        SoftplusTemperature,
+        FixedTemperature,
+        LinearTemperature,
+        CosineTemperature,
+    )
+}
 
 # Kind and settings by the paper's names (tables 2 to 5). Schedules last as long as the training.
-TEMPERATURES: Mapping[str, Mapping[str, Any]] = MappingProxyType(
-    {
-        "baseline": _preset("learned", max_scale=CLIP_MAX_SCALE),
-        **{
-            f"FLT{value:g}": _preset("fixed", value=value)
-            for value in (0.01, 0.02, 0.04, 0.07, 0.1, 0.2, 0.3, 0.4)
-        },
-        **{
-            f"S{place}": _preset("linear", start=0.01, end=end)
-            for place, end in enumerate((0.02, 0.03, 0.04, 0.05))
-        },
-        "A0": _preset("cosine", low=0.01, high=0.02),
-        "A1": _preset("cosine", low=0.01, high=0.04),
-        "softplus": _preset("softplus"),
-        "scale2": _preset("learned", max_scale=CLIP_MAX_SCALE, scale=2.0),
-        "scale10": _preset("learned", max_scale=CLIP_MAX_SCALE, scale=10.0),
-        "SLRT": _preset("learned", max_scale=CLIP_MAX_SCALE, rate=0.1),
-    }
-)
+_CLIP = {"kind": "learned", "max_scale": CLIP_MAX_SCALE}
+TEMPERATURES: dict[str, dict[str, Any]] = {
+    "baseline": _CLIP,
+    **{
+        f"FLT{value:g}": {"kind": "fixed", "value": value}
+        for value in (0.01, 0.02, 0.04, 0.07, 0.1, 0.2, 0.3, 0.4)
+    },
+    **{
+        f"S{place}": {"kind": "linear", "start": 0.01, "end": end}
+        for place, end in enumerate((0.02, 0.03, 0.04, 0.05))
+    },
+    "A0": {"kind": "cosine", "low": 0.01, "high": 0.02},
+    "A1": {"kind": "cosine", "low": 0.01, "high": 0.04},
+    "softplus": {"kind": "softplus"},
+    "scale2": {**_CLIP, "scale": 2.0},
+    "scale10": {**_CLIP, "scale": 10.0},
+    "SLRT": {**_CLIP, "rate": 0.1},
+}
 
 
 def make_temperature(name: str, training_steps: int, **settings: Any) -> Temperature:

@@ -20,12 +20,13 @@ from modgap.reproduce.flickr8k.results import FIRST
 from modgap.reproduce.flickr8k.transfer import TransferTask, transfer
 from modgap.towers.two_tower import TwoTower
 from modgap.train import every, load_config, train
+from modgap.train.checkpoint import EMBEDDINGS, MODEL
 from modgap.train.config import Config
 from modgap.train.data import Data, Split
-from modgap.train.hooks import State, embed_split
-from modgap.train.loop import EMBEDDINGS
+from modgap.train.hooks import TrainState, embed_split
+from modgap.train.learner import make_optimiser, temperature_of
 from modgap.train.loss import contrastive
-from modgap.train.start import MODEL, make_model, make_optimiser, temperature_of
+from modgap.train.start import make_model
 
 POINTS = 24  # of the gap's course over a run
 PAIRS = 512  # that the course is measured on, as Yaras et al. do (E.2)
@@ -48,9 +49,9 @@ class Course:
         self.gap: list[float] = []
         self.temperature: list[float] = []
 
-    def __call__(self, state: State) -> None:
+    def __call__(self, state: TrainState) -> None:
         """Measure, and log nothing."""
-        X, Y, _ = embed_split(state.model, self.pairs, state.prepare, 512)
+        X, Y, _ = embed_split(state.model, self.pairs, state.data.prepare, 512)
         self.steps.append(state.step)
         self.gap.append(gap_distance(F.normalize(X, dim=1), F.normalize(Y, dim=1)))
         self.temperature.append(state.temperature_value)
@@ -95,7 +96,7 @@ def run_recipe(
         "seed": seed,
         "settings": list(recipe.settings),
         "epochs": config.train.epochs,
-        "metrics": {**result.evaluation.figures(), **carried, "loss": result.losses[-1]},
+        "metrics": {**result.evaluation.flat(), **carried, "loss": result.losses[-1]},
         "course": course.to_dict(),
         "seconds": result.seconds,
         "images_per_second": result.images_per_second,

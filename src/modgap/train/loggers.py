@@ -1,8 +1,7 @@
-"""Where figures go while training: JSON lines, TensorBoard, Weights & Biases."""
+"""Where metrics go while training: JSON lines, TensorBoard, Weights & Biases."""
 
 from __future__ import annotations
 
-import importlib
 import importlib.util
 import json
 import secrets
@@ -12,22 +11,20 @@ from typing import Any, Protocol
 
 from modgap._files import write_text
 from modgap._results import plain
-from modgap._validate import InputError
-
-_PACKAGES = {"tensorboard": "TensorBoard", "wandb": "Weights & Biases"}
+from modgap._validate import require
 
 
-class Sink(Protocol):
-    """Takes the figures of a step."""
+class Logger(Protocol):
+    """Takes the metrics of a step."""
 
-    def write(self, step: int, figures: Mapping[str, Any]) -> None:
-        """Keep the figures."""
+    def log(self, step: int, metrics: Mapping[str, Any]) -> None:
+        """Keep the metrics."""
 
     def close(self) -> None:
-        """Finish; nothing is written afterwards."""
+        """Finish; nothing is logged afterwards."""
 
 
-class JsonLines:
+class JsonLinesLogger:
     """One JSON object per line and step, with its ``step``.
 
     With ``resume_at``, what was written after that step, and a last line cut short, is dropped
@@ -40,16 +37,16 @@ class JsonLines:
         if resume_at is not None and path.is_file():
             lines = [
                 line
-                # A crash may leave anything at the end; what is no JSON is dropped below.
+                # A crash may leave anything at the end; what is not JSON is dropped below.
                 for line in path.read_text("utf-8", errors="replace").splitlines()
                 if _upto(line, resume_at)
             ]
         write_text(path, "".join(f"{line}\n" for line in lines))
         self._file = path.open("a", encoding="utf-8")
 
-    def write(self, step: int, figures: Mapping[str, Any]) -> None:
+    def log(self, step: int, metrics: Mapping[str, Any]) -> None:
         """Append a line, at once: a killed run keeps what it has logged."""
-        self._file.write(json.dumps({"step": step, **plain(figures)}, allow_nan=False) + "\n")
+        self._file.write(json.dumps({"step": step, **plain(metrics)}, allow_nan=False) + "\n")
         self._file.flush()
 
     def close(self) -> None:
@@ -57,21 +54,17 @@ class JsonLines:
         self._file.close()
 
 
-class TensorBoard:
+class TensorBoardLogger:
     """Scalars for TensorBoard, in a folder; needs the package tensorboard."""
 
     def __init__(self, folder: str | Path, resume_at: int | None = None) -> None:
-        try:
-            from torch.utils.tensorboard import SummaryWriter
-        except ImportError as error:
-            raise _missing("TensorBoard", "tensorboard") from error
         # Hide what an interrupted run has written after its checkpoint.
         purge = None if resume_at is None else resume_at + 1
-        self._writer = SummaryWriter(str(folder), purge_step=purge)
+        self._writer = _library("tensorboard").SummaryWriter(str(folder), purge_step=purge)
 
-    def write(self, step: int, figures: Mapping[str, Any]) -> None:
-        """Add the numbers among the figures."""
-        for name, value in _numbers(figures).items():
+    def log(self, step: int, metrics: Mapping[str, Any]) -> None:
+        """Add the numbers among the metrics."""
+        for name, value in _numbers(metrics).items():
             self._writer.add_scalar(name, value, step)
 
     def close(self) -> None:
@@ -79,7 +72,7 @@ class TensorBoard:
         self._writer.close()
 
 
-class WeightsAndBiases:
+class WandbLogger:
     """A run of Weights & Biases; needs the package wandb, and its log-in."""
 
     def __init__(
@@ -88,55 +81,62 @@ class WeightsAndBiases:
         config: Mapping[str, Any] | None = None,
         resume_at: int | None = None,
     ) -> None:
-        try:
-            wandb = importlib.import_module("wandb")
-        except ImportError as error:
-            raise _missing("Weights & Biases", "wandb") from error
+        wandb = _library("wandb")
         # The name there is kept here: folders may be called the same, and be started anew.
         kept = Path(folder) / "wandb-id"
         if resume_at is None or not kept.is_file():
             write_text(kept, secrets.token_hex(8))
         self._run = wandb.init(
-            project="modgap", dir=str(folder), config=dict(config or {}), resume="allow",
+            project="modgap",
+            dir=str(folder),
+            config=dict(config or {}),
+            resume="allow",
             id=kept.read_text("utf-8").strip(),
-        )  # fmt: skip
+        )
 
-    def write(self, step: int, figures: Mapping[str, Any]) -> None:
-        """Log the numbers among the figures."""
-        self._run.log(_numbers(figures), step=step)
+    def log(self, step: int, metrics: Mapping[str, Any]) -> None:
+        """Log the numbers among the metrics."""
+        self._run.log(_numbers(metrics), step=step)
 
     def close(self) -> None:
         """End the run there."""
         self._run.finish()
 
 
-def check_sinks(names: Sequence[str]) -> None:
-    """Refuse a sink whose package is not installed, before the data is read."""
-    for package, what in _PACKAGES.items():
-        if package in names and importlib.util.find_spec(package) is None:
-            raise _missing(what, package)
+def check_loggers(names: Sequence[str]) -> None:
+    """Refuse a logger whose package is not installed, before the data is read."""
+    for name in names:
+        if name != "auto":
+            _library(name)
 
 
-def open_sinks(
+def open_loggers(
     output: Path, names: Sequence[str], config: Mapping[str, Any], resume_at: int | None
-) -> list[Sink]:
+) -> list[Logger]:
     """JSON lines always, the others where they are named; "auto" is TensorBoard if it is there.
 
-    Weights & Biases sends figures to a service, so it must be named.
+    Weights & Biases sends metrics to a service, so it must be named.
     """
-    sinks: list[Sink] = []
+    loggers: list[Logger] = []
     # The ones that may be missing come first, so that nothing is left open.
     installed = importlib.util.find_spec("tensorboard") is not None
     if "tensorboard" in names or ("auto" in names and installed):
-        sinks.append(TensorBoard(output / "tensorboard", resume_at))
+        loggers.append(TensorBoardLogger(output / "tensorboard", resume_at))
     if "wandb" in names:
-        sinks.append(WeightsAndBiases(output, config, resume_at))
-    return [JsonLines(output / "log.jsonl", resume_at), *sinks]
+        loggers.append(WandbLogger(output, config, resume_at))
+    return [JsonLinesLogger(output / "log.jsonl", resume_at), *loggers]
 
 
-def _numbers(figures: Mapping[str, Any]) -> dict[str, float]:
-    kinds = (int, float)
-    return {k: v for k, v in plain(figures).items() if isinstance(v, kinds)}
+def _library(name: str) -> Any:
+    module, service = {
+        "tensorboard": ("torch.utils.tensorboard", "TensorBoard"),
+        "wandb": ("wandb", "Weights & Biases"),
+    }[name]
+    return require(module, "", f"Logging to {service}", package=name)
+
+
+def _numbers(metrics: Mapping[str, Any]) -> dict[str, float]:
+    return {k: v for k, v in plain(metrics).items() if isinstance(v, (int, float))}
 
 
 def _upto(line: str, step: int) -> bool:
@@ -144,14 +144,3 @@ def _upto(line: str, step: int) -> bool:
         return bool(json.loads(line)["step"] <= step)
     except (ValueError, KeyError, TypeError):
         return False
-
-
-class _MissingSinkError(InputError, ImportError):
-    pass
-
-
-def _missing(what: str, package: str) -> _MissingSinkError:
-    return _MissingSinkError(
-        f"Logging to {what} needs {package}, which is not installed. Install it with: "
-        f"pip install {package}, or leave {package} out of train.log."
-    )

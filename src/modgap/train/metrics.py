@@ -1,4 +1,4 @@
-"""What the held-out rows reach: gap, uniformity with its n, orthogonality, alignment, retrieval."""
+"""What held-out rows reach: gap, uniformity with its n, orthogonality, alignment, retrieval."""
 
 from __future__ import annotations
 
@@ -16,13 +16,14 @@ from modgap.measures import alignment, gap_distance, gap_orthogonality, wasserst
 
 
 @dataclass(frozen=True)
-class Evaluation(Result):
-    """Figures of unit rows, all of them, or ``n_pairs`` random pairs where a name says so.
+class SplitMetrics(Result):
+    """Metrics of a split's unit rows: of all of them, or of ``n_pairs`` random pairs.
 
     ``gap_distance`` uses every row and ``pairs_gap_distance`` the random pairs, as Yaras et al.
-    do with 512. ``uniformity`` is Wasserstein's (their E.2), of the random pairs, and hangs on
-    their number. ``orthogonality_*`` is the mean absolute cosine of a modality's centred rows
-    with the gap vector; it is NaN without a gap. ``recall`` is that of ``modgap.retrieval``.
+    do with 512. ``uniformity`` is Wasserstein's (their E.2), of the random pairs, and depends on
+    their number; ``alignment`` is of them too. ``orthogonality_*`` is the mean absolute cosine of
+    a modality's centred rows with the gap vector; it is NaN without a gap. ``norm_*`` is the mean
+    length of the rows before they were scaled. ``recall`` is that of ``modgap.retrieval``.
     """
 
     n_images: int
@@ -38,8 +39,8 @@ class Evaluation(Result):
     norm_text: float
     recall: dict[str, float]
 
-    def figures(self) -> dict[str, Any]:
-        """One flat mapping of names to numbers, as a log takes it."""
+    def flat(self) -> dict[str, Any]:
+        """One flat mapping of names to numbers, as loggers take it."""
         values = {k: v for k, v in self.to_dict().items() if k != "recall"}
         return {**values, **self.recall}
 
@@ -52,16 +53,25 @@ def evaluate_rows(
     pairs: int = 512,
     metric: Metric = "cosine",
     seed: int = 0,
-) -> Evaluation:
+) -> SplitMetrics:
     """Measure image rows X (n, d) and text rows Y (m, d), as the towers give them.
 
-    Row i of X matches row j of Y when ``groups[0][i] == groups[1][j]``; without groups, when
-    i = j. ``pairs`` images are drawn with one of their texts each, fewer where there are fewer;
-    the same seed draws the same ones. Retrieval ranks the rows as given by ``metric``.
+    Parameters
+    ----------
+    X, Y : array (n, d), (m, d)
+        Rows of any length; retrieval ranks them as given, the rest uses unit rows.
+    groups : tuple of two sequences, optional
+        Row i of X matches row j of Y when ``groups[0][i] == groups[1][j]``; without, when i = j.
+    pairs : int
+        Images drawn with one of their texts each, fewer where there are fewer.
+    metric : str
+        What retrieval ranks by.
+    seed : int
+        The same seed draws the same pairs.
 
     >>> import numpy as np
-    >>> figures = evaluate_rows(np.eye(3), np.eye(3)).figures()
-    >>> figures["gap_distance"], figures["n_pairs"], figures["image_retrieval_recall@1"]
+    >>> metrics = evaluate_rows(np.eye(3), np.eye(3)).flat()
+    >>> metrics["gap_distance"], metrics["n_pairs"], metrics["image_retrieval_recall@1"]
     (0.0, 3, 1.0)
     """
     X, Y = check_two(X, Y, names=("image", "text"), nonzero=True)
@@ -72,7 +82,7 @@ def evaluate_rows(
     norms = [float(np.mean(to_numpy(row_norms(rows)))) for rows in (X, Y)]
     X, Y = unit(X), unit(Y)
     orthogonality = gap_orthogonality(X, Y)
-    return Evaluation(
+    return SplitMetrics(
         n_images=int(X.shape[0]),
         n_texts=int(Y.shape[0]),
         n_pairs=len(ix),

@@ -1,6 +1,6 @@
-"""The lean contrastive loss against the plain one: time and memory of value and gradients.
+"""The chunked contrastive loss against the plain one: time and memory of value and gradients.
 
-    python benchmarks/lean_loss.py [--rows N ...] [--dimension D] [--block-mb MB] [--precision high]
+    python benchmarks/chunked_loss.py [--rows N ...] [--dimension D] [--block-mb MB]
 
 On a GPU if there is one, in smaller sizes on a CPU. Both forms run in turns in one process; the
 best of several rounds counts. Memory is the peak during a run above what the features take, their
@@ -23,7 +23,7 @@ import torch
 from modgap.train.loss import contrastive
 
 MAX_RATIO = 1.5
-MAX_LEAN_GB = 4.0
+MAX_CHUNKED_GB = 4.0
 LARGE = 65_536
 SIZES = {"cuda": (4_096, 8_192, 16_384, 32_768, LARGE), "cpu": (1_024, 2_048, 4_096)}
 # Tensors of n × n floats that the plain form holds at its peak, generously.
@@ -44,9 +44,9 @@ def forget(*leaves):
         leaf.grad = None
 
 
-def step(X, Y, scale, lean, block_bytes):
+def step(X, Y, scale, chunked, block_bytes):
     forget(X, Y, scale)
-    value = contrastive(X, Y, scale, lean=lean, block_bytes=block_bytes)
+    value = contrastive(X, Y, scale, chunked=chunked, block_bytes=block_bytes)
     value.backward()
     return value
 
@@ -119,8 +119,8 @@ def fits(rows, device):
 def difference(X, Y, scale, block_bytes):
     """Largest difference of the two forms, in the value and relative to the largest gradient."""
     found = []
-    for lean in (False, True):
-        value = step(X, Y, scale, lean, block_bytes)
+    for chunked in (False, True):
+        value = step(X, Y, scale, chunked, block_bytes)
         found.append([value.detach(), *(leaf.grad.clone() for leaf in (X, Y, scale))])
     of_value = float((found[0][0] - found[1][0]).abs() / found[0][0].abs())
     of_gradients = max(
@@ -132,11 +132,12 @@ def difference(X, Y, scale, block_bytes):
 def measure(rows, dimension, device, rounds, block_bytes):
     X, Y = features(rows, dimension, device)
     scale = torch.tensor(1 / 0.07, device=device, requires_grad=True)
-    forms = {"lean": True}
+    forms = {"chunked": True}
     if fits(rows, device):
         forms["plain"] = False
     runs = {
-        name: lambda lean=lean: step(X, Y, scale, lean, block_bytes) for name, lean in forms.items()
+        name: lambda chunked=chunked: step(X, Y, scale, chunked, block_bytes)
+        for name, chunked in forms.items()
     }
     memory = {}
     for name, run in runs.items():
@@ -150,7 +151,7 @@ def measure(rows, dimension, device, rounds, block_bytes):
         "memory_gb": {name: None if b is None else b / 1e9 for name, b in memory.items()},
     }
     if "plain" in forms:
-        line["ratio"] = seconds["lean"] / seconds["plain"]
+        line["ratio"] = seconds["chunked"] / seconds["plain"]
         line["difference"] = difference(X, Y, scale, block_bytes)
     return line
 
@@ -163,8 +164,8 @@ def failures(lines, device):
     for line in lines:
         if line.get("ratio", 0) > MAX_RATIO:
             found.append(f"{line['rows']} rows: ratio {line['ratio']:.2f} above {MAX_RATIO}")
-        if line["memory_gb"]["lean"] > MAX_LEAN_GB:
-            found.append(f"{line['rows']} rows: {line['memory_gb']['lean']:.2f} GB")
+        if line["memory_gb"]["chunked"] > MAX_CHUNKED_GB:
+            found.append(f"{line['rows']} rows: {line['memory_gb']['chunked']:.2f} GB")
     return found
 
 

@@ -14,7 +14,8 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from modgap._arrays import row_blocks
-from modgap.train.gather import Share, log_sum_exp_over
+from modgap._validate import check_count
+from modgap.train.gather import Shard, log_sum_exp_over
 
 # Bytes of one block of logits; two are held at most. A GPU wants many rows at once (2,048 of
 # 65,536 columns), a CPU a block that is not too far from its cache.
@@ -22,8 +23,8 @@ CPU_BLOCK_BYTES = 2**24
 GPU_BLOCK_BYTES = 2**29
 
 
-def lean_share(
-    X: Tensor, Y: Tensor, scale: Tensor, share: Share | None, block_bytes: int | None = None
+def chunked_loss(
+    X: Tensor, Y: Tensor, scale: Tensor, shard: Shard, block_bytes: int | None = None
 ) -> Tensor:
     """This process's part of the loss of the whole batch; the parts of all processes sum to it.
 
@@ -31,13 +32,13 @@ def lean_share(
     """
     if block_bytes is None:
         block_bytes = CPU_BLOCK_BYTES if X.device.type == "cpu" else GPU_BLOCK_BYTES
-    size = max(1, block_bytes // (Y.shape[0] * X.element_size()))
+    size = max(1, check_count(block_bytes, "block_bytes") // (Y.shape[0] * X.element_size()))
     # Blocks of nearly one size: a last block of a few rows costs as many launches as a full one.
     n_blocks = -(-X.shape[0] // size)
-    return _LeanLoss.apply(X, Y, scale, share, -(-X.shape[0] // n_blocks))
+    return _ChunkedLoss.apply(X, Y, scale, shard, -(-X.shape[0] // n_blocks))
 
 
-class _LeanLoss(torch.autograd.Function):
+class _ChunkedLoss(torch.autograd.Function):
     """With z_ij = scale · x_i · y_j, r and c the log-sum-exp of its rows and columns:
 
     loss = mean_i ((r_i + c_i)/2 − z_ii), and its gradient in z is
@@ -45,19 +46,15 @@ class _LeanLoss(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(
-        ctx: Any, X: Tensor, Y: Tensor, scale: Tensor, share: Share | None, size: int
-    ) -> Tensor:
-        n, total = X.shape[0], Y.shape[0]
-        first = 0 if share is None else share.first_row
+    def forward(ctx: Any, X: Tensor, Y: Tensor, scale: Tensor, shard: Shard, size: int) -> Tensor:
+        own = shard.rows
         with torch.autocast(X.device.type, enabled=False):
             rows, columns = _row_and_column_sums(X, Y, scale, size)
-            if share is not None:
-                columns = log_sum_exp_over(columns, share)
-            own = scale * torch.einsum("ij,ij->i", X, Y[first : first + n])
-            loss = ((rows + columns[first : first + n]) / 2 - own).sum() / total
+            columns = log_sum_exp_over(columns, shard)
+            pairs = scale * torch.einsum("ij,ij->i", X, Y[own])
+            loss = ((rows + columns[own]) / 2 - pairs).sum() / Y.shape[0]
         ctx.save_for_backward(X, Y, scale, rows, columns)
-        ctx.first, ctx.size = first, size
+        ctx.own, ctx.size = own, size
         return loss
 
     @staticmethod
@@ -66,7 +63,7 @@ class _LeanLoss(torch.autograd.Function):
         X, Y, scale, rows, columns = ctx.saved_tensors
         wants_x, wants_y, wants_scale = ctx.needs_input_grad[:3]
         n, total = X.shape[0], Y.shape[0]
-        own = slice(ctx.first, ctx.first + n)
+        own = ctx.own
         towards_y = torch.empty_like(X) if wants_x or wants_scale else None
         towards_x = torch.zeros_like(Y) if wants_y else None
         block = X.new_empty(ctx.size, total)
@@ -82,15 +79,15 @@ class _LeanLoss(torch.autograd.Function):
                 if towards_x is not None:
                     towards_x.addmm_(weights.T, X[part])
             del block
-            share = gradient / total
+            weight = gradient / total
             of_x = of_y = of_scale = None
             if towards_y is not None:
                 towards_y.mul_(0.5).sub_(Y[own])
-                of_scale = share * torch.einsum("ij,ij->", X, towards_y) if wants_scale else None
-                of_x = towards_y.mul_(scale * share) if wants_x else None
+                of_scale = weight * torch.einsum("ij,ij->", X, towards_y) if wants_scale else None
+                of_x = towards_y.mul_(scale * weight) if wants_x else None
             if towards_x is not None:
                 towards_x.mul_(0.5)[own].sub_(X)
-                of_y = towards_x.mul_(scale * share)
+                of_y = towards_x.mul_(scale * weight)
         return of_x, of_y, of_scale, None, None
 
 

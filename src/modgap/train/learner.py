@@ -1,0 +1,97 @@
+"""What learns: the two towers with their temperature, loss, optimiser and schedule."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.parallel import DistributedDataParallel
+
+from modgap.train.checkpoint import load_optimiser, named, optimiser_tensors
+from modgap.train.config import Config, TemperatureConfig, TrainConfig
+from modgap.train.data import Data
+from modgap.train.loss import ContrastiveLoss
+from modgap.train.processes import Processes
+from modgap.train.schedule import Schedule
+from modgap.train.start import make_model
+from modgap.train.swap import SWAPS
+from modgap.train.temperature import Temperature, make_temperature
+
+
+class Learner:
+    """Everything that a step uses and changes; ``tensors`` is what a checkpoint keeps of it.
+
+    ``towers`` is the model, wrapped where several processes share a batch.
+    """
+
+    def __init__(self, config: Config, data: Data, total: int, processes: Processes) -> None:
+        settings, device = config.train, processes.device
+        self.model = make_model(config, data, device)
+        self.temperature = temperature_of(config.temperature, total).to(device)
+        swap = None
+        if config.swap.kind != "none":
+            swap = SWAPS[config.swap.kind](config.swap.probability, settings.seed)
+        self.loss = ContrastiveLoss(swap, config.loss.normalise, config.loss.chunked)
+        self.optimiser = make_optimiser(settings, self.model, self.temperature, device)
+        self.schedule = Schedule(settings.schedule, total, settings.warmup, settings.betas[0])
+        self.rates = [group["lr"] for group in self.optimiser.param_groups]
+        self.half = settings.precision == "bf16" or (
+            settings.precision == "auto" and device.type == "cuda"
+        )
+        self.towers: nn.Module = self.model
+        if processes.count > 1:
+            self.towers = DistributedDataParallel(
+                self.model, device_ids=[device.index] if device.type == "cuda" else None
+            )
+
+    def set_rates(self, step: int) -> None:
+        """The learning rates, and β₁, of a step."""
+        for group, rate in zip(self.optimiser.param_groups, self.rates, strict=True):
+            group["lr"] = rate * self.schedule.share(step)
+            group["betas"] = (self.schedule.beta_1(step), group["betas"][1])
+
+    def tensors(self) -> dict[str, Tensor]:
+        """All that the next step depends on."""
+        return {
+            **{f"model.{k}": v for k, v in self.model.state_dict().items()},
+            **{f"temperature.{k}": v for k, v in self.temperature.state_dict().items()},
+            **optimiser_tensors(self.optimiser),
+        }
+
+    def load(self, tensors: Mapping[str, Tensor]) -> None:
+        """Go on from ``tensors`` of a checkpoint."""
+        self.model.load_state_dict(named(tensors, "model."))
+        self.temperature.load_state_dict(named(tensors, "temperature."))
+        load_optimiser(self.optimiser, tensors)
+
+
+def temperature_of(config: TemperatureConfig, steps: int) -> Temperature:
+    """A temperature by the name of its kind or of the paper, for a run of so many steps.
+
+    >>> temperature_of(TemperatureConfig("fixed", value=0.04), 10).describe()
+    {'kind': 'fixed', 'value': 0.04}
+    """
+    return make_temperature(config.name, max(1, steps), **config.options())
+
+
+def make_optimiser(
+    settings: TrainConfig, model: nn.Module, temperature: Temperature, device: torch.device
+) -> torch.optim.AdamW:
+    """AdamW; gains and biases do not decay unless asked, the temperature has a group of its own."""
+    learned = [p for p in model.parameters() if p.requires_grad]
+    decays = [p for p in learned if settings.decay_all or p.ndim > 1]
+    stays = [p for p in learned if not (settings.decay_all or p.ndim > 1)]
+    groups: list[dict[str, Any]] = [{"params": decays, "weight_decay": settings.weight_decay}]
+    if stays:
+        groups.append({"params": stays, "weight_decay": 0.0})
+    if (own := temperature.parameter_group(settings.learning_rate)) is not None:
+        groups.append(own)
+    return torch.optim.AdamW(
+        groups,
+        lr=settings.learning_rate,
+        betas=settings.betas,
+        eps=settings.eps,
+        fused=device.type == "cuda",
+    )
