@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from modgap._files import atomic_folder, atomic_path, write_text
+from modgap._files import atomic_folder, atomic_path, sole_writer_of, write_text
 from modgap._tensors import read_tensors, write_tensors
 
 
@@ -154,9 +154,14 @@ def test_a_durable_file_is_on_the_disk_before_it_has_its_name(
 def test_a_path_is_held_by_one_at_a_time(tmp_path: Path) -> None:
     path = tmp_path / "not there yet"
     busy = r"Another process is writing to .*Wait until it is done"
-    with sole_writer_of(path), sole_writer_of(tmp_path / "another"):
-        with pytest.raises(ValueError, match=busy), sole_writer_of(path):
-            pass
+    another = tmp_path / "another"
+    with (
+        sole_writer_of(path),
+        sole_writer_of(another),
+        pytest.raises(ValueError, match=busy),
+        sole_writer_of(path),
+    ):
+        pass
     with sole_writer_of(path):
         pass
     assert list(tmp_path.iterdir()) == []

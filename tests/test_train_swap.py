@@ -10,10 +10,12 @@ torch = pytest.importorskip("torch", reason="torch is not installed")
 
 from modgap.train.config import SwapConfig  # noqa: E402
 from modgap.train.swap import (  # noqa: E402
+    KINDS,
     SWAPS,
     FeatureSwap,
     HardSwap,
     SoftSwap,
+    make_swap,
 )
 
 EVERY = (HardSwap, SoftSwap, FeatureSwap)
@@ -122,9 +124,20 @@ def test_precision_is_kept_and_the_input_is_left_alone(features, kind):
 
 
 def test_every_swap_has_its_name_in_a_config():
-    assert {"hard": HardSwap, "soft": SoftSwap, "feature": FeatureSwap} == SWAPS
+    assert {"hard": HardSwap, "soft": SoftSwap, "feature": FeatureSwap} == KINDS
     kinds = typing.get_args(typing.get_type_hints(SwapConfig)["kind"])
-    assert kinds == ("none", *SWAPS)
+    assert kinds == ("none", *KINDS)
+
+
+def test_presets_are_those_of_the_paper():
+    for name, p in (("HS P1", 1), ("HS P1e-1", 0.1), ("HS P1e-2", 0.01), ("HS P1e-3", 0.001)):
+        made = make_swap(name)
+        assert (made.kind, made.probability, made.seed) == ("hard", p, 0)
+    soft = make_swap("SS P5e-2", seed=4)
+    assert (soft.kind, soft.probability, soft.seed) == ("soft", 0.05, 4)
+    assert isinstance(make_swap("Hard Swap Feature"), FeatureSwap)
+    assert {kind for kind, _ in SWAPS.values()} == set(KINDS)
+    assert make_swap("soft", 0.3).probability == 0.3
 
 
 @pytest.mark.parametrize(
@@ -137,6 +150,8 @@ def test_every_swap_has_its_name_in_a_config():
         (lambda X, Y: HardSwap(0.1)(X, Y.numpy(), 0), "Y must be a torch tensor, got ndarray"),
         (lambda X, Y: HardSwap(0.1)(X, Y, -1), "step must be at least 0"),
         (lambda X, Y: HardSwap(1)(X, Y, 0, first_row=9, total_rows=10), "within total_rows"),
+        (lambda X, Y: make_swap("HS P2"), "swap must be one of"),
+        (lambda X, Y: make_swap("hard"), "The swap 'hard' needs a probability"),
     ],
 )
 def test_bad_input_is_refused_in_a_sentence(features, call, said):

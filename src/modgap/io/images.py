@@ -6,7 +6,7 @@ import io
 import os
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -30,8 +30,8 @@ def check_size(n_bytes: int) -> None:
         raise ImageError(f"it has {n_bytes} bytes, more than the {MAX_BYTES} that are read")
 
 
-def unpack_image(stored: bytes, side: int) -> Any:
-    """A stored image as one of Pillow's, in colour.
+def unpack_image(stored: bytes, side: int, mode: Literal["RGB", "L"] = "RGB") -> Any:
+    """A stored image as one of Pillow's, in colour or in grey.
 
     ``side`` is what it will be scaled to: JPEGs are unpacked at no more than they need for that.
     """
@@ -44,14 +44,14 @@ def unpack_image(stored: bytes, side: int) -> Any:
                     f"it would unpack to {image.width} × {image.height} pixels, more than "
                     f"{MAX_PIXELS // 10**6} million"
                 )
-            image.draft("RGB", (2 * side, 2 * side))
+            image.draft(mode, (2 * side, 2 * side))
             if image.mode.startswith("I"):
                 # 16 bits per pixel, which Pillow would clip at 255 instead of scaling.
                 high = np.asarray(image).astype(np.int64) >> 8
-                return Image.fromarray(np.clip(high, 0, 255).astype(np.uint8)).convert("RGB")
+                return Image.fromarray(np.clip(high, 0, 255).astype(np.uint8)).convert(mode)
             if "transparency" in image.info:
-                return image.convert("RGBA").convert("RGB")  # a palette with transparency warns
-            return image.convert("RGB")
+                return image.convert("RGBA").convert(mode)  # a palette with transparency warns
+            return image.convert(mode)
     except (ImageError, MemoryError):
         raise
     except Exception as error:  # damaged images make Pillow raise nearly anything

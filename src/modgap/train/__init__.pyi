@@ -9,7 +9,7 @@ from .loop import train
 from .loss import ContrastiveLoss, contrastive, identical
 from .metrics import SplitMetrics, evaluate_rows
 from .run import TrainingStopped, TrainResult
-from .swap import SWAPS, FeatureSwap, HardSwap, SoftSwap, Swap
+from .swap import SWAPS, FeatureSwap, HardSwap, SoftSwap, Swap, make_swap
 from .temperature import (
     TEMPERATURES,
     CosineTemperature,
@@ -61,6 +61,7 @@ __all__ = [
     "load_config",
     "load_data",
     "make_config",
+    "make_swap",
     "make_temperature",
     "sentence_transformers_evaluator",
     "train",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
@@ -13,7 +14,13 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from modgap._results import Progress, silent
-from modgap._validate import InputTypeError, InputValueError, check_count, require
+from modgap._validate import (
+    InputTypeError,
+    InputValueError,
+    check_count,
+    check_positive,
+    require,
+)
 from modgap.io import ImageCaptions
 from modgap.io.images import ImageError, unpack_image
 
@@ -28,7 +35,7 @@ _NAMED = 5  # images that an error lists
 class Decoded:
     """Decoded images: row i of ``pixels`` is row ``rows[i]`` of what was read.
 
-    ``pixels`` is uint8 (n, 3, size, size). ``skipped`` names the images that could not be
+    ``pixels`` is uint8 (n, channels, size, size). ``skipped`` names the images that could not be
     decoded, with the reason for each.
     """
 
@@ -42,6 +49,7 @@ def decode(
     size: int,
     workers: int | None = None,
     *,
+    channels: int = 3,
     max_corrupt: float = 0.01,
     progress: Progress | None = None,
 ) -> Decoded:
@@ -59,18 +67,29 @@ def decode(
     workers : int, optional
         Threads that decode, by default one per processor: Pillow works without Python's lock. The
         order of the rows, and every pixel, are the same for any number of them.
+    channels : {1, 3}
+        Grey or colour.
     max_corrupt : float
         Share of images that may be skipped; more stop the run.
     progress : callable, optional
         ``progress(what, done, total)`` is called as images are done.
     """
     size = check_count(size, "size")
+    if channels not in (1, 3):
+        raise InputValueError(f"channels must be 1 (grey) or 3 (colour), got {channels}.")
     if not 0 <= max_corrupt <= 1:
         raise InputValueError(f"max_corrupt must be a share from 0 to 1, got {max_corrupt}.")
     n_workers = check_count(workers or _processors(), "workers")
     require("PIL.Image", "train", "Decoding images")
     say = progress or silent
-    pixels = torch.empty((len(data), 3, size, size), dtype=torch.uint8)
+    try:
+        pixels = torch.empty((len(data), channels, size, size), dtype=torch.uint8)
+    except RuntimeError as error:
+        gigabytes = len(data) * channels * size**2 / 1e9
+        raise InputValueError(
+            f"{len(data)} images of {size} × {size} pixels take {gigabytes:.1f} GB, which this "
+            "machine does not have. Take a smaller size, or fewer images."
+        ) from error
     array = pixels.numpy()
     rows: list[int] = []
     skipped: dict[str, str] = {}
@@ -78,7 +97,7 @@ def decode(
     def work(row: int) -> str:
         """Decode into the array; says why an image cannot be used."""
         try:
-            array[row] = decode_image(data.image(row), size)
+            array[row] = decode_image(data.image(row), size, channels)
         except ImageError as error:
             return str(error)
         return ""
@@ -103,13 +122,13 @@ def decode(
     return Decoded(pixels[: len(rows)], tuple(rows), skipped)
 
 
-def decode_image(stored: bytes, size: int) -> np.ndarray:
-    """One stored image as uint8 (3, size, size); see `decode`."""
+def decode_image(stored: bytes, size: int, channels: int = 3) -> np.ndarray:
+    """One stored image as uint8 (channels, size, size); see `decode`."""
     from PIL import Image
 
-    whole = unpack_image(stored, size)
+    whole = unpack_image(stored, size, "RGB" if channels == 3 else "L")
     square = whole.resize((size, size), Image.Resampling.BICUBIC, box=_middle(whole.size, size))
-    return np.asarray(square).transpose(2, 0, 1)
+    return np.asarray(square).reshape(size, size, channels).transpose(2, 0, 1)
 
 
 def _middle(sides: tuple[int, int], size: int) -> tuple[float, float, float, float]:
@@ -145,7 +164,7 @@ def _processors() -> int:
 
 
 class Augment(nn.Module):
-    """Random resized crop and flip of a batch, on its device, then CLIP's normalisation.
+    """Random resized crop and flip of a batch, on its device, then normalisation.
 
     Crops are drawn as torchvision's RandomResizedCrop draws them, by default as open_clip does,
     with which Yaras et al. train. Crop, flip and scaling to ``size`` are one bilinear sampling of
@@ -160,6 +179,8 @@ class Augment(nn.Module):
         Bounds of a crop's share of the image, and of its width over its height (log-uniform).
     flip : float
         Share of the images that is mirrored.
+    mean, std : sequences of float
+        Of each channel, for pixels from 0 to 1; CLIP's when left out.
     """
 
     def __init__(
@@ -169,6 +190,8 @@ class Augment(nn.Module):
         scale: tuple[float, float] = (0.9, 1.0),
         ratio: tuple[float, float] = (3 / 4, 4 / 3),
         flip: float = 0.5,
+        mean: Sequence[float] = CLIP_MEAN,
+        std: Sequence[float] = CLIP_STD,
     ) -> None:
         super().__init__()
         self.size = check_count(size, "size")
@@ -179,13 +202,18 @@ class Augment(nn.Module):
         if not 0 <= flip <= 1:
             raise InputValueError(f"flip must be a share from 0 to 1, got {flip}.")
         self.scale, self.ratio, self.flip = tuple(scale), tuple(ratio), float(flip)
-        mean, deviation = (torch.tensor(v)[:, None, None] for v in (CLIP_MEAN, CLIP_STD))
+        if len(mean) != len(std):
+            raise InputValueError(
+                f"mean and std must have one number per channel, got {len(mean)} and {len(std)}."
+            )
+        deviation = torch.tensor([check_positive(value, "std") for value in std])[:, None, None]
+        centre = torch.tensor([float(value) for value in mean])[:, None, None]
         # One multiplication and one addition turn bytes into what a tower takes.
         self.register_buffer("_factor", 1 / (255 * deviation), persistent=False)
-        self.register_buffer("_shift", -mean / deviation, persistent=False)
+        self.register_buffer("_shift", -centre / deviation, persistent=False)
 
     def forward(self, pixels: Tensor, generator: torch.Generator | None = None) -> Tensor:
-        """From uint8 (n, 3, S, S) to float32 (n, 3, size, size).
+        """From uint8 (n, channels, S, S) to float32 (n, channels, size, size).
 
         The draws come from ``generator`` on its own device; one on the CPU gives the same
         crops whatever the device of the images.
@@ -231,9 +259,10 @@ class Augment(nn.Module):
         return torch.stack([sign * width, none, x, none, height, y], dim=1).reshape(n, 2, 3)
 
     def _check(self, pixels: Tensor) -> None:
-        if pixels.ndim != 4 or pixels.shape[1] != 3 or pixels.shape[2] != pixels.shape[3]:
+        channels = len(self._factor)
+        if pixels.ndim != 4 or pixels.shape[1] != channels or pixels.shape[2] != pixels.shape[3]:
             raise InputValueError(
-                f"Images must be of shape (n, 3, size, size), got {tuple(pixels.shape)}."
+                f"Images must be of shape (n, {channels}, size, size), got {tuple(pixels.shape)}."
             )
         if pixels.dtype != torch.uint8:
             raise InputTypeError(f"Images must be bytes (uint8, 0 to 255), got {pixels.dtype}.")

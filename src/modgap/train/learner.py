@@ -16,7 +16,7 @@ from modgap.train.loss import ContrastiveLoss
 from modgap.train.processes import Processes
 from modgap.train.schedule import Schedule
 from modgap.train.start import make_model
-from modgap.train.swap import SWAPS
+from modgap.train.swap import make_swap
 from modgap.train.temperature import Temperature, make_temperature
 
 
@@ -32,7 +32,7 @@ class Learner:
         self.temperature = temperature_of(config.temperature, total).to(device)
         swap = None
         if config.swap.kind != "none":
-            swap = SWAPS[config.swap.kind](config.swap.probability, settings.seed)
+            swap = make_swap(config.swap.kind, config.swap.probability, settings.seed)
         self.loss = ContrastiveLoss(swap, config.loss.normalise, config.loss.chunked)
         self.optimiser = make_optimiser(settings, self.model, self.temperature, device)
         self.schedule = Schedule(settings.schedule, total, settings.warmup, settings.betas[0])

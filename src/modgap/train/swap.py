@@ -12,7 +12,13 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from modgap._validate import InputTypeError, InputValueError, check_count, check_finite
+from modgap._validate import (
+    InputTypeError,
+    InputValueError,
+    check_choice,
+    check_count,
+    check_finite,
+)
 
 
 def check_features(X: Any, Y: Any, names: tuple[str, str] = ("X", "Y")) -> None:
@@ -125,4 +131,31 @@ def _stream(seed: int, step: int) -> int:
     return (int(high) << 31) ^ int(low)
 
 
-SWAPS: dict[str, type[Swap]] = {made.kind: made for made in (HardSwap, SoftSwap, FeatureSwap)}
+KINDS: dict[str, type[Swap]] = {made.kind: made for made in (HardSwap, SoftSwap, FeatureSwap)}
+# Kind and probability by the paper's names: HS P* of table 5, and 1e-3 (HS) and 5e-2 (SS) of
+# table 2. The paper gives no share for its swap of features; this one is at every step.
+SWAPS: dict[str, tuple[str, float]] = {
+    "HS P1": ("hard", 1.0),
+    "HS P1e-1": ("hard", 0.1),
+    "HS P1e-2": ("hard", 0.01),
+    "HS P1e-3": ("hard", 0.001),
+    "SS P1e-1": ("soft", 0.1),
+    "SS P5e-2": ("soft", 0.05),
+    "SS P1e-2": ("soft", 0.01),
+    "Hard Swap Feature": ("feature", 1.0),
+}
+
+
+def make_swap(name: str, probability: float | None = None, seed: int = 0) -> Swap:
+    """A swap by its kind, with its share of the steps, or by the paper's name.
+
+    >>> swap = make_swap("SS P5e-2")
+    >>> swap.kind, swap.probability
+    ('soft', 0.05)
+    """
+    check_choice(name, "swap", (*KINDS, *SWAPS))
+    kind, preset = SWAPS.get(name, (name, None))
+    share = preset if probability is None else probability
+    if share is None:
+        raise InputValueError(f"The swap {name!r} needs a probability, a share of the steps.")
+    return KINDS[kind](share, seed)
