@@ -43,7 +43,6 @@ def from_folder(folder: Path, names: Sequence[Any] | np.ndarray) -> Thumbnail:
     missing, damaged or no images have none either.
     """
     image: Any = require("PIL.Image", "images", "Thumbnails of image files")
-    image_file_error = image.UnidentifiedImageError
     if not folder.is_dir():
         raise InputValueError(f"--images takes a folder of image files, but {folder} is none.")
     home = folder.resolve()
@@ -61,7 +60,7 @@ def from_folder(folder: Path, names: Sequence[Any] | np.ndarray) -> Thumbnail:
                 small.thumbnail((SIDE, SIDE))
                 out = io.BytesIO()
                 small.save(out, "JPEG", quality=70)
-        except (OSError, ValueError, SyntaxError, image_file_error, image.DecompressionBombError):
+        except (OSError, ValueError, SyntaxError, image.DecompressionBombError):
             return None
         return out.getvalue()
 
