@@ -97,7 +97,7 @@ def test_what_cannot_be_done_is_one_sentence(folder, options, sentence, monkeypa
     assert everything_in(folder) == before
 
 
-def test_diagnose_writes_the_page_of_its_own_figures(folder, tmp_path):
+def test_diagnose_writes_the_page_of_its_own_metrics(folder, tmp_path):
     ran = modgap("diagnose", folder / "image.npy", folder / "text.npy", "--no-umap", "-o", tmp_path)
     assert ran.status == 0, ran.err
     written = json.loads((tmp_path / "diagnosis.json").read_text(encoding="utf-8"))

@@ -17,6 +17,7 @@ from modgap.io import Embeddings, Modalities
 from modgap.reports import contents
 from modgap.reports.fix import apply_lines
 from modgap.reports.picture import MAX_DRAWN, choose_drawn
+from modgap.reports.terms import terms
 from modgap.reports.thumbnails import from_pixels
 
 
@@ -97,6 +98,29 @@ def test_every_number_has_a_term(page):
     for name in page["diagnosis"]["raw"]["metrics"]:
         assert terms[name]["definition"]
     assert all(term["label"] and term["definition"] for term in terms.values())
+
+
+def test_terms_are_about_the_modalities_given_whatever_their_names():
+    known = terms(("{asking}", "sound"))
+    assert known["{asking}_retrieval_recall@1"]["definition"] == (
+        "Share of sound queries whose best result, among all {asking} rows, is a match."
+    )
+    assert known["sound_retrieval_recall@1"]["label"] == "Sound recall@1"
+
+
+def test_the_slider_says_how_much_of_the_gap_is_closed(page):
+    for path in page["paths"]:
+        gaps = np.array(path["metrics"]["gap"])
+        closed = np.array(path["gap_closed"])
+        assert closed[0] == 0
+        np.testing.assert_allclose(closed, 100 * (1 - gaps / gaps[0]), atol=0.5)
+
+
+def test_the_page_says_how_rows_are_paired(rows):
+    groups = np.arange(20), np.arange(20)
+    given = [{}, {"groups": groups}, {"paired": False}]
+    said = [make_document(rows[0][:20], rows[1][:20], **one)["pairing"] for one in given]
+    assert said == ["row by row", "by group", "not known"]
 
 
 def test_fix_holds_the_correction_and_the_lines_that_apply_it(page, rows, tmp_path):

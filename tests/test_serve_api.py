@@ -174,7 +174,7 @@ def test_captions_are_text_in_every_answer(client: TestClient) -> None:
     assert answer.headers["content-type"] == "application/json"
 
 
-def test_a_fit_is_a_job_whose_figures_are_those_of_diagnose(client: TestClient) -> None:
+def test_a_fit_is_a_job_whose_metrics_are_those_of_diagnose(client: TestClient) -> None:
     data = make_data()
     started = client.post(
         "/api/corrections", json={"method": "Shift", "parameters": {"amount": 0.4}}

@@ -144,6 +144,14 @@ def test_the_right_token_is_let_in_as_bearer(locked: TestClient) -> None:
     assert "set-cookie" not in answer.headers
 
 
+def test_a_token_may_hold_any_printable_characters() -> None:
+    client = make_client(token="schlüssel für π")
+    header = {"authorization": "Bearer schlüssel für π".encode()}
+    assert client.get("/api/info", headers=header).status_code == 200
+    opened = client.get("/", params={"token": "schlüssel für π"}, follow_redirects=False)
+    assert opened.status_code == 303
+
+
 def test_opening_the_address_sets_a_cookie_and_strips_the_token(locked: TestClient) -> None:
     first = locked.get("/", params={"token": TOKEN}, follow_redirects=False)
     assert (first.status_code, first.headers["location"]) == (303, "/")

@@ -1,4 +1,9 @@
-"""One self-contained page: see the gap, move it, and keep the proof."""
+"""One self-contained page: see the gap, move it, and keep the proof.
+
+``report`` makes the page, ``contents`` the document it is drawn from. ``write_diagnosis`` leaves a
+folder with page, Markdown, JSON and correction. ``from_folder`` and ``from_pixels`` give pictures
+of rows.
+"""
 
 from modgap.reports.contents import contents
 from modgap.reports.make import Report, report

@@ -11,7 +11,7 @@ import hashlib
 import html
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from importlib import resources
 from typing import Any
 
@@ -57,14 +57,10 @@ _POLICY = (
 _ESCAPES = {letter: f"\\u{ord(letter):04x}" for letter in "<>&\u2028\u2029"}
 
 
-def page_html(document: Mapping[str, Any], *, plotly: str | None = None) -> str:
-    """The whole page as one file that needs no network.
-
-    ``document`` is the data of schema ``modgap/report/2``; ``plotly`` the text of Plotly's script,
-    by default that of the installed package.
-    """
+def page_html(document: Mapping[str, Any]) -> str:
+    """The whole page as one file that needs no network, of data of schema ``modgap/report/2``."""
     # Ours comes first: the verdict is on the screen while the browser still reads Plotly.
-    scripts = [_inline(script()), _inline(plotly_script() if plotly is None else plotly)]
+    scripts = [_inline(script()), _inline(plotly_script())]
     policy = _POLICY.format(scripts=" ".join(map(_hash, scripts)))
     data = f'<script type="application/json" id="modgap-data">{data_json(document)}</script>'
     return fill(
@@ -76,16 +72,11 @@ def page_html(document: Mapping[str, Any], *, plotly: str | None = None) -> str:
     )
 
 
-def shell_html(
-    *,
-    title: str = "modgap",
-    stylesheet: str = "static/app.css",
-    scripts: Iterable[str] = ("static/app.js", "static/plotly.js"),
-) -> str:
+def shell_html() -> str:
     """The page without document, styles and scripts, which are named by their addresses."""
-    link = f'<link rel="stylesheet" href="{html.escape(stylesheet)}">'
-    tags = [f'<script src="{html.escape(address)}" defer></script>' for address in scripts]
-    return fill(TEMPLATE, policy="", title=html.escape(title), styles=link, scripts="\n".join(tags))
+    link = '<link rel="stylesheet" href="static/app.css">'
+    tags = [f'<script src="static/{name}.js" defer></script>' for name in ("app", "plotly")]
+    return fill(TEMPLATE, policy="", title="modgap", styles=link, scripts="\n".join(tags))
 
 
 def script(live: bool = False) -> str:

@@ -24,7 +24,7 @@ from modgap.reports.thumbnails import from_pixels
 
 @dataclass(frozen=True, eq=False)
 class Report(Result):
-    """A page: its document of plain values, and the diagnosis it rests on where there is one."""
+    """A page: its document of plain values, and the diagnosis it shows where there is one."""
 
     document: dict[str, Any] = field(repr=False)
     diagnosis: Diagnosis | None = field(default=None, repr=False)
@@ -81,7 +81,7 @@ def report(
     title : str, optional
         Title of the page; without it, the names of the files.
     diagnosis : Diagnosis, optional
-        That of the same rows and seed, where it is at hand already.
+        That of the same rows and seed, where it was made already.
     umap : bool, optional
         Whether to draw UMAP too; without it, where it is installed.
     progress : callable, optional

@@ -203,12 +203,12 @@ class Explorer:
         single[self.data.matched_groups] = False
         return {
             name: ((as_first if name == first else ~as_first) | single)[codes[live.numbers]]
-            for (name, codes), live in zip(
-                self._groups.items(), self.index.live.values(), strict=True
-            )
+            for name, live in self.index.live.items()
+            for codes in (self._groups[name],)
         }
 
     def _described(self, hits: Hits, query: Item | None) -> list[SearchHit]:
+        columns = (part[0].tolist() for part in (hits.modalities, hits.ids, hits.scores))
         groups = self._groups if query is not None else {}
         asked = groups[query.modality][query.row] if query is not None and groups else None
         return [
@@ -217,12 +217,7 @@ class Explorer:
                 score=score,
                 match=bool(groups[name][row] == asked) if groups else None,
             )
-            for name, row, score in zip(
-                hits.modalities[0].tolist(),
-                hits.ids[0].tolist(),
-                hits.scores[0].tolist(),
-                strict=True,
-            )
+            for name, row, score in zip(*columns, strict=True)
         ]
 
     def fit(self, corrector: Corrector, progress: Progress) -> str:

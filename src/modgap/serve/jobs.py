@@ -163,5 +163,5 @@ class Jobs:
             return {"state": "failed", "error": said, "refused": True}
         except BaseException as error:
             _log.exception("a job failed")
-            what = traceback.format_exception_only(error)[-1].strip().partition("\n")[0]
+            what = traceback.format_exception_only(error)[0].strip().partition("\n")[0]
             return {"state": "failed", "error": f"It failed unexpectedly: {what.rstrip('.')}."}

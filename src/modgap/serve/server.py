@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import ipaddress
 import socket
@@ -40,7 +41,7 @@ def names_for(host: str) -> frozenset[str] | None:
 
 
 def check_exposed(host: str, token: str | None) -> None:
-    """Others may reach the server only where they must know a token."""
+    """Other machines may reach the server only with a token."""
     if token is not None and (len(token) < MIN_TOKEN or not token.isprintable()):
         raise InputValueError(
             f"A token must have at least {MIN_TOKEN} printable characters, got {len(token)}. "
@@ -99,9 +100,5 @@ def run(app: FastAPI, opened: socket.socket) -> None:
         server_header=False,
         timeout_graceful_shutdown=2,
     )
-    try:
+    with contextlib.suppress(KeyboardInterrupt):
         uvicorn.Server(config).run(sockets=[opened])
-    except KeyboardInterrupt:
-        return
-    finally:
-        opened.close()

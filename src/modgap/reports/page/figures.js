@@ -9,7 +9,6 @@
 //   modgap.figures.layout(layout)   `layout` over the page's fonts, colours and margins
 //   modgap.figures.config           Plotly's configuration on this page
 //   modgap.figures.buttons(title, plot)   the PNG and SVG buttons of a drawing
-//   modgap.figures.drawAll()        draw what has not been drawn
 //   modgap.figures.print(on)        before and after printing
 //   modgap.figures.widthOf(plot)    the width to draw at
 (function (modgap) {
@@ -134,5 +133,5 @@
     return { element, plot, redraw: () => draw(figure) };
   }
 
-  modgap.figures = { add, layout, config, buttons, drawAll, print, widthOf };
+  modgap.figures = { add, layout, config, buttons, print, widthOf };
 })((globalThis.modgap ??= {}));
