@@ -90,8 +90,12 @@ def blur_contrast(
 
     Around the origin the mean is no closer to the rows than any row is. Off the origin a row at
     the mean is similar to all rows, which blurs what is false among the negatives, and the least
-    typical row stays sharp. Both spheres hold the same draws. Parameters as in
-    ``make_shifted_sphere``.
+    typical row stays sharp. Both spheres hold the same draws.
+
+    Parameters
+    ----------
+    centre, n, dimension, seed
+        As in ``make_shifted_sphere``.
 
     >>> result = blur_contrast()
     >>> round(result.expected_shifted, 2), round(float(result.shifted.to_mean.mean()), 2)

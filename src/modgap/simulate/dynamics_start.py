@@ -57,7 +57,11 @@ def collapsed(
     """Two clusters whose whole variance lies on one line orthogonal to the gap (fig. 11).
 
     The first coordinate is N(0, spread²), the last ±gap/2, all others 0 (Chowers et al., C).
-    Parameters as in ``make_clusters``.
+
+    Parameters
+    ----------
+    n, dimension, gap, spread, seed
+        As in ``make_clusters``.
 
     >>> X, Y = collapsed(5)
     >>> X[:, 1].tolist()

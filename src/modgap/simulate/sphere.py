@@ -177,6 +177,11 @@ def critical_temperature(n_pairs: int = 6, spacing: float = 15.0, mismatches: in
     0 where every text is nearest its own image: closing the gap is then best at any temperature.
     Infinite where the mismatches outweigh the matches, so that texts at the pole are always best.
 
+    Parameters
+    ----------
+    n_pairs, spacing, mismatches
+        The pairs, as in ``make_sphere_pairs``.
+
     >>> round(critical_temperature(), 4)
     0.0267
     >>> critical_temperature(mismatches=0), critical_temperature(n_pairs=2)
