@@ -225,8 +225,8 @@ def _biases(
     xp = namespace(D)
     if direction is None:
         return [xp.astype(base, D.dtype)] * len(amounts)
-    lean = along(D, widen(like(direction, D)))
-    return [xp.astype(base - float(amount) * lean, D.dtype) for amount in amounts]
+    toward = along(D, widen(like(direction, D)))
+    return [xp.astype(base - float(amount) * toward, D.dtype) for amount in amounts]
 
 
 def _quantised(

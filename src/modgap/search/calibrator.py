@@ -29,7 +29,7 @@ from modgap._validate import (
 )
 from modgap.corrections import NotFitted
 from modgap.search.judged import JudgedHits, Pair, check_pair, check_scores
-from modgap.search.pair_model import METHODS, Method, PairModel, arrow
+from modgap.search.pair_model import METHODS, CalibrationMethod, PairModel, arrow
 from modgap.search.reliability import (
     MIN_ACCEPTED,
     Reliability,
@@ -90,7 +90,7 @@ class ScoreCalibrator(BaseEstimator):
 
     models_: dict[Pair, PairModel]
 
-    def __init__(self, method: Method = "logistic", k: int = 10) -> None:
+    def __init__(self, method: CalibrationMethod = "logistic", k: int = 10) -> None:
         self.method = method
         self.k = k
 

@@ -12,7 +12,7 @@ from modgap._validate import InputValueError
 from modgap.search.judged import JudgedHits, Pair
 from modgap.search.reliability import precision_curve
 
-Method = Literal["logistic", "isotonic"]
+CalibrationMethod = Literal["logistic", "isotonic"]
 METHODS = ("logistic", "isotonic")
 MIN_QUERIES = 30
 MIN_EACH = 10  # matches and non-matches among the hits
@@ -42,7 +42,7 @@ class PairModel:
     match_share: float
 
     @classmethod
-    def fit(cls, hits: JudgedHits, method: Method, k: int) -> Self:
+    def fit(cls, hits: JudgedHits, method: CalibrationMethod, k: int) -> Self:
         """Learn from the k best hits of each query."""
         where = arrow(hits.pair)
         n, found = hits.scores.shape

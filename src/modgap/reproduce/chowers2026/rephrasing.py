@@ -108,8 +108,8 @@ def _right(
     """Share of queries nearest to their first candidate, for each amount."""
     rows = candidates.astype(np.float64)
     near = np.einsum("nkd,nd->nk", rows, queries) - (rows**2).sum(axis=2) / 2
-    lean = np.einsum("nkd,nd->nk", rows, directions)
-    return np.array([np.mean(np.argmax(near - a * lean, axis=1) == 0) for a in amounts])
+    toward = np.einsum("nkd,nd->nk", rows, directions)
+    return np.array([np.mean(np.argmax(near - a * toward, axis=1) == 0) for a in amounts])
 
 
 def _share_along(noise: np.ndarray, gap: np.ndarray) -> float:
