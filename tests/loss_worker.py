@@ -15,7 +15,7 @@ import torch.distributed as dist
 from torch import nn
 
 from modgap.train.loss import ContrastiveLoss
-from modgap.train.swap import SWAPS
+from modgap.train.swap import make_swap
 
 
 class Towers(nn.Module):
@@ -37,7 +37,7 @@ def run(case: dict, rows: slice, distributed: bool) -> dict:
     # Outside DDP on purpose: its gradient must be right without anyone averaging it.
     scale = case["weights"]["scale"].clone().requires_grad_()
     model = nn.parallel.DistributedDataParallel(towers) if distributed else towers
-    swap = case["swap"] and SWAPS[case["swap"]](1.0, seed=5)
+    swap = case["swap"] and make_swap(case["swap"], 1.0, seed=5)
     loss = ContrastiveLoss(swap=swap, block_bytes=case["block_bytes"], **case["settings"])
     image, text, bias = model(case["X"][rows], case["Y"][rows])
     value = loss(image, text, scale, bias, step=3)

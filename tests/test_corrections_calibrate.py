@@ -53,17 +53,17 @@ def test_scores_are_counted_in_spreads_above_their_mean(unit_pairs, form):
         one = {"x": s["y", "x"], "y": s["y", "y"]}
     if form == "compromise":
         one = {held: (s["x", held] * s["y", held]) ** 0.5 for held in "xy"}
-    scores = fit.query_x(X) @ fit.document_x(X).T
+    scores = fit.correction_.x(X, "query") @ fit.correction_.x(X).T
     np.testing.assert_allclose(scores, X @ (X - X.mean(0)).T / one["x"], atol=1e-10)
-    scores = fit.query_x(X) @ fit.document_y(Y).T
+    scores = fit.correction_.x(X, "query") @ fit.correction_.y(Y).T
     np.testing.assert_allclose(scores, X @ (Y - Y.mean(0)).T / one["y"], atol=1e-10)
 
 
 def test_non_matching_scores_have_mean_zero_and_spread_one_in_both_modalities(unit_pairs):
     X, Y = unit_pairs
     fit = Calibrate().fit(X, Y)
-    for asked in (fit.query_x(X), fit.query_y(Y)):
-        for stored in (fit.document_x(X), fit.document_y(Y)):
+    for asked in (fit.correction_.x(X, "query"), fit.correction_.y(Y, "query")):
+        for stored in (fit.correction_.x(X), fit.correction_.y(Y)):
             scores = asked @ stored.T
             np.testing.assert_allclose(scores.mean(axis=1), 0, atol=1e-9)
             assert np.sqrt(np.mean(scores.var(axis=1))) == pytest.approx(1)
@@ -175,7 +175,7 @@ def test_merging_two_raw_searches_is_the_calibrated_ranking_exactly(unit_pairs, 
         best = np.argsort(-scores, axis=1)[:, :k]
         hits[name] = (best, np.take_along_axis(scores, best, axis=1))
     merged = merge(fit.correction_, queries, asking, hits, k)
-    stored = np.vstack([fit.document_x(X), fit.document_y(Y)])
+    stored = np.vstack([fit.correction_.x(X), fit.correction_.y(Y)])
     scores = fit.correction_.apply(queries, asking, "query") @ stored.T
     best = np.argsort(-scores, axis=1)[:, :k]
     place = merged.ids + np.where(merged.modalities == "text", len(X), 0)

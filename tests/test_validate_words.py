@@ -13,7 +13,7 @@ from modgap._validate import did_you_mean, first_line, require
     ("error", "line"),
     [
         (ValueError("No room.\nTried 80 GiB."), "No room"),
-        (ValueError("\n  late  \nmore"), "late  "),
+        (ValueError("\n  late  \nmore"), "late"),
         (MemoryError(), "MemoryError"),
     ],
 )

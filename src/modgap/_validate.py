@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -73,6 +74,11 @@ def did_you_mean(value: Any, choices: Iterable[Any]) -> str:
 
 def check_matrix(X: Any, name: str = "X") -> Array:
     """A two-dimensional array of floats with at least one row; its values are not looked at."""
+    if isinstance(X, (str, os.PathLike)):
+        raise InputTypeError(
+            f"{name} must be rows, got the path {os.fspath(X)!r}. Open it first with "
+            "modgap.open_embeddings(path), or both sides with modgap.open_pair."
+        )
     if array_api_compat.is_torch_array(X):
         X = X.detach()
         kind = str(X.dtype).removeprefix("torch.")

@@ -60,7 +60,7 @@ def apply(
             f"{source.dim}. It must be fitted on embeddings of the same model."
         )
     with steps() as step, tidy_when_terminated():
-        batches = source.told(step, f"correcting {modality}")
+        batches = source.batches_with_progress(step, f"correcting {modality}")
         write_embeddings(
             output,
             _corrected(batches, mapping, modality),

@@ -43,7 +43,7 @@ def diagnose(
     goal: Goal = "mixed",
     images: Images = None,
     umap: Umap = True,
-    metric: MetricOption = None,
+    metric: MetricOption = "cosine",
     model: Model = None,
     seed: Seed = 0,
     as_json: AsJson = False,
@@ -59,9 +59,8 @@ def diagnose(
     from modgap.reports import write_diagnosis
 
     data = with_images(data, images)
-    ranked = metric or "cosine"
     with steps() as step:
-        result = run(data, goal=goal, metric=ranked, model=model, seed=seed, progress=step)
+        result = run(data, goal=goal, metric=metric, model=model, seed=seed, progress=step)
     if as_json:
         print_json(document("diagnose", result))
     else:
@@ -69,7 +68,7 @@ def diagnose(
     if output is not None:
         with steps() as step:
             page = make_page(
-                data, metric=ranked, model=model, diagnosis=result,
+                data, metric=metric, model=model, diagnosis=result,
                 umap=None if umap else False, seed=seed, progress=step,
             )  # fmt: skip
         for line in write_diagnosis(result, output, page):
@@ -92,7 +91,7 @@ def print_diagnosis(diagnosis: Diagnosis) -> None:
         out.print("[bold]Before and after[/bold], with 95 % intervals, on held-out groups")
         print_table(*diagnosis.before_and_after(brief=narrow))
         out.print()
-    out.print("[bold]Every correction[/bold], on held-out groups")
+    out.print("[bold]Every correction[/bold], on held-out rows")
     header, rows = diagnosis.table(without=_LEFT_OUT if narrow else ())
     marked = next((i for i, row in enumerate(rows) if row[0].startswith("→")), None)
     print_table(header, rows, marked=marked, stack_heads=True)

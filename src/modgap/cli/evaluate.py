@@ -16,7 +16,7 @@ def evaluate(
     correction: Annotated[
         Path | None, typer.Option(help="A correction to compare with the rows as they are.")
     ] = None,
-    metric: MetricOption = None,
+    metric: MetricOption = "cosine",
     sample: Annotated[
         int, typer.Option(min=8, help="Evaluate on at most this many groups.")
     ] = 5_000,

@@ -57,15 +57,15 @@ Groups = Annotated[
 ]
 Unpaired = Annotated[
     bool,
-    typer.Option("--unpaired", help="Rows are not pairs, even if their numbers are equal.",
+    typer.Option("--unpaired", help="Rows are not pairs, even if both sides have as many rows.",
                  rich_help_panel=_DATA),
 ]  # fmt: skip
 Names = Annotated[str, typer.Option(help="Names of the two modalities.", rich_help_panel=_DATA)]
 MetricOption = Annotated[
-    Metric | None,
+    Metric,
     typer.Option(
-        help="How the index ranks: cosine, inner_product or euclidean. "
-        "Without it the correction's own, or cosine.",
+        help="How the rows as they are get ranked: cosine, inner_product or euclidean. Corrected "
+        "rows are ranked by the correction's own metric.",
     ),
 ]
 Goal = Annotated[
@@ -76,7 +76,7 @@ Images = Annotated[
     Path | None,
     typer.Option(
         metavar="FOLDER",
-        help="Folder of the images, called as the ids of the first modality's rows say.",
+        help="Folder of the images; file names are the ids of the first modality's rows.",
         rich_help_panel=_DATA,
     ),
 ]

@@ -33,7 +33,7 @@ def report(
     ] = None,
     goal: Goal = "mixed",
     umap: Umap = True,
-    metric: MetricOption = None,
+    metric: MetricOption = "cosine",
     model: Model = None,
     seed: Seed = 0,
     as_json: AsJson = False,
@@ -47,7 +47,7 @@ def report(
 
     with steps() as step:
         result = run(
-            with_images(data, images), goal=goal, metric=metric or "cosine", model=model,
+            with_images(data, images), goal=goal, metric=metric, model=model,
             title=title, umap=None if umap else False, seed=seed, progress=step,
         )  # fmt: skip
         step("writing the page", 0, 1)

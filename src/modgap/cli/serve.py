@@ -28,7 +28,7 @@ def serve(
     images: Images = None,
     goal: Goal = "mixed",
     umap: Umap = True,
-    metric: MetricOption = None,
+    metric: MetricOption = "cosine",
     model: Model = None,
     rows: Annotated[
         int, typer.Option(min=1, help="Search at most this many rows of each modality.")
@@ -80,7 +80,7 @@ def serve(
             step("reading the rows into the live index", 0, 1)
             explorer = Explorer(
                 with_images(data, images),
-                metric=metric or "cosine",
+                metric=metric,
                 goal=goal,
                 model=model,
                 seed=seed,

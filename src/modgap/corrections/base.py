@@ -69,7 +69,7 @@ class Corrector(BaseEstimator, ABC):
         moments : PairMoments, optional
             The moments of these very rows, where they are at hand already.
         progress : callable, optional
-            Called with the step, how many are done and of how many.
+            Called as ``progress(step, done, total)``.
         """
         self._learn(Modalities.of(X, Y, names), model, moments, progress or silent)
         return self._warned()
@@ -165,7 +165,7 @@ class Corrector(BaseEstimator, ABC):
     def _pairs_needed(self) -> str:
         return (
             f"{type(self).__name__} needs pairs: row i of X must belong to row i of Y, or groups "
-            "must say which rows match (--groups). Center, Whiten and the shifts need none."
+            "must say which rows match (--groups). Only Procrustes needs them."
         )
 
     def _fit_rows(self, data: Modalities, moments: PairMoments) -> Mapping[tuple[str, str], Affine]:

@@ -95,14 +95,10 @@ class Calibrate(Corrector):
             for held in sides
         }
         self.means_ = {side: to_numpy(rows.mean) for side, rows in sides.items()}
-        return self._maps_in(self.form)
-
-    def _maps_in(self, form: str) -> dict[tuple[str, str], Affine]:
-        """The maps of what was learned, in a form."""
         centred = self.mode == "mixed"
         maps = {}
         for side, mean in self.means_.items():
-            if form == "blocks":
+            if self.form == "blocks":
                 stored = tuple(float(side == other) for other in self.means_)
                 asked = tuple(1 / self.spreads_[side, held] for held in self.means_)
             else:
@@ -136,19 +132,3 @@ class Calibrate(Corrector):
         if self.form in ("x", "y"):
             return self.spreads_[self.form, held]
         return (self.spreads_["x", held] * self.spreads_["y", held]) ** 0.5
-
-    def document_x(self, rows: Array) -> Array:
-        """Rows of the first modality as they are stored."""
-        return self._fitted().x(rows)
-
-    def document_y(self, rows: Array) -> Array:
-        """Rows of the second modality as they are stored."""
-        return self._fitted().y(rows)
-
-    def query_x(self, rows: Array) -> Array:
-        """Rows of the first modality as they are searched with."""
-        return self._fitted().x(rows, "query")
-
-    def query_y(self, rows: Array) -> Array:
-        """Rows of the second modality as they are searched with."""
-        return self._fitted().y(rows, "query")

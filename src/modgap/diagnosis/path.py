@@ -89,7 +89,7 @@ def gap_paths(
     seed : int
         Seed of the splits and the noise.
     progress : callable, optional
-        Called with the step, how many are done and of how many.
+        Called as ``progress(step, done, total)``.
     """
     check_choice(metric, "metric", METRICS)
     wanted_steps = check_numbers(steps, "steps")

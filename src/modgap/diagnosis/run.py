@@ -70,7 +70,8 @@ class Diagnosis(Result):
     """The verdict, what it rests on, and the recommended correction where there is one.
 
     ``raw`` holds the metrics of the rows as they are, ``trials`` those of every correction, all
-    from the confirm split. ``n_groups`` says how many groups each split has (rows without pairs).
+    from the confirm split. ``n_groups`` says how many groups each split has; without pairs, how
+    many rows of both modalities were fitted on and how many of each confirm.
     """
 
     verdict: Verdict
@@ -163,7 +164,7 @@ def diagnose(
     seed: int = 0,
     progress: Progress | None = None,
 ) -> Diagnosis:
-    """Say whether there is a gap that hurts, and which correction mends it.
+    """Say whether there is a gap that hurts, and which correction fixes it.
 
     Groups are split 50/25/25: each correction is fitted on the first split, chosen on the second
     and confirmed on the third. Every metric is from the third, with a 95 % interval from 1,000
@@ -187,7 +188,7 @@ def diagnose(
     seed : int
         Seed of the splits, the samples, the noise and the resamples.
     progress : callable, optional
-        Called with the step, how many are done and of how many.
+        Called as ``progress(step, done, total)``.
     """
     check_choice(goal, "goal", tuple(GOAL_METRICS))
     check_choice(metric, "metric", METRICS)

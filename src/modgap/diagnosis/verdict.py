@@ -78,7 +78,7 @@ def sentence(
     if verdict == "not enough pairs":
         return (
             f"Not enough pairs: {n_confirm} groups are left to confirm on, and a verdict needs "
-            f"{MIN_CONFIRM_GROUPS}. The metrics below stand as they are; give at least "
+            f"{MIN_CONFIRM_GROUPS}. No correction is recommended; give at least "
             f"{4 * MIN_CONFIRM_GROUPS} pairs for a recommendation."
         )
     if verdict == "leave it alone":
@@ -102,7 +102,7 @@ def unpaired_sentence(own_excess: Interval, n_judged: int) -> str:
     """What can be said without pairs."""
     return (
         f"No pairs: of the ten nearest rows in one index for both modalities, "
-        f"{0.5 + own_excess.value:.0%} are of the query's own modality (a fair share is 50 %; "
-        f"measured on {n_judged:,} rows of each). Whether a correction finds the right ones "
+        f"{50 + 100 * own_excess.value:.0f} % are of the query's own modality (a fair share is "
+        f"50 %; measured on {n_judged:,} rows of each). Whether a correction finds the right ones "
         "cannot be judged without pairs; a few hundred are enough."
     )

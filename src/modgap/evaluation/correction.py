@@ -51,7 +51,7 @@ def evaluate_correction(
     *,
     names: Sequence[str] = DEFAULT_NAMES,
     groups: tuple[Any, Any] | None = None,
-    metric: Metric | None = None,
+    metric: Metric = "cosine",
     sample: int = MAX_GROUPS,
     seed: int = 0,
     progress: Progress | None = None,
@@ -67,18 +67,18 @@ def evaluate_correction(
         The modalities, as for ``retrieval``.
     correction : Correction, optional
         Without it, the rows as they are.
-    metric : {"cosine", "inner_product", "euclidean"}, optional
-        How the rows as they are get ranked, cosine when left out; the corrected rows are ranked
-        by the correction's own.
+    metric : {"cosine", "inner_product", "euclidean"}
+        How the rows as they are get ranked; the corrected rows are ranked by the correction's
+        own.
     sample : int
         Evaluate on at most this many groups.
     seed : int
         Seed of the sample, the noise and the resamples.
     progress : callable, optional
-        Called with the step, how many are done and of how many.
+        Called as ``progress(step, done, total)``.
     """
     say = progress or silent
-    raw_metric = check_choice(metric or "cosine", "metric", METRICS)
+    check_choice(metric, "metric", METRICS)
     check_count(sample, "sample")
     data = matched(X, Y, names, groups)
     if correction is not None:
@@ -87,13 +87,13 @@ def evaluate_correction(
     if len(chosen) > sample:
         chosen = np.sort(np.random.default_rng(seed).choice(chosen, sample, replace=False))
     say("reading", 0, 3)
-    directions = raw_metric == "cosine"
+    directions = metric == "cosine"
     held = data.take_groups(chosen).check(nonzero=directions)
     say("as it is", 1, 3)
     corrected = None
     with held.trusted(nonzero=directions):
-        evaluator = Evaluator(held, metric=raw_metric, seed=seed)
-        details = {"raw": _details(held, raw_metric, None, seed)}
+        evaluator = Evaluator(held, metric=metric, seed=seed)
+        details = {"raw": _details(held, metric, None, seed)}
         if correction is not None:
             say("corrected", 2, 3)
             corrected = evaluator.evaluate(correction)

@@ -19,6 +19,7 @@ from modgap.evaluation.retrieval import retrieval
 from modgap.evaluation.robustness import nearest, robustness
 from modgap.evaluation.significance import GroupBootstrap
 from modgap.io import Modalities
+from modgap.measures import gap_distance
 from modgap.search import search
 
 NDCG = "mixed_ndcg@10"
@@ -196,8 +197,7 @@ def _own_excess_of_neighbours(data: Modalities, correction: Correction) -> Sampl
 def whole(sample: Sample | GapSample) -> float:
     """A metric over all groups."""
     if isinstance(sample, GapSample):
-        means = [rows.mean(axis=0, dtype=np.float64) for rows in (sample.X, sample.Y)]
-        return float(np.linalg.norm(means[0] - means[1]))
+        return gap_distance(sample.X, sample.Y)
     weight = len(sample.values) if sample.weights is None else float(np.sum(sample.weights))
     return float(np.sum(sample.values)) / weight if weight else float("nan")
 
@@ -207,7 +207,6 @@ def resample(bootstrap: GroupBootstrap, sample: Sample | GapSample) -> tuple[flo
     if isinstance(sample, Sample):
         return bootstrap.ratios(sample.values, sample.groups, sample.weights)
     differences: np.ndarray | float = 0.0
-    whole: np.ndarray | float = 0.0
     for rows, groups, sign in ((sample.X, sample.gx, 1.0), (sample.Y, sample.gy, -1.0)):
         place = np.searchsorted(bootstrap.labels, groups)
         sums = np.zeros((len(bootstrap.labels), rows.shape[1]))
@@ -215,5 +214,4 @@ def resample(bootstrap: GroupBootstrap, sample: Sample | GapSample) -> tuple[flo
         sizes = np.bincount(place, minlength=len(bootstrap.labels))
         drawn = np.maximum(bootstrap.counts @ sizes, 1)
         differences = differences + sign * (bootstrap.counts @ sums) / drawn[:, None]
-        whole = whole + sign * sums.sum(axis=0) / sizes.sum()
-    return float(np.linalg.norm(whole)), np.linalg.norm(differences, axis=1)
+    return whole(sample), np.linalg.norm(differences, axis=1)

@@ -115,12 +115,13 @@ def retrieval(
 
 def matched(X: Any, Y: Any, names: Sequence[str], groups: Any) -> Modalities:
     """The modalities of what cannot do without matches; unequal numbers of rows need groups."""
-    data = Modalities.of(X, Y, names, groups=groups, paired=None if Y is None else True)
+    data = Modalities.of(X, Y, names, groups=groups)
     if not data.paired:
-        n, m = (side.n_rows for side in data.two())
+        first, second = data.names
         raise InputValueError(
-            f"It must be known which rows match, and the sides have {n} and {m} rows. "
-            "Pass groups=(gx, gy) (--groups)."
+            f"It must be known which rows of {first} and {second} match, and it is not "
+            f"({data.x.n_rows} and {data.y.n_rows} rows). Pass groups=(gx, gy), or --groups on the "
+            "command line."
         )
     return data
 

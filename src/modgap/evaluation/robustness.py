@@ -97,7 +97,7 @@ def robustness(
     seed : int
         Seed of the draws.
     progress : callable, optional
-        Called with the step, how many draws are done and of how many.
+        Called as ``progress(step, done, total)``.
     """
     names = ("queries", "candidates")
     queries, candidates = check_two(queries, candidates, names=names)

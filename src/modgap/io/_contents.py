@@ -95,7 +95,7 @@ class Contents:
             shape = self.matrices[first].shape
             raise InputValueError(
                 f"{self.path} holds two modalities of shape {shape}, where one is expected. "
-                f"Open it as a pair, or choose one by column: {first} or {second}."
+                f"Open it as a pair, or choose one by column={first!r} or {second!r} (--column)."
             )
         names = self.embeddings
         if len(names) == 1:

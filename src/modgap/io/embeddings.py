@@ -73,7 +73,7 @@ class Embeddings:
 
     @property
     def in_memory(self) -> bool:
-        """Whether the rows are an array or tensor that was given."""
+        """Whether the rows are held as the array or tensor that was given; see ``of``."""
         return isinstance(self.matrix, HeldMatrix)
 
     @property
@@ -98,7 +98,7 @@ class Embeddings:
         """
         return self.matrix.batches(check_count(size, "size"))
 
-    def told(self, progress: Progress, step: str) -> Iterator[np.ndarray]:
+    def batches_with_progress(self, progress: Progress, step: str) -> Iterator[np.ndarray]:
         """The batches, with the rows counted as they are read."""
         done = 0
         progress(step, done, self.n_rows)
@@ -111,7 +111,9 @@ class Embeddings:
         """Moments of every row, in batches where they are not in memory; see `Moments`."""
         if self.in_memory:
             return Moments.from_batch(self.rows(), name=name, **options)
-        return Moments.from_batches(self.told(progress, f"reading {name}"), name=name, **options)
+        return Moments.from_batches(
+            self.batches_with_progress(progress, f"reading {name}"), name=name, **options
+        )
 
     def rows(self) -> np.ndarray:
         """The whole matrix: a read-only memory map where the format allows, otherwise loaded."""

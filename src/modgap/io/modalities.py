@@ -67,9 +67,13 @@ class Modalities:
         looked at.
         """
         if isinstance(X, Modalities):
-            if Y is not None or groups is not None or paired is not None:
+            others = (Y, groups, paired)
+            if any(one is not None for one in others) or tuple(names) not in (
+                X.names,
+                DEFAULT_NAMES,
+            ):
                 raise InputTypeError(
-                    "Modalities hold both sides and their groups; pass nothing beside them."
+                    "Modalities hold both sides, their names and groups; pass nothing beside them."
                 )
             return X
         first, second = check_names(names)
@@ -171,7 +175,7 @@ class Modalities:
         return self.take(self.matches())
 
     def take(self, rows: Sequence[np.ndarray]) -> Modalities:
-        """These rows of each side, in memory, with their groups."""
+        """These rows of each side, in memory, with their groups; ids and captions stay behind."""
         sides = {
             name: Embeddings.of(side.take(chosen), name)
             for (name, side), chosen in zip(self.sides.items(), rows, strict=True)
@@ -200,7 +204,7 @@ class Modalities:
         names = (self.names[0], self.names[1])
         if x.in_memory and y.in_memory:
             return PairMoments.from_batch(x.rows(), y.rows(), names=names, paired=True)
-        batches = x.told(progress, "reading pairs"), y.batches()
+        batches = x.batches_with_progress(progress, "reading pairs"), y.batches()
         return PairMoments.from_batches(*batches, names=names, paired=True)
 
     def check(self, *, nonzero: bool = False) -> Modalities:

@@ -50,7 +50,7 @@ from modgap.moments import Moments, PairMoments
 
 # What is quadratic in the rows uses a seeded sample of at most this many.
 MAX_SAMPLE = 20_000
-# A landscape repeats the whole loss at every step, so it uses fewer still.
+# The landscape over the origin repeats the whole loss at every step, so it uses fewer still.
 MAX_LANDSCAPE = 2_000
 
 
@@ -201,17 +201,19 @@ class Measurement(Result):
         return text_table(header, rows) + "\n" + self.sampling()
 
     def sampling(self) -> str:
-        """Which rows the numbers rest on, in a sentence."""
+        """Which rows the numbers rest on, in words."""
         x, y = self.modalities
-        few = ""
-        if self.pairs is not None and self.pairs.n_sample > MAX_LANDSCAPE:
-            few = f"; the landscape over the origin uses {MAX_LANDSCAPE:,} pairs"
-        if (x.n, y.n) == (x.n_sample, y.n_sample):
-            return f"Every measure uses every row{few}."
-        return (
-            f"Means, variances and the gap use every row. Norms, cosines, conformity and losses "
-            f"use a sample of {x.n_sample:,} and {y.n_sample:,} rows (seed {self.seed}){few}."
-        )
+        said = "The measures of each modality use every row."
+        if (x.n, y.n) != (x.n_sample, y.n_sample):
+            said = (
+                "Means, variances and the gap use every row; norms, cosines and conformity a "
+                f"sample of {x.n_sample:,} and {y.n_sample:,} rows (seed {self.seed})."
+            )
+        if self.pairs is not None:
+            said += f" Measures of pairs use {self.pairs.n_sample:,} pairs, one of each group."
+            if self.pairs.n_sample > MAX_LANDSCAPE:
+                said += f" The landscape over the origin uses the first {MAX_LANDSCAPE:,} of them."
+        return said
 
     def _repr_html_(self) -> str:
         return self._drawing() + html_table(*self.table(), caption=self.sampling())
@@ -267,7 +269,7 @@ def measure(
     seed : int
         Seed of the samples.
     progress : callable, optional
-        Called with the step, how many are done and of how many.
+        Called as ``progress(step, done, total)``.
     """
     check_temperature(temperature)
     check_count(sample, "sample", at_least=2)
@@ -280,7 +282,7 @@ def measure(
     pair_picks = _pick_pairs(rng, matches, sample) if matches else None
 
     say("moments of every row", 0, total)
-    moments = data.moments()
+    moments = data.moments(say)
     xs, ys = (_rows(side, pick) for side, pick in zip(sides, picks, strict=True))
     check_same_space(xs, ys, data.names)
     pair_rows = None

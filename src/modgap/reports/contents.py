@@ -99,8 +99,11 @@ def contents(
         )
         if diagnosis is not None:
             made, failures = gap_paths(data, metric=metric, seed=seed, progress=progress)
-            for method, reason in failures.items():
-                page.missing["slider"] = f"{method} cannot be moved step by step: {reason}"
+            if failures:
+                page.missing["slider"] = " ".join(
+                    f"{method} cannot be moved step by step: {why}"
+                    for method, why in failures.items()
+                )
             paths = [_path_document(path, path_move(path, drawn, found)) for path in made]
     _say_what_is_missing(data, diagnosis, page)
     return plain(
@@ -178,8 +181,8 @@ def _say_what_is_missing(data: Modalities, diagnosis: Diagnosis | None, page: _N
         )
     if not data.thumbnails:
         page.missing["thumbnails"] = (
-            "No images were given. Use --images FOLDER to show them; the ids of the rows must be "
-            "their file names."
+            "No images were given. Give images=… in Python, or --images FOLDER on the command "
+            "line, where the ids of the rows are file names."
         )
     if not data.paired:
         page.missing["landscapes"] = "Losses and landscapes need pairs, and none are known."
@@ -189,14 +192,14 @@ def _verdict(diagnosis: Diagnosis | None, page: _Notes) -> dict[str, Any]:
     if diagnosis is None:
         return {"verdict": None, "sentences": [page.missing["verdict"]]}
     first, second = diagnosis.names
-    gap = f"the means of {first} and {second} are {diagnosis.measurement.gap_distance:.3f} apart."
+    gap = diagnosis.measurement.gap_distance
     own = diagnosis.raw.metrics[OWN_EXCESS].value.value
-    said = f"T{gap[1:]}"
+    said = f"The means of {first} and {second} are {gap:.3f} apart."
     if np.isfinite(own):
         said = (
             "In one index for both modalities, the wrong results hold "
             f"{abs(100 * own):.0f} percentage points {'more' if own >= 0 else 'less'} of the "
-            f"query's own modality than is fair; {gap}"
+            f"query's own modality than is fair. {said}"
         )
     return {"verdict": diagnosis.verdict, "sentences": [said, diagnosis.sentence]}
 
@@ -208,14 +211,15 @@ def _sampling(
     if measurement is not None:
         said.append(measurement.sampling())
     if known is not None:
-        said.append("Features, radii and conformity use every row.")
+        said.append("The distributions of features, radii and conformity use every row.")
         if known.cosines is not None:
             n, m = known.cosines.n
             said.append(f"Cosine histograms hold all pairs of {n:,} and {m:,} rows.")
     if diagnosis is not None:
         counts = ", ".join(f"{count:,} to {split}" for split, count in diagnosis.n_groups.items())
+        kind = "Groups" if "choose" in diagnosis.n_groups else "Rows"
         said.append(
-            f"Corrections are evaluated on held-out groups: {counts}. Intervals are 95 %, "
-            "from 1,000 resamples of the groups to confirm."
+            f"{kind} are split: {counts}. Metrics are from those to confirm on, with 95 % "
+            "intervals from 1,000 resamples."
         )
     return said

@@ -85,7 +85,7 @@ def report(
     umap : bool, optional
         Whether to draw UMAP too; without it, where it is installed.
     progress : callable, optional
-        Called with the step, how many are done and of how many.
+        Called as ``progress(step, done, total)``.
     """
     if not isinstance(X, Modalities):
         x, y = (

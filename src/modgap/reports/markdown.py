@@ -26,7 +26,8 @@ def diagnosis_markdown(diagnosis: Diagnosis) -> str:
     parts += ["## What the metrics mean", "\n".join(meaning)]
     parts += ["## Measured", _code(str(diagnosis.measurement))]
     counts = ", ".join(f"{name} {count:,}" for name, count in diagnosis.n_groups.items())
-    parts += [f"Groups: {counts}. Seed {diagnosis.seed}. Intervals: 95 %, 1,000 resamples."]
+    kind = "Groups" if "choose" in diagnosis.n_groups else "Rows"
+    parts += [f"{kind}: {counts}. Seed {diagnosis.seed}. Intervals: 95 %, 1,000 resamples."]
     return "\n\n".join(parts) + "\n"
 
 
