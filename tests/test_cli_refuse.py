@@ -119,7 +119,7 @@ def test_apply_names_a_bad_row_of_a_later_batch_by_its_place_in_the_file(folder:
         ("measure image.npy text.npy --x-column nope", "image.npy has no 'nope'"),
         ("measure image.npy text.npy --groups nope", "groups must name a column"),
         ("measure image.npy text.npy --groups few.txt", "groups must have one label per row"),
-        ("evaluate image.npy few.npy", "It must be known which rows match"),
+        ("evaluate image.npy few.npy", "It must be known which rows of image and text match"),
         ("evaluate image.npy text.npy --metric cosin", "Did you mean 'cosine'?"),
         ("diagnose few.npy few.npy", "A diagnosis needs at least 8 groups"),
         ("diagnose few.npy few.npy --unpaired", "A diagnosis needs at least 8 rows"),

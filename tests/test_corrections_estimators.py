@@ -117,7 +117,7 @@ def test_procrustes_without_pairs_says_what_needs_none(pairs):
     X, Y = pairs
     with pytest.raises(ValueError, match="Procrustes needs pairs: row i of X"):
         Procrustes().fit(X, Y[:-1])
-    with pytest.raises(ValueError, match="Center, Whiten and the shifts need none"):
+    with pytest.raises(ValueError, match="The other correctors need none"):
         Procrustes().fit_moments(PairMoments.from_batch(X, Y, paired=False))
 
 

@@ -107,7 +107,7 @@ def test_without_pairs_it_reports_what_needs_none(equal):
     found = diagnose(X, Y if equal else Y[:300], correctors=(*FEW, Procrustes()), **options)
     assert found.verdict == "no pairs"
     assert found.correction is None
-    assert "100% are of the query's own modality" in found.sentence
+    assert "100 % are of the query's own modality" in found.sentence
     assert found.not_tried == {"Procrustes()": "it needs pairs"}
     assert not any("recall" in name or "ndcg" in name for name in found.raw.metrics)
     assert found.raw.metrics["own_modality_excess@10"].value.value == pytest.approx(0.5)

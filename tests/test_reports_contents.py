@@ -242,4 +242,4 @@ def test_names_and_file_names_are_kept_as_text():
 def test_published_clip_page_says_use(published_clip):
     page = make_document(*published_clip)
     assert page["verdict"]["verdict"] == "use"
-    assert page["verdict"]["sentences"][0].endswith("the means of image and text are 0.851 apart.")
+    assert page["verdict"]["sentences"][0].endswith("The means of image and text are 0.851 apart.")

@@ -165,7 +165,7 @@ class Corrector(BaseEstimator, ABC):
     def _pairs_needed(self) -> str:
         return (
             f"{type(self).__name__} needs pairs: row i of X must belong to row i of Y, or groups "
-            "must say which rows match (--groups). Only Procrustes needs them."
+            "must say which rows match (--groups). The other correctors need none."
         )
 
     def _fit_rows(self, data: Modalities, moments: PairMoments) -> Mapping[tuple[str, str], Affine]:

@@ -23,7 +23,23 @@ def bars(
     title: str = "",
     ax: Axes | None = None,
 ) -> Axes:
-    """One bar per label; ``errors`` are half lengths, ``reference`` a dashed line across."""
+    """One bar per label.
+
+    Parameters
+    ----------
+    values : mapping of str to float
+        The height of each bar.
+    ylabel : str
+        What the heights are.
+    errors : mapping of str to float, optional
+        Half the length of each bar's error line.
+    reference : float, optional
+        A dashed line across.
+    title : str
+        Above the drawing.
+    ax : Axes, optional
+        Where to draw; a new figure when left out.
+    """
     ax = axes_or_new(ax)
     places = range(len(values))
     ax.bar(places, list(values.values()), width=0.65, color=colour(0), alpha=0.85)
@@ -47,7 +63,23 @@ def histograms(
     title: str = "",
     ax: Axes | None = None,
 ) -> Axes:
-    """One outline per label over bins with the given edges; with ``density`` each has area 1."""
+    """One outline per label over shared bins.
+
+    Parameters
+    ----------
+    edges : (bins + 1,) array
+        Where bins begin and end.
+    counts : mapping of str to (bins,) array
+        The counts of each label.
+    xlabel : str
+        What is counted.
+    density : bool
+        Whether each outline has area 1.
+    title : str
+        Above the drawing.
+    ax : Axes, optional
+        Where to draw; a new figure when left out.
+    """
     ax = axes_or_new(ax)
     edges = numbers(edges, "edges", (None,))
     widths = edges[1:] - edges[:-1]
@@ -70,7 +102,21 @@ def intervals(
     title: str = "",
     ax: Axes | None = None,
 ) -> Axes:
-    """A point and a line from low to high per (label, value, low, high), the first at the top."""
+    """A point with its interval on each line, the first at the top.
+
+    Parameters
+    ----------
+    rows : sequence of (label, value, low, high)
+        One line each.
+    xlabel : str
+        What the values are.
+    reference : float, optional
+        A dashed line across.
+    title : str
+        Above the drawing.
+    ax : Axes, optional
+        Where to draw; a new figure when left out.
+    """
     ax = axes_or_new(ax, (4.8, 0.9 + 0.32 * len(rows)))
     for place, (_, value, low, high) in enumerate(rows):
         ax.plot([low, high], [place, place], color=colour(0), linewidth=2, solid_capstyle="butt")

@@ -39,6 +39,8 @@ def curves(
         Where the lines run, for all of them or for each its own.
     ys : mapping of label to array
         The lines.
+    xlabel, ylabel : str
+        What the two axes are.
     log : {"", "x", "y", "xy"}
         The logarithmic axes.
     marks : mapping of label to (x, y), optional
@@ -47,6 +49,10 @@ def curves(
         The lower and the upper edge around the line of that label.
     vertical, horizontal : mapping of label to number, optional
         Where dashed grey lines of reference cross the panel.
+    title : str
+        Above the drawing.
+    ax : Axes, optional
+        Where to draw; a new figure when left out.
     """
     check_choice(log, "log", ("", "x", "y", "xy"))
     ax = axes_or_new(ax)

@@ -23,7 +23,21 @@ def image_grid(
     title: str = "",
     ax: Axes | None = None,
 ) -> Axes:
-    """Images (h, w) in grey or (h, w, 3) in colour, row by row; a dark line on light for grey."""
+    """Images with captions, row by row; grey ones are drawn dark on light.
+
+    Parameters
+    ----------
+    images : sequence of (h, w) or (h, w, 3) arrays
+        In grey or in colour.
+    captions : sequence of str
+        One for each image.
+    columns : int
+        Images in a row.
+    title : str
+        Above the drawing.
+    ax : Axes, optional
+        Where to draw; a new figure when left out.
+    """
     if len(images) != len(captions):
         raise InputValueError(
             f"Every image needs a caption, got {len(images)} images and {len(captions)} captions."

@@ -20,9 +20,20 @@ def panels(
     size: tuple[float, float] = (4, 3),
     solid: Collection[int] = (),
 ) -> tuple[Figure, list[Axes]]:
-    """A figure and its n axes, row by row, each of a size in inches; those in ``solid`` are 3-D.
+    """A figure and its n axes, row by row.
 
     Only the caller holds the figure, so that dozens can be drawn and dropped.
+
+    Parameters
+    ----------
+    n : int
+        How many axes.
+    columns : int
+        Axes in a row, at most.
+    size : (float, float)
+        Width and height of one of them, in inches.
+    solid : sequence of int
+        Those that are 3-D.
     """
     n, columns = check_count(n, "n"), check_count(columns, "columns")
     columns = min(n, columns)

@@ -23,7 +23,21 @@ def scatter(
     title: str = "",
     ax: Axes | None = None,
 ) -> Axes:
-    """One colour and marker per label; ``line`` is (slope, intercept) of a line to compare with."""
+    """One colour and marker per label.
+
+    Parameters
+    ----------
+    points : mapping of str to (n, 2) array
+        The points of each label.
+    xlabel, ylabel : str
+        What the two coordinates are.
+    line : (slope, intercept), optional
+        A line to compare with.
+    title : str
+        Above the drawing.
+    ax : Axes, optional
+        Where to draw; a new figure when left out.
+    """
     ax = axes_or_new(ax)
     for k, (label, rows) in enumerate(points.items()):
         # Many points overlap: the more there are, the smaller and the fainter.
@@ -43,7 +57,19 @@ def cones(
     title: str = "",
     ax: Axes | None = None,
 ) -> Axes:
-    """One colour and marker per group of (n, 2) points; a legend only where labels are given."""
+    """One colour and marker per group of points.
+
+    Parameters
+    ----------
+    groups : sequence of (n, 2) arrays
+        The points of each group.
+    labels : sequence of str, optional
+        What the legend says; none when left out.
+    title : str
+        Above the drawing.
+    ax : Axes, optional
+        Where to draw; a new figure when left out.
+    """
     ax = axes_or_new(ax)
     for k, points in enumerate(groups):
         label = None if labels is None else labels[k]
@@ -61,7 +87,21 @@ def projection_pairs(
     title: str = "",
     ax: Axes | None = None,
 ) -> Axes:
-    """Both modalities as points; with ``lines`` row i of x is joined with row i of y."""
+    """Both modalities as points.
+
+    Parameters
+    ----------
+    x, y : (n, 2) arrays
+        Where the rows of each modality lie.
+    names : pair of str
+        What the modalities are called.
+    lines : bool
+        Whether row i of x is joined with row i of y.
+    title : str
+        Above the drawing.
+    ax : Axes, optional
+        Where to draw; a new figure when left out.
+    """
     ax = axes_or_new(ax)
     x, y = numbers(x, "x", (None, 2)), numbers(y, "y", (None, 2))
     if lines:
@@ -93,7 +133,19 @@ def sphere(
     title: str = "",
     ax: Axes | None = None,
 ) -> Axes:
-    """Both modalities on a wire sphere, row i joined with row i; ``ax`` must be 3-D axes."""
+    """Both modalities on a wire sphere, row i joined with row i.
+
+    Parameters
+    ----------
+    points_x, points_y : (n, 3) arrays
+        Where the rows of each modality lie.
+    names : pair of str
+        What the modalities are called.
+    title : str
+        Above the drawing.
+    ax : 3-D axes, optional
+        Where to draw; a new figure when left out.
+    """
     x, y = numbers(points_x, "points_x", (None, 3)), numbers(points_y, "points_y", (None, 3))
     if len(x) != len(y):
         raise InputValueError(
