@@ -202,12 +202,14 @@ def test_slider_moves_points_and_numbers_between_both_evaluations(browser, digit
             assert gap[1] < gap[0] / 2
 
 
-def test_slider_and_controls_work_from_the_keyboard(browser, digits_file):
+def test_slider_and_controls_work_from_the_keyboard(browser, digits, digits_file):
+    closed = digits.document["paths"][0]["gap_closed"]
     with visit(browser, digits_file) as seen:
         seen.page.focus("#slider")
         seen.page.keyboard.press("ArrowRight")
         assert seen.page.input_value("#slider") == "1"
-        assert "gap closed: " in seen.page.get_attribute("#slider", "aria-valuetext")
+        said = seen.page.get_attribute("#slider", "aria-valuetext")
+        assert said == f"Step 1 of {len(closed) - 1}, gap closed: {closed[1]} %"
         seen.page.keyboard.press("End")
         assert seen.page.input_value("#slider") == seen.page.get_attribute("#slider", "max")
         reached = set()

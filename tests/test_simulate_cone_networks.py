@@ -40,9 +40,8 @@ def test_rows_do_not_depend_on_their_batch(kind):
     np.testing.assert_allclose(
         network_rows(tower, inputs, batch_size=4), whole, rtol=1e-4, atol=1e-5
     )
-    np.testing.assert_allclose(
-        network_rows(tower, inputs[::-1].copy())[::-1], whole, rtol=1e-4, atol=1e-5
-    )
+    np.testing.assert_allclose(network_rows(tower, inputs[::-1])[::-1], whole, rtol=1e-4, atol=1e-5)
+    np.testing.assert_array_equal(network_rows(tower, torch.from_numpy(inputs)), whole)
 
 
 @pytest.mark.parametrize("kind", NETWORKS)
@@ -188,6 +187,19 @@ IMAGES = np.zeros((2, 1, 16, 16), np.float32)
         (
             lambda: network_rows(make_network("transformer"), np.ones((1, 49), int)),
             r"\(n, at most 48\), got \(1, 49",
+        ),
+        (
+            lambda: network_rows(make_network("transformer"), np.full((1, 4), 256)),
+            "Token ids must be from 0 to 255, got 256",
+        ),
+        (
+            lambda: network_rows(make_network("mlp"), IMAGES, batch_size=0),
+            "batch_size must be at least 1",
+        ),
+        (lambda: network_rows(make_network("mlp"), IMAGES[:0]), "at least one input"),
+        (
+            lambda: fit_classifier(make_network("mlp"), IMAGES, [1, 1]),
+            "labels must give one of at least two classes to each of 2 inputs",
         ),
         (lambda: digit_inputs("mlp", 1798), "n must be between 1 and 1797, got 1798"),
         (lambda: noise_inputs("transformer", 0), "n must be at least 1, got 0"),

@@ -2,6 +2,14 @@ from .blur import blur_contrast, make_shifted_sphere, shell_conformity, thin_she
 from .cone import cone_by_depth
 from .cone_initialisations import compare_cones, random_rows, trained_rows
 from .cone_layer import layer_violations, relu_cosine
+from .cone_networks import (
+    digit_inputs,
+    fit_classifier,
+    make_network,
+    network_rows,
+    noise_inputs,
+    without_normalisation,
+)
 from .cone_variance import initialisation_share
 from .dynamics import descend
 from .dynamics_loss import contrastive_gradient
@@ -28,8 +36,10 @@ __all__ = [
     "critical_temperature",
     "decay_rate",
     "descend",
+    "digit_inputs",
     "expected_robustness",
     "first_step",
+    "fit_classifier",
     "gap_flow",
     "initial_growth",
     "initial_growth_bound",
@@ -38,8 +48,11 @@ __all__ = [
     "layer_violations",
     "linear_schedule",
     "make_clusters",
+    "make_network",
     "make_shifted_sphere",
     "make_sphere_pairs",
+    "network_rows",
+    "noise_inputs",
     "pair_robustness",
     "random_rows",
     "relu_cosine",
@@ -51,4 +64,5 @@ __all__ = [
     "thin_shell",
     "three_pairs",
     "trained_rows",
+    "without_normalisation",
 ]

@@ -35,8 +35,8 @@ MAX_ROWS = 5_000
 class ConeComparison(Result):
     """The cones of several encoders on the same inputs, and how far apart they are.
 
-    Per encoder: ``mean_cosine`` over all pairs of its rows, the ``centres`` of its unit rows, and
-    its ``radius``, the root mean square distance to the centre.
+    Per encoder: ``mean_cosine`` and ``min_cosine`` over all pairs of its rows, the ``centres`` of
+    its unit rows, and its ``radius``, the root mean square distance to the centre.
     ``distances`` are between the centres. ``separation`` is the mean, and ``least_separation``
     the least over two encoders, of their distance over the sum of their radii: above 1 the cones
     are farther apart than they are wide. ``told_apart`` is the share of rows nearest to the
@@ -47,6 +47,7 @@ class ConeComparison(Result):
     """
 
     mean_cosine: np.ndarray
+    min_cosine: np.ndarray
     centres: np.ndarray
     radius: np.ndarray
     distances: np.ndarray
@@ -92,8 +93,10 @@ def compare_cones(embeddings: Sequence[Array]) -> ConeComparison:
     )
     spread = float(np.mean(np.sum((centres - centres.mean(axis=0)) ** 2, axis=1)))
     total = spread + float(squares.mean())
+    cones = [cone(X) for X in sides]
     return ConeComparison(
-        mean_cosine=np.array([cone(X).mean for X in sides]),
+        mean_cosine=np.array([found.mean for found in cones]),
+        min_cosine=np.array([found.min for found in cones]),
         centres=centres,
         radius=radius,
         distances=distances,

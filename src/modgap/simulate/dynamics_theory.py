@@ -15,12 +15,15 @@ from modgap.simulate.dynamics_loss import check_embeddings, contrastive_gradient
 class FirstStep(Result):
     """The direction of the first descent step, and what it does to the variance along the gap.
 
-    ``mean_cosine`` is, over all rows, the mean cosine between the step and the gap's direction
-    toward the modality's own mean: 1 when the step only shrinks the spread along the gap.
-    ``variance_rate_x`` is d log(variance along the gap) per unit of learning rate, negative when
-    it shrinks. ``predicted_x`` is S_i to first order (eq. 24), beside the exact ``assignments_x``.
+    ``cosine_x`` is, per row, the cosine between the step and the gap's direction toward the
+    modality's own mean: 1 when the step only shrinks the spread along the gap; ``mean_cosine`` is
+    the mean over all rows. ``variance_rate_x`` is d log(variance along the gap) per unit of
+    learning rate, negative when it shrinks. ``predicted_x`` is S_i to first order (eq. 24), beside
+    the exact ``assignments_x``.
     """
 
+    cosine_x: np.ndarray
+    cosine_y: np.ndarray
     mean_cosine: float
     variance_rate_x: float
     variance_rate_y: float
@@ -66,6 +69,8 @@ def first_step(X: Array, Y: Array, temperature: float) -> FirstStep:
         rates.append(change / variance if variance > 0 else float("nan"))
         predicted.append(1 + 2 / temperature * (rows - rows.mean(axis=0)) @ toward)
     return FirstStep(
+        cosine_x=cosines[0],
+        cosine_y=cosines[1],
         mean_cosine=float(np.mean(np.concatenate(cosines))),
         variance_rate_x=rates[0],
         variance_rate_y=rates[1],
