@@ -209,7 +209,7 @@ def test_slider_and_controls_work_from_the_keyboard(browser, digits, digits_file
         seen.page.keyboard.press("ArrowRight")
         assert seen.page.input_value("#slider") == "1"
         said = seen.page.get_attribute("#slider", "aria-valuetext")
-        assert said == f"Step 1 of {len(closed) - 1}, gap closed: {closed[1]} %"
+        assert said == f"Step 1 of {len(closed) - 1}, gap closed: {closed[1]}\N{NO-BREAK SPACE}%"
         seen.page.keyboard.press("End")
         assert seen.page.input_value("#slider") == seen.page.get_attribute("#slider", "max")
         reached = set()
