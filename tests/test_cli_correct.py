@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 from command_line import DIM, make_files, modgap
 from modgap import Correction, open_embeddings, write_embeddings
 from modgap import corrections as library
+from modgap.cli.fit import fit
 
 METHODS = {method.option: getattr(library, name) for name, method in library.METHODS.items()}
 
@@ -80,6 +82,13 @@ def test_parameters_are_set_by_name(
     assert parameters.items() <= fitted.about["parameters"].items()
     X, Y = (np.load(file).astype("float64") for file in files)
     same_maps(fitted, METHODS[method](**parameters).fit(X, Y).correction_, X)
+
+
+def test_help_names_every_corrector_and_no_other():
+    # Written out there, because help must not load the correctors.
+    option = inspect.signature(fit).parameters["method"].annotation.__metadata__[0]
+    named = option.help.removeprefix("One of ").removesuffix(".").split(", ")
+    assert named == [method.option for method in library.METHODS.values()]
 
 
 def test_every_corrector_has_a_method():

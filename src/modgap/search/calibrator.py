@@ -29,7 +29,7 @@ from modgap._validate import (
 )
 from modgap.corrections import NotFitted
 from modgap.search.judged import JudgedHits, Pair, check_pair, check_scores
-from modgap.search.pair_model import METHODS, CalibrationMethod, PairModel, arrow
+from modgap.search.pair_model import CALIBRATION_METHODS, CalibrationMethod, PairModel, arrow
 from modgap.search.reliability import (
     MIN_ACCEPTED,
     Reliability,
@@ -96,7 +96,7 @@ class ScoreCalibrator(BaseEstimator):
 
     def fit(self, hits: JudgedHits | Iterable[JudgedHits]) -> ScoreCalibrator:
         """Learn from judged hits of held-out pairs, one ``JudgedHits`` for each modality pair."""
-        check_choice(self.method, "method", METHODS)
+        check_choice(self.method, "method", CALIBRATION_METHODS)
         check_count(self.k, "k", at_least=2)
         models: dict[Pair, PairModel] = {}
         for part in _as_list(hits):
@@ -228,7 +228,7 @@ class ScoreCalibrator(BaseEstimator):
         """Read what ``save`` wrote; nothing in the file is ever executed."""
         header, tensors = read_tensors(path, _KIND)
         try:
-            method = check_choice(header["method"], "method", METHODS)
+            method = check_choice(header["method"], "method", CALIBRATION_METHODS)
             loaded = cls(method, header["k"])
             loaded.models_ = {
                 check_pair(entry["pair"]): PairModel.read(

@@ -13,7 +13,7 @@ from modgap.search.judged import JudgedHits, Pair
 from modgap.search.reliability import precision_curve
 
 CalibrationMethod = Literal["logistic", "isotonic"]
-METHODS = ("logistic", "isotonic")
+CALIBRATION_METHODS = ("logistic", "isotonic")
 MIN_QUERIES = 30
 MIN_EACH = 10  # matches and non-matches among the hits
 _PENALTY = 1e-4  # on standardised weights: keeps them finite when matches separate perfectly
