@@ -37,7 +37,7 @@ class Learner:
         self.optimiser = make_optimiser(settings, self.model, self.temperature, device)
         self.schedule = Schedule(settings.schedule, total, settings.warmup, settings.betas[0])
         self.rates = [group["lr"] for group in self.optimiser.param_groups]
-        self.half = settings.precision == "bf16" or (
+        self.use_bf16 = settings.precision == "bf16" or (
             settings.precision == "auto" and device.type == "cuda"
         )
         self.towers: nn.Module = self.model

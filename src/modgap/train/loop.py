@@ -117,14 +117,14 @@ def train_steps(run: Run, batches: Batches, say: Progress) -> None:
 def backward(run: Run, rows: Tensor, captions: Tensor) -> Tensor:
     """The loss of a batch, with its gradients in the weights; every process takes its rows."""
     step, learner, processes = run.step, run.learner, run.processes
-    n_parts = run.config.train.accumulation_steps
+    n_micro_batches = run.config.train.accumulation_steps
     same = None
     if run.config.loss.mask_identical:
         same = identical(run.data.train.tokens[captions])
-    parts = list(
+    micro_batches = list(
         zip(
-            processes.shard(rows).tensor_split(n_parts),
-            processes.shard(captions).tensor_split(n_parts),
+            processes.shard(rows).tensor_split(n_micro_batches),
+            processes.shard(captions).tensor_split(n_micro_batches),
             strict=True,
         )
     )
@@ -132,35 +132,38 @@ def backward(run: Run, rows: Tensor, captions: Tensor) -> Tensor:
     def loss_of(X: Tensor, Y: Tensor) -> Tensor:
         return learner.loss(X, Y, learner.temperature(step), step=step, same=same)
 
-    if n_parts == 1:
-        loss = loss_of(*forward(run, *parts[0]))
+    if n_micro_batches == 1:
+        loss = loss_of(*forward(run, *micro_batches[0]))
         loss.backward()
         return loss
-    # The loss of the whole batch with the memory of a part (GradCache, Gao et al. 2021): rows
-    # without gradients first, the loss's gradient with respect to them, then each part once more,
-    # with the same draws, to carry it to the weights. A part is seen twice but remembered once.
+    # The loss of the whole batch with the memory of a micro-batch (GradCache, Gao et al. 2021):
+    # rows without gradients first, the loss's gradient with respect to them, then each micro-batch
+    # once more, with the same draws, to carry it to the weights. Each runs twice; batch norm
+    # counts it once.
     with torch.no_grad(), momentum(learner.model, 0.0):
-        made = [forward(run, *part, k) for k, part in enumerate(parts)]
+        made = [forward(run, *inputs, k) for k, inputs in enumerate(micro_batches)]
     X, Y = (torch.cat(side).requires_grad_() for side in zip(*made, strict=True))
     loss = loss_of(X, Y)
     loss.backward()
-    sizes = [len(part[0]) for part in parts]
+    sizes = [len(images) for images, _ in micro_batches]
     gradients = zip(X.grad.split(sizes), Y.grad.split(sizes), strict=True)
-    for k, (part, of_part) in enumerate(zip(parts, gradients, strict=True)):
-        waits = processes.count > 1 and k + 1 < n_parts
+    for k, (inputs, gradient) in enumerate(zip(micro_batches, gradients, strict=True)):
+        waits = processes.count > 1 and k + 1 < n_micro_batches
         with learner.towers.no_sync() if waits else nullcontext():
-            torch.autograd.backward(forward(run, *part, k), of_part)
+            torch.autograd.backward(forward(run, *inputs, k), gradient)
     return loss
 
 
-def forward(run: Run, rows: Tensor, captions: Tensor, part: int = 0) -> tuple[Tensor, Tensor]:
+def forward(
+    run: Run, rows: Tensor, captions: Tensor, micro_batch: int = 0
+) -> tuple[Tensor, Tensor]:
     """Some images and captions through both towers."""
     data, device = run.data, run.processes.device
-    # Augmentation and dropout draw from the global generators: set for this part alone.
-    torch.manual_seed(mix_seeds(run.config.train.seed, run.step, part, run.processes.rank))
+    # Augmentation and dropout draw from the global generators: set for this micro-batch alone.
+    torch.manual_seed(mix_seeds(run.config.train.seed, run.step, micro_batch, run.processes.rank))
     images = data.augment(data.train.pixels[rows].to(device, non_blocking=True))
     tokens = data.train.tokens[captions].long()
-    with torch.autocast(device.type, torch.bfloat16, enabled=run.learner.half):
+    with torch.autocast(device.type, torch.bfloat16, enabled=run.learner.use_bf16):
         X, Y = run.learner.towers(images, tokens)
     return X.float(), Y.float()
 
