@@ -129,7 +129,7 @@ def test_a_correction_fitted_on_these_very_rows_is_pointed_out(
     files: tuple[Path, Path], center: Path, tmp_path: Path
 ) -> None:
     ran = modgap("evaluate", *files, "--correction", center, "--json")
-    assert ran.err.startswith("warning: the correction was fitted on these very rows")
+    assert ran.err.startswith("modgap: warning: the correction was fitted on these very rows")
     assert ran.json["fitted_on_these_rows"] is True
     for path in files:
         np.save(tmp_path / f"new-{path.name}", np.load(path)[:40])

@@ -45,8 +45,8 @@ def evaluate(
         )
     if result.fitted_on_these_rows:
         say(
-            "warning: the correction was fitted on these very rows, so its metrics look better "
-            "than they will be; evaluate on rows it has not seen."
+            "modgap: warning: the correction was fitted on these very rows, so its metrics look "
+            "better than they will be; evaluate on rows it has not seen."
         )
     if as_json:
         print_json(document("evaluate", result, seed=seed))

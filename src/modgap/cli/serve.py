@@ -54,8 +54,8 @@ def serve(
         str | None,
         typer.Option(
             envvar="MODGAP_TOKEN",
-            help="What every request must send. Given in the variable, no list of processes "
-            "shows it.",
+            help="What every request must send. Set it in the variable to keep it out of process "
+            "lists.",
             rich_help_panel=_SERVER,
         ),
     ] = None,
