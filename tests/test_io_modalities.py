@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -133,3 +135,17 @@ def test_tensors_stay_tensors():
     taken = data.take_groups(np.array([3]))
     assert isinstance(taken.Y, torch.Tensor)
     assert taken.Y.shape == (2, 3)
+
+
+def test_rows_that_are_taken_keep_what_belongs_to_them():
+    captions = np.array([f"caption {row}" for row in range(6)])
+    y = Embeddings.from_array(rows(6), captions=captions, ids=np.arange(6) * 10)
+    data = replace(
+        Modalities.of(rows(6, seed=1), y),
+        thumbnails={"image": lambda row: b"picture %d" % row},
+    )
+    taken = data.take([np.array([4, 1]), np.array([5, 2])])
+    assert taken.y.captions.tolist() == ["caption 5", "caption 2"]
+    assert taken.y.ids.tolist() == [50, 20]
+    assert taken.x.ids is None
+    assert [taken.thumbnails["image"](row) for row in (0, 1)] == [b"picture 4", b"picture 1"]

@@ -37,7 +37,8 @@ def train(
     resume: Annotated[
         bool,
         typer.Option(
-            "--resume", help="Go on from the newest checkpoint in the folder; if there is none, begin."
+            "--resume",
+            help="Go on from the newest checkpoint in the folder; if there is none, begin.",
         ),
     ] = False,
     seed: Annotated[

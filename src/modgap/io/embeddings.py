@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -137,6 +137,14 @@ class Embeddings:
             )
         return self.matrix.take(wanted.astype(np.int64))
 
+    def subset(self, indices: np.ndarray) -> Embeddings:
+        """These rows in memory, with their ids, captions, labels and groups."""
+        columns = {
+            kind: Column(len(indices), column.dtype, partial(_take_from, column, indices))
+            for kind, column in self.columns.items()
+        }
+        return Embeddings(self.source, HeldMatrix(self.take(indices)), columns)
+
     @cached_property
     def ids(self) -> np.ndarray | None:
         """What each row is called."""
@@ -163,6 +171,10 @@ class Embeddings:
         column = self.columns[kind]
         check_length(column, self.n_rows, kind, self.source)
         return column.load()
+
+
+def _take_from(column: Column, indices: np.ndarray) -> np.ndarray:
+    return column.load()[indices]
 
 
 def check_length(column: Column, n_rows: int, kind: str, source: str) -> None:

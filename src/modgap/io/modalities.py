@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -175,18 +175,20 @@ class Modalities:
         return self.take(self.matches())
 
     def take(self, rows: Sequence[np.ndarray]) -> Modalities:
-        """These rows of each side, in memory, with their groups; ids and captions stay behind."""
-        sides = {
-            name: Embeddings.of(side.take(chosen), name)
-            for (name, side), chosen in zip(self.sides.items(), rows, strict=True)
+        """These rows of each side, in memory, with all that belongs to them."""
+        chosen_by = dict(zip(self.names, rows, strict=True))
+        sides = {name: side.subset(chosen_by[name]) for name, side in self.sides.items()}
+        thumbnails: dict[str, Thumbnail] = {
+            name: partial(_picture_of, picture, chosen_by[name])
+            for name, picture in self.thumbnails.items()
         }
         if not self.paired:
-            return Modalities(sides, False)
+            return Modalities(sides, False, thumbnails=thumbnails)
         codes = [c[chosen] for c, chosen in zip(self.groups, rows, strict=True)]
         # Numbered anew: what counts by group must not be as long as the whole data has groups.
         dense = np.unique(np.concatenate(codes), return_inverse=True)[1]
         ends = np.cumsum([len(c) for c in codes])[:-1]
-        return Modalities(sides, self.paired, tuple(np.split(dense, ends)))
+        return Modalities(sides, self.paired, tuple(np.split(dense, ends)), thumbnails)
 
     def take_groups(self, chosen: np.ndarray) -> Modalities:
         """The rows of these groups, in memory."""
@@ -218,3 +220,8 @@ class Modalities:
     def trusted(self, *, nonzero: bool = False) -> AbstractContextManager[None]:
         """While it lasts, rows in memory are not checked again: they were."""
         return already_checked(*(side.rows() for side in self.sides.values()), nonzero=nonzero)
+
+
+def _picture_of(picture: Thumbnail, rows: np.ndarray, row: int) -> bytes | None:
+    """The picture of a row by its place among the rows that were taken."""
+    return picture(int(rows[row]))
