@@ -15,7 +15,7 @@ from modgap.index.answers import one_sentence
 from modgap.index.notes import check_note_fits, new_note
 from modgap.index.postgres import Column, Table
 
-_TODO = "{new} IS NULL AND {column} IS NOT NULL"
+_PENDING = "{new} IS NULL AND {column} IS NOT NULL"
 
 
 def add_column(
@@ -155,14 +155,14 @@ def _fill(
     work: Table, correction: Correction, n_keys: int, batch_rows: int, progress: Progress | None
 ) -> int:
     """Correct what is still empty, batch by batch in the order of the key."""
-    total = work.run(f"SELECT count(*) FROM {{table}} WHERE {_TODO}").fetchone()[0]
+    total = work.run(f"SELECT count(*) FROM {{table}} WHERE {_PENDING}").fetchone()[0]
     after: tuple[Any, ...] = ()
     written = 0
     while True:
         condition = f"AND ({{keys}}) > ({', '.join(['%s'] * n_keys)})" if after else ""
         with work.connection.transaction():
             rows = work.run(
-                f"SELECT {{keys}}, {{modality}}::text, {{column}} FROM {{table}} WHERE {_TODO} "
+                f"SELECT {{keys}}, {{modality}}::text, {{column}} FROM {{table}} WHERE {_PENDING} "
                 f"{condition} ORDER BY {{keys}} LIMIT {batch_rows} FOR UPDATE",
                 after,
             ).fetchall()
