@@ -123,14 +123,25 @@ def test_the_commands_of_the_readme_run_on_files_of_those_names(tmp_path):
         for line in block.splitlines()
         if re.match(r"modgap \w+ .*\w\.npy", line)
     ]
-    assert len(commands) == 2
+    assert len(commands) == 3
     for command in commands:
         arguments = [sys.executable, "-m", "modgap", *command.split()[1:]]
         done = subprocess.run(arguments, cwd=tmp_path, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
     correction = modgap.Correction.load(tmp_path / "out" / "correction.safetensors")
-    fixed = np.load(tmp_path / "text-fixed.npy")
-    np.testing.assert_array_equal(fixed, correction.y(digits.Y[digits.wording == 0]))
+    documents, queries = (np.load(tmp_path / f"{name}.npy") for name in ("documents", "queries"))
+    texts = digits.Y[digits.wording == 0]
+    np.testing.assert_array_equal(documents, correction.x(digits.X))
+    np.testing.assert_array_equal(queries, correction.y(texts, "query"))
+    # What a search answers: recall@1 falls by no more than the verdict allows.
+    raw, fixed = (
+        np.mean(modgap.search.search(*rows, 1, metric)[0][:, 0] == np.arange(len(texts)))
+        for rows, metric in (
+            ((texts, digits.X), "cosine"),
+            ((queries, documents), correction.metric),
+        )
+    )
+    assert fixed >= raw - 0.02
 
 
 def test_the_python_of_the_mixed_search_page_runs_and_both_ways_agree():
