@@ -1,10 +1,19 @@
 """Fix the gap: every method fits a ``Correction``, a small file of affine maps."""
 
 from modgap.corrections.affine import Affine
-from modgap.corrections.base import Corrector, NotFitted, NothingMovesWarning
+from modgap.corrections.base import (
+    Corrector,
+    NotFitted,
+    NothingMovesWarning,
+    RowLength,
+    asking_modality,
+    row_length,
+)
 from modgap.corrections.calibrate import Calibrate
 from modgap.corrections.check import check_corrector
 from modgap.corrections.correction import METRICS, Correction, Metric, Role
+from modgap.corrections.demands import demands, label, next_commands
+from modgap.corrections.fitted import FittedRows
 from modgap.corrections.orthogonal import OrthogonalShift
 from modgap.corrections.procrustes import Procrustes
 from modgap.corrections.registry import CORRECTORS, METHODS, Method, make_corrector
@@ -20,6 +29,7 @@ __all__ = [
     "Center",
     "Correction",
     "Corrector",
+    "FittedRows",
     "Method",
     "Metric",
     "NotFitted",
@@ -28,8 +38,14 @@ __all__ = [
     "OrthogonalShift",
     "Procrustes",
     "Role",
+    "RowLength",
     "Shift",
     "Whiten",
+    "asking_modality",
     "check_corrector",
+    "demands",
+    "label",
     "make_corrector",
+    "next_commands",
+    "row_length",
 ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from modgap._validate import Array, InputValueError, check_matrix, check_values
 class Affine:
     """v ↦ scale · matrix v + offset, brought to unit length when ``renormalise`` is set.
 
+    ``normalise`` brings v itself to unit length first, so that rows of any length come out alike.
     ``matrix`` is (d_out, d_in) or None for the identity, ``offset`` (d_out,) or None for zero.
     ``blocks`` repeats the result side by side, once for each factor and multiplied by it.
     Held in float64 NumPy arrays; rows keep their own library, device and precision.
@@ -29,6 +30,7 @@ class Affine:
     offset: np.ndarray | None = None
     renormalise: bool = False
     blocks: tuple[float, ...] | None = None
+    normalise: bool = False
 
     def __post_init__(self) -> None:
         if self.blocks is not None:
@@ -64,7 +66,7 @@ class Affine:
     def is_identity(self) -> bool:
         """Whether rows come out as they went in."""
         plain = self.matrix is None and self.offset is None and self.blocks is None
-        return plain and self.scale == 1.0 and not self.renormalise
+        return plain and self.scale == 1.0 and not (self.normalise or self.renormalise)
 
     def __call__(self, rows: Array, name: str = "rows", *, first_row: int = 0) -> Array:
         """The mapped rows, in the precision of the given ones (half precision becomes float32).
@@ -91,6 +93,8 @@ class Affine:
         parts = []
         for block in row_blocks(rows.shape[0], rows_per_block(max(self.dim_in, self.dim_out))):
             mapped = widen(rows[block])
+            if self.normalise:
+                mapped = self._unit(mapped, first_row + block.start, name, "has length zero")
             if matrix is not None:
                 mapped = mapped @ matrix.T
             if self.scale != 1.0:
@@ -98,22 +102,25 @@ class Affine:
             if offset is not None:
                 mapped = mapped + offset
             if self.renormalise:
-                mapped = self._unit(mapped, first_row + block.start, name)
+                mapped = self._unit(mapped, first_row + block.start, name, "lands on the origin")
             if self.blocks is not None:
                 mapped = xp.concat([mapped * factor for factor in self.blocks], axis=1)
             parts.append(xp.astype(mapped, rows.dtype))
         return xp.concat(parts)
 
-    def _unit(self, mapped: Array, first_row: int, name: str) -> Array:
+    @staticmethod
+    def _unit(mapped: Array, first_row: int, name: str, what: str) -> Array:
         xp = namespace(mapped)
-        length = xp.linalg.vector_norm(mapped, axis=1, keepdims=True)
-        if bool(xp.any(length == 0)):
-            row = first_row + int(xp.argmin(length[:, 0]))
+        # By the largest entry first: squares of very long or short rows leave the range of floats.
+        largest = xp.max(xp.abs(mapped), axis=1, keepdims=True)
+        if bool(xp.any(largest == 0)):
+            row = first_row + int(xp.argmin(largest[:, 0]))
             raise InputValueError(
-                f"Row {row} of {name} lands on the origin and cannot be brought to unit length. "
-                "Drop it, or use a correction that does not renormalise."
+                f"Row {row} of {name} {what} and cannot be brought to unit length. "
+                "Drop it, or use a correction that does not bring rows to unit length."
             )
-        return mapped / length
+        mapped = mapped / largest
+        return mapped / xp.linalg.vector_norm(mapped, axis=1, keepdims=True)
 
     def dense(self) -> Affine:
         """The same map with its scale and blocks written out in the matrix and the offset."""
@@ -127,19 +134,25 @@ class Affine:
         if self.offset is not None:
             offset = np.concatenate([factor * self.offset for factor in factors])
         stacked = np.vstack([factor * self.scale * matrix for factor in factors])
-        return Affine(self.dim_in, stacked, offset=offset, renormalise=self.renormalise)
+        return Affine(
+            self.dim_in, stacked, offset=offset, renormalise=self.renormalise,
+            normalise=self.normalise,
+        )  # fmt: skip
 
     def then(self, second: Affine) -> Affine:
         """The map that applies this one first and ``second`` after it.
 
         A map that renormalises can only be followed by one without offset that renormalises too or
-        is orthogonal: everything else is not affine any more.
+        is orthogonal: everything else is not affine any more. One that normalises first can only
+        follow a map that gives unit rows or keeps directions apart from a rotation.
         """
         if second.dim_in != self.dim_out:
             raise InputValueError(
                 f"Maps can follow each other when their dimensions meet: the first gives "
                 f"{self.dim_out} columns, the second takes {second.dim_in}."
             )
+        if second.normalise:
+            return self._then_normalised(second)
         if self.blocks is not None or second.blocks is not None:
             return self.dense().then(second.dense())
         if self.renormalise and not second.is_identity:
@@ -167,6 +180,21 @@ class Affine:
             scale=self.scale * second.scale,
             offset=offset,
             renormalise=self.renormalise or second.renormalise,
+            normalise=self.normalise,
+        )
+
+    def _then_normalised(self, second: Affine) -> Affine:
+        """This map first, where ``second`` begins by bringing its rows to unit length."""
+        gives_unit_rows = self.renormalise and self.blocks is None
+        after = replace(second, normalise=False)
+        if gives_unit_rows:
+            return self.then(after)
+        turns = self.matrix is None or replace(self, scale=1.0)._keeps_norms()
+        if self.offset is None and self.blocks is None and self.scale > 0 and turns:
+            return Affine(self.dim_in, self.matrix, normalise=True).then(after)
+        raise InputValueError(
+            "A map that brings rows to unit length first can follow only one that gives unit rows "
+            "or turns them. Apply the two one after the other."
         )
 
     def _keeps_norms(self) -> bool:
@@ -176,7 +204,10 @@ class Affine:
         return bool(np.allclose(gram, np.eye(self.dim_in), atol=1e-9))
 
     def inverse(self) -> Affine:
-        """The map that takes rows back, where there is one."""
+        """The map that takes rows back, where there is one.
+
+        Rows that this map brings to unit length first come back at unit length.
+        """
         if self.renormalise:
             raise InputValueError(
                 "A correction that brings rows to unit length has no inverse: lengths are lost. "

@@ -7,7 +7,8 @@ import inspect
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any, Self
+from dataclasses import replace
+from typing import Any, Literal, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, clone
@@ -15,12 +16,30 @@ from sklearn.exceptions import NotFittedError
 
 from modgap._arrays import to_numpy
 from modgap._results import Progress, silent
-from modgap._validate import Array, InputError, InputValueError, check_names, check_same_space
+from modgap._validate import (
+    Array,
+    InputError,
+    InputValueError,
+    check_choice,
+    check_names,
+    check_same_space,
+)
 from modgap.corrections.affine import Affine
 from modgap.corrections.correction import Correction, Metric
+from modgap.corrections.fitted import FittedRows
 from modgap.io import Embeddings, Modalities
 from modgap.io.modalities import DEFAULT_NAMES
 from modgap.moments import PairMoments
+
+RowLength = Literal["unit", "given"]
+
+
+def row_length(metric: Metric) -> RowLength:
+    """How a correction takes the rows of an index that ranks by this metric.
+
+    Cosines do not look at lengths, so the maps must not either.
+    """
+    return "unit" if metric == "cosine" else "given"
 
 
 class NotFitted(InputError, NotFittedError):
@@ -35,13 +54,17 @@ class Corrector(BaseEstimator, ABC):
     """Base of the correctors: subclasses store parameters and say how moments become maps.
 
     A subclass implements ``_maps(moments)`` and sets ``metric``; ``needs_pairs`` when row i of X
-    must belong to row i of Y. What moments cannot give overrides ``_fit_rows``.
+    must belong to row i of Y. What moments cannot give overrides ``_fit_rows``. One whose maps
+    serve the queries of a single modality says so in ``_serves_one`` and finds it in ``asking_``.
+    Bringing rows to unit length is left to this class.
     """
 
     metric: Metric = "cosine"
     needs_pairs = False
 
     correction_: Correction
+    # The side, "x" or "y", whose queries the maps are for, where they are for one only.
+    asking_: str | None
 
     def fit(
         self,
@@ -49,6 +72,8 @@ class Corrector(BaseEstimator, ABC):
         Y: Array | Embeddings | None = None,
         *,
         names: Sequence[str] = DEFAULT_NAMES,
+        queries: str | None = None,
+        rows: RowLength = "unit",
         model: str | None = None,
         moments: PairMoments | None = None,
         progress: Progress | None = None,
@@ -64,41 +89,80 @@ class Corrector(BaseEstimator, ABC):
             asks for row i of X to match row i of Y, or for groups.
         names : pair of str
             What the modalities are called.
+        queries : str, optional
+            The modality whose queries a correction is for that serves one only, as ``Calibrate``
+            does; "text" where that is a name.
+        rows : {"unit", "given"}
+            "unit" brings every row to unit length first, here and in the maps, as cosines do;
+            "given" uses rows as they are, for searches by inner product or Euclidean distance.
         model : str, optional
             The name of the model, noted in the correction.
         moments : PairMoments, optional
-            The moments of these very rows, where they are at hand already.
+            The moments of these very rows, where they are at hand already, with those of the unit
+            rows where ``rows`` is "unit".
         progress : callable, optional
             Called as ``progress(step, done, total)``.
         """
-        self._learn(Modalities.of(X, Y, names), model, moments, progress or silent)
+        data = Modalities.of(X, Y, names)
+        self._learn(data, queries, rows, model, moments, progress or silent)
         return self._warned()
 
     def _learn(
-        self, data: Modalities, model: str | None, moments: PairMoments | None, say: Progress
+        self,
+        data: Modalities,
+        queries: str | None,
+        rows: RowLength,
+        model: str | None,
+        moments: PairMoments | None,
+        say: Progress,
     ) -> None:
         self._check_params()
+        self._ask(queries, data.names)
+        unit = check_choice(rows, "rows", ("unit", "given")) == "unit"
         if self.needs_pairs:
             if not data.paired:
                 raise InputValueError(self._pairs_needed())
             data = data.pairs()
             moments = data.pair_moments(say)
         elif moments is None:
-            moments = data.moments(say, unit=False, nonzero=True)
+            moments = data.moments(say, unit=unit, nonzero=True)
         check_same_space(moments.x.given.mean[None, :], moments.y.given.mean[None, :], data.names)
-        self._keep(self._fit_rows(data, moments), moments, data.names, model)
+        used = moments.at_unit_length() if unit else moments
+        self._keep(self._fit_rows(data, used, unit), used, data.names, unit, model)
 
     def fit_moments(
         self,
         moments: PairMoments,
         *,
         names: Sequence[str] = DEFAULT_NAMES,
+        queries: str | None = None,
+        rows: RowLength = "unit",
         model: str | None = None,
     ) -> Self:
-        """Learn the maps from moments gathered beforehand, over shards for instance."""
+        """Learn the maps from moments gathered beforehand, over shards for instance.
+
+        Parameters
+        ----------
+        moments : PairMoments
+            With those of the unit rows where ``rows`` is "unit".
+        names, queries, rows, model
+            As for ``fit``.
+        """
         self._check_params()
-        self._keep(self._maps(moments), moments, check_names(names), model)
+        self._ask(queries, check_names(names))
+        unit = check_choice(rows, "rows", ("unit", "given")) == "unit"
+        used = moments.at_unit_length() if unit else moments
+        self._keep(self._maps(used), used, check_names(names), unit, model)
         return self._warned()
+
+    @property
+    def _serves_one(self) -> bool:
+        """Whether the maps serve the queries of one modality only."""
+        return False
+
+    def _ask(self, queries: str | None, names: Sequence[str]) -> None:
+        asking = asking_modality(queries, names) if self._serves_one or queries else None
+        self.asking_ = "xy"[names.index(asking)] if asking and self._serves_one else None
 
     def _warned(self) -> Self:
         if reason := self.nothing_moves():
@@ -109,15 +173,25 @@ class Corrector(BaseEstimator, ABC):
         self,
         data: Modalities,
         *,
+        queries: str | None = None,
+        rows: RowLength = "unit",
         model: str | None = None,
         moments: PairMoments | None = None,
     ) -> tuple[Correction | None, str]:
-        """The correction of a fresh copy of this corrector, or None and why there is none."""
+        """The correction of a fresh copy of this corrector, or None and why there is none.
+
+        Parameters
+        ----------
+        data : Modalities
+            The rows to fit on.
+        queries, rows, model, moments
+            As for ``fit``.
+        """
         if self.needs_pairs and not data.paired:
             return None, "it needs pairs"
         copy = clone(self)
         try:
-            copy._learn(data, model, moments, silent)
+            copy._learn(data, queries, rows, model, moments, silent)
         except InputError as error:
             return None, str(error)
         reason = copy.nothing_moves()
@@ -168,7 +242,10 @@ class Corrector(BaseEstimator, ABC):
             "must say which rows match (--groups). The other correctors need none."
         )
 
-    def _fit_rows(self, data: Modalities, moments: PairMoments) -> Mapping[tuple[str, str], Affine]:
+    def _fit_rows(
+        self, data: Modalities, moments: PairMoments, unit: bool
+    ) -> Mapping[tuple[str, str], Affine]:
+        """Maps from the rows themselves, at unit length where ``unit`` is set."""
         return self._maps(moments)
 
     @abstractmethod
@@ -192,18 +269,40 @@ class Corrector(BaseEstimator, ABC):
         maps: Mapping[tuple[str, str], Affine],
         moments: PairMoments,
         names: tuple[str, ...],
+        unit: bool,
         model: str | None,
     ) -> None:
         named = dict(zip("xy", names, strict=True))
         about = self._about({named["x"]: moments.x.n, named["y"]: moments.y.n}, model)
+        about["rows"] = "unit" if unit else "given"
         about["means_sha256"] = hash_of_means(moments)
         self.correction_ = Correction(
             (named["x"], named["y"]),
-            {(named[side], role): affine for (side, role), affine in maps.items()},
+            {
+                (named[side], role): replace(affine, normalise=unit)
+                for (side, role), affine in maps.items()
+            },
             self.metric,
             about,
+            queries=() if self.asking_ is None else (named[self.asking_],),
+            fitted={
+                name: FittedRows.of(side.given)
+                for name, side in zip(names, (moments.x, moments.y), strict=True)
+            },
         )
         self.n_features_in_ = moments.x.dim
+
+
+def asking_modality(queries: str | None, names: Sequence[str]) -> str:
+    """The modality that asks: the one named, else "text" where that is a name."""
+    if queries is not None:
+        return str(check_choice(queries, "queries", tuple(names)))
+    if "text" in names:
+        return "text"
+    raise InputValueError(
+        f"Say which modality the queries are of (queries=…, --queries): {' or '.join(names)}. "
+        "Only where one is called text is it taken to be the one that asks."
+    )
 
 
 def hash_of_means(moments: PairMoments) -> str:

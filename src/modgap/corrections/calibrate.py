@@ -8,6 +8,7 @@ index can hold them.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Literal
 
 import numpy as np
@@ -22,12 +23,13 @@ from modgap._validate import (
     check_same_space,
 )
 from modgap.corrections.affine import Affine
-from modgap.corrections.base import Corrector
+from modgap.corrections.base import Corrector, RowLength, asking_modality
 from modgap.corrections.correction import Correction
+from modgap.corrections.fitted import FittedRows
 from modgap.moments import Moments, PairMoments, RowMoments
 
 MODES = ("keep", "mixed")
-FORMS = ("blocks", "compromise", "x", "y")
+FORMS = ("single", "blocks", "compromise")
 
 
 class Calibrate(Corrector):
@@ -41,14 +43,15 @@ class Calibrate(Corrector):
     shells, where centred rows are all about sqrt(trace Cov) long, their spread is
     σ² = trace(Cov_q Cov_m) / (trace Cov_q · trace Cov_m).
 
-    σ depends on the query's modality as well, so one set of d columns cannot be exact for queries
-    of both. ``form="blocks"`` is: 2 d columns, the document in the block of its modality, the
-    query in every block, divided by its spread there. ``"x"`` and ``"y"`` take d columns and are
-    exact for queries of that modality (store both as two vectors to serve both); ``"compromise"``
-    takes d columns and the geometric mean of the two spreads.
+    σ depends on the query's modality, so one set of d columns is exact for queries of one.
+    ``form="single"`` takes d columns and serves the queries of the modality that ``fit`` is told
+    (``queries``, by default text): a document becomes (v − μ_m) / σ_qm, and the query stays as it
+    is. Fit two, and store two vectors a document, to serve both. ``"blocks"`` is exact for all:
+    2 d columns, the document in the block of its modality, the query in every block, divided by
+    its spread there; its documents of different modalities are orthogonal, so no graph connects
+    them. ``"compromise"`` takes d columns, serves all, and uses the geometric mean of the spreads.
 
-    Ranks by inner product; rows should be of unit length where cosines are meant. To try it
-    without touching an index, see ``modgap.search.merge``.
+    Ranks by inner product. To try it without touching an index, see ``modgap.search.merge``.
     """
 
     metric = "inner_product"
@@ -56,7 +59,7 @@ class Calibrate(Corrector):
     def __init__(
         self,
         mode: Literal["keep", "mixed"] = "keep",
-        form: Literal["blocks", "compromise", "x", "y"] = "blocks",
+        form: Literal["single", "blocks", "compromise"] = "single",
     ) -> None:
         self.mode = mode
         self.form = form
@@ -65,23 +68,52 @@ class Calibrate(Corrector):
         check_choice(self.mode, "mode", MODES)
         check_choice(self.form, "form", FORMS)
 
-    def fit_modalities(self, rows: Mapping[str, Array], *, model: str | None = None) -> Calibrate:
-        """Fit any number of modalities, keyed by name; ``form`` must be "blocks"."""
+    @property
+    def _serves_one(self) -> bool:
+        return self.form == "single"
+
+    def fit_modalities(
+        self,
+        rows: Mapping[str, Array],
+        *,
+        queries: str | None = None,
+        length: RowLength = "unit",
+        model: str | None = None,
+    ) -> Calibrate:
+        """Fit any number of modalities.
+
+        Parameters
+        ----------
+        rows : mapping of str to (n, d) arrays
+            The rows of each modality, by name.
+        queries : str, optional
+            The modality that asks, for ``form="single"``; "text" where that is a name.
+        length : {"unit", "given"}
+            Whether rows are brought to unit length first; ``rows`` of ``fit``.
+        model : str, optional
+            The name of the model, noted in the correction.
+        """
         self._check_params()
-        if self.form != "blocks":
-            raise InputValueError(
-                f'Several modalities have room only in form="blocks", got {self.form!r}.'
-            )
+        unit = check_choice(length, "length", ("unit", "given")) == "unit"
         names = check_modalities(tuple(rows))
+        self.asking_ = asking_modality(queries, names) if self._serves_one else None
         checked = {name: check_matrix(rows[name], name) for name in names}
         for name in names[1:]:
             check_same_space(checked[names[0]], checked[name], (names[0], name))
-        sides = {
-            name: Moments.from_batch(part, name=name, unit=False).given
+        moments = {
+            name: Moments.from_batch(part, name=name, unit=unit, nonzero=True)
             for name, part in checked.items()
         }
+        sides = {name: m.unit_rows() if unit else m.given for name, m in moments.items()}
         about = self._about({name: side.n for name, side in sides.items()}, model)
-        self.correction_ = Correction(names, self._maps_of(sides), self.metric, about)
+        self.correction_ = Correction(
+            names,
+            {key: replace(m, normalise=unit) for key, m in self._maps_of(sides).items()},
+            self.metric,
+            {**about, "rows": length},
+            queries=() if self.asking_ is None else (self.asking_,),
+            fitted={name: FittedRows.of(side) for name, side in sides.items()},
+        )
         self.n_features_in_ = self.correction_.dim_in
         return self
 
@@ -101,14 +133,16 @@ class Calibrate(Corrector):
             if self.form == "blocks":
                 stored = tuple(float(side == other) for other in self.means_)
                 asked = tuple(1 / self.spreads_[side, held] for held in self.means_)
+                maps[side, "document"] = _moved(mean, centred, stored)
+                maps[side, "query"] = _moved(mean if centred else None, centred, asked, len(mean))
+                continue
+            spread = self._one_spread(side)
+            if centred:
+                maps[side, "document"] = _moved(mean, True, (1 / spread,))
             else:
-                stored, asked = (1 / self._one_spread(side),), None
-            maps[side, "document"] = Affine(
-                len(mean), offset=-mean, renormalise=centred, blocks=stored
-            )
-            maps[side, "query"] = Affine(
-                len(mean), offset=-mean if centred else None, renormalise=centred, blocks=asked
-            )
+                maps[side, "document"] = Affine(len(mean), scale=1 / spread, offset=-mean / spread)
+            if side == self.asking_ or not self._serves_one:
+                maps[side, "query"] = _moved(mean if centred else None, centred, None, len(mean))
         return maps
 
     def _spread(self, asking: RowMoments, held: RowMoments) -> float:
@@ -129,6 +163,20 @@ class Calibrate(Corrector):
 
     def _one_spread(self, held: str) -> float:
         """The one spread that d columns have room for."""
-        if self.form in ("x", "y"):
-            return self.spreads_[self.form, held]
-        return (self.spreads_["x", held] * self.spreads_["y", held]) ** 0.5
+        if self.asking_ is not None:
+            return self.spreads_[self.asking_, held]
+        every = [self.spreads_[asking, held] for asking in self.means_]
+        return float(np.prod(every)) ** (1 / len(every))
+
+
+def _moved(
+    mean: np.ndarray | None,
+    renormalise: bool,
+    blocks: tuple[float, ...] | None,
+    dim: int | None = None,
+) -> Affine:
+    """Minus a mean where there is one, brought to unit length, repeated in blocks."""
+    if mean is None:
+        assert dim is not None
+        return Affine(dim, renormalise=renormalise, blocks=blocks)
+    return Affine(len(mean), offset=-mean, renormalise=renormalise, blocks=blocks)

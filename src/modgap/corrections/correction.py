@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
@@ -19,6 +20,7 @@ from modgap._validate import (
     require,
 )
 from modgap.corrections.affine import Affine
+from modgap.corrections.fitted import FittedRows
 
 Role = Literal["document", "query"]
 Metric = Literal["cosine", "inner_product", "euclidean"]
@@ -31,18 +33,26 @@ class Correction:
     """Maps for the documents of each modality, and for its queries where those differ.
 
     ``maps`` is keyed by (modality name, role); a missing query map means the document map.
-    ``metric`` is the one its rankings are meant for. ``about`` says how it came to be: method,
-    parameters, rows it was fitted on and a hash of their means, the model's name if given.
+    ``metric`` is the one its rankings are meant for. ``queries`` are the modalities whose queries
+    it serves; all of them when left out. ``about`` says how it came to be: method, parameters,
+    rows it was fitted on and a hash of their means, the model's name if given. ``fitted`` holds
+    the mean and variance of the rows of each modality that it was fitted on.
+
+    ``print(correction)`` says what it demands: columns, metric, and what to do with queries.
     """
 
     names: tuple[str, ...]
     maps: Mapping[tuple[str, str], Affine]
     metric: Metric = "cosine"
     about: Mapping[str, Any] = field(default_factory=dict)
+    queries: tuple[str, ...] = ()
+    fitted: Mapping[str, FittedRows] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "names", check_modalities(self.names))
         check_choice(self.metric, "metric", METRICS)
+        asking = tuple(check_choice(name, "queries", self.names) for name in self.queries)
+        object.__setattr__(self, "queries", asking or self.names)
         for name, role in self.maps:
             check_choice(name, "modality", self.names)
             check_choice(role, "role", ROLES)
@@ -72,10 +82,20 @@ class Correction:
         return next(iter(self.maps.values())).dim_out
 
     def map(self, modality: str, role: Role = "document") -> Affine:
-        """The map for a modality in a role."""
+        """The map for a modality in a role; refused for queries that are not served."""
         check_choice(modality, "modality", self.names)
-        check_choice(role, "role", ROLES)
+        if check_choice(role, "role", ROLES) == "query":
+            self.check_serves(modality)
         return self.maps.get((modality, role), self.maps[modality, "document"])
+
+    def check_serves(self, modality: str) -> None:
+        """Refuse queries of a modality that the correction was not made for."""
+        if modality not in self.queries:
+            raise InputValueError(
+                f"This correction serves {' and '.join(self.queries)} queries, not {modality} "
+                f"queries. Make one that does: modgap fit … --queries {modality} "
+                f"(in Python, fit(X, Y, queries={modality!r}))."
+            )
 
     def apply(self, rows: Array, modality: str, role: Role = "document") -> Array:
         """Corrected rows of one modality."""
@@ -92,7 +112,32 @@ class Correction:
     @property
     def roles_differ(self) -> bool:
         """Whether a query is mapped differently from a document of its modality."""
-        return any(self.map(n, "query") is not self.map(n, "document") for n in self.names)
+        return any(self.map(n, "query") is not self.map(n, "document") for n in self.queries)
+
+    @property
+    def unit_rows(self) -> bool:
+        """Whether rows are brought to unit length first, so that their lengths do not matter."""
+        return all(affine.normalise for affine in self.maps.values())
+
+    @cached_property
+    def keeps_rankings(self) -> bool:
+        """Whether every ranking within a modality is that of the rows as they are.
+
+        Read from the maps: the corrected score of a query on the documents of a modality is then a
+        positive multiple of the raw one plus a constant. Raw scores are cosines where the maps
+        bring rows to unit length first, else inner products.
+        """
+        if len({affine.normalise for affine in self.maps.values()}) > 1:
+            return False
+        if all(affine.is_identity for affine in self.maps.values()):
+            return True
+        if self.metric != "inner_product":
+            return False
+        return all(
+            _keeps_rankings(self.map(held), self.map(asking, "query"))
+            for asking in self.queries
+            for held in self.names
+        )
 
     def then(self, second: Correction) -> Correction:
         """The correction that applies this one first and ``second`` after it."""
@@ -101,22 +146,35 @@ class Correction:
                 f"Corrections can follow each other when they name the same modalities, "
                 f"got {self.names} and {second.names}."
             )
-        keys = [(name, role) for name in self.names for role in ROLES]
-        both = self.roles_differ or second.roles_differ
+        asking = tuple(name for name in self.queries if name in second.queries)
+        if not asking:
+            raise InputValueError(
+                f"The corrections serve no queries in common: {' and '.join(self.queries)}, then "
+                f"{' and '.join(second.queries)}."
+            )
+        keys = [(name, "document") for name in self.names]
+        if self.roles_differ or second.roles_differ:
+            keys += [(name, "query") for name in asking]
         maps = {
             key: self.map(*key).then(second.map(*key))  # type: ignore[arg-type]
             for key in keys
-            if both or key[1] == "document"
         }
         about = {"method": "Chain", "steps": [dict(self.about), dict(second.about)]}
-        return Correction(self.names, maps, second.metric, about)
+        return Correction(self.names, maps, second.metric, about, asking, self.fitted)
 
     def inverse(self) -> Correction:
-        """The correction that takes rows back, where there is one."""
+        """The correction that takes rows back, where there is one.
+
+        They come back at unit length where the correction brought them there.
+        """
         maps = {key: affine.inverse() for key, affine in self.maps.items()}
-        return Correction(
-            self.names, maps, self.metric, {"method": "Inverse", "of": dict(self.about)}
-        )
+        about = {"method": "Inverse", "of": dict(self.about)}
+        return Correction(self.names, maps, self.metric, about, self.queries)
+
+    def __str__(self) -> str:
+        from modgap.corrections.demands import demands
+
+        return "\n".join(demands(self))
 
     def to_torch(self) -> Any:
         """An ``nn.Module``: ``module(rows, modality, role="document")``."""
@@ -136,6 +194,7 @@ class Correction:
                 "scale": affine.scale,
                 "renormalise": affine.renormalise,
                 "blocks": affine.blocks,
+                "normalise": affine.normalise,
                 "parts": [],  # so that a lost tensor is not taken for an identity
             }
             for part in ("matrix", "offset"):
@@ -144,9 +203,15 @@ class Correction:
                     entry["parts"].append(part)
                     tensors[f"{name}.{role}.{part}"] = value
             maps.append(entry)
+        for name, rows in self.fitted.items():
+            tensors[f"{name}.fitted.mean"] = rows.mean
+            tensors[f"{name}.fitted.variance"] = rows.variance
         header = {
             "names": self.names,
             "metric": self.metric,
+            "queries": self.queries,
+            "fitted": {name: rows.n for name, rows in self.fitted.items()},
+            "demands": str(self),
             "dim_in": self.dim_in,
             "dim_out": self.dim_out,
             "maps": maps,
@@ -163,7 +228,16 @@ class Correction:
                 (entry["modality"], entry["role"]): _affine(entry, tensors)
                 for entry in header["maps"]
             }
-            return cls(tuple(header["names"]), maps, header["metric"], header["about"])
+            fitted = {
+                name: FittedRows(
+                    int(n), tensors[f"{name}.fitted.mean"], tensors[f"{name}.fitted.variance"]
+                )
+                for name, n in header.get("fitted", {}).items()
+            }
+            return cls(
+                tuple(header["names"]), maps, header["metric"], header["about"],
+                tuple(header.get("queries", ())), fitted,
+            )  # fmt: skip
         except InputError as error:
             raise InputValueError(f"{path} is not a whole correction. {error}") from error
         except (KeyError, TypeError, IndexError, AttributeError, ValueError) as error:
@@ -180,4 +254,21 @@ def _affine(entry: dict[str, Any], tensors: dict[str, np.ndarray]) -> Affine:
         offset=parts.get("offset"),
         renormalise=bool(entry["renormalise"]),
         blocks=entry.get("blocks"),
+        normalise=bool(entry.get("normalise", False)),
     )
+
+
+def _keeps_rankings(stored: Affine, asked: Affine) -> bool:
+    """Whether the product of the mapped rows is a positive multiple of q · v plus what v lacks."""
+    if stored.renormalise or asked.renormalise:
+        return False
+    if stored.matrix is None and asked.matrix is None and asked.offset is None:
+        factors = zip(stored.blocks or (1.0,), asked.blocks or (1.0,), strict=True)
+        return stored.scale * asked.scale * sum(a * b for a, b in factors) > 0
+    stored, asked = stored.dense(), asked.dense()
+    matrices = [np.eye(m.dim_in) if m.matrix is None else m.matrix for m in (stored, asked)]
+    product = matrices[0].T @ matrices[1]
+    multiple = float(np.trace(product)) / len(product)
+    constant = 0.0 if asked.offset is None else float(np.abs(matrices[0].T @ asked.offset).max())
+    off = float(np.abs(product - multiple * np.eye(len(product))).max())
+    return multiple > 0 and max(off, constant) <= 1e-9 * multiple

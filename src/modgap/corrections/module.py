@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import torch
 
-from modgap._validate import check_choice
 from modgap.corrections.affine import Affine
-from modgap.corrections.correction import ROLES, Correction
+from modgap.corrections.correction import Correction, Role
 
 
 class CorrectionModule(torch.nn.Module):
@@ -15,7 +14,7 @@ class CorrectionModule(torch.nn.Module):
     def __init__(self, correction: Correction) -> None:
         super().__init__()
         self._maps: dict[tuple[str, str], tuple[str, Affine]] = {}
-        self.names = correction.names
+        self._correction, self.names = correction, correction.names
         for place, ((name, role), affine) in enumerate(correction.maps.items()):
             key = f"map{place}"  # buffer names may not hold the dots or spaces of a modality name
             matrix = None if affine.matrix is None else torch.tensor(affine.matrix)
@@ -24,15 +23,14 @@ class CorrectionModule(torch.nn.Module):
             self.register_buffer(f"{key}_offset", offset)
             self._maps[name, role] = (key, affine)
 
-    def forward(self, rows: torch.Tensor, modality: str, role: str = "document") -> torch.Tensor:
+    def forward(self, rows: torch.Tensor, modality: str, role: Role = "document") -> torch.Tensor:
         """Corrected rows, in the precision of the given ones; gradients flow through."""
-        check_choice(modality, "modality", self.names)
-        check_choice(role, "role", ROLES)
+        self._correction.map(modality, role)  # refuses what it does not serve
         default = self._maps[modality, "document"]
         key, affine = self._maps.get((modality, role), default)
         matrix = getattr(self, f"{key}_matrix")
         offset = getattr(self, f"{key}_offset")
-        mapped = rows
+        mapped = torch.nn.functional.normalize(rows, dim=-1) if affine.normalise else rows
         if matrix is not None:
             mapped = mapped @ matrix.to(rows.dtype).T
         if affine.scale != 1.0:

@@ -8,6 +8,7 @@ from typing import Literal
 import numpy as np
 
 from modgap._arrays import to_numpy
+from modgap._arrays import unit as unit_rows
 from modgap._validate import InputValueError, check_choice, check_finite
 from modgap.corrections.affine import Affine
 from modgap.corrections.base import Corrector
@@ -49,12 +50,16 @@ class OrthogonalShift(Corrector):
                 f"explained_variance must be between 0 and 1, got {self.explained_variance}."
             )
 
-    def _fit_rows(self, data: Modalities, moments: PairMoments) -> Mapping[tuple[str, str], Affine]:
+    def _fit_rows(
+        self, data: Modalities, moments: PairMoments, unit: bool
+    ) -> Mapping[tuple[str, str], Affine]:
         if self.explained_variance < 1:  # the covariance has digits enough for leading directions
             return self._maps(moments)
         candidates = data.x if self.move == "x" else data.y
         mean = to_numpy((moments.x if self.move == "x" else moments.y).given.mean)
-        _, singular, directions = np.linalg.svd(_triangle(candidates, mean), full_matrices=False)
+        _, singular, directions = np.linalg.svd(
+            _triangle(candidates, mean, unit), full_matrices=False
+        )
         rank_floor = max(candidates.shape) * np.finfo(np.float64).eps * singular[0]
         return self._shift(moments, singular**2, directions[singular > rank_floor])
 
@@ -110,7 +115,7 @@ class OrthogonalShift(Corrector):
         return int(np.searchsorted(share, self.explained_variance, side="left")) + 1
 
 
-def _triangle(rows: Embeddings, mean: np.ndarray) -> np.ndarray:
+def _triangle(rows: Embeddings, mean: np.ndarray, unit: bool) -> np.ndarray:
     """The triangular factor of the centred rows, block by block.
 
     It has their singular values and directions, to full precision and without a copy of the rows;
@@ -118,6 +123,7 @@ def _triangle(rows: Embeddings, mean: np.ndarray) -> np.ndarray:
     """
     factor = np.zeros((0, len(mean)))
     for batch in rows.batches(max(4096, len(mean))):
-        centred = to_numpy(batch).astype(np.float64) - mean
+        wide = to_numpy(batch).astype(np.float64)
+        centred = (unit_rows(wide) if unit else wide) - mean
         factor = np.asarray(np.linalg.qr(np.vstack([factor, centred]), mode="r"))
     return factor

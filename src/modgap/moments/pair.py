@@ -109,6 +109,12 @@ class PairMoments:
             )
         return PairMoments(self.x + other.x, self.y + other.y, cross)
 
+    def at_unit_length(self) -> PairMoments:
+        """The moments of the unit rows, as if those had been given."""
+        cross = None if self.cross is None else Cross(self.cross.unit, self.cross.unit)
+        x, y = self.x.unit_rows(), self.y.unit_rows()
+        return PairMoments(Moments(x, x), Moments(y, y), cross)
+
     def gap_vector(self) -> Array:
         """mean(X) − mean(Y)."""
         return self.x.given.mean - self.y.given.mean
