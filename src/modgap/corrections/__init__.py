@@ -12,7 +12,7 @@ from modgap.corrections.base import (
 from modgap.corrections.calibrate import Calibrate
 from modgap.corrections.check import check_corrector
 from modgap.corrections.correction import METRICS, Correction, Metric, Role
-from modgap.corrections.demands import demands, label, next_commands
+from modgap.corrections.demands import demands, in_one_sentence, label, next_commands
 from modgap.corrections.fitted import FittedRows
 from modgap.corrections.orthogonal import OrthogonalShift
 from modgap.corrections.procrustes import Procrustes
@@ -44,6 +44,7 @@ __all__ = [
     "asking_modality",
     "check_corrector",
     "demands",
+    "in_one_sentence",
     "label",
     "make_corrector",
     "next_commands",

@@ -55,7 +55,7 @@ class Corrector(BaseEstimator, ABC):
 
     A subclass implements ``_maps(moments)`` and sets ``metric``; ``needs_pairs`` when row i of X
     must belong to row i of Y. What moments cannot give overrides ``_fit_rows``. One whose maps
-    serve the queries of a single modality says so in ``_serves_one`` and finds it in ``asking_``.
+    serve the queries of a single modality says so in ``serves_one`` and finds it in ``asking_``.
     Bringing rows to unit length is left to this class.
     """
 
@@ -156,13 +156,13 @@ class Corrector(BaseEstimator, ABC):
         return self._warned()
 
     @property
-    def _serves_one(self) -> bool:
+    def serves_one(self) -> bool:
         """Whether the maps serve the queries of one modality only."""
         return False
 
     def _ask(self, queries: str | None, names: Sequence[str]) -> None:
-        asking = asking_modality(queries, names) if self._serves_one or queries else None
-        self.asking_ = "xy"[names.index(asking)] if asking and self._serves_one else None
+        asking = asking_modality(queries, names) if self.serves_one or queries else None
+        self.asking_ = "xy"[names.index(asking)] if asking and self.serves_one else None
 
     def _warned(self) -> Self:
         if reason := self.nothing_moves():

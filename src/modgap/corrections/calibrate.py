@@ -69,7 +69,8 @@ class Calibrate(Corrector):
         check_choice(self.form, "form", FORMS)
 
     @property
-    def _serves_one(self) -> bool:
+    def serves_one(self) -> bool:
+        """Whether the queries of one modality only are served."""
         return self.form == "single"
 
     def fit_modalities(
@@ -96,7 +97,7 @@ class Calibrate(Corrector):
         self._check_params()
         unit = check_choice(length, "length", ("unit", "given")) == "unit"
         names = check_modalities(tuple(rows))
-        self.asking_ = asking_modality(queries, names) if self._serves_one else None
+        self.asking_ = asking_modality(queries, names) if self.serves_one else None
         checked = {name: check_matrix(rows[name], name) for name in names}
         for name in names[1:]:
             check_same_space(checked[names[0]], checked[name], (names[0], name))
@@ -141,7 +142,7 @@ class Calibrate(Corrector):
                 maps[side, "document"] = _moved(mean, True, (1 / spread,))
             else:
                 maps[side, "document"] = Affine(len(mean), scale=1 / spread, offset=-mean / spread)
-            if side == self.asking_ or not self._serves_one:
+            if side == self.asking_ or not self.serves_one:
                 maps[side, "query"] = _moved(mean if centred else None, centred, None, len(mean))
         return maps
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Sequence
 
 from modgap.corrections.affine import Affine
 from modgap.corrections.correction import Correction
@@ -29,6 +30,19 @@ def demands(correction: Correction) -> list[str]:
         else f"  queries    {queries}",
         f"  rank by    {METRIC_WORDS[correction.metric]}",
     ]
+
+
+def in_one_sentence(correction: Correction, queries: Sequence[str] | None = None) -> str:
+    """The same for a verdict: columns, metric, and what happens to the queries that are asked."""
+    before, after = correction.dim_in, correction.dim_out
+    columns = f"{after} columns, as before" if before == after else f"{after} columns, not {before}"
+    asking = [name for name in correction.queries if queries is None or name in queries]
+    what = {_words(correction.map(name, "query")) for name in asking}
+    how = what.pop() if len(what) == 1 else "mapped, each modality in its own way"
+    return (
+        f"Documents have {columns}; rank by {METRIC_WORDS[correction.metric]}; "
+        f"{' and '.join(asking)} queries are {'left ' if how == 'as they are' else ''}{how}."
+    )
 
 
 def label(correction: Correction) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -12,16 +12,18 @@ from modgap._results import Progress, Result, silent
 from modgap._validate import Array, InputError, InputValueError, check_choice, check_numbers
 from modgap.corrections import (
     METRICS,
-    Affine,
     Center,
     Correction,
     Corrector,
     Metric,
     OrthogonalShift,
     Shift,
+    asking_modality,
+    row_length,
 )
 from modgap.diagnosis.splits import split
 from modgap.evaluation.metrics import correction_metrics, metric_descriptions, noise_for, whole
+from modgap.evaluation.mixed import asking_modalities
 from modgap.io import Embeddings, Modalities
 from modgap.io.modalities import DEFAULT_NAMES
 from modgap.measures import contrastive_loss
@@ -61,6 +63,7 @@ def gap_paths(
     *,
     groups: tuple[Any, Any] | None = None,
     paired: bool | None = None,
+    queries: str | Sequence[str] | None = None,
     metric: Metric = "cosine",
     moves: Sequence[Corrector] = MOVES,
     steps: Sequence[float] = STEPS,
@@ -78,6 +81,8 @@ def gap_paths(
     ----------
     X, Y, names, groups, paired
         The modalities, as for ``measure``.
+    queries : str or several, optional
+        The modalities that ask, as for ``diagnose``.
     metric : {"cosine", "inner_product", "euclidean"}
         How the rows as they are get ranked.
     moves : sequence of Corrector
@@ -94,9 +99,12 @@ def gap_paths(
     check_choice(metric, "metric", METRICS)
     wanted_steps = check_numbers(steps, "steps")
     say = progress or silent
-    splits = split(Modalities.of(X, Y, names, groups=groups, paired=paired), seed)
-    moments = splits.fit.moments(unit=False)
-    held = _Steps(splits.confirm, metric, tuple(temperatures), seed)
+    data = Modalities.of(X, Y, names, groups=groups, paired=paired)
+    asking = asking_modalities(queries or asking_modality(None, data.names), data.names)
+    splits, rows = split(data, seed), row_length(metric)
+    moments = splits.fit.moments(unit=rows == "unit")
+    confirm = splits.confirm.at_unit_length() if rows == "unit" else splits.confirm
+    held = _Steps(confirm, asking, metric, tuple(temperatures), seed)
     paths: list[GapPath] = []
     failures: dict[str, str] = {}
     total = len(moves) * len(wanted_steps)
@@ -104,7 +112,7 @@ def gap_paths(
         name = corrector.label
         done = place * len(wanted_steps)
         say(name, done, total)
-        correction, reason = corrector.try_fit(splits.fit, moments=moments)
+        correction, reason = corrector.try_fit(splits.fit, rows=rows, moments=moments)
         if correction is None:
             failures[name] = reason
             continue
@@ -130,18 +138,24 @@ def partly(correction: Correction, share: float) -> Correction:
                 f"{correction.about.get('method', 'this one')} does more."
             )
         offset = None if affine.offset is None else share * affine.offset
-        maps[key] = Affine(affine.dim_in, offset=offset, renormalise=affine.renormalise)
-    return Correction(correction.names, maps, correction.metric, {"share": share})
+        maps[key] = replace(affine, offset=offset)
+    return replace(correction, maps=maps, about={"share": share})
 
 
 class _Steps:
     """Evaluates one step at a time on the same rows and the same noise."""
 
     def __init__(
-        self, data: Modalities, metric: Metric, temperatures: tuple[float, ...], seed: int
+        self,
+        data: Modalities,
+        asking: tuple[str, ...],
+        metric: Metric,
+        temperatures: tuple[float, ...],
+        seed: int,
     ) -> None:
         self.data, self.temperatures, self.seed = data, temperatures, seed
-        self.wanted = [name for name in metric_descriptions(data.names) if name not in _LEFT_OUT]
+        self.asking = asking
+        self.wanted = [n for n in metric_descriptions(data.names, asking) if n not in _LEFT_OUT]
         self.noise = noise_for(data)
         self.identity = Correction.identity(data.dim, data.names, metric=metric)
         self._as_it_is: tuple[dict[str, float], list[float]] | None = None
@@ -155,7 +169,9 @@ class _Steps:
         return self._as_it_is
 
     def _evaluate(self, correction: Correction) -> tuple[dict[str, float], list[float]]:
-        found = correction_metrics(self.data, correction, self.noise, self.seed, self.wanted)
+        found = correction_metrics(
+            self.data, correction, self.noise, self.seed, self.wanted, self.asking
+        )
         losses: list[float] = []
         if self.data.paired:
             pairs = self.data.pairs()

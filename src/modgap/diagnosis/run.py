@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -23,28 +23,38 @@ from modgap.corrections import (
     Procrustes,
     Shift,
     Whiten,
+    asking_modality,
+    demands,
+    row_length,
 )
 from modgap.diagnosis.splits import MAX_EVALUATE, Splits, split
 from modgap.diagnosis.verdict import (
+    CONFIRM_LEVEL,
+    MAX_TRIES,
     MIN_CONFIRM_GROUPS,
+    NOT_JUDGED,
     Trial,
     Verdict,
     choose,
     eligibility,
+    leave_sentence,
     lower_bound,
     sentence,
-    unpaired_sentence,
+    unjudged_sentence,
 )
 from modgap.evaluation import GOAL_METRICS, Evaluator, Goal, Scores
+from modgap.evaluation.evaluator import Resampled
 from modgap.evaluation.metrics import (
     OWN_EXCESS,
     metric_descriptions,
     neighbours_kept,
     recall_names,
 )
+from modgap.evaluation.mixed import asking_modalities
 from modgap.io import Embeddings, Modalities
 from modgap.io.modalities import DEFAULT_NAMES
 from modgap.measures import Measurement, measure
+from modgap.moments import PairMoments
 
 DEFAULT_CORRECTORS: tuple[Corrector, ...] = (
     Shift(0.25),
@@ -71,7 +81,11 @@ class Diagnosis(Result):
 
     ``raw`` holds the metrics of the rows as they are, ``trials`` those of every correction, all
     from the confirm split. ``n_groups`` says how many groups each split has; without pairs, how
-    many rows of both modalities were fitted on and how many of each confirm.
+    many rows of both modalities were fitted on and how many of each confirm. ``queries`` are the
+    modalities that ask: recall and the mixed index are about their queries.
+
+    ``correction`` is the recommended one, fitted on all rows; the metrics are those of
+    ``corrections``, which were fitted on the fit split alone.
     """
 
     verdict: Verdict
@@ -86,12 +100,15 @@ class Diagnosis(Result):
     not_tried: Mapping[str, str]
     measurement: Measurement
     explanations: Mapping[str, str]
+    queries: tuple[str, ...] = ()
     correction: Correction | None = field(default=None, repr=False)
+    corrections: Mapping[str, Correction] = field(default_factory=dict, repr=False)
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything but the correction, which has a file of its own."""
+        """Everything but the corrections, which have files of their own."""
         found = super().to_dict()
-        del found["correction"]
+        del found["correction"], found["corrections"]
+        found["demands"] = None if self.correction is None else demands(self.correction)
         return found
 
     def table(self, without: Sequence[str] = ()) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
@@ -157,9 +174,10 @@ def diagnose(
     *,
     groups: tuple[Any, Any] | None = None,
     paired: bool | None = None,
+    queries: str | Sequence[str] | None = None,
     goal: Goal = "mixed",
     metric: Metric = "cosine",
-    correctors: Sequence[Corrector] = DEFAULT_CORRECTORS,
+    correctors: Sequence[Corrector] | None = None,
     model: str | None = None,
     seed: int = 0,
     progress: Progress | None = None,
@@ -168,21 +186,28 @@ def diagnose(
 
     Groups are split 50/25/25: each correction is fitted on the first split, chosen on the second
     and confirmed on the third. Every metric is from the third, with a 95 % interval from 1,000
-    paired resamples of groups. A correction is eligible if recall@1 falls by at most 0.02 each way
-    and not beyond chance; of those, the one with the largest lower bound on the goal is
-    recommended. "Leave it alone" is a possible verdict. Without pairs it reports what needs none.
-    The same seed gives the same answer.
+    paired resamples of groups. A correction is eligible if recall@1 falls by at most 0.02 and not
+    beyond chance, and the index does not lean further to either modality. One that changes no
+    ranking within a modality cannot cost recall, and is preferred unless another beats it beyond
+    chance. What is chosen is confirmed; else the next, at most three. "Leave it alone" is a
+    possible verdict. Without pairs, or with too few, a correction that keeps rankings is offered
+    as not judged. The same seed gives the same answer.
 
     Parameters
     ----------
     X, Y, names, groups, paired
         The modalities, as for ``measure``.
+    queries : str or several, optional
+        The modality that asks, "text" where that is a name: corrections are judged on its queries,
+        and the recommended one serves them. Run it once for each where both ask. With several,
+        one vector must serve them all, and ``Calibrate`` takes its block form.
     goal : {"mixed", "robust", "quantised"}
         What to improve: one index for both modalities, robustness to noise, or quantised indexes.
     metric : {"cosine", "inner_product", "euclidean"}
-        How the index ranks the rows as they are.
-    correctors : sequence of Corrector
-        What to try.
+        How the index ranks the rows as they are. With cosine, rows are brought to unit length
+        first, by the corrections too.
+    correctors : sequence of Corrector, optional
+        What to try; ``DEFAULT_CORRECTORS`` when left out.
     model : str, optional
         The name of the model, noted in the correction.
     seed : int
@@ -193,14 +218,24 @@ def diagnose(
     check_choice(goal, "goal", tuple(GOAL_METRICS))
     check_choice(metric, "metric", METRICS)
     data = Modalities.of(X, Y, names, groups=groups, paired=paired)
+    asking = asking_modalities(queries or asking_modality(None, data.names), data.names)
+    tried = correctors_for(asking) if correctors is None else tuple(correctors)
     splits = split(data, seed)
-    run = _Run(splits, goal, metric, model, seed, len(correctors), progress or silent)
+    run = _Run(data, splits, asking, goal, metric, model, seed, len(tried), progress or silent)
     run.say("measuring")
     measurement = measure(data, sample=_MEASURE_SAMPLE, seed=seed)
     with splits.trusted():  # measuring looked at every row
-        if data.paired:
-            return run.with_pairs(correctors, measurement)
-        return run.without_pairs(correctors, measurement)
+        return run.diagnose(tried, measurement)
+
+
+def correctors_for(asking: Sequence[str]) -> tuple[Corrector, ...]:
+    """What is tried by default: several kinds of query need the form of Calibrate for them all."""
+    if len(asking) == 1:
+        return DEFAULT_CORRECTORS
+    return tuple(
+        Calibrate(one.mode, form="blocks") if isinstance(one, Calibrate) else one
+        for one in DEFAULT_CORRECTORS
+    )
 
 
 class _Run:
@@ -208,7 +243,9 @@ class _Run:
 
     def __init__(
         self,
+        data: Modalities,
         splits: Splits,
+        asking: tuple[str, ...],
         goal: Goal,
         metric: Metric,
         model: str | None,
@@ -216,63 +253,103 @@ class _Run:
         n_correctors: int,
         progress: Progress,
     ) -> None:
-        self.splits, self.names = splits, splits.fit.names
+        self.data, self.splits, self.names = data, splits, splits.fit.names
+        self.asking = asking
         self.goal, self.metric, self.model, self.seed = goal, metric, model, seed
-        self.recalls = recall_names(self.names)
+        self.recalls = recall_names(self.names, asking)
         self.failures: dict[str, str] = {}
+        self.corrections: dict[str, Correction] = {}
         self._progress = progress
-        self._done, self._total = 0, 2 + n_correctors
+        self._done, self._total = 0, 3 + n_correctors
 
     def say(self, step: str) -> None:
         self._progress(step, self._done, self._total)
         self._done += 1
 
-    def with_pairs(self, correctors: Sequence[Corrector], measurement: Measurement) -> Diagnosis:
-        assert self.splits.choose is not None
-        # Choosing looks at recall and at the goal alone.
-        rule = (*self.recalls, *GOAL_METRICS[self.goal])
-        choosing = self._evaluator(self.splits.choose, wanted=rule)
-        confirming = self._evaluator(self.splits.confirm)
+    def diagnose(self, correctors: Sequence[Corrector], measurement: Measurement) -> Diagnosis:
+        choosing, confirming = None, self._evaluator(self.splits.confirm)
+        if self.splits.choose is not None:
+            # Choosing looks at recall, at fairness and at the goal alone.
+            rule = (*self.recalls, OWN_EXCESS, *GOAL_METRICS[self.goal])
+            choosing = self._evaluator(self.splits.choose, wanted=rule)
         trials: list[Trial] = []
-        corrections: dict[str, Correction] = {}
+        chosen_on: list[Resampled] = []
+        confirmed_on: dict[str, Resampled] = {}
         for method, correction in self._fit_all(correctors):
             try:
-                on_choose = choosing.evaluate(correction)
-                on_confirm = confirming.evaluate(correction)
+                on_choose = choosing.resampled(correction) if choosing else None
+                on_confirm = confirming.resampled(correction)
                 kept = self._kept_fitted(correction)
             except InputError as unusable:  # a row on the origin, for instance
                 self.failures[method] = str(unusable)
                 continue
-            eligible, reason = eligibility(on_choose, self.recalls)
-            corrections[method] = correction
-            bound = lower_bound(on_choose)
+            eligible, reason, bound = False, "cannot be judged without pairs", float("nan")
+            if choosing is not None and on_choose is not None:
+                eligible, reason, bound = self._judged(choosing, on_choose, correction)
+                chosen_on.append(on_choose)
+            self.corrections[method], confirmed_on[method] = correction, on_confirm
+            scores = confirming.scores(on_confirm)
+            keeps = correction.keeps_rankings
             trials.append(
-                Trial(method, correction.metric, eligible, reason, bound, kept, on_confirm)
+                Trial(method, correction.metric, eligible, reason, bound, kept, scores, keeps)
             )
-        n_confirm = self.splits.n_confirm
-        verdict, trial, doubt = self._decide(trials, n_confirm)
-        raw = confirming.raw
-        words = sentence(verdict, trial, raw, self.goal, self.recalls, n_confirm, doubt)
-        fix = corrections[trial.method] if trial else None
-        return self._diagnosis(verdict, words, raw, trials, measurement, trial, fix)
+        self.say("deciding")
+        raw, n = confirming.raw, self.splits.n_confirm
+        if choosing is None or n < MIN_CONFIRM_GROUPS:
+            trial = next((t for t in trials if t.keeps_rankings), None)
+            fix = self._on_all_rows(trial, correctors)
+            paired = choosing is not None
+            words = unjudged_sentence(trial, fix, raw, self.goal, n, paired=paired)
+            verdict: Verdict = "not enough pairs" if paired else "no pairs"
+            return self._diagnosis(verdict, words, raw, trials, measurement, trial, fix)
+        doubts: list[str] = []
+        for trial in choose(trials, chosen_on)[:MAX_TRIES]:
+            correction = self.corrections[trial.method]
+            holds, reason, bound = self._judged(
+                confirming, confirmed_on[trial.method], correction, CONFIRM_LEVEL
+            )
+            if holds and bound > 0:
+                fix = self._on_all_rows(trial, correctors)
+                assert fix is not None
+                words = sentence(trial, fix, raw, self.goal, self.asking, self.recalls, n)
+                return self._diagnosis("use", words, raw, trials, measurement, trial, fix)
+            what = "its gain did not hold on the confirm split"
+            doubts.append(
+                f"{trial.method} looked good, but "
+                + (what if holds else f"on the confirm split {reason}")
+            )
+        words = leave_sentence(raw, self.goal, doubts)
+        return self._diagnosis("leave it alone", words, raw, trials, measurement)
 
-    def without_pairs(self, correctors: Sequence[Corrector], measurement: Measurement) -> Diagnosis:
-        evaluator = self._evaluator(self.splits.confirm)
-        trials: list[Trial] = []
-        for method, correction in self._fit_all(correctors):
-            try:
-                scores = evaluator.evaluate(correction)
-                kept = self._kept_fitted(correction)
-            except InputError as unusable:
-                self.failures[method] = str(unusable)
-                continue
-            reason = "cannot be judged without pairs"
-            trials.append(
-                Trial(method, correction.metric, False, reason, float("nan"), kept, scores)
-            )
-        own = evaluator.raw.metrics[OWN_EXCESS].value
-        words = unpaired_sentence(own, self.splits.n_confirm)
-        return self._diagnosis("no pairs", words, evaluator.raw, trials, measurement)
+    def _judged(
+        self,
+        evaluator: Evaluator,
+        resampled: Resampled,
+        correction: Correction,
+        level: float | None = None,
+    ) -> tuple[bool, str, float]:
+        """Whether a correction is eligible on a split, why, and the lower bound of its gain."""
+        scores = evaluator.scores(resampled, level)
+        eligible, reason = eligibility(
+            scores,
+            self.recalls,
+            keeps_rankings=correction.keeps_rankings,
+            bias_growth=evaluator.bias_growth(resampled, level),
+        )
+        return eligible, reason, lower_bound(scores)
+
+    def _on_all_rows(
+        self, trial: Trial | None, correctors: Sequence[Corrector]
+    ) -> Correction | None:
+        """The correction of a trial fitted anew on every row; its metrics stay the trial's."""
+        if trial is None:
+            return None
+        corrector = next(one for one in correctors if one.label == trial.method)
+        found, _ = self._fit(corrector, self.data)
+        if found is None:  # the held-out rows had what fitting cannot take
+            return self.corrections[trial.method]
+        judged = "held-out rows" if trial.eligible else NOT_JUDGED
+        return replace(found, about={**found.about, "judged_on": judged})
 
     def _diagnosis(
         self,
@@ -296,44 +373,42 @@ class _Run:
             trials=tuple(trials),
             not_tried=self.failures,
             measurement=measurement,
-            explanations=metric_descriptions(self.names),
+            explanations=metric_descriptions(self.names, self.asking),
+            queries=self.asking,
             correction=correction,
+            corrections=self.corrections,
         )
 
     def _evaluator(self, data: Modalities, wanted: Sequence[str] | None = None) -> Evaluator:
-        return Evaluator(data, metric=self.metric, goal=self.goal, seed=self.seed, wanted=wanted)
-
-    def _decide(self, trials: Sequence[Trial], n_confirm: int) -> tuple[Verdict, Trial | None, str]:
-        """The rule on the choose split, then the same rule on the confirm split."""
-        if n_confirm < MIN_CONFIRM_GROUPS:
-            return "not enough pairs", None, ""
-        chosen = choose(trials)
-        if chosen is None:
-            return "leave it alone", None, ""
-        holds, reason = eligibility(chosen.confirm, self.recalls)
-        if not holds:
-            doubt = f"{chosen.method} looked best, but on the confirm split {reason}"
-            return "leave it alone", None, doubt
-        if lower_bound(chosen.confirm) <= 0:
-            doubt = f"{chosen.method} looked best, but its gain did not hold on the confirm split"
-            return "leave it alone", None, doubt
-        return "use", chosen, ""
+        return Evaluator(
+            data, metric=self.metric, goal=self.goal, queries=self.asking, seed=self.seed,
+            wanted=wanted,
+        )  # fmt: skip
 
     def _fit_all(self, correctors: Sequence[Corrector]) -> Iterator[tuple[str, Correction]]:
         """Each method with its correction; why one could not be fitted goes to ``failures``."""
-        moments = self.splits.fit.moments(unit=False)
+        moments = self.splits.fit.moments(unit=row_length(self.metric) == "unit")
         for corrector in correctors:
             self.say(corrector.label)
-            found, reason = corrector.try_fit(self.splits.fit, model=self.model, moments=moments)
+            found, reason = self._fit(corrector, self.splits.fit, moments)
             if found is None:
                 self.failures[corrector.label] = reason
             else:
                 yield corrector.label, found
 
+    def _fit(
+        self, corrector: Corrector, data: Modalities, moments: PairMoments | None = None
+    ) -> tuple[Correction | None, str]:
+        if corrector.serves_one and len(self.asking) > 1:
+            return None, "it serves the queries of one modality, and several ask"
+        asking = self.asking[0] if corrector.serves_one else None
+        rows = row_length(self.metric)
+        return corrector.try_fit(data, queries=asking, rows=rows, model=self.model, moments=moments)
+
     def _kept_fitted(self, correction: Correction) -> float:
         fit = self.splits.fit
         few = fit.take([np.arange(min(side.n_rows, MAX_EVALUATE)) for side in fit.two()])
-        return float(np.mean(neighbours_kept(few, correction).values))
+        return float(np.mean(neighbours_kept(few, correction, self.asking).values))
 
 
 def _short(metric: str, names: Sequence[str]) -> str:

@@ -7,28 +7,37 @@ from dataclasses import dataclass
 from typing import Literal
 
 from modgap._results import Result
+from modgap.corrections import Correction, in_one_sentence
 from modgap.evaluation import Goal, Interval, Scores
+from modgap.evaluation.evaluator import Resampled
+from modgap.evaluation.metrics import OWN_EXCESS
+from modgap.evaluation.significance import beyond_max_t
 
 Verdict = Literal["use", "leave it alone", "not enough pairs", "no pairs"]
 
-# A correction may cost this much recall@1 in either direction, and no more.
+# A correction may cost this much recall@1, and no more.
 MAX_RECALL_LOSS = 0.02
 MIN_CONFIRM_GROUPS = 100
+# So many corrections may be confirmed one after the other; each at a level that allows for it.
+MAX_TRIES = 3
+CONFIRM_LEVEL = 1 - 0.05 / MAX_TRIES
 
 GOAL_WORDS = {
     "mixed": "NDCG@10 in one index for both modalities",
     "robust": "the share of nearest neighbours kept under noise",
     "quantised": "the share of nearest neighbours kept in quantised indexes",
 }
+NOT_JUDGED = "fair shares, relevance not judged"
 
 
 @dataclass(frozen=True)
 class Trial(Result):
     """One correction: its metrics on the confirm split, and what the choose split said of it.
 
-    ``eligible`` and ``lower_bound`` are from the choose split. ``neighbours_kept_fitted`` is the
-    share of nearest neighbours left unchanged on the rows it was fitted on; the metrics have the
-    same for new rows.
+    ``eligible`` and ``lower_bound`` are from the choose split. ``keeps_rankings`` says, from its
+    maps, that no ranking within a modality changes. ``neighbours_kept_fitted`` is the share of
+    nearest neighbours left unchanged on the rows it was fitted on; the metrics have the same for
+    new rows.
     """
 
     method: str
@@ -38,18 +47,31 @@ class Trial(Result):
     lower_bound: float
     neighbours_kept_fitted: float
     confirm: Scores
+    keeps_rankings: bool = False
 
 
-def eligibility(scores: Scores, recalls: Sequence[str]) -> tuple[bool, str]:
-    """Whether a correction may be recommended, and why not."""
-    for name in recalls:
+def eligibility(
+    scores: Scores,
+    recalls: Sequence[str],
+    *,
+    keeps_rankings: bool = False,
+    bias_growth: Interval | None = None,
+) -> tuple[bool, str]:
+    """Whether a correction may be recommended, and why not.
+
+    One that changes no ranking within a modality cannot fail on recall. ``bias_growth`` is how much
+    further from fair the index is than before: a bias towards the other modality is a bias too.
+    """
+    for name in () if keeps_rankings else recalls:
         change = scores.metrics[name].change
         assert change is not None
         if change.value < -MAX_RECALL_LOSS:
             return False, f"{name} falls by {-change.value:.3f}"
         if change.high < 0:
             return False, f"{name} falls beyond chance"
-    return True, "recall@1 holds"
+    if bias_growth is not None and bias_growth.low > 0:
+        return False, f"the bias towards one modality grows by {bias_growth.value:.3f}"
+    return True, "rankings are kept" if keeps_rankings else "recall@1 holds"
 
 
 def lower_bound(scores: Scores) -> float:
@@ -58,51 +80,104 @@ def lower_bound(scores: Scores) -> float:
     return scores.goal.change.low
 
 
-def choose(trials: Sequence[Trial]) -> Trial | None:
-    """The eligible correction with the largest lower bound above zero; None: leave it alone."""
-    hopeful = [t for t in trials if t.eligible and t.lower_bound > 0]
-    return max(hopeful, key=lambda t: t.lower_bound) if hopeful else None
+def choose(trials: Sequence[Trial], resampled: Sequence[Resampled]) -> list[Trial]:
+    """The corrections worth confirming, in the order to try them; none: leave it alone.
+
+    Eligible ones that gain come by the lower bound of their gain. Those that change no ranking
+    within a modality cost nothing, so the best of them comes first, unless others beat it on
+    ``resampled`` metrics beyond what the best of so many would by chance.
+    """
+    found = [(t, r) for t, r in zip(trials, resampled, strict=True) if t.eligible]
+    hopeful = sorted(
+        ((t, r) for t, r in found if t.lower_bound > 0), key=lambda tr: -tr[0].lower_bound
+    )
+    keeping = [(t, r) for t, r in hopeful if t.keeps_rankings]
+    if not keeping:
+        return [t for t, _ in hopeful]
+    incumbent, base = keeping[0]
+    challengers = [(t, r) for t, r in hopeful if not t.keeps_rankings]
+    gains = [
+        (r["goal"][0] - base["goal"][0], r["goal"][1] - base["goal"][1]) for _, r in challengers
+    ]
+    better = [t for (t, _), beats in zip(challengers, beyond_max_t(gains), strict=True) if beats]
+    first = [*better, incumbent]
+    return [*first, *(t for t, _ in hopeful if t not in first)]
 
 
 def sentence(
-    verdict: Verdict,
-    trial: Trial | None,
+    trial: Trial,
+    correction: Correction,
     raw: Scores,
     goal: Goal,
+    queries: Sequence[str],
     recalls: Sequence[str],
-    n_confirm: int,
-    doubt: str = "",
+    n: int,
 ) -> str:
-    """The verdict in words, every number from the confirm split."""
-    words = GOAL_WORDS[goal]
-    if verdict == "not enough pairs":
-        return (
-            f"Not enough pairs: {n_confirm} groups are left to confirm on, and a verdict needs "
-            f"{MIN_CONFIRM_GROUPS}. No correction is recommended; give at least "
-            f"{4 * MIN_CONFIRM_GROUPS} pairs for a recommendation."
-        )
-    if verdict == "leave it alone":
-        why = doubt or f"no correction raises {words} beyond chance without costing recall@1"
-        return f"Leave it alone: {why}. As it is, {words} is {raw.goal.value.value:.3f}."
-    assert trial is not None
+    """The verdict "use" in words, every number from the confirm split."""
     assert trial.confirm.goal.change is not None
     after, change = trial.confirm.goal.value, trial.confirm.goal.change
-    held = ", ".join(
-        f"{name} {trial.confirm.metrics[name].change.value:+.3f}"  # type: ignore[union-attr]
-        for name in recalls
-    )
+    held = "no ranking within a modality changes"
+    if not trial.keeps_rankings:
+        changes = ", ".join(
+            f"{name} {trial.confirm.metrics[name].change.value:+.3f}"  # type: ignore[union-attr]
+            for name in recalls
+        )
+        held = f"recall@1 holds ({changes})"
     return (
-        f"Use {trial.method}: {words} goes from {raw.goal.value.value:.3f} to {after.value:.3f} "
-        f"({change.value:+.3f}, 95 % interval {change.low:+.3f} to {change.high:+.3f}) on "
-        f"{n_confirm:,} held-out groups, and recall@1 holds ({held})."
+        f"Use {trial.method}: {GOAL_WORDS[goal]} goes from {raw.goal.value.value:.3f} to "
+        f"{after.value:.3f} ({change.value:+.3f}, 95 % interval {change.low:+.3f} to "
+        f"{change.high:+.3f}) on {n:,} held-out groups, and {held}. "
+        f"{in_one_sentence(correction, queries)}"
     )
 
 
-def unpaired_sentence(own_excess: Interval, n_judged: int) -> str:
-    """What can be said without pairs."""
+def leave_sentence(raw: Scores, goal: Goal, doubts: Sequence[str]) -> str:
+    """The verdict "leave it alone" in words, with what did not hold."""
+    words = GOAL_WORDS[goal]
+    why = f"no correction raises {words} beyond chance without costing recall@1"
+    if doubts:
+        why = f"{'; '.join(doubts)}"
+    return f"Leave it alone: {why}. As it is, {words} is {raw.goal.value.value:.3f}."
+
+
+def unjudged_sentence(
+    trial: Trial | None,
+    correction: Correction | None,
+    raw: Scores,
+    goal: Goal,
+    n: int,
+    *,
+    paired: bool,
+) -> str:
+    """What can be said without pairs, or with too few of them to confirm a verdict."""
+    if paired:
+        why = (
+            f"Not enough pairs: {n} groups are left to confirm on, and a verdict needs "
+            f"{MIN_CONFIRM_GROUPS}."
+        )
+        wanted = f"With {4 * MIN_CONFIRM_GROUPS} pairs or more"
+    else:
+        why = "No pairs."
+        wanted = "With a few hundred pairs (at least 400)"
+    before = raw.metrics[OWN_EXCESS].value.value
+    share = (
+        f"of the ten nearest {'wrong ' if paired else ''}results in one index for both "
+        f"modalities, {50 + 100 * before:.0f} % are of the query's own modality"
+    )
+    if trial is None or correction is None:
+        return f"{why} As it is, {share} (50 % is fair). {wanted} a correction can be judged."
+    after = trial.confirm.metrics[OWN_EXCESS].value.value
+    figures = ""
+    if paired and trial.confirm.goal.change is not None:
+        change = trial.confirm.goal.change
+        figures = (
+            f" On these few, {GOAL_WORDS[goal]} goes from {raw.goal.value.value:.3f} to "
+            f"{trial.confirm.goal.value.value:.3f} ({change.low:+.3f} to {change.high:+.3f})."
+        )
     return (
-        f"No pairs: of the ten nearest rows in one index for both modalities, "
-        f"{50 + 100 * own_excess.value:.0f} % are of the query's own modality (a fair share is "
-        f"50 %; measured on {n_judged:,} rows of each). Whether a correction finds the right ones "
-        "cannot be judged without pairs; a few hundred are enough."
+        f"{why} {trial.method} is written: {NOT_JUDGED}. As it is, {share}; corrected, "
+        f"{50 + 100 * after:.0f} % (50 % is fair; {n:,} "
+        f"{'groups' if paired else 'rows of each modality'}).{figures} "
+        f"{in_one_sentence(correction)} {wanted} it can be judged whether the right results come "
+        "first."
     )

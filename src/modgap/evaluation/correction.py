@@ -13,7 +13,7 @@ from modgap._validate import Array, InputValueError, check_choice, check_count
 from modgap.corrections import METRICS, Correction, Metric
 from modgap.corrections.base import hash_of_means
 from modgap.evaluation.evaluator import Evaluator, Scores
-from modgap.evaluation.mixed import mixed_retrieval
+from modgap.evaluation.mixed import asking_modalities, mixed_retrieval
 from modgap.evaluation.retrieval import matched, retrieval
 from modgap.io import Embeddings, Modalities
 from modgap.io.modalities import DEFAULT_NAMES
@@ -52,6 +52,7 @@ def evaluate_correction(
     names: Sequence[str] = DEFAULT_NAMES,
     groups: tuple[Any, Any] | None = None,
     metric: Metric = "cosine",
+    queries: str | Sequence[str] | None = None,
     sample: int = MAX_GROUPS,
     seed: int = 0,
     progress: Progress | None = None,
@@ -70,6 +71,8 @@ def evaluate_correction(
     metric : {"cosine", "inner_product", "euclidean"}
         How the rows as they are get ranked; the corrected rows are ranked by the correction's
         own.
+    queries : str or several, optional
+        The modalities that ask; by default all that the correction serves.
     sample : int
         Evaluate on at most this many groups.
     seed : int
@@ -92,12 +95,13 @@ def evaluate_correction(
     say("as it is", 1, 3)
     corrected = None
     with held.trusted(nonzero=directions):
-        evaluator = Evaluator(held, metric=metric, seed=seed)
-        details = {"raw": _details(held, metric, None, seed)}
+        asking = asking_modalities(queries, held.names, correction)
+        evaluator = Evaluator(held, metric=metric, queries=asking, seed=seed)
+        details = {"raw": _details(held, metric, None, asking, seed)}
         if correction is not None:
             say("corrected", 2, 3)
             corrected = evaluator.evaluate(correction)
-            details["corrected"] = _details(held, None, correction, seed)
+            details["corrected"] = _details(held, None, correction, asking, seed)
     return Evaluation(
         names=data.names,
         n_groups=held.n_groups,
@@ -122,14 +126,20 @@ def _check_fits(correction: Correction, data: Modalities) -> None:
 
 
 def _details(
-    data: Modalities, metric: Metric | None, correction: Correction | None, seed: int
+    data: Modalities,
+    metric: Metric | None,
+    correction: Correction | None,
+    asking: Sequence[str],
+    seed: int,
 ) -> dict[str, Any]:
     found = retrieval(data, metric=metric, correction=correction)
-    mixed = mixed_retrieval(data, metric=metric, correction=correction, seed=seed)
+    mixed = mixed_retrieval(data, metric=metric, correction=correction, queries=asking, seed=seed)
     return {"retrieval": found.to_dict(), "mixed": mixed.to_dict()}
 
 
 def _same_rows(correction: Correction, data: Modalities) -> bool:
     """Whether the correction was fitted on all of these rows, going by their means."""
-    means = data.moments(detail="mean", unit=False)
+    means = data.moments(detail="mean", unit=correction.unit_rows)
+    if correction.unit_rows:
+        means = means.at_unit_length()
     return correction.about.get("means_sha256") == hash_of_means(means)

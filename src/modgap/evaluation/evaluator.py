@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -10,7 +10,14 @@ import numpy as np
 
 from modgap._results import Result
 from modgap.corrections import Correction, Metric
-from modgap.evaluation.metrics import NDCG, correction_metrics, noise_for, resample
+from modgap.evaluation.metrics import (
+    NDCG,
+    OWN_EXCESS,
+    correction_metrics,
+    noise_for,
+    resample,
+)
+from modgap.evaluation.mixed import asking_modalities
 from modgap.evaluation.significance import GroupBootstrap, Interval
 from modgap.io import Modalities
 
@@ -22,7 +29,7 @@ GOAL_METRICS: dict[str, tuple[str, ...]] = {
 }
 
 # A metric over all groups, and over each resample of them.
-_Resampled = dict[str, tuple[float, np.ndarray]]
+Resampled = Mapping[str, tuple[float, np.ndarray]]
 
 
 @dataclass(frozen=True)
@@ -55,8 +62,23 @@ class Scores(Result):
 class Evaluator:
     """Holds the metrics of the rows as they are, against which corrections are compared.
 
-    All of them see the same noise and the same resamples of groups. ``wanted`` names the metrics
-    to compute, all of them when left out.
+    All of them see the same noise and the same resamples of groups. Where the rows as they are get
+    ranked by cosine, everything is measured on rows at unit length: their lengths do not matter.
+
+    Parameters
+    ----------
+    data : Modalities
+        The rows to evaluate on.
+    metric : {"cosine", "inner_product", "euclidean"}
+        How the rows as they are get ranked.
+    goal : {"mixed", "robust", "quantised"}
+        Which metrics are the goal.
+    queries : str or several, optional
+        The modalities that ask; every metric is about their queries. All when left out.
+    seed : int
+        Seed of the noise and the resamples.
+    wanted : names of metrics, optional
+        Those to compute, all of them when left out.
     """
 
     def __init__(
@@ -65,23 +87,28 @@ class Evaluator:
         *,
         metric: Metric = "cosine",
         goal: Goal = "mixed",
+        queries: str | Sequence[str] | None = None,
         seed: int = 0,
         wanted: Collection[str] | None = None,
     ) -> None:
-        self._data, self._goal, self._seed = data, goal, seed
-        self._wanted = wanted
-        self._noise = noise_for(data)
+        self._goal, self._seed, self._wanted = goal, seed, wanted
+        self._data = data.at_unit_length() if metric == "cosine" else data
+        self.queries = asking_modalities(queries, data.names)
+        self._noise = noise_for(self._data)
         self._bootstrap = GroupBootstrap(np.concatenate(data.groups), seed=seed)
         identity = Correction.identity(data.dim, data.names, metric=metric)
-        self._before = self._resampled(identity)
+        self._before = self.resampled(identity)
         self.raw = self._scores(self._before, None)
 
     def evaluate(self, correction: Correction) -> Scores:
         """The metrics of a correction, and their changes."""
-        return self._scores(self._resampled(correction), self._before)
+        return self.scores(self.resampled(correction))
 
-    def _resampled(self, correction: Correction) -> _Resampled:
-        samples = correction_metrics(self._data, correction, self._noise, self._seed, self._wanted)
+    def resampled(self, correction: Correction) -> Resampled:
+        """The metrics of a correction over all groups and over each resample; "goal" among them."""
+        samples = correction_metrics(
+            self._data, correction, self._noise, self._seed, self._wanted, self.queries
+        )
         found = {name: resample(self._bootstrap, sample) for name, sample in samples.items()}
         parts = [found[name] for name in GOAL_METRICS[self._goal] if name in found]
         found["goal"] = (float("nan"), np.full(1, np.nan))
@@ -90,13 +117,25 @@ class Evaluator:
             found["goal"] = (float(np.mean(values)), np.mean(draws, axis=0))
         return found
 
-    def _scores(self, after: _Resampled, before: _Resampled | None) -> Scores:
+    def scores(self, after: Resampled, level: float | None = None) -> Scores:
+        """What was resampled, with its changes; intervals are of 95 % unless told otherwise."""
+        return self._scores(after, self._before, level)
+
+    def bias_growth(self, after: Resampled, level: float | None = None) -> Interval:
+        """How much further from fair the index is, towards either modality, than as it is."""
+        (value, draws), (was, was_draws) = after[OWN_EXCESS], self._before[OWN_EXCESS]
+        growth = np.abs(draws) - np.abs(was_draws)
+        return self._bootstrap.interval(abs(value) - abs(was), growth, level)
+
+    def _scores(
+        self, after: Resampled, before: Resampled | None, level: float | None = None
+    ) -> Scores:
         metrics = {}
         for name, (value, draws) in after.items():
             change = None
             if before is not None:
                 was, was_draws = before[name]
-                change = self._bootstrap.interval(value - was, draws - was_draws)
-            metrics[name] = Score(self._bootstrap.interval(value, draws), change)
+                change = self._bootstrap.interval(value - was, draws - was_draws, level)
+            metrics[name] = Score(self._bootstrap.interval(value, draws, level), change)
         goal = metrics.pop("goal")
         return Scores(metrics, goal)

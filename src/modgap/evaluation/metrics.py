@@ -9,10 +9,10 @@ from typing import Literal
 
 import numpy as np
 
-from modgap._arrays import namespace, row_norms, to_numpy
+from modgap._arrays import namespace, row_norms, to_numpy, unit
 from modgap._validate import Array
 from modgap.corrections import Correction
-from modgap.evaluation.mixed import mixed_retrieval
+from modgap.evaluation.mixed import asking_modalities, mixed_retrieval
 from modgap.evaluation.noise import Gaussian, Noise
 from modgap.evaluation.quantise import Int8, OneBit, Quantiser
 from modgap.evaluation.retrieval import retrieval
@@ -43,7 +43,11 @@ class Sample:
 
 @dataclass(frozen=True, eq=False)
 class GapSample:
-    """What the gap is resampled from: the rows of both modalities and their groups."""
+    """What the gap is resampled from: the rows of both modalities and their groups.
+
+    Rows are in units of their root mean square length, so that a correction which stretches all of
+    them alike changes nothing.
+    """
 
     X: np.ndarray
     Y: np.ndarray
@@ -51,13 +55,18 @@ class GapSample:
     gy: np.ndarray
 
 
-def metric_descriptions(names: Sequence[str]) -> dict[str, str]:
-    """Key and explanation of each metric, in the order they are shown."""
-    x, y = names
+def metric_descriptions(
+    names: Sequence[str], queries: Sequence[str] | None = None
+) -> dict[str, str]:
+    """Key and explanation of each metric for these asking modalities, in the order shown."""
+    other = dict(zip(names, reversed(names), strict=True))
     return {
-        "gap": "distance between the modalities' means",
-        f"{x}_retrieval_recall@1": f"{y} queries whose best {x} is theirs",
-        f"{y}_retrieval_recall@1": f"{x} queries whose best {y} is theirs",
+        "gap": "distance between the modalities' means, in lengths of an average row",
+        **{
+            _recall_name(other[asking]): f"{asking} queries whose best {other[asking]} is theirs"
+            for asking in reversed(names)
+            if queries is None or asking in queries
+        },
         NDCG: "one index for both: how high the match of the other modality comes",
         OWN_EXCESS: "one index for both: share of the query's own modality in the "
         "wrong results, beyond its share of the index (0 is fair)",
@@ -68,9 +77,20 @@ def metric_descriptions(names: Sequence[str]) -> dict[str, str]:
     }
 
 
-def recall_names(names: Sequence[str]) -> tuple[str, str]:
-    """The two recall metrics: queries of the second modality finding the first, and back."""
-    return f"{names[0]}_retrieval_recall@1", f"{names[1]}_retrieval_recall@1"
+def recall_names(names: Sequence[str], queries: Sequence[str] | None = None) -> tuple[str, ...]:
+    """The recall metrics: queries of the second modality finding the first, and back.
+
+    Only of the modalities that ask, where those are given.
+    """
+    return tuple(
+        _recall_name(found)
+        for found, asking in zip(names, reversed(names), strict=True)
+        if queries is None or asking in queries
+    )
+
+
+def _recall_name(found: str) -> str:
+    return f"{found}_retrieval_recall@1"
 
 
 def noise_for(data: Modalities) -> Gaussian:
@@ -91,21 +111,31 @@ def correction_metrics(
     noise: Noise,
     seed: int,
     wanted: Collection[str] | None = None,
+    queries: str | Sequence[str] | None = None,
 ) -> dict[str, Sample | GapSample]:
-    """The metrics of a correction, all or those wanted; without pairs, those that need none."""
+    """The metrics of a correction, all or those wanted; without pairs, those that need none.
+
+    ``queries`` are the modalities that ask, by default all that the correction serves. The gap is
+    that of the documents.
+    """
+    asking = asking_modalities(queries, data.names, correction)
     steps: dict[tuple[str, ...], _Step] = {("gap",): lambda: {"gap": _gap(data, correction)}}
     if data.paired:
-        steps[recall_names(data.names)] = lambda: _recalls(data, correction)
-        steps[NDCG, OWN_EXCESS] = lambda: _mixed(data, correction, seed)
+        steps[recall_names(data.names, asking)] = lambda: _recalls(data, correction, asking)
+        steps[NDCG, OWN_EXCESS] = lambda: _mixed(data, correction, asking, seed)
     else:
-        steps[(OWN_EXCESS,)] = lambda: {OWN_EXCESS: _own_excess_of_neighbours(data, correction)}
+        steps[(OWN_EXCESS,)] = lambda: {
+            OWN_EXCESS: _own_excess_of_neighbours(data, correction, asking)
+        }
     rows = data.pairs() if data.paired else data
     kinds: dict[str, Noise | Quantiser] = {
         "robust_to_noise": noise, "robust_to_int8": Int8(), "robust_to_1bit": OneBit(),
     }  # fmt: skip
     for name, kind in kinds.items():
-        steps[(name,)] = partial(_robust, rows, correction, name, kind, seed)
-    steps[("neighbours_kept",)] = lambda: {"neighbours_kept": neighbours_kept(data, correction)}
+        steps[(name,)] = partial(_robust, rows, correction, asking, name, kind, seed)
+    steps[("neighbours_kept",)] = lambda: {
+        "neighbours_kept": neighbours_kept(data, correction, asking)
+    }
     found: dict[str, Sample | GapSample] = {}
     for names, step in steps.items():
         if wanted is None or any(name in wanted for name in names):
@@ -117,21 +147,29 @@ def correction_metrics(
 _Step = Callable[[], dict[str, Sample | GapSample]]
 
 
-def _recalls(data: Modalities, correction: Correction) -> dict[str, Sample | GapSample]:
+def _recalls(
+    data: Modalities, correction: Correction, asking: Sequence[str]
+) -> dict[str, Sample | GapSample]:
     found = retrieval(data, k=1, correction=correction)
-    ranks = zip((found.ranks_y, found.ranks_x), reversed(data.groups), strict=True)
-    samples = [Sample((rank == 0).astype(float), groups) for rank, groups in ranks]
-    return dict(zip(recall_names(data.names), samples, strict=True))
+    ranks = dict(zip(data.names, (found.ranks_x, found.ranks_y), strict=True))
+    groups = dict(zip(data.names, data.groups, strict=True))
+    in_order = [name for name in reversed(data.names) if name in asking]
+    samples = [Sample((ranks[name] == 0).astype(float), groups[name]) for name in in_order]
+    return dict(zip(recall_names(data.names, asking), samples, strict=True))
 
 
-def _mixed(data: Modalities, correction: Correction, seed: int) -> dict[str, Sample | GapSample]:
-    queries = mixed_retrieval(data, k=PLACES, correction=correction, seed=seed).queries
+def _mixed(
+    data: Modalities, correction: Correction, asking: Sequence[str], seed: int
+) -> dict[str, Sample | GapSample]:
+    queries = mixed_retrieval(
+        data, k=PLACES, correction=correction, queries=asking, seed=seed
+    ).queries
     groups = np.concatenate([q.group for q in queries])
     # Wrong results of the query's own modality beyond its share of the index, over all wrong.
-    own = [
-        q.non_relevant_by[:, place] - q.non_relevant * q.corpus_share[:, place]
-        for place, q in enumerate(queries)
-    ]
+    own = []
+    for q in queries:
+        place = data.names.index(q.modality)
+        own.append(q.non_relevant_by[:, place] - q.non_relevant * q.corpus_share[:, place])
     wrong = np.concatenate([q.non_relevant for q in queries])
     return {
         NDCG: Sample(np.concatenate([q.ndcg for q in queries]), groups),
@@ -139,59 +177,100 @@ def _mixed(data: Modalities, correction: Correction, seed: int) -> dict[str, Sam
     }
 
 
+@dataclass(frozen=True, eq=False)
+class _Direction:
+    """One modality asking, the other being searched."""
+
+    asking: str
+    found: str
+    found_side: Literal["x", "y"]
+    queries: Array
+    candidates: Array
+    groups: np.ndarray
+
+
+def _directions(data: Modalities, asking: Sequence[str]) -> list[_Direction]:
+    (first, second), (gx, gy) = data.names, data.groups
+    both = [
+        _Direction(first, second, "y", data.X, data.Y, gx),
+        _Direction(second, first, "x", data.Y, data.X, gy),
+    ]
+    return [one for one in both if one.asking in asking]
+
+
 def _robust(
-    data: Modalities, correction: Correction, name: str, kind: Noise | Quantiser, seed: int
+    data: Modalities,
+    correction: Correction,
+    asking: Sequence[str],
+    name: str,
+    kind: Noise | Quantiser,
+    seed: int,
 ) -> dict[str, Sample | GapSample]:
-    sides: tuple[tuple[Array, Array, Literal["x", "y"]], ...] = (
-        (data.X, data.Y, "y"),
-        (data.Y, data.X, "x"),
-    )
+    ways = _directions(data, asking)
     kept = [
         robustness(
-            queries, candidates, kind, draws_for(queries.shape[0]), correction=correction,
-            candidate_side=side, seed=seed,
+            way.queries, way.candidates, kind, draws_for(way.queries.shape[0]),
+            correction=correction, candidate_side=way.found_side, seed=seed,
         ).kept[0]
-        for queries, candidates, side in sides
+        for way in ways
     ]  # fmt: skip
-    return {name: Sample(np.concatenate(kept), np.concatenate(data.groups))}
+    return {name: Sample(np.concatenate(kept), np.concatenate([way.groups for way in ways]))}
 
 
-def neighbours_kept(data: Modalities, correction: Correction) -> Sample:
+def neighbours_kept(
+    data: Modalities, correction: Correction, queries: str | Sequence[str] | None = None
+) -> Sample:
     """Whether each query's nearest row of the other modality is that of the rows as they are.
 
-    Both are ranked by the metric the correction is meant for, so that only the maps count.
+    Both are ranked by the metric the correction is meant for, so that only the maps count; rows
+    as they are, at unit length where the correction brings them there.
     """
     here, metric = np.zeros(1), correction.metric
+    ways = _directions(data, asking_modalities(queries, data.names, correction))
     kept = []
-    for before, after in (
-        ((data.X, data.Y), (correction.x(data.X, "query"), correction.y(data.Y))),
-        ((data.Y, data.X), (correction.y(data.Y, "query"), correction.x(data.X))),
-    ):
+    for way in ways:
+        before = (way.queries, way.candidates)
+        if correction.unit_rows:
+            before = (unit(way.queries), unit(way.candidates))
+        after = (
+            correction.apply(way.queries, way.asking, "query"),
+            correction.apply(way.candidates, way.found),
+        )
         same = nearest(*before, metric, here)[0] == nearest(*after, metric, here)[0]
         kept.append(same.astype(float))
-    return Sample(np.concatenate(kept), np.concatenate(data.groups))
+    return Sample(np.concatenate(kept), np.concatenate([way.groups for way in ways]))
 
 
 def _gap(data: Modalities, correction: Correction) -> GapSample:
-    return GapSample(to_numpy(correction.x(data.X)), to_numpy(correction.y(data.Y)), *data.groups)
+    X, Y = (to_numpy(correction.apply(s.rows(), name)) for name, s in data.sides.items())
+    squares = np.concatenate([row_norms(X), row_norms(Y)]).astype(np.float64) ** 2
+    length = float(np.mean(squares)) ** 0.5 or 1.0
+    return GapSample(X / length, Y / length, *data.groups)
 
 
-def _own_excess_of_neighbours(data: Modalities, correction: Correction) -> Sample:
+def _own_excess_of_neighbours(
+    data: Modalities, correction: Correction, asking: Sequence[str]
+) -> Sample:
     """Every row asks the index of all other rows; without matches every result counts as wrong."""
     xp = namespace(data.X)
     index = xp.concat([correction.x(data.X), correction.y(data.Y)])
-    asked = xp.concat([correction.x(data.X, "query"), correction.y(data.Y, "query")])
-    n, total = data.x.n_rows, index.shape[0]
-    best, _ = search(asked, index, PLACES + 1, correction.metric, names=("queries", "index"))
-    me = np.arange(total)[:, None]
-    others = best != me
-    own = others & ((best < n) == (me < n))
-    # There are as many rows of each modality, so one half is fair.
-    return Sample(
-        own.sum(axis=1) - 0.5 * others.sum(axis=1),
-        np.concatenate(data.groups),
-        others.sum(axis=1).astype(float),
-    )
+    counts = [side.n_rows for side in data.sides.values()]
+    own, groups, results = [], [], []
+    for place, (name, side) in enumerate(data.sides.items()):
+        if name not in asking:
+            continue
+        first = sum(counts[:place])
+        best, _ = search(
+            correction.apply(side.rows(), name, "query"), index, PLACES, correction.metric,
+            leave_out=first + np.arange(counts[place]), names=("queries", "index"),
+        )  # fmt: skip
+        found = best >= 0
+        of_own = found & (best >= first) & (best < first + counts[place])
+        # There are as many rows of each modality, so one half is fair.
+        own.append(of_own.sum(axis=1) - 0.5 * found.sum(axis=1))
+        groups.append(data.groups[place])
+        results.append(found.sum(axis=1).astype(float))
+    return Sample(*(np.concatenate(part) for part in (own, groups, results)))
 
 
 def whole(sample: Sample | GapSample) -> float:

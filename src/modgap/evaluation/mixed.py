@@ -94,7 +94,7 @@ class MixedQueries(Result):
 
 @dataclass(frozen=True, eq=False)
 class MixedRetrieval(Result):
-    """What a mixed index returns, for queries of each modality and overall."""
+    """What a mixed index returns, for queries of each modality that asks and overall."""
 
     names: tuple[str, ...]
     metric: str
@@ -114,9 +114,9 @@ class MixedRetrieval(Result):
 
     def ndcg_of(self, modality: str, target: str) -> float:
         """Mean NDCG@10 of the queries of a modality whose match is of another, or of its own."""
-        check_choice(modality, "modality", self.names)
+        asked = {queries.modality: queries for queries in self.queries}
+        queries = asked[check_choice(modality, "modality", tuple(asked))]
         place = self.names.index(check_choice(target, "target", self.names))
-        queries = self.queries[self.names.index(modality)]
         aimed = queries.ndcg[queries.target == place]
         return float(np.mean(aimed)) if len(aimed) else float("nan")
 
@@ -149,6 +149,7 @@ def mixed_retrieval(
     *,
     names: Sequence[str] = DEFAULT_NAMES,
     correction: Correction | None = None,
+    queries: str | Sequence[str] | None = None,
     x_share: float = 0.5,
     targets: Targets = "other",
     repeats: int = 2,
@@ -166,6 +167,8 @@ def mixed_retrieval(
         The modalities, as for ``retrieval``.
     k : int
         Places to look at for recall and shares; NDCG looks at ten.
+    queries : str or several, optional
+        The modalities that ask; by default all that the correction serves.
     x_share : float
         Share of the groups that are in the index as X; the others are there as Y.
     targets : {"other", "both"}
@@ -182,7 +185,24 @@ def mixed_retrieval(
     if not 0 <= check_finite(x_share, "x_share") <= 1:
         raise InputValueError(f"x_share must be between 0 and 1, got {x_share}.")
     shares = (float(x_share), 1 - float(x_share))
-    return _mixed(data, shares, k, metric, correction, targets, repeats, seed)
+    asking = asking_modalities(queries, data.names, correction)
+    return _mixed(data, shares, k, metric, correction, asking, targets, repeats, seed)
+
+
+def asking_modalities(
+    queries: str | Sequence[str] | None, names: Sequence[str], correction: Correction | None = None
+) -> tuple[str, ...]:
+    """The modalities that ask, in their order: those named, else all that the correction serves."""
+    if queries is None:
+        return tuple(names) if correction is None else correction.queries
+    given = [queries] if isinstance(queries, str) else list(queries)
+    for name in given:
+        check_choice(name, "queries", tuple(names))
+        if correction is not None:
+            correction.check_serves(name)
+    if not given:
+        raise InputValueError(f"queries must name at least one of {', '.join(names)}, got none.")
+    return tuple(name for name in names if name in given)
 
 
 def mixed_corpus(
@@ -193,6 +213,7 @@ def mixed_corpus(
     metric: Metric | None = None,
     *,
     correction: Correction | None = None,
+    queries: str | Sequence[str] | None = None,
     targets: Targets = "both",
     repeats: int = 1,
     seed: int = 0,
@@ -207,7 +228,7 @@ def mixed_corpus(
     rows, groups, shares : mappings by modality
         The rows, one group label per row (rows of one group match), and the share of the groups
         that are in the index as this modality.
-    k, metric, correction, targets, repeats, seed
+    k, metric, correction, queries, targets, repeats, seed
         As for ``mixed_retrieval``.
     """
     names = tuple(rows)
@@ -221,7 +242,8 @@ def mixed_corpus(
         raise InputValueError(f"shares must be at least 0 and not all 0, got {dict(shares)}.")
     data = Modalities.named(rows, groups).check()
     fair = tuple(float(w) for w in weights / weights.sum())
-    return _mixed(data, fair, k, metric, correction, targets, repeats, seed)
+    asking = asking_modalities(queries, data.names, correction)
+    return _mixed(data, fair, k, metric, correction, asking, targets, repeats, seed)
 
 
 def _mixed(
@@ -230,6 +252,7 @@ def _mixed(
     k: int,
     metric: Metric | None,
     correction: Correction | None,
+    asking: Sequence[str],
     targets: Targets,
     repeats: int,
     seed: int,
@@ -238,8 +261,8 @@ def _mixed(
     check_count(k, "k")
     check_choice(targets, "targets", ("other", "both"))
     metric = metric_of(metric, correction, "cosine")
-    documents = _mapped(data, correction, "document")
-    queries = _mapped(data, correction, "query")
+    documents = list(_mapped(data, correction, data.names, "document").values())
+    queries = _mapped(data, correction, asking, "query")
     rng = np.random.default_rng(seed)
     home = np.zeros(0, dtype=np.int64)
     found: list[list[MixedQueries]] = []
@@ -249,15 +272,23 @@ def _mixed(
         else:
             home = _assign(data, shares, rng)
         index = _Index.of(data, documents, home, metric)
-        found.append([index.ask(data, queries[m], m, k, targets) for m in range(len(data.names))])
+        found.append(
+            [
+                index.ask(data, rows, data.names.index(name), k, targets)
+                for name, rows in queries.items()
+            ]
+        )
     joined = [MixedQueries.joined(same) for same in zip(*found, strict=True)]
     return MixedRetrieval(data.names, metric, k, shares, tuple(joined))
 
 
-def _mapped(data: Modalities, correction: Correction | None, role: Role) -> list[Array]:
+def _mapped(
+    data: Modalities, correction: Correction | None, names: Sequence[str], role: Role
+) -> dict[str, Array]:
+    rows = {name: data.sides[name].rows() for name in names}
     if correction is None:
-        return [side.rows() for side in data.sides.values()]
-    return [correction.apply(side.rows(), name, role) for name, side in data.sides.items()]
+        return rows
+    return {name: correction.apply(part, name, role) for name, part in rows.items()}
 
 
 def _assign(data: Modalities, shares: Sequence[float], rng: np.random.Generator) -> np.ndarray:

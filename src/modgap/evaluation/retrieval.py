@@ -29,7 +29,8 @@ class Retrieval(Result):
     """Recall@k both ways, and each query's rank.
 
     ``ranks_x`` has, for each row of X as a query, how many non-matching rows of Y come before its
-    best match; ``ranks_y`` the same for rows of Y among X; −1 for a query without a match.
+    best match; ``ranks_y`` the same for rows of Y among X; −1 for a query without a match, and for
+    all queries that the correction does not serve.
     """
 
     names: tuple[str, ...]
@@ -40,19 +41,23 @@ class Retrieval(Result):
 
     def recall(self) -> dict[str, float]:
         """Recall by name: ``image_retrieval_recall@1`` is text queries finding images."""
-        found = {}
-        for name, ranks in ((self.names[0], self.ranks_y), (self.names[1], self.ranks_x)):
-            asked = ranks[ranks >= 0]
-            for k in self.k:
-                found[f"{name}_retrieval_recall@{k}"] = float(np.mean(asked < k))
-        return found
+        return {
+            f"{name}_retrieval_recall@{k}": float(np.mean(ranks < k))
+            for name, ranks in self._asked()
+            for k in self.k
+        }
 
     def median_rank(self) -> dict[str, float]:
         """Median rank of the best match, 1 being the first place."""
         return {
-            f"{name}_retrieval_median_rank": float(np.median(ranks[ranks >= 0])) + 1
-            for name, ranks in ((self.names[0], self.ranks_y), (self.names[1], self.ranks_x))
+            f"{name}_retrieval_median_rank": float(np.median(ranks)) + 1
+            for name, ranks in self._asked()
         }
+
+    def _asked(self) -> list[tuple[str, np.ndarray]]:
+        """The modality that is searched and the ranks of its queries, where there are any."""
+        both = ((self.names[0], self.ranks_y), (self.names[1], self.ranks_x))
+        return [(name, ranks[ranks >= 0]) for name, ranks in both if np.any(ranks >= 0)]
 
     def to_dict(self) -> dict[str, Any]:
         """The metrics, without each query's rank."""
@@ -91,7 +96,8 @@ def retrieval(
     names : pair of str
         What the modalities are called.
     correction : Correction, optional
-        Applied first: to the documents, and to the queries in their role.
+        Applied first: to the documents, and to the queries in their role. Queries that it does
+        not serve are not asked.
 
     >>> import numpy as np
     >>> X = np.eye(3)
@@ -108,8 +114,11 @@ def retrieval(
             X, Y = correction.x(X), correction.y(Y)
         ranks_x, ranks_y = _ranks(X, Y, metric, codes)
     else:
-        ranks_x, _ = _ranks(correction.x(X, "query"), correction.y(Y), metric, codes)
-        _, ranks_y = _ranks(correction.x(X), correction.y(Y, "query"), metric, codes)
+        ranks_x, ranks_y = (np.full(rows.shape[0], -1) for rows in (X, Y))
+        if data.names[0] in correction.queries:
+            ranks_x, _ = _ranks(correction.x(X, "query"), correction.y(Y), metric, codes)
+        if data.names[1] in correction.queries:
+            _, ranks_y = _ranks(correction.x(X), correction.y(Y, "query"), metric, codes)
     return Retrieval(data.names, metric, places, ranks_x, ranks_y)
 
 

@@ -33,7 +33,7 @@ def correction_scorer(
     ----------
     goal : {"mixed", "recall", "robust"}
         NDCG@10 of ``mixed_retrieval``, the mean of recall@1 both ways, or the mean share of
-        neighbours kept both ways under noise.
+        neighbours kept both ways under noise; only for queries that the correction serves.
     noise : Noise or Quantiser, optional
         Gaussian of standard deviation 0.025 when left out.
     draws : int
@@ -59,8 +59,12 @@ def correction_scorer(
         if goal == "recall":
             return float(np.mean(list(retrieval(X, Y, 1, correction=correction).recall().values())))
         options: dict[str, Any] = {"draws": draws, "correction": correction, "seed": seed}
-        of_y = robustness(X, Y, disturbed, candidate_side="y", **options).share[0]
-        of_x = robustness(Y, X, disturbed, candidate_side="x", **options).share[0]
-        return float(of_y + of_x) / 2
+        asking = [name in correction.queries for name in correction.names]
+        kept = []
+        if asking[0]:
+            kept.append(robustness(X, Y, disturbed, candidate_side="y", **options).share[0])
+        if asking[1]:
+            kept.append(robustness(Y, X, disturbed, candidate_side="x", **options).share[0])
+        return float(np.mean(kept))
 
     return score

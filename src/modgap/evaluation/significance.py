@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -75,15 +76,16 @@ class GroupBootstrap:
         safe = np.where(resampled > 0, resampled, 1.0)
         return whole, np.where(resampled > 0, (self.counts @ top) / safe, np.nan)
 
-    def interval(self, value: float, resampled: np.ndarray) -> Interval:
+    def interval(self, value: float, resampled: np.ndarray, level: float | None = None) -> Interval:
         """Percentile interval of a metric from its resamples, widened to hold the value itself.
 
         Resamples of a length that is nearly zero, such as a closed gap, are all longer than it.
+        ``level`` is that of all intervals unless another is given.
         """
         finite = resampled[np.isfinite(resampled)]
         if len(finite) == 0:
             return Interval(value, float("nan"), float("nan"))
-        tail = (1 - self.level) / 2
+        tail = (1 - (self.level if level is None else level)) / 2
         low, high = np.quantile(finite, [tail, 1 - tail])
         return Interval(value, min(float(low), value), max(float(high), value))
 
@@ -151,6 +153,28 @@ def compare(
         n_groups=len(bootstrap.labels),
         level=level,
     )
+
+
+def beyond_max_t(gains: Sequence[tuple[float, np.ndarray]], level: float = 0.95) -> list[bool]:
+    """Which of several gains, each with its resamples, are beyond what the largest is by chance.
+
+    The statistic of each gain is its value over its standard error; the bar is the quantile of the
+    largest of all of them over the resamples, each counted from its own value. So the chance of
+    passing any gain that is none is at most 1 − level, however many are tried.
+
+    >>> rng = np.random.default_rng(0)
+    >>> beyond_max_t([(0.5, rng.normal(0.5, 0.1, 1000)), (0.1, rng.normal(0.1, 0.1, 1000))])
+    [True, False]
+    """
+    if not gains:
+        return []
+    values = np.array([value for value, _ in gains])
+    draws = np.array([resampled for _, resampled in gains])
+    errors = np.std(draws, axis=1)
+    safe = np.where(errors > 0, errors, 1.0)  # a gain that never varies is certain
+    largest = np.max((draws - values[:, None]) / safe[:, None], axis=0)
+    bar = float(np.quantile(largest, level))
+    return [bool(v > 0 and (e == 0 or v / e > bar)) for v, e in zip(values, errors, strict=True)]
 
 
 def bootstrap_p_value(changes: np.ndarray) -> float:

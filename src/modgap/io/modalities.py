@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
 
+from modgap._arrays import unit
 from modgap._results import Progress, silent
 from modgap._validate import (
     Array,
@@ -23,6 +24,7 @@ from modgap._validate import (
     check_values,
     encode_groups,
 )
+from modgap.io._matrix import HeldMatrix
 from modgap.io.embeddings import Embeddings
 from modgap.moments import PairMoments
 
@@ -193,6 +195,14 @@ class Modalities:
     def take_groups(self, chosen: np.ndarray) -> Modalities:
         """The rows of these groups, in memory."""
         return self.take([np.flatnonzero(np.isin(codes, chosen)) for codes in self.groups])
+
+    def at_unit_length(self) -> Modalities:
+        """The same rows in memory, each brought to unit length."""
+        sides = {
+            name: replace(side, matrix=HeldMatrix(unit(side.rows())))
+            for name, side in self.sides.items()
+        }
+        return replace(self, sides=sides)
 
     def moments(self, progress: Progress = silent, **options: Any) -> PairMoments:
         """Moments of both sides; every row is checked on the way."""

@@ -10,7 +10,7 @@ import threading
 
 from modgap._results import Progress
 from modgap._validate import InputValueError
-from modgap.corrections import Corrector, Metric
+from modgap.corrections import Corrector, Metric, row_length
 from modgap.diagnosis.splits import Splits, split
 from modgap.evaluation import Evaluator, Goal
 from modgap.io import Modalities
@@ -67,7 +67,7 @@ class Bench:
             if self._prepared is None:
                 progress("reading the rows to fit and to evaluate on", 0, STEPS)
                 splits = split(self._data, self._seed)
-                moments = splits.fit.moments(unit=False)
+                moments = splits.fit.moments(unit=row_length(self._metric) == "unit")
                 progress("evaluating the rows as they are", 1, STEPS)
                 evaluator = Evaluator(
                     splits.confirm, metric=self._metric, goal=self._goal, seed=self._seed
