@@ -105,7 +105,7 @@ def test_noise_is_drawn_less_often_where_queries_are_many():
 
 def test_moments_at_hand_give_the_same_correction(data):
     X, Y = data
-    moments = modgap.moments.PairMoments.from_batch(X, Y, unit=False)
+    moments = modgap.moments.PairMoments.from_batch(X, Y)
     for corrector in (Shift(), Center(), Calibrate(), OrthogonalShift("x", 0.9)):
         once = corrector.fit(X, Y).correction_
         again = corrector.fit(X, Y, moments=moments).correction_

@@ -5,13 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from modgap._results import silent
-from modgap.corrections import Center, Shift
+from modgap.corrections import Affine, Center, Correction, Shift
 from modgap.diagnosis import DEFAULT_CORRECTORS, Trial
-from modgap.diagnosis.run import _Run
 from modgap.diagnosis.splits import split
-from modgap.diagnosis.verdict import choose, eligibility, lower_bound
-from modgap.evaluation import Interval, Score, Scores
+from modgap.diagnosis.verdict import choose, confirm, eligibility, lower_bound
+from modgap.evaluation import Evaluator, Interval, Score, Scores
+from modgap.evaluation.metrics import OWN_EXCESS
 from modgap.io import Embeddings, Modalities
 
 RECALLS = ("image_retrieval_recall@1", "text_retrieval_recall@1")
@@ -27,9 +26,8 @@ def scores(image=(0.0, -0.01, 0.01), text=(0.0, -0.01, 0.01), goal=(0.1, 0.05, 0
     return Scores(metrics, Score(some, Interval(*goal)))
 
 
-def trial(method="A", eligible=True, bound=0.05, confirm=None):
-    confirm = scores() if confirm is None else confirm
-    return Trial(method, "cosine", eligible, "", bound, 1.0, confirm)
+def trial(method="A", eligible=True, bound=0.05, keeps_rankings=False):
+    return Trial(method, "cosine", eligible, "", bound, 1.0, scores(), keeps_rankings)
 
 
 @pytest.mark.parametrize(
@@ -58,39 +56,104 @@ def test_the_lower_bound_is_that_of_the_goals_change():
     assert lower_bound(scores(goal=(0.3, 0.2, 0.4))) == 0.2
 
 
-def test_the_eligible_correction_with_the_largest_lower_bound_is_chosen():
+def goals(*means, spread=0.01):
+    """Resampled goals of several corrections, drawn independently around their means."""
+    rng = np.random.default_rng(0)
+    return [{"goal": (mean, rng.normal(mean, spread, 1000))} for mean in means]
+
+
+def order(trials, *means, spread=0.01):
+    return [t.method for t in choose(trials, goals(*means, spread=spread))]
+
+
+def test_eligible_corrections_come_by_the_lower_bound_of_their_gain():
     trials = [trial("A", bound=0.1), trial("B", bound=0.3), trial("C", False, 0.9)]
-    assert choose(trials).method == "B"
-    assert choose([trial("A", False, 0.4)]) is None
-    assert choose([trial("A", bound=0.0), trial("B", bound=-0.2)]) is None
-    assert choose([]) is None
+    assert order(trials, 0.5, 0.6, 0.9) == ["B", "A"]
+    assert order([trial("A", False, 0.4)], 0.5) == []
+    assert order([trial("A", bound=0.0), trial("B", bound=-0.2)], 0.5, 0.4) == []
+    assert order([]) == []
 
 
-def decide(trials, n_confirm=100):
-    splits = split(Modalities.of(np.eye(20), np.eye(20)), seed=0)
-    run = _Run(splits, "mixed", "cosine", None, 0, len(trials), silent)
-    return run._decide(trials, n_confirm)
+def test_what_keeps_rankings_comes_first_unless_it_is_beaten_beyond_chance():
+    keeps = trial("keeps", bound=0.1, keeps_rankings=True)
+    others = [trial(f"B{i}", bound=0.2) for i in range(5)]
+    trials = [*others, keeps]
+    close = order(trials, *[0.51] * 5, 0.5)
+    assert close[0] == "keeps"
+    assert sorted(close[1:]) == [t.method for t in others]
+    assert order(trials, *[0.51] * 4, 0.6, 0.5)[:2] == ["B4", "keeps"]
+    # One challenger beyond 1.64 standard errors would pass alone; the best of many must go further.
+    gain = 0.5 + 1.9 * 2**0.5 * 0.01
+    assert order([others[0], keeps], gain, 0.5)[0] == "B0"
+    assert order(trials, *[gain] * 5, 0.5)[0] == "keeps"
 
 
-def test_a_choice_that_is_confirmed_is_used():
-    verdict, chosen, _ = decide([trial("A", bound=0.1), trial("B", bound=0.2)])
-    assert (verdict, chosen.method) == ("use", "B")
+def test_of_several_that_keep_rankings_the_best_is_tried_first():
+    trials = [
+        trial("A", bound=0.1, keeps_rankings=True), trial("B", bound=0.3, keeps_rankings=True)
+    ]  # fmt: skip
+    assert order(trials, 0.5, 0.6) == ["B", "A"]
 
 
-def test_a_choice_that_is_not_confirmed_is_not_recommended():
-    no_gain = trial("B", bound=0.2, confirm=scores(goal=(0.01, -0.02, 0.04)))
-    verdict, chosen, doubt = decide([trial("A", bound=0.1), no_gain])
-    assert (verdict, chosen) == ("leave it alone", None)
-    assert doubt == "B looked best, but its gain did not hold on the confirm split"
-    costly = trial("B", bound=0.2, confirm=scores(text=(-0.1, -0.2, 0.0)))
-    verdict, chosen, doubt = decide([trial("A", bound=0.1), costly])
-    assert (verdict, chosen) == ("leave it alone", None)
-    assert "on the confirm split text_retrieval_recall@1 falls by 0.100" in doubt
+def judged(**outcomes):
+    seen = []
+
+    def judge(one):
+        seen.append(one.method)
+        return outcomes[one.method]
+
+    return judge, seen
 
 
-def test_fewer_than_a_hundred_confirm_groups_are_not_enough():
-    assert decide([trial()], 99)[:2] == ("not enough pairs", None)
-    assert decide([trial()], 100)[0] == "use"
+GAINS, NO_GAIN, COSTS = (True, "", 0.1), (True, "", -0.1), (False, "recall falls", 0.2)
+
+
+def test_a_choice_that_is_not_confirmed_gives_way_to_the_next():
+    judge, seen = judged(A=NO_GAIN, B=COSTS, C=GAINS, D=GAINS)
+    chosen, doubts = confirm([trial(name) for name in "ABCD"], judge)
+    assert chosen.method == "C"
+    assert seen == ["A", "B", "C"]
+    assert doubts == [
+        "A looked good, but its gain did not hold on the confirm split",
+        "B looked good, but recall falls on the confirm split",
+    ]
+
+
+def test_at_most_three_are_tried():
+    judge, seen = judged(A=NO_GAIN, B=NO_GAIN, C=NO_GAIN, D=GAINS)
+    chosen, doubts = confirm([trial(name) for name in "ABCD"], judge)
+    assert chosen is None
+    assert seen == ["A", "B", "C"]
+    assert len(doubts) == 3
+    assert confirm([], judge) == (None, [])
+
+
+def test_a_correction_that_keeps_rankings_cannot_fail_on_recall():
+    falls = scores(image=(-0.5, -0.6, -0.4))
+    assert eligibility(falls, RECALLS) == (False, "image_retrieval_recall@1 falls by 0.500")
+    assert eligibility(falls, RECALLS, keeps_rankings=True) == (True, "rankings are kept")
+
+
+def test_a_bias_that_grows_beyond_chance_is_not_eligible():
+    holds, why = eligibility(scores(), RECALLS, bias_growth=Interval(0.2, 0.1, 0.3))
+    assert not holds
+    assert why == "the bias towards one modality grows by 0.200"
+    for harmless in (Interval(0.2, 0.0, 0.3), Interval(-0.4, -0.5, -0.3)):
+        assert eligibility(scores(), RECALLS, bias_growth=harmless)[0]
+
+
+def test_a_bias_towards_the_other_modality_is_a_bias_too(rng):
+    shared = rng.normal(size=(200, 12))
+    X, Y = (shared + 0.2 * rng.normal(size=shared.shape) for _ in range(2))
+    evaluator = Evaluator(Modalities.of(X, Y), queries="text", wanted=(OWN_EXCESS,))
+    # Images scored up for text queries: the index now returns images only.
+    maps = {("image", "document"): Affine(12, scale=50.0), ("text", "document"): Affine(12)}
+    favours = Correction(("image", "text"), maps, "inner_product")
+    after = evaluator.resampled(favours)
+    assert after[OWN_EXCESS][0] < -0.3
+    assert evaluator.bias_growth(after).low > 0.2
+    as_it_is = evaluator.resampled(Correction.identity(12))
+    assert evaluator.bias_growth(as_it_is) == Interval(0.0, 0.0, 0.0)
 
 
 # --- Splits --------------------------------------------------------------------------------------

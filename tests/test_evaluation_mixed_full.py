@@ -148,17 +148,32 @@ def test_a_third_modality_is_corrected_by_its_name():
 
 def test_calibrating_two_modalities_by_name_is_calibrating_a_pair():
     rows, _ = several()
-    by_name = Calibrate().fit_modalities({"image": rows["image"], "text": rows["text"]})
-    as_pair = Calibrate().fit(rows["image"], rows["text"])
-    assert set(by_name.spreads_.values()) == set(as_pair.spreads_.values())
-    for name in ("image", "text"):
-        for role in ("document", "query"):
+    two = {"image": rows["image"], "text": rows["text"]}
+    for options in ({}, {"queries": "image"}):
+        by_name = Calibrate().fit_modalities(two, **options)
+        as_pair = Calibrate().fit(rows["image"], rows["text"], **options)
+        assert set(by_name.spreads_.values()) == set(as_pair.spreads_.values())
+        [asking] = by_name.correction_.queries
+        assert (asking,) == as_pair.correction_.queries
+        keys = [("image", "document"), ("text", "document"), (asking, "query")]
+        for name, role in keys:
             np.testing.assert_array_equal(
                 by_name.correction_.apply(rows[name], name, role),
                 as_pair.correction_.apply(rows[name], name, role),
             )
-    with pytest.raises(ValueError, match='room only in form="blocks"'):
-        Calibrate(form="x").fit_modalities(rows)
+
+
+def test_one_modality_asks_three_in_columns_as_many_as_before():
+    rows, _ = several()
+    found = Calibrate().fit_modalities(rows, queries="video").correction_
+    assert found.dim_out == found.dim_in
+    assert found.queries == ("video",)
+    assert found.keeps_rankings
+    blocks = Calibrate(form="blocks").fit_modalities(rows).correction_
+    for name, part in rows.items():
+        wide = blocks.apply(rows["video"], "video", "query") @ blocks.apply(part, name).T
+        narrow = found.apply(rows["video"], "video", "query") @ found.apply(part, name).T
+        np.testing.assert_allclose(narrow, wide, rtol=1e-9, atol=1e-9)
 
 
 @pytest.mark.parametrize(

@@ -102,7 +102,7 @@ def test_row_lengths_and_rotation_change_nothing(task, rng):
 
 def test_a_correction_is_applied_and_compared_on_the_same_items(task):
     X, texts, labels = task
-    correction = Center().fit(X, texts).correction_
+    correction = Center().fit(X, texts, rows="given").correction_
     before, after = zero_shot(*task), zero_shot(*task, correction=correction)
     expected = slow_predictions(X - X.mean(0), texts - texts.mean(0), "cosine")
     assert (after.predictions != before.predictions).any()

@@ -30,12 +30,12 @@ from modgap.corrections import (
 from modgap.diagnosis.splits import MAX_EVALUATE, Splits, split
 from modgap.diagnosis.verdict import (
     CONFIRM_LEVEL,
-    MAX_TRIES,
     MIN_CONFIRM_GROUPS,
     NOT_JUDGED,
     Trial,
     Verdict,
     choose,
+    confirm,
     eligibility,
     leave_sentence,
     lower_bound,
@@ -238,6 +238,15 @@ def correctors_for(asking: Sequence[str]) -> tuple[Corrector, ...]:
     )
 
 
+@dataclass(frozen=True, eq=False)
+class _Tried:
+    """A trial, and its metrics over each resample of the choose and of the confirm split."""
+
+    trial: Trial
+    on_choose: Resampled
+    on_confirm: Resampled
+
+
 class _Run:
     """What the steps of one diagnosis share."""
 
@@ -272,54 +281,56 @@ class _Run:
             # Choosing looks at recall, at fairness and at the goal alone.
             rule = (*self.recalls, OWN_EXCESS, *GOAL_METRICS[self.goal])
             choosing = self._evaluator(self.splits.choose, wanted=rule)
-        trials: list[Trial] = []
-        chosen_on: list[Resampled] = []
-        confirmed_on: dict[str, Resampled] = {}
+        tried = list(self._try_all(correctors, choosing, confirming))
+        trials = [one.trial for one in tried]
+        self.say("deciding")
+        raw, n = confirming.raw, self.splits.n_confirm
+        if choosing is None or n < MIN_CONFIRM_GROUPS:
+            trial = next((one for one in trials if one.keeps_rankings), None)
+            fix, paired = self._on_all_rows(trial, correctors, NOT_JUDGED), choosing is not None
+            words = unjudged_sentence(trial, fix, raw, self.goal, n, paired=paired)
+            verdict: Verdict = "not enough pairs" if paired else "no pairs"
+            return self._diagnosis(verdict, words, raw, trials, measurement, trial, fix)
+        resampled = {one.trial.method: one.on_confirm for one in tried}
+        trial, doubts = confirm(
+            choose(trials, [one.on_choose for one in tried]),
+            lambda t: self._judged(
+                confirming, resampled[t.method], self.corrections[t.method], CONFIRM_LEVEL
+            ),
+        )
+        fix = self._on_all_rows(trial, correctors, "held-out rows")
+        if trial is None or fix is None:
+            words = leave_sentence(raw, self.goal, doubts)
+            return self._diagnosis("leave it alone", words, raw, trials, measurement)
+        words = sentence(trial, fix, raw, self.goal, self.asking, self.recalls, n)
+        return self._diagnosis("use", words, raw, trials, measurement, trial, fix)
+
+    def _try_all(
+        self, correctors: Sequence[Corrector], choosing: Evaluator | None, confirming: Evaluator
+    ) -> Iterator[_Tried]:
         for method, correction in self._fit_all(correctors):
             try:
-                on_choose = choosing.resampled(correction) if choosing else None
+                on_choose = choosing.resampled(correction) if choosing else {}
                 on_confirm = confirming.resampled(correction)
                 kept = self._kept_fitted(correction)
             except InputError as unusable:  # a row on the origin, for instance
                 self.failures[method] = str(unusable)
                 continue
             eligible, reason, bound = False, "cannot be judged without pairs", float("nan")
-            if choosing is not None and on_choose is not None:
+            if choosing is not None:
                 eligible, reason, bound = self._judged(choosing, on_choose, correction)
-                chosen_on.append(on_choose)
-            self.corrections[method], confirmed_on[method] = correction, on_confirm
-            scores = confirming.scores(on_confirm)
-            keeps = correction.keeps_rankings
-            trials.append(
-                Trial(method, correction.metric, eligible, reason, bound, kept, scores, keeps)
+            self.corrections[method] = correction
+            trial = Trial(
+                method=method,
+                metric=correction.metric,
+                eligible=eligible,
+                reason=reason,
+                lower_bound=bound,
+                neighbours_kept_fitted=kept,
+                confirm=confirming.scores(on_confirm),
+                keeps_rankings=correction.keeps_rankings,
             )
-        self.say("deciding")
-        raw, n = confirming.raw, self.splits.n_confirm
-        if choosing is None or n < MIN_CONFIRM_GROUPS:
-            trial = next((t for t in trials if t.keeps_rankings), None)
-            fix = self._on_all_rows(trial, correctors)
-            paired = choosing is not None
-            words = unjudged_sentence(trial, fix, raw, self.goal, n, paired=paired)
-            verdict: Verdict = "not enough pairs" if paired else "no pairs"
-            return self._diagnosis(verdict, words, raw, trials, measurement, trial, fix)
-        doubts: list[str] = []
-        for trial in choose(trials, chosen_on)[:MAX_TRIES]:
-            correction = self.corrections[trial.method]
-            holds, reason, bound = self._judged(
-                confirming, confirmed_on[trial.method], correction, CONFIRM_LEVEL
-            )
-            if holds and bound > 0:
-                fix = self._on_all_rows(trial, correctors)
-                assert fix is not None
-                words = sentence(trial, fix, raw, self.goal, self.asking, self.recalls, n)
-                return self._diagnosis("use", words, raw, trials, measurement, trial, fix)
-            what = "its gain did not hold on the confirm split"
-            doubts.append(
-                f"{trial.method} looked good, but "
-                + (what if holds else f"on the confirm split {reason}")
-            )
-        words = leave_sentence(raw, self.goal, doubts)
-        return self._diagnosis("leave it alone", words, raw, trials, measurement)
+            yield _Tried(trial, on_choose, on_confirm)
 
     def _judged(
         self,
@@ -339,7 +350,7 @@ class _Run:
         return eligible, reason, lower_bound(scores)
 
     def _on_all_rows(
-        self, trial: Trial | None, correctors: Sequence[Corrector]
+        self, trial: Trial | None, correctors: Sequence[Corrector], judged_on: str
     ) -> Correction | None:
         """The correction of a trial fitted anew on every row; its metrics stay the trial's."""
         if trial is None:
@@ -348,8 +359,7 @@ class _Run:
         found, _ = self._fit(corrector, self.data)
         if found is None:  # the held-out rows had what fitting cannot take
             return self.corrections[trial.method]
-        judged = "held-out rows" if trial.eligible else NOT_JUDGED
-        return replace(found, about={**found.about, "judged_on": judged})
+        return replace(found, about={**found.about, "judged_on": judged_on})
 
     def _diagnosis(
         self,

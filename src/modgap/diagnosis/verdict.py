@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -104,6 +104,23 @@ def choose(trials: Sequence[Trial], resampled: Sequence[Resampled]) -> list[Tria
     return [*first, *(t for t, _ in hopeful if t not in first)]
 
 
+def confirm(
+    order: Sequence[Trial], judge: Callable[[Trial], tuple[bool, str, float]]
+) -> tuple[Trial | None, list[str]]:
+    """The first of at most three corrections that holds on the confirm split, and why not others.
+
+    ``judge`` says of one whether it is eligible there, why, and the lower bound of its gain.
+    """
+    doubts: list[str] = []
+    for trial in order[:MAX_TRIES]:
+        holds, reason, bound = judge(trial)
+        if holds and bound > 0:
+            return trial, doubts
+        what = "its gain did not hold on" if holds else f"{reason} on"
+        doubts.append(f"{trial.method} looked good, but {what} the confirm split")
+    return None, doubts
+
+
 def sentence(
     trial: Trial,
     correction: Correction,
@@ -135,8 +152,7 @@ def leave_sentence(raw: Scores, goal: Goal, doubts: Sequence[str]) -> str:
     """The verdict "leave it alone" in words, with what did not hold."""
     words = GOAL_WORDS[goal]
     why = f"no correction raises {words} beyond chance without costing recall@1"
-    if doubts:
-        why = f"{'; '.join(doubts)}"
+    why = "; ".join(doubts) or why
     return f"Leave it alone: {why}. As it is, {words} is {raw.goal.value.value:.3f}."
 
 
