@@ -17,6 +17,7 @@ from modgap.cli.demo import demo
 from modgap.cli.diagnose import diagnose
 from modgap.cli.evaluate import evaluate
 from modgap.cli.fit import fit
+from modgap.cli.fix import fix
 from modgap.cli.index import index_app
 from modgap.cli.measure import measure
 from modgap.cli.report import report
@@ -27,7 +28,7 @@ from modgap.cli.train import train
 app = typer.Typer(
     name="modgap",
     help="Measure, explain and fix the modality gap of CLIP-like embeddings.",
-    epilog="New here? Run `modgap demo`, then `modgap diagnose` on your own embeddings.",
+    epilog="New here? Run `modgap demo`, then `modgap fix` on your own embeddings.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -36,7 +37,19 @@ app = typer.Typer(
 # What typer raises for an unknown option or a missing argument; it has moved between its versions.
 _UsageError: type[Exception] = typer.BadParameter.__mro__[1]
 
-for command in (demo, diagnose, report, serve, measure, fit, apply, evaluate, train, reproduce):
+for command in (
+    demo,
+    fix,
+    diagnose,
+    report,
+    serve,
+    measure,
+    fit,
+    apply,
+    evaluate,
+    train,
+    reproduce,
+):
     app.command()(command)
 app.add_typer(index_app)
 

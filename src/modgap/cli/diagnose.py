@@ -14,8 +14,10 @@ from modgap.cli.options import (
     Images,
     MetricOption,
     Model,
+    Queries,
     Seed,
     Umap,
+    asking_names,
     takes_data,
     with_images,
 )
@@ -40,6 +42,7 @@ def diagnose(
             help="Folder for report.html, report.md, diagnosis.json and correction.safetensors.",
         ),
     ] = None,
+    queries: Queries = None,
     goal: Goal = "mixed",
     images: Images = None,
     umap: Umap = True,
@@ -59,23 +62,31 @@ def diagnose(
     from modgap.reports import write_diagnosis
 
     data = with_images(data, images)
-    with steps() as step:
-        result = run(data, goal=goal, metric=metric, model=model, seed=seed, progress=step)
+    asking = asking_names(queries, data.names)
+    results = {}
+    for name in asking:
+        with steps() as step:
+            results[name] = run(
+                data, queries=name, goal=goal, metric=metric, model=model, seed=seed, progress=step
+            )
+        if not as_json:
+            print_diagnosis(results[name])
     if as_json:
-        print_json(document("diagnose", result))
-    else:
-        print_diagnosis(result)
-    if output is not None:
+        documents = {name: document("diagnose", result) for name, result in results.items()}
+        print_json(documents if len(asking) > 1 else documents[asking[0]])
+    for name, result in results.items() if output is not None else ():
+        assert output is not None
+        folder = output / name if len(asking) > 1 else output
         with steps() as step:
             page = make_page(
                 data, metric=metric, model=model, diagnosis=result,
                 umap=None if umap else False, seed=seed, progress=step,
             )  # fmt: skip
-        for line in write_diagnosis(result, output, page):
+        for line in write_diagnosis(result, folder, page):
             say(line)
 
 
-def print_diagnosis(diagnosis: Diagnosis) -> None:
+def print_diagnosis(diagnosis: Diagnosis, *, every: bool = True) -> None:
     """The verdict, then before and after with intervals, then every correction."""
     from rich.markup import escape
     from rich.panel import Panel
@@ -91,6 +102,8 @@ def print_diagnosis(diagnosis: Diagnosis) -> None:
         out.print("[bold]Before and after[/bold], with 95 % intervals, on held-out groups")
         print_table(*diagnosis.before_and_after(brief=narrow))
         out.print()
+    if not every:
+        return
     out.print("[bold]Every correction[/bold], on held-out rows")
     header, rows = diagnosis.table(without=_LEFT_OUT if narrow else ())
     marked = next((i for i, row in enumerate(rows) if row[0].startswith("→")), None)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -71,6 +71,15 @@ MetricOption = Annotated[
 Goal = Annotated[
     GoalName, typer.Option(help="What to improve: mixed (one index), robust or quantised.")
 ]
+Queries = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME|both",
+        help="Who asks: a modality by name, or both, which makes a correction for each. text where "
+        "that is a name.",
+        show_default=False,
+    ),
+]
 Model = Annotated[str | None, typer.Option(help="Name of the model, noted in the correction.")]
 Images = Annotated[
     Path | None,
@@ -111,6 +120,15 @@ def open_data(
         paired=False if unpaired else None,
         names=parts,
     )
+
+
+def asking_names(queries: str | None, names: Sequence[str]) -> list[str]:
+    """The modalities that ask, as ``--queries`` says: one, or each of both by itself."""
+    from modgap.corrections import asking_modality
+
+    if queries == "both":
+        return list(reversed(names))
+    return [asking_modality(queries, names)]
 
 
 def takes_data(

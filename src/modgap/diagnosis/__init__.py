@@ -1,7 +1,17 @@
 """Try every correction on held-out rows, and say what to do."""
 
+from modgap.diagnosis.fix import Fix, fix
 from modgap.diagnosis.path import GapPath, gap_paths
 from modgap.diagnosis.run import DEFAULT_CORRECTORS, Diagnosis, diagnose
 from modgap.diagnosis.verdict import Trial
 
-__all__ = ["DEFAULT_CORRECTORS", "Diagnosis", "GapPath", "Trial", "diagnose", "gap_paths"]
+__all__ = [
+    "DEFAULT_CORRECTORS",
+    "Diagnosis",
+    "Fix",
+    "GapPath",
+    "Trial",
+    "diagnose",
+    "fix",
+    "gap_paths",
+]

@@ -1,0 +1,67 @@
+"""``modgap fix``: the whole way, from embeddings to corrected documents and a search that runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from modgap.cli.options import (
+    AsJson,
+    Data,
+    Goal,
+    MetricOption,
+    Model,
+    Queries,
+    Seed,
+    asking_names,
+    takes_data,
+)
+
+
+@takes_data(writes="folder")
+def fix(
+    data: Data,
+    output: Annotated[
+        Path,
+        typer.Option(
+            "-o",
+            "--output",
+            help="Folder for the corrected documents, the correction, search.py and pgvector.sql.",
+            show_default=False,
+        ),
+    ],
+    queries: Queries = None,
+    goal: Goal = "mixed",
+    metric: MetricOption = "cosine",
+    model: Model = None,
+    seed: Seed = 0,
+    as_json: AsJson = False,
+) -> None:
+    """Diagnose, fit the chosen correction on all rows, and write all that a search needs.
+
+    Example: modgap fix image.npy text.npy -o fixed
+    """
+    from modgap._results import document
+    from modgap.cli.diagnose import print_diagnosis
+    from modgap.cli.outputs import tidy_when_terminated
+    from modgap.cli.show import out, print_json, say, steps
+    from modgap.diagnosis import fix as run
+
+    with steps() as step, tidy_when_terminated():
+        result = run(
+            data, None, output, queries=asking_names(queries, data.names), goal=goal,
+            metric=metric, model=model, seed=seed, progress=step,
+        )  # fmt: skip
+    if as_json:
+        print_json(document("fix", result))
+    else:
+        for diagnosis in result.diagnoses.values():
+            print_diagnosis(diagnosis, every=False)
+        if result.next_steps:
+            out.print("[bold]What to do next[/bold]")
+            for line in result.next_steps:
+                out.print(line, markup=False, soft_wrap=True)
+    for path in result.files:
+        say(f"wrote {path}")

@@ -1,0 +1,177 @@
+"""A correction as SQL: correct a pgvector column where it is, and search it, without Python.
+
+Made of what pgvector has had since 0.5: element-wise + and *, ``vector_norm`` and casts between
+vectors and arrays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from modgap.corrections import Affine, Correction
+
+# For each metric the operator that pgvector orders by, its operator class, and the score.
+_OPERATORS = {
+    "cosine": ("<=>", "vector_cosine_ops", "1 - {}"),
+    "inner_product": ("<#>", "vector_ip_ops", "-({})"),
+    "euclidean": ("<->", "vector_l2_ops", "-power({}, 2)"),
+}
+_HEAD = """\
+-- Corrects the raw vectors of a PostgreSQL table where they are, and searches them, with pgvector.
+-- Made for a table {table} (id, modality, embedding vector({dim})) whose modality is one of
+-- {names}: change these names here where yours differ. Run it with: psql -f {file}
+-- Undo it with: ALTER TABLE {table} DROP COLUMN {columns};
+
+CREATE OR REPLACE FUNCTION modgap_scale(v vector, c double precision) RETURNS vector
+    LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
+    AS $$ SELECT v * array_fill(c::real, ARRAY[vector_dims(v)])::vector $$;
+CREATE OR REPLACE FUNCTION modgap_unit(v vector) RETURNS vector
+    LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
+    AS $$ SELECT modgap_scale(v, 1 / nullif(vector_norm(v), 0)) $$;
+"""
+_MATRICES = """
+CREATE TABLE IF NOT EXISTS modgap_matrix
+    (name text, place int, line vector({dim}), PRIMARY KEY (name, place));
+CREATE OR REPLACE FUNCTION modgap_multiply(matrix_name text, v vector) RETURNS vector
+    LANGUAGE sql STABLE STRICT PARALLEL SAFE
+    AS $$ SELECT array_agg((-(line <#> v))::real ORDER BY place)::vector
+          FROM modgap_matrix WHERE name = matrix_name $$;
+"""
+
+
+def pgvector_sql(
+    corrections: Mapping[str, Correction],
+    *,
+    table: str = "items",
+    column: str = "embedding",
+    modality_column: str = "modality",
+    id_column: str = "id",
+    file: str = "pgvector.sql",
+) -> str:
+    """SQL that adds a corrected column to a table, one HNSW graph per modality, and a search.
+
+    ``SELECT * FROM search_by_text('[…]', 10)`` then takes a raw query vector. It can be run again
+    for rows that came since; what is corrected already stays.
+
+    Parameters
+    ----------
+    corrections : mapping of str to Correction
+        By the modality that asks; each gets a column and a search function of its own.
+    table, column, modality_column, id_column : str
+        The table, its raw vectors, its modalities and its ids.
+    file : str
+        The name under which the SQL is saved, for its comment.
+    """
+    first = next(iter(corrections.values()))
+    names = {asking: f"{column}_{asking}" for asking in corrections}
+    parts = [
+        _HEAD.format(
+            table=_name(table),
+            dim=first.dim_in,
+            names=", ".join(map(_text, first.names)),
+            file=file,
+            columns=", DROP COLUMN ".join(_name(new) for new in names.values()),
+        )
+    ]
+    if any(m.matrix is not None for c in corrections.values() for m in c.maps.values()):
+        parts.append(_MATRICES.format(dim=first.dim_in))
+    where = (_name(table), _name(column), _name(modality_column), _name(id_column))
+    for asking, correction in corrections.items():
+        parts.append(_one(correction, asking, names[asking], where))
+    return "\n".join(parts)
+
+
+def _one(correction: Correction, asking: str, new: str, where: tuple[str, str, str, str]) -> str:
+    table, column, modality, identifier = where
+    operator, kind, score = _OPERATORS[correction.metric]
+    target, dim = _name(new), correction.dim_out
+    lines = [
+        f"-- For {asking} queries: {table}.{new}.",
+        f"ALTER TABLE {table} ADD COLUMN IF NOT EXISTS {target} vector({dim});",
+    ]
+    searches = []
+    for name in correction.names:
+        affine = correction.map(name)
+        lines += _matrix_rows(affine, f"{new}/{name}")
+        lines += [
+            f"UPDATE {table} SET {target} = {_expression(affine, column, f'{new}/{name}')}",
+            f"    WHERE {modality} = {_text(name)} AND {target} IS NULL AND {column} IS NOT NULL;",
+            f"CREATE INDEX IF NOT EXISTS {_name(f'{new}_{name}_hnsw')} ON {table}",
+            f"    USING hnsw ({target} {kind}) WHERE {modality} = {_text(name)};",
+        ]
+        searches.append(
+            f"    (SELECT t.{identifier}::text, t.{modality}::text, t.{target} {operator} mapped\n"
+            f"     FROM {table} AS t WHERE t.{modality} = {_text(name)}\n"
+            f"         AND t.{target} IS NOT NULL\n"
+            f"     ORDER BY t.{target} {operator} mapped LIMIT k)"
+        )
+    query = correction.map(asking, "query")
+    lines += _matrix_rows(query, f"{new}/{asking}/query")
+    function = _name(f"search_by_{asking}")
+    union = "\n    UNION ALL\n".join(searches)
+    lines.append(f"""\
+CREATE OR REPLACE FUNCTION {function}(query vector, k int DEFAULT 10)
+    RETURNS TABLE (id text, modality text, score double precision)
+    LANGUAGE plpgsql STABLE AS $$
+#variable_conflict use_variable
+DECLARE mapped vector := {_expression(query, "query", f"{new}/{asking}/query")};
+BEGIN
+    -- One graph for each modality; the best of each are the best of all.
+    RETURN QUERY SELECT found.i, found.m, {score.format("found.distance")} FROM (
+{union}
+    ) AS found (i, m, distance) ORDER BY found.distance LIMIT k;
+END $$;
+""")
+    return "\n".join(lines)
+
+
+def _expression(affine: Affine, row: str, matrix: str) -> str:
+    """What the map makes of a vector, in SQL."""
+    if affine.normalise:
+        row = f"modgap_unit({row})"
+    if affine.matrix is not None:
+        row = f"modgap_multiply({_text(matrix)}, {row})"
+    if affine.scale != 1.0:
+        row = f"modgap_scale({row}, {affine.scale!r})"
+    if affine.offset is not None:
+        row = f"({row} + {_vector(affine.offset)})"
+    if affine.renormalise:
+        row = f"modgap_unit({row})"
+    if affine.blocks is not None:
+        scaled = [f"modgap_scale({row}, {factor!r})" for factor in affine.blocks]
+        row = scaled[0]
+        if len(scaled) > 1:
+            row = f"({' || '.join(f'{one}::real[]' for one in scaled)})::vector"
+    return row
+
+
+def _matrix_rows(affine: Affine, name: str) -> list[str]:
+    """The rows of the map's matrix, as a table that SQL can multiply by."""
+    if affine.matrix is None:
+        return []
+    rows = ",\n    ".join(
+        f"({_text(name)}, {place}, {_vector(row)})" for place, row in enumerate(affine.matrix)
+    )
+    return [
+        f"DELETE FROM modgap_matrix WHERE name = {_text(name)};",
+        f"INSERT INTO modgap_matrix VALUES\n    {rows};",
+    ]
+
+
+def _vector(values: np.ndarray) -> str:
+    # pgvector holds float32: eight digits are all of it.
+    return "'[" + ",".join(f"{value:.8g}" for value in values) + "]'::vector"
+
+
+def _text(value: str) -> str:
+    return "'" + value.replace("'", "''") + "'"
+
+
+def _name(value: str) -> str:
+    """An identifier, quoted where plain SQL would read it otherwise; schema.table is two."""
+    parts = value.split(".")
+    plain = [part.isidentifier() and part == part.lower() and part.isascii() for part in parts]
+    quoted = ['"' + part.replace('"', '""') + '"' for part in parts]
+    return ".".join(p if ok else q for p, ok, q in zip(parts, plain, quoted, strict=True))
