@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from hypothesis import settings
+from safetensors.numpy import load_file
 
 from modgap.io import open_pair
 
@@ -55,6 +56,13 @@ def published_clip() -> tuple[np.ndarray, np.ndarray]:
     return load_published("features_clip.npy")
 
 
+@pytest.fixture(scope="session")
+def published_unsplash() -> tuple[np.ndarray, np.ndarray]:
+    """CLIP ViT-B/32 on 500 photos of Unsplash and their captions."""
+    held = load_published_tensors("unsplash-clip-b32")
+    return held["image"], held["text"]
+
+
 @dataclass(frozen=True)
 class Captioned:
     """Images and their captions: unit rows, and the image that each row belongs to."""
@@ -95,6 +103,13 @@ def load_published(name: str) -> tuple[np.ndarray, np.ndarray]:
         pytest.skip(f"the published embeddings are not at {PUBLISHED}")
     X, Y = np.load(path)
     return X, Y
+
+
+def load_published_tensors(name: str) -> dict[str, np.ndarray]:
+    path = PUBLISHED.parent / "published" / f"{name}.safetensors"
+    if not path.exists():
+        pytest.skip(f"the published embeddings are not at {path.parent}")
+    return load_file(path)
 
 
 @dataclass(frozen=True)

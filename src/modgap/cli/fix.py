@@ -59,9 +59,15 @@ def fix(
     else:
         for diagnosis in result.diagnoses.values():
             print_diagnosis(diagnosis, every=False)
+        for correction in result.corrections.values():
+            out.print(str(correction), markup=False)
+            out.print(
+                f"  fitted on  all {sum(correction.about['fitted_on'].values()):,} rows; the "
+                "metrics above are of rows it had not seen\n"
+            )
         if result.next_steps:
             out.print("[bold]What to do next[/bold]")
-            for line in result.next_steps:
-                out.print(line, markup=False, soft_wrap=True)
+        for line in result.next_steps:
+            out.print(f"  {line}", markup=False, soft_wrap=True)
     for path in result.files:
         say(f"wrote {path}")

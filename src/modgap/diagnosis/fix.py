@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,7 +13,8 @@ import numpy as np
 from modgap._files import write_text
 from modgap._results import Progress, Result, document, silent, to_json
 from modgap._validate import Array
-from modgap.corrections import Affine, Correction, Metric, asking_modality, demands
+from modgap.corrections import Affine, Correction, Metric, asking_modality
+from modgap.corrections.demands import METRIC_WORDS
 from modgap.diagnosis.run import Diagnosis, diagnose
 from modgap.diagnosis.scripts import (
     correction_file,
@@ -101,7 +103,7 @@ def fix(
     written = [*_write_diagnoses(found, place), *_write_fix(data, corrections, place, say)]
     _remove_others(place, data.names, written)
     files = tuple(str(path) for path in written)
-    return Fix(str(place), found, files, _next_steps(corrections, place), corrections)
+    return Fix(str(place), found, files, _next_steps(data, corrections, place), corrections)
 
 
 def _write_diagnoses(found: Mapping[str, Diagnosis], place: Path) -> Iterator[Path]:
@@ -177,13 +179,27 @@ def _remove_others(place: Path, names: Sequence[str], written: Sequence[Path]) -
             (place / name).unlink(missing_ok=True)
 
 
-def _next_steps(corrections: Mapping[str, Correction], place: Path) -> tuple[str, ...]:
+def _next_steps(
+    data: Modalities, corrections: Mapping[str, Correction], place: Path
+) -> tuple[str, ...]:
+    """What to do with the files, as commands that can be copied."""
     if not corrections:
         return ()
+    several = len(corrections) > 1
+    asking, correction = next(iter(corrections.items()))
+    sources = [
+        f"{shlex.quote(name)}={shlex.quote(side.source if Path(side.source).exists() else name)}"
+        for name, side in data.sides.items()
+    ]
+    folder = shlex.quote(str(place))
+    file = folder if several else f"{folder}/{correction_file(asking, several)}"
+    both = " --queries both" if several else ""
     return (
-        *(line for correction in corrections.values() for line in demands(correction)),
-        f"try it           python {place / SEARCH_FILE}",
-        f"in PostgreSQL    psql -f {place / SQL_FILE}",
-        f"elsewhere        load {place}/documents-*.parquet; new rows: modgap apply; an index of "
-        "your own: modgap index build",
+        f"try it         python {folder}/{SEARCH_FILE} [QUERIES.npy]",
+        f"in PostgreSQL  psql -f {folder}/{SQL_FILE}, then "
+        f"SELECT * FROM search_by_{asking}('[…]', 10)",
+        f"in an index    modgap index build both.faiss {file} {' '.join(sources)}{both}",
+        f"elsewhere      load {folder}/documents-*.parquet and rank by "
+        f"{METRIC_WORDS[correction.metric]}; queries go through: modgap apply {file} QUERIES.npy "
+        f"--modality {shlex.quote(asking)} --role query -o OUT.npy",
     )
