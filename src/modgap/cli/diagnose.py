@@ -101,6 +101,8 @@ def print_diagnosis(diagnosis: Diagnosis, *, every: bool = True) -> None:
     if diagnosis.recommended:
         out.print("[bold]Before and after[/bold], with 95 % intervals, on held-out groups")
         print_table(*diagnosis.before_and_after(brief=narrow))
+        if diagnosis.whole_index is not None:
+            out.print(f"[dim]{diagnosis.whole_index}[/dim]")
         out.print()
     if not every:
         return

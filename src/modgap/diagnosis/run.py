@@ -43,6 +43,7 @@ from modgap.diagnosis.verdict import (
     unjudged_sentence,
 )
 from modgap.evaluation import GOAL_METRICS, Evaluator, Goal, Scores
+from modgap.evaluation.correction import MAX_GROUPS
 from modgap.evaluation.evaluator import Resampled
 from modgap.evaluation.metrics import (
     OWN_EXCESS,
@@ -50,7 +51,7 @@ from modgap.evaluation.metrics import (
     neighbours_kept,
     recall_names,
 )
-from modgap.evaluation.mixed import asking_modalities
+from modgap.evaluation.mixed import asking_modalities, mixed_retrieval
 from modgap.io import Embeddings, Modalities
 from modgap.io.modalities import DEFAULT_NAMES
 from modgap.measures import Measurement, measure
@@ -73,6 +74,26 @@ DEFAULT_CORRECTORS: tuple[Corrector, ...] = (
 )
 # Measuring is not the point here: a sample keeps it to seconds.
 _MEASURE_SAMPLE = 5_000
+
+
+@dataclass(frozen=True)
+class WholeIndex(Result):
+    """NDCG@10 in one index of all groups, as they are and with the recommended correction.
+
+    The more documents there are, the harder the search: it is below that of the confirm split. The
+    correction was fitted on these very rows. ``n_groups`` are all of them, or a sample.
+    """
+
+    n_groups: int
+    before: float
+    after: float
+
+    def __str__(self) -> str:
+        return (
+            f"In one index of {self.n_groups:,} groups, on which the correction was fitted, "
+            f"NDCG@10 goes from {self.before:.3f} to {self.after:.3f}: the more documents, the "
+            "harder the search."
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,6 +122,7 @@ class Diagnosis(Result):
     measurement: Measurement
     explanations: Mapping[str, str]
     queries: tuple[str, ...] = ()
+    whole_index: WholeIndex | None = None
     correction: Correction | None = field(default=None, repr=False)
     corrections: Mapping[str, Correction] = field(default_factory=dict, repr=False)
 
@@ -385,9 +407,23 @@ class _Run:
             measurement=measurement,
             explanations=metric_descriptions(self.names, self.asking),
             queries=self.asking,
+            whole_index=None if correction is None else self._whole_index(correction),
             correction=correction,
             corrections=self.corrections,
         )
+
+    def _whole_index(self, correction: Correction) -> WholeIndex | None:
+        if not self.data.paired:
+            return None
+        groups = self.data.matched_groups
+        if len(groups) > MAX_GROUPS:
+            rng = np.random.default_rng(self.seed)
+            groups = np.sort(rng.choice(groups, MAX_GROUPS, replace=False))
+        data = self.data.take_groups(groups)
+        options: dict[str, Any] = {"queries": self.asking, "seed": self.seed}
+        before = mixed_retrieval(data, metric=self.metric, **options).ndcg
+        after = mixed_retrieval(data, correction=correction, **options).ndcg
+        return WholeIndex(len(groups), before, after)
 
     def _evaluator(self, data: Modalities, wanted: Sequence[str] | None = None) -> Evaluator:
         return Evaluator(
