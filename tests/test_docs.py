@@ -8,8 +8,6 @@ import json
 import pkgutil
 import re
 import runpy
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -111,37 +109,6 @@ def test_the_tables_of_the_training_page_are_those_of_the_results(tmp_path, monk
     made["main"].__globals__["PAGE"] = copy
     made["main"](RESULTS)
     assert copy.read_text(encoding="utf-8") == page.read_text(encoding="utf-8")
-
-
-def test_the_commands_of_the_readme_run_on_files_of_those_names(tmp_path):
-    digits = load_digits()
-    np.save(tmp_path / "image.npy", digits.X)
-    np.save(tmp_path / "text.npy", digits.Y[digits.wording == 0])
-    commands = [
-        line
-        for block in blocks("")
-        for line in block.splitlines()
-        if re.match(r"modgap \w+ .*\w\.npy", line)
-    ]
-    assert len(commands) == 3
-    for command in commands:
-        arguments = [sys.executable, "-m", "modgap", *command.split()[1:]]
-        done = subprocess.run(arguments, cwd=tmp_path, capture_output=True, text=True, check=False)
-        assert done.returncode == 0, done.stderr
-    correction = modgap.Correction.load(tmp_path / "out" / "correction.safetensors")
-    documents, queries = (np.load(tmp_path / f"{name}.npy") for name in ("documents", "queries"))
-    texts = digits.Y[digits.wording == 0]
-    np.testing.assert_array_equal(documents, correction.x(digits.X))
-    np.testing.assert_array_equal(queries, correction.y(texts, "query"))
-    # What a search answers: recall@1 falls by no more than the verdict allows.
-    raw, fixed = (
-        np.mean(modgap.search.search(*rows, 1, metric)[0][:, 0] == np.arange(len(texts)))
-        for rows, metric in (
-            ((texts, digits.X), "cosine"),
-            ((queries, documents), correction.metric),
-        )
-    )
-    assert fixed >= raw - 0.02
 
 
 def test_the_python_of_the_mixed_search_page_runs_and_both_ways_agree():

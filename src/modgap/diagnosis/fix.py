@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -96,7 +96,9 @@ def fix(
         for name in asking or [asking_modality(None, data.names)]
     }
     corrections = {
-        name: one.correction for name, one in found.items() if one.correction is not None
+        name: one.correction if len(found) == 1 else replace(one.correction, queries=(name,))
+        for name, one in found.items()
+        if one.correction is not None
     }
     place = Path(folder)
     place.mkdir(parents=True, exist_ok=True)

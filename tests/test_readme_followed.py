@@ -1,0 +1,150 @@
+"""The README, followed: what its commands give is what the verdict printed."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from command_line import modgap
+from modgap import Correction, load_digits
+from modgap.diagnosis.splits import split
+from modgap.io import Modalities
+
+README = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
+FENCED = re.findall(r"^```(\w*)\n(.*?)^```", README, flags=re.DOTALL | re.MULTILINE)
+COMMANDS = [
+    line
+    for label, block in FENCED
+    for line in block.splitlines()
+    if not label and re.match(r"modgap \w+ .*\w\.npy|python fixed/", line)
+]
+
+
+def run(command: str, folder: Path) -> str:
+    """Run a line of the README as printed, in a folder of files."""
+    program, *words = shlex.split(command)
+    if program == "python":
+        done = subprocess.run(
+            [sys.executable, *words], cwd=folder, capture_output=True, text=True, check=True
+        )
+        return done.stdout
+    with contextlib.chdir(folder):
+        ran = modgap(*words)
+    assert ran.status == 0, ran.err
+    return ran.out
+
+
+def save(folder: Path, X: np.ndarray, Y: np.ndarray) -> None:
+    folder.mkdir(exist_ok=True)
+    np.save(folder / "image.npy", X)
+    np.save(folder / "text.npy", Y)
+
+
+@pytest.fixture(scope="module", params=["digits", "clip", "stretched", "unsplash"])
+def followed(request, tmp_path_factory):
+    """A set in two files, and what each command of the README printed on them."""
+    if request.param == "digits":
+        digits = load_digits()
+        X, Y = digits.X, digits.Y[digits.wording == 0]
+    else:
+        name = "unsplash" if request.param == "unsplash" else "clip"
+        X, Y = request.getfixturevalue(f"published_{name}")
+    if request.param == "stretched":
+        rng = np.random.default_rng(0)
+        X, Y = (rows * rng.lognormal(sigma=1.5, size=(len(rows), 1)) for rows in (X, Y))
+        X, Y = X.astype(np.float32), Y.astype(np.float32)
+    folder = tmp_path_factory.mktemp(request.param)
+    save(folder, X, Y)
+    return folder, X, Y, {command: run(command, folder) for command in COMMANDS}
+
+
+def mixed_ndcg(image_documents, text_documents, text_queries, metric, seed=0):
+    """NDCG@10 of text queries whose image is in an index of half images, half texts; loops."""
+    n = len(text_queries)
+    order = np.random.default_rng(seed).permutation(n)
+    halves = [set(order[: round(n / 2)].tolist())]
+    halves.append(set(range(n)) - halves[0])
+    gains = []
+    for images in halves:
+        texts = sorted(set(range(n)) - images)
+        index = [*image_documents[sorted(images)], *text_documents[texts]]
+        owner = [*sorted(images), *texts]
+        stored = np.array(index, np.float64)
+        for query in images:
+            scores = stored @ np.asarray(text_queries[query], np.float64)
+            if metric == "cosine":
+                scores = scores / np.linalg.norm(stored, axis=1)
+            best = [owner[place] for place in np.argsort(-scores, kind="stable")[:10]]
+            gains.append(1 / np.log2(best.index(query) + 2) if query in best else 0.0)
+    return float(np.mean(gains))
+
+
+def promised(printed: str) -> float:
+    words = " ".join(re.sub(r"[│╭╮╰╯─]", " ", printed).split())
+    return float(re.search(r"goes from [\d.]+ to ([\d.]+) \(", words)[1])
+
+
+def searched(folder: Path) -> float:
+    """What the vectors that the README's commands wrote give, ranked as they say."""
+    metric = Correction.load(folder / "out" / "correction.safetensors").metric
+    names = ("image-documents", "text-documents", "text-queries")
+    return mixed_ndcg(*(np.load(folder / f"{name}.npy") for name in names), metric)
+
+
+def test_the_readme_has_the_commands_of_the_whole_way():
+    assert [command.split()[1] for command in COMMANDS] == [
+        "fix", "fixed/search.py", "diagnose", "apply", "apply", "apply", "index", "index",
+    ]  # fmt: skip
+
+
+def test_an_index_made_as_the_readme_says_gives_what_the_verdict_printed(
+    followed, tmp_path, record_property
+):
+    folder, X, Y, printed = followed
+    diagnose, *_ = (command for command in COMMANDS if command.startswith("modgap diagnose"))
+    figure = promised(printed[diagnose])
+    assert promised(printed[COMMANDS[0]]) == figure
+    # The same commands on the rows that confirm, with the correction of the rows that fit.
+    splits = split(Modalities.of(X, Y), 0)
+    save(tmp_path, splits.confirm.X, splits.confirm.Y)
+    save(tmp_path / "fit", splits.fit.X, splits.fit.Y)
+    method = re.search(r"Use (\w+)\((?:mode='(\w+)')?", printed[diagnose])
+    option = re.sub(r"(?<!^)(?=[A-Z])", "-", method[1]).lower()
+    mode = f" --set mode={method[2]}" if method[2] else ""
+    (tmp_path / "out").mkdir()
+    run(
+        f"modgap fit fit/image.npy fit/text.npy --method {option}{mode} "
+        "-o out/correction.safetensors",
+        tmp_path,
+    )
+    for command in COMMANDS:
+        if command.startswith("modgap apply"):
+            run(command, tmp_path)
+    found, whole = searched(tmp_path), searched(folder)
+    record_property("printed, found, whole index", (figure, found, whole))
+    print(f"printed {figure:.3f}, found {found:.3f}, in the whole index {whole:.3f}")
+    assert found == pytest.approx(figure, abs=0.02)
+    stated = re.search(r"In one index of [\d,]+ groups.*? to ([\d.]+):", printed[diagnose], re.S)
+    assert float(stated[1]) == pytest.approx(whole, abs=0.02)
+
+
+def test_the_search_of_the_readme_answers_with_images_and_texts(followed):
+    *_, printed = followed
+    lines = printed["python fixed/search.py"].splitlines()
+    found = {line.split()[1] for line in lines if not line.startswith("query")}
+    assert found == {"image", "text"}
+
+
+@pytest.mark.parametrize("followed", ["stretched"], indirect=True)
+def test_lengths_of_rows_change_nothing_that_is_printed(followed, tmp_path):
+    _, X, Y, printed = followed
+    save(tmp_path, *(rows / np.linalg.norm(rows, axis=1, keepdims=True) for rows in (X, Y)))
+    diagnose = next(c for c in COMMANDS if c.startswith("modgap diagnose"))
+    assert run(f"{diagnose} --no-umap", tmp_path) == printed[diagnose]
