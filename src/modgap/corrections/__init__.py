@@ -13,6 +13,7 @@ from modgap.corrections.calibrate import Calibrate
 from modgap.corrections.check import check_corrector
 from modgap.corrections.correction import METRICS, Correction, Metric, Role
 from modgap.corrections.demands import demands, label, next_commands
+from modgap.corrections.files import load_corrections, save_corrections
 from modgap.corrections.fitted import FittedRows
 from modgap.corrections.orthogonal import OrthogonalShift
 from modgap.corrections.procrustes import Procrustes
@@ -45,7 +46,9 @@ __all__ = [
     "check_corrector",
     "demands",
     "label",
+    "load_corrections",
     "make_corrector",
     "next_commands",
     "row_length",
+    "save_corrections",
 ]
