@@ -13,6 +13,7 @@ from modgap.corrections.calibrate import Calibrate
 from modgap.corrections.check import check_corrector
 from modgap.corrections.correction import METRICS, Correction, Metric, Role
 from modgap.corrections.demands import demands, in_one_sentence, label, next_commands
+from modgap.corrections.files import load_corrections, save_corrections
 from modgap.corrections.fitted import FittedRows
 from modgap.corrections.orthogonal import OrthogonalShift
 from modgap.corrections.procrustes import Procrustes
@@ -46,7 +47,9 @@ __all__ = [
     "demands",
     "in_one_sentence",
     "label",
+    "load_corrections",
     "make_corrector",
     "next_commands",
     "row_length",
+    "save_corrections",
 ]

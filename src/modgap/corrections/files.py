@@ -1,0 +1,105 @@
+"""Files of corrections: one, or one for each asking modality side by side."""
+
+from __future__ import annotations
+
+import glob
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+from modgap._validate import InputValueError, check_choice
+from modgap.corrections.correction import Correction
+
+BOTH = "both"
+_STEM, _SUFFIX = "correction", ".safetensors"
+
+
+def load_corrections(
+    path: str | os.PathLike[str], queries: str | None = None
+) -> dict[str, Correction]:
+    """Corrections by the modality whose queries they serve, from what `save_corrections` wrote.
+
+    Parameters
+    ----------
+    path : path
+        A correction file; or a folder that holds ``correction.safetensors`` or several
+        ``correction-NAME.safetensors``, one for each asking modality.
+    queries : str, optional
+        Only the one for queries of this modality, or ``"both"`` for all, of which there must then
+        be more than one. Without it all that are there.
+    """
+    found: dict[str, Correction] = {}
+    names: tuple[str, ...] = ()
+    for file in _files(Path(path)):
+        correction = Correction.load(file)
+        if names and correction.names != names:
+            raise InputValueError(
+                f"The corrections at {path} must name the same modalities, got {names} and "
+                f"{correction.names}."
+            )
+        names = correction.names
+        for name in correction.queries:
+            if name in found and found[name].queries == correction.queries:
+                raise InputValueError(
+                    f"Two corrections at {path} serve {name} queries. Remove one, or name a file."
+                )
+            # One that serves fewer is the one made for these queries.
+            if name not in found or len(correction.queries) < len(found[name].queries):
+                found[name] = correction
+    if queries is None:
+        return found
+    served = " and ".join(found)
+    if check_choice(queries, "queries", (*names, BOTH)) == BOTH:
+        if len(found) == 1:
+            raise InputValueError(
+                f"{path} serves {served} queries only. Make one for each asking modality: "
+                "modgap fit … --queries both -o correction.safetensors, and give the folder they "
+                "are in."
+            )
+        return found
+    if queries not in found:
+        raise InputValueError(
+            f"{path} serves {served} queries, not {queries} queries. Make one that does: "
+            f"modgap fit … --queries {queries}."
+        )
+    return {queries: found[queries]}
+
+
+def save_corrections(
+    corrections: Mapping[str, Correction], path: str | os.PathLike[str]
+) -> list[Path]:
+    """Write corrections, keyed by asking modality; the files written.
+
+    One goes to ``path`` itself, several beside it: ``correction-text.safetensors`` and so on for
+    ``correction.safetensors``.
+    """
+    target = Path(path)
+    if not corrections:
+        raise InputValueError("There is no correction to write.")
+    if len({id(correction) for correction in corrections.values()}) == 1:
+        files = [target]
+    else:
+        # The name in the file counts when it is read, so the file's own name may leave things out.
+        safe = {name: re.sub(r"[^\w.-]+", "_", name) for name in corrections}
+        files = [target.with_name(f"{target.stem}-{safe[name]}{_SUFFIX}") for name in corrections]
+        if len(set(files)) < len(files):
+            raise InputValueError(
+                f"The names {', '.join(map(repr, corrections))} would give two files one name."
+            )
+    for file, correction in zip(files, corrections.values(), strict=False):
+        correction.save(file)
+    return files
+
+
+def _files(path: Path) -> list[Path]:
+    """The file itself; else those of a folder, or those that several were written to instead."""
+    if path.is_file():
+        return [path]
+    whole = path / f"{_STEM}{_SUFFIX}" if path.is_dir() else path
+    found = sorted(whole.parent.glob(f"{glob.escape(whole.stem)}-*{_SUFFIX}"))
+    found = [*([whole] if whole.is_file() else []), *found]
+    if not found:
+        held = f", no {_STEM}{_SUFFIX} and no {_STEM}-NAME{_SUFFIX}" if path.is_dir() else ""
+        raise InputValueError(f"There is no correction at {path}{held}. Make one: modgap fit.")
+    return found
