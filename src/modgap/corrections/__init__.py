@@ -12,7 +12,7 @@ from modgap.corrections.base import (
 from modgap.corrections.calibrate import Calibrate
 from modgap.corrections.check import check_corrector
 from modgap.corrections.correction import METRICS, Correction, Metric, Role
-from modgap.corrections.demands import demands, label, next_commands
+from modgap.corrections.demands import METRIC_NAMES, demands, label, next_commands
 from modgap.corrections.fitted import FittedRows
 from modgap.corrections.orthogonal import OrthogonalShift
 from modgap.corrections.procrustes import Procrustes
@@ -24,6 +24,7 @@ __all__ = [
     "CORRECTORS",
     "METHODS",
     "METRICS",
+    "METRIC_NAMES",
     "Affine",
     "Calibrate",
     "Center",
