@@ -171,8 +171,10 @@ class Affine:
             )
         if second.normalise:
             return self._then_normalised(second)
-        if self.blocks is not None or second.blocks is not None:
-            return self.dense().then(second.dense())
+        if second.blocks is not None:
+            return replace(self.then(replace(second, blocks=None)), blocks=second.blocks)
+        if self.blocks is not None:
+            return self.dense().then(second)
         if self.renormalise and not second.is_identity:
             keeps_unit_length = second.renormalise or second._keeps_norms()
             if second._moves or second.scale == 0 or not keeps_unit_length:

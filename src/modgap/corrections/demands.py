@@ -92,7 +92,7 @@ def _steps(affine: Affine) -> str:
     if affine.offset is not None:
         steps.append("shifted")
     if affine.renormalise:
-        steps.append("brought to unit length" + (" again" if steps else ""))
+        steps.append("brought to unit length" + (" again" if affine.normalise else ""))
     if affine.blocks is not None:
         wide = len(affine.blocks) > 1
         steps.append(f"laid out in {len(affine.blocks)} blocks" if wide else "scaled")
