@@ -33,8 +33,9 @@ FORMS = ("single", "blocks", "compromise")
 class Calibrate(Corrector):
     """Score documents by (q · v − q · μ_m) / σ_qm, μ_m the mean of the document's modality.
 
-    σ_qm is the spread of the scores that queries of modality q have on non-matching documents of
-    modality m, in closed form: σ² = trace(M_q Cov_m), M_q the second moment of the queries.
+    q and v are rows at unit length, unless ``fit`` is told to take ``rows="given"``. σ_qm is the
+    spread of the scores that queries of modality q have on non-matching documents of modality m,
+    in closed form: σ² = trace(M_q Cov_m), M_q the second moment of the queries.
 
     ``mode="keep"`` leaves the query as it is, so every ranking within a modality is the raw one.
     ``"mixed"`` centres and renormalises documents and queries first, as ``Center`` does; on thin
