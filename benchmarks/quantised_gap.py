@@ -63,7 +63,7 @@ def close_quantised_gap(
     check_choice(direction, "direction", ("gap", "orthogonal"))
     explained_variance = 0.0 if direction == "gap" else explained_variance
     shift = OrthogonalShift(move="y", explained_variance=explained_variance).fit(
-        queries, candidates
+        queries, candidates, rows="given"
     )
     step = shift.correction_.map("text").offset
     assert step is not None

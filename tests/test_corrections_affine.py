@@ -19,7 +19,7 @@ def vectors(*shape):
 
 
 @st.composite
-def affine_maps(draw, dim_in=None, dim_out=None, renormalise=False):
+def affine_maps(draw, dim_in=None, dim_out=None, renormalise=False, normalise=False):
     dim_in = draw(dims) if dim_in is None else dim_in
     dim_out = draw(dims) if dim_out is None else dim_out
     matrix = None
@@ -27,10 +27,12 @@ def affine_maps(draw, dim_in=None, dim_out=None, renormalise=False):
         matrix = draw(vectors(dim_out, dim_in))
     offset = draw(st.none() | vectors(dim_out))
     scale = draw(st.sampled_from([1.0, 0.5, -2.0]))
-    return Affine(dim_in, matrix, scale, offset, renormalise)
+    return Affine(dim_in, matrix, scale, offset, renormalise, normalise=normalise)
 
 
 def apply_by_hand(affine: Affine, rows: np.ndarray) -> np.ndarray:
+    if affine.normalise:
+        rows = np.array([row / np.sqrt(row @ row) for row in rows])
     matrix = np.eye(affine.dim_in) if affine.matrix is None else affine.matrix
     offset = np.zeros(len(matrix)) if affine.offset is None else affine.offset
     mapped = np.array([affine.scale * (matrix @ row) + offset for row in rows])
@@ -45,6 +47,37 @@ def test_a_map_scales_the_product_with_its_matrix_and_adds_its_offset(data):
     rows = data.draw(vectors(3, affine.dim_in))
     assert affine(rows).shape == (3, affine.dim_out)
     np.testing.assert_allclose(affine(rows), apply_by_hand(affine, rows), atol=1e-12)
+
+
+@given(st.data(), st.lists(st.floats(1e-6, 1e6), min_size=3, max_size=3))
+def test_a_map_that_normalises_brings_rows_of_any_length_to_unit_length_first(data, lengths):
+    affine = data.draw(affine_maps(normalise=True))
+    rows = data.draw(vectors(3, affine.dim_in))
+    assume(np.all(np.linalg.norm(rows, axis=1) > 1e-3))
+    longer = rows * np.array(lengths)[:, None]
+    np.testing.assert_allclose(affine(longer), apply_by_hand(affine, rows), atol=1e-12)
+
+
+@pytest.mark.parametrize("length", [1e-300, 1e-30, 1e30, 1e99])
+def test_rows_whose_squares_leave_the_range_of_floats_have_a_direction_too(length):
+    found = Affine(2, normalise=True)(np.array([[3.0, 4.0]]) * length)
+    np.testing.assert_allclose(found, [[0.6, 0.8]], atol=1e-15)
+
+
+def test_a_row_of_zeros_is_named_where_it_has_no_direction():
+    with pytest.raises(ValueError, match="Row 11 of captions has length zero"):
+        Affine(2, normalise=True)(np.array([[1.0, 0.0], [0.0, 0.0]]), "captions", first_row=10)
+
+
+@given(st.data())
+def test_the_inverse_of_a_map_that_normalises_gives_unit_rows_back(data):
+    dim = data.draw(dims)
+    affine = data.draw(affine_maps(dim, dim, normalise=True))
+    assume(affine.matrix is None or np.linalg.cond(affine.matrix) < 1e4)
+    rows = data.draw(vectors(3, dim))
+    assume(np.all(np.linalg.norm(rows, axis=1) > 1e-3))
+    expected = apply_by_hand(Affine(dim, normalise=True), rows)
+    np.testing.assert_allclose(affine.inverse()(affine(rows)), expected, atol=1e-8)
 
 
 @given(st.data())
@@ -114,6 +147,61 @@ def test_after_renormalising_what_would_not_be_affine_is_refused(second):
     first = Affine(3, renormalise=True)
     with pytest.raises(ValueError, match="without offset that renormalises too or keeps every"):
         first.then(second)
+
+
+def test_a_map_that_normalises_may_follow_unit_rows_and_rows_that_are_turned_and_scaled(rng):
+    rows = 5 * rng.normal(size=(6, 3))
+    firsts = [
+        Affine(3, normalise=True),
+        Affine(3, scale=0.3),
+        Affine(3, rotation(rng), scale=-2.0, offset=np.zeros(3)),
+        Affine(3, np.vstack([rotation(rng), np.zeros((1, 3))])),
+        Affine(3, rng.normal(size=(3, 3)), offset=rng.normal(size=3), renormalise=True),
+        Affine(3, rotation(rng), scale=2.0, normalise=True),
+    ]
+    for first in firsts:
+        turn = rotation(rng, first.dim_out)
+        seconds = [
+            Affine(len(turn), normalise=True),
+            Affine(len(turn), turn, normalise=True, blocks=(2.0, -1.0)),
+            Affine(len(turn), scale=-1.0, normalise=True, renormalise=True, blocks=(2.0, -1.0)),
+        ]
+        if not first.renormalise:
+            seconds.append(Affine(len(turn), turn, 0.5, turn[0], normalise=True))
+        for second in seconds:
+            np.testing.assert_allclose(first.then(second)(rows), second(first(rows)), atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    "first",
+    [
+        Affine(3, offset=np.array([0.1, 0.0, 0.0])),
+        Affine(3, np.diag([1.0, 2.0, 3.0])),
+        Affine(3, scale=0.0),
+        Affine(3, blocks=(1.0,)),
+    ],
+    ids=["offset", "no rotation", "scale 0", "blocks"],
+)
+def test_a_map_that_normalises_may_follow_nothing_else(first):
+    with pytest.raises(ValueError, match="gives unit rows or turns and scales them"):
+        first.then(Affine(3, normalise=True))
+
+
+def test_unit_rows_and_kept_directions_are_read_from_the_map(rng):
+    turn = rotation(rng)
+    for affine, unit_rows, directions in (
+        (Affine(3), False, True),
+        (Affine(3, normalise=True), True, True),
+        (Affine(3, scale=2.0, normalise=True), False, True),
+        (Affine(3, scale=-1.0, normalise=True), True, False),
+        (Affine(3, turn, normalise=True), True, False),
+        (Affine(3, 2 * turn, normalise=True), False, False),
+        (Affine(3, offset=np.zeros(3), renormalise=True), True, True),
+        (Affine(3, offset=np.ones(3), renormalise=True), True, False),
+        (Affine(3, normalise=True, blocks=(1.0,)), False, False),
+    ):
+        assert affine.gives_unit_rows is unit_rows
+        assert affine.keeps_directions is directions
 
 
 def test_maps_whose_dimensions_do_not_meet_are_refused():
@@ -207,5 +295,6 @@ def test_only_a_map_that_does_nothing_is_the_identity():
         Affine(3, scale=2.0),
         Affine(3, offset=np.zeros(3)),
         Affine(3, renormalise=True),
+        Affine(3, normalise=True),
     ):
         assert not other.is_identity

@@ -6,12 +6,22 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from sklearn.base import clone
 
 from conftest import make_pairs
 from modgap import retrieval
 from modgap.corrections import Calibrate, Center, Correction, Shift
+from modgap.corrections.calibrate import FORMS, MODES
 from modgap.evaluation import mixed_retrieval
 from modgap.search import merge
+
+# Of both kinds of query, so the calibration is in blocks.
+METHODS = {
+    "raw": None,
+    "centred": Center(),
+    "keep": Calibrate("keep", "blocks"),
+    "mixed": Calibrate("mixed", "blocks"),
+}
 
 
 def unit(A):
@@ -43,50 +53,84 @@ def test_the_spreads_are_those_of_the_scores(unit_pairs, mode):
             assert found[asking, held] == pytest.approx(expected, rel=1e-9)
 
 
-@pytest.mark.parametrize("form", ["blocks", "compromise", "x", "y"])
-def test_scores_are_counted_in_spreads_above_their_mean(unit_pairs, form):
-    X, Y = unit_pairs
-    fit = Calibrate("keep", form).fit(X, Y)
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("asking", ["image", "text"])
+def test_scores_are_counted_in_spreads_above_their_mean(unit_pairs, form, asking):
+    rows = dict(zip("xy", unit_pairs, strict=True))
+    side = "x" if asking == "image" else "y"
+    fit = Calibrate("keep", form).fit(*unit_pairs, queries=asking)
     s = fit.spreads_
-    one = {"x": s["x", "x"], "y": s["x", "y"]}  # what an x query divides by, in each form
-    if form == "y":
-        one = {"x": s["y", "x"], "y": s["y", "y"]}
-    if form == "compromise":
-        one = {held: (s["x", held] * s["y", held]) ** 0.5 for held in "xy"}
-    scores = fit.correction_.x(X, "query") @ fit.correction_.x(X).T
-    np.testing.assert_allclose(scores, X @ (X - X.mean(0)).T / one["x"], atol=1e-10)
-    scores = fit.correction_.x(X, "query") @ fit.correction_.y(Y).T
-    np.testing.assert_allclose(scores, X @ (Y - Y.mean(0)).T / one["y"], atol=1e-10)
+    asked = fit.correction_.apply(rows[side], asking, "query")
+    for held, name in (("x", "image"), ("y", "text")):
+        spread = s[side, held]
+        if form == "compromise":
+            spread = (s["x", held] * s["y", held]) ** 0.5
+        scores = asked @ fit.correction_.apply(rows[held], name).T
+        expected = rows[side] @ (rows[held] - rows[held].mean(0)).T / spread
+        np.testing.assert_allclose(scores, expected, atol=1e-10)
+
+
+def test_the_default_leaves_columns_and_queries_alone_and_serves_texts(unit_pairs):
+    X, Y = unit_pairs
+    correction = Calibrate().fit(X, Y).correction_
+    assert (correction.dim_in, correction.dim_out) == (12, 12)
+    assert correction.queries == ("text",)
+    assert correction.metric == "inner_product"
+    np.testing.assert_allclose(correction.y(3 * Y, "query"), Y, atol=1e-15)
+    with pytest.raises(ValueError, match=r"serves text queries, not image.*--queries image"):
+        correction.x(X, "query")
+
+
+def test_who_asks_must_be_said_where_nothing_is_called_text(unit_pairs):
+    with pytest.raises(ValueError, match=r"which modality the queries are of.*image or sound"):
+        Calibrate().fit(*unit_pairs, names=("image", "sound"))
+    found = Calibrate().fit(*unit_pairs, names=("image", "sound"), queries="sound")
+    assert found.correction_.queries == ("sound",)
+    with pytest.raises(ValueError, match="queries must be one of 'image', 'sound', got 'text'"):
+        Calibrate().fit(*unit_pairs, names=("image", "sound"), queries="text")
+    with pytest.raises(ValueError, match="queries must be one of"):
+        Center().fit(*unit_pairs, queries="sound")
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("asking", ["image", "text"])
+def test_d_columns_for_one_kind_of_query_score_as_the_blocks_do(pairs, mode, asking):
+    rows = dict(zip(("image", "text"), pairs, strict=True))
+    single = Calibrate(mode).fit(*pairs, queries=asking).correction_
+    blocks = Calibrate(mode, "blocks").fit(*pairs).correction_
+    for held, documents in rows.items():
+        scores = [
+            c.apply(rows[asking], asking, "query") @ c.apply(documents, held).T
+            for c in (single, blocks)
+        ]
+        np.testing.assert_allclose(scores[0], scores[1], atol=1e-10)
 
 
 def test_non_matching_scores_have_mean_zero_and_spread_one_in_both_modalities(unit_pairs):
     X, Y = unit_pairs
-    fit = Calibrate().fit(X, Y)
-    for asked in (fit.correction_.x(X, "query"), fit.correction_.y(Y, "query")):
-        for stored in (fit.correction_.x(X), fit.correction_.y(Y)):
+    correction = Calibrate(form="blocks").fit(X, Y).correction_
+    for asked in (correction.x(X, "query"), correction.y(Y, "query")):
+        for stored in (correction.x(X), correction.y(Y)):
             scores = asked @ stored.T
             np.testing.assert_allclose(scores.mean(axis=1), 0, atol=1e-9)
             assert np.sqrt(np.mean(scores.var(axis=1))) == pytest.approx(1)
 
 
-@given(st.integers(0, 10_000), st.sampled_from(["blocks", "compromise", "x", "y"]))
-def test_keep_changes_no_ranking_within_a_modality_in_float64(seed, form):
-    X, Y = (unit(side) for side in make_pairs(n=25, d=6, seed=seed))
-    correction = Calibrate("keep", form).fit(X, Y).correction_
-    for Q, D, ask, hold in (
-        (X, Y, "image", "text"),
-        (Y, X, "text", "image"),
-        (X, X, "image", "image"),
-    ):
-        raw = Q @ D.T
-        calibrated = correction.apply(Q, ask, "query") @ correction.apply(D, hold).T
+@given(st.integers(0, 10_000), st.sampled_from(FORMS), st.sampled_from(["image", "text"]))
+def test_keep_changes_no_ranking_within_a_modality_in_float64(seed, form, asking):
+    rows = dict(zip(("image", "text"), map(unit, make_pairs(n=25, d=6, seed=seed)), strict=True))
+    correction = Calibrate("keep", form).fit(*rows.values(), queries=asking).correction_
+    assert correction.keeps_rankings
+    asked = correction.apply(rows[asking], asking, "query")
+    for held, documents in rows.items():
+        raw, calibrated = rows[asking] @ documents.T, asked @ correction.apply(documents, held).T
         np.testing.assert_array_equal(np.argsort(-raw, 1), np.argsort(-calibrated, 1))
 
 
 @pytest.mark.published
 def test_keep_changes_none_of_the_top_10_within_a_modality_in_float32(published_clip):
     X, Y = published_clip
-    correction = Calibrate().fit(X[:250], Y[:250]).correction_
+    correction = Calibrate(form="blocks").fit(X[:250], Y[:250], rows="given").correction_
     raw, calibrated = (
         retrieval(X, Y, metric="inner_product"),
         retrieval(X, Y, correction=correction),
@@ -115,8 +159,7 @@ def test_one_index_of_clip_is_mended(published_clip, record_property):
     X, Y = published_clip
     figures = {name: [] for name in ("raw", "centred", "keep", "mixed", "off")}
     for seed, fit, rest in splits(len(X)):
-        for name, corrector in (("raw", None), ("centred", Center()), ("keep", Calibrate()),
-                                ("mixed", Calibrate("mixed"))):  # fmt: skip
+        for name, corrector in METHODS.items():
             correction = corrector and corrector.fit(X[fit], Y[fit]).correction_
             found = mixed_retrieval(X[rest], Y[rest], correction=correction, seed=seed)
             figures[name].append([found.ndcg_of("text", "image"), found.ndcg_of("image", "text")])
@@ -144,8 +187,7 @@ def test_digits_with_targets_of_both_modalities_gain_over_centring(record_proper
     for seed in range(3):
         half = np.random.default_rng(seed).permutation(np.unique(gx))[:500]
         in_x, in_y = np.isin(gx, half), np.isin(gy, half)
-        for name, corrector in (("raw", None), ("centred", Center()), ("keep", Calibrate()),
-                                ("mixed", Calibrate("mixed"))):  # fmt: skip
+        for name, corrector in METHODS.items():
             correction = corrector and corrector.fit(digits.X[in_x], digits.Y[in_y]).correction_
             found = mixed_retrieval(
                 digits.X[~in_x], digits.Y[~in_y & two], groups=(gx[~in_x], gy[~in_y & two]),
@@ -163,37 +205,53 @@ def test_digits_with_targets_of_both_modalities_gain_over_centring(record_proper
         assert own[mode] >= own["raw"] - 0.05
 
 
-@pytest.mark.parametrize("k", [1, 5, 30])
-@pytest.mark.parametrize("asking", ["image", "text"])
-def test_merging_two_raw_searches_is_the_calibrated_ranking_exactly(unit_pairs, k, asking):
-    X, Y = unit_pairs
-    fit = Calibrate().fit(X, Y)
-    queries = X if asking == "image" else Y
+def found_by_cosine(queries, rows, k):
+    """Ids and cosines of the k nearest rows of each modality, as an index would give them."""
     hits = {}
-    for name, rows in (("image", X), ("text", Y)):
-        scores = queries @ rows.T
+    for name, documents in rows.items():
+        scores = unit(queries) @ unit(documents).T
         best = np.argsort(-scores, axis=1)[:, :k]
         hits[name] = (best, np.take_along_axis(scores, best, axis=1))
-    merged = merge(fit.correction_, queries, asking, hits, k)
-    stored = np.vstack([fit.correction_.x(X), fit.correction_.y(Y)])
-    scores = fit.correction_.apply(queries, asking, "query") @ stored.T
+    return hits
+
+
+@pytest.mark.parametrize("k", [1, 5, 30])
+@pytest.mark.parametrize("asking", ["image", "text"])
+@pytest.mark.parametrize("form", FORMS)
+def test_merging_two_raw_searches_is_the_calibrated_ranking_exactly(
+    pairs, tmp_path, k, asking, form
+):
+    rows = dict(zip(("image", "text"), pairs, strict=True))  # of any length
+    fit = Calibrate("keep", form).fit(*pairs, queries=asking)
+    fit.correction_.save(tmp_path / "c.safetensors")
+    correction = Correction.load(tmp_path / "c.safetensors")
+    queries = rows[asking]
+    merged = merge(correction, queries, asking, found_by_cosine(queries, rows, k), k)
+    stored = np.vstack([correction.apply(rows[name], name) for name in rows])
+    scores = correction.apply(queries, asking, "query") @ stored.T
     best = np.argsort(-scores, axis=1)[:, :k]
-    place = merged.ids + np.where(merged.modalities == "text", len(X), 0)
+    place = merged.ids + np.where(merged.modalities == "text", len(rows["image"]), 0)
     np.testing.assert_array_equal(place, best)
     np.testing.assert_allclose(merged.scores, np.take_along_axis(scores, best, 1), atol=1e-9)
 
 
-def test_merging_works_from_a_saved_correction_of_any_form(unit_pairs, tmp_path):
-    X, Y = unit_pairs
-    Calibrate("keep", "x").fit(X, Y).correction_.save(tmp_path / "c.safetensors")
-    correction = Correction.load(tmp_path / "c.safetensors")
-    scores = {"image": X[:3] @ X.T, "text": X[:3] @ Y.T}
+def test_rows_as_given_merge_by_their_inner_products(pairs):
+    X, Y = pairs
+    correction = Calibrate().fit(X, Y, rows="given").correction_
+    scores = {"image": Y[:3] @ X.T, "text": Y[:3] @ Y.T}
     hits = {name: (np.argsort(-s, 1), -np.sort(-s, 1)) for name, s in scores.items()}
-    merged = merge(correction, X[:3], "image", hits, 4)
+    merged = merge(correction, Y[:3], "text", hits, 4)
     stored = np.vstack([correction.x(X), correction.y(Y)])
-    expected = np.argsort(-(correction.x(X[:3], "query") @ stored.T), 1)[:, :4]
+    expected = np.argsort(-(Y[:3] @ stored.T), 1)[:, :4]
     place = merged.ids + np.where(merged.modalities == "text", len(X), 0)
     np.testing.assert_array_equal(place, expected)
+
+
+def test_queries_that_are_not_served_are_not_merged(unit_pairs):
+    X, Y = unit_pairs
+    correction = Calibrate().fit(X, Y).correction_
+    with pytest.raises(ValueError, match="serves text queries, not image queries"):
+        merge(correction, X[:1], "image", {"text": ([[0]], [[0.5]])}, 1)
 
 
 @pytest.mark.parametrize("corrector", [Calibrate("mixed"), Center(), Shift()], ids=repr)
@@ -217,7 +275,7 @@ def test_a_correction_that_ranks_anew_within_a_modality_cannot_merge(unit_pairs,
 def test_hits_that_cannot_be_merged_are_refused(unit_pairs, hits, message):
     fit = Calibrate().fit(*unit_pairs)
     with pytest.raises(ValueError, match=message):
-        merge(fit.correction_, unit_pairs[0][:1], "image", hits, 1)
+        merge(fit.correction_, unit_pairs[1][:1], "text", hits, 1)
 
 
 def test_the_query_must_be_of_a_known_modality(unit_pairs):
@@ -246,18 +304,45 @@ def test_documents_without_spread_are_refused():
 
 def test_the_file_of_the_blocks_stays_small(tmp_path):
     X, Y = make_pairs(n=40, d=256)
-    Calibrate().fit(X, Y).correction_.save(tmp_path / "c.safetensors")
-    assert (tmp_path / "c.safetensors").stat().st_size < 10_000
+    Calibrate(form="blocks").fit(X, Y).correction_.save(tmp_path / "c.safetensors")
+    # Two offsets, and the mean and variance of each side; the matrices alone would take 2 MB.
+    assert (tmp_path / "c.safetensors").stat().st_size < 2 * 3 * 256 * 8 + 4_000
 
 
 def test_missing_hits_come_last_and_name_no_modality(unit_pairs):
-    X, _ = unit_pairs
+    _, Y = unit_pairs
     fit = Calibrate().fit(*unit_pairs)
     hits = {
         "image": (np.array([["a", "b"]]), [[0.5, 0.4]]),
         "text": (np.array([[7, None]], dtype=object), [[0.9, -np.inf]]),
     }
-    merged = merge(fit.correction_, X[:1], "image", hits, 4)
+    merged = merge(fit.correction_, Y[:1], "text", hits, 4)
     assert merged.modalities[0, -1] == ""
     assert merged.ids[0, -1] is None
     assert set(merged.ids[0, :3].tolist()) == {"a", "b", 7}
+
+
+def test_three_modalities_are_calibrated_for_the_one_that_asks(rng):
+    rows = {name: rng.normal(size=(40, 6)) + 3 * rng.normal(size=6) for name in "abc"}
+    with pytest.raises(ValueError, match="which modality the queries are of"):
+        Calibrate().fit_modalities(rows)
+    correction = Calibrate().fit_modalities(rows, queries="b", model="m").correction_
+    assert (correction.names, correction.queries) == (("a", "b", "c"), ("b",))
+    assert (correction.dim_out, correction.about["model"]) == (6, "m")
+    asked = correction.apply(rows["b"], "b", "query")
+    for name, documents in rows.items():
+        scores = asked @ correction.apply(documents, name).T
+        np.testing.assert_allclose(scores.mean(axis=1), 0, atol=1e-9)
+        assert np.sqrt(np.mean(scores.var(axis=1))) == pytest.approx(1)
+
+
+def test_two_modalities_by_name_are_fitted_as_x_and_y_are(pairs):
+    X, Y = pairs
+    for corrector in (Calibrate(), Calibrate("mixed", "blocks")):
+        named = clone(corrector).fit_modalities({"image": X, "text": Y}).correction_
+        both = clone(corrector).fit(X, Y).correction_
+        assert named.about == both.about
+        assert named.queries == both.queries
+        for role in ("document", "query"):
+            np.testing.assert_allclose(named.y(Y, role), both.y(Y, role), atol=1e-12)
+        np.testing.assert_allclose(named.x(X), both.x(X), atol=1e-12)

@@ -135,20 +135,43 @@ class MapsRowsByTheirNeighbours(Center):
         return self
 
 
+class LooksAtLengths(Center):
+    def fit(self, X, Y, **options):
+        return super().fit(X, Y, **{"rows": "given", **options})
+
+
+class AlwaysNormalises(Center):
+    def fit(self, X, Y, **options):
+        return super().fit(X, Y, **{**options, "rows": "unit"})
+
+
+class IsOtherwiseInTorch(Center):
+    def fit(self, X, Y, **options):
+        super().fit(X, Y, **options)
+        kept = self.correction_
+
+        class Otherwise(type(kept)):
+            def to_torch(self):
+                return Shift(0.1).fit(X, Y).correction_.to_torch()
+
+        self.correction_ = Otherwise(kept.names, kept.maps, kept.metric, kept.about)
+        return self
+
+
 class WidensRows(Center):
     def transform(self, X, Y):
         return tuple(rows.astype(np.float64) for rows in super().transform(X, Y))
 
 
 class FitsRowsAndMomentsDifferently(Center):
-    def _fit_rows(self, data, moments):
+    def _fit_rows(self, data, moments, unit):
         return Shift(0.5)._maps(moments)
 
 
 class NotesAnArray(Center):
     def fit(self, X, Y, **options):
         super().fit(X, Y, **options)
-        object.__setattr__(self.correction_, "about", {**self.correction_.about, "rows": (1, 2)})
+        object.__setattr__(self.correction_, "about", {**self.correction_.about, "noted": (1, 2)})
         return self
 
 
@@ -194,6 +217,9 @@ class HasAWrongInverse(Center):
         (NeedsPairsInSecret(), "sides of different length are taken or refused in words"),
         (ClaimsToNeedPairs(), "needs_pairs is True, and unpaired rows were taken"),
         (MapsRowsByTheirNeighbours(), "new rows of one modality alone are mapped row by row"),
+        (LooksAtLengths(), "rows of any length are mapped alike. image, role document"),
+        (AlwaysNormalises(), "rows as given stay as long as they are"),
+        (IsOtherwiseInTorch(), "torch gives what numpy gives. image, role document"),
         (WidensRows(), "precision is kept. float32 rows became float64"),
         (FitsRowsAndMomentsDifferently(), "moments give the same maps as rows"),
         (NotesAnArray(), "the correction survives its file. about must hold plain JSON values"),

@@ -5,8 +5,21 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from modgap.corrections import Affine, Center, Correction, OrthogonalShift, Shift, Whiten
+from modgap.corrections import (
+    Affine,
+    Calibrate,
+    Center,
+    Correction,
+    OriginShift,
+    OrthogonalShift,
+    Procrustes,
+    Shift,
+    Whiten,
+    next_commands,
+)
 from modgap.moments import PairMoments
+from modgap.search import search
+from reference import unit
 
 
 @pytest.fixture
@@ -46,6 +59,15 @@ def test_only_the_modality_that_was_given_a_query_map_has_one():
     assert correction.roles_differ
     assert correction.map("a", "query") is correction.map("a")
     np.testing.assert_array_equal(correction.y(np.ones((1, 2)), "query"), [[3.0, 3.0]])
+
+
+def test_the_queries_served_are_named_once_in_the_order_of_the_names():
+    maps = {(name, "document"): Affine(2) for name in "abc"}
+    assert Correction(tuple("abc"), maps, queries=("c", "a", "c")).queries == ("a", "c")
+    assert Correction(tuple("abc"), maps, queries="b").queries == ("b",)
+    assert Correction(tuple("abc"), maps).queries == ("a", "b", "c")
+    with pytest.raises(ValueError, match="modality must be one of 'a', 'b', 'c', got 'd'"):
+        Correction(tuple("abc"), maps, queries=("d",))
 
 
 def test_the_identity_changes_nothing(pairs):
@@ -98,7 +120,7 @@ def test_maps_of_differing_dimensions_cannot_be_one_correction():
 def test_then_applies_one_correction_after_the_other_in_every_role(pairs):
     X, Y = pairs
     first = OrthogonalShift("y", 0.5).fit(X, Y).correction_
-    second = Whiten().fit(first.x(X), first.y(Y)).correction_
+    second = Whiten().fit(first.x(X), first.y(Y), rows="given").correction_
     both = first.then(second)
     for role in ("document", "query"):
         expected = second.x(first.x(X, role), role), second.y(first.y(Y, role), role)
@@ -114,12 +136,31 @@ def test_then_refuses_other_names_and_maps_that_cannot_follow(pairs):
     center = Center().fit(X, Y).correction_
     with pytest.raises(ValueError, match="name the same modalities"):
         center.then(Center().fit(X, Y, names=("image", "audio")).correction_)
+    given = Center().fit(X, Y, rows="given").correction_
     with pytest.raises(ValueError, match="Apply the two one after the other"):
-        center.then(center)
+        center.then(given)
+    with pytest.raises(ValueError, match="can follow only one that gives unit rows"):
+        OrthogonalShift("y", 0.5).fit(X, Y).correction_.then(center)
+
+
+def test_a_chain_serves_the_queries_that_both_serve(pairs):
+    X, Y = pairs
+    for_texts, for_images = (
+        Calibrate().fit(X, Y, queries=name).correction_ for name in ("text", "image")
+    )
+    turned = Procrustes().fit(X, Y).correction_
+    both = turned.then(for_texts)
+    assert both.queries == ("text",)
+    expected = for_texts.y(turned.y(5 * Y), "query")
+    np.testing.assert_allclose(both.y(Y, "query"), expected, atol=1e-12)
+    back = for_images.inverse()
+    assert back.queries == ("image",)
+    with pytest.raises(ValueError, match="serve no queries in common: text, then image"):
+        turned.then(for_texts).then(back)
 
 
 def test_the_inverse_takes_rows_of_every_role_back(pairs):
-    X, Y = pairs
+    X, Y = (unit(rows) for rows in pairs)  # lengths do not come back
     correction = OrthogonalShift("x", 0.5).fit(X, Y).correction_
     back = correction.inverse()
     for role in ("document", "query"):
@@ -132,6 +173,117 @@ def test_the_inverse_takes_rows_of_every_role_back(pairs):
 def test_a_correction_that_renormalises_says_why_it_has_no_inverse(pairs):
     with pytest.raises(ValueError, match="Keep the original rows to undo it"):
         Center().fit(*pairs).correction_.inverse()
+
+
+@pytest.mark.parametrize(
+    ("corrector", "keeps"),
+    [
+        (Calibrate(), True),
+        (Calibrate(form="blocks"), True),
+        (Calibrate(form="compromise"), True),
+        (Calibrate("mixed"), False),
+        (Calibrate("mixed", "blocks"), False),
+        (Center(), False),
+        (Shift(0.5), False),
+        (Shift(0.0), True),
+        (OriginShift(0.5, "x"), False),
+        (OrthogonalShift("y", 0.5), False),
+        (OrthogonalShift("y", 0.5, amount=0.0), True),
+        (Whiten(), False),
+        (Procrustes(), False),
+    ],
+    ids=repr,
+)
+@pytest.mark.parametrize("rows", ["unit", "given"])
+def test_whether_rankings_are_kept_is_read_from_the_maps(pairs, corrector, keeps, rows):
+    X, Y = pairs
+    correction = corrector.fit(X, Y, rows=rows).correction_
+    assert correction.keeps_rankings is keeps
+    names = dict(zip(correction.names, pairs, strict=True))
+    changed = False
+    for asking in correction.queries:
+        for held, documents in names.items():
+            given = names[asking], documents
+            if rows == "unit":
+                given = unit(given[0]), unit(given[1])
+            asked = correction.apply(names[asking], asking, "query")
+            stored = correction.apply(documents, held)
+            orders = [
+                search(*sides, len(documents), correction.metric)[0]
+                for sides in (given, (asked, stored))
+            ]
+            changed = changed or not np.array_equal(*orders)
+    assert changed is not keeps
+
+
+@pytest.mark.parametrize(
+    ("stored", "asked", "slope"),
+    [
+        (Affine(3, scale=2.0, offset=np.ones(3)), Affine(3), 2.0),
+        (Affine(3, scale=-2.0), Affine(3), None),
+        (Affine(3), Affine(3, offset=np.ones(3)), None),
+        (Affine(3), Affine(3, normalise=True), None),
+        (Affine(3, np.roll(np.eye(3), 1, 0)), Affine(3, np.roll(np.eye(3), 1, 0), 0.5), 0.5),
+        (Affine(3, np.roll(np.eye(3), 1, 0)), Affine(3), None),
+        (Affine(3, blocks=(0.0, 1.0)), Affine(3, blocks=(3.0, 4.0)), 4.0),
+    ],
+)
+def test_the_slope_is_that_of_the_corrected_scores(rng, stored, asked, slope):
+    maps = {("a", "document"): stored, ("b", "document"): stored, ("a", "query"): asked}
+    correction = Correction(("a", "b"), maps, "inner_product", queries=("a",))
+    assert correction.slope("a", "b") == slope
+    assert correction.keeps_rankings is (slope is not None)
+    queries, documents = rng.normal(size=(4, 3)), rng.normal(size=(9, 3))
+    scores = asked(queries) @ stored(documents).T
+    rest = scores - (slope or 0) * queries @ documents.T
+    constant = np.allclose(rest, rest[:, :1], atol=1e-12)
+    assert constant is (slope is not None)
+
+
+def test_a_correction_says_what_it_demands(pairs):
+    X, Y = pairs
+    assert str(Calibrate().fit(X, Y).correction_).splitlines() == [
+        "Calibrate(form='single', mode='keep'), for text queries",
+        "  columns    12 before, 12 after",
+        "  documents  brought to unit length, scaled, shifted, each modality by its own map",
+        "  queries    text only: brought to unit length, nothing else",
+        "  rank by    inner product (not cosine, which loses the correction)",
+    ]
+    blocks = Calibrate("mixed", "blocks").fit(X, Y, rows="given").correction_
+    assert str(blocks).splitlines()[1:4] == [
+        "  columns    12 before, 24 after",
+        "  documents  shifted, brought to unit length, laid out in 2 blocks, "
+        "each modality by its own map",
+        "  queries    shifted, brought to unit length, laid out in 2 blocks, "
+        "each modality by its own map",
+    ]
+    shift = OrthogonalShift("y", 0.5).fit(X, Y).correction_
+    assert str(shift).splitlines()[2:] == [
+        "  documents  image: brought to unit length, nothing else; "
+        "text: brought to unit length, shifted",
+        "  queries    brought to unit length, nothing else",
+        "  rank by    Euclidean distance",
+    ]
+    assert "  queries    the same as documents" in str(Center().fit(X, Y).correction_)
+
+
+def test_the_next_commands_name_the_file_the_modalities_and_who_asks(pairs):
+    correction = Calibrate().fit(*pairs, names=("a photo", "text")).correction_
+    assert next_commands(correction, "my fix.safetensors") == [
+        "modgap apply 'my fix.safetensors' 'a photo'.npy --modality 'a photo' "
+        "-o 'a photo'-documents.npy",
+        "modgap apply 'my fix.safetensors' text.npy --modality text -o text-documents.npy",
+        "modgap apply 'my fix.safetensors' queries.npy --modality text --role query "
+        "-o text-queries.npy",
+        "modgap index build both.faiss 'my fix.safetensors' 'a photo'='a photo'.npy text=text.npy",
+    ]
+
+
+def test_means_alone_are_enough_for_what_needs_no_more(pairs):
+    moments = PairMoments.from_batch(*pairs, detail="mean")
+    correction = Center().fit_moments(moments).correction_
+    assert dict(correction.fitted) == {}
+    np.testing.assert_allclose(correction.x(pairs[0]), Center().fit(*pairs).correction_.x(pairs[0]))
 
 
 def test_moments_of_shards_give_the_correction_of_all_rows(pairs):
@@ -181,6 +333,32 @@ def test_the_torch_module_without_query_maps_uses_the_document_map(pairs):
     rows = torch.from_numpy(pairs[1])
     out = correction.to_torch()(rows, "ein Satz/ß", "query")
     np.testing.assert_allclose(out.numpy(), correction.y(pairs[1]), atol=1e-14)
+
+
+@pytest.mark.parametrize("length", [1e-30, 1.0, 1e30])
+def test_gradients_of_unit_rows_are_those_of_the_formula(length):
+    torch = pytest.importorskip("torch")
+    correction = Correction.identity(3)
+    unit_maps = {key: Affine(3, normalise=True) for key in correction.maps}
+    module = Correction(correction.names, unit_maps).to_torch()
+    start = torch.tensor([[3.0, 4.0, 0.0], [1.0, -2.0, 2.0]]) * length
+    rows = start.clone().requires_grad_()
+    weights = torch.tensor([1.0, 0.5, -2.0])
+    (module(rows, "text") @ weights).sum().backward()
+    directions, lengths = start / length, start.double().norm(dim=1, keepdim=True)
+    directions = directions / directions.norm(dim=1, keepdim=True)
+    along = (directions @ weights)[:, None] * directions
+    np.testing.assert_allclose(rows.grad.double() * lengths, weights - along, rtol=1e-5, atol=1e-6)
+
+
+def test_the_torch_module_leaves_a_row_of_zeros_and_refuses_other_columns(pairs):
+    torch = pytest.importorskip("torch")
+    module = Calibrate().fit(*pairs).correction_.to_torch()
+    assert torch.equal(module(torch.zeros(1, 12), "text", "query"), torch.zeros(1, 12))
+    with pytest.raises(ValueError, match="for rows of 12 columns, got 5"):
+        module(torch.ones(1, 5), "text", "query")
+    with pytest.raises(ValueError, match="serves text queries, not image queries"):
+        module(torch.ones(1, 12), "image", "query")
 
 
 def test_gradients_flow_through_the_torch_module(with_roles):

@@ -16,7 +16,9 @@ from modgap.moments import PairMoments
 def test_shift_moves_both_sides_by_a_share_of_the_gap_and_renormalises(pairs, amount, library):
     X, Y = pairs
     gap = reference.gap_vector(X, Y)
-    moved = Shift(amount).fit(library(X), library(Y)).transform(library(X), library(Y))
+    moved = (
+        Shift(amount).fit(library(X), library(Y), rows="given").transform(library(X), library(Y))
+    )
     expected = reference.unit(X - amount * gap), reference.unit(Y + amount * gap)
     for rows, wanted in zip(moved, expected, strict=True):
         np.testing.assert_allclose(library.check_kind(rows), wanted, atol=library.tolerance)
@@ -24,7 +26,7 @@ def test_shift_moves_both_sides_by_a_share_of_the_gap_and_renormalises(pairs, am
 
 def test_half_the_gap_makes_the_means_meet_before_renormalising(pairs):
     X, Y = pairs
-    correction = Shift(0.5).fit(X, Y).correction_
+    correction = Shift(0.5).fit(X, Y, rows="given").correction_
     meet = [
         rows.mean(axis=0) + correction.map(name).offset
         for rows, name in zip(pairs, ("image", "text"), strict=True)
@@ -42,7 +44,7 @@ def test_shift_by_nothing_leaves_unit_rows_and_a_negative_amount_widens_the_gap(
 @pytest.mark.parametrize("move", ["x", "y", "both"])
 @pytest.mark.parametrize("amount", [0.5, 1.0])
 def test_origin_shift_subtracts_a_share_of_the_mean_from_the_chosen_sides(pairs, move, amount):
-    moved = OriginShift(amount, move).fit_transform(*pairs)
+    moved = OriginShift(amount, move).fit_transform(*pairs, rows="given")
     for side, rows, out in zip("xy", pairs, moved, strict=True):
         share = amount if move in (side, "both") else 0.0
         expected = reference.unit(rows - share * rows.mean(axis=0))
@@ -50,8 +52,9 @@ def test_origin_shift_subtracts_a_share_of_the_mean_from_the_chosen_sides(pairs,
 
 
 def test_center_subtracts_each_modalitys_own_mean_and_equals_the_full_origin_shift(pairs):
-    centred = Center().fit_transform(*pairs)
-    for rows, out, same in zip(pairs, centred, OriginShift().fit_transform(*pairs), strict=True):
+    centred = Center().fit_transform(*pairs, rows="given")
+    shifted = OriginShift().fit_transform(*pairs, rows="given")
+    for rows, out, same in zip(pairs, centred, shifted, strict=True):
         np.testing.assert_allclose(out, reference.unit(rows - rows.mean(axis=0)), atol=1e-12)
         np.testing.assert_array_equal(out, same)
 
@@ -63,7 +66,7 @@ def mapped_before_renormalising(correction, name, rows):
 
 
 def test_whitening_without_shrinkage_gives_mean_zero_and_identity_covariance(pairs):
-    correction = Whiten(0.0).fit(*pairs).correction_
+    correction = Whiten(0.0).fit(*pairs, rows="given").correction_
     for rows, name in zip(pairs, correction.names, strict=True):
         white = mapped_before_renormalising(correction, name, rows)
         np.testing.assert_allclose(white.mean(axis=0), 0, atol=1e-12)
@@ -73,7 +76,7 @@ def test_whitening_without_shrinkage_gives_mean_zero_and_identity_covariance(pai
 
 @pytest.mark.parametrize("shrinkage", [0.1, 0.5, 1.0])
 def test_whitening_is_the_symmetric_inverse_root_of_the_shrunk_covariance(pairs, shrinkage):
-    correction = Whiten(shrinkage).fit(*pairs).correction_
+    correction = Whiten(shrinkage).fit(*pairs, rows="given").correction_
     for rows, name in zip(pairs, correction.names, strict=True):
         C = np.cov(rows.T, bias=True)
         shrunk = (1 - shrinkage) * C + shrinkage * np.trace(C) / 12 * np.eye(12)
@@ -86,7 +89,7 @@ def test_whitening_is_the_symmetric_inverse_root_of_the_shrunk_covariance(pairs,
 
 def test_whitening_fewer_rows_than_dimensions_leaves_out_what_does_not_vary(rng):
     X, Y = rng.normal(size=(6, 12)), rng.normal(size=(6, 12))
-    correction = Whiten(0.0).fit(X, Y).correction_
+    correction = Whiten(0.0).fit(X, Y, rows="given").correction_
     white = mapped_before_renormalising(correction, "image", X)
     spectrum = np.linalg.eigvalsh(np.cov(white.T, bias=True))
     np.testing.assert_allclose(spectrum, [0] * 7 + [1] * 5, atol=1e-8)
@@ -99,7 +102,7 @@ def test_whitening_rows_that_are_all_the_same_is_refused(rng):
 
 def test_procrustes_is_scipys_orthogonal_map_of_y_onto_x(pairs):
     X, Y = pairs
-    correction = Procrustes().fit(X, Y).correction_
+    correction = Procrustes().fit(X, Y, rows="given").correction_
     matrix = correction.map("text").matrix
     np.testing.assert_allclose(matrix @ matrix.T, np.eye(12), atol=1e-12)
     R, _ = scipy.linalg.orthogonal_procrustes(Y, X)
@@ -110,7 +113,8 @@ def test_procrustes_is_scipys_orthogonal_map_of_y_onto_x(pairs):
 def test_procrustes_undoes_a_rotation(rng):
     X = rng.normal(size=(30, 5))
     rotation = np.linalg.qr(rng.normal(size=(5, 5)))[0]
-    np.testing.assert_allclose(Procrustes().fit_transform(X, X @ rotation)[1], X, atol=1e-12)
+    back = Procrustes().fit_transform(X, X @ rotation, rows="given")[1]
+    np.testing.assert_allclose(back, X, atol=1e-12)
 
 
 def test_procrustes_without_pairs_says_what_needs_none(pairs):

@@ -9,7 +9,8 @@ import pytest
 from safetensors import safe_open
 from safetensors.numpy import save_file
 
-from modgap.corrections import Affine, Center, Correction, OrthogonalShift, Whiten
+from modgap.corrections import Affine, Calibrate, Center, Correction, OrthogonalShift, Whiten
+from reference import unit
 
 
 @pytest.fixture
@@ -66,7 +67,7 @@ def test_a_correction_comes_back_as_it_was_whatever_its_modalities_are_called(pa
 def test_every_part_of_every_map_comes_back_exactly(rng, path):
     maps = {
         ("a", "document"): Affine(3, rng.normal(size=(4, 3)), 0.1, rng.normal(size=4), True),
-        ("a", "query"): Affine(3, rng.normal(size=(4, 3)).T.copy().T, -2.0),
+        ("a", "query"): Affine(3, rng.normal(size=(4, 3)).T.copy().T, -2.0, normalise=True),
         ("b", "document"): Affine(3, rng.normal(size=(4, 3)), offset=rng.normal(size=4)),
     }
     Correction(("a", "b"), maps, "inner_product", {"notes": ["ü", None, 1.5]}).save(path)
@@ -75,7 +76,8 @@ def test_every_part_of_every_map_comes_back_exactly(rng, path):
     assert again.about == {"notes": ["ü", None, 1.5]}
     for key, was in maps.items():
         now = again.maps[key]
-        assert (now.scale, now.renormalise, now.dim_in) == (was.scale, was.renormalise, was.dim_in)
+        for part in ("scale", "renormalise", "dim_in", "blocks", "normalise"):
+            assert getattr(now, part) == getattr(was, part)
         np.testing.assert_array_equal(now.matrix, was.matrix)
         if was.offset is None:
             assert now.offset is None
@@ -88,19 +90,77 @@ def test_the_file_is_plain_safetensors_that_says_what_it_is(saved):
     assert sorted(tensors) == [
         "image.document.matrix",
         "image.document.offset",
+        "image.fitted.mean",
+        "image.fitted.variance",
         "text.document.matrix",
         "text.document.offset",
+        "text.fitted.mean",
+        "text.fitted.variance",
     ]
-    assert header["format"] == 1
+    assert (header["queries"], header["fitted"]) == (["image", "text"], {"image": 60, "text": 60})
+    assert header["demands"].splitlines()[-1] == "  rank by    cosine"
     assert (header["dim_in"], header["dim_out"]) == (12, 12)
     assert header["about"]["method"] == "Whiten"
     assert header["about"]["fitted_on"] == {"image": 60, "text": 60}
 
 
+def test_what_a_correction_knows_of_its_rows_comes_back(pairs, path):
+    X, Y = pairs
+    Calibrate().fit(X, Y).correction_.save(path)
+    again = Correction.load(path)
+    assert again.queries == ("text",)
+    assert again.unit_rows
+    for name, rows in (("image", unit(X)), ("text", unit(Y))):
+        assert again.fitted[name].n == 60
+        np.testing.assert_allclose(again.fitted[name].mean, rows.mean(0), atol=1e-12)
+        np.testing.assert_allclose(again.fitted[name].variance, rows.var(0), atol=1e-12)
+    with pytest.raises(ValueError, match="serves text queries, not image queries"):
+        again.x(X, "query")
+
+
+def as_before_unit_rows(tensors, header):
+    """A file of the first format, which knew nothing of lengths, queries and fitted rows."""
+    for name in [name for name in tensors if ".fitted." in name]:
+        del tensors[name]
+    for entry in header["maps"]:
+        del entry["normalise"]
+    kept = {key: header[key] for key in header if key not in ("queries", "fitted", "demands")}
+    return {**kept, "format": 1}
+
+
+@pytest.mark.parametrize("corrector", [Whiten(), Calibrate(form="blocks")], ids=repr)
+def test_a_file_written_before_takes_rows_as_given_and_serves_all_queries(pairs, path, corrector):
+    X, Y = pairs
+    correction = corrector.fit(X, Y, rows="given").correction_
+    correction.save(path)
+    spoil(path, as_before_unit_rows)
+    again = Correction.load(path)
+    assert not again.unit_rows
+    assert (again.queries, dict(again.fitted)) == (("image", "text"), {})
+    for role in ("document", "query"):
+        np.testing.assert_array_equal(again.x(X, role), correction.x(X, role))
+        np.testing.assert_array_equal(again.y(Y, role), correction.y(Y, role))
+
+
+@pytest.mark.parametrize(
+    ("corrector", "rows", "number"),
+    [
+        (Center(), "given", 1),  # says nothing that the first version would miss
+        (Center(), "unit", 2),
+        (Calibrate(form="blocks"), "given", 1),
+        (Calibrate(), "given", 2),  # serves texts only
+    ],
+)
+def test_a_version_that_would_misread_a_file_is_kept_from_it(pairs, path, corrector, rows, number):
+    corrector.fit(*pairs, rows=rows).correction_.save(path)
+    assert read(path)[1]["format"] == number
+
+
 def test_a_chain_and_an_inverse_survive_their_files(pairs, path):
     X, Y = pairs
     first = OrthogonalShift("y", 0.5).fit(X, Y).correction_
-    for correction in (first.inverse(), first.then(Center().fit(X, Y).correction_)):
+    second = Center().fit(X, Y, rows="given").correction_
+    for correction in (first.inverse(), first.then(second)):
         correction.save(path)
         again = Correction.load(path)
         assert again.about == correction.about
@@ -155,7 +215,7 @@ def test_metadata_that_is_json_but_no_header_is_refused(saved):
         Correction.load(saved)
 
 
-@pytest.mark.parametrize("number", [2, 99, "2", 0, None])
+@pytest.mark.parametrize("number", [3, 99, "2", 0, None])
 def test_a_format_this_version_does_not_know_is_refused(saved, number):
     spoil(saved, lambda tensors, header: {**header, "format": number, "version": "7.0"})
     with pytest.raises(ValueError, match=f"by modgap 7.0 in format {number}.*Update modgap"):
@@ -188,6 +248,10 @@ def set_tensor(key, value):
     [
         (lambda t, h: drop("image.document.offset")(h, t), "image.document.offset"),
         (lambda t, h: drop("text.document.matrix")(h, t), "text.document.matrix"),
+        (lambda t, h: drop("text.fitted.mean")(h, t), "text.fitted.mean"),
+        (set_tensor("text.fitted.variance", np.ones(5)), "mean and variance of text must be"),
+        (lambda t, h: {**h, "queries": ["audio"]}, "modality must be one of"),
+        (lambda t, h: {**h, "fitted": 3}, "AttributeError"),
         (drop("names"), "KeyError"),
         (drop("metric"), "KeyError"),
         (drop("about"), "KeyError"),

@@ -1,4 +1,4 @@
-"""The orthogonal shift: Chowers' theorem 3.5, equation 11 and algorithm 1."""
+"""The orthogonal shift of rows as given: Chowers' theorem 3.5, equation 11 and algorithm 1."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def principal_directions(candidates):
 
 def fitted(queries, candidates, move, *parameters):
     sides = (queries, candidates) if move == "y" else (candidates, queries)
-    return OrthogonalShift(move, *parameters).fit(*sides)
+    return OrthogonalShift(move, *parameters).fit(*sides, rows="given")
 
 
 def offset_of(shift):
@@ -141,12 +141,12 @@ def test_more_candidates_than_dimensions_and_full_rank_move_nothing_and_warn(pai
     with pytest.warns(
         NothingMovesWarning, match=r"all 12 dimensions.*Use explained_variance=0.95"
     ) as seen:
-        shift = OrthogonalShift("y", 1.0).fit(X, Y)
+        shift = OrthogonalShift("y", 1.0).fit(X, Y, rows="given")
     assert seen[0].filename == __file__
     assert shift.closed_ == 0.0
     np.testing.assert_array_equal(shift.transform_y(Y), Y)
     with pytest.warns(NothingMovesWarning):
-        OrthogonalShift("y", 1.0).fit_moments(PairMoments.from_batch(X, Y))
+        OrthogonalShift("y", 1.0).fit_moments(PairMoments.from_batch(X, Y), rows="given")
 
 
 def test_a_smaller_share_that_still_takes_every_direction_does_not_advise_itself(rng):
@@ -154,7 +154,7 @@ def test_a_smaller_share_that_still_takes_every_direction_does_not_advise_itself
     with pytest.warns(
         NothingMovesWarning, match="Use a smaller explained_variance, or fewer candidates"
     ):
-        OrthogonalShift("y", 0.95).fit(rng.normal(size=(5, 3)) + 2, even)
+        OrthogonalShift("y", 0.95).fit(rng.normal(size=(5, 3)) + 2, even, rows="given")
 
 
 def test_as_few_candidates_as_dimensions_leave_a_direction_and_do_not_warn(pairs):
@@ -162,9 +162,9 @@ def test_as_few_candidates_as_dimensions_leave_a_direction_and_do_not_warn(pairs
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         # 12 centred rows span 11 of the 12 dimensions.
-        assert OrthogonalShift("y", 1.0).fit(X, Y[:12]).closed_ > 0
+        assert OrthogonalShift("y", 1.0).fit(X, Y[:12], rows="given").closed_ > 0
     with pytest.warns(NothingMovesWarning):
-        OrthogonalShift("y", 1.0).fit(X, Y[:13])
+        OrthogonalShift("y", 1.0).fit(X, Y[:13], rows="given")
 
 
 @pytest.mark.parametrize(("size", "moves"), [(1e-17, True), (1e-10, False)])
@@ -177,29 +177,31 @@ def test_a_direction_counts_from_the_rank_rule_on(size, moves):
     queries = rng.normal(size=(5, 4)) + 3
     with warnings.catch_warnings(record=True) as seen:
         warnings.simplefilter("always")
-        shift = OrthogonalShift("y", 1.0).fit(queries, candidates)
+        shift = OrthogonalShift("y", 1.0).fit(queries, candidates, rows="given")
     assert (shift.closed_ > 0) is moves
     assert [w.category for w in seen] == ([] if moves else [NothingMovesWarning])
 
 
 def test_candidates_that_are_all_the_same_move_by_the_whole_gap(rng):
     queries = rng.normal(size=(6, 3))
-    shift = OrthogonalShift("y", 1.0).fit(queries, np.ones((4, 3)))
+    shift = OrthogonalShift("y", 1.0).fit(queries, np.ones((4, 3)), rows="given")
     np.testing.assert_allclose(offset_of(shift), queries.mean(axis=0) - 1, atol=1e-14)
 
 
 def test_many_candidates_give_the_same_step_as_their_covariance(rng):
     candidates = rng.normal(size=(9000, 5)) @ np.diag([3.0, 2.0, 1.0, 0.5, 0.1])
     queries = rng.normal(size=(50, 5)) + 1
-    blocks = OrthogonalShift("y", 0.9).fit(queries, candidates)
-    moments = OrthogonalShift("y", 0.9).fit_moments(PairMoments.from_batch(queries, candidates))
+    blocks = OrthogonalShift("y", 0.9).fit(queries, candidates, rows="given")
+    moments = OrthogonalShift("y", 0.9).fit_moments(
+        PairMoments.from_batch(queries, candidates), rows="given"
+    )
     np.testing.assert_allclose(offset_of(blocks), offset_of(moments), atol=1e-10)
 
 
 def test_torch_rows_give_the_same_step(library):
     queries, candidates = low_rank()
     expected = offset_of(fitted(queries, candidates, "y", 0.9))
-    shift = OrthogonalShift("y", 0.9).fit(library(queries), library(candidates))
+    shift = OrthogonalShift("y", 0.9).fit(library(queries), library(candidates), rows="given")
     np.testing.assert_allclose(offset_of(shift), expected, atol=library.tolerance)
     library.check_kind(shift.transform_y(library(candidates)))
 

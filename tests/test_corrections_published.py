@@ -31,7 +31,7 @@ def kept(queries, candidates, moved):
 @pytest.mark.parametrize("precision", ["float32", "float64"])
 def test_fitted_on_the_candidates_no_nearest_neighbour_changes(file, move, precision):
     X, Y = (rows.astype(precision) for rows in load_published(file))
-    shift = OrthogonalShift(move, 1.0).fit(X, Y)
+    shift = OrthogonalShift(move, 1.0).fit(X, Y, rows="given")
     queries, candidates = sides(X, Y, move)
     assert shift.closed_ > 0.3
     assert kept(queries, candidates, getattr(shift.correction_, move)(candidates)) == 1.0
@@ -46,7 +46,7 @@ def test_fitted_on_the_candidates_no_nearest_neighbour_changes(file, move, preci
 def test_and_robustness_to_noise_does_not_fall(file, move):
     X, Y = load_published(file)
     queries, candidates = sides(X, Y, move)
-    correction = OrthogonalShift(move, 1.0).fit(X, Y).correction_
+    correction = OrthogonalShift(move, 1.0).fit(X, Y, rows="given").correction_
     before = robustness(queries, candidates, Gaussian(0.025))
     after = robustness(
         queries, candidates, Gaussian(0.025), correction=correction, candidate_side=move
@@ -60,7 +60,7 @@ def test_and_robustness_to_noise_does_not_fall(file, move):
 def test_respecting_95_percent_costs_little_recall_and_gains_robustness(move):
     X, Y = load_published("features_clip.npy")
     queries, candidates = sides(X, Y, move)
-    correction = OrthogonalShift(move, 0.95).fit(X, Y).correction_
+    correction = OrthogonalShift(move, 0.95).fit(X, Y, rows="given").correction_
     before = retrieval(X, Y, 1, "euclidean").recall()
     after = retrieval(X, Y, 1, correction=correction).recall()
     for name in before:
@@ -79,7 +79,7 @@ def test_new_candidates_are_not_covered_by_the_theorem(move, record_property):
     X, Y = load_published("features_clip.npy")
     shuffled = np.random.default_rng(0).permutation(len(X))
     fit, new = shuffled[:250], shuffled[250:]
-    correction = OrthogonalShift(move, 1.0).fit(X[fit], Y[fit]).correction_
+    correction = OrthogonalShift(move, 1.0).fit(X[fit], Y[fit], rows="given").correction_
     queries, candidates = sides(X, Y, move)
     moved = getattr(correction, move)(candidates)
     share = kept(queries[new], candidates[new], moved[new])

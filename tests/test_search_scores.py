@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 
 from conftest import make_pairs
 from index_services import LIBRARIES, make_store
-from modgap.corrections import METRICS, Correction
+from modgap.corrections import METRICS, Calibrate, Center, Correction, OrthogonalShift
+from modgap.evaluation import retrieval
 from modgap.io import Modalities
-from modgap.search import JudgedHits, ScoreCalibrator, judge_hits, search
+from modgap.search import JudgedHits, OtherMetricWarning, ScoreCalibrator, judge_hits, search
 from modgap.serve import MixedIndex
 from reference_search import score
 
@@ -98,3 +99,42 @@ def test_a_calibrator_fitted_on_one_search_serves_the_others(tmp_path, name, met
     back = ScoreCalibrator(k=5).fit(hits).predict(reference)
     np.testing.assert_allclose(there, expected, atol=1e-3)
     np.testing.assert_allclose(back, expected, atol=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("corrector", "metric"),
+    [
+        (Calibrate(form="blocks"), "cosine"),
+        (Calibrate(form="blocks"), "euclidean"),
+        (OrthogonalShift("y", 0.5), "cosine"),
+    ],
+    ids=repr,
+)
+def test_a_metric_that_loses_the_correction_is_warned_of(corrector, metric):
+    X, Y = pairs(60, 8, seed=3)
+    correction = corrector.fit(X, Y).correction_
+    own = correction.metric
+    with pytest.warns(OtherMetricWarning, match=f"correction is lost.*metric='{own}'") as seen:
+        found = retrieval(X, Y, metric=metric, correction=correction)
+    assert len(seen) == 1
+    assert found.metric == metric
+
+
+@pytest.mark.parametrize(
+    ("corrector", "metric"),
+    [(Calibrate(form="blocks"), "inner_product"), (Center(), "euclidean"), (Center(), None)],
+    ids=repr,
+)
+def test_a_metric_that_ranks_as_the_correction_does_is_not(corrector, metric):
+    X, Y = pairs(60, 8, seed=3)
+    correction = corrector.fit(X, Y).correction_
+    ranks = [
+        retrieval(X, Y, metric=given, correction=correction).ranks_x for given in (metric, None)
+    ]
+    np.testing.assert_array_equal(*ranks)
+
+
+def test_no_correction_and_one_that_moves_nothing_take_any_metric():
+    X, Y = pairs(20, 8, seed=3)
+    for correction in (None, Correction.identity(8)):
+        assert retrieval(X, Y, metric="euclidean", correction=correction).metric == "euclidean"

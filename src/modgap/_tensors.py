@@ -15,7 +15,9 @@ from modgap._files import atomic_path
 from modgap._validate import InputValueError
 from modgap._version import __version__
 
-FORMAT = 1
+# The newest format that this version reads. A file is written in the oldest format that says all
+# of it, so that older versions read what they understand and refuse the rest.
+FORMAT = 2
 
 
 def write_tensors(
@@ -25,16 +27,18 @@ def write_tensors(
     header: Mapping[str, Any],
     *,
     durable: bool = False,
+    file_format: int = 1,
 ) -> None:
     """Write one file in one step; ``kind`` says what it is, "correction" for instance.
 
     A ``durable`` one is flushed to the disk and carries a checksum, which reading it checks. What
-    the disk refuses is an OSError.
+    the disk refuses is an OSError. Versions that know formats below ``file_format`` refuse the
+    file.
     """
     from safetensors import SafetensorError
     from safetensors.numpy import save_file
 
-    said = {"kind": kind, "format": FORMAT, "version": __version__, **header}
+    said = {"kind": kind, "format": file_format, "version": __version__, **header}
     # save_file writes stray memory for arrays that are not contiguous.
     contiguous = {name: np.asarray(value, order="C") for name, value in tensors.items()}
     if durable:
@@ -94,6 +98,6 @@ def _header(text: str | None, kind: str, path: str | os.PathLike[str]) -> dict[s
     if header.get("format") not in range(1, FORMAT + 1):
         raise InputValueError(
             f"{path} was written by modgap {header.get('version')} in format "
-            f"{header.get('format')}, and this one reads {FORMAT}. Update modgap to read it."
+            f"{header.get('format')}, and this one reads up to {FORMAT}. Update modgap to read it."
         )
     return header

@@ -12,7 +12,7 @@ from modgap.corrections.base import (
 from modgap.corrections.calibrate import Calibrate
 from modgap.corrections.check import check_corrector
 from modgap.corrections.correction import METRICS, Correction, Metric, Role
-from modgap.corrections.demands import demands, in_one_sentence, label, next_commands
+from modgap.corrections.demands import METRIC_NAMES, demands, in_one_sentence, label, next_commands
 from modgap.corrections.files import load_corrections, save_corrections
 from modgap.corrections.fitted import FittedRows
 from modgap.corrections.orthogonal import OrthogonalShift
@@ -25,6 +25,7 @@ __all__ = [
     "CORRECTORS",
     "METHODS",
     "METRICS",
+    "METRIC_NAMES",
     "Affine",
     "Calibrate",
     "Center",

@@ -12,11 +12,12 @@ from modgap._validate import Array, InputValueError, check_matrix, check_values
 
 @dataclass(frozen=True, eq=False)
 class Affine:
-    """v ↦ scale · matrix v + offset, brought to unit length when ``renormalise`` is set.
+    """v ↦ scale · matrix v + offset.
 
-    ``normalise`` brings v itself to unit length first, so that rows of any length come out alike.
-    ``matrix`` is (d_out, d_in) or None for the identity, ``offset`` (d_out,) or None for zero.
-    ``blocks`` repeats the result side by side, once for each factor and multiplied by it.
+    ``normalise`` brings v to unit length first, so that rows of any length come out alike;
+    ``renormalise`` brings the result to unit length. ``blocks`` repeats that side by side, once
+    for each factor and multiplied by it. ``matrix`` is (d_out, d_in) or None for the identity,
+    ``offset`` (d_out,) or None for zero.
     Held in float64 NumPy arrays; rows keep their own library, device and precision.
 
     >>> shift = Affine(dim_in=2, offset=np.array([1.0, 0.0]))
@@ -67,6 +68,23 @@ class Affine:
         """Whether rows come out as they went in."""
         plain = self.matrix is None and self.offset is None and self.blocks is None
         return plain and self.scale == 1.0 and not (self.normalise or self.renormalise)
+
+    @property
+    def keeps_directions(self) -> bool:
+        """Whether a row comes out at most longer or shorter."""
+        plain = self.matrix is None and not self._moves and self.blocks is None
+        return plain and self.scale > 0
+
+    @property
+    def gives_unit_rows(self) -> bool:
+        """Whether every row comes out at unit length."""
+        if self.blocks is not None:
+            return False
+        return self.renormalise or (self.normalise and not self._moves and self._keeps_norms())
+
+    @property
+    def _moves(self) -> bool:
+        return self.offset is not None and bool(np.any(self.offset))
 
     def __call__(self, rows: Array, name: str = "rows", *, first_row: int = 0) -> Array:
         """The mapped rows, in the precision of the given ones (half precision becomes float32).
@@ -144,7 +162,7 @@ class Affine:
 
         A map that renormalises can only be followed by one without offset that renormalises too or
         is orthogonal: everything else is not affine any more. One that normalises first can only
-        follow a map that gives unit rows or keeps directions apart from a rotation.
+        follow a map that gives unit rows, or one that turns and scales them.
         """
         if second.dim_in != self.dim_out:
             raise InputValueError(
@@ -153,13 +171,13 @@ class Affine:
             )
         if second.normalise:
             return self._then_normalised(second)
-        if self.blocks is not None or second.blocks is not None:
-            return self.dense().then(second.dense())
+        if second.blocks is not None:
+            return replace(self.then(replace(second, blocks=None)), blocks=second.blocks)
+        if self.blocks is not None:
+            return self.dense().then(second)
         if self.renormalise and not second.is_identity:
-            no_offset = second.offset is None or not np.any(second.offset)
-            if not (
-                no_offset and second.scale != 0 and (second.renormalise or second._keeps_norms())
-            ):
+            keeps_unit_length = second.renormalise or second._keeps_norms()
+            if second._moves or second.scale == 0 or not keeps_unit_length:
                 raise InputValueError(
                     "A map that renormalises can be followed only by one without offset that "
                     "renormalises too or keeps every length. Apply the two one after the other."
@@ -185,16 +203,16 @@ class Affine:
 
     def _then_normalised(self, second: Affine) -> Affine:
         """This map first, where ``second`` begins by bringing its rows to unit length."""
-        gives_unit_rows = self.renormalise and self.blocks is None
         after = replace(second, normalise=False)
-        if gives_unit_rows:
+        if self.gives_unit_rows:
             return self.then(after)
-        turns = self.matrix is None or replace(self, scale=1.0)._keeps_norms()
-        if self.offset is None and self.blocks is None and self.scale > 0 and turns:
-            return Affine(self.dim_in, self.matrix, normalise=True).then(after)
+        # The unit row of ±c R v, R a rotation and c > 0, is ±R times that of v.
+        turned = Affine(self.dim_in, self.matrix, float(np.sign(self.scale)), normalise=True)
+        if self.blocks is None and not self._moves and turned.gives_unit_rows:
+            return turned.then(after)
         raise InputValueError(
             "A map that brings rows to unit length first can follow only one that gives unit rows "
-            "or turns them. Apply the two one after the other."
+            "or turns and scales them. Apply the two one after the other."
         )
 
     def _keeps_norms(self) -> bool:

@@ -6,7 +6,7 @@ import hashlib
 import inspect
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal, Self
 
@@ -29,7 +29,7 @@ from modgap.corrections.correction import Correction, Metric
 from modgap.corrections.fitted import FittedRows
 from modgap.io import Embeddings, Modalities
 from modgap.io.modalities import DEFAULT_NAMES
-from modgap.moments import PairMoments
+from modgap.moments import PairMoments, RowMoments
 
 RowLength = Literal["unit", "given"]
 
@@ -63,7 +63,7 @@ class Corrector(BaseEstimator, ABC):
     needs_pairs = False
 
     correction_: Correction
-    # The side, "x" or "y", whose queries the maps are for, where they are for one only.
+    # The key of the maps, "x" or "y", whose queries they serve, where they serve one only.
     asking_: str | None
 
     def fit(
@@ -118,7 +118,7 @@ class Corrector(BaseEstimator, ABC):
     ) -> None:
         self._check_params()
         self._ask(queries, data.names)
-        unit = check_choice(rows, "rows", ("unit", "given")) == "unit"
+        unit = is_unit(rows)
         if self.needs_pairs:
             if not data.paired:
                 raise InputValueError(self._pairs_needed())
@@ -128,7 +128,7 @@ class Corrector(BaseEstimator, ABC):
             moments = data.moments(say, unit=unit, nonzero=True)
         check_same_space(moments.x.given.mean[None, :], moments.y.given.mean[None, :], data.names)
         used = moments.at_unit_length() if unit else moments
-        self._keep(self._fit_rows(data, used, unit), used, data.names, unit, model)
+        self._keep(self._fit_rows(data, used, unit), _sides(used), data.names, unit, model)
 
     def fit_moments(
         self,
@@ -150,9 +150,9 @@ class Corrector(BaseEstimator, ABC):
         """
         self._check_params()
         self._ask(queries, check_names(names))
-        unit = check_choice(rows, "rows", ("unit", "given")) == "unit"
+        unit = is_unit(rows)
         used = moments.at_unit_length() if unit else moments
-        self._keep(self._maps(used), used, check_names(names), unit, model)
+        self._keep(self._maps(used), _sides(used), check_names(names), unit, model)
         return self._warned()
 
     @property
@@ -255,42 +255,45 @@ class Corrector(BaseEstimator, ABC):
     def _check_params(self) -> None:
         """Refuse parameters that cannot be used."""
 
-    def _about(self, fitted_on: Mapping[str, int], model: str | None) -> dict[str, Any]:
-        """How a correction came to be."""
-        return {
-            "method": type(self).__name__,
-            "parameters": self.get_params(),
-            "fitted_on": dict(fitted_on),
-            "model": model,
-        }
-
     def _keep(
         self,
         maps: Mapping[tuple[str, str], Affine],
-        moments: PairMoments,
-        names: tuple[str, ...],
+        sides: Mapping[str, RowMoments],
+        names: Sequence[str],
         unit: bool,
         model: str | None,
     ) -> None:
-        named = dict(zip("xy", names, strict=True))
-        about = self._about({named["x"]: moments.x.n, named["y"]: moments.y.n}, model)
-        about["rows"] = "unit" if unit else "given"
-        about["means_sha256"] = hash_of_means(moments)
+        """The correction of maps and moments whose keys are called ``names``."""
+        named = dict(zip(sides, names, strict=True))
+        rows = {named[side]: moments for side, moments in sides.items()}
         self.correction_ = Correction(
-            (named["x"], named["y"]),
+            tuple(names),
             {
                 (named[side], role): replace(affine, normalise=unit)
                 for (side, role), affine in maps.items()
             },
             self.metric,
-            about,
-            queries=() if self.asking_ is None else (named[self.asking_],),
-            fitted={
-                name: FittedRows.of(side.given)
-                for name, side in zip(names, (moments.x, moments.y), strict=True)
+            {
+                "method": type(self).__name__,
+                "parameters": self.get_params(),
+                "fitted_on": {name: moments.n for name, moments in rows.items()},
+                "rows": "unit" if unit else "given",
+                "model": model,
+                "means_sha256": _hash(rows.values()),
             },
+            queries=() if self.asking_ is None else (named[self.asking_],),
+            fitted=FittedRows.of_each(rows),
         )
-        self.n_features_in_ = moments.x.dim
+        self.n_features_in_ = self.correction_.dim_in
+
+
+def is_unit(rows: RowLength) -> bool:
+    """Whether rows are brought to unit length first."""
+    return check_choice(rows, "rows", ("unit", "given")) == "unit"
+
+
+def _sides(moments: PairMoments) -> dict[str, RowMoments]:
+    return {"x": moments.x.given, "y": moments.y.given}
 
 
 def asking_modality(queries: str | None, names: Sequence[str]) -> str:
@@ -307,9 +310,13 @@ def asking_modality(queries: str | None, names: Sequence[str]) -> str:
 
 def hash_of_means(moments: PairMoments) -> str:
     """Tells whether two corrections were fitted on the same rows, to six digits."""
+    return _hash(_sides(moments).values())
+
+
+def _hash(sides: Iterable[RowMoments]) -> str:
     digest = hashlib.sha256()
-    for side in (moments.x, moments.y):
-        digest.update(np.round(to_numpy(side.given.mean), 6).astype("<f8").tobytes())
+    for side in sides:
+        digest.update(np.round(to_numpy(side.mean), 6).astype("<f8").tobytes())
     return digest.hexdigest()
 
 

@@ -23,9 +23,7 @@ from modgap._validate import (
     check_same_space,
 )
 from modgap.corrections.affine import Affine
-from modgap.corrections.base import Corrector, RowLength, asking_modality
-from modgap.corrections.correction import Correction
-from modgap.corrections.fitted import FittedRows
+from modgap.corrections.base import Corrector, RowLength, asking_modality, is_unit
 from modgap.moments import Moments, PairMoments, RowMoments
 
 MODES = ("keep", "mixed")
@@ -35,8 +33,9 @@ FORMS = ("single", "blocks", "compromise")
 class Calibrate(Corrector):
     """Score documents by (q · v − q · μ_m) / σ_qm, μ_m the mean of the document's modality.
 
-    σ_qm is the spread of the scores that queries of modality q have on non-matching documents of
-    modality m, in closed form: σ² = trace(M_q Cov_m), M_q the second moment of the queries.
+    q and v are rows at unit length, unless ``fit`` is told to take ``rows="given"``. σ_qm is the
+    spread of the scores that queries of modality q have on non-matching documents of modality m,
+    in closed form: σ² = trace(M_q Cov_m), M_q the second moment of the queries.
 
     ``mode="keep"`` leaves the query as it is, so every ranking within a modality is the raw one.
     ``"mixed"`` centres and renormalises documents and queries first, as ``Center`` does; on thin
@@ -95,7 +94,7 @@ class Calibrate(Corrector):
             The name of the model, noted in the correction.
         """
         self._check_params()
-        unit = check_choice(length, "length", ("unit", "given")) == "unit"
+        unit = is_unit(length)
         names = check_modalities(tuple(rows))
         self.asking_ = asking_modality(queries, names) if self.serves_one else None
         checked = {name: check_matrix(rows[name], name) for name in names}
@@ -106,16 +105,7 @@ class Calibrate(Corrector):
             for name, part in checked.items()
         }
         sides = {name: m.unit_rows() if unit else m.given for name, m in moments.items()}
-        about = self._about({name: side.n for name, side in sides.items()}, model)
-        self.correction_ = Correction(
-            names,
-            {key: replace(m, normalise=unit) for key, m in self._maps_of(sides).items()},
-            self.metric,
-            {**about, "rows": length},
-            queries=() if self.asking_ is None else (self.asking_,),
-            fitted={name: FittedRows.of(side) for name, side in sides.items()},
-        )
-        self.n_features_in_ = self.correction_.dim_in
+        self._keep(self._maps_of(sides), sides, names, unit, model)
         return self
 
     def _maps(self, moments: PairMoments) -> Mapping[tuple[str, str], Affine]:
@@ -128,22 +118,28 @@ class Calibrate(Corrector):
             for held in sides
         }
         self.means_ = {side: to_numpy(rows.mean) for side, rows in sides.items()}
-        centred = self.mode == "mixed"
         maps = {}
         for side, mean in self.means_.items():
+            dim = len(mean)
+            stored, asked = Affine(dim, offset=-mean), Affine(dim)
+            if self.mode == "mixed":
+                stored = asked = replace(stored, renormalise=True)
             if self.form == "blocks":
-                stored = tuple(float(side == other) for other in self.means_)
-                asked = tuple(1 / self.spreads_[side, held] for held in self.means_)
-                maps[side, "document"] = _moved(mean, centred, stored)
-                maps[side, "query"] = _moved(mean if centred else None, centred, asked, len(mean))
+                maps[side, "document"] = replace(
+                    stored, blocks=tuple(float(side == other) for other in self.means_)
+                )
+                maps[side, "query"] = replace(
+                    asked, blocks=tuple(1 / self.spreads_[side, held] for held in self.means_)
+                )
                 continue
             spread = self._one_spread(side)
-            if centred:
-                maps[side, "document"] = _moved(mean, True, (1 / spread,))
-            else:
-                maps[side, "document"] = Affine(len(mean), scale=1 / spread, offset=-mean / spread)
-            if side == self.asking_ or not self.serves_one:
-                maps[side, "query"] = _moved(mean if centred else None, centred, None, len(mean))
+            maps[side, "document"] = (
+                Affine(dim, scale=1 / spread, offset=-mean / spread)
+                if self.mode == "keep"
+                else replace(stored, blocks=(1 / spread,))  # after it is brought to unit length
+            )
+            if self.asking_ in (side, None):
+                maps[side, "query"] = asked
         return maps
 
     def _spread(self, asking: RowMoments, held: RowMoments) -> float:
@@ -168,16 +164,3 @@ class Calibrate(Corrector):
             return self.spreads_[self.asking_, held]
         every = [self.spreads_[asking, held] for asking in self.means_]
         return float(np.prod(every)) ** (1 / len(every))
-
-
-def _moved(
-    mean: np.ndarray | None,
-    renormalise: bool,
-    blocks: tuple[float, ...] | None,
-    dim: int | None = None,
-) -> Affine:
-    """Minus a mean where there is one, brought to unit length, repeated in blocks."""
-    if mean is None:
-        assert dim is not None
-        return Affine(dim, renormalise=renormalise, blocks=blocks)
-    return Affine(len(mean), offset=-mean, renormalise=renormalise, blocks=blocks)

@@ -5,19 +5,22 @@ from __future__ import annotations
 import pickle
 import tempfile
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
 from sklearn.base import clone
 
 from modgap.corrections.base import Corrector, NotFitted
-from modgap.corrections.correction import METRICS, ROLES, Correction
+from modgap.corrections.correction import METRICS, Correction, Role
 from modgap.moments import PairMoments
 
 
 def check_corrector(corrector: Corrector) -> None:
     """Raise an AssertionError that names the first promise a corrector does not keep.
+
+    Whether ``to_torch`` equals NumPy is left out where torch is not installed.
 
     >>> from modgap.corrections import Center
     >>> check_corrector(Center())
@@ -40,6 +43,18 @@ def _data(dtype: type = np.float64) -> tuple[np.ndarray, np.ndarray]:
     X = shared + 0.3 * rng.normal(size=(40, 8)) + gap
     Y = shared + 0.3 * rng.normal(size=(40, 8)) - gap
     return X.astype(dtype), Y.astype(dtype)
+
+
+def _unit(rows: np.ndarray) -> np.ndarray:
+    return rows / np.linalg.norm(rows, axis=1, keepdims=True)
+
+
+def _uses(correction: Correction) -> Iterator[tuple[str, Role, np.ndarray]]:
+    """Every modality and role that the correction serves, with rows of that modality."""
+    for name, rows in zip(correction.names, _data(), strict=True):
+        yield name, "document", rows
+        if name in correction.queries:
+            yield name, "query", rows
 
 
 def _fitted(corrector: Corrector, dtype: type = np.float64) -> Corrector:
@@ -101,11 +116,29 @@ def _transform_is_the_correction_on_documents(corrector: Corrector) -> None:
 
 def _new_rows_of_one_modality_alone_are_mapped_row_by_row(corrector: Corrector) -> None:
     correction = _fitted(corrector).correction_
-    X, _ = _data()
-    for role in ROLES:
-        whole = correction.x(X, role)  # type: ignore[arg-type]
-        single = np.vstack([correction.x(X[i : i + 1], role) for i in range(len(X))])  # type: ignore[arg-type]
-        assert np.allclose(whole, single, atol=1e-12), f"role {role}"
+    for name, role, rows in _uses(correction):
+        whole = correction.apply(rows, name, role)
+        single = np.vstack([correction.apply(row[None], name, role) for row in rows])
+        assert np.allclose(whole, single, atol=1e-12), f"{name}, role {role}"
+
+
+def _rows_of_any_length_are_mapped_alike(corrector: Corrector) -> None:
+    rng = np.random.default_rng(8)
+    X, Y = _data()
+    lengths = [10.0 ** rng.uniform(-6, 6, size=(len(rows), 1)) for rows in (X, Y)]
+    of_unit_rows = clone(corrector).fit(*(_unit(rows) for rows in (X, Y))).correction_
+    correction = clone(corrector).fit(X * lengths[0], Y * lengths[1]).correction_
+    for name, role, rows in _uses(correction):
+        expected = of_unit_rows.apply(_unit(rows), name, role)
+        factor = lengths[correction.names.index(name)]
+        found = correction.apply(rows * factor, name, role)
+        assert np.allclose(found, expected, atol=1e-8), f"{name}, role {role}"
+
+
+def _rows_as_given_stay_as_long_as_they_are(corrector: Corrector) -> None:
+    correction = clone(corrector).fit(*_data(), rows="given").correction_
+    assert not any(affine.normalise for affine in correction.maps.values())
+    assert correction.about["rows"] == "given"
 
 
 def _precision_is_kept(corrector: Corrector) -> None:
@@ -150,27 +183,42 @@ def _rows_of_another_dimension_are_refused(corrector: Corrector) -> None:
 
 def _the_correction_survives_its_file(corrector: Corrector) -> None:
     correction = _fitted(corrector).correction_
-    X, Y = _data()
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "correction.safetensors"
         correction.save(path)
         again = Correction.load(path)
     assert again.metric == correction.metric
     assert dict(again.about) == dict(correction.about), "about must hold plain JSON values"
-    for role in ROLES:
-        assert np.array_equal(again.x(X, role), correction.x(X, role))  # type: ignore[arg-type]
-        assert np.array_equal(again.y(Y, role), correction.y(Y, role))  # type: ignore[arg-type]
+    assert again.queries == correction.queries
+    for name, role, rows in _uses(correction):
+        found, expected = (c.apply(rows, name, role) for c in (again, correction))
+        assert np.array_equal(found, expected), f"{name}, role {role}"
+
+
+def _torch_gives_what_numpy_gives(corrector: Corrector) -> None:
+    if find_spec("torch") is None:
+        return
+    import torch
+
+    correction = _fitted(corrector).correction_
+    module = correction.to_torch()
+    for name, role, rows in _uses(correction):
+        found = module(torch.from_numpy(rows), name, role).numpy()
+        assert np.allclose(found, correction.apply(rows, name, role), atol=1e-10), (
+            f"{name}, role {role}"
+        )
 
 
 def _the_inverse_takes_rows_back_where_it_exists(corrector: Corrector) -> None:
     correction = _fitted(corrector).correction_
-    X, Y = _data()
     try:
         back = correction.inverse()
     except ValueError:
         return
-    assert np.allclose(back.x(correction.x(X)), X, atol=1e-8)
-    assert np.allclose(back.y(correction.y(Y)), Y, atol=1e-8)
+    for name, role, rows in _uses(correction):
+        again = back.apply(correction.apply(rows, name, role), name, role)
+        expected = _unit(rows) if correction.unit_rows else rows
+        assert np.allclose(again, expected, atol=1e-8), f"{name}, role {role}"
 
 
 def _a_fitted_corrector_can_be_sent_to_another_process(corrector: Corrector) -> None:
@@ -188,11 +236,14 @@ _CHECKS: tuple[Callable[[Corrector], None], ...] = (
     _fitting_twice_gives_the_same_maps,
     _transform_is_the_correction_on_documents,
     _new_rows_of_one_modality_alone_are_mapped_row_by_row,
+    _rows_of_any_length_are_mapped_alike,
+    _rows_as_given_stay_as_long_as_they_are,
     _precision_is_kept,
     _moments_give_the_same_maps_as_rows,
     _sides_of_different_length_are_taken_or_refused_in_words,
     _rows_of_another_dimension_are_refused,
     _the_correction_survives_its_file,
+    _torch_gives_what_numpy_gives,
     _the_inverse_takes_rows_back_where_it_exists,
     _a_fitted_corrector_can_be_sent_to_another_process,
 )

@@ -51,8 +51,11 @@ class Correction:
     def __post_init__(self) -> None:
         object.__setattr__(self, "names", check_modalities(self.names))
         check_choice(self.metric, "metric", METRICS)
-        asking = tuple(check_choice(name, "queries", self.names) for name in self.queries)
-        object.__setattr__(self, "queries", asking or self.names)
+        asking = (self.queries,) if isinstance(self.queries, str) else self.queries
+        for name in (*asking, *self.fitted):
+            check_choice(name, "modality", self.names)
+        served = tuple(name for name in self.names if name in asking)
+        object.__setattr__(self, "queries", served or self.names)
         for name, role in self.maps:
             check_choice(name, "modality", self.names)
             check_choice(role, "role", ROLES)
@@ -63,6 +66,12 @@ class Correction:
             raise InputValueError("All maps of a correction must take rows of one dimension.")
         if len({m.dim_out for m in self.maps.values()}) > 1:
             raise InputValueError("All maps of a correction must give rows of one dimension.")
+        for name, rows in self.fitted.items():
+            if not rows.mean.shape == rows.variance.shape == (self.dim_in,):
+                raise InputValueError(
+                    f"The mean and variance of {name} must be ({self.dim_in},), got shapes "
+                    f"{rows.mean.shape} and {rows.variance.shape}."
+                )
 
     @classmethod
     def identity(
@@ -124,20 +133,24 @@ class Correction:
         """Whether every ranking within a modality is that of the rows as they are.
 
         Read from the maps: the corrected score of a query on the documents of a modality is then a
-        positive multiple of the raw one plus a constant. Raw scores are cosines where the maps
-        bring rows to unit length first, else inner products.
+        positive multiple of the raw one plus a constant. Raw scores are by the same metric, of
+        unit rows where the maps bring rows to unit length first.
         """
-        if len({affine.normalise for affine in self.maps.values()}) > 1:
+        maps = self.maps.values()
+        if self.metric == "inner_product":
+            return all(self.slope(asks, held) for asks in self.queries for held in self.names)
+        if not all(affine.keeps_directions for affine in maps):
             return False
-        if all(affine.is_identity for affine in self.maps.values()):
-            return True
-        if self.metric != "inner_product":
-            return False
-        return all(
-            _keeps_rankings(self.map(held), self.map(asking, "query"))
-            for asking in self.queries
-            for held in self.names
-        )
+        lengths = {(affine.scale, affine.normalise, affine.renormalise) for affine in maps}
+        return self.metric == "cosine" or len(lengths) == 1
+
+    def slope(self, asking: str, held: str) -> float | None:
+        """The multiple a where corrected inner products are a · s + b, s the raw score.
+
+        b may depend on the query, and neither depends on the document. None where the score of
+        queries of ``asking`` on documents of ``held`` is no positive multiple plus a constant.
+        """
+        return _slope(self.map(held), self.map(asking, "query"))
 
     def then(self, second: Correction) -> Correction:
         """The correction that applies this one first and ``second`` after it."""
@@ -217,7 +230,9 @@ class Correction:
             "maps": maps,
             "about": dict(self.about),
         }
-        write_tensors(path, "correction", tensors, header)
+        # Version 1 of the format knew neither: it would take rows as given, and any query.
+        new = self.queries != self.names or any(m.normalise for m in self.maps.values())
+        write_tensors(path, "correction", tensors, header, file_format=2 if new else 1)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Correction:
@@ -258,17 +273,19 @@ def _affine(entry: dict[str, Any], tensors: dict[str, np.ndarray]) -> Affine:
     )
 
 
-def _keeps_rankings(stored: Affine, asked: Affine) -> bool:
-    """Whether the product of the mapped rows is a positive multiple of q · v plus what v lacks."""
-    if stored.renormalise or asked.renormalise:
-        return False
+def _slope(stored: Affine, asked: Affine) -> float | None:
+    """a > 0 where the product of the mapped rows is a · (q · v) + b(q); else None."""
+    if stored.renormalise or asked.renormalise or stored.normalise != asked.normalise:
+        return None
     if stored.matrix is None and asked.matrix is None and asked.offset is None:
         factors = zip(stored.blocks or (1.0,), asked.blocks or (1.0,), strict=True)
-        return stored.scale * asked.scale * sum(a * b for a, b in factors) > 0
+        slope = stored.scale * asked.scale * sum(a * b for a, b in factors)
+        return slope if slope > 0 else None
     stored, asked = stored.dense(), asked.dense()
     matrices = [np.eye(m.dim_in) if m.matrix is None else m.matrix for m in (stored, asked)]
     product = matrices[0].T @ matrices[1]
-    multiple = float(np.trace(product)) / len(product)
-    constant = 0.0 if asked.offset is None else float(np.abs(matrices[0].T @ asked.offset).max())
-    off = float(np.abs(product - multiple * np.eye(len(product))).max())
-    return multiple > 0 and max(off, constant) <= 1e-9 * multiple
+    slope = float(np.trace(product)) / len(product)
+    off = float(np.abs(product - slope * np.eye(len(product))).max())
+    # An offset of the query would favour the documents that lie along it.
+    favoured = 0.0 if asked.offset is None else float(np.abs(matrices[0].T @ asked.offset).max())
+    return slope if slope > 0 and max(off, favoured) <= 1e-9 * slope else None

@@ -4,44 +4,62 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
+from dataclasses import replace
 
 from modgap.corrections.affine import Affine
-from modgap.corrections.correction import Correction
+from modgap.corrections.correction import Correction, Metric
 
-METRIC_WORDS = {
+METRIC_NAMES: dict[Metric, str] = {
     "cosine": "cosine",
-    "inner_product": "inner product (not cosine, which would undo the correction)",
+    "inner_product": "inner product",
     "euclidean": "Euclidean distance",
 }
 
 
 def demands(correction: Correction) -> list[str]:
-    """One line for each thing to know: what it is, documents, queries, metric, other queries."""
+    """One line for each thing to know: what it is, columns, documents, queries, metric.
+
+    >>> print("\\n".join(demands(Correction.identity(512))))
+    Correction(), for image and text queries
+      columns    512 before, 512 after
+      documents  left as they are
+      queries    the same as documents
+      rank by    cosine
+    """
     served = correction.queries
-    what = {name: _words(correction.map(name, "query")) for name in served}
-    same = len(set(what.values())) == 1
-    queries = what[served[0]] if same else "; ".join(f"{name}: {what[name]}" for name in served)
+    queries = (
+        _rows({name: correction.map(name, "query") for name in served})
+        if correction.roles_differ
+        else "the same as documents"
+    )
+    only = f"{_listed(served)} only: " if len(served) < len(correction.names) else ""
     return [
-        f"{label(correction)}, for {' and '.join(served)} queries",
+        f"{label(correction)}, for {_listed(served)} queries",
         f"  columns    {correction.dim_in} before, {correction.dim_out} after",
-        f"  documents  {_documents(correction)}",
-        f"  queries    {' and '.join(served)} only: {queries}"
-        if len(served) < len(correction.names)
-        else f"  queries    {queries}",
-        f"  rank by    {METRIC_WORDS[correction.metric]}",
+        f"  documents  {_rows({name: correction.map(name) for name in correction.names})}",
+        f"  queries    {only}{queries}",
+        f"  rank by    {metric_to_rank_by(correction)}",
     ]
+
+
+def metric_to_rank_by(correction: Correction) -> str:
+    """The metric in words, with the mistake that is easily made."""
+    metric = METRIC_NAMES[correction.metric]
+    if correction.metric != "inner_product":
+        return metric
+    return f"{metric} (not cosine, which loses the correction)"
 
 
 def in_one_sentence(correction: Correction, queries: Sequence[str] | None = None) -> str:
     """The same for a verdict: columns, metric, and what happens to the queries that are asked."""
     before, after = correction.dim_in, correction.dim_out
     columns = f"{after} columns, as before" if before == after else f"{after} columns, not {before}"
-    asking = [name for name in correction.queries if queries is None or name in queries]
-    what = {_words(correction.map(name, "query")) for name in asking}
-    how = what.pop() if len(what) == 1 else "mapped, each modality in its own way"
+    asking = tuple(name for name in correction.queries if queries is None or name in queries)
+    how = {_steps(correction.map(name, "query")) for name in asking}
+    what = how.pop() if len(how) == 1 else "mapped, each modality in its own way"
     return (
-        f"Documents have {columns}; rank by {METRIC_WORDS[correction.metric]}; "
-        f"{' and '.join(asking)} queries are {'left ' if how == 'as they are' else ''}{how}."
+        f"Documents have {columns}; rank by {metric_to_rank_by(correction)}; {_listed(asking)} "
+        f"queries are {what}."
     )
 
 
@@ -56,42 +74,49 @@ def label(correction: Correction) -> str:
 def next_commands(correction: Correction, file: str = "correction.safetensors") -> list[str]:
     """The commands that correct documents and queries, and the one that builds an index."""
     path, names = shlex.quote(file), [shlex.quote(name) for name in correction.names]
-    lines = [
-        f"modgap apply {path} {name}.npy --modality {name} -o {name}-documents.npy"
-        for name in names
-    ]
-    asking = shlex.quote(correction.queries[-1])
     files = " ".join(f"{name}={name}.npy" for name in names)
     return [
-        *lines,
-        f"modgap apply {path} queries.npy --modality {asking} --role query -o {asking}-queries.npy",
+        *(
+            f"modgap apply {path} {name}.npy --modality {name} -o {name}-documents.npy"
+            for name in names
+        ),
+        *(
+            f"modgap apply {path} queries.npy --modality {name} --role query -o {name}-queries.npy"
+            for name in map(shlex.quote, correction.queries)
+        ),
         f"modgap index build both.faiss {path} {files}",
     ]
 
 
-def _documents(correction: Correction) -> str:
-    maps = [correction.map(name) for name in correction.names]
-    if all(affine.is_identity for affine in maps):
-        return "as they are"
-    words = {_words(affine) for affine in maps}
-    how = words.pop() if len(words) == 1 else "each modality through a map of its own"
-    return f"{how} (role document)"
+def _rows(maps: dict[str, Affine]) -> str:
+    """What happens to the rows of each modality."""
+    steps = {name: _steps(affine) for name, affine in maps.items()}
+    if len(set(steps.values())) > 1:
+        return "; ".join(f"{name}: {words}" for name, words in steps.items())
+    own = len(maps) > 1 and not all(affine.keeps_directions for affine in maps.values())
+    return next(iter(steps.values())) + (", each modality by its own map" if own else "")
 
 
-def _words(affine: Affine) -> str:
-    """What a map does to a row."""
+def _steps(affine: Affine) -> str:
+    """What a map does to a row, in the order in which it does it."""
     if affine.is_identity:
-        return "as they are"
-    steps = []
-    if affine.normalise:
-        steps.append("brought to unit length")
+        return "left as they are"
+    if affine.normalise and replace(affine, normalise=False).is_identity:
+        return "brought to unit length, nothing else"
+    steps = ["brought to unit length"] if affine.normalise else []
     if affine.matrix is not None:
         steps.append("multiplied by a matrix")
+    if affine.scale != 1.0:
+        steps.append("scaled")
     if affine.offset is not None:
         steps.append("shifted")
-    if affine.scale != 1.0 or affine.blocks is not None:
-        wide = affine.blocks is not None and len(affine.blocks) > 1
-        steps.append(f"laid out in {len(affine.blocks or ())} blocks" if wide else "scaled")
     if affine.renormalise:
         steps.append("brought to unit length" + (" again" if affine.normalise else ""))
+    if affine.blocks is not None:
+        wide = len(affine.blocks) > 1
+        steps.append(f"laid out in {len(affine.blocks)} blocks" if wide else "scaled")
     return ", ".join(steps)
+
+
+def _listed(names: tuple[str, ...]) -> str:
+    return " and ".join(names)

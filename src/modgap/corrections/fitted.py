@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,6 +23,11 @@ class FittedRows:
     variance: np.ndarray
 
     @classmethod
-    def of(cls, rows: RowMoments) -> FittedRows:
-        """From moments that hold variances."""
-        return cls(rows.n, to_numpy(rows.mean), to_numpy(rows.variance))
+    def of_each(cls, moments: Mapping[str, RowMoments]) -> dict[str, FittedRows]:
+        """Those of every modality; nothing where only means were gathered."""
+        if any(rows.scatter is None for rows in moments.values()):
+            return {}
+        return {
+            name: cls(rows.n, to_numpy(rows.mean), to_numpy(rows.variance))
+            for name, rows in moments.items()
+        }

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import torch
 
+from modgap._validate import InputValueError
 from modgap.corrections.affine import Affine
 from modgap.corrections.correction import Correction, Role
 
 
 class CorrectionModule(torch.nn.Module):
-    """Applies a correction to batches of rows; its maps are buffers and move with ``.to``."""
+    """Applies a correction to batches of rows; its maps are buffers and move with ``.to``.
+
+    A row of zeros, which has no direction, is left at zero where the maps bring rows to unit
+    length; nothing is refused on the way through a network.
+    """
 
     def __init__(self, correction: Correction) -> None:
         super().__init__()
@@ -28,9 +33,14 @@ class CorrectionModule(torch.nn.Module):
         self._correction.map(modality, role)  # refuses what it does not serve
         default = self._maps[modality, "document"]
         key, affine = self._maps.get((modality, role), default)
+        if rows.shape[-1] != affine.dim_in:
+            raise InputValueError(
+                f"The correction is for rows of {affine.dim_in} columns, got {rows.shape[-1]}. "
+                "It must be fitted on embeddings of the same model."
+            )
         matrix = getattr(self, f"{key}_matrix")
         offset = getattr(self, f"{key}_offset")
-        mapped = torch.nn.functional.normalize(rows, dim=-1) if affine.normalise else rows
+        mapped = _unit(rows) if affine.normalise else rows
         if matrix is not None:
             mapped = mapped @ matrix.to(rows.dtype).T
         if affine.scale != 1.0:
@@ -38,7 +48,15 @@ class CorrectionModule(torch.nn.Module):
         if offset is not None:
             mapped = mapped + offset.to(rows.dtype)
         if affine.renormalise:
-            mapped = torch.nn.functional.normalize(mapped, dim=-1)
+            mapped = _unit(mapped)
         if affine.blocks is not None:
             mapped = torch.cat([mapped * factor for factor in affine.blocks], dim=-1)
         return mapped
+
+
+def _unit(rows: torch.Tensor) -> torch.Tensor:
+    # By the largest entry first: squares of very long or short rows leave the range of floats. A
+    # constant does not change the unit row, so gradients need not pass through it.
+    largest = rows.detach().abs().amax(dim=-1, keepdim=True)
+    scaled = rows / torch.where(largest == 0, torch.ones_like(largest), largest)
+    return torch.nn.functional.normalize(scaled, dim=-1)

@@ -14,7 +14,7 @@ from modgap._files import write_text
 from modgap._results import Progress, Result, document, silent, to_json
 from modgap._validate import Array
 from modgap.corrections import Affine, Correction, Metric, asking_modality
-from modgap.corrections.demands import METRIC_WORDS
+from modgap.corrections.demands import metric_to_rank_by
 from modgap.diagnosis.run import Diagnosis, diagnose
 from modgap.diagnosis.scripts import (
     correction_file,
@@ -202,6 +202,6 @@ def _next_steps(
         f"SELECT * FROM search_by_{asking}('[…]', 10)",
         f"in an index    modgap index build both.faiss {file} {' '.join(sources)}{both}",
         f"elsewhere      load {folder}/documents-*.parquet and rank by "
-        f"{METRIC_WORDS[correction.metric]}; queries go through: modgap apply {file} QUERIES.npy "
+        f"{metric_to_rank_by(correction)}; queries go through: modgap apply {file} QUERIES.npy "
         f"--modality {shlex.quote(asking)} --role query -o OUT.npy",
     )

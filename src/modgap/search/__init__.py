@@ -9,12 +9,14 @@ from modgap.search.hits import Hits
 from modgap.search.judged import JudgedHits, judge_hits
 from modgap.search.merging import Found, merge
 from modgap.search.reliability import Reliability, reliability_curve
+from modgap.search.scores import OtherMetricWarning
 
 __all__ = [
     "Cutoff",
     "Found",
     "Hits",
     "JudgedHits",
+    "OtherMetricWarning",
     "Reliability",
     "ScoreCalibrator",
     "judge_hits",

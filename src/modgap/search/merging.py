@@ -23,25 +23,24 @@ def merge(
     hits_by_modality: Mapping[str, Found],
     k: int,
 ) -> Hits:
-    """The k best of both modalities, from one search in each, without re-indexing anything.
+    """The k best of all modalities, from one search in each, without re-indexing anything.
 
     A correction that keeps the rankings within a modality, as ``Calibrate(mode="keep")`` does,
     turns each score s into a · s + b, with a and b of the query and the modality alone. So k
-    results of each modality are enough for the exact k best of all, and fewer are not. A correction
-    whose vectors have d columns is exact for queries of the modality it was made for;
-    ``form="blocks"`` for all.
+    results of each modality are enough for the exact k best of all, and fewer are not.
 
     Parameters
     ----------
     correction : Correction
-        One that keeps rankings within a modality.
+        One that ranks by inner product and keeps rankings within a modality.
     queries : (n, d) array
-        The query vectors as they were searched with.
+        The query vectors, of any length where the correction brings rows to unit length
+        (``correction.unit_rows``), else as they were searched with.
     modality : str
-        The modality of the queries.
+        The modality of the queries, one that the correction serves.
     hits_by_modality : mapping of str to Hits or (ids, scores)
-        For each document modality the ids and the inner products (cosines, on unit rows) of its
-        best documents, (n, k') each.
+        For each document modality the ids and scores of its best documents, (n, k') each. Scores
+        are cosines where the correction brings rows to unit length, else inner products.
     k : int
         How many results of each query to return.
 
@@ -53,17 +52,24 @@ def merge(
     queries = check_rows(queries, "queries")
     check_count(k, "k")
     check_choice(modality, "modality", correction.names)
-    if correction.metric != "inner_product" or any(m.renormalise for m in correction.maps.values()):
-        _refuse(correction)
-    rows = to_numpy(queries).astype(np.float64)
-    asked = correction.map(modality, "query").dense()(rows)
+    if correction.metric != "inner_product" or not correction.keeps_rankings:
+        method = correction.about.get("method", "This correction")
+        raise InputValueError(
+            f"{method} changes rankings within a modality, so raw searches cannot be merged by it. "
+            "Use Calibrate(mode='keep'), or store corrected vectors."
+        )
+    asked = correction.map(modality, "query")(to_numpy(queries).astype(np.float64), "queries")
     ids, scores, names = [], [], []
     for name, found in hits_by_modality.items():
         check_choice(name, "modality", correction.names)
-        found_ids, found_scores = _pair(found, name, len(rows))
-        slope, level = _line(correction, name, rows, asked)
+        found_ids, found_scores = _pair(found, name, len(asked))
+        slope = correction.slope(modality, name)
+        assert slope is not None
+        # What the query scores on a document at the origin.
+        offset = correction.map(name).dense().offset
+        level = np.zeros(len(asked)) if offset is None else asked @ offset
         ids.append(found_ids)
-        scores.append(slope[:, None] * found_scores + level[:, None])
+        scores.append(slope * found_scores + level[:, None])
         # Where a search found fewer than k, the score is −∞ and there is no document to name.
         names.append(np.where(np.isneginf(found_scores), "", name).astype(object))
     if not ids:
@@ -91,28 +97,3 @@ def _pair(found: Found, name: str, n: int) -> tuple[np.ndarray, np.ndarray]:
     if np.any(np.isnan(scores)):
         raise InputValueError(f"The scores of {name} must be numbers, got NaN.")
     return ids, scores
-
-
-def _line(
-    correction: Correction, name: str, queries: np.ndarray, asked: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """Slope and level of each query: its corrected score is slope · (q · v) + level."""
-    stored = correction.map(name).dense()
-    matrix = np.eye(stored.dim_in) if stored.matrix is None else stored.matrix
-    pulled = asked @ matrix
-    lengths = np.sum(queries**2, axis=1)
-    slope = np.sum(pulled * queries, axis=1) / np.where(lengths > 0, lengths, 1.0)
-    stray = np.linalg.norm(pulled - slope[:, None] * queries, axis=1)
-    # A corrected query that points elsewhere changes the ranking within a modality.
-    if np.any(slope <= 0) or np.any(stray > 1e-6 * np.linalg.norm(pulled, axis=1)):
-        _refuse(correction)
-    level = np.zeros(len(queries)) if stored.offset is None else asked @ stored.offset
-    return slope, level
-
-
-def _refuse(correction: Correction) -> None:
-    method = correction.about.get("method", "This correction")
-    raise InputValueError(
-        f"{method} changes rankings within a modality, so raw searches cannot be merged by it. "
-        "Use Calibrate(mode='keep'), or store corrected vectors."
-    )

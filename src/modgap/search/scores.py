@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 
 from modgap._arrays import as_float, namespace, sum_squares, to_numpy, unit, wide_dtype
 from modgap._validate import Array, check_choice, check_rows, check_same_space
-from modgap.corrections import METRICS, Correction, Metric
+from modgap.corrections import METRIC_NAMES, METRICS, Correction, Metric
 
 
 def rows_to_multiply(
@@ -54,8 +56,32 @@ def to_scores(products: np.ndarray, queries: Array, metric: Metric) -> np.ndarra
     return np.minimum(2 * products - to_numpy(sum_squares(queries))[:, None], 0.0)
 
 
+class OtherMetricWarning(UserWarning):
+    """Corrected vectors are ranked by a metric that the correction is not meant for."""
+
+
 def metric_of(metric: Metric | None, correction: Correction | None, default: Metric) -> Metric:
-    """The metric asked for, else the one the correction is meant for, else the default."""
-    if metric is not None:
-        return check_choice(metric, "metric", METRICS)
-    return correction.metric if correction is not None else default
+    """The metric asked for, else the one the correction is meant for, else the default.
+
+    Warns where the one asked for ranks corrected vectors otherwise than the correction's own.
+    """
+    if metric is None:
+        return correction.metric if correction is not None else default
+    asked = check_choice(metric, "metric", METRICS)
+    if correction is not None and asked != correction.metric and not _ranks_alike(correction):
+        method = correction.about.get("method", "This correction")
+        own = METRIC_NAMES[correction.metric]
+        warnings.warn(
+            f"{method} makes vectors to be ranked by {own}, and metric={asked!r} ranks them "
+            f"otherwise: much of the correction is lost. Leave metric out, or give "
+            f"metric={correction.metric!r}.",
+            OtherMetricWarning,
+            stacklevel=3,
+        )
+    return asked
+
+
+def _ranks_alike(correction: Correction) -> bool:
+    """Whether the metric does not matter to the correction: it leaves rows, or all are unit."""
+    maps = correction.maps.values()
+    return all(m.is_identity for m in maps) or all(m.gives_unit_rows for m in maps)

@@ -89,7 +89,7 @@ def amend(model: TwoTower, data: Data, batch_size: int) -> None:
     learn_statistics(model, map(data.prepare, pairs.pixels.to(device).split(batch_size)))
     X, Y, _ = embed_split(model, pairs, data.prepare, batch_size)
     rows = [nn.functional.normalize(side.double(), dim=1).cpu().numpy() for side in (X, Y)]
-    turn = Procrustes().fit(*rows).correction_.maps[("text", "document")].matrix
+    turn = Procrustes().fit(*rows, rows="given").correction_.maps[("text", "document")].matrix
     last = [m for m in model.text.modules() if isinstance(m, nn.Linear)][-1]
     for parameter in (last.weight, last.bias):
         if parameter is not None:

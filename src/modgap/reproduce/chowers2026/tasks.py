@@ -36,7 +36,10 @@ class Task:
     def direction(self, explained_variance: float = 1.0) -> tuple[np.ndarray, float]:
         """The vector that closes the gap (eq. 11, algorithm 1), and what share of it closes."""
         with one_thread():
-            shift = OrthogonalShift("y", explained_variance).fit(self.queries, self.candidates)
+            # The paper moves rows as they are.
+            shift = OrthogonalShift("y", explained_variance).fit(
+                self.queries, self.candidates, rows="given"
+            )
         step = np.asarray(shift.correction_.y(np.zeros_like(self.candidates[:1])))[0]
         return step, float(shift.closed_)
 

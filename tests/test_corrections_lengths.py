@@ -1,0 +1,162 @@
+"""Rows of any positive length: the same corrected vectors, scores and rankings as unit rows."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.base import clone
+
+from conftest import make_pairs
+from modgap.corrections import (
+    CORRECTORS,
+    Calibrate,
+    Center,
+    Correction,
+    OriginShift,
+    OrthogonalShift,
+    Procrustes,
+    Shift,
+    Whiten,
+)
+from modgap.corrections.calibrate import FORMS, MODES
+from modgap.search import search
+from reference import unit
+
+EVERY = [
+    Shift(0.3),
+    OriginShift(0.7, "x"),
+    OrthogonalShift("y", 0.5),
+    Center(),
+    Whiten(0.2),
+    Procrustes(),
+    *(Calibrate(mode, form) for mode in MODES for form in FORMS),
+]
+NAMES = ("image", "text")
+every = pytest.mark.parametrize("corrector", EVERY, ids=repr)
+precisions = pytest.mark.parametrize("precision", ["float32", "float64"])
+
+
+seeds = st.integers(0, 10**6)
+# A seed for the rows, one for their lengths, and how many powers of ten lengths reach.
+anything = given(drawn=st.tuples(seeds, seeds, st.floats(0, 6)))
+few = settings(max_examples=10)
+
+
+def make_rows(seed, lengths_seed, reach, precision):
+    """Unit rows, and the same ones with lengths from 1e-reach to 1e+reach."""
+    rows = dict(zip(NAMES, map(unit, make_pairs(n=20, d=6, seed=seed)), strict=True))
+    rng = np.random.default_rng(lengths_seed)
+    stretched = {
+        name: part * 10.0 ** rng.uniform(-reach, reach, size=(len(part), 1))
+        for name, part in rows.items()
+    }
+    return cast(rows, precision), cast(stretched, precision)
+
+
+def cast(rows, precision):
+    return {name: part.astype(precision) for name, part in rows.items()}
+
+
+def fitted(corrector, rows, asking="text"):
+    return clone(corrector).fit(*rows.values(), queries=asking).correction_
+
+
+def mapped(correction, rows):
+    """Every modality as documents, and as queries where they are served, in float64."""
+    return {
+        (name, role): np.asarray(correction.apply(part, name, role), dtype=np.float64)
+        for name, part in rows.items()
+        for role in ("document", "query")
+        if role == "document" or name in correction.queries
+    }
+
+
+def assert_same(found, expected):
+    """To 1e-5 of the length that corrected vectors have."""
+    assert found.keys() == expected.keys()
+    for key, rows in expected.items():
+        size = max(1.0, float(np.abs(rows).max()))
+        np.testing.assert_allclose(found[key], rows, rtol=0, atol=1e-5 * size, err_msg=str(key))
+
+
+def test_every_corrector_is_among_those_tried():
+    assert {type(corrector) for corrector in EVERY} == set(CORRECTORS)
+
+
+@every
+@precisions
+@few
+@anything
+def test_rows_of_any_length_are_fitted_and_mapped_alike(corrector, precision, drawn):
+    rows, stretched = make_rows(*drawn, precision)
+    for asking in NAMES:
+        of_rows, of_stretched = (fitted(corrector, part, asking) for part in (rows, stretched))
+        expected = mapped(of_rows, rows)
+        assert_same(mapped(of_stretched, stretched), expected)
+        assert_same(mapped(of_rows, stretched), expected)
+
+
+@every
+@few
+@anything
+def test_rows_of_any_length_have_the_same_scores_and_rankings(corrector, drawn):
+    rows, stretched = make_rows(*drawn, "float64")
+    for asking in NAMES:
+        results = []
+        for part in (rows, stretched):
+            correction = fitted(corrector, part, asking)
+            documents = np.vstack([correction.apply(part[name], name) for name in NAMES])
+            queries = correction.apply(part[asking], asking, "query")
+            results.append(search(queries, documents, len(documents), correction.metric))
+        (ids, scores), (others, other_scores) = results
+        size = max(1.0, float(np.abs(scores).max()))
+        np.testing.assert_allclose(other_scores, scores, rtol=0, atol=1e-5 * size)
+        np.testing.assert_array_equal(others, ids)
+
+
+@every
+@precisions
+@few
+@anything
+def test_the_file_and_the_torch_module_bring_rows_to_unit_length_too(
+    tmp_path_factory, corrector, precision, drawn
+):
+    torch = pytest.importorskip("torch")
+    rows, stretched = make_rows(*drawn, precision)
+    correction = fitted(corrector, stretched)
+    path = tmp_path_factory.mktemp("file") / "correction.safetensors"
+    correction.save(path)
+    again = Correction.load(path)
+    tensors = {name: torch.from_numpy(part) for name, part in stretched.items()}
+    expected = mapped(correction, rows)
+    assert_same(mapped(again, stretched), expected)
+    assert_same(mapped(again, tensors), expected)
+    module = again.to_torch()
+    by_module = {key: module(tensors[key[0]], *key).numpy() for key in expected}
+    assert_same(by_module, expected)
+
+
+@every
+def test_rows_as_given_keep_their_lengths_when_asked_to(corrector):
+    rows, stretched = make_rows(1, 2, 1.0, "float64")
+    given_rows = clone(corrector).fit(*stretched.values(), rows="given").correction_
+    assert not given_rows.unit_rows
+    differences = [
+        np.abs(part - mapped(given_rows, rows)[key]).max()
+        for key, part in mapped(given_rows, stretched).items()
+    ]
+    assert max(differences) > 0.01
+
+
+@pytest.mark.parametrize("corrector", [Center(), Calibrate(), Procrustes()], ids=repr)
+def test_a_row_of_zeros_has_no_unit_length_and_is_named(corrector):
+    X, Y = make_pairs(n=20, d=6)
+    spoilt = Y.copy()
+    spoilt[7] = 0
+    with pytest.raises(ValueError, match="text has 1 row with length zero, the first at row 7"):
+        clone(corrector).fit(X, spoilt)
+    correction = corrector.fit(X, Y).correction_
+    with pytest.raises(ValueError, match="Row 7 of text has length zero"):
+        correction.y(spoilt)
