@@ -26,15 +26,16 @@ def files(tmp_path: Path) -> tuple[Path, Path]:
 def shift(files: tuple[Path, Path], tmp_path: Path) -> Path:
     """A correction with a query map of its own."""
     path = tmp_path / "shift.safetensors"
-    settings = ("--set", "explained_variance=0.9", "--set", "move=y")
+    settings = ("--set", "explained_variance=0.9", "--set", "move=y", "--metric", "euclidean")
     ran = modgap("fit", *files, "--method", "orthogonal-shift", *settings, "-o", path)
     assert ran.status == 0, ran.err
     return path
 
 
 def same_maps(a: Correction, b: Correction, rows: np.ndarray) -> None:
+    assert a.queries == b.queries
     for name in a.names:
-        for role in ("document", "query"):
+        for role in ("document", "query") if name in a.queries else ("document",):
             np.testing.assert_allclose(a.apply(rows, name, role), b.apply(rows, name, role), 1e-5)
 
 
@@ -45,10 +46,10 @@ def test_each_method_writes_the_correction_the_library_fits(
     path = tmp_path / "new" / "c.safetensors"
     ran = modgap("fit", *files, "--method", method, "-o", path, "--model", "toy")
     assert (ran.status, ran.out) == (0, "")
-    assert ran.err == f"wrote {path}\n"
     X, Y = (np.load(file).astype("float64") for file in files)
     expected = METHODS[method]().fit(X, Y).correction_
     fitted = Correction.load(path)
+    assert ran.err.startswith(f"wrote {path}\n{fitted}\n  next       modgap apply {path} ")
     same_maps(fitted, expected, X)
     assert fitted.about["method"] == METHODS[method].__name__
     assert fitted.about["model"] == "toy"
@@ -60,7 +61,7 @@ def test_orthogonal_shift_is_fitted_on_the_rows_themselves(
     files: tuple[Path, Path], shift: Path
 ) -> None:
     X, Y = (np.load(file) for file in files)
-    expected = library.OrthogonalShift("y", 0.9).fit(X, Y).correction_
+    expected = library.OrthogonalShift("y", 0.9).fit(X, Y, rows="given").correction_
     same_maps(Correction.load(shift), expected, X)
 
 
@@ -107,8 +108,40 @@ def test_the_correction_keeps_the_names_of_the_modalities(
     files: tuple[Path, Path], tmp_path: Path
 ) -> None:
     path = tmp_path / "c.safetensors"
-    assert modgap("fit", *files, "--names", "audio,caption", "-o", path).status == 0
-    assert Correction.load(path).names == ("audio", "caption")
+    named = ("--names", "audio,caption", "-o", path)
+    ran = modgap("fit", *files, *named)
+    assert ran.status == 2
+    assert "--queries): audio or caption." in ran.err
+    assert modgap("fit", *files, *named, "--queries", "audio").status == 0
+    fitted = Correction.load(path)
+    assert (fitted.names, fitted.queries) == (("audio", "caption"), ("audio",))
+    # One that serves all need not be told.
+    assert modgap("fit", *files, *named, "--method", "center").status == 0
+    assert Correction.load(path).queries == ("audio", "caption")
+
+
+def test_both_kinds_of_query_get_a_correction_each(
+    files: tuple[Path, Path], tmp_path: Path
+) -> None:
+    path = tmp_path / "c.safetensors"
+    ran = modgap("fit", *files, "--queries", "both", "-o", path)
+    assert ran.status == 0, ran.err
+    assert not path.exists()
+    X, Y = (np.load(file).astype("float64") for file in files)
+    for name in ("text", "image"):
+        fitted = Correction.load(tmp_path / f"c-{name}.safetensors")
+        same_maps(fitted, library.Calibrate().fit(X, Y, queries=name).correction_, X)
+    assert modgap("fit", *files, "--queries", "both", "--method", "center", "-o", path).status == 0
+    assert Correction.load(path).queries == ("image", "text")
+
+
+def test_rows_are_used_as_given_where_lengths_count(
+    files: tuple[Path, Path], tmp_path: Path
+) -> None:
+    path = tmp_path / "c.safetensors"
+    assert modgap("fit", *files, "--metric", "inner_product", "-o", path).status == 0
+    X, Y = (np.load(file).astype("float64") for file in files)
+    same_maps(Correction.load(path), library.Calibrate().fit(X, Y, rows="given").correction_, X)
 
 
 def test_procrustes_uses_one_pair_per_group(files: tuple[Path, Path], tmp_path: Path) -> None:

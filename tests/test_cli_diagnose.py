@@ -89,7 +89,9 @@ def test_a_gap_that_hurts_is_mended(diagnosed: tuple[Ran, Path], files: Path) ->
     assert fix.names == ("image", "text")
     assert fix.about["model"] == "toy"
     assert fix.dim_in == DIM
-    assert len(np.load(files / "image.npy")) > fix.about["fitted_on"]["image"]
+    # Judged on held-out rows, then fitted on all.
+    assert fix.about["fitted_on"]["image"] == len(np.load(files / "image.npy"))
+    assert fix.about["judged_on"] == "held-out rows"
 
 
 def test_the_report_says_what_was_printed(diagnosed: tuple[Ran, Path]) -> None:
@@ -138,10 +140,23 @@ def test_rows_of_a_parquet_file_match_by_group(files: Path, tmp_path: Path) -> N
     path = tmp_path / "pairs.parquet"
     write_pair(path, X, Y[shuffled], groups=(groups, groups[shuffled]), names=("picture", "words"))
     named = ("--x-column", "picture", "--y-column", "words", "--names", "picture,words")
-    ran = modgap("diagnose", path, *named, "--groups", "picture_group,words_group", "--json")
+    asks = ("--queries", "words", "--json")
+    ran = modgap("diagnose", path, *named, "--groups", "picture_group,words_group", *asks)
     assert verdict(ran) == "use"
     assert ran.json["names"] == ["picture", "words"]
-    assert verdict(modgap("diagnose", path, *named, "--unpaired", "--json")) == "no pairs"
+    assert ran.json["queries"] == ["words"]
+    assert verdict(modgap("diagnose", path, *named, "--unpaired", *asks)) == "no pairs"
+
+
+def test_both_kinds_of_query_get_a_verdict_each(files: Path, tmp_path: Path) -> None:
+    paths = (files / "image.npy", files / "text.npy")
+    ran = modgap("diagnose", *paths, "--queries", "both", "--json", "--no-umap", "-o", tmp_path)
+    assert ran.status == 0, ran.err
+    for name in ("text", "image"):
+        assert ran.json[name]["queries"] == [name]
+        assert everything_in(tmp_path / name) == WRITTEN
+        kept = json.loads((tmp_path / name / "diagnosis.json").read_text(encoding="utf-8"))
+        assert kept == ran.json[name]
 
 
 def test_five_captions_to_an_image_match_by_a_file_of_labels(tmp_path: Path) -> None:
@@ -158,7 +173,7 @@ def test_five_captions_to_an_image_match_by_a_file_of_labels(tmp_path: Path) -> 
     assert sum(ran.json["n_groups"].values()) == len(X)
 
 
-def test_without_pairs_it_says_what_it_cannot_judge_and_writes_no_correction(
+def test_without_pairs_it_writes_a_correction_and_says_what_it_cannot_judge(
     files: Path, tmp_path: Path
 ) -> None:
     np.save(tmp_path / "few.npy", np.load(files / "text.npy")[:200])
@@ -166,18 +181,25 @@ def test_without_pairs_it_says_what_it_cannot_judge_and_writes_no_correction(
     ran = modgap("diagnose", files / "image.npy", tmp_path / "few.npy", "--no-umap", "-o", out)
     assert ran.status == 0
     assert "No pairs" in ran.out
-    assert everything_in(out) == WRITTEN - {"correction.safetensors"}
+    assert everything_in(out) == WRITTEN
+    about = library.Correction.load(out / "correction.safetensors").about
+    assert about["judged_on"] == "fair shares, relevance not judged"
+    assert about["judged_on"] in (out / "report.md").read_text(encoding="utf-8")
 
 
 def test_a_correction_of_an_earlier_run_is_not_left_to_be_mistaken_for_this_one(
     files: Path, tmp_path: Path
 ) -> None:
-    stale = tmp_path / "correction.safetensors"
+    stale = tmp_path / "out" / "correction.safetensors"
+    stale.parent.mkdir()
     library.Correction.identity(DIM).save(stale)
+    rows = np.load(files / "image.npy")
+    noise = 0.01 * np.random.default_rng(0).normal(size=rows.shape).astype(np.float32)
+    np.save(tmp_path / "near.npy", rows + noise)
     ran = modgap(
-        "diagnose", files / "image.npy", files / "text.npy", "--unpaired", "--no-umap",
-        "-o", tmp_path,
-    )  # fmt: skip
+        "diagnose", files / "image.npy", tmp_path / "near.npy", "--no-umap", "-o", stale.parent
+    )
+    assert "Leave it alone" in ran.out
     assert not stale.exists()
     assert f"removed {stale}" in ran.err
 
@@ -187,7 +209,8 @@ def test_few_pairs_are_not_enough_for_a_recommendation(files: Path, tmp_path: Pa
         np.save(tmp_path / f"{name}.npy", np.load(files / f"{name}.npy")[:8])
     ran = modgap("diagnose", tmp_path / "image.npy", tmp_path / "text.npy", "--json")
     assert verdict(ran) == "not enough pairs"
-    assert ran.json["recommended"] is None
+    assert ran.json["recommended"] == "Calibrate(mode='keep')"
+    assert "fair shares, relevance not judged" in ran.json["sentence"]
 
 
 def test_names_and_paths_are_printed_as_they_are_not_as_markup(files: Path, tmp_path: Path) -> None:
@@ -198,11 +221,13 @@ def test_names_and_paths_are_printed_as_they_are_not_as_markup(files: Path, tmp_
         files / "text.npy",
         "--names",
         "[red]x,<b>",
+        "--queries",
+        "<b>",
         "--no-umap",
         "-o",
         out,
     )
     assert ran.status == 0
     assert "[red]x_retrieval_recall@1" in ran.out
-    assert "<b>_retrieval_recall@1" in ran.out
+    assert "<b> queries are" in ran.out
     assert f"wrote {out / 'report.md'}\n" in ran.err

@@ -243,7 +243,7 @@ def test_the_slope_is_that_of_the_corrected_scores(rng, stored, asked, slope):
 def test_a_correction_says_what_it_demands(pairs):
     X, Y = pairs
     assert str(Calibrate().fit(X, Y).correction_).splitlines() == [
-        "Calibrate(form='single', mode='keep'), for text queries",
+        "Calibrate(mode='keep'), for text queries",
         "  columns    12 before, 12 after",
         "  documents  brought to unit length, scaled, shifted, each modality by its own map",
         "  queries    text only: brought to unit length, nothing else",

@@ -16,6 +16,12 @@ def evaluate(
     correction: Annotated[
         Path | None, typer.Option(help="A correction to compare with the rows as they are.")
     ] = None,
+    queries: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME", help="Who asks; without it all that the correction serves, or all."
+        ),
+    ] = None,
     metric: MetricOption = "cosine",
     sample: Annotated[
         int, typer.Option(min=8, help="Evaluate on at most this many groups.")
@@ -39,6 +45,7 @@ def evaluate(
             None,
             fixed,
             metric=metric,
+            queries=queries,
             sample=sample,
             seed=seed,
             progress=step,

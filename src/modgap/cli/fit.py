@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from modgap._validate import InputValueError
-from modgap.cli.options import Data, Model, takes_data
+from modgap.cli.options import Data, MetricOption, Model, Queries, asking_names, takes_data
 
 
 @takes_data(writes="file")
@@ -28,20 +28,40 @@ def fit(
         list[str] | None,
         typer.Option("--set", metavar="NAME=VALUE", help="A parameter, such as amount=0.3."),
     ] = None,
+    queries: Queries = None,
+    metric: MetricOption = "cosine",
     model: Model = None,
 ) -> None:
     """Fit one correction to both modalities and write it as a small file.
 
+    With --queries both, one for each modality that asks: correction-text.safetensors beside
+    correction-image.safetensors, unless one serves both.
+
     Example: modgap fit image.npy text.npy -o correction.safetensors
     """
     from modgap.cli.show import say, steps
-    from modgap.corrections import make_corrector
+    from modgap.corrections import (
+        Correction,
+        demands,
+        make_corrector,
+        next_commands,
+        row_length,
+        save_corrections,
+    )
 
     corrector = make_corrector(method, dict(_setting(text) for text in parameter or []))
+    asking = asking_names(queries, data.names) if corrector.serves_one or queries else []
+    made: dict[str, Correction] = {}
     with steps() as step:
-        corrector.fit(data, model=model, progress=step)
-    corrector.correction_.save(output)
-    say(f"wrote {output}")
+        for name in asking if corrector.serves_one else [None]:
+            corrector.fit(data, queries=name, rows=row_length(metric), model=model, progress=step)
+            made |= dict.fromkeys(corrector.correction_.queries, corrector.correction_)
+    for path in save_corrections(made, output):
+        say(f"wrote {path}")
+        correction = Correction.load(path)
+        say("\n".join(demands(correction)))
+        for place, command in enumerate(next_commands(correction, str(path))):
+            say(f"  {'next' if place == 0 else '':9}  {command}")
 
 
 def _setting(text: str) -> tuple[str, float | str]:

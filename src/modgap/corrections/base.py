@@ -275,6 +275,7 @@ class Corrector(BaseEstimator, ABC):
             self.metric,
             {
                 "method": type(self).__name__,
+                "label": self.label,
                 "parameters": self.get_params(),
                 "fitted_on": {name: moments.n for name, moments in rows.items()},
                 "rows": "unit" if unit else "given",

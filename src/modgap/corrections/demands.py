@@ -20,7 +20,7 @@ def demands(correction: Correction) -> list[str]:
     """One line for each thing to know: what it is, columns, documents, queries, metric.
 
     >>> print("\\n".join(demands(Correction.identity(512))))
-    Correction(), for image and text queries
+    Correction, for image and text queries
       columns    512 before, 512 after
       documents  left as they are
       queries    the same as documents
@@ -64,11 +64,9 @@ def in_one_sentence(correction: Correction, queries: Sequence[str] | None = None
 
 
 def label(correction: Correction) -> str:
-    """The method and its parameters, as far as they are known."""
+    """The corrector as it is written in code, where one made it."""
     about = correction.about
-    given = about.get("parameters") or {}
-    shown = ", ".join(f"{name}={value!r}" for name, value in given.items())
-    return f"{about.get('method', 'Correction')}({shown})"
+    return str(about.get("label") or about.get("method") or "Correction")
 
 
 def next_commands(correction: Correction, file: str = "correction.safetensors") -> list[str]:
