@@ -84,13 +84,10 @@ def not_judged(diagnosis: Diagnosis) -> str | None:
 def where_from(diagnosis: Diagnosis) -> str:
     """What the metrics of a verdict are of, and what the file was fitted on."""
     assert diagnosis.correction is not None
-    measured = (
-        "The metrics are those of the correction fitted on the fit split, measured on held-out "
-        "rows."
-    )
+    measured = "The metrics are those of the correction fitted on the fit split, on held-out rows"
     if diagnosis.correction is diagnosis.corrections.get(str(diagnosis.recommended)):
-        return f"{measured} The file holds that correction."
-    return f"{measured} The file holds the same correction fitted on all rows."
+        return f"{measured}; the file holds that correction."
+    return f"{measured}; the file is fitted on all rows."
 
 
 def correction_bytes(correction: Correction) -> bytes:
