@@ -175,7 +175,8 @@ def test_lines_apply_a_correction_that_serves_all_queries(rows, tmp_path):
 
 def test_the_page_is_about_the_queries_asked_for(rows):
     page = make_document(*rows, queries="image")
-    assert page["queries"] == page["diagnosis"]["queries"] == page["fix"]["queries"] == ["image"]
+    assert page["queries"] == page["diagnosis"]["queries"] == ["image"]
+    assert "image" in page["fix"]["queries"]
     for metrics in (page["diagnosis"]["raw"]["metrics"], page["paths"][0]["metrics"]):
         assert "text_retrieval_recall@1" in metrics
         assert "image_retrieval_recall@1" not in metrics
