@@ -101,7 +101,8 @@ def contents(
         page.sampling.append(
             f"The picture shows {len(drawn.x):,} of {data.x.n_rows:,} {data.names[0]} rows and "
             f"{len(drawn.y):,} of {data.y.n_rows:,} {data.names[1]} rows"
-            + (f", with {drawn.n_pairs:,} pairs." if drawn.n_pairs else ".")
+            + (f", with {drawn.n_pairs:,} pairs" if drawn.n_pairs else "")
+            + (", at unit length." if unit else ".")
         )
         if diagnosis is not None:
             made, failures = gap_paths(

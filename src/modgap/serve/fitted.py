@@ -53,8 +53,13 @@ class Fitted:
         """Every correction once, by the name of its file; that of the metrics first."""
         different = list(dict.fromkeys([self.correction, *self.corrections.values()]))
         kinds = [[self.name, *(c.queries if len(different) > 1 else ())] for c in different]
-        words = [re.sub(r"[^A-Za-z0-9_.=-]+", "-", "-".join(kind)).strip("-") for kind in kinds]
+        words = ["-".join(_plain(word) for word in kind) for kind in kinds]
         return {f"correction-{w}.safetensors": c for w, c in zip(words, different, strict=True)}
+
+
+def _plain(word: str) -> str:
+    """A word as part of a file's name."""
+    return re.sub(r"[^A-Za-z0-9_.=-]+", "-", word).strip("-")
 
 
 class FittedCorrections:

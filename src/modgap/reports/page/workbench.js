@@ -134,8 +134,9 @@
           ...names().map((name) => ({ label: modgap.terms.label(name), term: name }))],
         rows: [{ className: "raw", cells: ["as it is", ...cells(0, "raw")] }, ...rows],
         note: `Evaluated on ${counted(state.corrections[0].n_groups, ...unit)} that no fit has seen, `
-          + `${info.queries.join(" and ")} asking; 95 % intervals. `
-          + "The best of many tries looks a little better than it is." }));
+          + `for ${info.queries.join(" and ")} queries; 95 % intervals. `
+          + "The best of many tries looks a little better than it is. The file of the report’s own correction is "
+          + "fitted on all rows, the others on the fit split." }));
     }
 
     function drawChart() {
