@@ -88,6 +88,16 @@ def test_several_that_ask_need_a_form_that_serves_them_all(data: Modalities) -> 
     assert len([name for name in fitted.raw.metrics if "recall" in name]) == 2
 
 
+def test_files_of_two_kinds_of_query_are_told_apart_whatever_the_names() -> None:
+    rows = make_data(30, 30)
+    explorer = Explorer(Modalities.of(rows.X, rows.Y, ("画像", "音声")), queries="音声")
+    identifier = explorer.fit(Calibrate(), nothing)
+    files = [explorer.corrections.file(identifier, name) for name in ("画像", "音声")]
+    assert len({name for name, _ in files}) == len({data for _, data in files}) == 2
+    assert explorer.corrections.file(identifier) == files[1]
+    assert all(name.isascii() for name, _ in files)
+
+
 def test_who_asks_must_be_said_where_nothing_is_called_text() -> None:
     rows = make_data(30, 30)
     data = Modalities.of(rows.X, rows.Y, ("audio", "video"))

@@ -54,6 +54,8 @@ class Fitted:
         different = list(dict.fromkeys([self.correction, *self.corrections.values()]))
         kinds = [[self.name, *(c.queries if len(different) > 1 else ())] for c in different]
         words = ["-".join(_plain(word) for word in kind) for kind in kinds]
+        if len(set(words)) < len(words):  # what tells the names apart is nothing for a file's name
+            words = [f"{word}-{place}" for place, word in enumerate(words, 1)]
         return {f"correction-{w}.safetensors": c for w, c in zip(words, different, strict=True)}
 
 
