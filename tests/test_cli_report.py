@@ -57,7 +57,9 @@ def test_the_verdict_is_printed_and_the_same_run_writes_the_same_page(folder, tm
     pages = [tmp_path / name for name in ("one.html", "two.html")]
     for page in pages:
         ran = modgap("report", folder / "image.npy", folder / "text.npy", "--no-umap", "-o", page)
-        assert ran.out.startswith("In one index for both modalities, the wrong results hold")
+        assert ran.out.startswith(
+            "In one index for both modalities, the wrong results of text queries hold"
+        )
     assert pages[0].read_bytes() == pages[1].read_bytes()
 
 
@@ -76,9 +78,21 @@ def test_images_are_found_by_the_ids_of_the_rows(folder, tmp_path):
     assert document["picture"]["y"]["labels"][5] == "caption 5"
 
 
+def test_the_page_is_about_the_queries_named(folder, tmp_path):
+    page = tmp_path / "page.html"
+    paths = folder / "image.npy", folder / "text.npy"
+    ran = modgap("report", *paths, "--no-umap", "--queries", "image", "-o", page)
+    assert ran.status == 0, ran.err
+    assert data_of(page)["queries"] == ["image"]
+    named = modgap("report", *paths, "--no-umap", "--names", "a,b", "-o", page)
+    assert (named.status, len(named.err.splitlines())) == (2, 1)
+    assert "Say which modality the queries are of (queries=…, --queries): a or b." in named.err
+
+
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
+        (("image.npy", "text.npy", "--queries", "sound"), "queries must be"),
         (("image.npy", "text.npy", "--images", "photos"), "have none. Give them a column 'id'"),
         (("image.parquet", "text.parquet", "--images", "image.npy"), "takes a folder"),
         (("image.npy", "text.npy", "-o", "image.npy"), "is a file being read"),

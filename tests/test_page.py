@@ -379,6 +379,7 @@ def test_captions_names_and_file_names_with_markup_do_nothing(browser, tmp_path)
         captions_y=[EVIL[(i + 1) % len(EVIL)] for i in range(120)],
         source=f"folder/{EVIL[0]}.npy",
         names=(EVIL[0].replace(".", ""), EVIL[1].replace(".", "")),
+        queries=EVIL[1].replace(".", ""),
         model=EVIL[1],
         title=EVIL[1],
     )
@@ -438,6 +439,48 @@ def test_missing_thumbnails_leave_the_captions(browser, tmp_path):
     with visit(browser, path) as seen:
         seen.see_all()
         assert f"row {document['conformity']['most_x'][0]['row']}" in seen.page.inner_text("main")
+
+
+def test_what_the_correction_demands_is_in_the_verdict_and_beside_the_file(
+    browser, digits, digits_file
+):
+    fix = digits.to_dict()["fix"]
+    with visit(browser, digits_file) as seen:
+        assert not seen.page.locator("#verdict pre").is_visible()
+        seen.page.locator("#verdict summary").focus()
+        seen.page.keyboard.press("Enter")
+        seen.page.locator("#verdict pre").wait_for()
+        for place in ("#verdict", "#fix"):
+            said = seen.page.inner_text(place)
+            for words in (*fix["demands"].values(), *fix["commands"], fix["note"]):
+                assert words in said
+        assert fix["code"] in seen.page.inner_text("#fix")
+        assert "Queries\ntext" in seen.page.inner_text("#head")
+        assert "Text recall@1" not in seen.page.inner_text("main")
+
+
+def test_a_correction_without_a_verdict_is_shown_as_not_judged(browser, tmp_path):
+    X, Y = unit(*make_pairs(60))
+    path, document = written(tmp_path, X, Y, paired=False)
+    label = "fair shares, relevance not judged"
+    with visit(browser, path) as seen:
+        seen.see_all()
+        box = seen.page.locator(".verdict")
+        assert box.locator(".label").inner_text() == f"{document['fix']['method']}: {label}"
+        assert seen.page.locator("#fix h2").inner_text() == f"A fix: {label}"
+        assert f"Written: {label}" in seen.page.inner_text("#corrections")
+        assert "Recommended" not in seen.page.inner_text("#corrections")
+        excess = seen.page.locator('[data-metric="own_modality_excess@10"] .tile-values .num')
+        before, after = (float(one.get_attribute("data-value")) for one in excess.all())
+        trials = {t["method"]: t["confirm"] for t in document["diagnosis"]["trials"]}
+        name = "own_modality_excess@10"
+        assert before == document["diagnosis"]["raw"]["metrics"][name]["value"]["value"]
+        assert after == trials[document["fix"]["method"]]["metrics"][name]["value"]["value"]
+        with seen.page.expect_download() as download:
+            seen.page.locator("#fix a[download]").click()
+        download.value.save_as(tmp_path / "correction.safetensors")
+        written_ = modgap.Correction.load(tmp_path / "correction.safetensors")
+        assert written_.about["judged_on"] == label
 
 
 @pytest.mark.published

@@ -11,11 +11,11 @@ import modgap
 from conftest import make_pairs
 from modgap._results import document as as_document
 from modgap._results import to_json
-from modgap.corrections import Correction
+from modgap._validate import InputValueError
+from modgap.corrections import Calibrate, Center, next_commands
 from modgap.diagnosis import diagnose
 from modgap.io import Embeddings, Modalities
-from modgap.reports import contents
-from modgap.reports.fix import apply_lines
+from modgap.reports import contents, diagnosis_markdown
 from modgap.reports.picture import MAX_DRAWN, choose_drawn
 from modgap.reports.terms import terms
 from modgap.reports.thumbnails import from_pixels
@@ -123,18 +123,116 @@ def test_the_page_says_how_rows_are_paired(rows):
     assert said == ["row by row", "by group", "not known"]
 
 
+def run_lines(fix, rows, folder):
+    """What the page's lines of Python make of documents of both modalities and of text queries."""
+    (folder / fix["file"]).write_bytes(base64.b64decode(fix["data"]))
+    documents = dict(zip(("image", "text"), rows, strict=True))
+    scope = {"modgap": modgap, "documents": documents, "queries": rows[1]}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        exec(fix["code"], scope)
+    return scope["documents"], scope["queries"]
+
+
 def test_fix_holds_the_correction_and_the_lines_that_apply_it(page, rows, tmp_path):
-    fix = page["fix"]
-    assert len(fix["code"].splitlines()) == 3
-    path = tmp_path / fix["file"]
-    path.write_bytes(base64.b64decode(fix["data"]))
-    expected = diagnose(*rows).correction.x(rows[0])
-    np.testing.assert_array_equal(Correction.load(path).x(rows[0]), expected)
-    scope = {"modgap": modgap, "rows": rows[0]}
+    fix, correction = page["fix"], diagnose(*rows).correction
+    documents, queries = run_lines(fix, rows, tmp_path)
+    np.testing.assert_array_equal(documents["image"], correction.x(rows[0]))
+    np.testing.assert_array_equal(documents["text"], correction.y(rows[1]))
+    np.testing.assert_array_equal(queries, correction.y(rows[1], "query"))
+    assert fix["note"].endswith("the file is fitted on all rows.")
+    assert correction.about["fitted_on"] == {"image": 420, "text": 420}
+
+
+def test_fix_says_what_the_correction_demands_and_what_to_run(page, rows):
+    fix, correction = page["fix"], diagnose(*rows).correction
+    assert (fix["columns"], fix["metric"], fix["queries"]) == ([16, 16], "inner_product", ["text"])
+    said = "\n".join(page["diagnosis"]["demands"])
+    assert list(fix["demands"]) == ["columns", "documents", "queries", "rank by"]
+    assert all(words in said for words in fix["demands"].values())
+    assert fix["demands"]["queries"].startswith("text only: ")
+    assert fix["code"].splitlines()[-1] == f"# Rank by {fix['demands']['rank by']}."
+    assert fix["commands"] == next_commands(correction, fix["file"])
+    assert fix["command"].splitlines() == fix["commands"]
+    assert fix["sentence"] in page["verdict"]["sentences"][1]
+    assert fix["label"] is None
+
+
+def test_lines_apply_a_correction_that_serves_all_queries(rows, tmp_path):
+    fix = make_document(*rows, diagnosis=diagnose(*rows, correctors=[Center()]))["fix"]
+    assert fix["queries"] == ["image", "text"]
+    both = fix | {"code": fix["code"].replace("queries[name]", "asked[name]")}
+    given = dict(zip(("image", "text"), rows, strict=True))
+    scope = {"modgap": modgap, "documents": dict(given), "asked": dict(given)}
+    (tmp_path / fix["file"]).write_bytes(base64.b64decode(fix["data"]))
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(tmp_path)
-        exec(apply_lines(("image", "text")), scope)
-    np.testing.assert_array_equal(scope["documents"], expected)
+        exec(both["code"], scope)
+    expected = Center().fit(*rows).correction_
+    np.testing.assert_array_equal(scope["asked"]["image"], expected.x(rows[0], "query"))
+    np.testing.assert_array_equal(scope["documents"]["text"], expected.y(rows[1]))
+
+
+def test_the_page_is_about_the_queries_asked_for(rows):
+    page = make_document(*rows, queries="image")
+    assert page["queries"] == page["diagnosis"]["queries"] == ["image"]
+    assert "image" in page["fix"]["queries"]
+    for metrics in (page["diagnosis"]["raw"]["metrics"], page["paths"][0]["metrics"]):
+        assert "text_retrieval_recall@1" in metrics
+        assert "image_retrieval_recall@1" not in metrics
+    assert "of image queries" in page["verdict"]["sentences"][0]
+    of_text = diagnose(*rows)
+    with pytest.raises(InputValueError, match="those of the diagnosis, text, got 'image'"):
+        make_document(*rows, diagnosis=of_text, queries="image")
+    assert make_document(*rows, diagnosis=of_text)["queries"] == ["text"]
+
+
+def test_both_may_ask_of_one_vector(rows):
+    page = make_document(*rows, queries=("text", "image"))
+    assert page["queries"] == ["image", "text"]
+    recalls = {"text_retrieval_recall@1", "image_retrieval_recall@1"}
+    assert recalls <= set(page["diagnosis"]["raw"]["metrics"])
+    assert page["fix"]["columns"] == [16, 32]
+    assert page["fix"]["queries"] == ["image", "text"]
+
+
+def test_who_asks_must_be_said_where_nothing_is_called_text(rows):
+    data = Modalities.of(*rows, ("audio", "video"))
+    with pytest.raises(InputValueError, match="Say which modality the queries are of"):
+        contents(data, umap=False)
+    page, _ = contents(data, umap=False, queries="video")
+    assert "audio_retrieval_recall@1" in page["diagnosis"]["raw"]["metrics"]
+
+
+def test_lengths_of_rows_change_no_number_where_the_metric_is_cosine(rows, page):
+    lengths = np.random.default_rng(5).uniform(0.1, 9, size=(2, 420, 1))
+    long = make_document(*(a * b for a, b in zip(rows, lengths, strict=True)))
+    assert long["measurement"]["gap_distance"] > 1.5 * page["measurement"]["gap_distance"]
+    assert_same(long["diagnosis"], page["diagnosis"] | {"measurement": None})
+    assert_same(long["paths"], page["paths"])
+    assert_same(long["cosines"], page["cosines"])
+    for side in "xy":
+        shown, expected = (p["picture"]["projections"][0][side] for p in (long, page))
+        np.testing.assert_allclose(shown, expected, atol=2e-5)
+    first = page["verdict"]["sentences"][0].removesuffix(".")
+    assert long["verdict"]["sentences"][0] == f"{first}, rows at unit length."
+    assert long["verdict"]["sentences"][1] == page["verdict"]["sentences"][1]
+
+
+def assert_same(found, expected):
+    """The same keys, words and numbers; where nothing is expected, anything."""
+    if isinstance(expected, dict):
+        assert set(found) == set(expected)
+        for key, value in expected.items():
+            assert_same(found[key], value)
+    elif isinstance(expected, list):
+        assert len(found) == len(expected)
+        for one, other in zip(found, expected, strict=True):
+            assert_same(one, other)
+    elif isinstance(expected, float):
+        assert found == pytest.approx(expected, abs=1e-4, rel=1e-4)
+    elif expected is not None:
+        assert found == expected
 
 
 def test_labels_are_captions_cut_where_long():
@@ -184,7 +282,30 @@ def test_without_pairs_the_page_says_what_it_cannot_show(rows):
     assert page["paths"][0]["losses"] is None
     assert "own_modality_excess@10" in page["paths"][0]["metrics"]
     assert page["cosines"]["matching"] is None
-    assert page["fix"] is None
+
+
+@pytest.mark.parametrize(
+    ("n", "verdict"), [((420, 300), "no pairs"), ((60, 60), "not enough pairs")]
+)
+def test_a_correction_that_was_not_judged_is_shown_with_its_label(rows, tmp_path, n, verdict):
+    sides = rows[0][: n[0]], rows[1][: n[1]]
+    page = make_document(*sides)
+    assert page["verdict"]["verdict"] == verdict
+    assert page["verdict"]["label"] == page["fix"]["label"] == "fair shares, relevance not judged"
+    assert page["fix"]["method"] == page["diagnosis"]["recommended"] == "Calibrate(mode='keep')"
+    [trial] = [t for t in page["diagnosis"]["trials"] if t["method"] == page["fix"]["method"]]
+    before = page["diagnosis"]["raw"]["metrics"]["own_modality_excess@10"]["value"]["value"]
+    after = trial["confirm"]["metrics"]["own_modality_excess@10"]["value"]["value"]
+    assert abs(after) < abs(before)
+    documents, _ = run_lines(page["fix"], sides, tmp_path)
+    expected = Calibrate().fit(*sides).correction_
+    np.testing.assert_array_equal(documents["text"], expected.y(sides[1]))
+    said = diagnosis_markdown(diagnose(*sides))
+    assert "## The correction: fair shares, relevance not judged" in said
+    assert "own_modality_excess@10" in said.partition("## The correction")[0]
+    assert str(expected) in said
+    for command in next_commands(expected):
+        assert command in said
 
 
 @pytest.mark.parametrize("dim", [2, 5])
@@ -233,7 +354,8 @@ def test_names_and_file_names_are_kept_as_text():
     X, Y = make_pairs(20)
     evil = "</script><script>alert(1)</script>"
     x, y = (Embeddings.from_array(A, source=f"folder/{evil}.npy") for A in (X, Y))
-    page, _ = contents(Modalities.of(x, y, ("<b>image", "text&")), umap=False)
+    names = ("<b>image", "text&")
+    page, _ = contents(Modalities.of(x, y, names), umap=False, queries="text&")
     assert page["names"] == ["<b>image", "text&"]
     assert page["source"][0].endswith("script>.npy")
 

@@ -53,6 +53,8 @@ def test_info_tells_what_is_explored(client: TestClient) -> None:
     assert methods["Calibrate"]["parameters"][0]["choices"] == ["keep", "mixed"]
     assert all(method["available"] for method in methods.values())
     assert "gap" in info["metrics"]
+    assert info["queries"] == ["text"]
+    assert "text_retrieval_recall@1" not in info["metrics"]
 
 
 def test_info_says_what_was_sampled_and_what_needs_pairs() -> None:
@@ -143,13 +145,47 @@ def test_search_gives_raw_beside_corrected(client: TestClient) -> None:
     raw = slow_search(data, query, "text", 7, Correction.identity(DIM), ("text", 4))
     assert brief(answer["raw"]) == [hit[:2] for hit in raw]
     assert [hit["score"] for hit in answer["raw"]] == pytest.approx([s for *_, s in raw], abs=1e-6)
-    kept = client.app.state.explorer.corrections.get(correction["id"]).correction  # type: ignore[attr-defined]
-    corrected = slow_search(data, query, "text", 7, kept, ("text", 4))
+    fitted = client.app.state.explorer.corrections.get(correction["id"])  # type: ignore[attr-defined]
+    corrected = slow_search(data, query, "text", 7, fitted.serving("text"), ("text", 4))
     assert brief(answer["corrected"]) == [hit[:2] for hit in corrected]
+    assert answer["corrected_demands"] == correction["demands"][0]["sentence"]
     assert (answer["metric"], answer["corrected_metric"]) == ("cosine", "inner_product")
     assert answer["query"]["caption"] == "Caption 4 of thing 4"
     matched = [hit for hit in answer["corrected"] if hit["match"]]
     assert ("image", 4) in brief(matched)
+
+
+def test_queries_of_either_modality_are_searched_with_a_correction_of_their_own(
+    client: TestClient, tmp_path: Path
+) -> None:
+    data = make_data()
+    correction = fit(client, "Calibrate")
+    assert correction["queries"] == ["text"]
+    assert [one["queries"] for one in correction["demands"]] == [["text"], ["image"]]
+    answer = client.post(
+        "/api/search", json={"modality": "image", "row": 4, "k": 7, "correction": correction["id"]}
+    ).json()
+    assert "image queries are brought to unit length" in answer["corrected_demands"]
+    address = f"/api/corrections/{correction['id']}/file"
+    loaded = {}
+    for name, options in (("text", ""), ("image", "?queries=image")):
+        got = client.get(address + options)
+        assert got.headers["content-disposition"].endswith(f'-{name}.safetensors"')
+        (tmp_path / name).write_bytes(got.content)
+        loaded[name] = Correction.load(tmp_path / name)
+        assert loaded[name].queries == (name,)
+    expected = slow_search(data, data.x.take([4])[0], "image", 7, loaded["image"], ("image", 4))
+    assert brief(answer["corrected"]) == [hit[:2] for hit in expected]
+    assert client.get(f"{address}?queries=sound").status_code == 422
+
+
+def test_a_correction_says_what_it_demands(client: TestClient) -> None:
+    (demands,) = fit(client, "Whiten")["demands"]
+    assert demands["queries"] == ["image", "text"]
+    assert (demands["columns"], demands["metric"]) == ([DIM, DIM], "cosine")
+    assert list(demands["demands"]) == ["columns", "documents", "queries", "rank by"]
+    assert "correction-Whiten-shrinkage=0.1.safetensors" in demands["commands"][0]
+    assert [line.split()[1] for line in demands["commands"]] == ["apply"] * 3 + ["index"]
 
 
 def test_the_index_with_one_side_per_group_is_asked_for_by_name(client: TestClient) -> None:

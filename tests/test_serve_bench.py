@@ -19,7 +19,9 @@ from modgap.corrections import (
     Procrustes,
     Shift,
     make_corrector,
+    row_length,
 )
+from modgap.diagnosis.splits import split
 from modgap.io import Modalities
 from modgap.serve import Explorer
 from modgap.serve.bench import Bench
@@ -51,6 +53,67 @@ def test_the_metrics_are_those_of_the_trial_of_diagnose(
     assert fitted.n_groups == result.n_groups["confirm"]
     assert fitted.raw.to_dict() == result.raw.to_dict()
     assert fitted.corrected.to_dict() == trial.confirm.to_dict()
+    assert fitted.queries == result.queries == ("text",)
+
+
+def test_the_metrics_are_about_the_modality_that_asks(data: Modalities) -> None:
+    result = diagnose(data, correctors=[Calibrate()], queries="image")
+    fitted = Bench(data, queries="image").fit(Calibrate(), nothing)
+    assert fitted.raw.to_dict() == result.raw.to_dict()
+    assert fitted.corrected.to_dict() == result.trials[0].confirm.to_dict()
+    assert fitted.correction.queries == ("image",)
+    assert "text_retrieval_recall@1" in fitted.raw.metrics
+    assert "image_retrieval_recall@1" not in fitted.raw.metrics
+
+
+@pytest.mark.parametrize("metric", ["cosine", "inner_product"])
+def test_what_serves_one_kind_of_query_is_fitted_for_each(data: Modalities, metric: Any) -> None:
+    fitted = Bench(data, metric=metric).fit(Calibrate(), nothing)
+    fit, rows = split(data, 0).fit, row_length(metric)
+    for asking in data.names:
+        correction = fitted.serving(asking)
+        assert correction.queries == (asking,)
+        assert correction.unit_rows == (metric == "cosine")
+        alone = Calibrate().fit(fit, queries=asking, rows=rows).correction_
+        np.testing.assert_allclose(correction.x(data.X), alone.x(data.X))
+    everyone = Bench(data, metric=metric).fit(Center(), nothing)
+    assert everyone.serving("image") is everyone.serving("text") is everyone.correction
+
+
+def test_several_that_ask_need_a_form_that_serves_them_all(data: Modalities) -> None:
+    bench = Bench(data, queries=("image", "text"))
+    with pytest.raises(InputError, match="serves the queries of one modality, and here image and"):
+        bench.fit(Calibrate(), nothing)
+    fitted = bench.fit(Calibrate(form="blocks"), nothing)
+    assert len([name for name in fitted.raw.metrics if "recall" in name]) == 2
+
+
+def test_files_of_two_kinds_of_query_are_told_apart_whatever_the_names() -> None:
+    rows = make_data(30, 30)
+    explorer = Explorer(Modalities.of(rows.X, rows.Y, ("画像", "音声")), queries="音声")
+    identifier = explorer.fit(Calibrate(), nothing)
+    files = [explorer.corrections.file(identifier, name) for name in ("画像", "音声")]
+    assert len({name for name, _ in files}) == len({data for _, data in files}) == 2
+    assert explorer.corrections.file(identifier) == files[1]
+    assert all(name.isascii() for name, _ in files)
+
+
+def test_who_asks_must_be_said_where_nothing_is_called_text() -> None:
+    rows = make_data(30, 30)
+    data = Modalities.of(rows.X, rows.Y, ("audio", "video"))
+    with pytest.raises(InputError, match="Say which modality the queries are of"):
+        Explorer(data)
+    assert Explorer(data, queries="audio").info().queries == ["audio"]
+
+
+def test_lengths_of_rows_change_no_metric_where_the_metric_is_cosine(data: Modalities) -> None:
+    rng = np.random.default_rng(4)
+    long = [rows * rng.uniform(0.2, 5, size=(len(rows), 1)) for rows in (data.X, data.Y)]
+    other = Modalities.of(*long, groups=data.groups)
+    for corrector in (Calibrate(), Center()):
+        found, expected = (Bench(d).fit(corrector, nothing).corrected for d in (other, data))
+        for name, score in expected.metrics.items():
+            assert found.metrics[name].value.value == pytest.approx(score.value.value, abs=1e-4)
 
 
 def test_without_pairs_too() -> None:
@@ -111,7 +174,7 @@ def test_the_oldest_correction_gives_way_and_the_recommended_one_never(
     assert list(explorer.corrections.listed()) == [RECOMMENDED, *later]
     with pytest.raises(Unknown):
         explorer.search("text", row=0, correction=first)
-    assert first not in explorer.index._corrected
+    assert first not in {identifier for identifier, _ in explorer.index._corrected}
     shown = explorer.corrections.get(RECOMMENDED)
     assert shown.name == "Center()"
     assert shown.corrected is result.trials[0].confirm
@@ -129,8 +192,22 @@ def test_the_same_fit_again_replaces_the_earlier_one() -> None:
 def test_nothing_is_recommended_where_diagnose_recommends_nothing() -> None:
     data = make_data()
     explorer = Explorer(data)
+    # Too few pairs for a verdict, and Center changes rankings: nothing is written.
     explorer.corrections.recommend(diagnose(data, correctors=[Center()]))
     assert explorer.corrections.listed() == {}
+
+
+@pytest.mark.parametrize("paired", [True, False])
+def test_the_correction_of_the_report_serves_queries_of_both_kinds(paired: bool) -> None:
+    data = make_data(paired=paired)
+    explorer = Explorer(data)
+    document = explorer.document(nothing, umap=False)
+    fitted = explorer.corrections.get(RECOMMENDED)
+    assert fitted.label == document["fix"]["label"] == "fair shares, relevance not judged"
+    for asking in data.names:
+        expected = Calibrate().fit(data, queries=asking).correction_
+        np.testing.assert_allclose(fitted.serving(asking).y(data.Y), expected.y(data.Y))
+    assert fitted.queries == fitted.correction.queries == ("text",)
 
 
 def test_every_corrector_is_offered_with_its_own_parameters_and_defaults() -> None:
@@ -175,7 +252,7 @@ def test_rows_that_cannot_be_evaluated_are_refused() -> None:
     rng = np.random.default_rng(0)
     X = rng.normal(size=(40, 4)).astype("float32")
     Y = X.copy()
-    X[:] = X[0]  # all the same: nothing varies
+    X[:] = np.eye(4)[0]  # all the same, and centred all on the origin
     data = Modalities.of(X, Y)
     with pytest.raises(InputError):
         Bench(data).fit(Center(), nothing)

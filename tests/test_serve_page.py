@@ -177,6 +177,31 @@ def test_a_fit_is_followed_shown_searched_with_and_downloaded(
     assert Correction.load(path).about["parameters"] == {"amount": 0.35}
 
 
+def test_either_kind_of_query_is_searched_with_the_correction_that_serves_it(
+    page: Any, explorer: Explorer, tmp_path: Path
+) -> None:
+    fit(page, "Calibrate")
+    identifier = page.eval_on_selector("#ask-correction", "select => select.value")
+    for modality in ("image", "text"):
+        ask(page, modality, 9)
+        found = explorer.search(modality, row=9, k=10, correction=identifier, index="one_side")
+        assert hits(page, 1) == [(h.modality, str(h.row)) for h in found.corrected or ()]
+        assert found.corrected_demands in page.locator(".results-column").nth(1).inner_text()
+    assert not page.locator("#search [role=alert]").is_visible()
+    name = explorer.corrections.get(identifier).name
+    page.get_by_text(f"What {name} demands, and what to run next").click()
+    said = page.locator(".live-demands details[open]").inner_text()
+    for asking in ("text", "image"):
+        correction = explorer.corrections.get(identifier).serving(asking)
+        assert f"For {asking} queries" in said
+        assert f"--modality {asking} --role query" in said
+        assert correction.queries == (asking,)
+    with page.expect_download() as download:
+        page.get_by_role("link", name=f"Download {name} for image queries").click()
+    download.value.save_as(tmp_path / "c.safetensors")
+    assert Correction.load(tmp_path / "c.safetensors").queries == ("image",)
+
+
 def test_another_correction_is_put_to_use_in_search(page: Any, explorer: Explorer) -> None:
     fit(page, "Center")
     fit(page, "Shift", amount="0.2")

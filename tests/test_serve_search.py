@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 
 import modgap.serve.index as index_module
 from modgap._arrays import top_k
@@ -20,6 +21,8 @@ from modgap.corrections import (
     Procrustes,
     Shift,
     Whiten,
+    in_one_sentence,
+    row_length,
 )
 from modgap.io import Embeddings, Modalities
 from modgap.search import search
@@ -38,8 +41,9 @@ CORRECTORS: tuple[Corrector, ...] = (
     OrthogonalShift("x", 0.6),
     Calibrate("keep"),
     Calibrate("mixed"),
+    Calibrate("keep", "blocks"),
+    Calibrate("mixed", "blocks"),
     Calibrate("keep", "compromise"),
-    Calibrate("mixed", "x"),
 )
 
 
@@ -53,17 +57,18 @@ def explorer(data: Modalities) -> Explorer:
     return Explorer(data)
 
 
-def keep(explorer: Explorer, corrector: Corrector, name: str = "c") -> Correction:
-    """Fit on everything and let the explorer search with it."""
+def keep(explorer: Explorer, corrector: Corrector, name: str = "c") -> dict[str, Correction]:
+    """Fit on everything and let the explorer search with it: a correction for each query's side."""
     data = explorer.data
-    rows = data.x.rows(), data.y.rows()
-    if corrector.needs_pairs:
-        ix, iy = data.matches()
-        rows = rows[0][ix], rows[1][iy]
-    correction = corrector.fit(*rows, names=data.names).correction_
+    rows = row_length(explorer.metric)
+    fitted = {
+        asking: clone(corrector).fit(data, queries=asking, rows=rows).correction_
+        for asking in data.names
+    }
     explorer.index.forget(name)
-    explorer.corrections.add(name, Fitted(name, correction, 0, None, None))  # type: ignore[arg-type]
-    return correction
+    kept = Fitted(name, fitted, ("text",), 0, None, None)  # type: ignore[arg-type]
+    explorer.corrections.add(name, kept)
+    return fitted
 
 
 def check(found: list[SearchHit] | None, expected: list[tuple[str, int, float]]) -> None:
@@ -92,7 +97,7 @@ def test_corrected_search_is_that_of_the_loops(
     explorer: Explorer, corrector: Corrector, modality: str, row: int
 ) -> None:
     data = explorer.data
-    correction = keep(explorer, corrector)
+    correction = keep(explorer, corrector)[modality]
     side = data.x if modality == "image" else data.y
     query = side.take([row])[0]
     answer = explorer.search(modality, row=row, k=15, correction="c")
@@ -102,6 +107,30 @@ def test_corrected_search_is_that_of_the_loops(
     as_vector = explorer.search(modality, vector=query.tolist(), k=15, correction="c")
     check(as_vector.corrected, slow_search(data, query, modality, 15, correction))
     assert as_vector.query is None
+    assert answer.corrected_demands == in_one_sentence(correction, [modality])
+
+
+def test_a_query_that_the_correction_does_not_serve_is_refused_in_its_words(
+    data: Modalities,
+) -> None:
+    explorer = Explorer(data)
+    correction = Calibrate().fit(data).correction_
+    only = Fitted("c", {"text": correction}, ("text",), 0, None, None)  # type: ignore[arg-type]
+    explorer.corrections.add("c", only)
+    assert explorer.search("text", row=0, correction="c").corrected
+    with pytest.raises(InputError, match="serves text queries, not image queries"):
+        explorer.search("image", row=0, correction="c")
+
+
+def test_documents_of_one_correction_are_kept_apart_by_who_asks(data: Modalities) -> None:
+    explorer = Explorer(data)
+    keep(explorer, Calibrate())
+    first = explorer.search("text", row=3, correction="c").corrected
+    explorer.search("image", row=3, correction="c")
+    assert explorer.search("text", row=3, correction="c").corrected == first
+    assert list(explorer.index._corrected) == [("c", ("image",)), ("c", ("text",))]
+    explorer.index.forget("c")
+    assert not explorer.index._corrected
 
 
 def test_a_correction_brings_both_modalities_into_the_results(explorer: Explorer) -> None:
@@ -322,7 +351,7 @@ def test_documents_of_two_corrections_are_remembered_and_made_once(
 
 
 def test_calibrated_documents_take_no_more_columns_than_the_rows(explorer: Explorer) -> None:
-    correction = keep(explorer, Calibrate("keep"))
+    correction = keep(explorer, Calibrate("keep", "blocks"))["text"]
     assert correction.dim_out == 2 * DIM
     segments = explorer.index._documents("c", correction)
     assert [segment.documents.shape[1] for segment in segments] == [DIM, DIM]

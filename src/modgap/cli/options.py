@@ -68,6 +68,14 @@ MetricOption = Annotated[
         "rows are ranked by the correction's own metric.",
     ),
 ]
+AskingModality = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME",
+        help="The modality that asks; text where that is a name, else it must be said.",
+        show_default=False,
+    ),
+]
 Goal = Annotated[
     GoalName, typer.Option(help="What to improve: mixed (one index), robust or quantised.")
 ]

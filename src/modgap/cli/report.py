@@ -9,6 +9,7 @@ import typer
 
 from modgap.cli.options import (
     AsJson,
+    AskingModality,
     Data,
     Goal,
     Images,
@@ -31,6 +32,7 @@ def report(
     title: Annotated[
         str | None, typer.Option(help="Title of the page; without it, the files' names.")
     ] = None,
+    queries: AskingModality = None,
     goal: Goal = "mixed",
     umap: Umap = True,
     metric: MetricOption = "cosine",
@@ -47,7 +49,7 @@ def report(
 
     with steps() as step:
         result = run(
-            with_images(data, images), goal=goal, metric=metric, model=model,
+            with_images(data, images), queries=queries, goal=goal, metric=metric, model=model,
             title=title, umap=None if umap else False, seed=seed, progress=step,
         )  # fmt: skip
         step("writing the page", 0, 1)

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from modgap.cli.options import (
+    AskingModality,
     Data,
     Goal,
     Images,
@@ -26,6 +27,7 @@ _SERVER = "The server"
 def serve(
     data: Data,
     images: Images = None,
+    queries: AskingModality = None,
     goal: Goal = "mixed",
     umap: Umap = True,
     metric: MetricOption = "cosine",
@@ -80,6 +82,7 @@ def serve(
             step("reading the rows into the live index", 0, 1)
             explorer = Explorer(
                 with_images(data, images),
+                queries=queries,
                 metric=metric,
                 goal=goal,
                 model=model,

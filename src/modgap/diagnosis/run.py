@@ -155,7 +155,7 @@ class Diagnosis(Result):
         """Header and rows of the recommended correction's metrics against the rows as they are."""
         trial = next(t for t in self.trials if t.method == self.recommended)
         rows: list[tuple[str, ...]] = []
-        for name in (known for known in self.explanations if known in self.raw.metrics):
+        for name in (one for one in self.explanations if one in self.raw.metrics):
             before, after = self.raw.metrics[name], trial.confirm.metrics[name]
             was = f"{before.value.value:.3f}" if brief else before.value_cell()
             rows.append((name, was, after.value_cell(), after.change_cell()))

@@ -27,6 +27,7 @@ MODULES = (
     "intervals.js",
     "panels.js",
     "head.js",
+    "demands.js",
     "verdict.js",
     "moving.js",
     "scene.js",

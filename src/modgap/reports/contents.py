@@ -5,7 +5,7 @@ What cannot be shown is named in ``missing`` with the reason, and the rest is sh
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,15 +14,16 @@ from typing import Any
 import numpy as np
 
 from modgap._results import SCHEMA, Progress, document, plain, silent
-from modgap._validate import InputError, check_choice
+from modgap._validate import InputError, InputValueError, check_choice
 from modgap._version import __version__
-from modgap.corrections import METRICS, Metric
+from modgap.corrections import METRICS, Metric, asking_modality, row_length
 from modgap.diagnosis import Diagnosis, GapPath, diagnose, gap_paths
 from modgap.evaluation import GOAL_METRICS, Goal
 from modgap.evaluation.metrics import OWN_EXCESS
+from modgap.evaluation.mixed import asking_modalities
 from modgap.io import Modalities
 from modgap.measures import Measurement, Profile, measure, profile
-from modgap.reports.fix import fix_document
+from modgap.reports.fix import fix_document, not_judged
 from modgap.reports.geometry import geometry_document
 from modgap.reports.picture import choose_drawn, path_move, picture_document, projections
 from modgap.reports.terms import move_words, terms
@@ -47,6 +48,7 @@ class _Notes:
 def contents(
     data: Modalities,
     *,
+    queries: str | Sequence[str] | None = None,
     goal: Goal = "mixed",
     metric: Metric = "cosine",
     model: str | None = None,
@@ -62,17 +64,19 @@ def contents(
     ----------
     data : Modalities
         What the page is about, with captions, ids and thumbnails where there are any.
-    goal, metric, model, title, diagnosis, umap, seed, progress
+    queries, goal, metric, model, title, diagnosis, umap, seed, progress
         As for ``report``.
     """
     check_choice(goal, "goal", tuple(GOAL_METRICS))
     check_choice(metric, "metric", METRICS)
     say, page = progress or silent, _Notes()
+    asking = _asking(queries, data.names, diagnosis)
     if diagnosis is None:
         with page.noting("No verdict: ", "verdict"):
             diagnosis = diagnose(
-                data, goal=goal, metric=metric, model=model, seed=seed, progress=progress
-            )
+                data, queries=asking, goal=goal, metric=metric, model=model, seed=seed,
+                progress=progress,
+            )  # fmt: skip
     say("measuring", 0, 1)
     measurement, known = diagnosis.measurement if diagnosis else None, None
     if measurement is None:
@@ -89,16 +93,21 @@ def contents(
         page.missing["picture"] = "Not shown: a picture needs at least two dimensions."
     elif known is not None:
         say("the picture", 0, 1)
-        drawn = choose_drawn(data, seed)
-        found = projections(drawn, known.moments, umap=umap, seed=seed)
+        unit = row_length(metric) == "unit"
+        drawn = choose_drawn(data, seed, unit=unit)
+        moments = known.moments.at_unit_length() if unit else known.moments
+        found = projections(drawn, moments, umap=umap, seed=seed)
         picture = picture_document(data, drawn, found)
         page.sampling.append(
             f"The picture shows {len(drawn.x):,} of {data.x.n_rows:,} {data.names[0]} rows and "
             f"{len(drawn.y):,} of {data.y.n_rows:,} {data.names[1]} rows"
-            + (f", with {drawn.n_pairs:,} pairs." if drawn.n_pairs else ".")
+            + (f", with {drawn.n_pairs:,} pairs" if drawn.n_pairs else "")
+            + (", at unit length." if unit else ".")
         )
         if diagnosis is not None:
-            made, failures = gap_paths(data, metric=metric, seed=seed, progress=progress)
+            made, failures = gap_paths(
+                data, queries=asking, metric=metric, seed=seed, progress=progress
+            )
             if failures:
                 page.missing["slider"] = " ".join(
                     f"{method} cannot be moved step by step: {why}"
@@ -113,6 +122,7 @@ def contents(
             "seed": seed,
             "title": title or _title(data),
             "names": data.names,
+            "queries": asking,
             "model": model,
             "source": [Path(side.source).name for side in data.sides.values()],
             "n": [side.n_rows for side in data.sides.values()],
@@ -122,7 +132,7 @@ def contents(
             "sampling": [*_sampling(diagnosis, measurement, known), *page.sampling],
             "missing": page.missing,
             "terms": terms(data.names),
-            "verdict": _verdict(diagnosis, page),
+            "verdict": _verdict(diagnosis, known, metric, page),
             "diagnosis": document("diagnose", diagnosis) if diagnosis else None,
             "measurement": measurement.to_dict() if measurement else None,
             "measures": [line.to_dict() for line in measurement.lines()] if measurement else [],
@@ -132,6 +142,20 @@ def contents(
             **geometry_document(data, known, measurement),
         }
     ), diagnosis
+
+
+def _asking(
+    queries: str | Sequence[str] | None, names: Sequence[str], diagnosis: Diagnosis | None
+) -> tuple[str, ...]:
+    """Who asks: those named, else those of the diagnosis, else text."""
+    if diagnosis is None:
+        return asking_modalities(queries or asking_modality(None, names), names)
+    if queries is not None and asking_modalities(queries, names) != diagnosis.queries:
+        raise InputValueError(
+            f"queries must be those of the diagnosis, {' and '.join(diagnosis.queries)}, got "
+            f"{queries!r}. Leave it out, or make the diagnosis anew."
+        )
+    return diagnosis.queries
 
 
 def _title(data: Modalities) -> str:
@@ -188,20 +212,34 @@ def _say_what_is_missing(data: Modalities, diagnosis: Diagnosis | None, page: _N
         page.missing["landscapes"] = "Losses and landscapes need pairs, and none are known."
 
 
-def _verdict(diagnosis: Diagnosis | None, page: _Notes) -> dict[str, Any]:
+def _verdict(
+    diagnosis: Diagnosis | None, known: Profile | None, metric: Metric, page: _Notes
+) -> dict[str, Any]:
     if diagnosis is None:
-        return {"verdict": None, "sentences": [page.missing["verdict"]]}
-    first, second = diagnosis.names
-    gap = diagnosis.measurement.gap_distance
+        return {"verdict": None, "label": None, "sentences": [page.missing["verdict"]]}
     own = diagnosis.raw.metrics[OWN_EXCESS].value.value
-    said = f"The means of {first} and {second} are {gap:.3f} apart."
+    said = _apart(diagnosis, known, metric)
     if np.isfinite(own):
+        wrong = "the wrong results of " if diagnosis.verdict != "no pairs" else "the results of "
         said = (
-            "In one index for both modalities, the wrong results hold "
-            f"{abs(100 * own):.0f} percentage points {'more' if own >= 0 else 'less'} of the "
+            f"In one index for both modalities, {wrong}{' and '.join(diagnosis.queries)} queries "
+            f"hold {abs(100 * own):.0f} percentage points {'more' if own >= 0 else 'less'} of the "
             f"query's own modality than is fair. {said}"
         )
-    return {"verdict": diagnosis.verdict, "sentences": [said, diagnosis.sentence]}
+    return {
+        "verdict": diagnosis.verdict,
+        "label": not_judged(diagnosis) if diagnosis.correction is not None else None,
+        "sentences": [said, diagnosis.sentence],
+    }
+
+
+def _apart(diagnosis: Diagnosis, known: Profile | None, metric: Metric) -> str:
+    """How far the means are apart; of rows at unit length where the metric is cosine."""
+    given = gap = diagnosis.measurement.gap_distance
+    if known is not None and row_length(metric) == "unit":
+        gap = known.moments.at_unit_length().gap_distance()
+    said = f"The means of {' and '.join(diagnosis.names)} are {gap:.3f} apart"
+    return f"{said}." if np.isclose(gap, given, rtol=1e-3) else f"{said}, rows at unit length."
 
 
 def _sampling(

@@ -1,16 +1,16 @@
-"""The recommended fix: the correction as a file, and the lines that apply it."""
+"""The correction that a verdict names: the file, what it demands, and the lines that apply it."""
 
 from __future__ import annotations
 
 import base64
-import shlex
+import re
 import tempfile
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from modgap.corrections import Correction
+from modgap.corrections import Correction, demands, in_one_sentence, next_commands
 from modgap.diagnosis import Diagnosis
+from modgap.diagnosis.verdict import NOT_JUDGED
 
 CORRECTION_FILE = "correction.safetensors"
 # A larger correction would make the page too heavy to mail; it has a file of its own.
@@ -18,29 +18,76 @@ _MOST_BYTES = 300_000
 
 
 def fix_document(diagnosis: Diagnosis | None) -> dict[str, Any] | None:
-    """What the page shows of the recommended correction; None where nothing is recommended."""
+    """What the page shows of the correction of a verdict; None where there is none."""
     if diagnosis is None or diagnosis.correction is None:
         return None
-    content = correction_bytes(diagnosis.correction)
+    correction = diagnosis.correction
+    content = correction_bytes(correction)
     return {
         "method": diagnosis.recommended,
-        "code": apply_lines(diagnosis.names),
-        "command": (
-            f"modgap apply {CORRECTION_FILE} EMBEDDINGS "
-            f"--modality {shlex.quote(diagnosis.names[1])} --role query -o OUT"
-        ),
+        "label": not_judged(diagnosis),
+        **demanded(correction),
+        "code": apply_lines(correction),
+        "command": "\n".join(next_commands(correction, CORRECTION_FILE)),
+        "note": where_from(diagnosis),
         "file": CORRECTION_FILE,
         "data": base64.b64encode(content).decode() if len(content) <= _MOST_BYTES else None,
     }
 
 
-def apply_lines(names: Sequence[str]) -> str:
-    """The three lines of Python that apply a correction file."""
-    return (
-        f"correction = modgap.Correction.load({CORRECTION_FILE!r})\n"
-        f"documents = correction.apply(rows, {names[0]!r})\n"
-        f"query = correction.apply(rows, {names[1]!r}, role='query')"
+def demanded(correction: Correction, file: str = CORRECTION_FILE) -> dict[str, Any]:
+    """What a correction demands, as values and in words, by what it is about.
+
+    ``file`` is the name that the next commands call it by.
+    """
+    # The first line is its name; then "columns    512 before, 512 after" and so on.
+    words = (re.split(r"\s{2,}", line.strip(), maxsplit=1) for line in demands(correction)[1:])
+    return {
+        "queries": correction.queries,
+        "columns": [correction.dim_in, correction.dim_out],
+        "metric": correction.metric,
+        "demands": dict(words),
+        "sentence": in_one_sentence(correction),
+        "commands": next_commands(correction, file),
+    }
+
+
+def apply_lines(correction: Correction) -> str:
+    """The lines of Python that apply a correction file: to all documents, and to its queries.
+
+    ``documents`` holds the rows of each modality by name, ``queries`` those of the queries; by name
+    too where queries of several modalities are served.
+    """
+    names, served = ((", ".join(map(repr, n))) for n in (correction.names, correction.queries))
+    asked = [f"queries = correction.apply(queries, {served}, role='query')"]
+    if len(correction.queries) > 1:
+        asked = [
+            f"for name in ({served}):",
+            "    queries[name] = correction.apply(queries[name], name, role='query')",
+        ]
+    return "\n".join(
+        [
+            f"correction = modgap.Correction.load({CORRECTION_FILE!r})",
+            f"for name in ({names}):",
+            "    documents[name] = correction.apply(documents[name], name)",
+            *asked,
+            f"# Rank by {demanded(correction)['demands']['rank by']}.",
+        ]
     )
+
+
+def not_judged(diagnosis: Diagnosis) -> str | None:
+    """The label of a correction that is written without a verdict on it."""
+    return None if diagnosis.verdict == "use" else NOT_JUDGED
+
+
+def where_from(diagnosis: Diagnosis) -> str:
+    """What the metrics of a verdict are of, and what the file was fitted on."""
+    assert diagnosis.correction is not None
+    measured = "The metrics are those of the correction fitted on the fit split, on held-out rows"
+    if diagnosis.correction is diagnosis.corrections.get(str(diagnosis.recommended)):
+        return f"{measured}; the file holds that correction."
+    return f"{measured}; the file is fitted on all rows."
 
 
 def correction_bytes(correction: Correction) -> bytes:

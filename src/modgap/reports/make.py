@@ -54,6 +54,7 @@ def report(
     paired: bool | None = None,
     captions: tuple[Sequence[str] | None, Sequence[str] | None] = (None, None),
     images: tuple[np.ndarray | Thumbnail | None, np.ndarray | Thumbnail | None] = (None, None),
+    queries: str | Sequence[str] | None = None,
     goal: Goal = "mixed",
     metric: Metric = "cosine",
     model: str | None = None,
@@ -76,8 +77,8 @@ def report(
     images : pair of arrays or functions, optional
         Pixels from 0 to 255, (n, height, width) or (n, height, width, 3), or a function that
         gives the PNG or JPEG of a row by its number.
-    goal, metric, model, seed
-        As for ``diagnose``.
+    queries, goal, metric, model, seed
+        As for ``diagnose``; with a diagnosis, ``queries`` are those it was made for.
     title : str, optional
         Title of the page; without it, the names of the files.
     diagnosis : Diagnosis, optional
@@ -98,6 +99,7 @@ def report(
     thumbnails = {name: _pictures(one, side) for (name, side), one in given if one is not None}
     document, diagnosis = contents(
         replace(data, thumbnails=thumbnails) if thumbnails else data,
+        queries=queries,
         goal=goal,
         metric=metric,
         model=model,

@@ -6,17 +6,18 @@ from pathlib import Path
 
 from modgap._files import write_text
 from modgap._results import document, text_table, to_json
+from modgap.corrections import Correction, demands, next_commands
 from modgap.diagnosis import Diagnosis
-from modgap.reports.fix import CORRECTION_FILE, apply_lines
+from modgap.reports.fix import CORRECTION_FILE, apply_lines, not_judged, where_from
 from modgap.reports.make import Report
 
 
 def diagnosis_markdown(diagnosis: Diagnosis) -> str:
     """The verdict, before and after, every correction, what the metrics mean, every measure."""
     parts = [f"# modgap: {diagnosis.verdict}", diagnosis.sentence]
-    if diagnosis.recommended:
+    if diagnosis.correction is not None:
         parts += ["## Before and after", _code(text_table(*diagnosis.before_and_after()))]
-        parts += ["## How to apply it", _code(apply_lines(diagnosis.names))]
+        parts += _correction(diagnosis, diagnosis.correction)
     parts += ["## Every correction", _code(text_table(*diagnosis.table()))]
     if diagnosis.not_tried:
         parts += [
@@ -48,6 +49,20 @@ def write_diagnosis(diagnosis: Diagnosis, folder: Path, page: Report) -> list[st
         correction.unlink()
         said.append(f"removed {correction} of an earlier run: this verdict has none")
     return said
+
+
+def _correction(diagnosis: Diagnosis, correction: Correction) -> list[str]:
+    """What the correction demands, and how to apply it."""
+    label = not_judged(diagnosis)
+    return [
+        "## The correction" + (f": {label}" if label else ""),
+        _code("\n".join(demands(correction))),
+        where_from(diagnosis),
+        "## How to apply it",
+        _code("\n".join(next_commands(correction, CORRECTION_FILE))),
+        "In Python:",
+        _code(apply_lines(correction)),
+    ]
 
 
 def _code(text: str) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from modgap._arrays import to_numpy
+from modgap._arrays import unit as at_unit_length
 from modgap.diagnosis import GapPath
 from modgap.io import Modalities, Thumbnail
 from modgap.measures import Projection, projection
@@ -35,8 +36,22 @@ class Drawn:
     Y: np.ndarray
 
 
-def choose_drawn(data: Modalities, seed: int, most: int = MAX_DRAWN) -> Drawn:
-    """A seeded sample of pairs first, then of rows without a match while there is room."""
+def choose_drawn(
+    data: Modalities, seed: int, most: int = MAX_DRAWN, *, unit: bool = False
+) -> Drawn:
+    """A seeded sample of pairs first, then of rows without a match while there is room.
+
+    Parameters
+    ----------
+    data : Modalities
+        Where the rows are from.
+    seed : int
+        Seed of the sample.
+    most : int
+        Draw at most this many rows of each modality.
+    unit : bool
+        Whether to bring the rows to unit length, as the moves do where the metric is cosine.
+    """
     rng = np.random.default_rng(seed)
     n_pairs = 0
     picked: list[np.ndarray] = [np.zeros(0, dtype=np.int64)] * 2
@@ -49,7 +64,10 @@ def choose_drawn(data: Modalities, seed: int, most: int = MAX_DRAWN) -> Drawn:
         room = most - len(picked[place])
         picked[place] = np.concatenate([picked[place], single[_some(rng, len(single), room)]])
     x, y = picked
-    return Drawn(x, y, n_pairs, to_numpy(data.x.take(x)), to_numpy(data.y.take(y)))
+    X, Y = (to_numpy(side.take(rows)) for side, rows in zip(data.two(), picked, strict=True))
+    if unit:
+        X, Y = at_unit_length(X), at_unit_length(Y)
+    return Drawn(x, y, n_pairs, X, Y)
 
 
 def _some(rng: np.random.Generator, n: int, most: int) -> np.ndarray:

@@ -7,12 +7,21 @@ metrics are the ones its trial of the same correction has.
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 
 from modgap._results import Progress
 from modgap._validate import InputValueError
-from modgap.corrections import Corrector, Metric, row_length
+from modgap.corrections import (
+    Correction,
+    Corrector,
+    Metric,
+    asking_modality,
+    make_corrector,
+    row_length,
+)
 from modgap.diagnosis.splits import Splits, split
 from modgap.evaluation import Evaluator, Goal
+from modgap.evaluation.mixed import asking_modalities
 from modgap.io import Modalities
 from modgap.moments import PairMoments
 from modgap.serve.fitted import Fitted
@@ -31,11 +40,14 @@ class Bench:
         self,
         data: Modalities,
         *,
+        queries: str | Sequence[str] | None = None,
         metric: Metric = "cosine",
         goal: Goal = "mixed",
         model: str | None = None,
         seed: int = 0,
     ) -> None:
+        asking = queries or asking_modality(None, data.names)
+        self.queries = asking_modalities(asking, data.names)
         self._data, self._metric, self._goal = data, metric, goal
         self._model, self._seed = model, seed
         self._prepared: tuple[Splits, PairMoments, Evaluator] | None = None
@@ -48,18 +60,64 @@ class Bench:
                 f"{type(corrector).__name__} needs pairs, and it is not known which rows of the "
                 "data match. Say so with --groups when starting the server."
             )
+        if corrector.serves_one and len(self.queries) > 1:
+            raise InputValueError(
+                f"{corrector.label} serves the queries of one modality, and here "
+                f"{' and '.join(self.queries)} ask. Choose another form of it."
+            )
 
     def fit(self, corrector: Corrector, progress: Progress) -> Fitted:
-        """Fit on the fit split, evaluate on the confirm split."""
+        """Fit on the fit split, evaluate on the confirm split.
+
+        What serves the queries of one modality is evaluated on those that ask, and fitted for the
+        others too, so that they can be searched with.
+        """
         self.check(corrector)
         splits, moments, evaluator = self._ready(progress)
         progress(f"fitting {corrector.label}", 2, STEPS)
-        correction, reason = corrector.try_fit(splits.fit, model=self._model, moments=moments)
+        correction, reason = self._fit(corrector, splits.fit, self.queries[0], moments)
         if correction is None:
             raise InputValueError(reason)
+        others = self._for_others(corrector, correction, splits.fit, moments)
         progress(f"evaluating {corrector.label}", 3, STEPS)
-        corrected = evaluator.evaluate(correction)
-        return Fitted(corrector.label, correction, splits.n_confirm, evaluator.raw, corrected)
+        return Fitted(
+            name=corrector.label,
+            corrections={**others, **dict.fromkeys(correction.queries, correction)},
+            queries=self.queries,
+            n_groups=splits.n_confirm,
+            raw=evaluator.raw,
+            corrected=evaluator.evaluate(correction),
+        )
+
+    def for_other_queries(self, correction: Correction) -> dict[str, Correction]:
+        """A correction of all rows, fitted anew for modalities whose queries it does not serve."""
+        if correction.queries == correction.names:
+            return {}
+        about = correction.about
+        corrector = make_corrector(about["method"], about["parameters"])
+        return self._for_others(corrector, correction, self._data)
+
+    def _for_others(
+        self,
+        corrector: Corrector,
+        correction: Correction,
+        data: Modalities,
+        moments: PairMoments | None = None,
+    ) -> dict[str, Correction]:
+        asked = [name for name in correction.names if name not in correction.queries]
+        found = {name: self._fit(corrector, data, name, moments)[0] for name in asked}
+        return {name: one for name, one in found.items() if one is not None}
+
+    def _fit(
+        self, corrector: Corrector, data: Modalities, asking: str, moments: PairMoments | None
+    ) -> tuple[Correction | None, str]:
+        return corrector.try_fit(
+            data,
+            queries=asking if corrector.serves_one else None,
+            rows=row_length(self._metric),
+            model=self._model,
+            moments=moments,
+        )
 
     def _ready(self, progress: Progress) -> tuple[Splits, PairMoments, Evaluator]:
         """What every fit shares: the splits, and the metrics of the rows as they are."""
@@ -70,7 +128,8 @@ class Bench:
                 moments = splits.fit.moments(unit=row_length(self._metric) == "unit")
                 progress("evaluating the rows as they are", 1, STEPS)
                 evaluator = Evaluator(
-                    splits.confirm, metric=self._metric, goal=self._goal, seed=self._seed
-                )
+                    splits.confirm, metric=self._metric, goal=self._goal, queries=self.queries,
+                    seed=self._seed,
+                )  # fmt: skip
                 self._prepared = splits, moments, evaluator
             return self._prepared

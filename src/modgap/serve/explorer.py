@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, get_args
 
@@ -12,7 +12,7 @@ import numpy as np
 from modgap._results import Progress
 from modgap._validate import InputValueError, check_choice, check_count
 from modgap._version import __version__
-from modgap.corrections import METHODS, METRICS, Corrector, Metric
+from modgap.corrections import METHODS, METRICS, Corrector, Metric, in_one_sentence
 from modgap.evaluation import GOAL_METRICS, Goal
 from modgap.evaluation.metrics import metric_descriptions
 from modgap.io import Modalities
@@ -44,6 +44,9 @@ class Explorer:
     ----------
     data : Modalities
         What is explored, with captions, ids and thumbnails where there are any.
+    queries : str or several, optional
+        The modalities that ask in the metrics, as for ``diagnose``. Rows of all can be searched
+        with.
     metric : {"cosine", "inner_product", "euclidean"}
         How the index ranks the rows as they are.
     goal, model, seed
@@ -58,6 +61,7 @@ class Explorer:
         self,
         data: Modalities,
         *,
+        queries: str | Sequence[str] | None = None,
         metric: Metric = "cosine",
         goal: Goal = "mixed",
         model: str | None = None,
@@ -69,7 +73,8 @@ class Explorer:
         check_choice(goal, "goal", tuple(GOAL_METRICS))
         check_count(rows, "rows")
         self.data, self.metric, self.goal, self.model, self.seed = data, metric, goal, model, seed
-        self.bench = Bench(data, metric=metric, goal=goal, model=model, seed=seed)
+        self.bench = Bench(data, queries=queries, metric=metric, goal=goal, model=model, seed=seed)
+        self.queries = self.bench.queries
         self.index = MixedIndex(data, metric=metric, at_most=rows, seed=seed)
         self.corrections = FittedCorrections(kept, self.index.forget)
         self.rows = Rows(data, self.index.live)
@@ -98,6 +103,7 @@ class Explorer:
             modalities=modalities,
             dim=data.dim,
             paired=data.paired,
+            queries=list(self.queries),
             metric=self.metric,
             model=self.model,
             seed=self.seed,
@@ -107,7 +113,7 @@ class Explorer:
                 for m in modalities
                 if m.live_rows < m.rows
             ],
-            metrics=metric_descriptions(data.names),
+            metrics=metric_descriptions(data.names, self.queries),
             terms={key: TermInfo(**term) for key, term in terms(data.names).items()},
             methods=[
                 MethodInfo(available=data.paired or not method.needs_pairs, **asdict(method))
@@ -119,6 +125,7 @@ class Explorer:
         """The page's document; the correction it recommends can be searched with from then on."""
         document, diagnosis = contents(
             self.data,
+            queries=self.queries,
             goal=self.goal,
             metric=self.metric,
             model=self.model,
@@ -126,8 +133,9 @@ class Explorer:
             seed=self.seed,
             progress=progress,
         )
-        if diagnosis is not None:
-            self.corrections.recommend(diagnosis)
+        if diagnosis is not None and diagnosis.correction is not None:
+            others = self.bench.for_other_queries(diagnosis.correction)
+            self.corrections.recommend(diagnosis, others)
         return document
 
     def search(
@@ -164,7 +172,8 @@ class Explorer:
         check_choice(index, "index", get_args(IndexKind))
         fix = None
         if correction is not None:
-            fix = (correction, self.corrections.get(correction).correction)
+            check_choice(modality, "modality", self.data.names)
+            fix = (correction, self.corrections.get(correction).serving(modality))
         query = None
         if row is not None:
             query = self.rows.item(modality, row)
@@ -182,6 +191,7 @@ class Explorer:
             metric=self.metric,
             raw=self._described(raw, query),
             corrected_metric=None if fix is None else fix[1].metric,
+            corrected_demands=None if fix is None else in_one_sentence(fix[1], [modality]),
             corrected=self._described(corrected[0], query) if corrected else None,
         )
 

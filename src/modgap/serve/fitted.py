@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from modgap._validate import InputError
 from modgap.corrections import Correction
 from modgap.diagnosis import Diagnosis
 from modgap.evaluation import Scores
-from modgap.reports.fix import correction_bytes
+from modgap.reports.fix import correction_bytes, demanded, not_judged
 from modgap.serve.models import FittedCorrection
 
 RECOMMENDED = "recommended"
@@ -23,13 +23,45 @@ class Unknown(InputError):
 
 @dataclass(frozen=True, eq=False)
 class Fitted:
-    """A correction and its metrics on rows it has not seen, beside those of the raw rows."""
+    """A correction and its metrics on rows it has not seen, beside those of the raw rows.
+
+    ``corrections`` has the one to search with for queries of each modality: the same for all, or,
+    where a correction serves one, as many as were fitted. The metrics are those of the modalities
+    ``queries``. ``label`` says it where nothing was judged.
+    """
 
     name: str
-    correction: Correction
+    corrections: Mapping[str, Correction]
+    queries: tuple[str, ...]
     n_groups: int
     raw: Scores
     corrected: Scores
+    label: str | None = None
+
+    @property
+    def correction(self) -> Correction:
+        """The one whose metrics these are."""
+        return self.corrections[self.queries[0]]
+
+    def serving(self, modality: str) -> Correction:
+        """The correction for queries of a modality; refused in words where there is none."""
+        found = self.corrections.get(modality, self.correction)
+        found.check_serves(modality)
+        return found
+
+    def files(self) -> dict[str, Correction]:
+        """Every correction once, by the name of its file; that of the metrics first."""
+        different = list(dict.fromkeys([self.correction, *self.corrections.values()]))
+        kinds = [[self.name, *(c.queries if len(different) > 1 else ())] for c in different]
+        words = ["-".join(_plain(word) for word in kind) for kind in kinds]
+        if len(set(words)) < len(words):  # what tells the names apart is nothing for a file's name
+            words = [f"{word}-{place}" for place, word in enumerate(words, 1)]
+        return {f"correction-{w}.safetensors": c for w, c in zip(words, different, strict=True)}
+
+
+def _plain(word: str) -> str:
+    """A word as part of a file's name."""
+    return re.sub(r"[^A-Za-z0-9_.=-]+", "-", word).strip("-")
 
 
 class FittedCorrections:
@@ -60,17 +92,25 @@ class FittedCorrections:
         for key in gone:
             self._forget(key)
 
-    def recommend(self, diagnosis: Diagnosis) -> None:
-        """Add the correction that a diagnosis recommends, with the metrics it has there."""
-        if diagnosis.correction is None or diagnosis.recommended is None:
+    def recommend(
+        self, diagnosis: Diagnosis, others: Mapping[str, Correction] | None = None
+    ) -> None:
+        """Add the correction that a diagnosis recommends, with the metrics it has there.
+
+        ``others`` are the same for queries of other modalities, where it does not serve those.
+        """
+        correction = diagnosis.correction
+        if correction is None or diagnosis.recommended is None:
             return
         trials = {trial.method: trial.confirm for trial in diagnosis.trials}
         fitted = Fitted(
             name=diagnosis.recommended,
-            correction=diagnosis.correction,
+            corrections={**(others or {}), **dict.fromkeys(correction.queries, correction)},
+            queries=diagnosis.queries,
             n_groups=diagnosis.n_groups["confirm"],
             raw=diagnosis.raw,
             corrected=trials[diagnosis.recommended],
+            label=not_judged(diagnosis),
         )
         self.add(RECOMMENDED, fitted)
 
@@ -89,11 +129,15 @@ class FittedCorrections:
             )
         return found
 
-    def file(self, identifier: str) -> tuple[str, bytes]:
-        """A correction as a file: a plain name for it, and its bytes."""
+    def file(self, identifier: str, queries: str | None = None) -> tuple[str, bytes]:
+        """A correction as a file: a plain name for it, and its bytes.
+
+        It is the one for queries of a modality, by default the one whose metrics are shown.
+        """
         fitted = self.get(identifier)
-        word = re.sub(r"[^A-Za-z0-9_.=-]+", "-", fitted.name).strip("-")
-        return f"correction-{word}.safetensors", correction_bytes(fitted.correction)
+        wanted = fitted.correction if queries is None else fitted.serving(queries)
+        [name] = [name for name, one in fitted.files().items() if one is wanted]
+        return name, correction_bytes(wanted)
 
 
 def describe(identifier: str, fitted: Fitted) -> FittedCorrection:
@@ -103,6 +147,9 @@ def describe(identifier: str, fitted: Fitted) -> FittedCorrection:
         "name": fitted.name,
         "metric": fitted.correction.metric,
         "recommended": identifier == RECOMMENDED,
+        "label": fitted.label,
+        "queries": fitted.queries,
+        "demands": [demanded(one, file) for file, one in fitted.files().items()],
         "about": fitted.correction.about,
         "n_groups": fitted.n_groups,
         "raw": fitted.raw,

@@ -18,6 +18,9 @@ from modgap.search import Hits, search
 from modgap.search.merging import best_of
 from modgap.search.scores import document_bias, rows_to_multiply
 
+# A correction's identifier and the queries that its documents serve.
+_Key = tuple[str, tuple[str, ...]]
+
 DEFAULT_ROWS = 200_000
 _BLOCK_ROWS = 8192
 
@@ -121,7 +124,7 @@ class _Segment:
 class MixedIndex:
     """Holds both modalities and finds the nearest rows of either, exactly, by looking at all.
 
-    The rows as they are stay in memory, and so do those of the last ``kept`` corrections used.
+    The rows as they are stay in memory, and so do the last ``kept`` sets of corrected documents.
     Any number of threads may search at once.
 
     Parameters
@@ -135,7 +138,8 @@ class MixedIndex:
     seed : int
         Seed of the sample.
     kept : int
-        How many corrections' documents to keep in memory.
+        How many sets of corrected documents to keep in memory: a correction that serves one
+        modality of queries has a set for each.
     """
 
     def __init__(
@@ -154,7 +158,7 @@ class MixedIndex:
         self._as_is = Correction.identity(data.dim, data.names, metric=metric)
         self._raw = self._segments(self._as_is)
         self._kept = kept
-        self._corrected: OrderedDict[str, tuple[_Segment, ...]] = OrderedDict()
+        self._corrected: OrderedDict[_Key, tuple[_Segment, ...]] = OrderedDict()
         self._lock, self._building = threading.Lock(), threading.Lock()
 
     def row(self, modality: str, row: int) -> np.ndarray:
@@ -192,7 +196,8 @@ class MixedIndex:
         among : mapping of name to booleans, optional
             Marks the live rows of each modality to look at; all when left out.
         correction : (str, Correction), optional
-            A correction, and the identifier to remember its documents by.
+            A correction, and the identifier to remember its documents by. Two that serve queries
+            of different modalities may share one.
         """
         used = self._as_is if correction is None else correction[1]
         segments = self._raw if correction is None else self._documents(*correction)
@@ -221,14 +226,16 @@ class MixedIndex:
     def forget(self, identifier: str) -> None:
         """Drop the documents of a correction that is gone."""
         with self._lock:
-            self._corrected.pop(identifier, None)
+            for key in [key for key in self._corrected if key[0] == identifier]:
+                del self._corrected[key]
 
     def _documents(self, identifier: str, correction: Correction) -> tuple[_Segment, ...]:
-        found = self._remembered(identifier)
+        key = (identifier, correction.queries)
+        found = self._remembered(key)
         if found is not None:
             return found
         with self._building:  # two searches at once must not map all rows twice
-            found = self._remembered(identifier)
+            found = self._remembered(key)
             if found is not None:
                 return found
             with self._lock:  # make room first: two sets at a time, not three
@@ -236,14 +243,14 @@ class MixedIndex:
                     self._corrected.popitem(last=False)
             made = self._segments(correction)
             with self._lock:
-                self._corrected[identifier] = made
+                self._corrected[key] = made
             return made
 
-    def _remembered(self, identifier: str) -> tuple[_Segment, ...] | None:
+    def _remembered(self, key: _Key) -> tuple[_Segment, ...] | None:
         with self._lock:
-            if identifier in self._corrected:
-                self._corrected.move_to_end(identifier)
-            return self._corrected.get(identifier)
+            if key in self._corrected:
+                self._corrected.move_to_end(key)
+            return self._corrected.get(key)
 
     def _segments(self, correction: Correction) -> tuple[_Segment, ...]:
         return tuple(_Segment.of(live, correction) for live in self.live.values())

@@ -83,6 +83,7 @@ class DataInfo(BaseModel):
     modalities: list[ModalityInfo]
     dim: int
     paired: bool = Field(description="Whether it is known which rows match.")
+    queries: list[str] = Field(description="The modalities that ask in the metrics.")
     metric: Metric = Field(description="How the index ranks the rows as they are.")
     model: str | None
     seed: int
@@ -181,6 +182,9 @@ class SearchAnswer(BaseModel):
     metric: Metric
     raw: list[SearchHit]
     corrected_metric: Metric | None
+    corrected_demands: str | None = Field(
+        description="What the correction demands for such queries, in one sentence."
+    )
     corrected: list[SearchHit] | None
 
 
@@ -227,13 +231,32 @@ class CorrectionScores(BaseModel):
     goal: MetricScore
 
 
+class CorrectionDemands(BaseModel):
+    """What a correction demands of who uses it."""
+
+    queries: list[str] = Field(description="The modalities whose queries it serves.")
+    columns: list[int] = Field(description="Columns before and after.", examples=[[512, 512]])
+    metric: Metric = Field(description="What to rank by.")
+    demands: dict[str, str] = Field(
+        description="Columns, documents, queries and metric, each in words."
+    )
+    sentence: str = Field(description="The same in one sentence.")
+    commands: list[str] = Field(description="What to run next, with its file.")
+
+
 class FittedCorrection(BaseModel):
     """A fitted correction and how it does."""
 
     id: str
     name: str = Field(examples=["Shift(amount=0.4)"])
     metric: Metric = Field(description="The metric its rankings are meant for.")
-    recommended: bool = Field(description="Whether the report recommends it.")
+    recommended: bool = Field(description="Whether it is the one of the report.")
+    label: str | None = Field(description="What is to be known where it could not be judged.")
+    queries: list[str] = Field(description="The modalities that ask in its metrics.")
+    demands: list[CorrectionDemands] = Field(
+        description="What it demands; one entry for each file where every asking modality has its "
+        "own, that of the metrics first."
+    )
     about: Annotated[dict[str, Any], BeforeValidator(plain)] = Field(
         description="Method, parameters and what it was fitted on."
     )

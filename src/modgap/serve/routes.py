@@ -187,8 +187,9 @@ def _add_data(api: APIRouter, explorer: Explorer, document: LiveDocument) -> Non
         """The nearest rows in one index of both modalities.
 
         The rows as they are get ranked by the server's metric, the corrected ones beside them by
-        the metric of the correction: the query is mapped as a query, the rows as documents. A
-        larger score is nearer.
+        the metric of the correction: the query is mapped as a query, the rows as documents. Where
+        a correction serves one modality of queries, the one for the modality of this query is
+        used. A larger score is nearer.
         """
         return explorer.search(**asked.model_dump())
 
@@ -211,7 +212,9 @@ def _add_corrections(api: APIRouter, explorer: Explorer, jobs: Jobs) -> None:
         """Fit and evaluate a correction.
 
         It is fitted on one split of the rows and evaluated on another, the same as in `modgap
-        diagnose`. The job's result is the correction, with an identifier to search with.
+        diagnose`. A method that serves one modality of queries is fitted for each; the metrics are
+        those of the modality that asks. The job's result is the correction, with an identifier to
+        search with.
         """
         corrector = make_corrector(asked.method, asked.parameters)
         try:
@@ -241,9 +244,19 @@ def _add_corrections(api: APIRouter, explorer: Explorer, jobs: Jobs) -> None:
             }
         },
     )
-    def correction_file(id: Identifier) -> Response:  # noqa: A002
-        """A correction as a file. One small safetensors file."""
-        name, data = fitted.file(id)
+    def correction_file(
+        id: Identifier,  # noqa: A002
+        queries: Annotated[
+            str | None,
+            Query(
+                max_length=200,
+                description="The modality whose queries it is for; that of the metrics by default.",
+                examples=["text"],
+            ),
+        ] = None,
+    ) -> Response:
+        """A correction as a file. One small safetensors file for the queries that it serves."""
+        name, data = fitted.file(id, queries)
         disposition = {"Content-Disposition": f'attachment; filename="{name}"'}
         return Response(data, headers=disposition, media_type="application/octet-stream")
 

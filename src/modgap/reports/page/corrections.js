@@ -13,7 +13,7 @@
     return modgap.comparison.chart({ id: "corrections-figure", select: "metric", names,
       goal: diagnosis.goal, title: "Each correction on held-out groups",
       caption: "Each dot is a correction’s value, the bar its 95 % interval, the dashed line the rows "
-        + "as they are. The diamond is recommended, a ring is not eligible.",
+        + `as they are. The diamond is ${data.verdict?.label ? "written" : "recommended"}, a ring is not eligible.`,
       count: () => diagnosis.trials.length,
       rows: (name) => diagnosis.trials.map((trial) => ({ label: trial.method, value: null,
         ...metric(trial.confirm, name), marked: trial.method === diagnosis.recommended,
@@ -21,8 +21,8 @@
       reference: (name) => metric(diagnosis.raw, name) }).element;
   }
 
-  function status(trial, recommended) {
-    if (trial.method === recommended) return "Recommended";
+  function status(trial, recommended, label) {
+    if (trial.method === recommended) return label ? `Written: ${label}` : "Recommended";
     if (trial.eligible) return "Eligible";
     return Object.keys(trial.confirm.metrics).reduce((text, name) =>
       text.replaceAll(name, modgap.terms.label(name)), `Not eligible: ${trial.reason}`);
@@ -39,7 +39,7 @@
     const line = (first, path) => ({ cells: [...first, ...names.flatMap((name) =>
       Object.values(parts).map((part) => modgap.number.at(data, [...path, "metrics", name, ...part])))] });
     const rows = data.diagnosis.trials.map((trial, i) =>
-      line([trial.method, status(trial, data.diagnosis.recommended), trial.metric,
+      line([trial.method, status(trial, data.diagnosis.recommended, data.verdict?.label), trial.metric,
         trial.neighbours_kept_fitted], ["diagnosis", "trials", i, "confirm"]));
     return { csvColumns: columns,
       csvRows: [line(["as it is", "", "", null], ["diagnosis", "raw"]), ...rows] };
@@ -57,7 +57,7 @@
       cells: ["as it is", ...cells(data, ["diagnosis", "raw"], names), null, ""] },
     ...diagnosis.trials.map((trial, i) => ({ marked: trial.method === diagnosis.recommended,
       cells: [method(trial.method), ...cells(data, ["diagnosis", "trials", i, "confirm"], names), kept(i),
-        status(trial, diagnosis.recommended)] }))];
+        status(trial, diagnosis.recommended, data.verdict?.label)] }))];
     const rendered = modgap.tables.render({ caption: "Every correction, every metric",
       file: "corrections", columns, rows, ...wide(data, names) });
     rendered.classList.add("brief");
@@ -84,9 +84,10 @@
     const names = Object.keys(diagnosis?.raw?.metrics ?? {});
     const none = !names.length || !diagnosis.trials?.length;
     add(place, modgap.head.missing(data, "corrections", none ? "No correction was tried." : null),
-      none ? null : [el("p", { class: "lead" }, "Every correction was fitted on the fit split. One was "
-        + "chosen on the choose split. All numbers here are from the confirm split, which neither "
-        + "step saw."), chart(data, names), table(data, names)],
+      none ? null : [el("p", { class: "lead" }, diagnosis.n_groups?.choose === undefined
+        ? "Every correction was fitted on one part of the rows. All numbers here are from the other part."
+        : "Every correction was fitted on the fit split. One was chosen on the choose split. All numbers "
+          + "here are from the confirm split, which neither step saw."), chart(data, names), table(data, names)],
       diagnosis ? notTried(diagnosis) : null);
   }
 

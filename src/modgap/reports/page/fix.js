@@ -1,4 +1,4 @@
-// The recommended fix: what to run, and the correction itself.
+// The fix: what the correction demands, what to run, and the correction itself.
 //
 //   modgap.fix.render(data)
 (function (modgap) {
@@ -48,9 +48,12 @@
     const { fix } = data;
     place.hidden = !fix;
     if (!fix) return;
-    modgap.dom.add(place, el("h2", {}, "The recommended fix"),
+    modgap.dom.add(place, el("h2", {}, fix.label ? "A fix: " : "The recommended fix", fix.label ?? null),
       el("p", { class: "lead" }, el("code", { class: "method" }, fix.method),
-        " is one small file. Apply it to the rows you have, and to rows that come later."),
+        ` is one small file. Documents of ${data.names.join(" and ")} go through it before they are `
+        + `indexed, ${fix.queries.join(" and ")} queries before they are asked: those you have, and those `
+        + `that come later. ${fix.note}`),
+      modgap.demands.facts(fix),
       el("div", { class: "codes" },
         fix.code ? code("In Python", fix.code) : null,
         fix.command ? code("In a shell", fix.command) : null),

@@ -28,6 +28,7 @@
       el("dl", { class: "facts" }, sides,
         fact("Dimensions", show(data, ["dim"], { term: "dim" })),
         fact("Pairs", data.pairing),
+        data.queries?.length ? fact("Queries", data.queries.join(" and ")) : null,
         data.model ? fact("Model", data.model) : null));
   }
 

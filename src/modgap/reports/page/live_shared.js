@@ -48,7 +48,8 @@
   }
 
   function labelOf(correction) {
-    return correction.recommended ? `${correction.name}, recommended` : correction.name;
+    if (!correction.recommended) return correction.name;
+    return `${correction.name}, ${correction.label ?? "recommended"}`;
   }
 
   function mark(info, modality) {

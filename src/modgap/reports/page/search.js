@@ -49,7 +49,7 @@
         on: { click: () => next(hit) } }, "Ask with this"));
   }
 
-  function column(info, title, metric, hits, key, others, next) {
+  function column(info, title, metric, hits, key, others, next, demands) {
     const first = hits.findIndex((hit) => hit.match);
     const known = hits.some((hit) => hit.match !== null);
     const found = !known ? null : first < 0 ? `No match among the first ${hits.length}.`
@@ -57,13 +57,14 @@
     const list = el("ol", { class: "hits" },
       hits.map((hit, place) => hitRow(info, hit, place, key, others, next)));
     return el("div", { class: "results-column" }, el("h3", {}, title),
-      el("p", { class: "note" }, `Score: ${METRICS[metric]}, larger is nearer. `, found), strip(info, hits),
+      el("p", { class: "note" }, `Score: ${METRICS[metric]}, larger is nearer. `, found),
+      el("p", { class: "note" }, demands ?? "Documents and queries are left as they are."), strip(info, hits),
       modgap.terms.rove(list));
   }
 
   function makeSearch(info, state) {
     const modality = el("select", {});
-    options(modality, info.names.map((name) => [name, name]), info.names[1]);
+    options(modality, info.names.map((name) => [name, name]), info.queries[0]);
     const text = el("input", { type: "search", autocomplete: "off", maxlength: 200,
       placeholder: "part of a caption, or a row number" });
     const found = el("ul", { class: "found" });
@@ -95,7 +96,7 @@
       const columns = [column(info, "As it is", answer.metric, answer.raw, "raw", null, next)];
       if (answer.corrected) {
         columns.push(column(info, `Corrected: ${state.nameOf(query.correction)}`, answer.corrected_metric,
-          answer.corrected, "corrected", answer.raw, next));
+          answer.corrected, "corrected", answer.raw, next, answer.corrected_demands));
       } else {
         columns.push(el("div", { class: "results-column" }, el("h3", {}, "Corrected"),
           el("p", { class: "missing" }, state.corrections.length

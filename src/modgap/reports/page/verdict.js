@@ -1,4 +1,4 @@
-// The verdict in two sentences, and every metric before and after the recommended correction.
+// The verdict in two sentences, what its correction demands, and every metric before and after it.
 //
 //   modgap.verdict.render(data)
 (function (modgap) {
@@ -65,10 +65,16 @@
     const names = Object.keys(diagnosis.raw.metrics);
     const title = trial >= 0 ? `As it is → with ${diagnosis.recommended}` : "The rows as they are";
     const groups = diagnosis.n_groups?.confirm;
+    const kind = diagnosis.n_groups?.choose === undefined
+      ? " rows of each modality that were not used to fit."
+      : " groups that were used neither to fit nor to choose.";
+    const asking = data.queries?.length ? `, for ${data.queries.join(" and ")} queries` : "";
     return [el("h3", { class: "tiles-title" }, title),
       groups ? el("p", { class: "lead" }, "Measured on ",
-        modgap.number.show(data, ["diagnosis", "n_groups", "confirm"], { term: "groups" }),
-        " groups that were used neither to fit nor to choose. Point at or tap a number to read what it is.") : null,
+        modgap.number.show(data, ["diagnosis", "n_groups", "confirm"],
+          { term: kind.startsWith(" groups") ? "groups" : "rows" }),
+        `${kind.slice(0, -1)}${asking}. `, data.fix?.note ? `${data.fix.note} ` : null,
+        "Point at or tap a number to read what it is.") : null,
       el("ul", { class: "tiles" }, names.map((name) => tile(data, name, trial)))];
   }
 
@@ -80,8 +86,10 @@
       el("h2", { class: "visually-hidden" }, "Verdict"),
       el("div", { class: `verdict ${state}`, "data-verdict": data.verdict?.verdict ?? "none" },
         el("p", { class: "state" }, mark(path), word),
+        data.verdict?.label ? el("p", { class: "label" }, `${data.fix?.method ?? ""}: ${data.verdict.label}`) : null,
         first ? el("p", { class: "sentence" }, first) : null,
         others.map((sentence) => el("p", { class: "sentence second" }, sentence)),
+        data.fix?.demands ? modgap.demands.more("What it demands, and what to run next", data.fix) : null,
         known && data.diagnosis ? null : modgap.head.missing(data, "verdict")),
       tiles(data),
     ];

@@ -33,9 +33,11 @@
     const working = el("div", { class: "working", hidden: true }, bar, cancel);
     const problem = el("p", { class: "missing", role: "alert", hidden: true });
     const table = el("div", {});
+    const demands = el("div", { class: "live-demands" });
     let chart = null;
     let job = null;
 
+    const unit = info.paired ? ["group", "groups"] : ["row of each modality", "rows of each modality"];
     const names = () => Object.keys(state.corrections[0]?.raw.metrics ?? {});
     options(method, info.methods.map((one) => [one.name, one.available ? one.name : `${one.name} (needs pairs)`]),
       "Calibrate");
@@ -102,8 +104,20 @@
         el("button", { type: "button", class: "save", "aria-pressed": String(used),
           "aria-label": `Use ${one.name} in search`, on: { click: () => state.use(one.id) } },
         used ? "Used in search" : "Use in search"),
-        el("a", { href: `api/corrections/${encodeURIComponent(one.id)}/file`, download: "",
-          "aria-label": `Download ${one.name}` }, "Download"));
+        one.demands.map(({ queries }, i) => el("a", { download: "",
+          href: `api/corrections/${encodeURIComponent(one.id)}/file`
+            + (i ? `?${new URLSearchParams({ queries: queries[0] })}` : ""),
+          "aria-label": `Download ${one.name}${i ? ` for ${queries.join(" and ")} queries` : ""}` },
+        i ? `Download for ${queries.join(" and ")} queries` : "Download")));
+    }
+
+    function drawDemands() {
+      const open = new Set([...demands.querySelectorAll("details[open] summary")].map((one) => one.textContent));
+      demands.replaceChildren(...state.corrections.map((one) =>
+        modgap.demands.more(`What ${one.name} demands, and what to run next`, ...one.demands)));
+      for (const one of demands.querySelectorAll("details")) {
+        one.open = open.has(one.querySelector("summary").textContent);
+      }
     }
 
     function drawTable() {
@@ -119,8 +133,10 @@
         file: "workbench", columns: [{ label: "Correction" },
           ...names().map((name) => ({ label: modgap.terms.label(name), term: name }))],
         rows: [{ className: "raw", cells: ["as it is", ...cells(0, "raw")] }, ...rows],
-        note: `Evaluated on ${counted(state.corrections[0].n_groups, "group", "groups")} that no fit has seen; 95 % intervals. `
-          + "The best of many tries looks a little better than it is." }));
+        note: `Evaluated on ${counted(state.corrections[0].n_groups, ...unit)} that no fit has seen, `
+          + `for ${info.queries.join(" and ")} queries; 95 % intervals. `
+          + "The best of many tries looks a little better than it is. The file of the report’s own correction is "
+          + "fitted on all rows, the others on the fit split." }));
     }
 
     function drawChart() {
@@ -134,23 +150,26 @@
         caption: "The dashed line is the rows as they are, each dot a correction with its 95 % interval.",
         count: () => state.corrections.length,
         rows: (name) => state.corrections.map((one) => ({ label: one.name,
-          ...one.corrected.metrics[name].value, marked: one.recommended })),
-        reference: (name) => state.corrections[0].raw.metrics[name].value });
-      table.after(chart.element);
+          value: null, ...one.corrected.metrics[name]?.value, marked: one.recommended })),
+        reference: (name) => state.corrections[0].raw.metrics[name]?.value });
+      demands.after(chart.element);
     }
 
     document.getElementById("workbench").replaceChildren(
       el("h2", {}, "Workbench"),
       el("p", { class: "lead" }, "Choose a correction and its parameters. It is fitted on one split of the rows "
-        + "and evaluated on another, and stands beside the ones fitted earlier."),
+        + "and evaluated on another, and stands beside the ones fitted earlier. "
+        + `The metrics are about ${info.queries.join(" and ")} queries. A correction that serves one kind of query is `
+        + "fitted for each, so that you can search with both."),
       el("form", { class: "live-form", on: { submit: (event) => {
         event.preventDefault();
         start();
       } } }, field("workbench-method", "Method", method), parameters, run, about),
-      working, step, problem, table);
+      working, step, problem, table, demands);
 
     return { draw: () => {
       drawTable();
+      drawDemands();
       drawChart();
     } };
   }
