@@ -35,6 +35,16 @@ def test_the_figures_are_those_of_the_rows() -> None:
     assert found.cosine_others == pytest.approx(2 / 12)
 
 
+def test_the_first_of_equal_scores_are_all_found_and_chance_knows_it() -> None:
+    X, Y = np.repeat(np.eye(3), 20, axis=0), np.repeat(np.eye(3) + 0.1, 20, axis=0)
+    found = signal_of_rows(X, Y)
+    assert (found.recall, found.chance) == (1, pytest.approx(1 / 3))
+    assert found.looks_paired
+    shuffled = signal_of_rows(X, np.random.default_rng(0).permutation(Y))
+    assert shuffled.recall == pytest.approx(1 / 3, abs=0.2)
+    assert not shuffled.looks_paired
+
+
 def test_the_lengths_of_rows_and_the_order_of_the_sides_change_nothing() -> None:
     X, Y = make_pairs(n=80)
     found = signal_of_rows(X, Y)
@@ -105,6 +115,20 @@ def test_shuffled_rows_are_noticed_all_but_once_in_a_thousand_times() -> None:
     assert believed <= 2
 
 
+def rotation(dim: int, seed: int) -> np.ndarray:
+    """A random rotation: what another encoder of the same content might have learned."""
+    Q, R = np.linalg.qr(np.random.default_rng(seed).normal(size=(dim, dim)))
+    return Q * np.sign(np.diagonal(R))
+
+
+def test_captions_of_another_encoder_are_noticed_though_they_say_the_same() -> None:
+    digits = load_digits()
+    X, Y = digits.X[:500], digits.Y[::5][:500]
+    found = [signal_of_rows(X, Y @ rotation(64, seed)) for seed in range(20)]
+    assert max(one.z for one in found) > 4  # z alone would believe some of them
+    assert not any(one.looks_paired for one in found)
+
+
 @pytest.mark.filterwarnings("always::modgap.io.PairingWarning")
 def test_measure_warns_of_shuffled_rows_and_goes_on(tmp_path: Path) -> None:
     X, Y = make_files(tmp_path, 60)
@@ -146,6 +170,14 @@ def test_subsets_of_published_pairs_raise_no_alarm_and_shuffled_ones_do(name: st
     honest_and_shuffled(Modalities.of(X, Y), MIN_PAIRS)
     data = Modalities.of(Embeddings.from_array(X), Embeddings.from_array(Y))
     assert pairing_signal(data).looks_paired
+
+
+@pytest.mark.published
+@pytest.mark.parametrize("name", ["clip", "videoclip"])
+def test_published_texts_of_another_encoder_are_noticed(name: str) -> None:
+    X, Y = load_published(f"features_{name}.npy")
+    for seed in range(10):
+        assert signal_of_rows(X, Y @ rotation(X.shape[1], seed)).looks_paired is False
 
 
 @pytest.mark.published

@@ -16,6 +16,12 @@ from modgap.corrections.demands import demands, label, next_commands
 from modgap.corrections.fitted import FittedRows
 from modgap.corrections.orthogonal import OrthogonalShift
 from modgap.corrections.procrustes import Procrustes
+from modgap.corrections.recognise import (
+    Recognition,
+    RecognitionWarning,
+    check_recognised,
+    recognise,
+)
 from modgap.corrections.registry import CORRECTORS, METHODS, Method, make_corrector
 from modgap.corrections.shift import Center, OriginShift, Shift
 from modgap.corrections.whiten import Whiten
@@ -37,15 +43,19 @@ __all__ = [
     "OriginShift",
     "OrthogonalShift",
     "Procrustes",
+    "Recognition",
+    "RecognitionWarning",
     "Role",
     "RowLength",
     "Shift",
     "Whiten",
     "asking_modality",
     "check_corrector",
+    "check_recognised",
     "demands",
     "label",
     "make_corrector",
     "next_commands",
+    "recognise",
     "row_length",
 ]

@@ -18,6 +18,11 @@ MIN_PAIRS = 30
 # Shuffled rows exceed this less than once in a thousand times, whatever the rows; see
 # docs/mix-ups.md for how often they do, and how far honest pairs are above it.
 MIN_Z = 4.0
+# Another encoder of the same texts makes z grow with the number of pairs, either way, but leaves
+# recall at chance and the matched cosines within their spread. Few pairs of a weak model may miss
+# one of these, hardly both.
+MIN_RECALL = 4.0  # times chance
+MIN_EXCESS = 0.9  # standard deviations of the cosines
 
 MAX_SAMPLE = 1_000
 
@@ -32,9 +37,10 @@ class PairingSignal(Result):
     """Whether matched rows are nearer to each other than to the others.
 
     ``z`` counts how many standard deviations the mean cosine of matched rows is above its mean
-    over all ways to pair the same rows. ``recall`` is recall@1, the mean of both ways, and
-    ``chance`` what rows paired at random have. ``looks_paired`` is None where ``n_pairs``
-    are too few, or too much alike, to tell.
+    over all ways to pair the same rows; ``excess`` is how many standard deviations of a single
+    cosine that is. ``recall`` is recall@1, the mean of both ways, where the first of equal scores
+    are all found, and ``chance`` what rows paired at random have. ``looks_paired`` is None where
+    ``n_pairs`` are too few, or too much alike, to tell.
     """
 
     names: tuple[str, ...]
@@ -42,6 +48,7 @@ class PairingSignal(Result):
     cosine_matched: float
     cosine_others: float
     z: float
+    excess: float
     recall: float
     chance: float
     looks_paired: bool | None
@@ -70,7 +77,8 @@ def pairing_signal(
     One match of each group, at unit length. z is the sum of the matched cosines against its mean
     and variance over all permutations, in closed form: Σ dᵢᵢ / sqrt(Σ dᵢⱼ² / (n − 1)), d the
     cosines less the means of their row and column (Hoeffding 1951), so rows that are near to all
-    others count for nothing. Pairs are believed from z = 4 on.
+    others count for nothing. Pairs are believed where z is at least 4, and recall@1 at least four
+    times chance or the mean matched cosine at least 0.9 of their spread above the others.
 
     Parameters
     ----------
@@ -109,23 +117,28 @@ def signal_of_rows(X: Array, Y: Array, names: Sequence[str] = ("image", "text"))
     n = len(U)
     if n < 2:
         nan = float("nan")
-        return PairingSignal(tuple(names), n, nan, nan, nan, nan, nan, None)
+        return PairingSignal(tuple(names), n, nan, nan, nan, nan, nan, nan, None)
     cosines = U @ V.T
     matched = np.diagonal(cosines)
     d = cosines - cosines.mean(axis=0) - cosines.mean(axis=1)[:, None] + cosines.mean()
     spread = float(np.sqrt(np.sum(d**2) / (n - 1)))
     # Rows that are all alike have no spread but that of rounding.
     z = float(np.trace(d)) / spread if spread > 1e-6 else float("nan")
-    best = [np.mean(cosines.argmax(axis=axis) == np.arange(n)) for axis in (0, 1)]
+    firsts = [cosines >= cosines.max(axis=axis, keepdims=True) - 1e-9 for axis in (0, 1)]
+    recall = float(np.mean([np.diagonal(first) for first in firsts]))
+    chance = float(np.mean(firsts))
+    excess = z / float(np.sqrt(n))
+    found = recall >= MIN_RECALL * chance or excess >= MIN_EXCESS
     return PairingSignal(
         names=tuple(names),
         n_pairs=n,
         cosine_matched=float(matched.mean()),
         cosine_others=float((cosines.sum() - matched.sum()) / (n * (n - 1))),
         z=z,
-        recall=float(np.mean(best)),
-        chance=1 / n,
-        looks_paired=None if n < MIN_PAIRS or np.isnan(z) else z >= MIN_Z,
+        excess=excess,
+        recall=recall,
+        chance=chance,
+        looks_paired=None if n < MIN_PAIRS or np.isnan(z) else z >= MIN_Z and found,
     )
 
 
