@@ -164,15 +164,75 @@ def test_applying_a_file_is_applying_the_correction(
     files: tuple[Path, Path], shift: Path, tmp_path: Path, modality: str, role: str
 ) -> None:
     out = tmp_path / "new" / "fixed.npy"
-    ran = modgap("apply", shift, files[1], "--modality", modality, "--role", role, "-o", out)
+    file = files[modality == "text"]
+    ran = modgap("apply", shift, file, "--modality", modality, "--role", role, "-o", out)
     assert (ran.status, ran.out) == (0, "")
-    assert ran.err == f"wrote {out}: 60 rows of {DIM} columns\n"
-    rows = np.load(files[1])
+    assert ran.err.splitlines()[0] == f"wrote {out}: 60 rows of {DIM} columns"
+    rows = np.load(file)
     fixed = np.load(out)
     assert fixed.dtype == np.float32
     np.testing.assert_array_equal(fixed, Correction.load(shift).apply(rows, modality, role))
+    unit = rows / np.linalg.norm(rows, axis=1, keepdims=True)
     moves = (modality, role) == ("text", "document")
-    assert np.array_equal(fixed, rows) != moves
+    assert np.allclose(fixed, unit, atol=1e-6) != moves
+
+
+def test_applying_to_documents_says_what_they_demand_of_queries_and_metric(
+    files: tuple[Path, Path], tmp_path: Path
+) -> None:
+    path, out = tmp_path / "my fix.safetensors", tmp_path / "fixed.npy"
+    assert modgap("fit", *files, "-o", path).status == 0
+    ran = modgap("apply", path, files[0], "--modality", "image", "-o", out)
+    wrote, note = ran.err.splitlines()
+    assert wrote.startswith("wrote ")
+    assert note == (
+        "modgap: note: these documents are ranked by inner product (not cosine, which would undo "
+        f"the correction); text queries go through: modgap apply '{path}' queries.npy --modality "
+        "text --role query -o text-queries.npy"
+    )
+    asked = modgap("apply", path, files[1], "--modality", "text", "--role", "query", "-o", out)
+    assert len(asked.err.splitlines()) == 1
+
+
+def test_documents_that_nothing_is_done_to_demand_nothing(tmp_path: Path) -> None:
+    Correction.identity(DIM).save(tmp_path / "c.safetensors")
+    make_files(tmp_path, 60)
+    words = ("--modality", "image", "-o", tmp_path / "fixed.npy")
+    ran = modgap("apply", tmp_path / "c.safetensors", tmp_path / "image.npy", *words)
+    assert len(ran.err.splitlines()) == 1
+
+
+def test_queries_that_are_not_served_are_refused(files: tuple[Path, Path], tmp_path: Path) -> None:
+    path, out = tmp_path / "c.safetensors", tmp_path / "fixed.npy"
+    assert modgap("fit", *files, "-o", path).status == 0
+    ran = modgap("apply", path, files[0], "--modality", "image", "--role", "query", "-o", out)
+    assert ran.status == 2
+    assert "serves text queries, not image queries" in ran.err
+    assert not out.exists()
+
+
+def test_swapped_files_are_refused_before_anything_is_written(
+    files: tuple[Path, Path], shift: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "fixed.npy"
+    ran = modgap("apply", shift, files[1], "--modality", "image", "-o", out)
+    assert ran.status == 2
+    assert ran.err.startswith("modgap: The image rows are text rows: their mean is ")
+    assert "--modality text" in ran.err
+    assert "--trust-rows" in ran.err
+    assert not out.exists()
+
+
+@pytest.mark.filterwarnings("always::modgap.corrections.RecognitionWarning")
+def test_swapped_files_are_only_warned_of_when_the_rows_are_trusted(
+    files: tuple[Path, Path], shift: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "fixed.npy"
+    words = ("--modality", "image", "-o", out, "--trust-rows")
+    ran = modgap("apply", shift, files[1], *words)
+    assert ran.status == 0
+    assert ran.err.startswith("modgap: warning: The image rows are text rows: their mean is ")
+    assert np.load(out).shape == (60, DIM)
 
 
 @pytest.mark.parametrize("to", ["npy", "npz", "parquet", "safetensors"])
@@ -235,7 +295,9 @@ def test_one_side_of_a_stacked_file_is_chosen_by_column(
 
 
 def test_rows_beyond_the_first_batch_are_corrected_too(shift: Path, tmp_path: Path) -> None:
-    rows = np.random.default_rng(3).normal(size=(20_000, DIM)).astype("float32")
+    rng = np.random.default_rng(3)
+    rows = rng.choice(np.load(tmp_path / "text.npy"), 20_000)
+    rows += 0.1 * rng.normal(size=rows.shape).astype("float32")
     np.save(tmp_path / "many.npy", rows)
     out = tmp_path / "fixed.npy"
     assert (

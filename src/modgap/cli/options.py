@@ -51,7 +51,8 @@ Groups = Annotated[
     str | None,
     typer.Option(
         help="Which rows match: a column on both sides, a file with one label per row, or two of "
-        "them separated by a comma. Without it, row i matches row i.",
+        "them separated by a comma. Without it, rows of the same id match where both sides have "
+        "ids, else row i matches row i.",
         rich_help_panel=_DATA,
     ),
 ]
@@ -114,12 +115,13 @@ def open_data(
     names: Names = "image,text",
 ) -> Data:
     """The two modalities that the arguments and options of a command describe."""
+    from modgap.cli.show import say
     from modgap.io import open_pair
 
     parts = tuple(part.strip() for part in names.split(","))
     if len(parts) != 2:
         raise InputValueError(f"--names takes two names with a comma between them, got {names!r}.")
-    return open_pair(
+    data = open_pair(
         path,
         path_y,
         x_column=x_column,
@@ -128,6 +130,9 @@ def open_data(
         paired=False if unpaired else None,
         names=parts,
     )
+    if data.pairing.startswith("by id"):
+        say(f"modgap: rows are paired {data.pairing}")
+    return data
 
 
 def asking_names(queries: str | None, names: Sequence[str]) -> list[str]:

@@ -17,6 +17,12 @@ from modgap.corrections.files import load_corrections, save_corrections
 from modgap.corrections.fitted import FittedRows
 from modgap.corrections.orthogonal import OrthogonalShift
 from modgap.corrections.procrustes import Procrustes
+from modgap.corrections.recognise import (
+    Recognition,
+    RecognitionWarning,
+    check_recognised,
+    recognise,
+)
 from modgap.corrections.registry import CORRECTORS, METHODS, Method, make_corrector
 from modgap.corrections.shift import Center, OriginShift, Shift
 from modgap.corrections.whiten import Whiten
@@ -39,18 +45,22 @@ __all__ = [
     "OriginShift",
     "OrthogonalShift",
     "Procrustes",
+    "Recognition",
+    "RecognitionWarning",
     "Role",
     "RowLength",
     "Shift",
     "Whiten",
     "asking_modality",
     "check_corrector",
+    "check_recognised",
     "demands",
     "in_one_sentence",
     "label",
     "load_corrections",
     "make_corrector",
     "next_commands",
+    "recognise",
     "row_length",
     "save_corrections",
 ]

@@ -5,12 +5,14 @@ from modgap.io.embeddings import Embeddings
 from modgap.io.image_captions import ImageCaptions, open_image_captions
 from modgap.io.modalities import Modalities, Thumbnail
 from modgap.io.opening import open_embeddings, open_pair
+from modgap.io.pairing import PairingWarning
 from modgap.io.writing import write_embeddings, write_pair
 
 __all__ = [
     "Embeddings",
     "ImageCaptions",
     "Modalities",
+    "PairingWarning",
     "Thumbnail",
     "open_embeddings",
     "open_image_captions",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
@@ -26,12 +27,17 @@ from modgap._validate import (
 )
 from modgap.io._matrix import HeldMatrix
 from modgap.io.embeddings import Embeddings
+from modgap.io.pairing import PairingWarning, match_ids
 from modgap.moments import PairMoments
 
 # The picture of a row as PNG or JPEG, or None where it has none.
 Thumbnail = Callable[[int], bytes | None]
 
 DEFAULT_NAMES = ("image", "text")
+
+_HOW_TO_PAIR = (
+    "Say which rows match with groups (--groups), or that none do with paired=False (--unpaired)."
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,17 +46,23 @@ class Modalities:
 
     ``sides`` holds the rows of each modality by name, with their ids and captions. ``paired``
     says whether it is known which rows match: those of equal ``group_codes``, or row i of every
-    side where there are none. ``thumbnails`` gives the picture of a row, where there are any.
+    side where there are none. ``pairing`` says in words how that is known. ``thumbnails`` gives
+    the picture of a row, where there are any.
 
     >>> data = Modalities.of(np.eye(3), -np.eye(3))
     >>> data.names, data.paired, data.n_groups
     (('image', 'text'), True, 3)
+    >>> ids = [["a", "b", "c"], ["c", "a", "d"]]
+    >>> data = Modalities.of(*(Embeddings.from_array(np.eye(3), ids=one) for one in ids))
+    >>> data.pairing, data.n_groups
+    ('by id: 2 of 3 image rows and 2 of 3 text rows match', 2)
     """
 
     sides: Mapping[str, Embeddings]
     paired: bool
     group_codes: tuple[np.ndarray, ...] | None = None
     thumbnails: Mapping[str, Thumbnail] = field(default_factory=dict)
+    pairing: str = ""
 
     @classmethod
     def of(
@@ -64,9 +76,10 @@ class Modalities:
     ) -> Modalities:
         """The modalities that a public function was given, as one value.
 
-        This is where it is decided whether rows are pairs: they are when ``groups=(gx, gy)`` says
-        so, or when there are as many on both sides and ``paired`` is not False. Values are not
-        looked at.
+        This is where it is decided whether rows are pairs. ``paired=False`` says that they are
+        not, ``groups=(gx, gy)`` which of them are. Without either, rows of the same id are pairs
+        where both sides have ids; else row i of both sides, where there are as many. Values are
+        not looked at.
         """
         if isinstance(X, Modalities):
             others = (Y, groups, paired)
@@ -82,14 +95,30 @@ class Modalities:
         if Y is None:
             raise InputTypeError(f"The rows of {second} are missing: give both modalities.")
         x, y = Embeddings.of(X, first), Embeddings.of(Y, second)
-        if paired is None:
-            paired = groups is not None or x.n_rows == y.n_rows
-        if groups is not None and not paired:
+        if groups is not None and paired is False:
             raise InputValueError(
                 "groups say which rows match, so they cannot be unpaired as well."
             )
+        by_id = match_ids(x, y) if groups is None and paired is not False else None
+        if by_id is not None and any(by_id.matched):
+            codes, pairing = by_id.codes, f"by id: {by_id.words((first, second))}"
+            if by_id.few:
+                _warn(f"Few ids match, so few rows have a pair {pairing}. {_HOW_TO_PAIR}")
+            elif codes is None:
+                pairing = "row by row, the ids agree"
+            return cls({first: x, second: y}, True, codes, pairing=pairing)
+        if paired is None:
+            paired = groups is not None or x.n_rows == y.n_rows
         codes = check_groups(groups, x.n_rows, y.n_rows, names) if paired else None
-        return cls({first: x, second: y}, paired, None if groups is None else codes)
+        pairing = "by group" if groups is not None else "row by row" if paired else "not paired"
+        if by_id is not None:
+            _warn(
+                f"No id of {first} is an id of {second} ({by_id.examples()}), so rows are taken as "
+                f"{pairing if not paired else 'pairs row by row'}. {_HOW_TO_PAIR}"
+            )
+        return cls(
+            {first: x, second: y}, paired, None if groups is None else codes, pairing=pairing
+        )
 
     @classmethod
     def named(cls, rows: Mapping[str, Array], groups: Mapping[str, Any]) -> Modalities:
@@ -98,7 +127,7 @@ class Modalities:
         sides = {name: Embeddings.of(rows[name], name) for name in names}
         sizes = [side.n_rows for side in sides.values()]
         codes = encode_groups([groups[name] for name in names], sizes, names)
-        return cls(sides, True, codes)
+        return cls(sides, True, codes, pairing="by group")
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -185,12 +214,14 @@ class Modalities:
             for name, picture in self.thumbnails.items()
         }
         if not self.paired:
-            return Modalities(sides, False, thumbnails=thumbnails)
+            return Modalities(sides, False, thumbnails=thumbnails, pairing=self.pairing)
         codes = [c[chosen] for c, chosen in zip(self.groups, rows, strict=True)]
         # Numbered anew: what counts by group must not be as long as the whole data has groups.
         dense = np.unique(np.concatenate(codes), return_inverse=True)[1]
         ends = np.cumsum([len(c) for c in codes])[:-1]
-        return Modalities(sides, self.paired, tuple(np.split(dense, ends)), thumbnails)
+        return Modalities(
+            sides, self.paired, tuple(np.split(dense, ends)), thumbnails, self.pairing
+        )
 
     def take_groups(self, chosen: np.ndarray) -> Modalities:
         """The rows of these groups, in memory."""
@@ -235,3 +266,7 @@ class Modalities:
 def _picture_of(picture: Thumbnail, rows: np.ndarray, row: int) -> bytes | None:
     """The picture of a row by its place among the rows that were taken."""
     return picture(int(rows[row]))
+
+
+def _warn(sentence: str) -> None:
+    warnings.warn(sentence, PairingWarning, stacklevel=3)

@@ -60,7 +60,8 @@ def open_pair(
 ) -> Modalities:
     """The rows of two modalities, in one file or folder that holds both or in two.
 
-    No row is read yet.
+    No row is read yet; ids are where both sides have their own. ``pairing`` of the result says how
+    rows were paired.
 
     Parameters
     ----------
@@ -72,7 +73,8 @@ def open_pair(
     groups : str, path, sequence or two of them, optional
         Which rows match: a column on both sides, a file with one label per row (see
         `modgap.io.groups`), or the labels. Without it, columns called ``group`` or ``groups`` are
-        used where both sides have one; else equal numbers of rows are pairs, row by row.
+        used where both sides have one; else ids, where both sides have them; else equal numbers
+        of rows are pairs, row by row.
     paired : bool, optional
         False: rows are not pairs, even if their numbers are equal. True: they must be.
     names : pair of str

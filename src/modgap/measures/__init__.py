@@ -47,6 +47,7 @@ from modgap.measures.loss import (
     loss_terms,
     soft_assignments,
 )
+from modgap.measures.pairing import PairingSignal, check_pairing, pairing_signal
 from modgap.measures.profile import Profile, profile
 from modgap.measures.projection import Projection, projection
 from modgap.measures.summary import Measurement, ModalitySummary, PairSummary, measure
@@ -66,6 +67,7 @@ __all__ = [
     "Norms",
     "OriginLandscape",
     "PairSummary",
+    "PairingSignal",
     "Profile",
     "Projection",
     "Shell",
@@ -73,6 +75,7 @@ __all__ = [
     "SoftAssignments",
     "alignment",
     "blur",
+    "check_pairing",
     "cone",
     "conformity",
     "conformity_difference",
@@ -94,6 +97,7 @@ __all__ = [
     "norms",
     "off_diagonal_dominance",
     "origin_landscape",
+    "pairing_signal",
     "profile",
     "projection",
     "separability",

@@ -45,6 +45,8 @@ from modgap.measures.landscape import (
     shift_landscape,
 )
 from modgap.measures.loss import LossTerms, loss_terms, soft_assignments
+from modgap.measures.pairing import MAX_SAMPLE as MAX_SIGNAL
+from modgap.measures.pairing import signal_of_rows, warn_if_unpaired
 from modgap.measures.uniformity import uniformity
 from modgap.moments import Moments, PairMoments
 
@@ -249,7 +251,8 @@ def measure(
     """Every measure of modgap on two modalities; without pairs, those that need none.
 
     Moment statistics use every row. What is quadratic in the rows uses a seeded sample, and the
-    landscape over the origin the first 2,000 pairs of it; the result says how many.
+    landscape over the origin the first 2,000 pairs of it; the result says how many. Warns where
+    pairs do not look like pairs; see ``pairing_signal``.
 
     Parameters
     ----------
@@ -307,6 +310,9 @@ def measure(
         pairs = None
         if matches is not None and pair_rows is not None:
             say("pairs, loss and landscapes", 4, total)
+            some = _pick(rng, pair_rows[0].shape[0], MAX_SIGNAL)
+            looked_at = pair_rows if some is None else [rows[some] for rows in pair_rows]
+            warn_if_unpaired(signal_of_rows(looked_at[0], looked_at[1], data.names))
             pairs = _pairs(pair_rows[0], pair_rows[1], len(matches[0]), temperature)
     return Measurement(
         names=data.names,
