@@ -159,9 +159,7 @@ def corrected_search_case(scale: float) -> Case:
 
     n = round(100_000 * scale)
     documents, queries = _rows(n, 512, 0), _rows(1_000, 512, 1)
-    correction = (
-        Calibrate("keep", form="y").fit(documents[: n // 2], documents[n // 2 :]).correction_
-    )
+    correction = Calibrate().fit(documents[: n // 2], documents[n // 2 :]).correction_
     plain = faiss.IndexFlatIP(512)
     plain.add(documents)
     folder = tempfile.TemporaryDirectory()

@@ -1,11 +1,11 @@
-"""One pgvector table for images and texts: from two files of vectors to a query of each modality.
+"""One pgvector table for images and texts: from two files of vectors to what a text finds.
 
     python examples/mixed_search.py
     python examples/mixed_search.py image.npy text.npy postgresql://user:password@host/database
 
 Without arguments it uses the digits that come with modgap and starts a PostgreSQL of its own
 (pip install 'modgap[pgvector]' pgserver). It fits a calibration, stores both modalities in one
-table, and searches it with one vector of each; for comparison also without the correction.
+table, and searches it with a text; for comparison also without the correction.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from modgap.search import Hits
 
 
 def main(image_path: Path, text_path: Path, url: str, row: int = 0) -> dict[str, Hits]:
-    """Store both files in one table, search it with a row of each, and remove it again."""
+    """Store both files in one table, search it with a text, and remove it again."""
     images, texts = open_embeddings(image_path), open_embeddings(text_path)
     correction = Calibrate().fit(images.rows(), texts.rows()).correction_
     raw = Correction.identity(images.dim, metric="cosine")
@@ -39,10 +39,9 @@ def main(image_path: Path, text_path: Path, url: str, row: int = 0) -> dict[str,
             index.write(texts, "text")
             index.finish()
             print(f"\nVectors {title}: {index.count():,} documents in one table")
-            for name, vectors in (("image", images), ("text", texts)):
-                hits = index.search(vectors.take([row]), name, k=8)
-                print(f"  {name} {row} finds  {listed(hits)}")
-                found[f"{name}, {title}"] = hits
+            hits = index.search(texts.take([row]), "text", k=8)
+            print(f"  text {row} finds  {listed(hits)}")
+            found[title] = hits
             index.drop()
     return found
 

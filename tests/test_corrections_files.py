@@ -93,7 +93,7 @@ def test_what_does_not_serve_the_queries_is_refused_with_the_command_that_does(t
 def test_files_that_contradict_each_other_are_refused(tmp_path):
     TWO["text"].save(tmp_path / "correction-text.safetensors")
     TWO["text"].save(tmp_path / "correction-words.safetensors")
-    with pytest.raises(InputValueError, match="Two corrections at .* serve text queries"):
+    with pytest.raises(InputValueError, match=r"Two corrections at .* serve text queries"):
         load_corrections(tmp_path)
     other = Calibrate().fit(X, Y, names=("photo", "text")).correction_
     other.save(tmp_path / "correction-words.safetensors")
