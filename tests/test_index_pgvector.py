@@ -25,7 +25,14 @@ from index_services import (
 from modgap._validate import InputError, InputValueError
 from modgap.corrections import Calibrate, Center
 from modgap.datasets import load_digits
-from modgap.index import PgvectorIndex, add_column, drop_column, evaluate_index, open_index
+from modgap.index import (
+    PgvectorIndex,
+    WrongOperatorsWarning,
+    add_column,
+    drop_column,
+    evaluate_index,
+    open_index,
+)
 
 psycopg = pytest.importorskip("psycopg", reason="psycopg is not installed")
 X, Y = rows()
@@ -398,3 +405,43 @@ def test_a_graph_of_more_columns_than_pgvector_takes_is_refused_before_a_row_is_
     correction = Calibrate(form="blocks").fit(*pair).correction_
     with pytest.raises(InputValueError, match=r"at most 2,000 columns, .* would be 2,003"):
         open_index(url, correction, create=True, ef_search=40, table=new_name())
+
+
+def test_a_graph_by_the_wrong_operators_is_warned_of_once(url, connection):
+    correction = CORRECTIONS["calibrate"]
+    table = make_table(connection)
+    add_column(url, table, correction)
+    with pytest.raises(
+        InputValueError, match=r"has no graph.*hnsw \(embedding_corrected vector_ip"
+    ):
+        open_index(url, correction, table=table, ef_search=100)
+    connection.execute(
+        f'CREATE INDEX ON "{table}" USING hnsw (embedding_corrected vector_cosine_ops)'
+    )
+    with pytest.warns(
+        WrongOperatorsWarning, match=r"graph by vector_cosine_ops.*inner product"
+    ) as said:
+        open_index(url, correction, table=table).close()
+    assert len(said) == 1
+    connection.execute(f'DROP INDEX "{table}_embedding_corrected_idx"')
+    documents = {"image": (X, range(0, 2 * N, 2)), "text": (Y, range(1, 2 * N, 2))}
+    whole = f'CREATE INDEX graph_of_all ON "{table}" USING hnsw (embedding_corrected vector_ip_ops)'
+    connection.execute(whole)
+    with open_index(url, correction, table=table, ef_search=1000) as index:
+        assert index.graphs == "one"
+        check_exact(index.search(Y[:4], "text", 8), correction, Y[:4], "text", documents)
+    connection.execute("DROP INDEX graph_of_all")
+    for name in ("image", "text"):
+        connection.execute(whole.replace(" graph_of_all", "") + f" WHERE modality = '{name}'")
+    with open_index(url, correction, table=table, ef_search=1000) as index:
+        assert index.graphs == "each"
+        check_exact(index.search(Y[:4], "text", 8), correction, Y[:4], "text", documents)
+
+
+def test_the_password_is_not_in_the_next_command(url, many):
+    table = new_name()
+    address = url.replace("postgres:@", "postgres:hunter2@")
+    files = (many / "c.safetensors", f"image={many / 'image.npy'}")
+    said = modgap("index", "build", address, *files, "--table", table).stderr
+    assert "hunter2" not in said
+    assert f"--modality text --table {table}" in said
