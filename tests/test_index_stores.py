@@ -231,6 +231,23 @@ def test_another_correction_is_refused(store):
         store.open(named)
 
 
+def test_an_index_of_an_older_format_is_refused_in_words_and_replaced(store):
+    correction = CORRECTIONS["calibrate"]
+    build(store, correction)
+    with store.open(correction) as index:
+        note = {k: v for k, v in index._note.items() if k not in ("vectors", "graphs")}
+        vectors = dict.fromkeys(index.vectors) if store.kind == "pgvector" else None
+        index._save_note({**note, "format": 2, **({"vectors": vectors} if vectors else {})})
+    gc.collect()
+    with pytest.raises(InputValueError, match="in format 2, and this one reads 3"):
+        store.open(correction)
+    gc.collect()
+    with store.open(correction, create=True, replace=True) as index:
+        index.write(X[:5], "image")
+    with store.open(correction) as index:
+        assert index.count() == 5
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -360,7 +377,7 @@ def test_an_address_that_means_nothing_is_refused():
 
 def test_an_option_the_database_does_not_know_is_refused(tmp_path):
     pytest.importorskip("lancedb", reason="lancedb is not installed")
-    message = r"An option of \.lance must be one of 'batch_rows', got 'factory'"
+    message = r"An option of \.lance must be one of 'ef_search', .*got 'factory'"
     with pytest.raises(InputValueError, match=message):
         open_index(tmp_path / "x.lance", CORRECTIONS["center"], factory="Flat", create=True)
 

@@ -17,7 +17,10 @@ if TYPE_CHECKING:
 
 index_app = typer.Typer(
     name="index",
-    help="Build, search and check one index that holds both modalities, corrected.",
+    help="Build, search and check one index that holds both modalities, corrected. Searches are "
+    "exact unless you ask for graphs, of which each modality then has its own.",
+    epilog="Example: modgap index build both.faiss correction.safetensors image=image.npy "
+    "text=text.npy --factory HNSW32,Flat",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -142,6 +145,8 @@ def build(
     itself. A build that was interrupted or killed is run again with the same command and finishes.
 
     Example: modgap index build both.faiss correction.safetensors image=image.npy text=text.npy
+
+    Add --factory HNSW32,Flat (FAISS) or --ef-search 64 (the others) for graphs.
     """
     from modgap.cli.show import say, steps
     from modgap.corrections import load_corrections
