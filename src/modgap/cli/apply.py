@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from modgap._validate import InputValueError
-from modgap.cli.options import Queries
+from modgap.cli.options import Queries, TrustRows
 
 if TYPE_CHECKING:
     import numpy as np
@@ -42,13 +42,7 @@ def apply(
     dtype: Annotated[
         str | None, typer.Option(help="float16, float32 or float64; as read when left out.")
     ] = None,
-    trust_rows: Annotated[
-        bool,
-        typer.Option(
-            "--trust-rows",
-            help="Go on with rows that look like another modality's or another model's.",
-        ),
-    ] = False,
+    trust_rows: TrustRows = False,
 ) -> None:
     """Apply a correction to embeddings, batch by batch; ids, captions and groups come along.
 

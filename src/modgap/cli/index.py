@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from modgap._validate import InputValueError
-from modgap.cli.options import AsJson, Seed
+from modgap.cli.options import AsJson, Seed, TrustRows
 
 if TYPE_CHECKING:
     from modgap.index import VectorIndex
@@ -119,6 +119,7 @@ def build(
     batch: Annotated[
         int | None, typer.Option(min=1, help="Rows stored, and committed, together.")
     ] = None,
+    trust_rows: TrustRows = False,
     replace: Annotated[
         bool, typer.Option("--replace", help="Drop an index that modgap built there before.")
     ] = False,
@@ -182,7 +183,7 @@ def build(
         open_index(address, fixed, create=True, replace=replace, **options) as index,
         steps() as step,
     ):
-        for name, stored in index.write_all(sources, step).items():
+        for name, stored in index.write_all(sources, step, trust_rows=trust_rows).items():
             left = sources[name].n_rows - stored
             kept = f", {left:,} were there already" if left else ""
             say(f"stored {stored:,} documents of {name}{kept}")

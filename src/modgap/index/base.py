@@ -22,7 +22,7 @@ from modgap._validate import (
     check_count,
     check_values,
 )
-from modgap.corrections import Correction
+from modgap.corrections import Correction, check_recognised
 from modgap.index.answers import Hit, Id, IdType, one_sentence, to_hits
 from modgap.index.documents import as_embeddings, check_ids
 from modgap.index.lifting import lifted_lengths
@@ -151,12 +151,18 @@ class VectorIndex(VectorStore):
         self._note, self.vectors, self.graphs = note, vectors, note["graphs"]
 
     def write(
-        self, vectors: Any, modality: str, ids: Any = None, progress: Progress | None = None
+        self,
+        vectors: Any,
+        modality: str,
+        ids: Any = None,
+        progress: Progress | None = None,
+        *,
+        trust_rows: bool = False,
     ) -> int:
         """Store raw vectors of one modality as corrected documents.
 
-        Every row is checked before the first is stored. Each batch is stored for good before the
-        next is read.
+        Every row is checked before the first is stored, and that they look like rows of their
+        modality. Each batch is stored for good before the next is read.
 
         Parameters
         ----------
@@ -168,22 +174,36 @@ class VectorIndex(VectorStore):
             What the documents are called; by default the ids of the embeddings, else row numbers.
         progress : callable, optional
             Called with what is being done, the rows done, and all rows.
+        trust_rows : bool
+            Only warn of rows that look like another modality's or another model's.
 
         Returns
         -------
         int
             How many were stored; fewer than there are rows where an unfinished index is resumed.
         """
-        return self._store(self._checked(vectors, modality), modality, ids, progress)
+        source = self._checked(vectors, modality, trust_rows)
+        return self._store(source, modality, ids, progress)
 
     def write_all(
-        self, documents: Mapping[str, Any], progress: Progress | None = None
+        self,
+        documents: Mapping[str, Any],
+        progress: Progress | None = None,
+        *,
+        trust_rows: bool = False,
     ) -> dict[str, int]:
         """Store vectors of several modalities by name; how many of each were stored.
 
         All of them are checked before any is stored.
+
+        Parameters
+        ----------
+        documents : mapping of str to arrays or Embeddings
+            The rows of each modality.
+        progress, trust_rows
+            As for ``write``.
         """
-        sources = {name: self._checked(rows, name) for name, rows in documents.items()}
+        sources = {name: self._checked(rows, name, trust_rows) for name, rows in documents.items()}
         return {name: self._store(rows, name, None, progress) for name, rows in sources.items()}
 
     def search(
@@ -310,13 +330,14 @@ class VectorIndex(VectorStore):
     def _one_sentence(self) -> AbstractContextManager[None]:
         return one_sentence(self.place, self.failures)
 
-    def _checked(self, vectors: Any, modality: str) -> Embeddings:
+    def _checked(self, vectors: Any, modality: str, trust_rows: bool) -> Embeddings:
         """Rows that can be stored; what cannot be used is refused before the first row is."""
         source = as_embeddings(vectors, modality, self._given[0])
         first = 0
         for batch in source.batches():
             check_values(batch, modality, first_row=first)
             first += len(batch)
+        check_recognised(self._given[0], source, modality, trust_rows=trust_rows)
         return source
 
     def _store(self, source: Embeddings, modality: str, ids: Any, progress: Progress | None) -> int:
