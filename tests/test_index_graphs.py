@@ -7,14 +7,23 @@ from unittest import mock
 
 import numpy as np
 import pytest
+from hypothesis import given
 
 from conftest import BESIDE, load_published
-from index_services import LIBRARIES, check_exact, corrections, make_store, modgap, rows
+from index_services import (
+    LIBRARIES,
+    any_correction,
+    check_exact,
+    corrections,
+    make_store,
+    modgap,
+    rows,
+)
 from modgap._validate import InputValueError
 from modgap.corrections import Calibrate, Center, Correction
 from modgap.datasets import load_digits
 from modgap.index import LowRecallWarning, evaluate_index, open_index
-from modgap.index.lifting import lift_documents, lift_queries, lifted_lengths
+from modgap.index.lifting import lift_documents, lift_queries, lifted_lengths, longest_row
 from modgap.io import open_pair
 from modgap.search import search
 
@@ -144,6 +153,18 @@ def test_lifted_rows_are_bounded_by_what_the_maps_can_give():
             np.testing.assert_allclose(lift_queries(asked) @ lifted.T, asked @ stored.T, atol=1e-4)
         assert len(set(lifted_lengths(correction, one_graph=True).values())) == 1
     assert lifted_lengths(Correction.identity(4, metric="inner_product")) is None
+
+
+@given(case=any_correction())
+def test_no_map_gives_a_row_that_is_longer_than_its_bound(case):
+    correction, (images, texts) = case
+    for name, given_rows in (("image", images), ("text", texts)):
+        for role in ("document", "query"):
+            affine = correction.map(name, role)
+            bound = longest_row(affine)
+            assert (bound is None) is not (affine.normalise or affine.renormalise)
+            if bound is not None:
+                assert np.linalg.norm(affine(given_rows), axis=1).max() <= bound
 
 
 def test_calibrated_graphs_find_as_much_of_a_modality_as_raw_ones(tmp_path):

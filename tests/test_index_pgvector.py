@@ -438,6 +438,23 @@ def test_a_graph_by_the_wrong_operators_is_warned_of_once(url, connection):
         check_exact(index.search(Y[:4], "text", 8), correction, Y[:4], "text", documents)
 
 
+def test_a_column_of_a_table_with_other_names_is_corrected_from_the_command_line(
+    url, connection, many
+):
+    table = new_name()
+    connection.execute(f"CREATE TABLE {table} (nr int PRIMARY KEY, kind text, embedding vector(8))")
+    for i, vector in enumerate(np.load(many / "image.npy")[:20]):
+        connection.execute(f"INSERT INTO {table} VALUES (%s, 'image', %s)", (i, vector))
+    said = modgap("index", "build", url, many / "c.safetensors", "--table", table,
+                  "--from-column", "embedding", "--modality-column", "kind").stderr  # fmt: skip
+    assert "corrected 20 rows" in said
+    assert "embedding_corrected, 8 columns: Calibrate(" in said
+    assert f"--modality text --table {table} --modality-column kind" in said
+    found = modgap("index", "search", url, many / "c.safetensors", many / "text.npy", "--row", "1",
+                   "--table", table, "--modality-column", "kind", "--id-column", "nr")  # fmt: skip
+    assert len(found.stdout.splitlines()) == 11
+
+
 def test_the_password_is_not_in_the_next_command(url, many):
     table = new_name()
     address = url.replace("postgres:@", "postgres:hunter2@")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -152,6 +153,8 @@ def build(
     from modgap.cli.show import say, steps
     from modgap.corrections import load_corrections
     from modgap.index import add_column, open_documents, open_index
+    from modgap.index.pgvector_column import column_names
+    from modgap.index.vectors import as_corrections
 
     fixed = load_corrections(correction, queries)
     first = next(iter(fixed.values()))
@@ -173,8 +176,11 @@ def build(
                 progress=step,
             )
         say(f"corrected {written:,} rows of {table}")
-        with open_index(address, fixed, table=table, column=new_column) as index:
-            _say_demands(index, address, correction, {"--table": table})
+        given = as_corrections(fixed)
+        for name, one in zip(column_names(given, new_column), given, strict=True):
+            say(f"{name}, {one.dim_out} columns: {one}")
+        again: dict[str, Any] = {"--table": table, "--modality-column": modality_column}
+        _say_next(address, correction, fixed, again)
         return
     sources = open_documents(documents or [], first, column=column)
     options: dict[str, Any] = {"table": table, "ef_search": ef_search, "nprobe": nprobe}
@@ -208,10 +214,19 @@ def _say_demands(
         lifted = any(vector.lengths is not None for vector in index.vectors.values())
         more = "; one more column gives documents one length, as graphs need it" if lifted else ""
         say(f"  graphs     {kind}{more}")
+    _say_next(address, correction, index.corrections, options)
+
+
+def _say_next(
+    address: str, correction: Path, served: Iterable[str], options: dict[str, Any]
+) -> None:
+    """Who corrects what, and the commands that search the index."""
+    from modgap.cli.show import say
+
     say("  the index corrects documents and queries itself: give it vectors as the model does")
     hidden = re.sub(r"(://[^/@]*:)[^/@]+@", r"\1…@", address)
     given = [part for key, value in options.items() if value for part in (key, str(value))]
-    for asking in index.corrections:
+    for asking in served:
         words = ["modgap", "index", "search", hidden, str(correction), f"{asking}-queries.npy"]
         words += ["--modality", asking, *given]
         say(f"next: {shlex.join(words)}")

@@ -83,6 +83,7 @@ class FaissIndex(VectorIndex):
         self._waiting: dict[tuple[str, str | None], list[np.ndarray]] = {}
         self._ids: list[Id] = []
         self._modalities: list[str] = []
+        self._places_of: dict[str, list[int]] = {}
 
     def export(self, path: str | os.PathLike[str], modality: str, only: str | None = None) -> None:
         """Write an ``IndexPreTransform`` that any FAISS program loads and searches as it is.
@@ -135,6 +136,7 @@ class FaissIndex(VectorIndex):
         if note["id_type"] == "str":
             self._ids = json.loads(tensors["ids"].tobytes())
         self._modalities = [note["names"][code] for code in tensors["modality"]]
+        self._places_of = {}
         reader = self._faiss.FileIOReader(str(self.path))
         parts = [*_parts(note["vectors"], note["names"], note["graphs"])]
         self._indexes = {part: self._faiss.read_index(reader) for part in parts}
@@ -189,6 +191,7 @@ class FaissIndex(VectorIndex):
                 self._waiting.setdefault(part, []).append(rows)
         self._ids += ids
         self._modalities += [modality] * len(ids)
+        self._places_of.clear()
 
     def _finish(self) -> None:
         for part, waiting in self._waiting.items():
@@ -230,7 +233,10 @@ class FaissIndex(VectorIndex):
         """Where the documents of a FAISS index stand in the lists of ids and modalities."""
         if only is None:
             return range(len(self._ids))
-        return [place for place, name in enumerate(self._modalities) if name == only]
+        if only not in self._places_of:
+            held = [place for place, name in enumerate(self._modalities) if name == only]
+            self._places_of[only] = held
+        return self._places_of[only]
 
     def _searched(self, index: Any) -> Any:
         """The index that is searched, behind its transforms where it has any."""

@@ -58,10 +58,9 @@ def add_column(
     """
     batch_rows = 1000 if batch_rows is None else check_count(batch_rows, "batch_rows")
     given = as_corrections(correction)
-    prefix = new_column or ("embedding_corrected" if len(given) == 1 else "embedding")
     written = []
     with _locked(url, table, column=column, modality=modality_column) as work:
-        for name, one in zip(vector_names(given, prefix), given, strict=True):
+        for name, one in zip(column_names(given, new_column), given, strict=True):
             work.name("new", [name])
             written.append(_add_one(work, one, column, modality_column, name, batch_rows, progress))
     return max(written)
@@ -91,6 +90,12 @@ def _add_one(
     written = _fill(work, correction, len(keys), batch_rows, progress)
     work.save_note("new", {**note, "finished": True})
     return written
+
+
+def column_names(corrections: Sequence[Correction], new_column: str | None = None) -> list[str]:
+    """What `add_column` calls the columns that it makes, one for each correction."""
+    default = "embedding_corrected" if len(corrections) == 1 else "embedding"
+    return vector_names(corrections, new_column or default)
 
 
 def drop_column(url: str, table: str, new_column: str = "embedding_corrected") -> None:
