@@ -19,7 +19,7 @@ from . import (
 from ._version import __version__
 from .corrections import Calibrate, Correction
 from .datasets import load_digits
-from .diagnosis import diagnose
+from .diagnosis import diagnose, fix
 from .evaluation import evaluate_correction, mixed_retrieval, retrieval
 from .io import Embeddings, Modalities, open_embeddings, open_pair, write_embeddings
 from .measures import gap_distance, measure
@@ -39,6 +39,7 @@ __all__ = [
     "diagnosis",
     "evaluate_correction",
     "evaluation",
+    "fix",
     "gap_distance",
     "index",
     "io",

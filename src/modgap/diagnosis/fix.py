@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -55,7 +56,7 @@ class Fix(Result):
 def fix(
     X: Array | Embeddings | Modalities,
     Y: Array | Embeddings | None = None,
-    folder: Any = "modgap-fix",
+    folder: str | os.PathLike[str] = "modgap-fix",
     names: Sequence[str] = DEFAULT_NAMES,
     *,
     groups: tuple[Any, Any] | None = None,
