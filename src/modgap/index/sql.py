@@ -11,6 +11,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from modgap.corrections import Affine, Correction
+from modgap.index.lifting import lifted_lengths
 
 # For each metric the operator that pgvector orders by, its operator class, and the score.
 _OPERATORS = {
@@ -30,6 +31,10 @@ CREATE OR REPLACE FUNCTION modgap_scale(v vector, c double precision) RETURNS ve
 CREATE OR REPLACE FUNCTION modgap_unit(v vector) RETURNS vector
     LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
     AS $$ SELECT modgap_scale(v, 1 / nullif(vector_norm(v), 0)) $$;
+CREATE OR REPLACE FUNCTION modgap_lift(v vector, length double precision) RETURNS vector
+    LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
+    AS $$ SELECT (v::real[] ||
+                  sqrt(greatest(length ^ 2 - vector_norm(v) ^ 2, 0))::real)::vector $$;
 """
 _MATRICES = """
 CREATE TABLE IF NOT EXISTS modgap_matrix
@@ -86,17 +91,22 @@ def pgvector_sql(
 def _one(correction: Correction, asking: str, new: str, where: tuple[str, str, str, str]) -> str:
     table, column, modality, identifier = where
     operator, kind, score = _OPERATORS[correction.metric]
-    target, dim = _name(new), correction.dim_out
+    lengths = lifted_lengths(correction)
+    target, dim = _name(new), correction.dim_out + (lengths is not None)
     lines = [
-        f"-- For {asking} queries: {table}.{new}.",
+        f"-- For {asking} queries: {table}.{new}."
+        + (" Its last column only makes rows equally long, for the graphs." if lengths else ""),
         f"ALTER TABLE {table} ADD COLUMN IF NOT EXISTS {target} vector({dim});",
     ]
     searches = []
     for name in correction.names:
         affine = correction.map(name)
         lines += _matrix_rows(affine, f"{new}/{name}")
+        stored = _expression(affine, column, f"{new}/{name}")
+        if lengths is not None:
+            stored = f"modgap_lift({stored}, {lengths[name]!r})"
         lines += [
-            f"UPDATE {table} SET {target} = {_expression(affine, column, f'{new}/{name}')}",
+            f"UPDATE {table} SET {target} = {stored}",
             f"    WHERE {modality} = {_text(name)} AND {target} IS NULL AND {column} IS NOT NULL;",
             f"CREATE INDEX IF NOT EXISTS {_name(f'{new}_{name}_hnsw')} ON {table}",
             f"    USING hnsw ({target} {kind}) WHERE {modality} = {_text(name)};",
@@ -109,6 +119,9 @@ def _one(correction: Correction, asking: str, new: str, where: tuple[str, str, s
         )
     query = correction.map(asking, "query")
     lines += _matrix_rows(query, f"{new}/{asking}/query")
+    mapped = _expression(query, "query", f"{new}/{asking}/query")
+    if lengths is not None:
+        mapped = f"({mapped}::real[] || 0::real)::vector"
     function = _name(f"search_by_{asking}")
     union = "\n    UNION ALL\n".join(searches)
     lines.append(f"""\
@@ -116,7 +129,7 @@ CREATE OR REPLACE FUNCTION {function}(query vector, k int DEFAULT 10)
     RETURNS TABLE (id text, modality text, score double precision)
     LANGUAGE plpgsql STABLE AS $$
 #variable_conflict use_variable
-DECLARE mapped vector := {_expression(query, "query", f"{new}/{asking}/query")};
+DECLARE mapped vector := {mapped};
 BEGIN
     -- One graph for each modality; the best of each are the best of all.
     RETURN QUERY SELECT found.i, found.m, {score.format("found.distance")} FROM (
