@@ -1,15 +1,21 @@
 """What a correction does to approximate search: HNSW against exact search, graphs built alike.
 
+    python benchmarks/hnsw.py            the table of docs/databases.md, on made-up embeddings
+
 HNSW walks from neighbour to neighbour. By inner product with rows of unequal length the graph is
-poor: long rows are everybody's neighbour, short ones nobody's. `lift_documents` adds one column
-that gives all documents the same length; queries get a zero there, so no inner product changes,
-and Euclidean distance ranks as the inner product does.
+poor: long rows are everybody's neighbour, short ones nobody's. `modgap.index.lifting` adds one
+column that gives all documents the same length; queries get a zero there, so no inner product
+changes, and Euclidean distance ranks as the inner product does.
 """
 
 from __future__ import annotations
 
+import argparse
+import sys
+import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,6 +24,8 @@ from modgap._arrays import to_numpy, unit
 from modgap._results import Result
 from modgap._validate import Array, InputValueError, check_count, check_names, check_two, require
 from modgap.corrections import Calibrate, Center, Correction, Metric
+from modgap.index import evaluate_index, open_index
+from modgap.index.lifting import lift_documents, lift_queries
 from modgap.search import search
 
 
@@ -84,7 +92,11 @@ def hnsw_recall(
             )
         stored = {name: correction.apply(rows, name) for name, rows in documents.items()}
         stored["mixed"] = np.concatenate([stored[first], stored[second]])
-        asked = {name: correction.apply(rows, name, "query") for name, rows in queries.items()}
+        asked = {
+            name: correction.apply(rows, name, "query")
+            for name, rows in queries.items()
+            if name in correction.queries
+        }
         kinds: list[tuple[str, Metric]] = [(label, correction.metric)]
         if correction.metric == "inner_product":
             kinds.append((f"{label}, lifted", "euclidean"))
@@ -94,7 +106,7 @@ def hnsw_recall(
                 rows = lift_documents(rows) if lifted else rows
                 graph = _graph(faiss, metric, rows, M, ef_construction)
                 for asker in (first, second):
-                    if asker == corpus:
+                    if asker == corpus or asker not in asked:
                         continue
                     ask = lift_queries(asked[asker]) if lifted else asked[asker]
                     recall, comparisons = _ask(faiss, graph, metric, ask, rows, k, widths)
@@ -102,31 +114,6 @@ def hnsw_recall(
                         HnswRecall(kind, corpus, asker, len(rows), widths, recall, comparisons)
                     )
     return tuple(found)
-
-
-def lift_documents(rows: np.ndarray, length: float | None = None) -> np.ndarray:
-    """Documents with one more column, √(length² − ‖v‖²), so that all are equally long.
-
-    ``length`` is that of the longest row unless given; give a longer one if longer rows may come.
-
-    >>> lift_documents(np.array([[3.0, 4.0], [3.0, 0.0]])).tolist()
-    [[3.0, 4.0, 0.0], [3.0, 0.0, 4.0]]
-    """
-    squared = np.einsum("ij,ij->i", rows, rows, dtype=np.float64)
-    top = float(squared.max())
-    if length is not None:
-        if length**2 < top:
-            raise InputValueError(
-                f"length must be at least that of the longest row, {top**0.5:.6g}, got {length}."
-            )
-        top = length**2
-    column = np.sqrt(np.maximum(top - squared, 0.0)).astype(rows.dtype)
-    return np.hstack([rows, column[:, None]])
-
-
-def lift_queries(rows: np.ndarray) -> np.ndarray:
-    """Queries with a zero in the added column."""
-    return np.hstack([rows, np.zeros((len(rows), 1), dtype=rows.dtype)])
 
 
 def default_corrections(
@@ -173,3 +160,96 @@ def _ask(
 def _for_faiss(rows: np.ndarray, metric: Metric) -> np.ndarray:
     """Unit rows for cosines, else the rows, in the precision that FAISS takes."""
     return np.ascontiguousarray(unit(rows) if metric == "cosine" else rows, dtype=np.float32)
+
+
+def clip_like(
+    n: int, d: int = 512, *, gap: float = 0.85, cone: float = 0.5, rank: int = 64, seed: int = 0
+) -> tuple[np.ndarray, np.ndarray]:
+    """Made-up pairs of unit rows that resemble CLIP's: a shared signal, a mean each, and noise.
+
+    The means are ``gap`` apart and √``cone`` long, so that rows of one modality have a mean cosine
+    of about ``cone``. A signal of ``rank`` directions with falling variances makes 0.6 of the rest,
+    noise in all directions 0.4.
+    """
+    rng = np.random.default_rng(seed)
+    basis = np.linalg.qr(rng.normal(size=(d, rank + 2)))[0].T
+    spread = np.arange(1, rank + 1) ** -0.5
+    signal = rng.normal(size=(n, rank)) * spread / np.linalg.norm(spread) @ basis[:rank]
+    sides = []
+    for sign in (1, -1):
+        mean = np.sqrt(cone - gap**2 / 4) * basis[rank] + sign * gap / 2 * basis[rank + 1]
+        noise = rng.normal(size=(n, d)) / np.sqrt(d)
+        rows = mean + np.sqrt(1 - cone) * (np.sqrt(0.6) * signal + np.sqrt(0.4) * noise)
+        sides.append(unit(rows).astype(np.float32))
+    return sides[0], sides[1]
+
+
+def index_recall(
+    documents: Mapping[str, np.ndarray],
+    queries: np.ndarray,
+    correction: Correction,
+    *,
+    ef_search: int = 64,
+    k: int = 10,
+    **options: Any,
+) -> dict[str, float]:
+    """Recall@k of text queries in a FAISS index as modgap builds it, in all and by modality."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "x.faiss"
+        with open_index(path, correction, create=True, **options) as index:
+            index.write_all(documents)
+        with open_index(path, correction, ef_search=ef_search) as index:
+            asked = {"text": queries}
+            result = evaluate_index(index, documents, asked, k=k, sample=len(queries))
+            found = {"all": result.recall["text"]}
+            mapped = correction.apply(queries, "text", "query")
+            for name, rows in documents.items():
+                stored = correction.apply(rows, name)
+                best, _ = search(mapped, stored, k, correction.metric)
+                ids = index.search(queries, "text", k, only=name).ids
+                same = [len({*a} & {*b}) for a, b in zip(ids.tolist(), best.tolist(), strict=True)]
+                found[name] = float(np.mean(same)) / k
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rows", type=int, default=20_000, help="documents of each modality")
+    parser.add_argument("--queries", type=int, default=500, help="texts to search with")
+    parser.add_argument("--ef-search", type=int, default=64)
+    options = parser.parse_args()
+    X, Y = clip_like(options.rows + options.queries)
+    documents = {"image": X[: options.rows], "text": Y[: options.rows]}
+    queries = Y[options.rows :]
+    means = [rows.mean(axis=0, dtype=np.float64) for rows in documents.values()]
+    print(
+        f"Made-up embeddings: {2 * options.rows:,} unit rows of {X.shape[1]} columns, gap "
+        f"{np.linalg.norm(means[0] - means[1]):.2f}, mean cosine within a modality "
+        f"{np.mean([m @ m for m in means]):.2f}; {len(queries)} text queries, recall@10 against "
+        f"exact search, FAISS HNSW32, efSearch {options.ef_search}.\n"
+    )
+    raw = Correction.identity(X.shape[1], metric="cosine")
+    fitted = Calibrate().fit(*documents.values()).correction_
+    # Of unit rows the same vectors, but nothing bounds their length, so they are not lifted.
+    plain = Calibrate().fit(*documents.values(), rows="given").correction_
+    cases = {
+        "raw, cosine; a graph each": (raw, False),
+        "raw, cosine; one graph": (raw, True),
+        "`Calibrate()`; a graph each (the default)": (fitted, False),
+        "`Calibrate()`; one graph (`--one-graph`)": (fitted, True),
+        "`Calibrate()`, a graph each of the d columns alone": (plain, False),
+    }
+    print("| vectors; graphs | all results | images only | texts only |")
+    print("|---|--:|--:|--:|", flush=True)
+    for label, (correction, one_graph) in cases.items():
+        print(f"measuring {label} …", file=sys.stderr, flush=True)
+        found = index_recall(
+            documents, queries, correction, ef_search=options.ef_search,
+            factory="HNSW32,Flat", one_graph=one_graph,
+        )  # fmt: skip
+        cells = " | ".join(f"{found[name]:.3f}" for name in ("all", "image", "text"))
+        print(f"| {label} | {cells} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()

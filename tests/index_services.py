@@ -122,6 +122,8 @@ def corrections(X: np.ndarray, Y: np.ndarray) -> dict[str, Correction]:
         "center": Center().fit(X, Y).correction_,
         "orthogonal": OrthogonalShift(explained_variance=0.5).fit(X, Y).correction_,
         "calibrate": Calibrate().fit(X, Y).correction_,
+        "blocks": Calibrate(form="blocks").fit(X, Y).correction_,
+        "given": Calibrate().fit(X, Y, rows="given", queries="image").correction_,
         "hand-made": hand_made(X.shape[1]),
     }
 
@@ -141,6 +143,7 @@ def any_correction(draw: Any) -> Any:
             scale=draw(st.sampled_from([1.0, -0.5, 3.0])),
             offset=rng.normal(size=d if square else d_out) if draw(st.booleans()) else None,
             renormalise=draw(st.booleans()),
+            normalise=draw(st.booleans()),
         )
 
     keys = [("image", "document"), ("text", "document")]

@@ -172,9 +172,8 @@ def test_applying_a_file_is_applying_the_correction(
     fixed = np.load(out)
     assert fixed.dtype == np.float32
     np.testing.assert_array_equal(fixed, Correction.load(shift).apply(rows, modality, role))
-    unit = rows / np.linalg.norm(rows, axis=1, keepdims=True)
     moves = (modality, role) == ("text", "document")
-    assert np.allclose(fixed, unit, atol=1e-6) != moves
+    assert np.array_equal(fixed, rows) != moves
 
 
 def test_applying_to_documents_says_what_they_demand_of_queries_and_metric(
@@ -186,7 +185,7 @@ def test_applying_to_documents_says_what_they_demand_of_queries_and_metric(
     wrote, note = ran.err.splitlines()
     assert wrote.startswith("wrote ")
     assert note == (
-        "modgap: note: these documents are ranked by inner product (not cosine, which would undo "
+        "modgap: note: these documents are ranked by inner product (not cosine, which loses "
         f"the correction); text queries go through: modgap apply '{path}' queries.npy --modality "
         "text --role query -o text-queries.npy"
     )
@@ -314,3 +313,41 @@ def test_an_existing_output_is_replaced(
     ran = modgap("apply", shift, files[1], "--modality", "text", "-o", out)
     assert ran.err.startswith(f"wrote {out}: ")
     assert np.load(out).shape == (60, DIM)
+
+
+def test_a_folder_of_two_corrections_is_applied_for_the_queries_that_are_named(
+    files: tuple[Path, Path], tmp_path: Path
+) -> None:
+    both = tmp_path / "both"
+    fitted = modgap("fit", *files, "--queries", "both", "-o", both / "correction.safetensors")
+    assert fitted.status == 0, fitted.err
+    X = np.load(files[0])
+    kept = {
+        name: Correction.load(both / f"correction-{name}.safetensors") for name in ("text", "image")
+    }
+    words = ("apply", both, files[0], "--modality", "image", "-o", tmp_path / "out.npy")
+    refused = modgap(*words)
+    assert refused.status == 2
+    assert "Choose with --queries" in refused.err
+    assert modgap(*words, "--queries", "text").status == 0
+    np.testing.assert_array_equal(np.load(tmp_path / "out.npy"), kept["text"].apply(X, "image"))
+    assert modgap(*words, "--queries", "both").status == 0
+    for name, correction in kept.items():
+        found = np.load(tmp_path / f"out-{name}.npy")
+        np.testing.assert_array_equal(found, correction.apply(X, "image"))
+    assert modgap(*words, "--role", "query").status == 0  # the one made for them
+    asked = kept["image"].apply(X, "image", "query")
+    np.testing.assert_array_equal(np.load(tmp_path / "out.npy"), asked)
+
+
+def test_queries_that_are_not_served_are_refused_with_the_command_that_serves_them(
+    files: tuple[Path, Path], tmp_path: Path
+) -> None:
+    path = tmp_path / "c.safetensors"
+    assert modgap("fit", *files, "-o", path).status == 0
+    ran = modgap(
+        "apply", path, files[0], "--modality", "image", "--role", "query", "-o", tmp_path / "q.npy"
+    )
+    assert ran.status == 2
+    assert "serves text queries, not image queries" in ran.err
+    assert "modgap fit … --queries image" in ran.err

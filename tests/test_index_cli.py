@@ -36,7 +36,13 @@ def test_an_index_is_built_searched_and_checked_from_the_command_line(kind, file
     built = modgap("index", "build", *common, *documents, *table)
     assert built.stdout == ""
     assert f"stored {N} documents of image" in built.stderr
-    assert "holds 160 documents of 16 columns" in built.stderr
+    assert "holds 160 documents" in built.stderr
+    assert "embedding, 8 columns: Calibrate(" in built.stderr
+    assert "text only: brought to unit length" in built.stderr
+    assert "rank by    inner product" in built.stderr
+    (following,) = [line for line in built.stderr.splitlines() if line.startswith("next: ")]
+    assert following.startswith("next: modgap index search ")
+    assert "text-queries.npy --modality text" in following
     found = modgap(
         "index", "search", *common, files / "text.npy", "--modality", "text", "-k", "3", "--row",
         "5", "--json", *table,
@@ -45,12 +51,12 @@ def test_an_index_is_built_searched_and_checked_from_the_command_line(kind, file
     assert result["schema"] == "modgap/index_search/2"
     assert np.array(result["ids"]).shape == (1, 3)
     assert result["first_row"] == 5
-    shown = modgap("index", "search", *common, files / "image.npy", "--modality", "image",
-                   "--only", "text", "-k", "2", *table).stdout.splitlines()  # fmt: skip
+    shown = modgap("index", "search", *common, files / "text.npy", "--only", "image", "-k", "2",
+                   *table).stdout.splitlines()  # fmt: skip
     assert shown[0].split() == ["query", "place", "id", "modality", "score"]
     assert len(shown) == 1 + 2 * N
     checked = json.loads(modgap("index", "evaluate", *common, *documents, "--json", *table).stdout)
-    assert checked["recall"] == {"image": 1.0, "text": 1.0}
+    assert checked["recall"] == {"text": 1.0}
     assert "recall@10" in modgap(
         "index", "evaluate", *common, files / "both.npy", "--queries",
         f"text={files / 'text.npy'}", *table,
@@ -65,8 +71,8 @@ def test_a_build_looks_for_bad_values_once_in_every_row(files, tmp_path, monkeyp
         rows_checked[name] += len(block)
         check_values(block, name, **more)
 
-    for module in ("modgap.index.base", "modgap.corrections.affine", "modgap._validate"):
-        monkeypatch.setattr(f"{module}.check_values", counted)
+    for module in ("index.base", "index.vectors", "corrections.affine", "_validate"):
+        monkeypatch.setattr(f"modgap.{module}.check_values", counted)
     documents = (f"image={files / 'image.npy'}", f"text={files / 'text.npy'}")
     modgap("index", "build", tmp_path / "x.faiss", files / "calibrate.safetensors", *documents)
     raw_and_mapped = ("image", "text", "corrected image", "corrected text")

@@ -11,7 +11,9 @@ import numpy as np
 import pytest
 
 from index_services import LIBRARIES, modgap, postgres_url
+from modgap.corrections import Calibrate
 from modgap.datasets import load_digits
+from modgap.index import add_column, open_index
 
 ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "docs" / "databases.md").read_text(encoding="utf-8")
@@ -47,7 +49,33 @@ def test_the_python_of_the_page_runs(tmp_path, monkeypatch, capsys):
     # Embedded Qdrant waits for the disk after every point.
     code = code.replace("postgresql://user:password@host/database", url)
     exec(compile(code.replace("qdrant:points", "qdrant::memory:"), "databases.md", "exec"), {})
-    assert capsys.readouterr().out.splitlines() == ["['image', 'text']", *["(1, 3)"] * 3]
+    shapes = ["['image', 'text']", "(1, 3) (1, 10)", *["(1, 3)"] * 3]
+    assert capsys.readouterr().out.splitlines() == shapes
+
+
+def test_the_sql_of_the_page_finds_what_the_index_finds():
+    psycopg = pytest.importorskip("psycopg", reason="psycopg is not installed")
+    from pgvector.psycopg import register_vector
+
+    url = postgres_url()
+    make_items(url)
+    digits = load_digits()
+    correction = Calibrate().fit(digits.X, digits.Y[digits.wording == 0]).correction_
+    query = digits.Y[3]
+    add_column(url, "items", correction)
+    with open_index(url, correction, table="items") as index:
+        hits = index.search(query, "text", k=5)
+    (block,) = [text for language, text in BLOCKS if language == "sql"]
+    *graphs, select = [part for part in block.split(";") if part.strip()]
+    with psycopg.connect(url, autocommit=True) as connection:
+        register_vector(connection)
+        for graph in graphs:
+            connection.execute(graph)
+        unit = query / np.linalg.norm(query)
+        found = connection.execute(select, {"query": unit}).fetchall()
+    np.testing.assert_allclose([score for *_, score in found], hits.scores[0], rtol=1e-5)
+    listed = zip(hits.ids[0].tolist(), hits.modalities[0].tolist(), strict=True)
+    assert {(key, name) for key, name, _ in found} == {*listed}
 
 
 def test_the_commands_of_the_page_run(tmp_path, monkeypatch):

@@ -45,11 +45,13 @@ def test_any_correction_ranks_in_one_index_as_brute_force_does(tmp_path_factory,
 
 @pytest.mark.parametrize("asking", ["image", "text"])
 @pytest.mark.parametrize(
-    "corrector", [Center(), Calibrate("keep"), Calibrate("mixed"), Calibrate(form="y")], ids=repr
+    "corrector",
+    [Center(), Calibrate("keep"), Calibrate("mixed"), Calibrate(form="blocks")],
+    ids=repr,
 )
 def test_images_and_captions_are_found_as_brute_force_does(tmp_path, flickr8k, corrector, asking):
     fit, rest = flickr8k.halves(0)
-    correction = corrector.fit(fit.X, fit.Y).correction_
+    correction = corrector.fit(fit.X, fit.Y, queries=asking).correction_
     queries = (rest.X if asking == "image" else rest.Y)[:10]
     check_one_index(tmp_path, correction, rest.X, rest.Y, queries, asking, 10)
 
@@ -58,6 +60,8 @@ def test_images_and_captions_are_found_as_brute_force_does(tmp_path, flickr8k, c
 @pytest.mark.parametrize("modality", ["image", "text"])
 def test_plain_faiss_searches_an_export_with_raw_queries(tmp_path, name, modality):
     correction = CORRECTIONS[name]
+    if modality not in correction.queries:
+        modality = correction.queries[0]
     queries = (X if modality == "image" else Y)[:10]
     with FaissIndex(tmp_path / "x.faiss", correction).open(create=True) as index:
         index.write(X, "image", ids=np.arange(N) + 1000)

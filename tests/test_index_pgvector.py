@@ -25,7 +25,14 @@ from index_services import (
 from modgap._validate import InputError, InputValueError
 from modgap.corrections import Calibrate, Center
 from modgap.datasets import load_digits
-from modgap.index import PgvectorIndex, add_column, drop_column, evaluate_index, open_index
+from modgap.index import (
+    PgvectorIndex,
+    WrongOperatorsWarning,
+    add_column,
+    drop_column,
+    evaluate_index,
+    open_index,
+)
 
 psycopg = pytest.importorskip("psycopg", reason="psycopg is not installed")
 X, Y = rows()
@@ -107,8 +114,9 @@ def test_a_new_column_is_searched_as_brute_force_does_and_undone_by_dropping(url
     documents = {"image": (X, range(0, 2 * N, 2)), "text": (Y, range(1, 2 * N, 2))}
     options = {"table": table, "column": "embedding_corrected"}
     with PgvectorIndex(url, correction, **options).open() as index:
-        hits = index.search(Y[:6], "text", 8)
-        check_exact(hits, correction, Y[:6], "text", documents)
+        asking = correction.queries[-1]
+        queries = documents[asking][0][:6]
+        check_exact(index.search(queries, asking, 8), correction, queries, asking, documents)
         with pytest.raises(InputValueError, match="is a table of yours: modgap neither adds"):
             index.drop()
     with (
@@ -231,7 +239,7 @@ def test_a_row_that_cannot_be_corrected_is_named_and_the_run_goes_on_later(url, 
     table = make_table(connection)
     still = Center().fit(np.vstack([X, -X]), Y).correction_  # images have mean zero already
     connection.execute(f"INSERT INTO \"{table}\" VALUES (500, 'image', %s)", (np.zeros(8),))
-    with pytest.raises(InputValueError, match=r"lands on the origin.*from key \(150,\) to"):
+    with pytest.raises(InputValueError, match=r"has length zero.*from key \(150,\) to"):
         add_column(url, table, still, batch_rows=50)
     connection.execute(f'DELETE FROM "{table}" WHERE id = 500')
     assert add_column(url, table, still) == 10
@@ -372,14 +380,19 @@ def test_a_killed_correction_of_a_column_is_run_again_and_finishes(url, connecti
     said = modgap(*arguments[:-1], "500").stderr
     assert f"corrected {1500 - done:,} rows" in said
     assert connection.execute(count).fetchone()[0] == 1500
-    search = ("index", "search", url, many / "c.safetensors", many / "image.npy", "--modality",
-              "image", "--row", "7", "-k", "2", "--table", table, "--vector-column",
+    search = ("index", "search", url, many / "c.safetensors", many / "text.npy", "--modality",
+              "text", "--row", "7", "-k", "2", "--table", table, "--vector-column",
               "embedding_corrected", "--json")  # fmt: skip
-    assert '"modalities"' in modgap(*search).stdout
+    found = modgap(*search)
+    assert '"modalities"' in found.stdout
+    assert modgap(*search[:-3], "--json").stdout == found.stdout  # the column need not be named
     yours = ("--table", table, "--vector-column", "embedding_corrected")
     files = (many / "c.safetensors", f"image={many / 'image.npy'}")
+    nobody = modgap("index", "evaluate", url, *files, *yours, ok=False)
+    assert "serves text queries, and no document is one" in nobody.stderr
+    files = (*files, "--queries", f"text={many / 'text.npy'}")
     checked = modgap("index", "evaluate", url, *files, *yours, "--json")
-    assert json.loads(checked.stdout)["recall"] == {"image": 1.0}
+    assert json.loads(checked.stdout)["recall"] == {"text": 1.0}
     dropped = modgap("index", "drop-column", url, "--table", table)
     assert f"dropped the column embedding_corrected of {table}" in dropped.stderr
     again = modgap("index", "drop-column", url, "--table", table, ok=False)
@@ -388,6 +401,47 @@ def test_a_killed_correction_of_a_column_is_run_again_and_finishes(url, connecti
 
 def test_a_graph_of_more_columns_than_pgvector_takes_is_refused_before_a_row_is_stored(url):
     wide = np.eye(1001)
-    correction = Calibrate().fit(wide, np.roll(wide, 1, axis=1) + wide).correction_
-    with pytest.raises(InputValueError, match=r"at most 2,000 columns, .* gives 2,002"):
+    pair = wide, np.roll(wide, 1, axis=1) + wide
+    correction = Calibrate(form="blocks").fit(*pair).correction_
+    with pytest.raises(InputValueError, match=r"at most 2,000 columns, .* would be 2,003"):
         open_index(url, correction, create=True, ef_search=40, table=new_name())
+
+
+def test_a_graph_by_the_wrong_operators_is_warned_of_once(url, connection):
+    correction = CORRECTIONS["calibrate"]
+    table = make_table(connection)
+    add_column(url, table, correction)
+    with pytest.raises(
+        InputValueError, match=r"has no graph.*hnsw \(embedding_corrected vector_ip"
+    ):
+        open_index(url, correction, table=table, ef_search=100)
+    connection.execute(
+        f'CREATE INDEX ON "{table}" USING hnsw (embedding_corrected vector_cosine_ops)'
+    )
+    with pytest.warns(
+        WrongOperatorsWarning, match=r"graph by vector_cosine_ops.*inner product"
+    ) as said:
+        open_index(url, correction, table=table).close()
+    assert len(said) == 1
+    connection.execute(f'DROP INDEX "{table}_embedding_corrected_idx"')
+    documents = {"image": (X, range(0, 2 * N, 2)), "text": (Y, range(1, 2 * N, 2))}
+    whole = f'CREATE INDEX graph_of_all ON "{table}" USING hnsw (embedding_corrected vector_ip_ops)'
+    connection.execute(whole)
+    with open_index(url, correction, table=table, ef_search=1000) as index:
+        assert index.graphs == "one"
+        check_exact(index.search(Y[:4], "text", 8), correction, Y[:4], "text", documents)
+    connection.execute("DROP INDEX graph_of_all")
+    for name in ("image", "text"):
+        connection.execute(whole.replace(" graph_of_all", "") + f" WHERE modality = '{name}'")
+    with open_index(url, correction, table=table, ef_search=1000) as index:
+        assert index.graphs == "each"
+        check_exact(index.search(Y[:4], "text", 8), correction, Y[:4], "text", documents)
+
+
+def test_the_password_is_not_in_the_next_command(url, many):
+    table = new_name()
+    address = url.replace("postgres:@", "postgres:hunter2@")
+    files = (many / "c.safetensors", f"image={many / 'image.npy'}")
+    said = modgap("index", "build", address, *files, "--table", table).stderr
+    assert "hunter2" not in said
+    assert f"--modality text --table {table}" in said

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from modgap._validate import InputValueError
+from modgap.cli.options import Queries, TrustRows
 
 if TYPE_CHECKING:
     import numpy as np
@@ -18,7 +19,10 @@ if TYPE_CHECKING:
 
 def apply(
     correction: Annotated[
-        Path, typer.Argument(metavar="CORRECTION", help="The file that fit or diagnose wrote.")
+        Path,
+        typer.Argument(
+            metavar="CORRECTION", help="The file that fit, diagnose or fix wrote, or its folder."
+        ),
     ],
     embeddings: Annotated[
         Path, typer.Argument(metavar="EMBEDDINGS", help="Embeddings of one modality.")
@@ -33,17 +37,12 @@ def apply(
         ),
     ],
     role: Annotated[str, typer.Option(help="document or query.")] = "document",
+    queries: Queries = None,
     column: Annotated[str | None, typer.Option(help="Array or column to read.")] = None,
     dtype: Annotated[
         str | None, typer.Option(help="float16, float32 or float64; as read when left out.")
     ] = None,
-    trust_rows: Annotated[
-        bool,
-        typer.Option(
-            "--trust-rows",
-            help="Go on with rows that look like another modality's or another model's.",
-        ),
-    ] = False,
+    trust_rows: TrustRows = False,
 ) -> None:
     """Apply a correction to embeddings, batch by batch; ids, captions and groups come along.
 
@@ -54,45 +53,70 @@ def apply(
     from modgap._validate import check_choice
     from modgap.cli.outputs import check_file, tidy_when_terminated
     from modgap.cli.show import say, steps
-    from modgap.corrections import Correction, check_recognised
+    from modgap.corrections import check_recognised
     from modgap.io import open_embeddings, write_embeddings
 
     check_file(output, (embeddings, correction))
-    fixed = Correction.load(correction)
-    mapping = fixed.map(modality, role)  # type: ignore[arg-type]
     if dtype is not None:
         check_choice(dtype, "--dtype", ("float16", "float32", "float64"))
     source = open_embeddings(embeddings, column=column)
-    if source.dim != mapping.dim_in:
+    for target, fixed in _chosen(correction, queries, modality, role, output).items():
+        mapping = fixed.map(modality, role)  # type: ignore[arg-type]
+        if source.dim != mapping.dim_in:
+            raise InputValueError(
+                f"{correction} is for rows of {mapping.dim_in} columns, but {embeddings} has "
+                f"{source.dim}. It must be fitted on embeddings of the same model."
+            )
+        check_recognised(fixed, source, modality, trust_rows=trust_rows)
+        with steps() as step, tidy_when_terminated():
+            batches = source.batches_with_progress(step, f"correcting {modality}")
+            write_embeddings(
+                target,
+                _corrected(batches, mapping, modality),
+                ids=source.ids,
+                captions=source.captions,
+                labels=source.labels,
+                groups=source.groups,
+                dtype=dtype or str(source.dtype),
+            )
+        say(f"wrote {target}: {source.n_rows:,} rows of {mapping.dim_out} columns")
+        if role == "document" and (note := _note(fixed, correction)):
+            say(f"modgap: note: {note}")
+
+
+def _chosen(
+    path: Path, queries: str | None, modality: str, role: str, output: Path
+) -> dict[Path, Correction]:
+    """Which correction to apply, and where what it gives is written; several with --queries both.
+
+    A folder may hold one for each modality that asks. Queries go through the one made for them.
+    """
+    from modgap.corrections import load_corrections
+
+    asking = modality if queries is None and role == "query" else queries
+    found = load_corrections(path, asking)
+    different = {id(one): one for one in found.values()}
+    if len(different) == 1:
+        return {output: next(iter(different.values()))}
+    if asking is None:
+        names = " and ".join(found)
         raise InputValueError(
-            f"{correction} is for rows of {mapping.dim_in} columns, but {embeddings} has "
-            f"{source.dim}. It must be fitted on embeddings of the same model."
+            f"{path} holds corrections for {names} queries. Choose with --queries one of them, or "
+            "both, which writes a file for each."
         )
-    check_recognised(fixed, source, modality, trust_rows=trust_rows)
-    with steps() as step, tidy_when_terminated():
-        batches = source.batches_with_progress(step, f"correcting {modality}")
-        write_embeddings(
-            output,
-            _corrected(batches, mapping, modality),
-            ids=source.ids,
-            captions=source.captions,
-            labels=source.labels,
-            groups=source.groups,
-            dtype=dtype or str(source.dtype),
-        )
-    say(f"wrote {output}: {source.n_rows:,} rows of {mapping.dim_out} columns")
-    if role == "document" and (note := _note(fixed, correction)):
-        say(f"modgap: note: {note}")
+    return {
+        output.with_name(f"{output.stem}-{name}{output.suffix}"): one for name, one in found.items()
+    }
 
 
 def _note(fixed: Correction, path: Path) -> str:
     """What the metric and the queries must be for these documents, where that is not as before."""
     from modgap.corrections import next_commands
-    from modgap.corrections.demands import METRIC_WORDS
+    from modgap.corrections.demands import metric_to_rank_by
 
     said = []
     if fixed.metric != "cosine":
-        said.append(f"these documents are ranked by {METRIC_WORDS[fixed.metric]}")
+        said.append(f"these documents are ranked by {metric_to_rank_by(fixed)}")
     if any(not fixed.map(name, "query").is_identity for name in fixed.queries):
         commands = next_commands(fixed, str(path))
         asking = next(command for command in commands if "--role query" in command)

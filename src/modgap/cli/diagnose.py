@@ -16,6 +16,7 @@ from modgap.cli.options import (
     Model,
     Queries,
     Seed,
+    TrustPairs,
     Umap,
     asking_names,
     takes_data,
@@ -48,6 +49,7 @@ def diagnose(
     umap: Umap = True,
     metric: MetricOption = "cosine",
     model: Model = None,
+    trust_pairs: TrustPairs = False,
     seed: Seed = 0,
     as_json: AsJson = False,
 ) -> None:
@@ -67,8 +69,9 @@ def diagnose(
     for name in asking:
         with steps() as step:
             results[name] = run(
-                data, queries=name, goal=goal, metric=metric, model=model, seed=seed, progress=step
-            )
+                data, queries=name, goal=goal, metric=metric, model=model, trust_pairs=trust_pairs,
+                seed=seed, progress=step,
+            )  # fmt: skip
         if not as_json:
             print_diagnosis(results[name])
     if as_json:

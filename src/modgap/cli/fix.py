@@ -15,6 +15,7 @@ from modgap.cli.options import (
     Model,
     Queries,
     Seed,
+    TrustPairs,
     asking_names,
     takes_data,
 )
@@ -36,6 +37,7 @@ def fix(
     goal: Goal = "mixed",
     metric: MetricOption = "cosine",
     model: Model = None,
+    trust_pairs: TrustPairs = False,
     seed: Seed = 0,
     as_json: AsJson = False,
 ) -> None:
@@ -52,7 +54,7 @@ def fix(
     with steps() as step, tidy_when_terminated():
         result = run(
             data, None, output, queries=asking_names(queries, data.names), goal=goal,
-            metric=metric, model=model, seed=seed, progress=step,
+            metric=metric, model=model, trust_pairs=trust_pairs, seed=seed, progress=step,
         )  # fmt: skip
     if as_json:
         print_json(document("fix", result))

@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+import re
+import shlex
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from modgap._validate import InputValueError
-from modgap.cli.options import AsJson, Seed
+from modgap.cli.options import AsJson, Seed, TrustRows
+
+if TYPE_CHECKING:
+    from modgap.index import VectorIndex
 
 index_app = typer.Typer(
     name="index",
-    help="Build, search and check one index that holds both modalities, corrected.",
+    help="Build, search and check one index that holds both modalities, corrected. Searches are "
+    "exact unless you ask for graphs, of which each modality then has its own.",
+    epilog="Example: modgap index build both.faiss correction.safetensors image=image.npy "
+    "text=text.npy --factory HNSW32,Flat",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -30,7 +38,12 @@ Address = Annotated[
     ),
 ]
 CorrectionFile = Annotated[
-    Path, typer.Argument(metavar="CORRECTION", help="The file that fit or diagnose wrote.")
+    Path,
+    typer.Argument(
+        metavar="CORRECTION",
+        help="The file that fit or diagnose wrote; or a folder of several, correction-text"
+        ".safetensors and so on.",
+    ),
 ]
 Documents = Annotated[
     list[str] | None,
@@ -48,8 +61,8 @@ EfSearch = Annotated[
     int | None,
     typer.Option(
         min=1,
-        help="Search HNSW graphs with this ef_search (pgvector, Qdrant, FAISS). Without it "
-        "searches are exact; a FAISS graph keeps FAISS's default.",
+        help="Search HNSW graphs, one for each modality, with this ef_search (pgvector, LanceDB, "
+        "Qdrant, FAISS), such as 64. Without it searches are exact; FAISS graphs take 64.",
     ),
 ]
 Nprobe = Annotated[
@@ -72,9 +85,7 @@ ModalityColumn = Annotated[
 IdColumn = Annotated[
     str | None, typer.Option(help="Its column of ids; id if left out.", rich_help_panel=_YOURS)
 ]
-NewColumn = Annotated[
-    str, typer.Option(help="The column of corrected vectors.", rich_help_panel=_YOURS)
-]
+_NEW = "embedding_corrected"
 
 
 @index_app.command()
@@ -89,9 +100,26 @@ def build(
     ] = None,
     ef_search: EfSearch = None,
     nprobe: Nprobe = None,
+    queries: Annotated[
+        str | None,
+        typer.Option(
+            metavar="MODALITY|both",
+            help="Whose queries to serve, where CORRECTION is a folder: a modality, or both, which "
+            "stores two vectors a document. All that are there if left out.",
+            show_default=False,
+        ),
+    ] = None,
+    one_graph: Annotated[
+        bool,
+        typer.Option(
+            "--one-graph",
+            help="One graph of all modalities instead of one for each; its recall is measured.",
+        ),
+    ] = False,
     batch: Annotated[
         int | None, typer.Option(min=1, help="Rows stored, and committed, together.")
     ] = None,
+    trust_rows: TrustRows = False,
     replace: Annotated[
         bool, typer.Option("--replace", help="Drop an index that modgap built there before.")
     ] = False,
@@ -102,20 +130,31 @@ def build(
             rich_help_panel=_YOURS,
         ),
     ] = None,
-    new_column: NewColumn = "embedding_corrected",
+    new_column: Annotated[
+        str | None,
+        typer.Option(
+            help=f"The column of corrected vectors; {_NEW}, or embedding_text and so on for "
+            "several, if left out.",
+            rich_help_panel=_YOURS,
+        ),
+    ] = None,
     modality_column: ModalityColumn = None,
 ) -> None:
     """Store the documents of both modalities, corrected, in one index.
 
-    A build that was interrupted or killed is run again with the same command and finishes.
+    Files hold vectors as the model gives them: the index corrects them, and later the queries,
+    itself. A build that was interrupted or killed is run again with the same command and finishes.
 
     Example: modgap index build both.faiss correction.safetensors image=image.npy text=text.npy
+
+    Add --factory HNSW32,Flat (FAISS) or --ef-search 64 (the others) for graphs.
     """
     from modgap.cli.show import say, steps
-    from modgap.corrections import Correction
+    from modgap.corrections import load_corrections
     from modgap.index import add_column, open_documents, open_index
 
-    fixed = Correction.load(correction)
+    fixed = load_corrections(correction, queries)
+    first = next(iter(fixed.values()))
     if from_column is not None:
         if documents or table is None or not address.startswith("postgres"):
             raise InputValueError(
@@ -133,21 +172,49 @@ def build(
                 batch_rows=batch,
                 progress=step,
             )
-        say(f"corrected {written:,} rows of {table} into the column {new_column}")
+        say(f"corrected {written:,} rows of {table}")
+        with open_index(address, fixed, table=table, column=new_column) as index:
+            _say_demands(index, address, correction, {"--table": table})
         return
-    sources = open_documents(documents or [], fixed, column=column)
+    sources = open_documents(documents or [], first, column=column)
     options: dict[str, Any] = {"table": table, "ef_search": ef_search, "nprobe": nprobe}
-    options |= {"factory": factory, "batch_rows": batch}
+    options |= {"factory": factory, "batch_rows": batch, "one_graph": one_graph or None}
     with (
         open_index(address, fixed, create=True, replace=replace, **options) as index,
         steps() as step,
     ):
-        for name, stored in index.write_all(sources, step).items():
+        for name, stored in index.write_all(sources, step, trust_rows=trust_rows).items():
             left = sources[name].n_rows - stored
             kept = f", {left:,} were there already" if left else ""
             say(f"stored {stored:,} documents of {name}{kept}")
         index.finish()
-        say(f"{index.place} holds {index.count():,} documents of {index.dim} columns")
+        for name, recall in index.graph_recall.items():
+            say(f"one graph of all modalities: recall@10 {recall:.4f} for {name} queries")
+        again = {"--table": table, "--ef-search": ef_search, "--nprobe": nprobe}
+        _say_demands(index, address, correction, again)
+
+
+def _say_demands(
+    index: VectorIndex, address: str, correction: Path, options: dict[str, Any]
+) -> None:
+    """What the index holds and demands, and the command that searches it."""
+    from modgap.cli.show import say
+
+    say(f"{index.place} holds {index.count():,} documents")
+    for name, vector in index.vectors.items():
+        say(f"{name}, {vector.dim} columns: {vector.correction}")
+    if index.graphs is not None:
+        kind = "one for each modality" if index.graphs == "each" else "one of all modalities"
+        lifted = any(vector.lengths is not None for vector in index.vectors.values())
+        more = "; one more column gives documents one length, as graphs need it" if lifted else ""
+        say(f"  graphs     {kind}{more}")
+    say("  the index corrects documents and queries itself: give it vectors as the model does")
+    hidden = re.sub(r"(://[^/@]*:)[^/@]+@", r"\1…@", address)
+    given = [part for key, value in options.items() if value for part in (key, str(value))]
+    for asking in index.corrections:
+        words = ["modgap", "index", "search", hidden, str(correction), f"{asking}-queries.npy"]
+        words += ["--modality", asking, *given]
+        say(f"next: {shlex.join(words)}")
 
 
 @index_app.command()
@@ -158,7 +225,11 @@ def search(
         Path, typer.Argument(metavar="QUERIES", help="Embeddings to search with, as they are.")
     ],
     modality: Annotated[
-        str | None, typer.Option(help="The modality of the queries, by name.", show_default=False)
+        str | None,
+        typer.Option(
+            help="The modality of the queries, by name; may be left out where only one is served.",
+            show_default=False,
+        ),
     ] = None,
     k: Annotated[int, typer.Option("-k", min=1, help="Results of each query.")] = 10,
     row: Annotated[
@@ -180,13 +251,13 @@ def search(
     """
     from modgap._results import document
     from modgap.cli.show import print_json, print_table
-    from modgap.corrections import Correction
+    from modgap.corrections import load_corrections
     from modgap.index import open_index
-    from modgap.index.documents import check_query_modality
+    from modgap.index.vectors import asking_modality_of
     from modgap.io import open_embeddings
 
-    fixed = Correction.load(correction)
-    check_query_modality(fixed, modality)
+    fixed = load_corrections(correction)
+    modality = asking_modality_of(fixed, modality)
     source = open_embeddings(queries, column=column)
     if row is not None and row >= source.n_rows:
         raise InputValueError(f"--row must be below {source.n_rows}, got {row}.")
@@ -230,12 +301,13 @@ def evaluate(
     """
     from modgap._results import document
     from modgap.cli.show import print_json, print_table, steps
-    from modgap.corrections import Correction
+    from modgap.corrections import load_corrections
     from modgap.index import evaluate_index, open_documents, open_index
 
-    fixed = Correction.load(correction)
-    sources = open_documents(documents or [], fixed, column=column)
-    asked = open_documents(queries, fixed, column=column) if queries else None
+    fixed = load_corrections(correction)
+    first = next(iter(fixed.values()))
+    sources = open_documents(documents or [], first, column=column)
+    asked = open_documents(queries, first, column=column) if queries else None
     options: dict[str, Any] = {"table": table, "ef_search": ef_search, "nprobe": nprobe}
     options |= {"column": vector_column, "modality_column": modality_column, "id_column": id_column}
     with open_index(address, fixed, **options) as index, steps() as step:
@@ -252,7 +324,7 @@ def drop_corrected_column(
         str, typer.Argument(metavar="URL", help="postgresql://…", show_default=False)
     ],
     table: Annotated[str, typer.Option(help="The table the column is in.", show_default=False)],
-    new_column: NewColumn = "embedding_corrected",
+    new_column: Annotated[str, typer.Option(help="The column of corrected vectors.")] = _NEW,
 ) -> None:
     """Undo build --from-column: drop the corrected column of a table you have.
 

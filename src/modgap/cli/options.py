@@ -61,6 +61,19 @@ Unpaired = Annotated[
     typer.Option("--unpaired", help="Rows are not pairs, even if both sides have as many rows.",
                  rich_help_panel=_DATA),
 ]  # fmt: skip
+TrustRows = Annotated[
+    bool,
+    typer.Option(
+        "--trust-rows",
+        help="Go on with rows that look like another modality's or another model's.",
+    ),
+]
+TrustPairs = Annotated[
+    bool,
+    typer.Option(
+        "--trust-pairs", help="Go on with pairs that look like none, as those of random weights do."
+    ),
+]
 Names = Annotated[str, typer.Option(help="Names of the two modalities.", rich_help_panel=_DATA)]
 MetricOption = Annotated[
     Metric,

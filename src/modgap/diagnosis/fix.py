@@ -64,6 +64,7 @@ def fix(
     goal: Goal = "mixed",
     metric: Metric = "cosine",
     model: str | None = None,
+    trust_pairs: bool = False,
     seed: int = 0,
     progress: Progress | None = None,
 ) -> Fix:
@@ -82,7 +83,7 @@ def fix(
     queries : str or several, optional
         The modality that asks, as for ``diagnose``. For several, each gets a correction of its
         own, and each document a vector for each.
-    goal, metric, model, seed
+    goal, metric, model, trust_pairs, seed
         As for ``diagnose``.
     progress : callable, optional
         Called as ``progress(step, done, total)``.
@@ -91,6 +92,7 @@ def fix(
     data = Modalities.of(X, Y, names, groups=groups, paired=paired)
     asking = [queries] if isinstance(queries, str) else list(queries or ())
     options: dict[str, Any] = {"goal": goal, "metric": metric, "model": model, "seed": seed}
+    options["trust_pairs"] = trust_pairs
     found = {
         name: diagnose(data, queries=name, **options, progress=say)
         for name in asking or [asking_modality(None, data.names)]

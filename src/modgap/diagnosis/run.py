@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -52,9 +53,9 @@ from modgap.evaluation.metrics import (
     recall_names,
 )
 from modgap.evaluation.mixed import asking_modalities, mixed_retrieval
-from modgap.io import Embeddings, Modalities
+from modgap.io import Embeddings, Modalities, PairingWarning
 from modgap.io.modalities import DEFAULT_NAMES
-from modgap.measures import Measurement, measure
+from modgap.measures import Measurement, check_pairing, measure
 from modgap.moments import PairMoments
 
 DEFAULT_CORRECTORS: tuple[Corrector, ...] = (
@@ -201,6 +202,7 @@ def diagnose(
     metric: Metric = "cosine",
     correctors: Sequence[Corrector] | None = None,
     model: str | None = None,
+    trust_pairs: bool = False,
     seed: int = 0,
     progress: Progress | None = None,
 ) -> Diagnosis:
@@ -232,6 +234,9 @@ def diagnose(
         What to try; ``DEFAULT_CORRECTORS`` when left out.
     model : str, optional
         The name of the model, noted in the correction.
+    trust_pairs : bool
+        Go on with pairs that look like none: rows in another order, or of another model, are
+        refused otherwise.
     seed : int
         Seed of the splits, the samples, the noise and the resamples.
     progress : callable, optional
@@ -245,7 +250,10 @@ def diagnose(
     splits = split(data, seed)
     run = _Run(data, splits, asking, goal, metric, model, seed, len(tried), progress or silent)
     run.say("measuring")
-    measurement = measure(data, sample=_MEASURE_SAMPLE, seed=seed)
+    check_pairing(data, trust_pairs=trust_pairs, seed=seed)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", PairingWarning)  # refused above, or trusted
+        measurement = measure(data, sample=_MEASURE_SAMPLE, seed=seed)
     with splits.trusted():  # measuring looked at every row
         return run.diagnose(tried, measurement)
 

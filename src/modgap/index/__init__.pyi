@@ -1,10 +1,10 @@
-from .base import VectorIndex
+from .base import LowRecallWarning, VectorIndex
 from .documents import open_documents
 from .faiss_index import FaissIndex
 from .lance import LanceIndex
 from .milvus import MilvusIndex
 from .opening import open_index
-from .pgvector import PgvectorIndex
+from .pgvector import PgvectorIndex, WrongOperatorsWarning
 from .pgvector_column import add_column, drop_column
 from .qdrant import QdrantIndex
 from .quantised import QuantisedIndex
@@ -14,11 +14,13 @@ __all__ = [
     "FaissIndex",
     "IndexEvaluation",
     "LanceIndex",
+    "LowRecallWarning",
     "MilvusIndex",
     "PgvectorIndex",
     "QdrantIndex",
     "QuantisedIndex",
     "VectorIndex",
+    "WrongOperatorsWarning",
     "add_column",
     "drop_column",
     "evaluate_index",

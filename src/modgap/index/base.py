@@ -6,7 +6,8 @@ Scores are those of the correction's metric, larger is nearer: the cosine, the i
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import warnings
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from typing import Any, Self
 
@@ -21,15 +22,33 @@ from modgap._validate import (
     check_count,
     check_values,
 )
-from modgap.corrections import Correction
-from modgap.index.answers import Id, IdType, one_sentence, to_hits
-from modgap.index.documents import as_embeddings, check_ids, check_query_modality
-from modgap.index.notes import Note, check_note, new_note
+from modgap.corrections import Correction, check_recognised
+from modgap.index.answers import Hit, Id, IdType, one_sentence, to_hits
+from modgap.index.documents import as_embeddings, check_ids
+from modgap.index.lifting import lifted_lengths
+from modgap.index.notes import Graphs, Note, check_note, new_note
 from modgap.index.store import VectorStore
+from modgap.index.vectors import (
+    Corrections,
+    StoredVector,
+    as_corrections,
+    asking_modality_of,
+    vector_names,
+)
 from modgap.io import Embeddings
 from modgap.search import Hits
 
 BATCH_ROWS = 4096
+# How wide a graph is searched unless told.
+EF_SEARCH = 64
+# One graph of all modalities is warned of below this recall@10, measured with so many queries.
+LOW_RECALL = 0.95
+_SAMPLE = 200
+_SAMPLE_K = 10
+
+
+class LowRecallWarning(UserWarning):
+    """A graph that was just built misses much of what an exact search finds."""
 
 
 class VectorIndex(VectorStore):
@@ -39,17 +58,35 @@ class VectorIndex(VectorStore):
     is known by its modality and its id together, so image 7 and text 7 are two documents. Ids are
     all whole numbers or all text.
 
+    Opened with several corrections, one for each asking modality, it stores one vector a document
+    for each, and a query searches those made for its modality. Where graphs are searched there is
+    one for each modality, unless one for all was asked for, and their results are merged.
+
     Used as a context manager, an index is finished when the block ends without an error. One that
     was not finished (the process was killed, say) is opened again with ``create=True``: ``write``
     then leaves out the ids that are there.
     """
 
-    def __init__(self, correction: Correction, place: str, batch_rows: int = BATCH_ROWS) -> None:
-        self.correction = correction
+    def __init__(
+        self,
+        corrections: Corrections,
+        place: str,
+        batch_rows: int = BATCH_ROWS,
+        *,
+        ef_search: int | None = None,
+        one_graph: bool = False,
+    ) -> None:
+        self._given = as_corrections(corrections)
         self.place = place
         self.batch_rows = check_count(batch_rows, "batch_rows")
-        self.dim = correction.dim_out
-        self.metric = correction.metric
+        self.ef_search = None if ef_search is None else check_count(ef_search, "ef_search")
+        self.one_graph = one_graph
+        self.names = self._given[0].names
+        self.metric = self._given[0].metric
+        self.vectors: dict[str, StoredVector] = {}
+        self.graphs: Graphs | None = None
+        # Of one graph of all modalities, measured when it was built: recall by asking modality.
+        self.graph_recall: dict[str, float] = {}
         self._metric_name, self._score = self.metrics[self.metric]
         self._resources = ExitStack()  # locks and connections, let go of by close
         self._note: Note | None = None
@@ -57,9 +94,16 @@ class VectorIndex(VectorStore):
         self._replacing = False
         self._locked = False
         self._numbered: dict[str, int] = {}
+        self._sampled: dict[str, list[np.ndarray]] = {}
+
+    @property
+    def corrections(self) -> dict[str, Correction]:
+        """By the modality whose queries they serve."""
+        used = [v.correction for v in self.vectors.values()] or self._given
+        return {name: correction for correction in used for name in correction.queries}
 
     def open(self, *, create: bool = False, replace: bool = False) -> Self:
-        """Look at what is there: it must be this correction's, or with ``create`` nothing yet.
+        """Look at what is there: it must be of these corrections, or with ``create`` nothing yet.
 
         ``create`` goes on with an index that was not finished; ``replace`` drops a finished one.
         """
@@ -72,25 +116,53 @@ class VectorIndex(VectorStore):
                 self._check_may_change()
                 # Dropped by the first write, once what is to take its place has been checked.
                 self._replacing = True
+            if self._replacing or (found is None and create):
+                self._plan()
                 return self
         if found is None:
-            if not create:
-                raise InputValueError(
-                    f"There is no index at {self.place}. Build it with modgap index build, or "
-                    "with open_index(…, create=True)."
-                )
-            return self
-        check_note(found, self.correction, self.place, create=create)
-        self._note, self._resuming = found, not found["finished"]
+            raise InputValueError(
+                f"There is no index at {self.place}. Build it with modgap index build, or "
+                "with open_index(…, create=True)."
+            )
+        self._keep(found, check_note(found, self._given, self.place, create=create))
+        with self._one_sentence():
+            self._check_opened()
+        self._resuming = not found["finished"]
         return self
 
+    def _plan(self) -> None:
+        """What an index that is begun will hold."""
+        self.graphs = self._graphs_wanted()
+        lifts = self.graphs is not None and self._lifts()
+        self.vectors = {
+            name: StoredVector(
+                name,
+                correction,
+                lifted_lengths(correction, one_graph=self.graphs == "one") if lifts else None,
+            )
+            for name, correction in zip(self._vector_names(), self._given, strict=True)
+        }
+        self._check_plan()
+
+    def _vector_names(self) -> list[str]:
+        return vector_names(self._given)
+
+    def _keep(self, note: Note, vectors: dict[str, StoredVector]) -> None:
+        self._note, self.vectors, self.graphs = note, vectors, note["graphs"]
+
     def write(
-        self, vectors: Any, modality: str, ids: Any = None, progress: Progress | None = None
+        self,
+        vectors: Any,
+        modality: str,
+        ids: Any = None,
+        progress: Progress | None = None,
+        *,
+        trust_rows: bool = False,
     ) -> int:
         """Store raw vectors of one modality as corrected documents.
 
-        Every row is checked before the first is stored. Each batch is stored for good before the
-        next is read.
+        Every row is checked before the first is stored, and that they look like rows of their
+        modality. Each batch is stored for good before the next is read.
 
         Parameters
         ----------
@@ -102,22 +174,36 @@ class VectorIndex(VectorStore):
             What the documents are called; by default the ids of the embeddings, else row numbers.
         progress : callable, optional
             Called with what is being done, the rows done, and all rows.
+        trust_rows : bool
+            Only warn of rows that look like another modality's or another model's.
 
         Returns
         -------
         int
             How many were stored; fewer than there are rows where an unfinished index is resumed.
         """
-        return self._store(self._checked(vectors, modality), modality, ids, progress)
+        source = self._checked(vectors, modality, trust_rows)
+        return self._store(source, modality, ids, progress)
 
     def write_all(
-        self, documents: Mapping[str, Any], progress: Progress | None = None
+        self,
+        documents: Mapping[str, Any],
+        progress: Progress | None = None,
+        *,
+        trust_rows: bool = False,
     ) -> dict[str, int]:
         """Store vectors of several modalities by name; how many of each were stored.
 
         All of them are checked before any is stored.
+
+        Parameters
+        ----------
+        documents : mapping of str to arrays or Embeddings
+            The rows of each modality.
+        progress, trust_rows
+            As for ``write``.
         """
-        sources = {name: self._checked(rows, name) for name, rows in documents.items()}
+        sources = {name: self._checked(rows, name, trust_rows) for name, rows in documents.items()}
         return {name: self._store(rows, name, None, progress) for name, rows in sources.items()}
 
     def search(
@@ -129,8 +215,9 @@ class VectorIndex(VectorStore):
         ----------
         queries : (n, d) or (d,) array
             Query vectors as the model gives them.
-        modality : str
-            The modality of the queries: it says which map is applied to them.
+        modality : str, optional
+            The modality of the queries: it says which map is applied to them. May be left out
+            where the index serves only one.
         k : int
             How many documents to find.
         only : str, optional
@@ -143,25 +230,41 @@ class VectorIndex(VectorStore):
             results. Where an approximate search finds fewer than for other queries, the id is
             None and the score −∞.
         """
-        modality = check_query_modality(self.correction, modality)
+        vector, modality = self.vector_for(modality)
         if only is not None:
-            check_choice(only, "only", self.correction.names)
+            check_choice(only, "only", self.names)
         k = check_count(k, "k")
         rows = to_numpy(queries)
-        rows = rows[None] if rows.ndim == 1 else rows
-        mapped = self._stored_form(
-            self.correction.map(modality, "query")(rows, "queries"), "corrected queries"
-        )
+        mapped = vector.query(rows[None] if rows.ndim == 1 else rows, modality)
         if self._note is None:
             return to_hits([[] for _ in mapped], k, self._score, "int")
+        return self._hits(vector, mapped, k, only, exact=False)
+
+    def vector_for(self, modality: str | None) -> tuple[StoredVector, str]:
+        """The vector that queries of a modality search, and the modality."""
+        name = asking_modality_of(self.corrections, modality)
+        return next(v for v in self.vectors.values() if name in v.correction.queries), name
+
+    def _hits(
+        self, vector: StoredVector, mapped: np.ndarray, k: int, only: str | None, *, exact: bool
+    ) -> Hits:
+        assert self._note is not None
+        exact = exact or self.graphs is None or not self._searches_graphs()
+        apart = self.graphs == "each" and only is None and not exact
+        asked: Sequence[str | None] = self.names if apart else [only]
+        found: list[list[Hit]] = [[] for _ in mapped]
         with self._one_sentence():
-            found = self._nearest(mapped, k, only)
+            for name in asked:
+                for line, hits in zip(
+                    found, self._nearest(vector, mapped, k, name, exact), strict=True
+                ):
+                    line += hits
         return to_hits(found, k, self._score, self._note["id_type"])
 
     def count(self, only: str | None = None) -> int:
         """How many documents are stored, of one modality or in all."""
         if only is not None:
-            check_choice(only, "only", self.correction.names)
+            check_choice(only, "only", self.names)
         if self._note is None:
             return 0
         with self._one_sentence():
@@ -175,6 +278,32 @@ class VectorIndex(VectorStore):
                 self._note["finished"] = True
                 self._save_note(self._note)
             self._numbered.clear()
+            if self.graphs == "one":
+                self._measure_graph()
+
+    def _measure_graph(self) -> None:
+        """Recall of the one graph for a sample of the rows just written, asked as queries."""
+        for name, parts in self._sampled.items():
+            rows = np.concatenate(parts)
+            rows = rows[:: -(-len(rows) // _SAMPLE)]
+            vector, _ = self.vector_for(name)
+            mapped = vector.query(rows, name)
+            exact = self._hits(vector, mapped, _SAMPLE_K, None, exact=True).scores
+            found = self._hits(vector, mapped, _SAMPLE_K, None, exact=False).scores
+            slack = 1e-5 * max(1.0, float(np.abs(exact).max()))
+            right = np.sum(found >= exact[:, -1:] - slack)
+            self.graph_recall[name] = float(right) / exact.size
+        self._sampled.clear()
+        low = {name: recall for name, recall in self.graph_recall.items() if recall < LOW_RECALL}
+        if low:
+            listed = ", ".join(f"{recall:.2f} for {name} queries" for name, recall in low.items())
+            warnings.warn(
+                f"The one graph of all modalities in {self.place} has a low recall@{_SAMPLE_K} "
+                f"against exact search: {listed}. Build one graph for each modality (leave out "
+                "one_graph, --one-graph), or search with a larger ef_search.",
+                LowRecallWarning,
+                stacklevel=3,
+            )
 
     def drop(self) -> None:
         """Remove the index and all its documents."""
@@ -201,31 +330,31 @@ class VectorIndex(VectorStore):
     def _one_sentence(self) -> AbstractContextManager[None]:
         return one_sentence(self.place, self.failures)
 
-    def _checked(self, vectors: Any, modality: str) -> Embeddings:
+    def _checked(self, vectors: Any, modality: str, trust_rows: bool) -> Embeddings:
         """Rows that can be stored; what cannot be used is refused before the first row is."""
-        source = as_embeddings(vectors, modality, self.correction)
+        source = as_embeddings(vectors, modality, self._given[0])
         first = 0
         for batch in source.batches():
             check_values(batch, modality, first_row=first)
             first += len(batch)
+        check_recognised(self._given[0], source, modality, trust_rows=trust_rows)
         return source
 
     def _store(self, source: Embeddings, modality: str, ids: Any, progress: Progress | None) -> int:
         self._lock_to_add()
         keys, id_type = self._keys(source, modality, ids)
-        affine = self.correction.map(modality, "document")
         with self._one_sentence():
             if self._replacing:
                 self._drop()
                 self._replacing = False
             known = self._already(modality, keys, id_type)
             if self._note is None:
-                self._note = new_note(self.correction, id_type)
+                self._note = new_note(self.vectors.values(), id_type, graphs=self.graphs)
                 self._make(self._note, id_type)
                 self._resuming = True
             elif self._note["finished"]:
                 # Run again after a kill, rows without ids are numbered from here, as they were.
-                first = {name: self._count(name) for name in self.correction.names}
+                first = {name: self._count(name) for name in self.names}
                 self._note |= {"first_ids": first, "finished": False}
                 self._save_note(self._note)
             written, done = 0, 0
@@ -234,26 +363,24 @@ class VectorIndex(VectorStore):
                 new = [place for place, key in enumerate(names) if key not in known]
                 if new:
                     rows = batch if len(new) == len(batch) else batch[new]
-                    mapped = affine.map_checked(rows, modality, first_row=done)
-                    self._add(
-                        self._stored_form(mapped, f"corrected {modality}"),
-                        modality,
-                        [names[place] for place in new],
-                    )
+                    stored = {
+                        name: vector.document(rows, modality, first_row=done)
+                        for name, vector in self.vectors.items()
+                    }
+                    self._add(stored, modality, [names[place] for place in new])
                 written, done = written + len(new), done + len(batch)
                 if progress is not None:
                     progress(f"storing {modality}", done, source.n_rows)
         self._numbered[modality] = self._numbered.get(modality, 0) + source.n_rows
+        if self.graphs == "one" and modality in self.corrections:
+            some = np.linspace(0, source.n_rows - 1, min(_SAMPLE, source.n_rows))
+            self._sampled.setdefault(modality, []).append(source.take(np.unique(some.astype(int))))
         return written
-
-    def _stored_form(self, mapped: np.ndarray, name: str) -> np.ndarray:
-        rows = np.ascontiguousarray(mapped, dtype=np.float32)
-        check_values(rows, name, nonzero=self.metric == "cosine")
-        return rows
 
     def _lock_to_add(self) -> None:
         """Rows are added to what is there now, which may not be what was there when it opened."""
         if self._locked:
+            self._check_whole()
             return
         with self._one_sentence():
             self._lock()
@@ -261,8 +388,21 @@ class VectorIndex(VectorStore):
             found = self._load_note()
         if found is None:
             raise InputValueError(f"{self.place} has been removed since it was opened.")
-        check_note(found, self.correction, self.place)
-        self._note = found
+        self._keep(found, check_note(found, self._given, self.place))
+        self._check_whole()
+
+    def _check_whole(self) -> None:
+        """Every document gets every vector."""
+        held = {} if self._note is None or self._replacing else self._note["vectors"]
+        missing = [name for name in held if name not in self.vectors]
+        if missing or (held and len(self.vectors) < len(self._given)):
+            wanted = " and ".join(
+                f"{' and '.join(said['queries'])} queries ({name})" for name, said in held.items()
+            )
+            raise InputValueError(
+                f"{self.place} stores vectors for {wanted}. Rows are added with the corrections of "
+                "all of these and no others."
+            )
 
     def _keys(self, source: Embeddings, modality: str, ids: Any) -> tuple[list[Id], IdType]:
         given = source.ids if ids is None else ids

@@ -26,18 +26,6 @@ def as_embeddings(rows: Any, modality: str, correction: Correction) -> Embedding
     return found
 
 
-def check_query_modality(correction: Correction, modality: str | None) -> str:
-    """The modality of queries, which must be one of the correction's."""
-    names = correction.names
-    if modality is None:
-        raise InputValueError(
-            f"A query needs its modality, {' or '.join(map(repr, names))} (modality=…, "
-            "--modality …): it says which map is applied to it."
-        )
-    check_choice(modality, "modality", names)
-    return modality
-
-
 def check_ids(ids: Any, n_rows: int, modality: str) -> tuple[list[Id], IdType]:
     """One id per row, no two alike, all of them whole numbers or all text."""
     given = np.asarray(ids)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import operator
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -14,11 +14,11 @@ import numpy as np
 from modgap._arrays import unit
 from modgap._files import atomic_path, sole_writer_of
 from modgap._tensors import read_tensors, write_tensors
-from modgap._validate import InputValueError, check_choice, check_count, require
-from modgap.corrections import Correction
+from modgap._validate import InputValueError, check_count, require
 from modgap.index.answers import Hit, Id, IdType
-from modgap.index.base import BATCH_ROWS, VectorIndex
-from modgap.index.notes import Note
+from modgap.index.base import BATCH_ROWS, EF_SEARCH, VectorIndex
+from modgap.index.notes import FORMAT, Graphs, Note
+from modgap.index.vectors import Corrections, StoredVector
 
 _KIND = "table of ids"
 
@@ -27,20 +27,25 @@ class FaissIndex(VectorIndex):
     """A FAISS index in memory, written when finished, in one step.
 
     ``x.faiss`` comes with ``x.faiss.ids.safetensors``. A cosine is the inner product of unit rows.
+    A graph (HNSW) is one FAISS index for each modality; these, and those of several corrections,
+    stand in the file one after the other.
 
     Parameters
     ----------
     path : path
         The file of the index.
-    correction : Correction
+    correction : Correction, path, or several
         What documents and queries are mapped with.
     factory : str
         What to build in FAISS's words (``HNSW32,Flat``, ``IVF256,PQ32``); flat and exact by
         default. What needs training is trained on all rows when the index is finished.
     ef_search : int, optional
-        Candidates that a search of an HNSW graph keeps; FAISS's default without it.
+        Candidates that a search of an HNSW graph keeps; 64 without it.
     nprobe : int, optional
         Cells that a search of an IVF index looks into; FAISS's default without it.
+    one_graph : bool
+        One graph of all modalities instead of one for each. Its recall is measured when it is
+        finished, with a warning where that is low.
     batch_rows : int
         Rows corrected together.
     """
@@ -54,49 +59,62 @@ class FaissIndex(VectorIndex):
     def __init__(
         self,
         path: str | os.PathLike[str],
-        correction: Correction,
+        correction: Corrections,
         *,
         factory: str = "Flat",
         ef_search: int | None = None,
         nprobe: int | None = None,
+        one_graph: bool = False,
         batch_rows: int = BATCH_ROWS,
     ) -> None:
-        super().__init__(correction, str(path), batch_rows)
+        super().__init__(
+            correction, str(path), batch_rows, ef_search=ef_search, one_graph=one_graph
+        )
         self._faiss = require("faiss", "faiss", "A FAISS index")
         self.path, self._table = Path(path), Path(f"{path}.ids.safetensors")
         self.factory = factory
-        self.ef_search = None if ef_search is None else check_count(ef_search, "ef_search")
         self.nprobe = None if nprobe is None else check_count(nprobe, "nprobe")
         self.failures = (RuntimeError,)
         self._forget()
 
     def _forget(self) -> None:
-        self.index: Any = None
+        # By the vector's name, and by modality where each has a graph of its own.
+        self._indexes: dict[tuple[str, str | None], Any] = {}
+        self._waiting: dict[tuple[str, str | None], list[np.ndarray]] = {}
         self._ids: list[Id] = []
         self._modalities: list[str] = []
-        self._waiting: list[np.ndarray] = []
 
-    def export(self, path: str | os.PathLike[str], modality: str) -> None:
+    def export(self, path: str | os.PathLike[str], modality: str, only: str | None = None) -> None:
         """Write an ``IndexPreTransform`` that any FAISS program loads and searches as it is.
 
         Its queries are raw vectors of ``modality``: the query map is inside the file, and the
         documents are stored corrected. It answers with the ids where they are whole numbers and
-        no two documents share one, else with the documents' places in the order written.
+        no two documents share one, else with the documents' places in the order written. Where
+        each modality has a graph of its own, ``only`` says whose documents to write.
         """
         faiss = self._faiss
-        check_choice(modality, "modality", self.correction.names)
-        if self.index is None:
+        vector, modality = self.vector_for(modality)
+        if not self._indexes:
             raise InputValueError(f"{self.place} holds no documents to export.")
+        if (only is None) == (self.graphs == "each"):
+            raise InputValueError(
+                f"{self.place} has one graph for each modality, and a FAISS file one: say whose "
+                f"documents to export (only={self.names[0]!r}), export each, and merge what they "
+                "find by score; or build it with one_graph=True."
+                if only is None
+                else f"{self.place} holds all modalities in one FAISS index. Leave only out."
+            )
         self._finish()
-        inner = self.index
-        if not any(isinstance(i, str) for i in self._ids) and len(set(self._ids)) == len(self._ids):
+        inner = whole = self._indexes[vector.name, only]
+        ids = [self._ids[place] for place in self._places(only)]
+        if not any(isinstance(i, str) for i in ids) and len(set(ids)) == len(ids):
             # FAISS wants to add through the map; here the vectors are there before it.
-            empty = faiss.IndexFlat(self.dim, inner.metric_type)
+            empty = faiss.IndexFlat(vector.dim, inner.metric_type)
             inner = faiss.IndexIDMap(empty)
-            inner.index, inner.ntotal = self.index, self.index.ntotal
-            faiss.copy_array_to_vector(np.array(self._ids, dtype=np.int64), inner.id_map)
+            inner.index, inner.ntotal = whole, whole.ntotal
+            faiss.copy_array_to_vector(np.array(ids, dtype=np.int64), inner.id_map)
         whole = faiss.IndexPreTransform(inner)
-        for step in reversed(query_transforms(self.correction, modality)):
+        for step in reversed(query_transforms(vector, modality)):
             whole.prepend_transform(step)
         with atomic_path(path) as temporary:
             faiss.write_index(whole, str(temporary))
@@ -111,13 +129,17 @@ class FaissIndex(VectorIndex):
             return {}
         header, tensors = read_tensors(self._table, _KIND)
         note: Note = header["note"]
-        self.index = self._faiss.read_index(str(self.path))
+        if note["format"] != FORMAT:
+            return note  # to be refused in words
         self._ids = tensors["ids"].tolist()
         if note["id_type"] == "str":
             self._ids = json.loads(tensors["ids"].tobytes())
         self._modalities = [note["names"][code] for code in tensors["modality"]]
-        self._check_options()
-        return note if self.index.ntotal == len(self._ids) else {}
+        reader = self._faiss.FileIOReader(str(self.path))
+        parts = [*_parts(note["vectors"], note["names"], note["graphs"])]
+        self._indexes = {part: self._faiss.read_index(reader) for part in parts}
+        held = [self._indexes[part].ntotal == len(self._places(part[1])) for part in parts]
+        return note if all(held) else {}
 
     def _save_note(self, note: Note) -> None:
         if not note["finished"]:
@@ -126,83 +148,132 @@ class FaissIndex(VectorIndex):
         codes = [note["names"].index(name) for name in self._modalities]
         tensors = {"ids": ids, "modality": np.array(codes, np.uint8)}
         with atomic_path(self._table) as table, atomic_path(self.path) as vectors:
-            self._faiss.write_index(self.index, str(vectors))
+            writer = self._faiss.FileIOWriter(str(vectors))
+            for index in self._indexes.values():
+                self._faiss.write_index(index, writer)
+            del writer  # which closes the file
             write_tensors(table, _KIND, tensors, {"note": note})
-            # Killed between the two: an index without ids, which is refused, never wrong ids.
-            self._table.unlink(missing_ok=True)
+
+    def _new(self, dim: int) -> Any:
+        return self._faiss.index_factory(dim, self.factory, getattr(self._faiss, self._metric_name))
+
+    def _graphs_wanted(self) -> Graphs | None:
+        built = self._new(self._given[0].dim_out)
+        if not isinstance(self._searched(built), self._faiss.IndexHNSW):
+            return None
+        return "one" if self.one_graph else "each"
+
+    def _lifts(self) -> bool:
+        # Codes of subspaces, and transforms before the graph, have their own idea of columns.
+        built = self._faiss.downcast_index(self._new(self._given[0].dim_out))
+        return isinstance(built, self._faiss.IndexHNSWFlat | self._faiss.IndexHNSWSQ)
+
+    def _check_plan(self) -> None:
+        self._check_options(self._new(next(iter(self.vectors.values())).dim))
+
+    def _check_opened(self) -> None:
+        self._check_options(next(iter(self._indexes.values())))
 
     def _make(self, note: Note, id_type: IdType) -> None:
-        metric = getattr(self._faiss, self._metric_name)
-        self.index = self._faiss.index_factory(self.dim, self.factory, metric)
-        self._check_options()
+        self._forget()
+        for part in _parts(note["vectors"], self.names, self.graphs):
+            self._indexes[part] = self._new(self.vectors[part[0]].dim)
 
-    def _add(self, rows: np.ndarray, modality: str, ids: Sequence[Id]) -> None:
-        rows = unit(rows) if self.metric == "cosine" else rows
-        if self.index.is_trained:
-            self.index.add(rows)
-        else:
-            self._waiting.append(rows)
+    def _add(self, vectors: Mapping[str, np.ndarray], modality: str, ids: Sequence[Id]) -> None:
+        for name, given in vectors.items():
+            part = (name, modality if self.graphs == "each" else None)
+            rows = unit(given) if self.metric == "cosine" else given
+            if self._indexes[part].is_trained:
+                self._indexes[part].add(rows)
+            else:
+                self._waiting.setdefault(part, []).append(rows)
         self._ids += ids
         self._modalities += [modality] * len(ids)
 
     def _finish(self) -> None:
-        if self._waiting:
-            rows = np.concatenate(self._waiting)
-            self.index.train(rows)
-            self.index.add(rows)
-            self._waiting.clear()
+        for part, waiting in self._waiting.items():
+            rows = np.concatenate(waiting)
+            self._indexes[part].train(rows)
+            self._indexes[part].add(rows)
+        self._waiting.clear()
 
     def _known(self, modality: str, ids: Sequence[Id]) -> set[Id]:
         held = zip(self._ids, self._modalities, strict=True)
         return {i for i, name in held if name == modality} & set(ids)
 
-    def _nearest(self, queries: np.ndarray, k: int, only: str | None) -> list[list[Hit]]:
+    def _nearest(
+        self, vector: StoredVector, queries: np.ndarray, k: int, only: str | None, exact: bool
+    ) -> list[list[Hit]]:
         self._finish()
         queries = unit(queries) if self.metric == "cosine" else queries
-        found = self.index.search(queries, k, params=self._parameters(only))
+        part = only if self.graphs == "each" else None
+        index = self._indexes[vector.name, part]
+        if index.ntotal == 0:
+            return [[] for _ in queries]
+        wanted = None if part else only
+        if exact and self.graphs == "one":
+            stored = self._faiss.downcast_index(self._searched(index).storage)
+            found = stored.search(queries, k, params=self._selected(wanted))
+        else:
+            found = index.search(queries, k, params=self._parameters(index, wanted))
+        places = self._places(part)
         return [
             [
-                (self._ids[place], self._modalities[place], nearness)
+                (self._ids[places[place]], self._modalities[places[place]], nearness)
                 for nearness, place in zip(*line, strict=True)
                 if place >= 0
             ]
             for line in zip(*(part.tolist() for part in found), strict=True)
         ]
 
-    def _searched(self) -> Any:
+    def _places(self, only: str | None) -> Sequence[int]:
+        """Where the documents of a FAISS index stand in the lists of ids and modalities."""
+        if only is None:
+            return range(len(self._ids))
+        return [place for place, name in enumerate(self._modalities) if name == only]
+
+    def _searched(self, index: Any) -> Any:
         """The index that is searched, behind its transforms where it has any."""
-        index = self._faiss.downcast_index(self.index)
+        index = self._faiss.downcast_index(index)
         if isinstance(index, self._faiss.IndexPreTransform):
             return self._faiss.downcast_index(index.index)
         return index
 
-    def _check_options(self) -> None:
-        faiss, searched = self._faiss, self._searched()
-        for option, kind in (("ef_search", faiss.IndexHNSW), ("nprobe", faiss.IndexIVF)):
-            if getattr(self, option) is not None and not isinstance(searched, kind):
+    def _check_options(self, index: Any) -> None:
+        faiss, searched = self._faiss, self._searched(index)
+        given = {"ef_search": self.ef_search, "nprobe": self.nprobe, "one_graph": self.one_graph}
+        kinds = {"nprobe": faiss.IndexIVF}
+        for option, value in given.items():
+            kind = kinds.get(option, faiss.IndexHNSW)
+            if value and not isinstance(searched, kind):
                 raise InputValueError(
                     f"{option} is an option of {kind.__name__}, but {self.place} is an "
                     f"{type(searched).__name__}. Leave {option} out."
                 )
 
-    def _parameters(self, only: str | None) -> Any:
+    def _selected(self, only: str | None) -> Any:
+        """A filter in FAISS's words; None where nothing is asked."""
+        if only is None:
+            return None
+        return self._faiss.SearchParameters(sel=self._filter(only))
+
+    def _filter(self, only: str) -> Any:
+        mask = np.array([name == only for name in self._modalities])
+        return self._faiss.IDSelectorBitmap(np.packbits(mask, bitorder="little"))
+
+    def _parameters(self, index: Any, only: str | None) -> Any:
         """Filter, ef_search and nprobe in FAISS's words; None where nothing is asked."""
-        faiss, searched = self._faiss, self._searched()
-        given: dict[str, Any] = {}
-        if only is not None:
-            mask = np.array([name == only for name in self._modalities])
-            given["sel"] = faiss.IDSelectorBitmap(np.packbits(mask, bitorder="little"))
+        faiss, searched = self._faiss, self._searched(index)
+        given: dict[str, Any] = {} if only is None else {"sel": self._filter(only)}
         if isinstance(searched, faiss.IndexHNSW):
-            ef_search = self.ef_search or searched.hnsw.efSearch
+            ef_search = self.ef_search or EF_SEARCH
             parameters = faiss.SearchParametersHNSW(efSearch=ef_search, **given)
         elif isinstance(searched, faiss.IndexIVF):
             nprobe = self.nprobe or searched.nprobe
             parameters = faiss.SearchParametersIVF(nprobe=nprobe, **given)
-        elif given:
-            parameters = faiss.SearchParameters(**given)
         else:
-            return None
-        if isinstance(faiss.downcast_index(self.index), faiss.IndexPreTransform):
+            return self._selected(only)
+        if isinstance(faiss.downcast_index(index), faiss.IndexPreTransform):
             return faiss.SearchParametersPreTransform(index_params=parameters)
         return parameters
 
@@ -219,20 +290,32 @@ def _as_bytes(ids: list[Id]) -> np.ndarray:
     return np.frombuffer(json.dumps(ids).encode(), np.uint8)
 
 
-def query_transforms(correction: Correction, modality: str) -> list[Any]:
+def _parts(
+    vectors: Iterable[str], names: Iterable[str], graphs: Graphs | None
+) -> Iterator[tuple[str, str | None]]:
+    """The FAISS indexes of a file in their order: by vector, and by modality if it has graphs."""
+    each: list[str | None] = [*names] if graphs == "each" else [None]
+    return ((name, part) for name in vectors for part in each)
+
+
+def query_transforms(vector: StoredVector, modality: str) -> list[Any]:
     """The query map of a modality as FAISS transforms, to be applied in this order."""
     faiss = require("faiss", "faiss", "A FAISS transform")
-    affine = correction.map(modality, "query").dense()
+    affine = vector.correction.map(modality, "query").dense()
     steps: list[Any] = []
-    if affine.matrix is not None or affine.offset is not None or affine.scale != 1.0:
+    if affine.normalise:
+        steps.append(faiss.NormalizationTransform(affine.dim_in, 2.0))
+    lifted = vector.dim - affine.dim_out  # a zero in one more column
+    if affine.matrix is not None or affine.offset is not None or lifted:
         matrix = np.eye(affine.dim_in) if affine.matrix is None else affine.matrix
-        step = faiss.LinearTransform(affine.dim_in, affine.dim_out, affine.offset is not None)
-        scaled = np.ascontiguousarray(affine.scale * matrix, dtype=np.float32)
-        faiss.copy_array_to_vector(scaled.ravel(), step.A)
+        step = faiss.LinearTransform(affine.dim_in, vector.dim, affine.offset is not None)
+        rows = np.pad(affine.scale * matrix, ((0, lifted), (0, 0)))
+        faiss.copy_array_to_vector(np.ascontiguousarray(rows, np.float32).ravel(), step.A)
         if affine.offset is not None:
-            faiss.copy_array_to_vector(affine.offset.astype(np.float32), step.b)
+            offset = np.pad(affine.offset, (0, lifted))
+            faiss.copy_array_to_vector(offset.astype(np.float32), step.b)
         step.is_trained = True
         steps.append(step)
-    if affine.renormalise or correction.metric == "cosine":
-        steps.append(faiss.NormalizationTransform(affine.dim_out, 2.0))
+    if affine.renormalise or vector.correction.metric == "cosine":
+        steps.append(faiss.NormalizationTransform(vector.dim, 2.0))
     return steps

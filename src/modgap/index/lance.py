@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import operator
+import re
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -14,16 +15,34 @@ import pyarrow as pa
 
 from modgap._files import sole_writer_of
 from modgap._validate import InputValueError, require
-from modgap.corrections import Correction
 from modgap.index.answers import Hit, Id, IdType
 from modgap.index.base import BATCH_ROWS, VectorIndex
-from modgap.index.notes import Note, read_note
+from modgap.index.notes import Graphs, Note, read_note
+from modgap.index.vectors import Corrections, StoredVector
 
 
 class LanceIndex(VectorIndex):
-    """A LanceDB table, searched exactly. ``folder/name.lance`` is the table ``name`` of a database.
+    """A LanceDB table. ``folder/name.lance`` is the table ``name`` of a database.
+
+    Searches are exact unless ``ef_search`` is given: then an HNSW graph for each modality is made
+    when the table is finished. Lance has one graph a column, so each modality then has a column
+    of its own, ``embedding_of_image`` and so on, empty in the rows of the others.
 
     LanceDB has no lock of its own, so one of ours keeps two builds on a machine apart.
+
+    Parameters
+    ----------
+    path : path
+        The folder of the table.
+    correction : Correction, path, or several
+        What documents and queries are mapped with.
+    ef_search : int, optional
+        Candidates that a search of a graph keeps; exact search without it.
+    one_graph : bool
+        One graph of all modalities instead of one for each. Its recall is measured when it is
+        finished, with a warning where that is low.
+    batch_rows : int
+        Rows stored together.
     """
 
     metrics: ClassVar = {
@@ -33,14 +52,24 @@ class LanceIndex(VectorIndex):
     }
 
     def __init__(
-        self, path: str | Path, correction: Correction, *, batch_rows: int = BATCH_ROWS
+        self,
+        path: str | Path,
+        correction: Corrections,
+        *,
+        ef_search: int | None = None,
+        one_graph: bool = False,
+        batch_rows: int = BATCH_ROWS,
     ) -> None:
-        super().__init__(correction, str(path), batch_rows)
+        super().__init__(
+            correction, str(path), batch_rows, ef_search=ef_search, one_graph=one_graph
+        )
         lancedb = require("lancedb", "lancedb", "A LanceDB table")
         self.failures = (ValueError, RuntimeError, OSError)
         self.path = Path(path)
         if self.path.suffix != ".lance":
             raise InputValueError(f"A LanceDB table must end in .lance, got {path}.")
+        if one_graph and ef_search is None:
+            raise InputValueError("one_graph needs ef_search: without it no graph is made.")
         with self._one_sentence():
             self._database = lancedb.connect(str(self.path.parent))
         self._table: Any = None
@@ -53,30 +82,59 @@ class LanceIndex(VectorIndex):
             return None
         self._table = self._database.open_table(self.path.stem)
         schema = self._table.schema
-        metadata = schema.field("vector").metadata if "vector" in schema.names else None
+        metadata = schema.field("modality").metadata if "modality" in schema.names else None
         return read_note((metadata or {}).get(b"modgap"))
 
     def _save_note(self, note: Note) -> None:
-        update = {"path": "vector", "metadata": {"modgap": json.dumps(note)}}
+        update = {"path": "modality", "metadata": {"modgap": json.dumps(note)}}
         self._table.update_field_metadata(update)
 
+    def _graphs_wanted(self) -> Graphs | None:
+        if self.ef_search is None:
+            return None
+        return "one" if self.one_graph else "each"
+
+    def _searches_graphs(self) -> bool:
+        return self.ef_search is not None
+
+    def _check_opened(self) -> None:
+        if self.ef_search is not None and self.graphs is None:
+            raise InputValueError(
+                f"{self.place} has no graph to search with ef_search. Build it with ef_search, or "
+                "leave ef_search out to search exactly."
+            )
+
+    def _columns(self, vector: str, only: str | None = None) -> dict[str | None, str]:
+        """The columns that hold a vector, by modality where each has one."""
+        if self.graphs != "each":
+            return {None: vector}
+        names = self.names if only is None else (only,)
+        return {name: f"{vector}_of_{re.sub(r'[^0-9A-Za-z]', '_', name)}" for name in names}
+
     def _make(self, note: Note, id_type: IdType) -> None:
-        vector = pa.list_(pa.float32(), self.dim)
         schema = pa.schema(
             [
                 pa.field("id", pa.int64() if id_type == "int" else pa.string()),
-                pa.field("modality", pa.string()),
-                pa.field("vector", vector, metadata={"modgap": json.dumps(note)}),
+                pa.field("modality", pa.string(), metadata={"modgap": json.dumps(note)}),
+                *(
+                    pa.field(column, pa.list_(pa.float32(), vector.dim))
+                    for name, vector in self.vectors.items()
+                    for column in self._columns(name).values()
+                ),
             ]
         )
         self._table = self._database.create_table(self.path.stem, schema=schema)
 
-    def _add(self, rows: np.ndarray, modality: str, ids: Sequence[Id]) -> None:
-        columns = {
-            "id": list(ids),
-            "modality": [modality] * len(ids),
-            "vector": pa.FixedSizeListArray.from_arrays(rows.ravel(), self.dim),
-        }
+    def _add(self, vectors: Mapping[str, np.ndarray], modality: str, ids: Sequence[Id]) -> None:
+        columns: dict[str, Any] = {"id": list(ids), "modality": [modality] * len(ids)}
+        for name, rows in vectors.items():
+            for held, column in self._columns(name).items():
+                kind = self._table.schema.field(column).type
+                columns[column] = (
+                    pa.FixedSizeListArray.from_arrays(rows.ravel(), rows.shape[1])
+                    if held in (None, modality)
+                    else pa.nulls(len(ids), kind)
+                )
         self._table.add(pa.table(columns, schema=self._table.schema))
 
     def _known(self, modality: str, ids: Sequence[Id]) -> set[Id]:
@@ -84,16 +142,25 @@ class LanceIndex(VectorIndex):
         found = self._table.search().where(f"{_only(modality)} AND id IN ({listed})")
         return set(found.select(["id"]).limit(len(ids)).to_arrow()["id"].to_pylist())
 
-    def _nearest(self, queries: np.ndarray, k: int, only: str | None) -> list[list[Hit]]:
-        found = []
-        for query in queries:
-            search = self._table.search(query).distance_type(self._metric_name)
-            search = search.bypass_vector_index()
-            if only is not None:
-                search = search.where(_only(only), prefilter=True)
-            columns = ["id", "modality", "_distance"]
-            answer = search.select(columns).limit(k).to_arrow()
-            found.append(list(zip(*(answer[c].to_pylist() for c in columns), strict=True)))
+    def _nearest(
+        self, vector: StoredVector, queries: np.ndarray, k: int, only: str | None, exact: bool
+    ) -> list[list[Hit]]:
+        shown = ["id", "modality", "_distance"]
+        found: list[list[Hit]] = [[] for _ in queries]
+        for held, column in self._columns(vector.name, only).items():
+            if held is not None and self._count(held) == 0:
+                continue
+            for line, query in zip(found, queries, strict=True):
+                search = self._table.search(query, vector_column_name=column)
+                search = search.distance_type(self._metric_name)
+                if exact:
+                    search = search.bypass_vector_index()
+                else:
+                    search = search.nprobes(1).ef(max(self.ef_search or 0, k))
+                if held is None and only is not None:
+                    search = search.where(_only(only), prefilter=True)
+                answer = search.select(shown).limit(k).to_arrow()
+                line += zip(*(answer[name].to_pylist() for name in shown), strict=True)
         return found
 
     def _count(self, only: str | None) -> int:
@@ -101,7 +168,19 @@ class LanceIndex(VectorIndex):
         return count
 
     def _finish(self) -> None:
+        # Graphs are made anew: rows that came later would get a graph of their own.
+        for index in self._table.list_indices():
+            self._table.drop_index(index.name)
         self._table.optimize()  # one fragment per batch would slow every search
+        if self.graphs is None:
+            return
+        graph = require("lancedb.index", "lancedb", "A LanceDB table").HnswFlat(
+            distance_type=self._metric_name, num_partitions=1
+        )
+        for vector in self.vectors:
+            for held, column in self._columns(vector).items():
+                if self._count(held):
+                    self._table.create_index(column, config=graph)
 
     def _drop(self) -> None:
         self._database.drop_table(self.path.stem)

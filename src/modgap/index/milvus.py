@@ -9,17 +9,17 @@ import json
 import logging
 import operator
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import ClassVar
 
 import numpy as np
 
 from modgap._validate import InputValueError, require
-from modgap.corrections import Correction
 from modgap.index.answers import Hit, Id, IdType
 from modgap.index.base import VectorIndex
 from modgap.index.notes import Note, read_note
+from modgap.index.vectors import Corrections, StoredVector
 
 _MAX_KEY = 1024
 _MAX_HITS = 16384
@@ -40,7 +40,7 @@ class MilvusIndex(VectorIndex):
     }
 
     def __init__(
-        self, where: str, correction: Correction, *, table: str = "modgap", batch_rows: int = 1024
+        self, where: str, correction: Corrections, *, table: str = "modgap", batch_rows: int = 1024
     ) -> None:
         super().__init__(correction, f"collection {table!r} of {where}", batch_rows)
         pymilvus = require("pymilvus", "milvus", "Milvus")
@@ -84,18 +84,19 @@ class MilvusIndex(VectorIndex):
         schema = self._client.create_schema(auto_id=False, enable_dynamic_field=False)
         schema.add_field("key", kinds.VARCHAR, is_primary=True, max_length=_MAX_KEY)
         schema.add_field("modality", kinds.VARCHAR, max_length=_MAX_KEY)
-        schema.add_field("vector", kinds.FLOAT_VECTOR, dim=self.dim)
         index = self._client.prepare_index_params()
-        index.add_index("vector", index_type="FLAT", metric_type=self._metric_name)
+        for name, vector in self.vectors.items():
+            schema.add_field(name, kinds.FLOAT_VECTOR, dim=vector.dim)
+            index.add_index(name, index_type="FLAT", metric_type=self._metric_name)
         self._client.create_collection(self.table, schema=schema, index_params=index)
         self._save_note(note)
         self._client.load_collection(self.table)
 
-    def _add(self, rows: np.ndarray, modality: str, ids: Sequence[Id]) -> None:
+    def _add(self, vectors: Mapping[str, np.ndarray], modality: str, ids: Sequence[Id]) -> None:
         keys = self._keys_of(modality, ids)
         data = [
-            {"key": key, "modality": modality, "vector": row}
-            for key, row in zip(keys, rows, strict=True)
+            {"key": key, "modality": modality, **dict(zip(vectors, rows, strict=True))}
+            for key, *rows in zip(keys, *vectors.values(), strict=True)
         ]
         self._client.upsert(self.table, data)
 
@@ -105,12 +106,15 @@ class MilvusIndex(VectorIndex):
         found = self._client.query(self.table, filter=f"key in {wanted}", output_fields=["key"])
         return {self._id(record["key"]) for record in found}
 
-    def _nearest(self, queries: np.ndarray, k: int, only: str | None) -> list[list[Hit]]:
+    def _nearest(
+        self, vector: StoredVector, queries: np.ndarray, k: int, only: str | None, exact: bool
+    ) -> list[list[Hit]]:
         if k > _MAX_HITS:
             raise InputValueError(f"Milvus returns at most {_MAX_HITS} results, got k={k}.")
         answers = self._client.search(
             self.table,
             data=list(queries),
+            anns_field=vector.name,
             limit=k,
             filter=_only(only),
             output_fields=["key", "modality"],
@@ -123,7 +127,7 @@ class MilvusIndex(VectorIndex):
         return int(found[0]["count(*)"])
 
     def _keys_of(self, modality: str, ids: Sequence[Id]) -> list[str]:
-        keys = [f"{self.correction.names.index(modality)}/{key}" for key in ids]
+        keys = [f"{self.names.index(modality)}/{key}" for key in ids]
         longest = max(keys, key=lambda key: len(key.encode()))
         if len(longest.encode()) > _MAX_KEY:
             raise InputValueError(

@@ -1,11 +1,11 @@
-"""The note kept with the vectors of an index: which correction made them, and if all are there."""
+"""The note kept with the vectors of an index: which corrections made them, and if all are there."""
 
 from __future__ import annotations
 
 import dataclasses
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -14,29 +14,55 @@ from modgap._validate import InputValueError
 from modgap._version import __version__
 from modgap.corrections import Correction
 from modgap.index.answers import IdType
+from modgap.index.vectors import StoredVector
 
-FORMAT = 2
+FORMAT = 3
 
 Note = dict[str, Any]
+# One graph for each modality, or one of all.
+Graphs = Literal["each", "one"]
 
 
 def new_note(
-    correction: Correction, id_type: IdType, *, scope: Literal["table", "column"] = "table"
+    vectors: Iterable[StoredVector],
+    id_type: IdType,
+    *,
+    graphs: Graphs | None = None,
+    scope: Literal["table", "column"] = "table",
 ) -> Note:
-    """What is kept with the vectors: which correction made them, and whether all are there.
+    """What is kept with the vectors: which corrections made them, and whether all are there.
 
-    ``scope`` says whether the whole table is modgap's, or only a column of it. ``first_ids`` has,
-    for each modality, the number of the first row that is being added.
+    ``first_ids`` has, for each modality, the number of the first row that is being added.
+
+    Parameters
+    ----------
+    vectors : iterable of StoredVector
+        What every document is stored as.
+    id_type : {"int", "str"}
+        What the ids are.
+    graphs : {"each", "one"}, optional
+        The graphs that are searched, where there are any.
+    scope : {"table", "column"}
+        Whether the whole table is modgap's, or only a column of it.
     """
+    stored = list(vectors)
     return {
         "modgap": "index",
         "scope": scope,
         "format": FORMAT,
         "version": __version__,
-        "fingerprint": fingerprint(correction),
-        "metric": correction.metric,
-        "names": list(correction.names),
-        "dim": correction.dim_out,
+        "metric": stored[0].correction.metric,
+        "names": list(stored[0].correction.names),
+        "vectors": {
+            vector.name: {
+                "fingerprint": fingerprint(vector.correction),
+                "queries": list(vector.correction.queries),
+                "dim": vector.correction.dim_out,
+                "lengths": None if vector.lengths is None else dict(vector.lengths),
+            }
+            for vector in stored
+        },
+        "graphs": graphs,
         "id_type": id_type,
         "first_ids": {},
         "finished": False,
@@ -53,15 +79,31 @@ def read_note(text: str | bytes | None) -> Note:
 
 
 def check_note(
-    note: Mapping[str, Any], correction: Correction, place: str, *, create: bool = False
-) -> None:
-    """An index of this correction: a finished one, or with ``create`` one to be finished."""
+    note: Mapping[str, Any],
+    corrections: Sequence[Correction],
+    place: str,
+    *,
+    create: bool = False,
+) -> dict[str, StoredVector]:
+    """The vectors of a finished index, or with ``create`` of one to be finished.
+
+    Parameters
+    ----------
+    note : mapping
+        What was found at the place.
+    corrections : sequence of Correction
+        Those that the index is opened with.
+    place : str
+        What to call it in a sentence.
+    create : bool
+        Whether it is to be built.
+    """
     if not note:
         raise InputValueError(
             f"{place} exists already, but it was not built by modgap, or is damaged. Choose "
             "another name, or remove it."
         )
-    check_note_fits(note, correction, place)
+    vectors = match_vectors(note, corrections, place)
     if note["finished"] and create:
         raise InputValueError(
             f"{place} exists already. Choose another name, replace it (replace=True, --replace), "
@@ -72,23 +114,54 @@ def check_note(
             f"{place} was not finished. Run the same build again to finish it, or replace it "
             "(replace=True, --replace)."
         )
+    return vectors
 
 
-def check_note_fits(note: Mapping[str, Any], correction: Correction, place: str) -> None:
-    """Vectors that another correction made cannot be searched with this one."""
+def match_vectors(
+    note: Mapping[str, Any], corrections: Sequence[Correction], place: str
+) -> dict[str, StoredVector]:
+    """The vectors that these corrections made; refused where one is for others than are stored.
+
+    A correction for queries that the index has no vector for is left out, and so is a vector that
+    no correction is given for.
+    """
     if note["format"] != FORMAT:
         raise InputValueError(
             f"{place} was built by modgap {note['version']} in format {note['format']}, and this "
             f"one reads {FORMAT}. Use that version, or build the index again."
         )
-    if note["fingerprint"] != fingerprint(correction):
-        given = new_note(correction, note["id_type"])
-        differ = [key for key in ("names", "dim", "metric") if note[key] != given[key]]
-        what = [f"{key} {note[key]}, this one has {given[key]}" for key in differ]
-        raise InputValueError(
-            f"{place} was built with another correction: {'; '.join(what) or 'its maps differ'}. "
-            "Use the correction it was built with, or build the index again."
-        )
+    marks = {id(correction): fingerprint(correction) for correction in corrections}
+    left = list(corrections)
+    found: dict[str, StoredVector] = {}
+    for name, held in note["vectors"].items():
+        alike = [c for c in left if marks[id(c)] == held["fingerprint"]]
+        if alike:
+            best = max(alike, key=lambda c: list(c.queries) == held["queries"])
+            left.remove(best)
+            found[name] = StoredVector(name, best, held["lengths"])
+    missing = {name: held for name, held in note["vectors"].items() if name not in found}
+    for held in missing.values():
+        for other in left:
+            if not found or {*other.queries} & {*held["queries"]}:
+                _refuse(note, held, other, place)
+    return found
+
+
+def _refuse(
+    note: Mapping[str, Any], held: Mapping[str, Any], given: Correction, place: str
+) -> None:
+    """Vectors that another correction made cannot be searched with this one."""
+    pairs = {
+        "names": (note["names"], list(given.names)),
+        "dim": (held["dim"], given.dim_out),
+        "metric": (note["metric"], given.metric),
+        "queries": (held["queries"], list(given.queries)),
+    }
+    what = [f"{key} {a}, this one has {b}" for key, (a, b) in pairs.items() if a != b]
+    raise InputValueError(
+        f"{place} was built with another correction: {'; '.join(what) or 'its maps differ'}. "
+        "Use the correction it was built with, or build the index again."
+    )
 
 
 def fingerprint(correction: Correction) -> str:

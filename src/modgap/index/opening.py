@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from modgap._validate import InputValueError, check_choice
-from modgap.corrections import Correction
 from modgap.index.base import VectorIndex
+from modgap.index.vectors import Corrections
 
 # The class that a scheme or an ending means; each is imported when asked for, and needs an extra.
 _CLASSES = {
@@ -26,7 +26,7 @@ _CLASSES = {
 
 def open_index(
     address: str | os.PathLike[str],
-    correction: Correction | str | os.PathLike[str],
+    correction: Corrections,
     *,
     create: bool = False,
     replace: bool = False,
@@ -39,8 +39,10 @@ def open_index(
     address : str or path
         A file that ends in .faiss or .index, a folder that ends in .lance, postgresql://…,
         qdrant:FOLDER, qdrant+http://…, milvus:FILE.db or milvus+http://….
-    correction : Correction or path
+    correction : Correction, path, or several
         What documents and queries are mapped with; the index remembers it and refuses another.
+        Several serve different queries, as those of a folder or of `load_corrections` do: a
+        document is then stored as one vector for each.
     create : bool
         Begin an index, or go on with one that was not finished.
     replace : bool
@@ -48,8 +50,6 @@ def open_index(
     **options
         Those of the class, such as ``table``, ``ef_search`` or ``nprobe``; None is the default.
     """
-    if not isinstance(correction, Correction):
-        correction = Correction.load(correction)
     kind, where = _parse(os.fspath(address))
     from modgap import index
 

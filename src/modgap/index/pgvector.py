@@ -4,44 +4,54 @@ from __future__ import annotations
 
 import hashlib
 import operator
-from collections.abc import Sequence
+import warnings
+from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 import numpy as np
 
 from modgap._validate import InputValueError, check_count
-from modgap.corrections import Correction
 from modgap.index.answers import Hit, Id, IdType
 from modgap.index.base import BATCH_ROWS, VectorIndex
-from modgap.index.notes import Note
+from modgap.index.notes import FORMAT, Graphs, Note
 from modgap.index.postgres import Table, place_of
+from modgap.index.vectors import Corrections, StoredVector, vector_names
 
 # What pgvector's HNSW takes at most: columns of a vector, and ef_search, and so results.
 _MAX_COLUMNS = 2_000
 _MAX_EF_SEARCH = 1_000
 
 
+class WrongOperatorsWarning(UserWarning):
+    """A graph of the column ranks by another metric than the correction, so it is of no use."""
+
+
 class PgvectorIndex(VectorIndex):
     """Documents in a table (modality, id, embedding), the note in the comment of the column.
 
     Searches are exact unless ``ef_search`` is given: then an HNSW graph for each modality is made
-    when the table is finished. One graph each, because documents of different modalities may have
-    nothing to do with each other (the blocks of Calibrate are orthogonal), and a search finds no
-    way between them.
+    when the table is finished, and a search asks each. One graph of both is poor: documents of
+    different modalities may have nothing to do with each other.
 
     Parameters
     ----------
     url : str
         ``postgresql://user:password@host/database``.
-    correction : Correction
-        What documents and queries are mapped with.
+    correction : Correction, path, or several
+        What documents and queries are mapped with. With several there is a column for each,
+        ``embedding_text`` and so on.
     table : str
         The table, ``schema.table`` where it is in another schema.
-    column, modality_column, id_column : str
-        Names of its columns; others than the defaults serve to search a column that `add_column`
-        wrote.
+    column : str, optional
+        The column of vectors, or how the names of several begin: ``embedding`` in a new table. To
+        search a column that `add_column` wrote it need not be said.
+    modality_column, id_column : str
+        Names of its other columns.
     ef_search : int, optional
         Candidates that a search of a graph keeps, at most 1000; exact search without it.
+    one_graph : bool
+        One graph of all modalities instead of one for each. Its recall is measured when it is
+        finished, with a warning where that is low.
     batch_rows : int
         Rows committed together.
     """
@@ -55,28 +65,46 @@ class PgvectorIndex(VectorIndex):
     def __init__(
         self,
         url: str,
-        correction: Correction,
+        correction: Corrections,
         *,
         table: str = "modgap",
-        column: str = "embedding",
+        column: str | None = None,
         modality_column: str = "modality",
         id_column: str = "id",
         ef_search: int | None = None,
+        one_graph: bool = False,
         batch_rows: int = BATCH_ROWS,
     ) -> None:
-        super().__init__(correction, place_of(url, table), batch_rows)
-        self.ef_search = ef_search
+        place = place_of(url, table)
+        super().__init__(correction, place, batch_rows, ef_search=ef_search, one_graph=one_graph)
         if ef_search is not None:
             check_count(ef_search, "ef_search", at_most=_MAX_EF_SEARCH)
-            if self.dim > _MAX_COLUMNS:
-                raise InputValueError(
-                    f"An HNSW graph of pgvector takes at most {_MAX_COLUMNS:,} columns, and the "
-                    f"correction gives {self.dim:,}. Leave ef_search out to search exactly."
-                )
-        self._columns = (modality_column, id_column, column)
-        self._table = Table(url, table, column=column, modality=modality_column, id=id_column)
+        elif one_graph:
+            raise InputValueError("one_graph needs ef_search: without it no graph is made.")
+        self._column = column
+        self._others = (modality_column, id_column)
+        self._table = Table(url, table, modality=modality_column, id=id_column)
         self._resources.callback(self._table.connection.close)
         self._run, self.failures = self._table.run, (self._table.failure,)
+
+    def _vector_names(self) -> list[str]:
+        return vector_names(self._given, self._column or "embedding")
+
+    def _graphs_wanted(self) -> Graphs | None:
+        if self.ef_search is None:
+            return None
+        return "one" if self.one_graph else "each"
+
+    def _searches_graphs(self) -> bool:
+        return self.ef_search is not None
+
+    def _check_plan(self) -> None:
+        widest = max(vector.dim for vector in self.vectors.values())
+        if self.graphs is not None and widest > _MAX_COLUMNS:
+            raise InputValueError(
+                f"An HNSW graph of pgvector takes at most {_MAX_COLUMNS:,} columns, and there "
+                f"would be {widest:,}. Leave ef_search out to search exactly."
+            )
 
     def _lock(self) -> None:
         self._table.lock()
@@ -85,13 +113,71 @@ class PgvectorIndex(VectorIndex):
         found = self._table.columns()
         if not found:
             return None
-        if not {*self._columns} <= {*found}:
+        if not {*self._others} <= {*found}:
             return {}
         self._table.register()
-        return found[self._columns[2]].note
+        notes = {name: column.note for name, column in sorted(found.items()) if column.note}
+        if self._column is not None:
+            prefix = f"{self._column}_"
+            several = {name: note for name, note in notes.items() if name.startswith(prefix)}
+            notes = {self._column: notes[self._column]} if self._column in notes else several
+        if not notes:
+            return {}
+        first = next(iter(notes.values()))
+        old = [note for note in notes.values() if note["format"] != FORMAT]
+        if old:
+            return old[0]  # to be refused in words
+        return {
+            **first,
+            "vectors": {name: note["vectors"][name] for name, note in notes.items()},
+            "finished": all(note["finished"] for note in notes.values()),
+            "scope": "column" if any(n["scope"] == "column" for n in notes.values()) else "table",
+        }
 
     def _save_note(self, note: Note) -> None:
-        self._table.save_note("column", note)
+        with self._table.connection.transaction():
+            for name, held in note["vectors"].items():
+                self._table.name("column", [name])
+                self._table.save_note("column", {**note, "vectors": {name: held}})
+
+    def _check_opened(self) -> None:
+        """Whether there are graphs, in a table of yours too, and by the operators of the metric."""
+        assert self._note is not None
+        wanted = self._metric_name[1]
+        kinds: set[bool] = set()
+        for name in self.vectors:
+            found = self._table.graphs(name)
+            kinds |= {partial for ops, partial in found if ops == wanted}
+            wrong = sorted({ops for ops, _ in found} - {wanted})
+            if wrong:
+                warnings.warn(
+                    f"Column {name!r} of {self.place} has a graph by {' and '.join(wrong)}, but "
+                    f"the correction ranks by {self.metric.replace('_', ' ')}: a search by the "
+                    f"graph's operator would undo the correction, and one by "
+                    f"{self._metric_name[0]} cannot use the graph. Drop it and make: "
+                    f"{self._create_graph(name)}",
+                    WrongOperatorsWarning,
+                    stacklevel=4,
+                )
+        if self._note["scope"] == "column":
+            self.graphs = ("each" if True in kinds else "one") if kinds else None
+        if self.ef_search is not None and self.graphs is None:
+            name = next(iter(self.vectors))
+            how = (
+                f"Make one for each modality ({self._create_graph(name)})"
+                if self._note["scope"] == "column"
+                else "Build it with ef_search"
+            )
+            raise InputValueError(
+                f"{self.place} has no graph to search with ef_search. {how}, or leave ef_search "
+                "out to search exactly."
+            )
+
+    def _create_graph(self, name: str) -> str:
+        return (
+            f"CREATE INDEX ON {self._table.table} USING hnsw ({name} {self._metric_name[1]}) "
+            f"WHERE {self._others[0]} = '{self.names[0]}'; and so on for the others."
+        )
 
     def _make(self, note: Note, id_type: IdType) -> None:
         kind = "bigint" if id_type == "int" else "text"
@@ -99,17 +185,23 @@ class PgvectorIndex(VectorIndex):
             self._run("CREATE EXTENSION IF NOT EXISTS vector")
             self._run(
                 f"CREATE TABLE {{table}} ({{modality}} text NOT NULL, {{id}} {kind} NOT NULL, "
-                "{column} vector({dim}) NOT NULL, PRIMARY KEY ({modality}, {id}))",
-                dim=self.dim,
+                "PRIMARY KEY ({modality}, {id}))"
             )
+            for name, vector in self.vectors.items():
+                self._table.name("column", [name])
+                self._run(
+                    "ALTER TABLE {table} ADD COLUMN {column} vector({dim}) NOT NULL",
+                    dim=vector.dim,
+                )
             self._save_note(note)
         self._table.register()
 
-    def _add(self, rows: np.ndarray, modality: str, ids: Sequence[Id]) -> None:
-        kinds = ["text", "text" if isinstance(ids[0], str) else "int8", "vector"]
-        lines = ((modality, key, row) for key, row in zip(ids, rows, strict=True))
+    def _add(self, vectors: Mapping[str, np.ndarray], modality: str, ids: Sequence[Id]) -> None:
+        kinds = ["text", "text" if isinstance(ids[0], str) else "int8", *["vector"] * len(vectors)]
+        lines = ((modality, *line) for line in zip(ids, *vectors.values(), strict=True))
+        self._table.name("columns", list(vectors))
         with self._table.connection.transaction():
-            self._table.copy("{table} ({modality}, {id}, {column})", lines, kinds)
+            self._table.copy("{table} ({modality}, {id}, {columns})", lines, kinds)
 
     def _known(self, modality: str, ids: Sequence[Id]) -> set[Id]:
         self._check_may_change()
@@ -119,19 +211,21 @@ class PgvectorIndex(VectorIndex):
         )
         return {row[0] for row in found}
 
-    def _nearest(self, queries: np.ndarray, k: int, only: str | None) -> list[list[Hit]]:
-        # One graph for each modality, so one search in each; an exact search takes one for all.
-        names: Sequence[str | None] = [only]
+    def _nearest(
+        self, vector: StoredVector, queries: np.ndarray, k: int, only: str | None, exact: bool
+    ) -> list[list[Hit]]:
+        self._table.name("column", [vector.name])
         with self._table.connection.transaction():
-            if self.ef_search is None:
-                self._run("SET LOCAL enable_indexscan = off")  # an HNSW graph would approximate
+            if exact or (self.graphs == "one" and only is not None):
+                # A graph would approximate, and one of all finds few of a modality.
+                self._run("SET LOCAL enable_indexscan = off")
             else:
                 check_count(k, "k", at_most=_MAX_EF_SEARCH)
-                names = self.correction.names if only is None else names
                 # The graph returns no more results than it looked at.
-                self._run("SET LOCAL hnsw.ef_search = {width}", width=max(self.ef_search, k))
+                width = max(self.ef_search or 0, k)
+                self._run("SET LOCAL hnsw.ef_search = {width}", width=width)
                 self._run("SET LOCAL enable_seqscan = off")
-            return [[hit for name in names for hit in self._best(q, k, name)] for q in queries]
+            return [self._best(query, k, only) for query in queries]
 
     def _best(self, query: np.ndarray, k: int, only: str | None) -> list[Hit]:
         # As a literal: a parameter would not tell the planner which graph holds the modality.
@@ -145,6 +239,7 @@ class PgvectorIndex(VectorIndex):
         return found
 
     def _count(self, only: str | None) -> int:
+        self._table.name("column", [next(iter(self.vectors))])
         condition = "" if only is None else "AND {modality} = {only}"
         count: int = self._run(
             f"SELECT count(*) FROM {{table}} WHERE {{column}} IS NOT NULL {condition}", only=only
@@ -152,25 +247,28 @@ class PgvectorIndex(VectorIndex):
         return count
 
     def _finish(self) -> None:
-        if self.ef_search is None:
+        if self.graphs is None:
             return
-        for name in self.correction.names:
-            # A name of its own, so that it is made once however often the table is finished.
-            text = f"{self._table.table}/{self._columns}/{name}"
-            graph = f"modgap_{hashlib.sha256(text.encode()).hexdigest()[:24]}"
-            self._run(
-                f"CREATE INDEX IF NOT EXISTS {graph} ON {{table}} USING hnsw "
-                f"({{column}} {self._metric_name[1]}) WHERE {{modality}} = {{name}}",
-                name=name,
-            )
+        for column in self.vectors:
+            self._table.name("column", [column])
+            for name in self.names if self.graphs == "each" else (None,):
+                # A name of its own, so that it is made once however often the table is finished.
+                text = f"{self._table.table}/{self._others}/{column}/{name}"
+                graph = f"modgap_{hashlib.sha256(text.encode()).hexdigest()[:24]}"
+                condition = "" if name is None else "WHERE {modality} = {name}"
+                self._run(
+                    f"CREATE INDEX IF NOT EXISTS {graph} ON {{table}} USING hnsw "
+                    f"({{column}} {self._metric_name[1]}) {condition}",
+                    name=name,
+                )
 
     def _drop(self) -> None:
         self._check_may_change()
         self._run("DROP TABLE {table}")
 
     def _check_may_change(self) -> None:
-        found = self._table.columns().get(self._columns[2])
-        if found is not None and found.note.get("scope") != "table":
+        notes = [column.note for column in self._table.columns().values() if column.note]
+        if any(note.get("scope") != "table" for note in notes):
             raise InputValueError(
                 f"{self.place} is a table of yours: modgap neither adds rows to it nor drops it. "
                 "Correct new rows with add_column, undo the column with drop_column."

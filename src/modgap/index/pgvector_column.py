@@ -12,8 +12,9 @@ from modgap._results import Progress
 from modgap._validate import InputError, InputValueError, check_choice, check_count
 from modgap.corrections import Correction
 from modgap.index.answers import one_sentence
-from modgap.index.notes import check_note_fits, new_note
+from modgap.index.notes import match_vectors, new_note
 from modgap.index.postgres import Column, Table
+from modgap.index.vectors import Corrections, StoredVector, as_corrections, vector_names
 
 _PENDING = "{new} IS NULL AND {column} IS NOT NULL"
 
@@ -21,11 +22,11 @@ _PENDING = "{new} IS NULL AND {column} IS NOT NULL"
 def add_column(
     url: str,
     table: str,
-    correction: Correction,
+    correction: Corrections,
     *,
     column: str = "embedding",
     modality_column: str = "modality",
-    new_column: str = "embedding_corrected",
+    new_column: str | None = None,
     batch_rows: int | None = None,
     progress: Progress | None = None,
 ) -> int:
@@ -33,41 +34,62 @@ def add_column(
 
     Rows are read in the order of the primary key; each batch is committed. What is there already
     is never touched, so a run that was killed is run again and finishes, and a later run corrects
-    the rows that came since. Search it with ``PgvectorIndex(url, correction, table=table,
-    column=new_column).open()``; undo it with `drop_column`.
+    the rows that came since. Search it with ``open_index(url, correction, table=table)``; undo it
+    with `drop_column`. With several corrections, one for each asking modality, there is a new
+    column for each.
 
     Parameters
     ----------
     url, table : str
         ``postgresql://…``, and the table you have.
-    correction : Correction
+    correction : Correction, path, or several
         Its document maps are applied.
     column : str
         The column of vectors to correct.
     modality_column : str
         The column that holds, for each row, one of the correction's modality names.
-    new_column : str
-        The column to make.
+    new_column : str, optional
+        The column to make, ``embedding_corrected`` by default; with several corrections how their
+        names begin, by default ``embedding``: ``embedding_text`` and so on.
     batch_rows : int, optional
         Rows committed together; 1,000 by default.
     progress : callable, optional
         Called with what is being done, the rows done, and all rows.
     """
     batch_rows = 1000 if batch_rows is None else check_count(batch_rows, "batch_rows")
-    with _locked(url, table, column=column, modality=modality_column, new=new_column) as work:
-        found = work.columns()
-        _check_source(work, found, correction, column, modality_column)
-        keys = _check_key(work, found)
-        whole = [found[key].kind in ("int2", "int4", "int8") for key in keys]
-        note = new_note(correction, "int" if whole == [True] else "str", scope="column")
-        if new_column in found:
-            _check_ours(work, found[new_column], correction, new_column)
-        else:
-            with work.connection.transaction():
-                work.run("ALTER TABLE {table} ADD COLUMN {new} vector({dim})", dim=note["dim"])
-                work.save_note("new", note)
-        written = _fill(work, correction, len(keys), batch_rows, progress)
-        work.save_note("new", {**note, "finished": True})
+    given = as_corrections(correction)
+    prefix = new_column or ("embedding_corrected" if len(given) == 1 else "embedding")
+    written = []
+    with _locked(url, table, column=column, modality=modality_column) as work:
+        for name, one in zip(vector_names(given, prefix), given, strict=True):
+            work.name("new", [name])
+            written.append(_add_one(work, one, column, modality_column, name, batch_rows, progress))
+    return max(written)
+
+
+def _add_one(
+    work: Table,
+    correction: Correction,
+    column: str,
+    modality_column: str,
+    new_column: str,
+    batch_rows: int,
+    progress: Progress | None,
+) -> int:
+    found = work.columns()
+    _check_source(work, found, correction, column, modality_column)
+    keys = _check_key(work, found)
+    whole = [found[key].kind in ("int2", "int4", "int8") for key in keys]
+    vector = StoredVector(new_column, correction)
+    note = new_note([vector], "int" if whole == [True] else "str", scope="column")
+    if new_column in found:
+        _check_ours(work, found[new_column], correction, new_column)
+    else:
+        with work.connection.transaction():
+            work.run("ALTER TABLE {table} ADD COLUMN {new} vector({dim})", dim=vector.dim)
+            work.save_note("new", note)
+    written = _fill(work, correction, len(keys), batch_rows, progress)
+    work.save_note("new", {**note, "finished": True})
     return written
 
 
@@ -148,7 +170,7 @@ def _check_ours(work: Table, found: Column, correction: Correction, new_column: 
             f"{work.place} has a column {new_column!r} already, which modgap did not write. "
             "Choose another name for the new one."
         )
-    check_note_fits(found.note, correction, f"column {new_column!r} of {work.place}")
+    match_vectors(found.note, (correction,), f"column {new_column!r} of {work.place}")
 
 
 def _fill(

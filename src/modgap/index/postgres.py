@@ -87,6 +87,19 @@ class Table:
             for name, kind, size, comment, key_place in rows
         }
 
+    def graphs(self, column: str) -> list[tuple[str, bool]]:
+        """The HNSW graphs of a column: the class of its operators, and if it is of some rows."""
+        found: list[tuple[str, bool]] = self.connection.execute(
+            "SELECT o.opcname, i.indpred IS NOT NULL FROM pg_index i "
+            "JOIN pg_class c ON c.oid = i.indexrelid JOIN pg_am m ON m.oid = c.relam "
+            "JOIN pg_opclass o ON o.oid = i.indclass[0] "
+            "JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = i.indkey[0] "
+            "WHERE i.indrelid = to_regclass(%s) AND m.amname = 'hnsw' AND a.attname = %s "
+            "ORDER BY 1, 2",
+            (self._names["table"].as_string(self.connection), column),
+        ).fetchall()
+        return found
+
     def save_note(self, column: str, note: Note) -> None:
         """Keep a note as the comment of the column that statements call so."""
         text = json.dumps(note)

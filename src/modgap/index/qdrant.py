@@ -7,34 +7,44 @@ It keeps its points in a folder as pickles, so open only folders that you trust.
 
 from __future__ import annotations
 
+import json
 import os
 import uuid
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
 
-from modgap._validate import check_count, require
-from modgap.corrections import Correction
+from modgap._validate import require
 from modgap.index.answers import Hit, Id, IdType
 from modgap.index.base import VectorIndex
-from modgap.index.notes import Note
+from modgap.index.notes import Graphs, Note, read_note
+from modgap.index.vectors import Corrections, StoredVector
+
+# Edges of a point in a graph; Qdrant's own default.
+_M = 16
 
 
 class QdrantIndex(VectorIndex):
     """A collection whose points carry ``modality`` and ``id``, the note in its metadata.
 
+    A server keeps one HNSW graph for each modality: ``modality`` is its tenant key, and there is no
+    graph over all points (``m=0, payload_m=16``). Searches are exact unless ``ef_search`` is given.
+
     Parameters
     ----------
     where : str
         The URL of a server, whose key is taken from QDRANT_API_KEY; a folder; or ``:memory:``.
-    correction : Correction
+    correction : Correction, path, or several
         What documents and queries are mapped with.
     table : str
         The name of the collection.
     ef_search : int, optional
-        Let a server search its HNSW graph with this ``hnsw_ef``; exact search without it.
+        Let a server search its HNSW graphs with this ``hnsw_ef``; exact search without it.
+    one_graph : bool
+        Let a server keep one graph of all modalities instead of one for each. Its recall is
+        measured when it is finished, with a warning where that is low.
     batch_rows : int
         Points stored together.
     """
@@ -48,15 +58,16 @@ class QdrantIndex(VectorIndex):
     def __init__(
         self,
         where: str,
-        correction: Correction,
+        correction: Corrections,
         *,
         table: str = "modgap",
         ef_search: int | None = None,
+        one_graph: bool = False,
         batch_rows: int = 512,
     ) -> None:
-        super().__init__(correction, f"collection {table!r} of {where}", batch_rows)
+        place = f"collection {table!r} of {where}"
+        super().__init__(correction, place, batch_rows, ef_search=ef_search, one_graph=one_graph)
         qdrant = require("qdrant_client", "qdrant", "Qdrant")
-        self.ef_search = None if ef_search is None else check_count(ef_search, "ef_search")
         self.table = table
         self._models = qdrant.models
         raised = require("qdrant_client.http.exceptions", "qdrant", "Qdrant")
@@ -75,22 +86,44 @@ class QdrantIndex(VectorIndex):
         if not self._client.collection_exists(self.table):
             return None
         found = self._client.get_collection(self.table).config.metadata or {}
-        return dict(found) if found.get("modgap") == "index" else {}
+        return read_note(found.get("modgap"))
 
     def _save_note(self, note: Note) -> None:
-        self._client.update_collection(self.table, metadata=dict(note))
+        self._client.update_collection(self.table, metadata={"modgap": json.dumps(note)})
 
     def _make(self, note: Note, id_type: IdType) -> None:
-        distance = self._models.Distance[self._metric_name]
-        shape = self._models.VectorParams(size=self.dim, distance=distance)
-        self._client.create_collection(self.table, vectors_config=shape, metadata=dict(note))
+        models = self._models
+        distance = models.Distance[self._metric_name]
+        shapes = {
+            name: models.VectorParams(size=vector.dim, distance=distance)
+            for name, vector in self.vectors.items()
+        }
+        # Without m, edges join only points that share a tenant.
+        each = models.HnswConfigDiff(m=0, payload_m=_M) if self.graphs == "each" else None
+        self._client.create_collection(
+            self.table,
+            vectors_config=shapes,
+            hnsw_config=each,
+            metadata={"modgap": json.dumps(note)},
+        )
         if self.is_server:  # without it a search for one modality looks at every point
-            self._client.create_payload_index(self.table, "modality", "keyword")
+            tenant = models.KeywordIndexParams(
+                type=models.KeywordIndexType.KEYWORD, is_tenant=self.graphs == "each"
+            )
+            self._client.create_payload_index(self.table, "modality", tenant)
 
-    def _add(self, rows: np.ndarray, modality: str, ids: Sequence[Id]) -> None:
+    def _graphs_wanted(self) -> Graphs | None:
+        if not self.is_server:
+            return None
+        return "one" if self.one_graph else "each"
+
+    def _searches_graphs(self) -> bool:
+        return self.ef_search is not None
+
+    def _add(self, vectors: Mapping[str, np.ndarray], modality: str, ids: Sequence[Id]) -> None:
         points = self._models.Batch(
             ids=[_point(modality, key) for key in ids],
-            vectors=rows.tolist(),
+            vectors={name: rows.tolist() for name, rows in vectors.items()},
             payloads=[{"modality": modality, "id": key} for key in ids],
         )
         with warnings.catch_warnings():
@@ -103,14 +136,16 @@ class QdrantIndex(VectorIndex):
         found = self._client.retrieve(self.table, ids=wanted, with_payload=["id"])
         return {record.payload["id"] for record in found}
 
-    def _nearest(self, queries: np.ndarray, k: int, only: str | None) -> list[list[Hit]]:
+    def _nearest(
+        self, vector: StoredVector, queries: np.ndarray, k: int, only: str | None, exact: bool
+    ) -> list[list[Hit]]:
         models, parameters = self._models, None
         if self.is_server:
-            exact = self.ef_search is None
             parameters = models.SearchParams(exact=exact, hnsw_ef=self.ef_search)
         requests = [
             models.QueryRequest(
                 query=query,
+                using=vector.name,
                 limit=k,
                 filter=self._filter(only),
                 params=parameters,

@@ -71,7 +71,8 @@ def evaluate_index(
     documents : mapping of str to arrays or Embeddings
         The raw vectors of each modality, with the ids they were written with (else row numbers).
     queries : mapping of str to arrays or Embeddings, optional
-        Raw vectors to search with; without them a seeded sample of the documents.
+        Raw vectors to search with; without them a seeded sample of the documents whose modality
+        the index serves.
     k : int
         How many documents each query finds.
     sample : int
@@ -84,18 +85,24 @@ def evaluate_index(
     check_count(k, "k")
     check_count(sample, "sample")
     rng = np.random.default_rng(seed)
-    correction = index.correction
-    corpus = {name: as_embeddings(rows, name, correction) for name, rows in documents.items()}
+    corrections = index.corrections
+    shape = next(iter(corrections.values()))
+    corpus = {name: as_embeddings(rows, name, shape) for name, rows in documents.items()}
     total = sum(rows.n_rows for rows in corpus.values())
     if total != index.count():
         raise InputValueError(
             f"{index.place} holds {index.count()} documents, but the vectors given are {total}. "
             "Give those it was built from."
         )
-    asked = corpus
-    if queries is not None:
-        asked = {name: as_embeddings(rows, name, correction) for name, rows in queries.items()}
-    stored = np.concatenate([correction.apply(rows.rows(), name) for name, rows in corpus.items()])
+    if queries is None:
+        asked = {name: rows for name, rows in corpus.items() if name in corrections}
+    else:
+        asked = {name: as_embeddings(rows, name, shape) for name, rows in queries.items()}
+    if not asked:
+        raise InputValueError(
+            f"{index.place} serves {' and '.join(corrections)} queries, and no document is one. "
+            "Give queries (queries=…, --queries MODALITY=PATH)."
+        )
     keys = [
         (name, key)
         for name, rows in corpus.items()
@@ -109,6 +116,8 @@ def evaluate_index(
         chosen = np.sort(rng.permutation(rows.n_rows)[:sample])
         raw = rows.take(chosen)
         hits = index.search(raw, name, k)
+        correction = corrections[name]
+        stored = np.concatenate([correction.apply(r.rows(), held) for held, r in corpus.items()])
         mapped = correction.apply(raw, name, "query")
         recall[name] = _recall(hits, mapped, stored, places, index.metric, min(k, total))
         n_queries[name] = len(chosen)

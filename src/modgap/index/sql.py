@@ -33,7 +33,7 @@ CREATE OR REPLACE FUNCTION modgap_unit(v vector) RETURNS vector
 """
 _MATRICES = """
 CREATE TABLE IF NOT EXISTS modgap_matrix
-    (name text, place int, line vector({dim}), PRIMARY KEY (name, place));
+    (name text, place int, line vector, PRIMARY KEY (name, place));
 CREATE OR REPLACE FUNCTION modgap_multiply(matrix_name text, v vector) RETURNS vector
     LANGUAGE sql STABLE STRICT PARALLEL SAFE
     AS $$ SELECT array_agg((-(line <#> v))::real ORDER BY place)::vector
@@ -76,7 +76,7 @@ def pgvector_sql(
         )
     ]
     if any(m.matrix is not None for c in corrections.values() for m in c.maps.values()):
-        parts.append(_MATRICES.format(dim=first.dim_in))
+        parts.append(_MATRICES)
     where = (_name(table), _name(column), _name(modality_column), _name(id_column))
     for asking, correction in corrections.items():
         parts.append(_one(correction, asking, names[asking], where))

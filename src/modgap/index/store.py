@@ -13,11 +13,15 @@ from typing import Any, ClassVar
 import numpy as np
 
 from modgap.index.answers import Hit, Id, IdType
-from modgap.index.notes import Note
+from modgap.index.notes import Graphs, Note
+from modgap.index.vectors import StoredVector
 
 
 class VectorStore(ABC):
-    """Keeps a note and vectors with their modality and id; all vectors are corrected already."""
+    """Keeps a note and vectors with their modality and id; all vectors are corrected already.
+
+    ``self.vectors`` says which vectors a document has, and how many columns each.
+    """
 
     # For each metric what the database calls it, and what turns its nearness into a score.
     metrics: ClassVar[Mapping[str, tuple[Any, Callable[[float], float]]]]
@@ -37,16 +41,22 @@ class VectorStore(ABC):
         """Make the empty table and keep the note with it."""
 
     @abstractmethod
-    def _add(self, rows: np.ndarray, modality: str, ids: Sequence[Id]) -> None:
-        """Store corrected rows for good, all of them or none."""
+    def _add(self, vectors: Mapping[str, np.ndarray], modality: str, ids: Sequence[Id]) -> None:
+        """Store corrected rows for good, all of them or none; ``vectors`` by name."""
 
     @abstractmethod
     def _known(self, modality: str, ids: Sequence[Id]) -> set[Id]:
         """Which of the ids are stored already."""
 
     @abstractmethod
-    def _nearest(self, queries: np.ndarray, k: int, only: str | None) -> list[list[Hit]]:
-        """The k best documents of each corrected query, or more, in any order."""
+    def _nearest(
+        self, vector: StoredVector, queries: np.ndarray, k: int, only: str | None, exact: bool
+    ) -> list[list[Hit]]:
+        """The k best documents of each corrected query by this vector, or more, in any order.
+
+        ``exact`` leaves a graph aside where there is one. Where there is one for each modality and
+        it is to be searched, ``only`` names the modality.
+        """
 
     @abstractmethod
     def _count(self, only: str | None) -> int:
@@ -55,6 +65,24 @@ class VectorStore(ABC):
     @abstractmethod
     def _drop(self) -> None:
         """Remove the table and all that belongs to it."""
+
+    def _graphs_wanted(self) -> Graphs | None:
+        """The graphs that the options ask for, when an index is begun; refused if impossible."""
+        return None
+
+    def _searches_graphs(self) -> bool:
+        """Whether a search uses the graphs that there are."""
+        return True
+
+    def _lifts(self) -> bool:
+        """Whether the graphs take documents with one more column."""
+        return True
+
+    def _check_plan(self) -> None:  # noqa: B027
+        """Refuse vectors that cannot be stored, before the first is."""
+
+    def _check_opened(self) -> None:  # noqa: B027
+        """Refuse, or warn of, what was found when an index is opened."""
 
     def _check_may_change(self) -> None:  # noqa: B027
         """Refuse to add rows to, or to drop, what modgap did not make."""

@@ -10,7 +10,7 @@ import numpy as np
 
 from modgap._arrays import to_numpy, unit
 from modgap._results import Result
-from modgap._validate import Array, InputValueError, check_count
+from modgap._validate import Array, InputValueError, check_count, check_same_space
 from modgap.io import Modalities, PairingWarning
 
 # Fewer pairs than these cannot tell a weak model from shuffled rows.
@@ -111,6 +111,7 @@ def signal_of_rows(X: Array, Y: Array, names: Sequence[str] = ("image", "text"))
     (True, False)
     """
     U, V = (np.asarray(to_numpy(rows), dtype=np.float64) for rows in (X, Y))
+    check_same_space(U, V, names)
     largest = np.stack([np.max(np.abs(rows), axis=1) for rows in (U, V)])
     usable = np.all(np.isfinite(largest) & (largest > 0), axis=0)
     U, V = (unit(rows[usable]) for rows in (U, V))

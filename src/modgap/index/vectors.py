@@ -1,0 +1,110 @@
+"""The vectors that a document is stored as: one, or one for each asking modality."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from modgap._validate import InputTypeError, InputValueError, check_choice, check_values
+from modgap.corrections import Correction, load_corrections
+from modgap.index.lifting import lift_documents, lift_queries
+
+# What an index may be given: a correction or its path, or several that serve different queries.
+Corrections = Correction | str | os.PathLike[str] | Mapping[str, Correction] | Sequence[Correction]
+
+
+@dataclass(frozen=True)
+class StoredVector:
+    """One vector of every document: its column, the correction that makes it, and lengths.
+
+    ``lengths`` has, for each modality, the length that documents are lifted to (see
+    `modgap.index.lifting`); None where they are stored as the correction gives them.
+    """
+
+    name: str
+    correction: Correction
+    lengths: Mapping[str, float] | None = None
+
+    @property
+    def dim(self) -> int:
+        """How many columns are stored."""
+        return self.correction.dim_out + (self.lengths is not None)
+
+    def document(self, rows: np.ndarray, modality: str, *, first_row: int = 0) -> np.ndarray:
+        """Checked raw rows as they are stored."""
+        affine = self.correction.map(modality, "document")
+        mapped = affine.map_checked(rows, modality, first_row=first_row)
+        stored = self._float32(mapped, f"corrected {modality}")
+        return stored if self.lengths is None else lift_documents(stored, self.lengths[modality])
+
+    def query(self, rows: Any, modality: str) -> np.ndarray:
+        """Raw queries as the store compares them."""
+        mapped = self.correction.map(modality, "query")(rows, "queries")
+        asked = self._float32(mapped, "corrected queries")
+        return asked if self.lengths is None else lift_queries(asked)
+
+    def _float32(self, mapped: np.ndarray, name: str) -> np.ndarray:
+        rows = np.ascontiguousarray(mapped, dtype=np.float32)
+        check_values(rows, name, nonzero=self.correction.metric == "cosine")
+        return rows
+
+
+def as_corrections(given: Corrections) -> tuple[Correction, ...]:
+    """One correction, or several of the same modalities that serve different queries."""
+    if isinstance(given, str | os.PathLike):
+        given = load_corrections(given)
+    if isinstance(given, Correction):
+        return (given,)
+    every = given.values() if isinstance(given, Mapping) else given
+    # One that serves several modalities is listed under each.
+    found = tuple({id(correction): correction for correction in every}.values())
+    if not found or not all(isinstance(correction, Correction) for correction in found):
+        raise InputTypeError(
+            "An index takes a Correction, the path of one, or several of them, got "
+            f"{type(given).__name__}."
+        )
+    for one in found[1:]:
+        for what in ("names", "metric", "dim_in"):
+            if getattr(one, what) != getattr(found[0], what):
+                raise InputValueError(
+                    f"The corrections of an index must have the same {what}, got "
+                    f"{getattr(found[0], what)} and {getattr(one, what)}."
+                )
+    served = [name for correction in found for name in correction.queries]
+    twice = sorted({name for name in served if served.count(name) > 1})
+    if twice:
+        raise InputValueError(
+            "The corrections of an index must serve different queries, but more than one serves "
+            f"{' and '.join(twice)} queries. Give one for each."
+        )
+    return found
+
+
+def vector_names(corrections: Sequence[Correction], prefix: str = "embedding") -> list[str]:
+    """What the columns are called: ``embedding``, or ``embedding_text`` and so on for several."""
+    if len(corrections) == 1:
+        return [prefix]
+    return ["_".join((prefix, *correction.queries)) for correction in corrections]
+
+
+def asking_modality_of(corrections: Mapping[str, Correction], modality: str | None) -> str:
+    """The modality of queries: one that is served, or the only one where none is named.
+
+    ``corrections`` are keyed by the modality whose queries they serve.
+    """
+    if modality is None:
+        if len(corrections) == 1:
+            return next(iter(corrections))
+        raise InputValueError(
+            f"A query needs its modality, {' or '.join(map(repr, corrections))} (modality=…, "
+            "--modality …): it says which map is applied to it."
+        )
+    first = next(iter(corrections.values()))
+    check_choice(modality, "modality", first.names)
+    if modality not in corrections:
+        first.check_serves(modality)
+    return modality
