@@ -419,6 +419,8 @@ def unit(*sides: np.ndarray) -> list[np.ndarray]:
         ("captions-with-gaps", make_pairs(20), {"captions_y": [None, "a"] * 10}),
     ],
 )
+# In one or two dimensions pairs can hardly be told from chance.
+@pytest.mark.filterwarnings("ignore::modgap.io.PairingWarning")
 def test_page_shows_what_it_can_and_says_what_it_cannot(browser, tmp_path, name, rows, options):
     path, document = written(tmp_path, *rows, **options)
     with visit(browser, path) as seen:

@@ -15,7 +15,7 @@ from fastapi.testclient import TestClient
 from modgap import Correction, diagnose
 from modgap._validate import InputValueError
 from modgap._version import __version__
-from modgap.corrections import Center, Shift
+from modgap.corrections import Center, Shift, next_commands
 from modgap.serve import Explorer, Jobs
 from serving import (
     DIM,
@@ -180,12 +180,15 @@ def test_queries_of_either_modality_are_searched_with_a_correction_of_their_own(
 
 
 def test_a_correction_says_what_it_demands(client: TestClient) -> None:
-    (demands,) = fit(client, "Whiten")["demands"]
+    whiten = fit(client, "Whiten")
+    (demands,) = whiten["demands"]
     assert demands["queries"] == ["image", "text"]
     assert (demands["columns"], demands["metric"]) == ([DIM, DIM], "cosine")
     assert list(demands["demands"]) == ["columns", "documents", "queries", "rank by"]
-    assert "correction-Whiten-shrinkage=0.1.safetensors" in demands["commands"][0]
-    assert [line.split()[1] for line in demands["commands"]] == ["apply"] * 3 + ["index"]
+    fitted = client.app.state.explorer.corrections.get(whiten["id"])  # type: ignore[attr-defined]
+    file = "correction-Whiten-shrinkage=0.1.safetensors"
+    assert demands["commands"] == next_commands(fitted.correction, file)
+    assert all(file in command for command in demands["commands"])
 
 
 def test_the_index_with_one_side_per_group_is_asked_for_by_name(client: TestClient) -> None:

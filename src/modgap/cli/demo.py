@@ -76,7 +76,7 @@ def demo(
         )
     lines = write_diagnosis(result, output, page)
     if not as_json:
-        out.print("\n[bold]Next[/bold], on your own: modgap diagnose IMAGES.npy TEXTS.npy -o out")
+        out.print("\n[bold]Next[/bold], on your own: modgap fix IMAGES.npy TEXTS.npy -o out")
     for line in lines:
         say(line)
     say(f"open {(output / 'report.html').resolve()} in a browser to look at the gap and to move it")
