@@ -8,7 +8,8 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from modgap.corrections import Affine
+from modgap._validate import InputValueError
+from modgap.corrections import Affine, Calibrate, Center
 
 numbers = st.floats(-3, 3, allow_nan=False, width=32)
 dims = st.integers(1, 4)
@@ -298,3 +299,13 @@ def test_only_a_map_that_does_nothing_is_the_identity():
         Affine(3, normalise=True),
     ):
         assert not other.is_identity
+
+
+def test_rows_that_are_all_alike_land_on_the_origin_whatever_rounding_leaves():
+    same = np.tile(np.array([0.3, -1.7, 0.9]), (5, 1))
+    other = np.random.default_rng(0).normal(size=(6, 3))
+    correction = Center().fit(same, other).correction_
+    with pytest.raises(InputValueError, match="Row 0 of image lands on the origin"):
+        correction.x(same)
+    with pytest.raises(InputValueError, match="scores of a modality have no spread"):
+        Calibrate().fit(same, other)

@@ -108,11 +108,13 @@ class Affine:
         xp = namespace(rows)
         matrix = None if self.matrix is None else widen(like(self.matrix, rows))
         offset = None if self.offset is None else widen(like(self.offset, rows))
+        # A row that the offset brings to the origin is off it by what rounding left.
+        rounding = 0.0 if self.offset is None else 1e-13 * float(np.max(np.abs(self.offset)))
         parts = []
         for block in row_blocks(rows.shape[0], rows_per_block(max(self.dim_in, self.dim_out))):
             mapped = widen(rows[block])
             if self.normalise:
-                mapped = self._unit(mapped, first_row + block.start, name, "has length zero")
+                mapped = _unit(mapped, first_row + block.start, name, "has length zero")
             if matrix is not None:
                 mapped = mapped @ matrix.T
             if self.scale != 1.0:
@@ -120,25 +122,13 @@ class Affine:
             if offset is not None:
                 mapped = mapped + offset
             if self.renormalise:
-                mapped = self._unit(mapped, first_row + block.start, name, "lands on the origin")
+                mapped = _unit(
+                    mapped, first_row + block.start, name, "lands on the origin", rounding
+                )
             if self.blocks is not None:
                 mapped = xp.concat([mapped * factor for factor in self.blocks], axis=1)
             parts.append(xp.astype(mapped, rows.dtype))
         return xp.concat(parts)
-
-    @staticmethod
-    def _unit(mapped: Array, first_row: int, name: str, what: str) -> Array:
-        xp = namespace(mapped)
-        # By the largest entry first: squares of very long or short rows leave the range of floats.
-        largest = xp.max(xp.abs(mapped), axis=1, keepdims=True)
-        if bool(xp.any(largest == 0)):
-            row = first_row + int(xp.argmin(largest[:, 0]))
-            raise InputValueError(
-                f"Row {row} of {name} {what} and cannot be brought to unit length. "
-                "Drop it, or use a correction that does not bring rows to unit length."
-            )
-        mapped = mapped / largest
-        return mapped / xp.linalg.vector_norm(mapped, axis=1, keepdims=True)
 
     def dense(self) -> Affine:
         """The same map with its scale and blocks written out in the matrix and the offset."""
@@ -246,3 +236,18 @@ class Affine:
         back = np.linalg.inv(self.matrix)
         offset = None if self.offset is None else -(back @ self.offset) / self.scale
         return Affine(self.dim_in, back, 1 / self.scale, offset)
+
+
+def _unit(mapped: Array, first_row: int, name: str, what: str, rounding: float = 0.0) -> Array:
+    """Rows at unit length; one whose largest entry is at most ``rounding`` has no direction."""
+    xp = namespace(mapped)
+    # By the largest entry first: squares of very long or short rows leave the range of floats.
+    largest = xp.max(xp.abs(mapped), axis=1, keepdims=True)
+    if bool(xp.any(largest <= rounding)):
+        row = first_row + int(xp.argmin(largest[:, 0]))
+        raise InputValueError(
+            f"Row {row} of {name} {what} and cannot be brought to unit length. "
+            "Drop it, or use a correction that does not bring rows to unit length."
+        )
+    mapped = mapped / largest
+    return mapped / xp.linalg.vector_norm(mapped, axis=1, keepdims=True)

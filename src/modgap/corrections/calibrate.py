@@ -149,13 +149,17 @@ class Calibrate(Corrector):
         if self.mode == "keep":
             mean = to_numpy(asking.mean)
             variance += float(mean @ documents @ mean)
-        elif variance > 0:
-            variance /= float(np.trace(queries)) * float(np.trace(documents))
-        if variance <= 0:
+        sizes = [
+            float(np.trace(covariance) + np.sum(to_numpy(side.mean) ** 2))
+            for side, covariance in ((asking, queries), (held, documents))
+        ]
+        if variance <= 1e-26 * sizes[0] * sizes[1]:  # nothing but rounding
             raise InputValueError(
                 "Calibrate needs documents that vary where the queries look: "
                 "the scores of a modality have no spread."
             )
+        if self.mode == "mixed":
+            variance /= float(np.trace(queries)) * float(np.trace(documents))
         return variance**0.5
 
     def _one_spread(self, held: str) -> float:
