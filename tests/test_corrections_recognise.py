@@ -180,7 +180,8 @@ def unit(rows: np.ndarray) -> np.ndarray:
 
 def batches(rng: np.random.Generator, rows: np.ndarray) -> list[np.ndarray]:
     """A batch at random, and one of a topic: the rows nearest to one of them."""
-    near = np.argsort(-(unit(rows) @ unit(rows)[rng.integers(len(rows))]))
+    directions = unit(rows)
+    near = np.argsort(-(directions @ directions[rng.integers(len(rows))]))
     return [rows[rng.choice(len(rows), MIN_ROWS, replace=False)], rows[near[:MIN_ROWS]]]
 
 
@@ -191,7 +192,7 @@ def check_mixups(
 ) -> None:
     """Honest batches of the other half pass; swapped ones and those of other models do not."""
     rng = np.random.default_rng(0)
-    for _ in range(5):
+    for _ in range(3):
         halves = [np.array_split(rng.permutation(rows), 2) for rows in sides]
         fitted = Calibrate().fit(halves[0][0], halves[1][0]).correction_
         for place, name in enumerate(("image", "text")):

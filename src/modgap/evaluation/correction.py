@@ -10,7 +10,7 @@ import numpy as np
 
 from modgap._results import Progress, Result, silent
 from modgap._validate import Array, InputValueError, check_choice, check_count
-from modgap.corrections import METRICS, Correction, Metric
+from modgap.corrections import METRICS, Correction, Metric, check_recognised
 from modgap.corrections.base import hash_of_means
 from modgap.evaluation.evaluator import Evaluator, Scores
 from modgap.evaluation.mixed import mixed_retrieval
@@ -119,6 +119,8 @@ def _check_fits(correction: Correction, data: Modalities) -> None:
             f"The correction is for rows of {correction.dim_in} columns, got {data.dim}. "
             "It must be fitted on embeddings of the same model."
         )
+    for name, side in data.sides.items():
+        check_recognised(correction, side, name, trust_rows=True)
 
 
 def _details(
