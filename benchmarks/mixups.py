@@ -134,10 +134,10 @@ class Rates:
         return f"{100 * refused:.1f} % ({100 * said:.1f} %)"
 
 
-def run_rows(sets: list[Set], runs: int, seed: int) -> dict[str, Rates]:
+def run_rows(sets: list[Set], runs: int, seed: int, only: str | None = None) -> dict[str, Rates]:
     """Batches of the half that a correction was not fitted on, and of elsewhere."""
     tables = {}
-    for one in sets:
+    for one in (one for one in sets if only in (None, one.title)):
         rng = np.random.default_rng(seed)
         rates, names = Rates(), one.data.names
         same = [s for s in sets if s.model == one.model and s is not one]
@@ -170,10 +170,10 @@ def run_rows(sets: list[Set], runs: int, seed: int) -> dict[str, Rates]:
     return tables
 
 
-def run_pairs(sets: list[Set], runs: int, seed: int) -> dict[str, Rates]:
+def run_pairs(sets: list[Set], runs: int, seed: int, only: str | None = None) -> dict[str, Rates]:
     """Random subsets of pairs as they are, shuffled, and with one side of another encoder."""
     tables = {}
-    for one in sets:
+    for one in (one for one in sets if only in (None, one.title)):
         rng, rates = np.random.default_rng(seed), Rates()
         X, Y = one.rows()
         members = [
@@ -213,16 +213,17 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--runs", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--only", metavar="SET", help="one set, by the title of its line")
     args = parser.parse_args()
     sets = list(real_sets(args.folder))
     show(
         "Pairs: how often they are said to look unpaired",
-        run_pairs(sets, args.runs, args.seed),
+        run_pairs(sets, args.runs, args.seed, args.only),
         {"honest pairs": "honest", "shuffled": "shuffled", "text-only": "another text encoder"},
     )
     show(
         "Rows: how often they are refused (and how often refused or warned of)",
-        run_rows(sets, args.runs, args.seed),
+        run_rows(sets, args.runs, args.seed, args.only),
         {
             "random batch": "honest, at random",
             "one topic": "honest, one topic",

@@ -28,7 +28,7 @@ MAX_SAMPLE = 1_000
 # Rows of another model are at 0.6 and beyond, rows of another data set at 0.5 and below; see
 # docs/mix-ups.md.
 FOREIGN = 0.55
-FAR = 0.35
+FAR = 0.4
 # What rows of another model would have at the least for means and variances to tell them.
 _CLEAR, _VAGUE = 1.4, 1.2
 # The gap must be this many times as wide as rows spread along it for a batch to be refused.
