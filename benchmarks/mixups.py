@@ -1,7 +1,7 @@
 """How often mix-ups are noticed, and how often honest rows raise an alarm: the tables of
 docs/mix-ups.md.
 
-    python benchmarks/mixups.py ../shared/data
+    python benchmarks/mixups.py DATA_FOLDER
 
 The folder holds ``liang2022`` and ``published``; sets that are absent are left out.
 """
