@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from modgap._validate import InputTypeError, InputValueError, check_count, require
 from modgap.towers.config import TowerConfig
+from modgap.towers.encoders import image_network, load_source, resolve_source, text_network
 
 Layers = tuple[nn.Module, nn.Module]
 
@@ -19,7 +20,8 @@ class Tower(nn.Module):
     """A network (``body``), the row it pools, and a ``projection`` of it; rows are not normalised.
 
     Of a transformer the row is that of the class token or of the token that ends the caption, of
-    a residual network the average over the image.
+    a residual network the average over the image. A locked body is never in training mode and its
+    weights take no gradients; the projection is trained all the same.
     """
 
     def __init__(self, config: TowerConfig, body: nn.Module, projection: nn.Module) -> None:
@@ -27,11 +29,22 @@ class Tower(nn.Module):
         self.config = config
         self.body = body
         self.projection = projection
+        if config.locked:
+            body.requires_grad_(False)
+            body.eval()
+
+    def train(self, mode: bool = True) -> Tower:
+        """Training or evaluation mode; a locked body stays in evaluation mode."""
+        super().train(mode)
+        if self.config.locked:
+            self.body.eval()
+        return self
 
     def forward(self, inputs: Tensor) -> Tensor:
         """Rows of images, floats (n, channels, size, size), or of token ids (n, at most length)."""
         self.check(inputs)
-        rows = self.body(inputs)
+        with torch.set_grad_enabled(torch.is_grad_enabled() and not self.config.locked):
+            rows = self.body(inputs)
         return self.projection(getattr(rows, "pooler_output", rows).flatten(1))
 
     def check(self, inputs: Tensor) -> None:
@@ -65,7 +78,7 @@ class Tower(nn.Module):
 
 
 def make_tower(config: TowerConfig, dimension: int | None = None, seed: int = 0) -> Tower:
-    """A tower with random weights; the same seed gives the same weights.
+    """A tower with random weights, or those of its source; the same seed gives the same weights.
 
     Parameters
     ----------
@@ -76,8 +89,11 @@ def make_tower(config: TowerConfig, dimension: int | None = None, seed: int = 0)
     seed : int, default 0
         Of the weights. torch's global generator is left as it was.
     """
+    config = resolve_source(config)
     with seeded(seed):
-        return build_tower(config, dimension)
+        tower = build_tower(config, dimension)
+    load_source(tower.body, config)
+    return tower
 
 
 @contextmanager
@@ -149,11 +165,23 @@ def _resnet(config: TowerConfig, dimension: int | None) -> Layers:
             layer_type=config.block,
         )
     )
+    return body, _projection(config, dimension)
+
+
+def _efficientnet(config: TowerConfig, dimension: int | None) -> Layers:
+    return image_network(config), _projection(config, dimension)
+
+
+def _encoder(config: TowerConfig, dimension: int | None) -> Layers:
+    return text_network(config), _projection(config, dimension)
+
+
+def _projection(config: TowerConfig, dimension: int | None) -> nn.Module:
     if dimension is None:
-        return body, nn.Identity()
+        return nn.Identity()
     projection = nn.Linear(config.features, dimension, bias=False)
     nn.init.normal_(projection.weight, std=config.features**-0.5)  # as CLIP's projections
-    return body, projection
+    return projection
 
 
 def _mlp(config: TowerConfig, dimension: int | None) -> Layers:
@@ -186,4 +214,6 @@ _LAYERS: dict[str, Callable[[TowerConfig, int | None], Layers]] = {
     "mlp": _mlp,
     "transformer": _transformer,
     "words": _words,
+    "efficientnet": _efficientnet,
+    "encoder": _encoder,
 }

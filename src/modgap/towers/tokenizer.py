@@ -55,14 +55,18 @@ class Tokenizer:
         """
         least = 1 if self.eos_token_id is None else 3
         context_length = check_count(context_length, "context_length", at_least=least)
-        captions = _texts(captions)
-        rows = np.full((len(captions), context_length), self.pad_token_id, dtype=np.int64)
-        for row, encoding in zip(rows, self._tokenizer.encode_batch(captions), strict=True):
-            ids = encoding.ids[:context_length]
+        found = self.ids(captions)
+        rows = np.full((len(found), context_length), self.pad_token_id, dtype=np.int64)
+        for row, whole in zip(rows, found, strict=True):
+            ids = whole[:context_length]
             row[: len(ids)] = ids
-            if self.eos_token_id is not None and len(encoding.ids) > context_length:
+            if self.eos_token_id is not None and len(whole) > context_length:
                 row[-1] = self.eos_token_id
         return torch.from_numpy(rows)
+
+    def ids(self, captions: Sequence[str]) -> list[list[int]]:
+        """The token ids of each caption, of any number."""
+        return [encoding.ids for encoding in self._tokenizer.encode_batch(_texts(captions))]
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write one JSON file, which the tokenizers library reads as well."""
@@ -71,17 +75,22 @@ class Tokenizer:
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Tokenizer:
         """The tokenizer of a JSON file, or of the tokenizer.json of a folder."""
-        tokenizers = require("tokenizers", _EXTRA, "A tokenizer")
         path = Path(path)
         if path.is_dir():
             path = path / "tokenizer.json"
         if not path.is_file():
             raise InputValueError(f"There is no tokenizer at {path}.")
+        return cls.from_json(path.read_text(encoding="utf-8"), str(path))
+
+    @classmethod
+    def from_json(cls, text: str, where: str = "The text") -> Tokenizer:
+        """The tokenizer that a JSON text describes; ``where`` is named if it cannot be read."""
+        tokenizers = require("tokenizers", _EXTRA, "A tokenizer")
         try:
-            return cls(tokenizers.Tokenizer.from_str(path.read_text(encoding="utf-8")))
+            return cls(tokenizers.Tokenizer.from_str(text))
         except Exception as error:  # the library raises bare Exceptions
             raise InputValueError(
-                f"{path} cannot be read as the JSON of a tokenizer ({error})."
+                f"{where} cannot be read as the JSON of a tokenizer ({error})."
             ) from error
 
     def _id(self, names: Iterable[str]) -> int | None:

@@ -13,9 +13,8 @@ from torch import Tensor, nn
 from modgap._tensors import read_tensors, write_tensors
 from modgap._validate import InputValueError, require
 from modgap.towers.build import Tower, build_tower, clip_settings, seeded
-from modgap.towers.config import TwoTowerConfig, find_config
-
-KIND = "two-tower model"
+from modgap.towers.config import MODEL_FILE, TwoTowerConfig, find_config
+from modgap.towers.encoders import check_weights, load_source, resolve_source
 
 
 class TwoTower(nn.Module):
@@ -52,18 +51,19 @@ class TwoTower(nn.Module):
         arrays = {
             k: (v.float() if v.is_floating_point() else v).numpy() for k, v in weights.items()
         }
-        write_tensors(path, KIND, arrays, {"config": dataclasses.asdict(self.config)})
+        write_tensors(path, MODEL_FILE, arrays, {"config": dataclasses.asdict(self.config)})
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> TwoTower:
         """A model as it was saved, on the CPU; nothing in the file is ever executed."""
-        header, arrays = read_tensors(path, KIND)
+        header, arrays = read_tensors(path, MODEL_FILE)
         config = header.get("config")
         if not isinstance(config, dict):
             raise InputValueError(f"The config of {path} must be settings, got {config!r}.")
-        model = make_two_tower(config)
+        with seeded(0):  # every weight is replaced, and so nothing is read from a source
+            model = cls(find_config(config))
         wanted = model.state_dict()
-        _check_weights({k: v.shape for k, v in arrays.items()}, wanted, path)
+        check_weights({k: v.shape for k, v in arrays.items()}, wanted, path)
         # A number without dimensions is stored as a list of one.
         weights = {k: torch.from_numpy(v).reshape(wanted[k].shape) for k, v in arrays.items()}
         model.load_state_dict(weights)
@@ -73,16 +73,23 @@ class TwoTower(nn.Module):
 def make_two_tower(
     name_or_config: str | Mapping[str, Any] | TwoTowerConfig, seed: int = 0
 ) -> TwoTower:
-    """Two towers with random weights; the same seed gives the same weights.
+    """Two towers with random weights, or those of their sources; a seed gives the same weights.
 
     A preset ("clip-tiny", "clip-small", "resnet-tiny", "resnet18", "resnet50", "digits"), or one
     with changes, {"name": "resnet18", "image": {"image_size": 112}, "text": {"vocab_size": 4096}}.
     "clip-…" are transformers' ``CLIPModel``; "resnet…" its ``ResNetModel`` with CLIP's text
-    transformer and a linear projection each. "digits" is two perceptrons.
+    transformer and a linear projection each. "digits" is two perceptrons. "pretrained" has the
+    networks of EfficientNet-Lite2 and MiniLM, which come from wheels, below random projections.
     """
     config = find_config(name_or_config)
+    config = dataclasses.replace(
+        config, image=resolve_source(config.image), text=resolve_source(config.text)
+    )
     with seeded(seed):
-        return TwoTower(config)
+        model = TwoTower(config)
+    for tower in (model.image, model.text):
+        load_source(tower.body, tower.config)
+    return model
 
 
 def _clip(config: TwoTowerConfig) -> tuple[Tower, Tower]:
@@ -99,19 +106,3 @@ def _clip(config: TwoTowerConfig) -> tuple[Tower, Tower]:
         Tower(config.image, model.vision_model, model.visual_projection),
         Tower(config.text, model.text_model, model.text_projection),
     )
-
-
-def _check_weights(
-    shapes: Mapping[str, tuple[int, ...]],
-    wanted: Mapping[str, Tensor],
-    path: str | os.PathLike[str],
-) -> None:
-    """Every weight of the model, and no other, in its shape."""
-    missing, unknown = sorted(wanted.keys() - shapes.keys()), sorted(shapes.keys() - wanted.keys())
-    wrong = [k for k in wanted if k in shapes and tuple(wanted[k].shape) not in (shapes[k], ())]
-    for names, what in ((missing, "lacks"), (unknown, "has besides"), (wrong, "misshapes")):
-        if names:
-            raise InputValueError(
-                f"The weights of {path} must be those of its config, but it {what} {names[0]!r}"
-                + (f" and {len(names) - 1} more." if len(names) > 1 else ".")
-            )

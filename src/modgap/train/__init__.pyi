@@ -7,6 +7,7 @@ from .images import Augment, decode
 from .loggers import JsonLinesLogger, Logger, TensorBoardLogger, WandbLogger
 from .loop import train
 from .loss import ContrastiveLoss, contrastive, identical
+from .loss_sigmoid import SigmoidLoss, sigmoid_contrastive
 from .metrics import SplitMetrics, evaluate_rows
 from .run import TrainingStopped, TrainResult
 from .swap import SWAPS, FeatureSwap, HardSwap, SoftSwap, Swap, make_swap
@@ -37,6 +38,7 @@ __all__ = [
     "LearnedTemperature",
     "LinearTemperature",
     "Logger",
+    "SigmoidLoss",
     "SoftSwap",
     "SoftplusTemperature",
     "Split",
@@ -64,5 +66,6 @@ __all__ = [
     "make_swap",
     "make_temperature",
     "sentence_transformers_evaluator",
+    "sigmoid_contrastive",
     "train",
 ]

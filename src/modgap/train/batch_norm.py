@@ -30,14 +30,16 @@ def momentum(model: nn.Module, value: float | None) -> Iterator[list[nn.Module]]
 
 @torch.no_grad()
 def learn_statistics(model: TwoTower, batches: Iterable[Tensor]) -> None:
-    """Give the batch norms of the image tower the mean statistics of some batches."""
+    """Give the batch norms of the image tower the mean statistics of some batches.
+
+    Those of a locked tower keep what they remember.
+    """
     with momentum(model, None) as norms:
-        if not norms:
-            return
-        for norm in norms:
-            norm.reset_running_stats()
         was_training = model.training
         model.train()
-        for images in batches:
+        learning = [norm for norm in norms if norm.training]
+        for norm in learning:
+            norm.reset_running_stats()
+        for images in batches if learning else ():
             model.encode_image(images)
         model.train(was_training)

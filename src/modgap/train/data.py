@@ -20,6 +20,7 @@ from modgap.io import ImageCaptions, open_image_captions
 from modgap.train.config import DataConfig
 
 if TYPE_CHECKING:
+    from modgap.towers.tokenizer import Tokenizer
     from modgap.train.hooks import Hook
 
 
@@ -97,11 +98,22 @@ class Data:
 
 
 def load_data(
-    config: DataConfig, *, tokenizer: Path | None = None, progress: Progress | None = None
+    config: DataConfig,
+    *,
+    tokenizer: Path | Tokenizer | None = None,
+    progress: Progress | None = None,
 ) -> Data:
     """Read, decode and number everything a run needs.
 
-    The tokenizer is learned from the captions of the training split, unless a file of one is given.
+    Parameters
+    ----------
+    config : DataConfig
+        Where the data is.
+    tokenizer : path or Tokenizer, optional
+        Otherwise it is learned from the captions of the training split, unless the config names a
+        file of one.
+    progress : callable, optional
+        ``progress(what, done, total)`` is told how far it is.
     """
     if config.path == "digits":
         from modgap.train.digits import SIZE, digits_data
@@ -125,7 +137,7 @@ def load_data(
         captions = [c for i in range(len(sides[0])) for c in sides[0].captions(i)]
         words = train_tokenizer(captions, vocab_size=config.vocab_size)
     else:
-        words = Tokenizer.load(tokenizer)
+        words = tokenizer if isinstance(tokenizer, Tokenizer) else Tokenizer.load(tokenizer)
     splits: list[Split] = []
     corrupt: list[str] = []
     for side in sides:

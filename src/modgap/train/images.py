@@ -23,10 +23,7 @@ from modgap._validate import (
 )
 from modgap.io import ImageCaptions
 from modgap.io.images import ImageError, unpack_image
-
-# Mean and standard deviation of the channels, as CLIP normalises (Radford et al. 2021).
-CLIP_MEAN = (0.48145466, 0.4578275, 0.40821073)
-CLIP_STD = (0.26862954, 0.26130258, 0.27577711)
+from modgap.towers.config import CLIP_MEAN, CLIP_STD
 
 _NAMED = 5  # images that an error lists
 

@@ -10,13 +10,14 @@ from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
 from modgap.train.checkpoint import load_optimiser, named, optimiser_tensors
-from modgap.train.config import Config, TemperatureConfig, TrainConfig
+from modgap.train.config import Config, LossConfig, TemperatureConfig, TrainConfig
 from modgap.train.data import Data
 from modgap.train.loss import ContrastiveLoss
+from modgap.train.loss_sigmoid import SigmoidLoss
 from modgap.train.processes import Processes
 from modgap.train.schedule import Schedule
 from modgap.train.start import make_model
-from modgap.train.swap import make_swap
+from modgap.train.swap import Swap, make_swap
 from modgap.train.temperature import Temperature, make_temperature
 
 
@@ -33,8 +34,8 @@ class Learner:
         swap = None
         if config.swap.kind != "none":
             swap = make_swap(config.swap.kind, config.swap.probability, settings.seed)
-        self.loss = ContrastiveLoss(swap, config.loss.normalise, config.loss.chunked)
-        self.optimiser = make_optimiser(settings, self.model, self.temperature, device)
+        self.loss = make_loss(config.loss, swap).to(device)
+        self.optimiser = make_optimiser(settings, self.model, self.temperature, device, self.loss)
         self.schedule = Schedule(settings.schedule, total, settings.warmup, settings.betas[0])
         self.rates = [group["lr"] for group in self.optimiser.param_groups]
         self.use_bf16 = settings.precision == "bf16" or (
@@ -57,6 +58,7 @@ class Learner:
         return {
             **{f"model.{k}": v for k, v in self.model.state_dict().items()},
             **{f"temperature.{k}": v for k, v in self.temperature.state_dict().items()},
+            **{f"loss.{k}": v for k, v in self.loss.named_parameters()},
             **optimiser_tensors(self.optimiser),
         }
 
@@ -64,7 +66,18 @@ class Learner:
         """Go on from ``tensors`` of a checkpoint."""
         self.model.load_state_dict(named(tensors, "model."))
         self.temperature.load_state_dict(named(tensors, "temperature."))
+        # Its count of steps is not kept: the loop says which step it is.
+        self.loss.load_state_dict(named(tensors, "loss."), strict=False)
         load_optimiser(self.optimiser, tensors)
+
+
+def make_loss(config: LossConfig, swap: Swap | None = None) -> ContrastiveLoss:
+    """The loss that a config names."""
+    if config.name == "sigmoid":
+        return SigmoidLoss(
+            swap, config.normalise, config.chunked, bias=config.bias, rate=config.bias_rate
+        )
+    return ContrastiveLoss(swap, config.normalise, config.chunked)
 
 
 def temperature_of(config: TemperatureConfig, steps: int) -> Temperature:
@@ -77,17 +90,48 @@ def temperature_of(config: TemperatureConfig, steps: int) -> Temperature:
 
 
 def make_optimiser(
-    settings: TrainConfig, model: nn.Module, temperature: Temperature, device: torch.device
+    settings: TrainConfig,
+    model: nn.Module,
+    temperature: Temperature,
+    device: torch.device,
+    loss: ContrastiveLoss | None = None,
 ) -> torch.optim.AdamW:
-    """AdamW; gains and biases do not decay unless asked, the temperature has a group of its own."""
-    learned = [p for p in model.parameters() if p.requires_grad]
-    decays = [p for p in learned if settings.decay_all or p.ndim > 1]
-    stays = [p for p in learned if not (settings.decay_all or p.ndim > 1)]
-    groups: list[dict[str, Any]] = [{"params": decays, "weight_decay": settings.weight_decay}]
-    if stays:
-        groups.append({"params": stays, "weight_decay": 0.0})
-    if (own := temperature.parameter_group(settings.learning_rate)) is not None:
-        groups.append(own)
+    """AdamW with a group for each learning rate, and one each for temperature and bias.
+
+    Gains and biases do not decay unless asked.
+
+    Parameters
+    ----------
+    settings : TrainConfig
+        Rates and decay.
+    model : Module
+        Two towers; what is locked is left out.
+    temperature : Temperature
+        Its number is learned at its own rate.
+    device : torch.device
+        On a GPU the update is one kernel.
+    loss : ContrastiveLoss, optional
+        Whose bias is learned, if it has one.
+    """
+    rates = {
+        "image.body.": settings.image_learning_rate or settings.learning_rate,
+        "text.body.": settings.text_learning_rate or settings.learning_rate,
+    }
+    by_rate: dict[tuple[float, float], list[nn.Parameter]] = {}
+    for name, parameter in model.named_parameters():
+        if parameter.requires_grad:
+            own = (rate for start, rate in rates.items() if name.startswith(start))
+            decay = settings.weight_decay if settings.decay_all or parameter.ndim > 1 else 0.0
+            by_rate.setdefault((next(own, settings.learning_rate), decay), []).append(parameter)
+    groups: list[dict[str, Any]] = [
+        {"params": by_rate[key], "lr": key[0], "weight_decay": key[1]}
+        # Those that decay first, as long as there is one rate.
+        for key in sorted(by_rate, reverse=True)
+    ]
+    for part in (temperature, loss):
+        own_group = None if part is None else part.parameter_group(settings.learning_rate)
+        if own_group is not None:
+            groups.append(own_group)
     return torch.optim.AdamW(
         groups,
         lr=settings.learning_rate,

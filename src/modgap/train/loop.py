@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from modgap._results import Progress, silent
-from modgap.towers.config import find_config
+from modgap.towers.encoders import open_encoder
 from modgap.train.batch_norm import momentum
 from modgap.train.batches import Batches, mix_seeds
 from modgap.train.checkpoint import TOKENIZER, find_saved
@@ -27,7 +27,7 @@ from modgap.train.loggers import check_loggers
 from modgap.train.loss import identical
 from modgap.train.processes import join_processes, torch_settings, whole_steps
 from modgap.train.run import Run, TrainResult, in_words
-from modgap.train.start import tokenizer_of
+from modgap.train.start import sources, tokenizer_of
 
 
 def train(
@@ -68,7 +68,8 @@ def train(
         # Names that mean nothing are found now, and not once every image is decoded.
         check_loggers(config.train.loggers)
         temperature_of(config.temperature, 1)
-        find_config({"name": config.model.name})
+        for side, source in sources(config.model).items():
+            open_encoder(source, side)
 
         if data is None:
             known = output / TOKENIZER if saved is not None else tokenizer_of(config.model)

@@ -56,9 +56,9 @@ def contrastive(
     >>> round(contrastive(X, X, 1.0).item(), 4)  # log(1 + exp(−1))
     0.3133
     """
-    X, Y = _widened(X, Y, ("X", "Y"))
+    X, Y = widened(X, Y, ("X", "Y"))
     with torch.autocast(X.device.type, enabled=False):
-        scale, bias = _scalar(logit_scale, "logit_scale", X), _scalar(logit_bias, "logit_bias", X)
+        scale, bias = scalar(logit_scale, "logit_scale", X), scalar(logit_bias, "logit_bias", X)
         return _part(X, Y, scale, bias, Shard((len(X),)), chunked, block_bytes)
 
 
@@ -140,7 +140,7 @@ class ContrastiveLoss(nn.Module):
         whole batch over all processes, says which pairs are not negatives of each other, their
         texts being `identical` for instance.
         """
-        X, Y = _widened(image_features, text_features, ("image_features", "text_features"))
+        X, Y = widened(image_features, text_features, ("image_features", "text_features"))
         if same is not None and self.chunked:
             raise InputValueError(
                 "same needs the whole matrix of logits, which a chunked loss never holds. "
@@ -148,10 +148,10 @@ class ContrastiveLoss(nn.Module):
             )
         step = self._count(step)
         with torch.autocast(X.device.type, enabled=False):
-            scale = given = _scalar(logit_scale, "logit_scale", X)
-            bias = _scalar(logit_bias, "logit_bias", X)
+            scale = given = scalar(logit_scale, "logit_scale", X)
+            bias = scalar(self._bias(logit_bias), "logit_bias", X)
             if self.temperature is not None:
-                scale = _scalar(self.temperature(step), "logit_scale", X)
+                scale = scalar(self.temperature(step), "logit_scale", X)
             if self.normalise:
                 X, Y = F.normalize(X, dim=1), F.normalize(Y, dim=1)
             shard = Shard((len(X),))
@@ -163,7 +163,7 @@ class ContrastiveLoss(nn.Module):
             if shard.processes > 1:
                 scale = average_gradient(scale, shard)
                 bias = None if bias is None else average_gradient(bias, shard)
-            loss = _part(X, Y, scale, bias, shard, self.chunked, self.block_bytes, same)
+            loss = self._part(X, Y, scale, bias, shard, same)
             if shard.processes > 1:
                 # The value is the sum of the parts; the gradient this process's part, times the
                 # number of processes because DDP divides by it.
@@ -172,6 +172,25 @@ class ContrastiveLoss(nn.Module):
                 # The caller's own scale stays in the graph, for DDP waits for its gradient, 0.
                 loss = loss + 0.0 * given
         return {"contrastive_loss": loss} if output_dict else loss
+
+    def parameter_group(self, learning_rate: float) -> dict[str, Any] | None:
+        """The optimiser's group for what is learned here, besides a temperature: nothing."""
+        return None
+
+    def _bias(self, given: Tensor | float | None) -> Tensor | float | None:
+        return given
+
+    def _part(
+        self,
+        X: Tensor,
+        Y: Tensor,
+        scale: Tensor,
+        bias: Tensor | None,
+        shard: Shard,
+        same: Tensor | None,
+    ) -> Tensor:
+        """This process's part of the loss of the whole batch."""
+        return _part(X, Y, scale, bias, shard, self.chunked, self.block_bytes, same)
 
     def _count(self, step: int | None) -> int:
         if step is not None:
@@ -239,14 +258,14 @@ def identical(tokens: Tensor) -> Tensor:
     return same.fill_diagonal_(False)
 
 
-def _widened(X: Any, Y: Any, names: tuple[str, str]) -> tuple[Tensor, Tensor]:
+def widened(X: Any, Y: Any, names: tuple[str, str]) -> tuple[Tensor, Tensor]:
     """The features of both sides in one precision, float32 at least."""
     check_features(X, Y, names)
     wide = torch.promote_types(torch.promote_types(X.dtype, Y.dtype), torch.float32)
     return X.to(wide), Y.to(wide)
 
 
-def _scalar(value: Any, name: str, X: Tensor) -> Any:
+def scalar(value: Any, name: str, X: Tensor) -> Any:
     """One number as a tensor without dimensions, in the precision and place of the features."""
     if value is None and name == "logit_bias":
         return None

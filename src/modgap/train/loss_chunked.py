@@ -30,12 +30,17 @@ def chunked_loss(
 
     ``X`` (n, d) holds this process's rows, ``Y`` (N, d) those of all. ``scale`` has no dimensions.
     """
+    return _ChunkedLoss.apply(X, Y, scale, shard, block_rows(X, Y.shape[0], block_bytes))
+
+
+def block_rows(X: Tensor, columns: int, block_bytes: int | None) -> int:
+    """How many rows of logits a block holds."""
     if block_bytes is None:
         block_bytes = CPU_BLOCK_BYTES if X.device.type == "cpu" else GPU_BLOCK_BYTES
-    size = max(1, check_count(block_bytes, "block_bytes") // (Y.shape[0] * X.element_size()))
+    size = max(1, check_count(block_bytes, "block_bytes") // (columns * X.element_size()))
     # Blocks of nearly one size: a last block of a few rows costs as many launches as a full one.
     n_blocks = -(-X.shape[0] // size)
-    return _ChunkedLoss.apply(X, Y, scale, shard, -(-X.shape[0] // n_blocks))
+    return -(-X.shape[0] // n_blocks)
 
 
 class _ChunkedLoss(torch.autograd.Function):

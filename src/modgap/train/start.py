@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,9 @@ from torch import nn
 
 from modgap._validate import InputValueError
 from modgap.corrections import Procrustes
-from modgap.towers.config import find_config
+from modgap.towers.config import Side, TowerConfig, TwoTowerConfig, find_config
+from modgap.towers.encoders import open_encoder, resolve_source
+from modgap.towers.tokenizer import Tokenizer
 from modgap.towers.two_tower import TwoTower, make_two_tower
 from modgap.train.batch_norm import learn_statistics
 from modgap.train.checkpoint import MODEL, TOKENIZER
@@ -25,31 +27,17 @@ AMENDING_PAIRS = 4096
 
 def make_model(config: Config, data: Data, device: torch.device) -> TwoTower:
     """The towers on their device, as ``config.model`` wants them for this data."""
-    changes: dict[str, Any] = {
-        "name": config.model.name,
-        "image": {
-            "channels": int(data.train.pixels.shape[1]),
-            "image_size": config.data.image_size,
-        },
-        "text": {
-            "vocab_size": data.vocab_size,
-            "context_length": int(data.train.tokens.shape[1]),
-        },
-    }
-    if config.model.dimension:
-        changes["dimension"] = config.model.dimension
-    eos_token_id = getattr(data.tokenizer, "eos_token_id", None)
-    if eos_token_id is not None:
-        changes["text"]["eos_token_id"] = eos_token_id
-    wanted = find_config(changes)
+    wanted = towers_of(config, data)
     if config.model.weights:
         path = weights_file(config.model.weights)
-        model = TwoTower.load(path)
-        if model.config != wanted:
+        found = TwoTower.load(path)
+        if without_sources(found.config) != without_sources(wanted):
             raise InputValueError(
-                f"The weights of {path} are those of {asdict(model.config)}, but this run wants "
+                f"The weights of {path} are those of {asdict(found.config)}, but this run wants "
                 f"{asdict(wanted)}. Set [model] and [data] as in the run they come from."
             )
+        model = make_two_tower(without_sources(wanted, keep_locks=True))
+        model.load_state_dict(found.state_dict())
     else:
         model = make_two_tower(wanted, config.train.seed)
     model = model.to(device)
@@ -61,15 +49,78 @@ def make_model(config: Config, data: Data, device: torch.device) -> TwoTower:
     return model
 
 
+def towers_of(config: Config, data: Data) -> TwoTowerConfig:
+    """The configuration of both towers: the preset, what takes its place, and the data's sizes."""
+    preset = find_config(config.model.name)
+    changes: dict[str, Any] = {
+        "name": config.model.name,
+        "image": {
+            "channels": int(data.train.pixels.shape[1]),
+            "image_size": config.data.image_size,
+            "locked": "image" in config.model.lock,
+        },
+        "text": {
+            "context_length": int(data.train.tokens.shape[1]),
+            "locked": "text" in config.model.lock,
+        },
+    }
+    if config.model.dimension:
+        changes["dimension"] = config.model.dimension
+    for side, source in sources(config.model).items():
+        changes[side] = {
+            **asdict(resolve_source(open_encoder(source, side).config)),
+            **changes[side],
+        }
+    kind = changes["text"].get("kind", preset.text.kind)
+    if kind == "encoder":
+        if data.vocab_size > changes["text"]["vocab_size"]:
+            raise InputValueError(
+                f"The text encoder knows {changes['text']['vocab_size']} tokens, but the captions "
+                f"were split by a tokenizer of {data.vocab_size}. Leave data.tokenizer out."
+            )
+    else:
+        changes["text"]["vocab_size"] = data.vocab_size
+        eos_token_id = getattr(data.tokenizer, "eos_token_id", None)
+        if eos_token_id is not None:
+            changes["text"]["eos_token_id"] = eos_token_id
+    return find_config(changes)
+
+
+def sources(model: ModelConfig) -> dict[Side, str]:
+    """Where each tower's pretrained network comes from, for those that have one."""
+    preset = find_config(model.name)
+    found: dict[Side, str] = {
+        "image": model.image or preset.image.source,
+        "text": model.text or preset.text.source,
+    }
+    return {side: source for side, source in found.items() if source}
+
+
+def without_sources(config: TwoTowerConfig, keep_locks: bool = False) -> TwoTowerConfig:
+    """The same towers whatever their weights came from, and whether they are trained or not."""
+
+    def plain(tower: TowerConfig) -> TowerConfig:
+        return replace(tower, source="", locked=tower.locked and keep_locks)
+
+    return replace(config, image=plain(config.image), text=plain(config.text))
+
+
 def weights_file(weights: str) -> Path:
     """The weights of a finished run, or the file itself."""
     path = Path(weights)
     return path / MODEL if path.is_dir() else path
 
 
-def tokenizer_of(model: ModelConfig) -> Path | None:
+def tokenizer_of(model: ModelConfig) -> Path | Tokenizer | None:
     """The tokenizer that goes with given weights; none for random ones."""
-    return weights_file(model.weights).with_name(TOKENIZER) if model.weights else None
+    if model.weights:
+        return weights_file(model.weights).with_name(TOKENIZER)
+    if "text" not in (found := sources(model)):
+        return None
+    text = open_encoder(found["text"], "text").tokenizer
+    if not text:
+        raise InputValueError(f"There is no {TOKENIZER} beside the text encoder {found['text']}.")
+    return Tokenizer.from_json(text, found["text"])
 
 
 @torch.no_grad()

@@ -1,0 +1,185 @@
+"""SigLIP's loss: every pair of the batch is judged by itself (Zhai et al. 2023, eq. 1).
+
+−1/n Σᵢⱼ log σ(zᵢⱼ (s · xᵢ · yⱼ + b)) with z = 1 for the pairs and −1 for the rest; written with
+softplus(l) = log(1 + exp(l)) of the logits l it is (Σᵢⱼ softplus(lᵢⱼ) − Σᵢ lᵢᵢ)/n.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
+
+from modgap._arrays import row_blocks
+from modgap._validate import check_finite, check_positive
+from modgap.train.gather import Shard, gather_rows
+from modgap.train.loss import ContrastiveLoss, scalar, widened
+from modgap.train.loss_chunked import block_rows
+from modgap.train.swap import Swap
+from modgap.train.temperature import Temperature
+
+SIGLIP_BIAS = -10.0
+
+
+def sigmoid_contrastive(
+    X: Tensor,
+    Y: Tensor,
+    logit_scale: Tensor | float,
+    logit_bias: Tensor | float = SIGLIP_BIAS,
+    *,
+    chunked: bool = False,
+    block_bytes: int | None = None,
+) -> Tensor:
+    """SigLIP's loss of the pairs (X[i], Y[i]).
+
+    Parameters
+    ----------
+    X, Y : Tensor (n, d)
+        Features of the two sides, used as given; half precision is widened to float32.
+    logit_scale : Tensor or float
+        1/temperature; SigLIP starts at 10.
+    logit_bias : Tensor or float
+        Added to every logit: with many more non-pairs than pairs, it must be negative.
+    chunked : bool
+        Never hold the n × n logits: compute blocks of them, and again in the backward pass.
+    block_bytes : int, optional
+        The most that a block may take; by default 16 MiB on a CPU and 512 MiB on a GPU.
+
+    >>> X = torch.eye(2)
+    >>> round(sigmoid_contrastive(X, X, 1.0, 0.0).item(), 4)  # log(1 + exp(−1)) + log 2
+    1.0064
+    """
+    X, Y = widened(X, Y, ("X", "Y"))
+    with torch.autocast(X.device.type, enabled=False):
+        scale, bias = scalar(logit_scale, "logit_scale", X), scalar(logit_bias, "logit_bias", X)
+        return _part(X, Y, scale, bias, Shard((len(X),)), chunked, block_bytes)
+
+
+class SigmoidLoss(ContrastiveLoss):
+    """SigLIP's loss of a training step, in place of open_clip's ``SigLipLoss``.
+
+    Everything but the formula is that of `ContrastiveLoss`: swap, temperature, steps, processes.
+
+    Parameters
+    ----------
+    swap, normalise, chunked, gather, block_bytes, temperature, calls_per_step
+        As in `ContrastiveLoss`.
+    bias : float
+        Where the bias starts, which is learned here. A ``logit_bias`` in the call takes its place.
+    rate : float
+        Multiplies the learning rate of the bias.
+    """
+
+    def __init__(
+        self,
+        swap: Swap | None = None,
+        normalise: bool = True,
+        chunked: bool = False,
+        gather: Any = "auto",
+        block_bytes: int | None = None,
+        temperature: Temperature | None = None,
+        calls_per_step: int = 1,
+        *,
+        bias: float = SIGLIP_BIAS,
+        rate: float = 1.0,
+    ) -> None:
+        super().__init__(swap, normalise, chunked, gather, block_bytes, temperature, calls_per_step)
+        self.bias = nn.Parameter(torch.tensor(check_finite(bias, "bias")))
+        self.rate = check_positive(rate, "rate")
+
+    def parameter_group(self, learning_rate: float) -> dict[str, Any] | None:
+        """The optimiser's group for the bias: at ``rate`` times the learning rate, no decay."""
+        rate = check_positive(learning_rate, "learning_rate") * self.rate
+        return {"params": [self.bias], "lr": rate, "weight_decay": 0.0, "name": "bias"}
+
+    def _bias(self, given: Tensor | float | None) -> Tensor | float | None:
+        return self.bias if given is None else given
+
+    def _part(
+        self,
+        X: Tensor,
+        Y: Tensor,
+        scale: Tensor,
+        bias: Tensor | None,
+        shard: Shard,
+        same: Tensor | None,
+    ) -> Tensor:
+        assert bias is not None  # _bias gives one
+        return _part(X, Y, scale, bias, shard, self.chunked, self.block_bytes, same)
+
+
+def _part(
+    X: Tensor,
+    Y: Tensor,
+    scale: Tensor,
+    bias: Tensor,
+    shard: Shard,
+    chunked: bool,
+    block_bytes: int | None,
+    same: Tensor | None = None,
+) -> Tensor:
+    """This process's rows of X against all rows of Y, over the number of all rows."""
+    everyone = gather_rows(Y, shard)
+    if chunked:
+        size = block_rows(X, len(everyone), block_bytes)
+        return _ChunkedSigmoid.apply(X, everyone, scale, bias, shard.rows, size)
+    logits = (X * scale) @ everyone.T + bias
+    pairs = logits[:, shard.rows].diagonal().sum()
+    if same is not None:
+        logits = logits.masked_fill(same[shard.rows], -torch.inf)
+    return (_softplus(logits).sum() - pairs) / shard.total_rows
+
+
+def _softplus(logits: Tensor) -> Tensor:
+    return F.softplus(logits, threshold=40.0)  # beyond it log(1 + exp(l)) is l in float64 too
+
+
+class _ChunkedSigmoid(torch.autograd.Function):
+    """The gradient of the loss in the logit l_ij is (σ(l_ij) − [i = j])/N."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, X: Tensor, Y: Tensor, scale: Tensor, bias: Tensor, own: slice, size: int
+    ) -> Tensor:
+        total = X.new_zeros(())
+        block = X.new_empty(size, len(Y))
+        for part in row_blocks(len(X), size):
+            count = part.stop - part.start
+            logits = torch.mm(X[part] * scale, Y.T, out=block[:count]).add_(bias)
+            total += _softplus(logits).sum()
+        pairs = scale * torch.einsum("ij,ij->", X, Y[own]) + bias * len(X)
+        ctx.save_for_backward(X, Y, scale, bias)
+        ctx.own, ctx.size = own, size
+        return (total - pairs) / len(Y)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
+        X, Y, scale, bias = ctx.saved_tensors
+        wants_x, wants_y, wants_scale, wants_bias = ctx.needs_input_grad[:4]
+        towards_y = torch.empty_like(X) if wants_x or wants_scale else None
+        towards_x = torch.zeros_like(Y) if wants_y else None
+        shares = X.new_zeros(())
+        block = X.new_empty(ctx.size, len(Y))
+        for part in row_blocks(len(X), ctx.size):
+            weights = torch.mm(X[part] * scale, Y.T, out=block[: part.stop - part.start])
+            weights.add_(bias).sigmoid_()
+            shares += weights.sum()
+            if towards_y is not None:
+                torch.mm(weights, Y, out=towards_y[part])
+            if towards_x is not None:
+                towards_x.addmm_(weights.T, X[part])
+        weight = gradient / len(Y)
+        of_x = of_y = of_scale = None
+        if towards_y is not None:
+            towards_y.sub_(Y[ctx.own])
+            of_scale = weight * torch.einsum("ij,ij->", X, towards_y) if wants_scale else None
+            of_x = towards_y.mul_(scale * weight) if wants_x else None
+        if towards_x is not None:
+            towards_x[ctx.own].sub_(X)
+            of_y = towards_x.mul_(scale * weight)
+        of_bias = weight * (shares - len(X)) if wants_bias else None
+        return of_x, of_y, of_scale, of_bias, None, None
