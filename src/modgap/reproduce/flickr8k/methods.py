@@ -1,11 +1,21 @@
-"""What was trained on Flickr8k: each recipe is the preset flickr8k-baseline with some changes."""
+"""What is trained on Flickr8k: each recipe is a preset with some changes.
+
+The recipes of flickr8k-baseline are those whose results come with modgap. Those of
+flickr8k-pretrained come in the order in which they are trained, the most important first.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
+from modgap._validate import check_choice
+
 PRESET = "flickr8k-baseline"
+PRETRAINED_PRESET = "flickr8k-pretrained"
 SEEDS = (0, 1, 2)
+# Of the settings that a verdict rests on, where GPU time allows.
+MORE_SEEDS = (3, 4)
 BASELINE = "baseline"
 # Whose weights fine-tuning starts from: at CLIP's final temperature, with a gap as wide as CLIP's.
 PRETRAINED = "FLT 0.01"
@@ -25,20 +35,24 @@ class Recipe:
         return self.name.replace(",", "").translate(str.maketrans(" /", "--"))
 
 
-def _temperatures() -> list[Recipe]:
-    """Learned, fixed, scheduled and reparameterised (Yaras et al. 2024, tables 2 to 5)."""
+def _temperatures(rate: float) -> list[Recipe]:
+    """Learned, fixed, scheduled and reparameterised (Yaras et al. 2024, tables 2 to 5).
+
+    ``rate`` is that of the baseline's temperature.
+    """
     fixed = ("0.01", "0.02", "0.04", "0.07", "0.1", "0.2", "0.3", "0.4")
     set_ones = {f"FLT {value}": f"FLT{value}" for value in fixed}
     set_ones |= {name: name for name in ("S0", "S1", "S2", "S3", "A0", "A1")}
     # The rate of the baseline, but a tenth of it where that is the method.
-    learned = {"softplus": ("softplus", 20), "scale 2": ("scale2", 20), "scale 10": ("scale10", 20)}
-    learned["SLRT"] = ("SLRT", 2)
+    names = {"softplus": "softplus", "scale 2": "scale2", "scale 10": "scale10"}
+    learned = {name: (kind, rate) for name, kind in names.items()}
+    learned["SLRT"] = ("SLRT", rate / 10)
     return [
         Recipe(BASELINE),
         *(Recipe(name, (f"temperature.name={kind}",)) for name, kind in set_ones.items()),
         *(
-            Recipe(name, (f"temperature.name={kind}", f"temperature.rate={rate}"))
-            for name, (kind, rate) in learned.items()
+            Recipe(name, (f"temperature.name={kind}", f"temperature.rate={own:g}"))
+            for name, (kind, own) in learned.items()
         ),
     ]
 
@@ -47,12 +61,17 @@ def _swap(name: str, kind: str, probability: str) -> Recipe:
     return Recipe(name, (f"swap.kind={kind}", f"swap.probability={probability}"))
 
 
-METHODS = (
-    *_temperatures(),
+SWAPPING = (
     *(_swap(f"HS {share}", "hard", share) for share in ("1", "0.1", "0.01", "0.001")),
     _swap("SS 0.05", "soft", "0.05"),
     _swap("hard swap of rows", "feature", "1"),
-    Recipe("no normalisation", ("loss.normalise=false", "evaluate.metric=inner_product")),
+)
+_AS_THEY_ARE = ("loss.normalise=false", "evaluate.metric=inner_product")
+METHODS = (
+    *_temperatures(20),
+    *SWAPPING,
+    # The paper freezes the temperature here; these runs learned it.
+    Recipe("no normalisation", _AS_THEY_ARE),
 )
 
 _SHARP = "temperature.name=FLT0.01"
@@ -112,3 +131,114 @@ CLOSURES = (
 )
 # Learning rate of the first steps → random starts. The paper says how many, not which rate.
 FIRST_STEPS = {1e-5: 100, 1e-4: 30}
+
+# The same on pretrained towers, whose temperature moves at this rate in the baseline.
+_RATE = 12.5
+_FROZEN = ("temperature.name=fixed", "temperature.value=0.07")
+PRETRAINED_METHODS = (
+    *_temperatures(_RATE),
+    *SWAPPING,
+    # Frozen, as in appendix F of Yaras et al. 2024, where CLIP's starts. Rows that are not at unit
+    # length make logits far larger than cosines do: once more at 1.
+    Recipe("no normalisation", (*_AS_THEY_ARE, *_FROZEN)),
+    Recipe("no normalisation at 1", (*_AS_THEY_ARE, *_FROZEN[:1], "temperature.value=1.0")),
+)
+# SigLIP's loss (Zhai et al. 2023): learned as there, and at fixed temperatures as in table 3.
+_SIGMOID = ("loss.name=sigmoid", f"loss.bias_rate={_RATE:g}")
+SIGMOID = (
+    Recipe(
+        "sigmoid",
+        (
+            *_SIGMOID,
+            "temperature.name=learned",
+            "temperature.initial=0.1",
+            f"temperature.rate={_RATE:g}",
+        ),
+    ),
+    *(
+        Recipe(f"sigmoid, FLT {value}", (*_SIGMOID, f"temperature.name=FLT{value}"))
+        for value in ("0.01", "0.04", "0.1")
+    ),
+)
+# Schedules end where they should only if there is time to close what they open.
+_LONG = "train.epochs=30"
+LONG = (
+    Recipe("baseline, 30 epochs", (_LONG,)),
+    *(
+        Recipe(f"{name}, 30 epochs", (f"temperature.name={kind}", _LONG))
+        for name, kind in (
+            *((name, name) for name in ("S3", "S2", "S1", "S0")),
+            ("FLT 0.01", "FLT0.01"),
+            ("FLT 0.07", "FLT0.07"),
+        )
+    ),
+)
+_BATCHES_OF_64 = ("train.batch_size=64", "train.epochs=6")
+PRETRAINED_STARTS = (
+    Recipe("amended start", (_SHARP, "model.start=amended")),
+    Recipe("ordinary start, batches of 64", (_SHARP, *_BATCHES_OF_64)),
+    Recipe("amended start, batches of 64", (_SHARP, *_BATCHES_OF_64, "model.start=amended")),
+)
+# Fig. 16 of Liang et al. 2022 learns the temperature; 256 dimensions are the baseline itself.
+PRETRAINED_DIMENSIONS = tuple(
+    Recipe(f"{d} dimensions", (f"model.dimension={d}",)) for d in (64, 128, 512)
+)
+PRETRAINED_FINE_TUNED = tuple(
+    Recipe(
+        recipe.name,
+        (*recipe.settings, "train.image_learning_rate=3e-5", "train.text_learning_rate=3e-5"),
+        recipe.after,
+    )
+    for recipe in FINE_TUNED
+)
+LOCKED = (
+    Recipe("locked towers", ('model.lock=["image", "text"]',)),
+    Recipe("locked image tower", ('model.lock=["image"]',)),
+)
+PRETRAINED_CLOSURES = (Recipe("slow closure", (*_STEADY, "train.steps=1000")),)
+_KEY = (
+    BASELINE, "FLT 0.01", "FLT 0.02", "FLT 0.04", "FLT 0.07", "FLT 0.1", "FLT 0.2", "S3",
+    "HS 0.01", "HS 0.1", "no normalisation", "sigmoid",
+)  # fmt: skip
+
+
+def _table(*groups: Sequence[Recipe]) -> dict[str, Recipe]:
+    return {recipe.name: recipe for group in groups for recipe in group}
+
+
+PRETRAINED_RECIPES = _table(
+    PRETRAINED_METHODS,
+    SIGMOID,
+    PRETRAINED_FINE_TUNED,
+    PRETRAINED_STARTS,
+    PRETRAINED_DIMENSIONS,
+    LONG,
+    LOCKED,
+)
+
+
+def recipes_of(preset: str) -> dict[str, Recipe]:
+    """Every recipe of a preset by its name, but those of fig. 4."""
+    check_choice(preset, "preset", (PRESET, PRETRAINED_PRESET))
+    return RECIPES if preset == PRESET else PRETRAINED_RECIPES
+
+
+def closures_of(preset: str) -> tuple[Recipe, ...]:
+    """The long runs of fig. 4a of Yaras et al. 2024."""
+    check_choice(preset, "preset", (PRESET, PRETRAINED_PRESET))
+    return CLOSURES if preset == PRESET else PRETRAINED_CLOSURES
+
+
+def order_of(preset: str, seeds: Sequence[int] = SEEDS) -> list[tuple[Recipe, int]]:
+    """Every recipe with every seed, in the order in which they are trained.
+
+    From scratch the first seed of each recipe comes before the second. On pretrained towers all
+    seeds of the settings that verdicts rest on come first, and after everything two more of them.
+    """
+    recipes = recipes_of(preset)
+    if preset == PRESET:
+        return [(recipe, seed) for seed in seeds for recipe in recipes.values()]
+    key = [recipes[name] for name in _KEY]
+    rest = [recipe for recipe in recipes.values() if recipe not in key]
+    order = [(recipe, seed) for group in (key, rest) for seed in seeds for recipe in group]
+    return order + [(recipe, seed) for seed in MORE_SEEDS if seed not in seeds for recipe in key]

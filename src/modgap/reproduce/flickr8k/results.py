@@ -13,6 +13,7 @@ import numpy as np
 
 from modgap._files import write_text
 from modgap._validate import InputValueError
+from modgap.reproduce.flickr8k.methods import Recipe
 
 RESULTS = Path(__file__).with_name("results.json")
 FIRST = "first steps"
@@ -94,6 +95,22 @@ def read_runs(path: Path = RESULTS) -> Runs:
             "python -m modgap.reproduce.flickr8k --gather writes such a file."
         ) from error
     return Runs(found)
+
+
+def run_file(run: Mapping[str, Any]) -> str:
+    """The name of a run's file."""
+    if run["recipe"] == FIRST:
+        return f"first-steps-{run['rate']:g}.json"
+    return f"{Recipe(run['recipe']).file}-{run['seed']}.json"
+
+
+def scatter(path: Path, folder: Path) -> str:
+    """Put the runs of a gathered file below a folder, each in its own, where there is none yet."""
+    runs = [run for found in read_runs(path).runs.values() for run in found]
+    new = [run for run in runs if not (folder / run_file(run)).exists()]
+    for run in new:
+        write_text(folder / run_file(run), json.dumps(run, ensure_ascii=False) + "\n")
+    return f"{len(new)} runs taken from {path}"
 
 
 def gather(folder: Path, path: Path) -> str:

