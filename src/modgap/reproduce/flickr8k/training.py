@@ -51,6 +51,7 @@ class Place:
     def config(self, seed: int, settings: Sequence[str] = ()) -> Config:
         """The preset with a recipe's settings; one checkpoint, at the end."""
         kept = [f"data.path={self.data}", "train.checkpoint_every=100000", "evaluate.every=0"]
+        kept += ["train.log_every=50", "train.loggers=[]"]  # a GPU need not wait to be looked at
         kept += [f"model.{side}={folder}" for side, folder in self.encoders.items()]
         return load_config(self.preset, [*kept, f"train.seed={seed}", *settings, *self.settings])
 
