@@ -77,7 +77,7 @@ def test_rows_of_another_model_are_refused(correction: Correction) -> None:
 def test_rows_far_from_the_fit_are_warned_of_and_pass(correction: Correction) -> None:
     rows = make(50, IMAGE, 2)
     rows = rows / np.linalg.norm(rows, axis=1, keepdims=True)
-    rows[:, 2] += 1.6
+    rows[:, 2] += 2
     found = recognise(correction, rows, "image")
     assert (found.finding, found.refused) == ("far", False)
     with pytest.warns(RecognitionWarning, match="far from those the correction was fitted on"):
