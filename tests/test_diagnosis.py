@@ -381,3 +381,10 @@ def test_published_clip_returns_only_its_own_modality_from_one_index(
     assert images.confirm.metrics["neighbours_kept"].value.value < 1.0
     assert found.recommended == "Calibrate(mode='keep')"
     assert len(found.trials) + len(found.not_tried) == len(DEFAULT_CORRECTORS)
+
+
+def test_rankings_by_distance_are_not_taken_to_be_kept_by_a_correction_of_inner_products():
+    X, Y = with_gap()
+    by_distance = diagnose(X, Y, correctors=(Calibrate(),), metric="euclidean")
+    assert [t.keeps_rankings for t in by_distance.trials] == [False]
+    assert by_distance.corrections["Calibrate(mode='keep')"].keeps_rankings

@@ -20,6 +20,8 @@ from modgap.diagnosis import fix
 from modgap.index.sql import pgvector_sql
 from modgap.search import search
 
+pytestmark = pytest.mark.xdist_group("fix")  # a set is fixed once
+
 FILES = {
     "diagnosis.json", "correction.safetensors", "documents-image.parquet",
     "documents-text.parquet", "example-queries-text.npy", "search.py", "pgvector.sql", "README.md",

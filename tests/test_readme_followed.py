@@ -8,6 +8,7 @@ import shlex
 import subprocess
 import sys
 from pathlib import Path
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -16,6 +17,9 @@ from command_line import modgap
 from modgap import Correction, load_digits
 from modgap.diagnosis.splits import split
 from modgap.io import Modalities
+
+# What the commands wrote is made once for a set, on one worker.
+pytestmark = pytest.mark.xdist_group("readme")
 
 README = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
 FENCED = re.findall(r"^```(\w*)\n(.*?)^```", README, flags=re.DOTALL | re.MULTILINE)
@@ -62,7 +66,9 @@ def followed(request, tmp_path_factory):
         X, Y = X.astype(np.float32), Y.astype(np.float32)
     folder = tmp_path_factory.mktemp(request.param)
     save(folder, X, Y)
-    return folder, X, Y, {command: run(command, folder) for command in COMMANDS}
+    # As after ``pip install .``, without umap-learn: the pages are then made in seconds.
+    with mock.patch.dict(sys.modules, umap=None):
+        return folder, X, Y, {command: run(command, folder) for command in COMMANDS}
 
 
 def mixed_ndcg(image_documents, text_documents, text_queries, metric, seed=0):

@@ -358,7 +358,7 @@ class _Run:
                 lower_bound=bound,
                 neighbours_kept_fitted=kept,
                 confirm=confirming.scores(on_confirm),
-                keeps_rankings=correction.keeps_rankings,
+                keeps_rankings=self._keeps_rankings(correction),
             )
             yield _Tried(trial, on_choose, on_confirm)
 
@@ -374,10 +374,17 @@ class _Run:
         eligible, reason = eligibility(
             scores,
             self.recalls,
-            keeps_rankings=correction.keeps_rankings,
+            keeps_rankings=self._keeps_rankings(correction),
             bias_growth=evaluator.bias_growth(resampled, level),
         )
         return eligible, reason, lower_bound(scores)
+
+    def _keeps_rankings(self, correction: Correction) -> bool:
+        """Whether rankings within a modality stay as the index has them now.
+
+        Those that a correction is known to keep are by cosine or inner product.
+        """
+        return correction.keeps_rankings and self.metric != "euclidean"
 
     def _on_all_rows(
         self, trial: Trial | None, correctors: Sequence[Corrector], judged_on: str
