@@ -59,7 +59,7 @@ def test_rows_of_the_other_modality_are_refused_with_figures(correction: Correct
         expected = np.linalg.norm(unit.mean(axis=0) - fit.mean)
         assert found.distances[name] == pytest.approx(expected)
     said = f"{found.distances['image']:.3f} from that of image"
-    with pytest.raises(InputValueError, match=rf"are text rows.*{said}.*--modality text.*trust"):
+    with pytest.raises(InputValueError, match=rf"are text rows.*{said}.*give them as text.*trust"):
         check_recognised(correction, rows, "image")
     with pytest.warns(RecognitionWarning, match="are text rows"):
         check_recognised(correction, rows, "image", trust_rows=True)
