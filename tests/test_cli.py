@@ -103,7 +103,9 @@ def test_results_go_to_stdout_and_what_was_written_to_stderr(tmp_path: Path) -> 
     ran = modgap(*words)
     assert "Every correction" in ran.out
     assert "wrote" not in ran.out
-    assert [line.split()[0] for line in ran.err.splitlines()] == ["wrote"] * 4
+    words = [line.split()[0] for line in ran.err.splitlines()]
+    assert words == ["wrote"] * 4 + ["next:"] * (len(words) - 4)
+    assert len(words) > 4
 
 
 def test_a_warning_is_one_line_on_stderr_without_source_code(tmp_path: Path) -> None:

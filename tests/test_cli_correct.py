@@ -186,7 +186,7 @@ def test_applying_to_documents_says_what_they_demand_of_queries_and_metric(
     assert wrote.startswith("wrote ")
     assert note == (
         "modgap: note: these documents are ranked by inner product (not cosine, which loses "
-        f"the correction); text queries go through: modgap apply '{path}' queries.npy --modality "
+        f"the correction); text queries go through: modgap apply '{path}' QUERIES.npy --modality "
         "text --role query -o text-queries.npy"
     )
     asked = modgap("apply", path, files[1], "--modality", "text", "--role", "query", "-o", out)
@@ -217,7 +217,7 @@ def test_swapped_files_are_refused_before_anything_is_written(
     ran = modgap("apply", shift, files[1], "--modality", "image", "-o", out)
     assert ran.status == 2
     assert ran.err.startswith("modgap: The image rows are text rows: their mean is ")
-    assert "--modality text" in ran.err
+    assert "give them as text" in ran.err
     assert "--trust-rows" in ran.err
     assert not out.exists()
 

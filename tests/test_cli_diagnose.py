@@ -49,7 +49,7 @@ def test_the_demo_prints_the_search_and_the_verdict(demo: tuple[Ran, Path]) -> N
     assert ran.status == 0
     assert "1,000 handwritten digits and 5,000 captions" in ran.out
     assert ran.out.index("As it is") < ran.out.index("Corrected") < ran.out.index("Use ")
-    assert "modgap diagnose IMAGES.npy TEXTS.npy" in ran.out
+    assert "modgap fix IMAGES.npy TEXTS.npy -o out" in ran.out
     assert ran.out.index("Before and after") < ran.out.index("Every correction")
 
 

@@ -89,17 +89,16 @@ def test_ctrl_c_is_one_sentence_and_the_run_goes_on_as_if_it_had_not_been(tmp_pa
         assert (folder / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
 
 
-@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, -15)])
-def test_a_run_that_is_told_to_stop_saves_the_step_it_has_done(number, status, tmp_path):
+def test_a_run_that_is_told_to_stop_saves_the_step_it_has_done(tmp_path):
     words = ("train", "digits", "--set", "train.epochs=25", "--set", "train.loggers=[]")
     folder = tmp_path / "run"
     process = start(*words, "-o", folder)
     log = folder / "log.jsonl"
     while process.poll() is None and not (log.exists() and log.read_text()):
         time.sleep(0.01)
-    process.send_signal(number)
+    process.send_signal(signal.SIGTERM)  # Ctrl-C has a test of its own
     process.communicate()
-    assert process.returncode == status
+    assert process.returncode == -signal.SIGTERM
     (kept,) = (folder / "checkpoints").iterdir()
     ran = modgap("train", "--resume", "-o", folder, "--json")
     assert ran.status == 0, ran.err

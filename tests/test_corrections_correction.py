@@ -273,7 +273,7 @@ def test_the_next_commands_name_the_file_the_modalities_and_who_asks(pairs):
         "modgap apply 'my fix.safetensors' 'a photo'.npy --modality 'a photo' "
         "-o 'a photo'-documents.npy",
         "modgap apply 'my fix.safetensors' text.npy --modality text -o text-documents.npy",
-        "modgap apply 'my fix.safetensors' queries.npy --modality text --role query "
+        "modgap apply 'my fix.safetensors' QUERIES.npy --modality text --role query "
         "-o text-queries.npy",
         "modgap index build both.faiss 'my fix.safetensors' 'a photo'='a photo'.npy text=text.npy",
     ]

@@ -59,7 +59,7 @@ def test_rows_of_the_other_modality_are_refused_with_figures(correction: Correct
         expected = np.linalg.norm(unit.mean(axis=0) - fit.mean)
         assert found.distances[name] == pytest.approx(expected)
     said = f"{found.distances['image']:.3f} from that of image"
-    with pytest.raises(InputValueError, match=rf"are text rows.*{said}.*--modality text.*trust"):
+    with pytest.raises(InputValueError, match=rf"are text rows.*{said}.*give them as text.*trust"):
         check_recognised(correction, rows, "image")
     with pytest.warns(RecognitionWarning, match="are text rows"):
         check_recognised(correction, rows, "image", trust_rows=True)
@@ -77,7 +77,7 @@ def test_rows_of_another_model_are_refused(correction: Correction) -> None:
 def test_rows_far_from_the_fit_are_warned_of_and_pass(correction: Correction) -> None:
     rows = make(50, IMAGE, 2)
     rows = rows / np.linalg.norm(rows, axis=1, keepdims=True)
-    rows[:, 2] += 1.6
+    rows[:, 2] += 2
     found = recognise(correction, rows, "image")
     assert (found.finding, found.refused) == ("far", False)
     with pytest.warns(RecognitionWarning, match="far from those the correction was fitted on"):

@@ -114,7 +114,8 @@ def test_without_enough_pairs_a_correction_that_keeps_rankings_is_offered_as_not
     before = found.raw.metrics["own_modality_excess@10"].value.value
     after = trial.confirm.metrics["own_modality_excess@10"].value.value
     for share in (before, after):
-        assert f"{50 + 100 * share:.0f} %" in found.sentence
+        more = f"{abs(100 * share):.0f} percentage points {'more' if share >= 0 else 'fewer'}"
+        assert more in found.sentence
     assert abs(after) < 0.3 < before
     assert ("NDCG@10" in found.sentence) is (pairs == "few")
     assert "400" in found.sentence
@@ -179,7 +180,7 @@ def test_without_pairs_it_reports_what_needs_none(equal):
     found = diagnose(X, Y if equal else Y[:300], correctors=(*FEW, Procrustes()), **options)
     assert found.verdict == "no pairs"
     assert found.correction is None
-    assert "100 % are of the query's own modality" in found.sentence
+    assert "50 percentage points more of the query's own modality than is fair" in found.sentence
     assert found.not_tried == {"Procrustes()": "it needs pairs"}
     assert not any("recall" in name or "ndcg" in name for name in found.raw.metrics)
     assert found.raw.metrics["own_modality_excess@10"].value.value == pytest.approx(0.5)
@@ -381,3 +382,10 @@ def test_published_clip_returns_only_its_own_modality_from_one_index(
     assert images.confirm.metrics["neighbours_kept"].value.value < 1.0
     assert found.recommended == "Calibrate(mode='keep')"
     assert len(found.trials) + len(found.not_tried) == len(DEFAULT_CORRECTORS)
+
+
+def test_rankings_by_distance_are_not_taken_to_be_kept_by_a_correction_of_inner_products():
+    X, Y = with_gap()
+    by_distance = diagnose(X, Y, correctors=(Calibrate(),), metric="euclidean")
+    assert [t.keeps_rankings for t in by_distance.trials] == [False]
+    assert by_distance.corrections["Calibrate(mode='keep')"].keeps_rankings

@@ -13,16 +13,20 @@ import pytest
 
 from command_line import everything_in, modgap
 from index_services import new_name, postgres_url
-from modgap import Correction, load_digits, open_embeddings
+from modgap import Correction, Modalities, load_digits, open_embeddings, open_pair
+from modgap._files import sole_writer_of
 from modgap.corrections import Center, Procrustes, Whiten
 from modgap.corrections.calibrate import Calibrate
 from modgap.diagnosis import fix
 from modgap.index.sql import pgvector_sql
 from modgap.search import search
 
+pytestmark = pytest.mark.xdist_group("fix")  # a set is fixed once
+
 FILES = {
     "diagnosis.json", "correction.safetensors", "documents-image.parquet",
     "documents-text.parquet", "example-queries-text.npy", "search.py", "pgvector.sql", "README.md",
+    "fix.json",
 }  # fmt: skip
 
 
@@ -130,16 +134,61 @@ def test_both_kinds_of_query_get_a_vector_a_document_each(tmp_path):
         ]
 
 
+def test_a_folder_that_holds_anything_else_is_refused_and_left_as_it_is(tmp_path):
+    X, Y = with_gap()
+    (tmp_path / "search.py").write_text("mine")
+    with pytest.raises(ValueError, match=r"did not write \(search.py\). Choose a new"):
+        fix(X, Y, tmp_path)
+    assert (tmp_path / "search.py").read_text() == "mine"
+    made = tmp_path / "made"
+    fix(X, Y, made)
+    (made / "mine.txt").write_text("stays")
+    before = {path.name: path.read_bytes() for path in made.iterdir()}
+    with pytest.raises(ValueError, match=r"mine\.txt"):
+        fix(X, Y, made)
+    assert {path.name: path.read_bytes() for path in made.iterdir()} == before
+
+
+def test_a_run_that_fails_leaves_the_folder_of_the_run_before(tmp_path, monkeypatch):
+    X, Y = with_gap()
+    fix(X, Y, tmp_path / "made")
+    before = {path.name: path.read_bytes() for path in (tmp_path / "made").iterdir()}
+
+    def full(*_args, **_options):
+        raise OSError("No space left on device")
+
+    monkeypatch.setattr("modgap.diagnosis.fixing.pgvector_sql", full)
+    with pytest.raises(OSError, match="No space"):
+        fix(X[::-1], Y[::-1], tmp_path / "made", seed=1)
+    assert {path.name: path.read_bytes() for path in (tmp_path / "made").iterdir()} == before
+    assert [path.name for path in tmp_path.iterdir()] == ["made"]
+
+
+def test_two_runs_into_one_folder_are_kept_apart(tmp_path):
+    X, Y = with_gap(40)
+    with sole_writer_of(tmp_path / "made"), pytest.raises(ValueError, match="Another process"):
+        fix(X, Y, tmp_path / "made")
+
+
+def test_documents_of_both_modalities_have_one_type(tmp_path):
+    X, Y = with_gap()
+    fix(X.astype(np.float16), Y, tmp_path)
+    kinds = {
+        pq.read_schema(tmp_path / f"documents-{name}.parquet").field("embedding").type
+        for name in ("image", "text")
+    }
+    assert len(kinds) == 1
+
+
 def test_an_earlier_runs_files_are_not_left_beside_a_verdict_to_leave_it_alone(tmp_path):
     X, Y = with_gap()
     fix(X, Y, tmp_path)
-    (tmp_path / "mine.txt").write_text("stays")
     shared = np.random.default_rng(1).normal(size=(440, 16))
     noisy = [shared + 0.05 * np.random.default_rng(s).normal(size=shared.shape) for s in (2, 3)]
     result = fix(*noisy, tmp_path)
     assert result.diagnoses["text"].verdict == "leave it alone"
     assert result.next_steps == ()
-    assert everything_in(tmp_path) == {"diagnosis.json", "mine.txt"}
+    assert everything_in(tmp_path) == {"diagnosis.json", "fix.json"}
 
 
 def test_without_pairs_the_correction_is_written_and_labelled(tmp_path):
@@ -158,7 +207,8 @@ def test_the_command_says_what_to_do_next_and_its_commands_run(tmp_path, monkeyp
     ran = modgap("fix", "image.npy", "text.npy", "-o", "fixed")
     assert ran.status == 0, ran.err
     assert everything_in(tmp_path / "fixed") == FILES
-    assert "fitted on  all 880 rows" in ran.out
+    assert "fitted on  440 image and 440 text rows" in ran.out
+    assert "the file is fitted on all rows" in " ".join(ran.out.split())
     correction = Correction.load(tmp_path / "fixed" / "correction.safetensors")
     assert str(correction) in ran.out
     build = next(line for line in ran.out.splitlines() if "modgap index build" in line).split()
@@ -168,6 +218,27 @@ def test_the_command_says_what_to_do_next_and_its_commands_run(tmp_path, monkeyp
     assert (tmp_path / "both.faiss").exists()
 
 
+@pytest.mark.parametrize("stacked", [True, False])
+def test_the_next_command_names_the_file_of_both_or_no_file(tmp_path, monkeypatch, stacked):
+    monkeypatch.chdir(tmp_path)
+    X, Y = with_gap()
+    np.save("both.npy", np.stack([X, Y]))
+    data = open_pair("both.npy") if stacked else Modalities.of(X, Y)
+    steps = fix(data, None, "fixed").next_steps
+    build = next(step for step in steps if "modgap index build" in step)
+    assert build.endswith("both.npy" if stacked else "image=IMAGE.npy text=TEXT.npy")
+
+
+def test_queries_of_another_modality_are_pointed_out_by_the_search(made, tmp_path):
+    _, folder, X, _ = made
+    np.save(tmp_path / "wrong.npy", X)
+    command = [sys.executable, folder / "search.py", tmp_path / "wrong.npy", "-k", "1"]
+    ran = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert ran.stderr.startswith("search.py: warning: The text rows")
+    missing = subprocess.run([*command[:2], "no.npy"], capture_output=True, text=True, check=False)
+    assert (missing.returncode, missing.stderr.count("\n")) == (1, 1)
+
+
 def test_bad_input_is_one_sentence_and_writes_nothing(tmp_path):
     X, Y = with_gap(40)
     X[3, 0] = np.nan
@@ -175,7 +246,7 @@ def test_bad_input_is_one_sentence_and_writes_nothing(tmp_path):
     np.save(tmp_path / "y.npy", Y)
     ran = modgap("fix", tmp_path / "x.npy", tmp_path / "y.npy", "-o", tmp_path / "out")
     assert ran.status == 2
-    assert ran.err.startswith("modgap: image has 1 row with NaN")
+    assert "modgap: image has 1 row with NaN" in ran.err.splitlines()[-1]
     assert not (tmp_path / "out").exists()
     ran = modgap("fix", tmp_path / "y.npy", tmp_path / "y.npy", "-o", tmp_path / "x.npy")
     assert ran.status == 2
@@ -302,6 +373,21 @@ def test_sql_stores_what_the_correction_gives_for_every_kind_of_map(corrector):
     rows, scores = search(asked, whole, 5, correction.metric)
     assert [place(name, int(row), 40) for row, name, _ in found] == rows[0].tolist()
     np.testing.assert_allclose([s for _, _, s in found], scores[0], rtol=1e-3, atol=1e-4)
+
+
+def test_sql_refuses_a_column_that_another_correction_made():
+    psycopg = pytest.importorskip("psycopg", reason="psycopg is not installed")
+    X, Y = with_gap(40, 8)
+    first, second = (Calibrate().fit(rows, Y).correction_ for rows in (X, X[:30]))
+    table = new_name()
+    with psycopg.connect(postgres_url(), autocommit=True) as connection:
+        fill(connection, table, X, Y)
+        connection.execute(pgvector_sql({"text": first}, table=table))
+        with pytest.raises(psycopg.errors.RaiseException, match="Another correction made"):
+            connection.execute(pgvector_sql({"text": second}, table=table))
+        connection.execute(f"ALTER TABLE {table} DROP COLUMN embedding_text")
+        connection.execute(pgvector_sql({"text": second}, table=table))
+        connection.execute(f"DROP TABLE {table}")
 
 
 def test_names_that_sql_would_misread_are_quoted():

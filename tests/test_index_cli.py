@@ -42,7 +42,7 @@ def test_an_index_is_built_searched_and_checked_from_the_command_line(kind, file
     assert "rank by    inner product" in built.stderr
     (following,) = [line for line in built.stderr.splitlines() if line.startswith("next: ")]
     assert following.startswith("next: modgap index search ")
-    assert "text-queries.npy --modality text" in following
+    assert "QUERIES.npy --modality text" in following
     found = modgap(
         "index", "search", *common, files / "text.npy", "--modality", "text", "-k", "3", "--row",
         "5", "--json", *table,

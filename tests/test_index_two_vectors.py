@@ -191,7 +191,7 @@ def test_both_are_built_and_searched_from_the_command_line(tmp_path):
     commands = [line[6:] for line in said.splitlines() if line.startswith("next: ")]
     assert len(commands) == 2
     for name, command in zip(("image", "text"), commands, strict=True):
-        command = command.replace(f"{name}-queries.npy", str(tmp_path / f"{name}.npy"))
+        command = command.replace("QUERIES.npy", str(tmp_path / f"{name}.npy"))
         assert len(modgap(*command.split()[1:], "--row", "0", "-k", "3").stdout.splitlines()) == 4
     checked = modgap("index", "evaluate", address, tmp_path, *files).stdout
     assert checked.count("1.0000") == 2

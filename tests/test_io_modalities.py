@@ -68,7 +68,8 @@ def test_what_cannot_be_one_value_is_refused(call, error, message):
 
 
 def test_a_value_goes_through_every_door_as_it_is():
-    data = Modalities.of(rows(40), rows(40, seed=1))
+    X = rows(40)
+    data = Modalities.of(X, X + 0.3 * rows(40, seed=1))
     assert Modalities.of(data) is data
     assert modgap.measure(data).to_dict() == modgap.measure(data.X, data.Y).to_dict()
     found, expected = modgap.retrieval(data), modgap.retrieval(data.X, data.Y)

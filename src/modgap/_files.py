@@ -59,6 +59,27 @@ def atomic_folder(path: str | os.PathLike[str]) -> Iterator[Path]:
 
 
 @contextmanager
+def replaced_folder(path: str | os.PathLike[str]) -> Iterator[Path]:
+    """A temporary folder that takes the place of ``path`` and of all in it when the block ends.
+
+    After an error the old folder is there as it was.
+    """
+    target = Path(path).absolute()
+    target.parent.mkdir(parents=True, exist_ok=True)
+    temporary, old = _beside(target), _beside(target)
+    try:
+        temporary.mkdir(mode=0o700)
+        yield temporary
+        os.chmod(temporary, 0o777 & ~_umask())
+        if target.exists():
+            os.replace(target, old)
+        os.replace(temporary, target)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+        shutil.rmtree(old, ignore_errors=True)
+
+
+@contextmanager
 def sole_writer_of(path: str | os.PathLike[str]) -> Iterator[None]:
     """Hold a path, which need not exist; refused while another process holds it.
 

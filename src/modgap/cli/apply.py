@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,9 +11,7 @@ from modgap._validate import InputValueError
 from modgap.cli.options import Queries, TrustRows
 
 if TYPE_CHECKING:
-    import numpy as np
-
-    from modgap.corrections import Affine, Correction
+    from modgap.corrections import Correction
 
 
 def apply(
@@ -72,7 +69,7 @@ def apply(
             batches = source.batches_with_progress(step, f"correcting {modality}")
             write_embeddings(
                 target,
-                _corrected(batches, mapping, modality),
+                mapping.over(batches, modality),
                 ids=source.ids,
                 captions=source.captions,
                 labels=source.labels,
@@ -122,13 +119,3 @@ def _note(fixed: Correction, path: Path) -> str:
         asking = next(command for command in commands if "--role query" in command)
         said.append(f"{' and '.join(fixed.queries)} queries go through: {asking}")
     return "; ".join(said)
-
-
-def _corrected(
-    batches: Iterable[np.ndarray], mapping: Affine, modality: str
-) -> Iterator[np.ndarray]:
-    """The batches mapped; a row that cannot be used is named by its place in the file."""
-    done = 0
-    for batch in batches:
-        yield mapping(batch, modality, first_row=done)
-        done += len(batch)

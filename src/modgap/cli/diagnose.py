@@ -59,9 +59,11 @@ def diagnose(
     """
     from modgap._results import document
     from modgap.cli.show import print_json, say, steps
+    from modgap.corrections import next_commands
     from modgap.diagnosis import diagnose as run
     from modgap.reports import report as make_page
     from modgap.reports import write_diagnosis
+    from modgap.reports.fix import CORRECTION_FILE
 
     data = with_images(data, images)
     asking = asking_names(queries, data.names)
@@ -87,6 +89,10 @@ def diagnose(
             )  # fmt: skip
         for line in write_diagnosis(result, folder, page):
             say(line)
+        if result.correction is not None:
+            file = str(folder / CORRECTION_FILE)
+            for command in next_commands(result.correction, file):
+                say(f"next: {command}")
 
 
 def print_diagnosis(diagnosis: Diagnosis, *, every: bool = True) -> None:
@@ -102,7 +108,8 @@ def print_diagnosis(diagnosis: Diagnosis, *, every: bool = True) -> None:
     )
     narrow = out.width < _WIDE
     if diagnosis.recommended:
-        out.print("[bold]Before and after[/bold], with 95 % intervals, on held-out groups")
+        held_out = "groups" if "choose" in diagnosis.n_groups else "rows"
+        out.print(f"[bold]Before and after[/bold], with 95 % intervals, on held-out {held_out}")
         print_table(*diagnosis.before_and_after(brief=narrow))
         if diagnosis.whole_index is not None:
             out.print(f"[dim]{diagnosis.whole_index}[/dim]")

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from modgap._validate import InputValueError
 from modgap.cli.options import AsJson, Data, MetricOption, Seed, takes_data
+
+if TYPE_CHECKING:
+    from modgap.corrections import Correction
 
 
 @takes_data()
@@ -35,10 +39,9 @@ def evaluate(
     """
     from modgap._results import document
     from modgap.cli.show import out, print_json, print_table, say, steps
-    from modgap.corrections import Correction
     from modgap.evaluation import evaluate_correction
 
-    fixed = Correction.load(correction) if correction else None
+    fixed = _one(correction, queries) if correction else None
     with steps() as step:
         result = evaluate_correction(
             data,
@@ -60,3 +63,15 @@ def evaluate(
         return
     print_table(*result.table())
     out.print(f"[dim]{result.n_groups:,} groups, 95 % intervals from 1,000 resamples.[/dim]")
+
+
+def _one(path: Path, queries: str | None) -> Correction:
+    """The correction of a file, or the one of a folder that serves these queries."""
+    from modgap.corrections import load_corrections
+
+    found = load_corrections(path, queries)
+    if len({id(one) for one in found.values()}) > 1:
+        raise InputValueError(
+            f"{path} holds corrections for {' and '.join(found)} queries. Choose with --queries."
+        )
+    return next(iter(found.values()))

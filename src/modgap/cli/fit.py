@@ -56,12 +56,16 @@ def fit(
         for name in asking if corrector.serves_one else [None]:
             corrector.fit(data, queries=name, rows=row_length(metric), model=model, progress=step)
             made |= dict.fromkeys(corrector.correction_.queries, corrector.correction_)
-    for path in save_corrections(made, output):
+    paths = save_corrections(made, output)
+    for path in paths:
         say(f"wrote {path}")
-        correction = Correction.load(path)
-        say("\n".join(demands(correction)))
-        for place, command in enumerate(next_commands(correction, str(path))):
-            say(f"  {'next' if place == 0 else '':9}  {command}")
+        say("\n".join(demands(Correction.load(path))))
+    several = len(paths) > 1
+    commands = next_commands(
+        Correction.load(paths[0]), str(output.parent if several else output), several=several
+    )
+    for place, command in enumerate(commands):
+        say(f"  {'next' if place == 0 else '':9}  {command}")
 
 
 def _setting(text: str) -> tuple[str, float | str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -19,6 +19,9 @@ from modgap.cli.options import (
     asking_names,
     takes_data,
 )
+
+if TYPE_CHECKING:
+    from modgap.corrections import Correction
 
 
 @takes_data(writes="folder")
@@ -50,7 +53,9 @@ def fix(
     from modgap.cli.outputs import tidy_when_terminated
     from modgap.cli.show import out, print_json, say, steps
     from modgap.diagnosis import fix as run
+    from modgap.reports.fix import where_from
 
+    say(f"modgap: {', '.join(f'{name} is {side.source}' for name, side in data.sides.items())}")
     with steps() as step, tidy_when_terminated():
         result = run(
             data, None, output, queries=asking_names(queries, data.names), goal=goal,
@@ -61,15 +66,18 @@ def fix(
     else:
         for diagnosis in result.diagnoses.values():
             print_diagnosis(diagnosis, every=False)
-        for correction in result.corrections.values():
+        for asking, correction in result.corrections.items():
             out.print(str(correction), markup=False)
-            out.print(
-                f"  fitted on  all {sum(correction.about['fitted_on'].values()):,} rows; the "
-                "metrics above are of rows it had not seen\n"
-            )
+            out.print(f"  fitted on  {_fitted_on(correction)} rows")
+            out.print(f"[dim]{where_from(result.diagnoses[asking])}[/dim]\n")
         if result.next_steps:
             out.print("[bold]What to do next[/bold]")
         for line in result.next_steps:
             out.print(f"  {line}", markup=False, soft_wrap=True)
     for path in result.files:
         say(f"wrote {path}")
+
+
+def _fitted_on(correction: Correction) -> str:
+    rows = correction.about.get("fitted_on", {})
+    return " and ".join(f"{count:,} {name}" for name, count in rows.items())

@@ -227,7 +227,7 @@ def _say_next(
     hidden = re.sub(r"(://[^/@]*:)[^/@]+@", r"\1…@", address)
     given = [part for key, value in options.items() if value for part in (key, str(value))]
     for asking in served:
-        words = ["modgap", "index", "search", hidden, str(correction), f"{asking}-queries.npy"]
+        words = ["modgap", "index", "search", hidden, str(correction), "QUERIES.npy"]
         words += ["--modality", asking, *given]
         say(f"next: {shlex.join(words)}")
 

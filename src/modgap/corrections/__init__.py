@@ -13,7 +13,12 @@ from modgap.corrections.calibrate import Calibrate
 from modgap.corrections.check import check_corrector
 from modgap.corrections.correction import METRICS, Correction, Metric, Role
 from modgap.corrections.demands import METRIC_NAMES, demands, in_one_sentence, label, next_commands
-from modgap.corrections.files import load_corrections, save_corrections
+from modgap.corrections.files import (
+    correction_file,
+    file_safe,
+    load_corrections,
+    save_corrections,
+)
 from modgap.corrections.fitted import FittedRows
 from modgap.corrections.orthogonal import OrthogonalShift
 from modgap.corrections.procrustes import Procrustes
@@ -54,7 +59,9 @@ __all__ = [
     "asking_modality",
     "check_corrector",
     "check_recognised",
+    "correction_file",
     "demands",
+    "file_safe",
     "in_one_sentence",
     "label",
     "load_corrections",

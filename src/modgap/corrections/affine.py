@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -99,6 +100,13 @@ class Affine:
                 "It must be fitted on embeddings of the same model."
             )
         return self.map_checked(rows, name, first_row=first_row)
+
+    def over(self, batches: Iterable[Array], name: str = "rows") -> Iterator[Array]:
+        """The batches mapped; a row that cannot be used is named by its place in the stream."""
+        done = 0
+        for batch in batches:
+            yield self(batch, name, first_row=done)
+            done += batch.shape[0]
 
     def map_checked(self, rows: Array, name: str = "rows", *, first_row: int = 0) -> Array:
         """The same for a matrix of finite floats with ``dim_in`` columns, which is not checked."""

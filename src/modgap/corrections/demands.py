@@ -69,20 +69,34 @@ def label(correction: Correction) -> str:
     return str(about.get("label") or about.get("method") or "Correction")
 
 
-def next_commands(correction: Correction, file: str = "correction.safetensors") -> list[str]:
-    """The commands that correct documents and queries, and the one that builds an index."""
+def next_commands(
+    correction: Correction, file: str = "correction.safetensors", *, several: bool = False
+) -> list[str]:
+    """The commands that correct documents and queries, and the one that builds an index.
+
+    Parameters
+    ----------
+    correction : Correction
+        What is applied.
+    file : str
+        Its file; the folder where there are several.
+    several : bool
+        Whether there is one for each modality that asks.
+    """
     path, names = shlex.quote(file), [shlex.quote(name) for name in correction.names]
+    both = " --queries both" if several else ""
+    asking = names if several else [shlex.quote(name) for name in correction.queries]
     files = " ".join(f"{name}={name}.npy" for name in names)
     return [
         *(
-            f"modgap apply {path} {name}.npy --modality {name} -o {name}-documents.npy"
+            f"modgap apply {path} {name}.npy --modality {name}{both} -o {name}-documents.npy"
             for name in names
         ),
         *(
-            f"modgap apply {path} queries.npy --modality {name} --role query -o {name}-queries.npy"
-            for name in map(shlex.quote, correction.queries)
+            f"modgap apply {path} QUERIES.npy --modality {name} --role query -o {name}-queries.npy"
+            for name in asking
         ),
-        f"modgap index build both.faiss {path} {files}",
+        f"modgap index build both.faiss {path} {files}{both}",
     ]
 
 

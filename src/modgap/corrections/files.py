@@ -66,6 +66,16 @@ def load_corrections(
     return {queries: found[queries]}
 
 
+def file_safe(name: str) -> str:
+    """The name of a modality as part of a file's name."""
+    return re.sub(r"[^\w.-]+", "_", name)
+
+
+def correction_file(asking: str, *, several: bool) -> str:
+    """The name of a correction's file: plain where there is one only."""
+    return f"{_STEM}-{file_safe(asking)}{_SUFFIX}" if several else f"{_STEM}{_SUFFIX}"
+
+
 def save_corrections(
     corrections: Mapping[str, Correction], path: str | os.PathLike[str]
 ) -> list[Path]:
@@ -81,8 +91,9 @@ def save_corrections(
         files = [target]
     else:
         # The name in the file counts when it is read, so the file's own name may leave things out.
-        safe = {name: re.sub(r"[^\w.-]+", "_", name) for name in corrections}
-        files = [target.with_name(f"{target.stem}-{safe[name]}{_SUFFIX}") for name in corrections]
+        files = [
+            target.with_name(f"{target.stem}-{file_safe(name)}{_SUFFIX}") for name in corrections
+        ]
         if len(set(files)) < len(files):
             raise InputValueError(
                 f"The names {', '.join(map(repr, corrections))} would give two files one name."
@@ -99,6 +110,8 @@ def _files(path: Path) -> list[Path]:
     whole = path / f"{_STEM}{_SUFFIX}" if path.is_dir() else path
     found = sorted(whole.parent.glob(f"{glob.escape(whole.stem)}-*{_SUFFIX}"))
     found = [*([whole] if whole.is_file() else []), *found]
+    if not found and path.is_dir():  # what diagnose writes for both kinds of query
+        found = sorted(path.glob(f"*/{_STEM}{_SUFFIX}"))
     if not found:
         held = f", no {_STEM}{_SUFFIX} and no {_STEM}-NAME{_SUFFIX}" if path.is_dir() else ""
         raise InputValueError(f"There is no correction at {path}{held}. Make one: modgap fit.")

@@ -151,13 +151,14 @@ class _Judge:
             said = (
                 f"The {self.modality} rows {_seem(refused)} of another model than the correction: "
                 f"{self._distances()}, and on a scale from 0 (as fitted) to 1 (another model) they "
-                f"are at {foreign:.2f}. Embed them with the model it was fitted on."
+                f"are at {foreign:.2f}. Embed them with the model it was fitted on, and "
+                "give them as the model does, not corrected already."
             )
         elif self._lengths_agree() and self.other and (nearer := self._nearer(self.other)):
             finding, refused = "another modality", nearer == "refuse"
             said = (
                 f"The {self.modality} rows {_seem(refused)} {self.other} rows: {self._distances()}"
-                f". If they are, say --modality {self.other}; files may be swapped."
+                f". If they are, give them as {self.other}; files may be swapped."
             )
         elif foreign > FAR and clear >= _CLEAR:
             finding = "far"

@@ -1,6 +1,6 @@
 """Try every correction on held-out rows, and say what to do."""
 
-from modgap.diagnosis.fix import Fix, fix
+from modgap.diagnosis.fixing import Fix, fix
 from modgap.diagnosis.path import GapPath, gap_paths
 from modgap.diagnosis.run import DEFAULT_CORRECTORS, Diagnosis, diagnose
 from modgap.diagnosis.verdict import Trial

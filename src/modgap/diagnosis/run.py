@@ -92,7 +92,7 @@ class WholeIndex(Result):
     def __str__(self) -> str:
         return (
             f"In one index of {self.n_groups:,} groups, on which the correction was fitted, "
-            f"NDCG@10 goes from {self.before:.3f} to {self.after:.3f}: the more documents, the "
+            f"NDCG@10 goes from {self.before:.3f} to {self.after:.3f}. The more documents, the "
             "harder the search."
         )
 
@@ -318,7 +318,9 @@ class _Run:
         if choosing is None or n < MIN_CONFIRM_GROUPS:
             trial = next((one for one in trials if one.keeps_rankings), None)
             fix, paired = self._on_all_rows(trial, correctors, NOT_JUDGED), choosing is not None
-            words = unjudged_sentence(trial, fix, raw, self.goal, n, paired=paired)
+            words = unjudged_sentence(
+                trial, fix, raw, self.goal, n, paired=paired, failure=self._why_none(correctors)
+            )
             verdict: Verdict = "not enough pairs" if paired else "no pairs"
             return self._diagnosis(verdict, words, raw, trials, measurement, trial, fix)
         resampled = {one.trial.method: one.on_confirm for one in tried}
@@ -358,7 +360,7 @@ class _Run:
                 lower_bound=bound,
                 neighbours_kept_fitted=kept,
                 confirm=confirming.scores(on_confirm),
-                keeps_rankings=correction.keeps_rankings,
+                keeps_rankings=self._keeps_rankings(correction),
             )
             yield _Tried(trial, on_choose, on_confirm)
 
@@ -374,10 +376,22 @@ class _Run:
         eligible, reason = eligibility(
             scores,
             self.recalls,
-            keeps_rankings=correction.keeps_rankings,
+            keeps_rankings=self._keeps_rankings(correction),
             bias_growth=evaluator.bias_growth(resampled, level),
         )
         return eligible, reason, lower_bound(scores)
+
+    def _why_none(self, correctors: Sequence[Corrector]) -> str:
+        """Why the correction that keeps rankings could not be fitted, where it was tried."""
+        labels = [one.label for one in correctors if isinstance(one, Calibrate)]
+        return next((self.failures[label] for label in labels if label in self.failures), "")
+
+    def _keeps_rankings(self, correction: Correction) -> bool:
+        """Whether rankings within a modality stay as the index has them now.
+
+        Those that a correction is known to keep are by cosine or inner product.
+        """
+        return correction.keeps_rankings and self.metric != "euclidean"
 
     def _on_all_rows(
         self, trial: Trial | None, correctors: Sequence[Corrector], judged_on: str

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from modgap.corrections import Correction, demands
+from modgap.corrections import METRIC_NAMES, Correction, correction_file, demands, file_safe
+from modgap.index.vectors import vector_names
 
 _SEARCH = '''\
 """Search the corrected documents beside this file with raw query vectors, exactly.
@@ -12,50 +13,67 @@ _SEARCH = '''\
 python search.py                          the example queries
 python search.py QUERIES.npy -k 10{usage}
 
-Raw vectors go in, of any length: the correction does to them what they need. In place of the
-exact search any index does that ranks by {metric}.
+Raw vectors go in, of any length: the correction does to them what they need. Other exact indexes
+that rank by {metric} give the same; for graphs use modgap index build, which keeps one for each
+modality.
 """
 
 import argparse
+import sys
 from pathlib import Path
 
 import numpy as np
 
 from modgap import Correction, open_embeddings
+from modgap.corrections import recognise
 from modgap.search import search
 
 HERE = Path(__file__).parent
 CORRECTIONS = {files!r}  # by the modality that asks
 COLUMNS = {columns!r}
+DOCUMENTS = {documents!r}
+EXAMPLES = {examples!r}
 
-parser = argparse.ArgumentParser()
-parser.add_argument("queries", nargs="?", help="embeddings to search with, as the model gives them")
-parser.add_argument("--modality", choices=list(CORRECTIONS), default={asking!r})
-parser.add_argument("-k", type=int, default=10)
-given = parser.parse_args()
 
-correction = Correction.load(HERE / CORRECTIONS[given.modality])
-documents, names, ids = [], [], []
-for name in correction.names:
-    side = open_embeddings(HERE / f"documents-{{name}}.parquet", column=COLUMNS[given.modality])
-    documents.append(side.rows())
-    names += [name] * side.n_rows
-    ids += list(range(side.n_rows)) if side.ids is None else side.ids.tolist()
+def main():
+    parser = argparse.ArgumentParser(description="Search the corrected documents.")
+    parser.add_argument("queries", nargs="?", help="embeddings as the model gives them")
+    parser.add_argument("--modality", choices=list(CORRECTIONS), default={asking!r})
+    parser.add_argument("-k", type=int, default=10, help="results of each query")
+    given = parser.parse_args()
 
-path = given.queries or HERE / f"example-queries-{{given.modality}}.npy"
-queries = correction.apply(open_embeddings(path).rows(), given.modality, role="query")
-rows, scores = search(queries, np.concatenate(documents), given.k, correction.metric)
-for query, (best, score) in enumerate(zip(rows, scores)):
-    print(f"query {{query}}")
-    for place, (row, value) in enumerate(zip(best, score), start=1):
-        print(f"  {{place:3}}  {{names[row]:10}} {{ids[row]!s:20}} {{value:.4f}}")
+    correction = Correction.load(HERE / CORRECTIONS[given.modality])
+    documents, names, ids = [], [], []
+    for name, file in DOCUMENTS.items():
+        side = open_embeddings(HERE / file, column=COLUMNS[given.modality])
+        documents.append(side.rows())
+        names += [name] * side.n_rows
+        ids += list(range(side.n_rows)) if side.ids is None else side.ids.tolist()
+
+    raw = open_embeddings(given.queries or HERE / EXAMPLES[given.modality]).rows()
+    found = recognise(correction, raw, given.modality)  # judges 20 rows or more
+    if found.finding not in ("fits", "not judged"):
+        print(f"search.py: warning: {{found.sentence}}", file=sys.stderr)
+    queries = correction.apply(raw, given.modality, role="query")
+    rows, scores = search(queries, np.concatenate(documents), given.k, correction.metric)
+    for query, (best, score) in enumerate(zip(rows, scores)):
+        print(f"query {{query}}")
+        for place, (row, value) in enumerate(zip(best, score), start=1):
+            print(f"  {{place:3}}  {{names[row]:10}} {{ids[row]!s:20}} {{value:.4f}}")
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except (ValueError, TypeError, OSError) as error:
+        sys.exit(f"search.py: {{error}}")
 '''
 
 _README = """\
 # What is in this folder
 
-Written by `modgap fix`. The correction is fitted on all rows; the figures in `diagnosis*.json` are
-those of rows it had not seen.
+Written by `modgap fix`. The metrics in `diagnosis*.json` are those of a correction fitted on half
+of the groups, on rows it had not seen; the correction here is the same, fitted on all rows.
 
 | file | what it is |
 |---|---|
@@ -66,34 +84,31 @@ those of rows it had not seen.
 ```
 
 Queries are raw vectors of {asking}, as the model gives them; `search.py` and the SQL function
-bring them to the right form themselves. Wherever else the documents are loaded, rank by
-{metric}, and send queries through the correction first:
+bring them to the right form themselves. Wherever else the documents are loaded, rank by {metric},
+and send queries through the correction first. A graph (HNSW) of these columns alone finds less:
+`modgap index build` makes one for each modality over rows of equal length.
 
 ```python
 from modgap import Correction
 
 correction = Correction.load("{first}")
-query = correction.apply(rows, "{first_asking}", role="query")
-document = correction.apply(rows, "{name}")  # a new one
+query = correction.apply(rows, {first_asking!r}, role="query")
+document = correction.apply(rows, {name!r})  # a new one
 ```
 """
-_METRICS = {
-    "cosine": "cosine",
-    "inner_product": "inner product, not cosine",
-    "euclidean": "Euclidean distance",
-}
 
 
 def search_script(corrections: Mapping[str, Correction]) -> str:
     """The text of ``search.py``."""
-    asking = next(iter(corrections))
+    asking, correction = next(iter(corrections.items()))
     several = len(corrections) > 1
-    usage = "".join(f" [--modality {' | '.join(corrections)}]" for _ in range(several))
     return _SEARCH.format(
-        usage=usage,
-        metric=_METRICS[corrections[asking].metric],
-        files={name: correction_file(name, several) for name in corrections},
-        columns={name: document_column(name, several) for name in corrections},
+        usage=f" [--modality {' | '.join(corrections)}]" if several else "",
+        metric=METRIC_NAMES[correction.metric],
+        files={name: correction_file(name, several=several) for name in corrections},
+        columns=document_columns(corrections),
+        documents={name: f"documents-{file_safe(name)}.parquet" for name in correction.names},
+        examples={name: f"example-queries-{file_safe(name)}.npy" for name in corrections},
         asking=asking,
     )
 
@@ -101,14 +116,15 @@ def search_script(corrections: Mapping[str, Correction]) -> str:
 def readme(corrections: Mapping[str, Correction], names: Sequence[str]) -> str:
     """The text of ``README.md``."""
     several = len(corrections) > 1
-    columns = ", ".join(f"`{document_column(name, several)}`" for name in corrections)
+    columns = ", ".join(f"`{column}`" for column in document_columns(corrections).values())
+    files = {name: correction_file(name, several=several) for name in corrections}
     listed = [
+        *((file, f"the correction for {name} queries") for name, file in files.items()),
         *(
-            (correction_file(name, several), f"the correction for {name} queries")
-            for name in corrections
+            (f"documents-{file_safe(name)}.parquet", f"the {name} documents, in {columns}")
+            for name in names
         ),
-        *((f"documents-{name}.parquet", f"the {name} documents, in {columns}") for name in names),
-        *((f"example-queries-{name}.npy", f"a few raw {name} rows") for name in corrections),
+        *((f"example-queries-{file_safe(n)}.npy", f"a few raw {n} rows") for n in corrections),
         ("search.py", "`python search.py [QUERIES.npy]`: an exact search of all documents"),
         ("pgvector.sql", "the same inside PostgreSQL, from the raw vectors that are there"),
         ("diagnosis*.json", "the verdict and every metric"),
@@ -118,18 +134,13 @@ def readme(corrections: Mapping[str, Correction], names: Sequence[str]) -> str:
         files="\n".join(f"| `{name}` | {what} |" for name, what in listed),
         demands="\n".join(line for c in corrections.values() for line in demands(c)),
         asking=" or ".join(corrections),
-        metric=_METRICS[correction.metric],
-        first=correction_file(first, several),
+        metric=METRIC_NAMES[correction.metric],
+        first=files[first],
         first_asking=first,
         name=names[0],
     )
 
 
-def correction_file(asking: str, several: bool) -> str:
-    """The name of a correction's file: plain where there is one only."""
-    return f"correction-{asking}.safetensors" if several else "correction.safetensors"
-
-
-def document_column(asking: str, several: bool) -> str:
-    """The column of the documents that serves these queries."""
-    return f"embedding_{asking}" if several else "embedding"
+def document_columns(corrections: Mapping[str, Correction]) -> dict[str, str]:
+    """The column of the documents that serves the queries of each modality."""
+    return dict(zip(corrections, vector_names([*corrections.values()]), strict=True))

@@ -59,14 +59,12 @@ def split(data: Modalities, seed: int) -> Splits:
     """
     rng = np.random.default_rng(seed)
     if not data.paired:
-        _check_enough(
-            min(side.n_rows for side in data.two()), "rows of each modality", "measure works"
-        )
+        _check_enough(min(side.n_rows for side in data.two()), "rows of each modality")
         order = [rng.permutation(side.n_rows) for side in data.two()]
         held = min(MAX_EVALUATE, *(side.n_rows // 2 for side in data.two()))
         fit = data.take([rows[held:][:MAX_FIT] for rows in order])
         return Splits(fit, None, data.take([rows[:held] for rows in order]))
-    _check_enough(data.n_groups, "groups with rows on both sides", "measure and evaluate work")
+    _check_enough(data.n_groups, "groups with rows on both sides")
     both = rng.permutation(data.matched_groups)
     ends = np.round(np.cumsum(SHARES) * len(both)).astype(int)
     single = rng.permutation(np.setdiff1d(np.concatenate(data.groups), both))
@@ -77,8 +75,9 @@ def split(data: Modalities, seed: int) -> Splits:
     )
 
 
-def _check_enough(count: int, of_what: str, others: str) -> None:
+def _check_enough(count: int, of_what: str) -> None:
     if count < MIN_PAIRS:
         raise InputValueError(
-            f"A diagnosis needs at least {MIN_PAIRS} {of_what}, got {count}. {others} on fewer."
+            f"A diagnosis needs at least {MIN_PAIRS} {of_what}, got {count}. modgap fit makes a "
+            "correction from fewer, without metrics."
         )

@@ -6,6 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+import numpy as np
+
 from modgap._results import Result
 from modgap.corrections import Correction, in_one_sentence
 from modgap.evaluation import Goal, Interval, Scores
@@ -164,8 +166,12 @@ def unjudged_sentence(
     n: int,
     *,
     paired: bool,
+    failure: str = "",
 ) -> str:
-    """What can be said without pairs, or with too few of them to confirm a verdict."""
+    """What can be said without pairs, or with too few of them to confirm a verdict.
+
+    ``failure`` says why no correction that keeps rankings could be fitted.
+    """
     if paired:
         why = (
             f"Not enough pairs: {n} groups are left to confirm on, and a verdict needs "
@@ -175,25 +181,32 @@ def unjudged_sentence(
     else:
         why = "No pairs."
         wanted = "With a few hundred pairs (at least 400)"
-    before = raw.metrics[OWN_EXCESS].value.value
-    share = (
-        f"of the ten nearest {'wrong ' if paired else ''}results in one index for both "
-        f"modalities, {50 + 100 * before:.0f} % are of the query's own modality"
-    )
+    before = _share(raw)
     if trial is None or correction is None:
-        return f"{why} As it is, {share} (50 % is fair). {wanted} a correction can be judged."
-    after = trial.confirm.metrics[OWN_EXCESS].value.value
-    figures = ""
+        unfit = f" No correction is offered: {failure}" if failure else ""
+        return f"{why} As it is, {before}.{unfit or f' {wanted} a correction can be judged.'}"
+    after = _share(trial.confirm)
+    metrics = ""
     if paired and trial.confirm.goal.change is not None:
         change = trial.confirm.goal.change
-        figures = (
+        metrics = (
             f" On these few, {GOAL_WORDS[goal]} goes from {raw.goal.value.value:.3f} to "
             f"{trial.confirm.goal.value.value:.3f} ({change.low:+.3f} to {change.high:+.3f})."
         )
+    if goal != "mixed":
+        metrics += f" The goal {goal} was not judged."
     return (
-        f"{why} {trial.method} is written: {NOT_JUDGED}. As it is, {share}; corrected, "
-        f"{50 + 100 * after:.0f} % (50 % is fair; {n:,} "
-        f"{'groups' if paired else 'rows of each modality'}).{figures} "
+        f"{why} {trial.method} is offered: {NOT_JUDGED}. As it is, {before}; corrected, {after} "
+        f"({n:,} {'groups' if paired else 'rows of each modality'}).{metrics} "
         f"{in_one_sentence(correction)} {wanted} it can be judged whether the right results come "
         "first."
     )
+
+
+def _share(scores: Scores) -> str:
+    """How far the ten nearest results of one index are from fair shares, in words."""
+    excess = scores.metrics[OWN_EXCESS].value.value
+    if np.isnan(excess):
+        return "no result is wrong, so shares cannot be counted"
+    more = f"{abs(100 * excess):.0f} percentage points {'more' if excess >= 0 else 'fewer'}"
+    return f"results hold {more} of the query's own modality than is fair"

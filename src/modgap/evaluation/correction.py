@@ -17,6 +17,7 @@ from modgap.evaluation.mixed import asking_modalities, mixed_retrieval
 from modgap.evaluation.retrieval import matched, retrieval
 from modgap.io import Embeddings, Modalities
 from modgap.io.modalities import DEFAULT_NAMES
+from modgap.measures.pairing import pairing_signal, warn_if_unpaired
 
 MAX_GROUPS = 5_000
 
@@ -89,6 +90,7 @@ def evaluate_correction(
     chosen = data.matched_groups
     if len(chosen) > sample:
         chosen = np.sort(np.random.default_rng(seed).choice(chosen, sample, replace=False))
+    warn_if_unpaired(pairing_signal(data, seed=seed))
     say("reading", 0, 3)
     directions = metric == "cosine"
     held = data.take_groups(chosen).check(nonzero=directions)
@@ -124,7 +126,7 @@ def _check_fits(correction: Correction, data: Modalities) -> None:
             "It must be fitted on embeddings of the same model."
         )
     for name, side in data.sides.items():
-        check_recognised(correction, side, name, trust_rows=True)  # only warns: figures will tell
+        check_recognised(correction, side, name, trust_rows=True)  # only warns
 
 
 def _details(

@@ -235,7 +235,9 @@ class VectorIndex(VectorStore):
             check_choice(only, "only", self.names)
         k = check_count(k, "k")
         rows = to_numpy(queries)
-        mapped = vector.query(rows[None] if rows.ndim == 1 else rows, modality)
+        rows = rows[None] if rows.ndim == 1 else rows
+        mapped = vector.query(rows, modality)
+        check_recognised(vector.correction, rows, modality, trust_rows=True)  # only warns
         if self._note is None:
             return to_hits([[] for _ in mapped], k, self._score, "int")
         return self._hits(vector, mapped, k, only, exact=False)

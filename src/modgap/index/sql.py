@@ -12,6 +12,7 @@ import numpy as np
 
 from modgap.corrections import Affine, Correction
 from modgap.index.lifting import lifted_lengths
+from modgap.index.notes import fingerprint
 
 # For each metric the operator that pgvector orders by, its operator class, and the score.
 _OPERATORS = {
@@ -36,6 +37,16 @@ CREATE OR REPLACE FUNCTION modgap_lift(v vector, length double precision) RETURN
     AS $$ SELECT (v::real[] ||
                   sqrt(greatest(length ^ 2 - vector_norm(v) ^ 2, 0))::real)::vector $$;
 """
+# Rows that another correction made must not stand beside those of this one.
+_SAME_CORRECTION = """\
+DO $$ BEGIN
+    IF EXISTS (SELECT 1 FROM {table} WHERE {target} IS NOT NULL) AND {mark} IS DISTINCT FROM
+        (SELECT col_description(attrelid, attnum) FROM pg_attribute
+         WHERE attrelid = {table_text}::regclass AND attname = {column_text})
+    THEN RAISE EXCEPTION 'Another correction made this column. Drop it first, see above.';
+    END IF;
+END $$;
+COMMENT ON COLUMN {table}.{target} IS {mark};"""
 _MATRICES = """
 CREATE TABLE IF NOT EXISTS modgap_matrix
     (name text, place int, line vector, PRIMARY KEY (name, place));
@@ -97,7 +108,11 @@ def _one(correction: Correction, asking: str, new: str, where: tuple[str, str, s
         f"-- For {asking} queries: {table}.{new}."
         + (" Its last column only makes rows equally long, for the graphs." if lengths else ""),
         f"ALTER TABLE {table} ADD COLUMN IF NOT EXISTS {target} vector({dim});",
-    ]
+        _SAME_CORRECTION.format(
+            table=table, target=target, table_text=_text(table), column_text=_text(new),
+            mark=_text(f"modgap {fingerprint(correction)}"),
+        ),
+    ]  # fmt: skip
     searches = []
     for name in correction.names:
         affine = correction.map(name)
@@ -122,15 +137,16 @@ def _one(correction: Correction, asking: str, new: str, where: tuple[str, str, s
     mapped = _expression(query, "query", f"{new}/{asking}/query")
     if lengths is not None:
         mapped = f"({mapped}::real[] || 0::real)::vector"
-    function = _name(f"search_by_{asking}")
+    function = search_function(asking)
     union = "\n    UNION ALL\n".join(searches)
     lines.append(f"""\
 CREATE OR REPLACE FUNCTION {function}(query vector, k int DEFAULT 10)
     RETURNS TABLE (id text, modality text, score double precision)
-    LANGUAGE plpgsql STABLE AS $$
+    LANGUAGE plpgsql AS $$
 #variable_conflict use_variable
 DECLARE mapped vector := {mapped};
 BEGIN
+    PERFORM set_config('hnsw.ef_search', least(greatest(64, k), 1000)::text, true);
     -- One graph for each modality; the best of each are the best of all.
     RETURN QUERY SELECT found.i, found.m, {score.format("found.distance")} FROM (
 {union}
@@ -138,6 +154,11 @@ BEGIN
 END $$;
 """)
     return "\n".join(lines)
+
+
+def search_function(asking: str) -> str:
+    """The name of the function that searches with queries of a modality."""
+    return _name(f"search_by_{asking}")
 
 
 def _expression(affine: Affine, row: str, matrix: str) -> str:

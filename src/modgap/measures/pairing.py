@@ -55,8 +55,8 @@ class PairingSignal(Result):
 
     @property
     def sentence(self) -> str:
-        """What was found, with figures."""
-        figures = (
+        """What was found, with numbers."""
+        numbers = (
             f"on {self.n_pairs:,} pairs the mean cosine of matched rows is "
             f"{self.cosine_matched:.3f}, of other rows {self.cosine_others:.3f} "
             f"(z = {self.z:.1f}), and recall@1 is {self.recall:.3f}, by chance {self.chance:.3f}"
@@ -64,9 +64,9 @@ class PairingSignal(Result):
         if self.looks_paired is None:
             return f"Whether rows are pairs cannot be told from {self.n_pairs:,} of them."
         if self.looks_paired:
-            return f"Rows look paired: {figures}."
+            return f"Rows look paired: {numbers}."
         x, y = self.names
-        return f"The {x} and {y} rows look unpaired: {figures}. {_CAUSES}"
+        return f"The {x} and {y} rows look unpaired: {numbers}. {_CAUSES}"
 
 
 def pairing_signal(

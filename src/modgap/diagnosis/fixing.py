@@ -1,0 +1,238 @@
+"""``fix``: the whole way, from two files to corrected documents and a search that runs."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from modgap._files import replaced_folder, sole_writer_of, write_text
+from modgap._results import Progress, Result, document, silent, to_json
+from modgap._validate import Array, InputValueError
+from modgap._version import __version__
+from modgap.corrections import (
+    Correction,
+    Metric,
+    asking_modality,
+    correction_file,
+    file_safe,
+)
+from modgap.corrections.demands import metric_to_rank_by
+from modgap.diagnosis.run import Diagnosis, diagnose
+from modgap.diagnosis.scripts import document_columns, readme, search_script
+from modgap.evaluation import Goal
+from modgap.index.sql import pgvector_sql, search_function
+from modgap.io import Embeddings, Modalities, write_embeddings, write_pair
+from modgap.io.modalities import DEFAULT_NAMES
+
+SEARCH_FILE, SQL_FILE, LIST_FILE = "search.py", "pgvector.sql", "fix.json"
+_EXAMPLES = 5
+
+
+@dataclass(frozen=True, eq=False)
+class Fix(Result):
+    """What was found and written.
+
+    ``diagnoses`` and ``corrections`` are keyed by the modality that asks; a correction is missing
+    where the verdict is to leave it alone. ``files`` were written, in this order.
+    """
+
+    folder: str
+    diagnoses: Mapping[str, Diagnosis]
+    files: tuple[str, ...]
+    next_steps: tuple[str, ...]
+    corrections: Mapping[str, Correction] = field(default_factory=dict, repr=False)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything but the corrections, which have files of their own."""
+        found = super().to_dict()
+        del found["corrections"]
+        return found
+
+
+def fix(
+    X: Array | Embeddings | Modalities,
+    Y: Array | Embeddings | None = None,
+    folder: str | os.PathLike[str] = "modgap-fix",
+    names: Sequence[str] = DEFAULT_NAMES,
+    *,
+    groups: tuple[Any, Any] | None = None,
+    paired: bool | None = None,
+    queries: str | Sequence[str] | None = None,
+    goal: Goal = "mixed",
+    metric: Metric = "cosine",
+    model: str | None = None,
+    trust_pairs: bool = False,
+    seed: int = 0,
+    progress: Progress | None = None,
+) -> Fix:
+    """Diagnose, fit the chosen correction on all rows, and write all that a search needs.
+
+    The folder gets the correction, the corrected documents of each modality as Parquet, a
+    ``search.py`` that runs, SQL for pgvector and the diagnosis as JSON, all of it or nothing. The
+    metrics of the verdict stay those of held-out rows. Where the verdict is to leave it alone,
+    only that is written.
+
+    Parameters
+    ----------
+    X, Y, names, groups, paired
+        The modalities, as for ``measure``.
+    folder : path
+        Where to write: a new or an empty folder, or one that ``fix`` wrote and that holds nothing
+        else; it is then replaced.
+    queries : str or several, optional
+        The modality that asks, as for ``diagnose``. For several, each gets a correction of its
+        own, and each document a vector for each.
+    goal, metric, model, trust_pairs, seed
+        As for ``diagnose``.
+    progress : callable, optional
+        Called as ``progress(step, done, total)``.
+    """
+    say, place = progress or silent, Path(folder)
+    check_replaceable(place)
+    data = Modalities.of(X, Y, names, groups=groups, paired=paired)
+    asking = [queries] if isinstance(queries, str) else list(queries or ())
+    options: dict[str, Any] = {"goal": goal, "metric": metric, "model": model, "seed": seed}
+    options["trust_pairs"] = trust_pairs
+    with sole_writer_of(place):
+        found = {
+            name: diagnose(data, queries=name, **options, progress=say)
+            for name in asking or [asking_modality(None, data.names)]
+        }
+        corrections = {
+            name: one.correction if len(found) == 1 else replace(one.correction, queries=(name,))
+            for name, one in found.items()
+            if one.correction is not None
+        }
+        check_replaceable(place)  # diagnosing takes a while
+        with replaced_folder(place) as temporary:
+            written = [
+                *_write_diagnoses(found, temporary),
+                *_write_fix(data, corrections, temporary, say),
+            ]
+            listed = {"version": __version__, "files": [path.name for path in written]}
+            write_text(temporary / LIST_FILE, to_json(listed) + "\n")
+    files = tuple(str(place / name) for name in (*listed["files"], LIST_FILE))
+    return Fix(str(place), found, files, _next_steps(data, corrections, place), corrections)
+
+
+def check_replaceable(place: Path) -> None:
+    """A folder that can be replaced without a loss: new, empty, or written by ``fix`` alone."""
+    if not place.is_dir():
+        return
+    held = {entry.name for entry in place.iterdir()}
+    ours = {LIST_FILE}
+    if LIST_FILE in held:
+        try:
+            ours |= {*json.loads((place / LIST_FILE).read_text(encoding="utf-8"))["files"]}
+        except (ValueError, KeyError, TypeError):
+            ours = set()
+    if others := sorted(held - ours):
+        raise InputValueError(
+            f"{place} holds files that modgap fix did not write ({', '.join(others[:3])}"
+            f"{' …' if len(others) > 3 else ''}). Choose a new or an empty folder."
+        )
+
+
+def _write_diagnoses(found: Mapping[str, Diagnosis], place: Path) -> Iterator[Path]:
+    for name, one in found.items():
+        several = f"-{file_safe(name)}" if len(found) > 1 else ""
+        path = place / f"diagnosis{several}.json"
+        write_text(path, to_json(document("diagnose", one)) + "\n")
+        yield path
+
+
+def _write_fix(
+    data: Modalities, corrections: Mapping[str, Correction], place: Path, say: Progress
+) -> Iterator[Path]:
+    if not corrections:
+        return
+    for asking, correction in corrections.items():
+        path = place / correction_file(asking, several=len(corrections) > 1)
+        correction.save(path)
+        yield path
+    # One type for all, so that the files can be joined.
+    dtype = np.result_type(*(side.dtype for side in data.sides.values()))
+    for name, side in data.sides.items():
+        path = place / f"documents-{file_safe(name)}.parquet"
+        _write_documents(path, side, name, corrections, str(dtype), say)
+        yield path
+    for asking in corrections:
+        path = place / f"example-queries-{file_safe(asking)}.npy"
+        side = data.sides[asking]
+        write_embeddings(path, side.take(np.arange(min(_EXAMPLES, side.n_rows))))
+        yield path
+    texts = {
+        SEARCH_FILE: search_script(corrections),
+        SQL_FILE: pgvector_sql(corrections, file=SQL_FILE),
+        "README.md": readme(corrections, data.names),
+    }
+    for name, text in texts.items():
+        write_text(place / name, text)
+        yield place / name
+
+
+def _write_documents(
+    path: Path,
+    side: Embeddings,
+    name: str,
+    corrections: Mapping[str, Correction],
+    dtype: str,
+    say: Progress,
+) -> None:
+    """The documents of a modality, mapped batch by batch, with their ids, captions and labels."""
+    streams = [
+        one.map(name).over(side.batches_with_progress(say, f"correcting {name}"), name)
+        for one in corrections.values()
+    ]
+    columns: dict[str, Any] = {
+        "ids": side.ids, "captions": side.captions, "labels": side.labels, "dtype": dtype
+    }  # fmt: skip
+    if len(streams) == 1:
+        write_embeddings(path, streams[0], **columns)
+        return
+    first, second = document_columns(corrections).values()
+    write_pair(path, *streams, names=(first, second), **columns)
+
+
+def _next_steps(
+    data: Modalities, corrections: Mapping[str, Correction], place: Path
+) -> tuple[str, ...]:
+    """What to do with the files, as commands that can be copied."""
+    if not corrections:
+        return ()
+    several = len(corrections) > 1
+    asking, correction = next(iter(corrections.items()))
+    folder = shlex.quote(str(place))
+    file = folder if several else f"{folder}/{correction_file(asking, several=False)}"
+    both = " --queries both" if several else ""
+    choice = f" [--modality {'|'.join(corrections)}]" if several else ""
+    functions = " or ".join(f"{search_function(name)}('[…]', 10)" for name in corrections)
+    queries = "; ".join(
+        f"modgap apply {file} QUERIES.npy --modality {shlex.quote(name)} --role query -o OUT.npy"
+        for name in corrections
+    )
+    return (
+        f"try it         python {folder}/{SEARCH_FILE} [QUERIES.npy]{choice}",
+        f"in PostgreSQL  psql -f {folder}/{SQL_FILE}, then SELECT * FROM {functions}",
+        f"in an index    modgap index build both.faiss {file} {_sources(data)}{both}",
+        f"elsewhere      load {folder}/documents-*.parquet into a flat index that ranks by "
+        f"{metric_to_rank_by(correction)}; for graphs use modgap index build, which keeps one for "
+        f"each modality. Queries go through: {queries}",
+    )
+
+
+def _sources(data: Modalities) -> str:
+    """The files of the documents, as ``modgap index build`` takes them."""
+    sources = {name: side.source for name, side in data.sides.items()}
+    if not all(Path(source).exists() for source in sources.values()):
+        return " ".join(f"{shlex.quote(name)}={name.upper()}.npy" for name in sources)
+    if len({*sources.values()}) == 1:
+        return shlex.quote(next(iter(sources.values())))
+    return " ".join(shlex.quote(f"{name}={source}") for name, source in sources.items())
