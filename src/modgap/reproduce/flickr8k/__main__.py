@@ -1,12 +1,13 @@
 """Train every recipe on Flickr8k, three seeds each.
 
-    python -m modgap.reproduce.flickr8k flickr8k-112.parquet -o runs [--part 0/2] [--only NAME]
+    python -m modgap.reproduce.flickr8k flickr8k-112.parquet -o runs [--only NAME]
     python -m modgap.reproduce.flickr8k flickr8k-112.parquet -o runs --preset flickr8k-pretrained \\
         --image towers/efficientnet-lite2 --text towers/minilm --minutes 9 --gather
 
-Each run leaves one small JSON file below the folder; one that is there already is not repeated,
-so parts can go on beside each other and after an interruption. --plan lists them in their order,
-with the seconds each should take, and --minutes stops before a run that would not fit. With
+Each run leaves one small JSON file below the folder; one that is there already is not repeated, and
+one that another process is at is left to it, so the same command can be given several times at once
+and again after an interruption. --plan lists the runs in their order, with the seconds each should
+take, and --minutes stops before a run that would not fit. With
 --gather they are put together in one results.json, which `modgap reproduce --trained results.json`
 compares with the papers; --earlier results.json takes what was gathered elsewhere as done.
 """
@@ -17,12 +18,13 @@ import argparse
 import json
 import sys
 from collections.abc import Sequence
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from time import monotonic
 from typing import Any
 
-from modgap._files import write_text
+from modgap._files import sole_writer_of, write_text
 from modgap._results import to_json
 from modgap._validate import InputValueError
 from modgap.reproduce.flickr8k import training
@@ -58,12 +60,11 @@ def main() -> None:
     if given.earlier is not None:
         print(scatter(given.earlier, folder), flush=True)
     runs = planned(given)
-    part, parts = (int(number) for number in given.part.split("/"))
     if given.plan:
-        done = {run.name: (folder / f"{run.name}.json").exists() for run in runs}
-        print(in_words(runs, done, parts))
+        done = {run.name: is_done(run, folder) for run in runs}
+        print(in_words(runs, done))
         return
-    train_all(given, runs[part::parts], Budget(given.minutes, began))
+    train_all(given, runs, Budget(given.minutes, began))
     if given.gather:
         print(gather(folder, folder / "results.json"))
 
@@ -80,7 +81,6 @@ def parsed() -> argparse.Namespace:
     add("--image", type=Path, help="folder of the pretrained image encoder")
     add("--text", type=Path, help="folder of the pretrained text encoder")
     add("--seeds", type=int, nargs="+", default=list(SEEDS), help="seeds of every recipe")
-    add("--part", default="0/1", help="this part of so many, 0/2 for instance")
     add("--only", action="append", default=[], help="recipes to train")
     add("--set", action="append", default=[], help="a setting for every run")
     add("--minutes", type=float, help="start no run that would end later than so many from now")
@@ -93,22 +93,22 @@ def parsed() -> argparse.Namespace:
 
 
 def planned(given: argparse.Namespace) -> list[Planned]:
-    """Every run that was asked for, in its order: recipes, then the runs of fig. 4."""
+    """Every run that was asked for, in its order: the long ones of fig. 4, then the recipes."""
     closures = [(recipe, SEEDS[0]) for recipe in closures_of(given.preset)]
-    runs = [*order_of(given.preset, given.seeds), *closures]
+    runs = [*closures, *order_of(given.preset, given.seeds)]
     known = {*recipes_of(given.preset), *(recipe.name for recipe, _ in closures), FIRST}
     for name in given.only:
         if name not in known:
             raise InputValueError(f"There is no recipe {name!r} of {given.preset}.")
     runs = [(recipe, seed) for recipe, seed in runs if not given.only or recipe.name in given.only]
-    found = plan(runs, given.preset, given.set)
-    if given.preset == PRESET and (not given.only or FIRST in given.only):
-        # Starts are random networks: pretrained ones have none.
-        found += [
-            Planned(f"first-steps-{rate:g}", Recipe(FIRST), count, 1.5 * count)
-            for rate, count in FIRST_STEPS.items()
-        ]
-    return found
+    first = FIRST_STEPS[given.preset] if not given.only or FIRST in given.only else {}
+    return [
+        *(
+            Planned(f"first-steps-{rate:g}", Recipe(FIRST), count, 4.0 * count)
+            for rate, count in first.items()
+        ),
+        *plan(runs, given.preset, given.set),
+    ]
 
 
 def train_all(given: argparse.Namespace, runs: Sequence[Planned], budget: Budget) -> None:
@@ -117,27 +117,41 @@ def train_all(given: argparse.Namespace, runs: Sequence[Planned], budget: Budget
     place = training.Place(given.data, given.output, given.preset, tuple(given.set), encoders)
     tasks = tasks_of(given)
     loaded: dict[DataConfig, Data] = {}
-    left = [run for run in runs if not (given.output / f"{run.name}.json").exists()]
-    while left:
-        ready = [run for run in left if has_start(run, given.output)]
-        if not ready:
-            break
-        run, started = ready[0], monotonic()
+    left = [run for run in runs if not is_done(run, given.output)]
+    while (run := next((run for run in left if has_start(run, given.output)), None)) is not None:
+        started = monotonic()
         if not budget.allows(run, started):
             print(f"no time for {run.name}, and {len(left) - 1} more are left", flush=True)
             return
-        wanted = place.config(0, run.recipe.settings).data
-        if wanted not in loaded:
-            loaded[wanted] = place.load(run.recipe.settings)
-        found = training.as_numbers(work(run, place, tasks)(loaded[wanted]))
-        write_text(given.output / f"{run.name}.json", to_json(found) + "\n")
         left.remove(run)
+        with ExitStack() as held:
+            try:
+                held.enter_context(sole_writer_of(given.output / run.name))
+            except InputValueError:
+                continue  # another process is at it
+            if is_done(run, given.output):
+                continue
+            wanted = place.config(0, run.recipe.settings).data
+            if wanted not in loaded:
+                loaded[wanted] = place.load(run.recipe.settings)
+            found = training.as_numbers(work(run, place, tasks)(loaded[wanted]))
+            write_text(file_of(run, given.output), to_json(found) + "\n")
         seconds = monotonic() - started
         budget.learn(run, seconds)
         told = brief(found.get("metrics", {}))
         print(json.dumps({"run": run.name, "seconds": round(seconds, 1), **told}), flush=True)
     for run in left:
         print(f"{run.name} waits for {run.recipe.after}, seed {run.seed}", flush=True)
+
+
+def file_of(run: Planned, folder: Path) -> Path:
+    """Where a run leaves what it found."""
+    return folder / f"{run.name}.json"
+
+
+def is_done(run: Planned, folder: Path) -> bool:
+    """Whether a run has left what it found."""
+    return file_of(run, folder).exists()
 
 
 def has_start(run: Planned, folder: Path) -> bool:
@@ -149,7 +163,8 @@ def has_start(run: Planned, folder: Path) -> bool:
 def work(run: Planned, place: training.Place, tasks: Sequence[TransferTask]) -> Any:
     """The function of the data that makes a run."""
     if run.recipe.name == FIRST:
-        rate = next(rate for rate in FIRST_STEPS if run.name == f"first-steps-{rate:g}")
+        rates = FIRST_STEPS[place.preset]
+        rate = next(rate for rate in rates if run.name == f"first-steps-{rate:g}")
         return partial(training.run_first_steps, place, rate=rate, count=run.seed)
     if run.recipe in closures_of(place.preset):
         return partial(training.run_closure, run.recipe, run.seed, place)

@@ -129,8 +129,9 @@ CLOSURES = (
         (*_STEADY, "train.steps=3000", "model.name=clip-tiny", "data.image_size=32"),
     ),
 )
-# Learning rate of the first steps → random starts. The paper says how many, not which rate.
-FIRST_STEPS = {1e-5: 100, 1e-4: 30}
+# Learning rate of the first steps → random starts, of the projections only where the networks are
+# pretrained. The paper says how many, not which rate.
+FIRST_STEPS = {PRESET: {1e-5: 100, 1e-4: 30}, PRETRAINED_PRESET: {1e-5: 30}}
 
 # The same on pretrained towers, whose temperature moves at this rate in the baseline.
 _RATE = 12.5

@@ -35,18 +35,17 @@ def plan(runs: Sequence[tuple[Recipe, int]], preset: str, settings: Sequence[str
     return found
 
 
-def in_words(runs: Sequence[Planned], done: Mapping[str, bool], processes: int = 1) -> str:
+def in_words(runs: Sequence[Planned], done: Mapping[str, bool]) -> str:
     """A line for each run, and the minutes of those that are left."""
     lines, total = [], 0.0
     for place, run in enumerate(runs, start=1):
         left = not done[run.name]
         total += run.seconds if left else 0.0
-        state = f"{total / 60 / processes:6.1f} min" if left else "      done"
+        state = f"{total / 60:6.1f} min" if left else "      done"
         lines.append(
             f"{place:4d}  {state}  {run.seconds:5.0f} s  {run.recipe.name}, seed {run.seed}"
         )
-    beside = f" in {processes} processes beside each other" if processes > 1 else ""
-    lines.append(f"{total / 60 / processes:.1f} minutes are left{beside}, on an H200.")
+    lines.append(f"{total / 60:.1f} minutes are left, one run after the other on an H200.")
     return "\n".join(lines)
 
 

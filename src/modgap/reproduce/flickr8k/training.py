@@ -168,10 +168,18 @@ def run_first_steps(place: Place, data: Data, rate: float, count: int) -> dict[s
 def first_steps(place: Place, data: Data, seed: int, rate: float) -> dict[str, Any]:
     """One random start: its cones, and the gap of 2,048 pairs over ten steps on all of them.
 
+    ``rate`` is the learning rate; towers with one of their own keep their share of it.
     Rows are those that the loss sees, batch norms using the batch (Yaras et al. 2024, fig. 4b;
     Chowers et al. 2026, fig. 6 right).
     """
-    config = place.config(seed, [f"train.learning_rate={rate}"])
+    config = place.config(seed)
+    share = rate / config.train.learning_rate
+    rates = {
+        name: share * value
+        for name in ("learning_rate", "image_learning_rate", "text_learning_rate")
+        if (value := getattr(config.train, name))
+    }
+    config = replace(config, train=replace(config.train, **rates))
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     model = make_model(config, data, device).train()
     temperature = temperature_of(config.temperature, STEPS).to(device)
