@@ -12,10 +12,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from modgap._files import sole_writer_of
 from modgap._validate import InputValueError
+from modgap.reproduce.flickr8k.cones import CONES
 from modgap.reproduce.flickr8k.methods import (
     BASELINE,
-    CLOSURES,
     FIRST_STEPS,
     METHODS,
     MORE_SEEDS,
@@ -23,16 +24,27 @@ from modgap.reproduce.flickr8k.methods import (
     PRETRAINED_METHODS,
     PRETRAINED_PRESET,
     PRETRAINED_RECIPES,
-    RECIPES,
     SEEDS,
+    SIGMOID,
     Recipe,
     closures_of,
     order_of,
     recipes_of,
 )
 from modgap.reproduce.flickr8k.plan import Budget, in_words, plan
-from modgap.reproduce.flickr8k.results import FIRST, gather, read_runs, run_file, scatter, spread
+from modgap.reproduce.flickr8k.results import (
+    FIRST,
+    FROM_SCRATCH,
+    PRETRAINED,
+    Runs,
+    gather,
+    read_runs,
+    run_file,
+    scatter,
+    spread,
+)
 from modgap.reproduce.flickr8k.transfer import cifar_task, digits_task, fashion_task
+from modgap.reproduce.statistics import mean_interval
 from modgap.train import load_config
 from modgap.train.config import differences
 
@@ -146,35 +158,64 @@ def test_gathered_runs_can_be_taken_apart_again(tmp_path) -> None:
     assert json.loads((other / "FLT-0.01-1.json").read_text()) == runs[0]
 
 
-def test_the_results_are_those_of_the_recipes() -> None:
-    runs = read_runs()
-    recipes = {**RECIPES, **{recipe.name: recipe for recipe in CLOSURES}}
-    assert set(runs.runs) == {*recipes, FIRST}
-    for name, found in runs.runs.items():
-        if name == FIRST:
-            assert {run["rate"]: len(run["starts"]) for run in found} == FIRST_STEPS[PRESET]
-            continue
-        seeds = [run["seed"] for run in found]
-        assert sorted(seeds) == sorted(set(seeds) & set(SEEDS))
-        for run in found:
+SHIPPED = {PRESET: FROM_SCRATCH, PRETRAINED_PRESET: PRETRAINED}
+
+
+@pytest.mark.parametrize("preset", SHIPPED)
+def test_the_results_are_those_of_the_recipes(preset) -> None:
+    runs = read_runs(SHIPPED[preset])
+    recipes = {**recipes_of(preset), **{recipe.name: recipe for recipe in closures_of(preset)}}
+    of_all_seeds = {FIRST} if preset == PRESET else {CONES}
+    assert set(runs.runs) == {*recipes, *of_all_seeds}
+    for name in recipes:
+        seeds = [run["seed"] for run in runs.of(name)]
+        assert sorted(seeds) == sorted(set(seeds) & {*SEEDS, *MORE_SEEDS})
+        for run in runs.of(name):
             assert tuple(run["settings"]) == recipes[name].settings
+    if preset == PRESET:
+        assert {run["rate"]: len(run["starts"]) for run in runs.of(FIRST)} == FIRST_STEPS[PRESET]
 
 
-def test_every_method_was_trained_with_three_seeds_but_one() -> None:
-    runs = read_runs()
-    few = {recipe.name for recipe in METHODS if len(runs.of(recipe.name)) < len(SEEDS)}
-    assert few <= {"SS 0.05"}
+def test_every_method_was_trained_with_three_seeds_but_those_that_the_page_names() -> None:
+    for preset, few in ((PRESET, {"SS 0.05"}), (PRETRAINED_PRESET, set())):
+        runs = read_runs(SHIPPED[preset])
+        methods = METHODS if preset == PRESET else (*PRETRAINED_METHODS, *SIGMOID)
+        assert {m.name for m in methods if len(runs.of(m.name)) < len(SEEDS)} <= few
 
 
-def test_the_metrics_of_a_run_fit_its_course() -> None:
-    for name, found in read_runs().runs.items():
-        for run in found if name in RECIPES else ():
+def test_the_baseline_on_pretrained_towers_retrieves_with_every_seed() -> None:
+    runs = read_runs(PRETRAINED)
+    assert len(runs.of(BASELINE)) >= len(SEEDS)
+    assert min(runs.values(BASELINE, "image_retrieval_recall@1")) >= 0.12
+    assert min(runs.values(BASELINE, "image_retrieval_recall@10")) >= 0.45
+
+
+@pytest.mark.parametrize("preset", SHIPPED)
+def test_the_metrics_of_a_run_fit_its_course(preset) -> None:
+    for name, found in read_runs(SHIPPED[preset]).runs.items():
+        for run in found if name in recipes_of(preset) else ():
             metrics, course = run["metrics"], run["course"]
             assert all(math.isfinite(value) for value in metrics.values())
             assert len(course["steps"]) == len(course["gap"]) == len(course["temperature"])
             assert course["steps"] == sorted(course["steps"])
             # The course uses 512 pairs of its own, drawn otherwise.
             assert course["gap"][-1] == pytest.approx(metrics["pairs_gap_distance"], abs=0.05)
+
+
+def test_a_difference_is_that_of_the_seeds_both_have() -> None:
+    def run(recipe: str, seed: int, gap: float) -> dict:
+        return {"recipe": recipe, "seed": seed, "metrics": {"gap": gap}}
+
+    runs = Runs(
+        {
+            "a": [run("a", 2, 0.5), run("a", 0, 0.2)],
+            "b": [run("b", 0, 0.1)],
+            "c": [run("c", 1, 0.1)],
+        }
+    )
+    assert runs.difference("a", "gap", "b") == mean_interval([0.1])
+    with pytest.raises(InputValueError, match="no seed in common"):
+        runs.difference("a", "gap", "c")
 
 
 def test_a_spread_is_mean_and_sample_deviation() -> None:
@@ -326,7 +367,7 @@ def test_the_runner_trains_on_pretrained_towers_within_its_minutes(
     runs = tmp_path / "runs"
     command = [
         "flickr8k", str(write_captions(tmp_path)), "-o", str(runs), "--gather",
-        "--preset", PRETRAINED_PRESET, "--minutes", minutes, "--seeds", "0", "1",
+        "--preset", PRETRAINED_PRESET, "--minutes", minutes, "--seeds", "0", "3",
         "--image", str(write_image_encoder(tmp_path / "image")),
         "--text", str(write_text_encoder(tmp_path / "text")),
         "--fashion", str(write_fashion(tmp_path)), "--only", "sigmoid", "--only", "baseline",
@@ -336,14 +377,31 @@ def test_the_runner_trains_on_pretrained_towers_within_its_minutes(
     runner.main()
     told = capsys.readouterr().out
     if minutes == "0.001":
-        assert "no time for baseline-0, and 1 more are left" in told
+        assert "no time for baseline-0, and 3 more are left" in told
         return
-    assert "2 runs in" in told  # baseline-0 and the fifth of the plan
+    assert "5 runs in" in told
     found = read_runs(runs / "results.json").runs
     assert [run["seed"] for run in found[BASELINE]] == [0, 3]
+    assert found[CONES][0]["models"] == 2  # of both seeds together
     # The rows of the baseline stay, ids and float16 vectors; weights do not.
     assert {path.suffix for path in runs.iterdir()} == {".json", ".safetensors"}
     assert (runs / "baseline.safetensors").exists()
     monkeypatch.setattr(sys, "argv", [*command, "--plan"])
     runner.main()
-    assert capsys.readouterr().out.count("  done  ") == 2
+    assert capsys.readouterr().out.count("  done  ") == 4
+
+
+def test_a_run_that_another_process_is_at_is_left_to_it(tmp_path, monkeypatch, capsys) -> None:
+    pytest.importorskip("torch", reason="torch is not installed")
+    from modgap.reproduce.flickr8k import __main__ as runner
+
+    trained = []
+    monkeypatch.setattr(runner, "work", lambda run, *_: lambda data: trained.append(run.name) or {})
+    monkeypatch.setattr(runner.training.Place, "load", lambda *_: None)
+    command = ["flickr8k", "none", "-o", str(tmp_path), "--seeds", "0", "--only", "S3", "--only"]
+    monkeypatch.setattr(sys, "argv", [*command, "baseline"])
+    with sole_writer_of(tmp_path / "S3-0"):
+        runner.main()
+    assert trained == ["baseline-0"]
+    runner.main()  # once it is free again, and not there yet
+    assert trained == ["baseline-0", "S3-0"]

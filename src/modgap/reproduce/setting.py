@@ -72,10 +72,17 @@ class Setting:
         return words if self.trained is None else f"{words}, trained models of {self.trained}"
 
     def runs(self) -> Runs:
-        """What was measured of the models trained on Flickr8k."""
-        from modgap.reproduce.flickr8k.results import RESULTS, read_runs
+        """What was measured of the models trained on Flickr8k, on pretrained towers or your own."""
+        from modgap.reproduce.flickr8k.results import PRETRAINED, read_runs
 
-        return read_runs(self.trained or RESULTS)
+        return read_runs(self.trained or PRETRAINED)
+
+    def runs_from_scratch(self) -> Runs:
+        """The same from random weights: your own, if they hold the first steps of such."""
+        from modgap.reproduce.flickr8k.results import FIRST, FROM_SCRATCH, read_runs
+
+        own = self.runs()
+        return own if FIRST in own else read_runs(FROM_SCRATCH)
 
     def pair(self, system: str) -> Modalities:
         """The authors' embeddings of one system: clip, clip_random, videoclip, videoclip_random."""

@@ -3,11 +3,71 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
 
 Values = Sequence[float] | np.ndarray
+LEVEL = 0.95
+
+
+@dataclass(frozen=True)
+class Interval:
+    """An estimate, the 95 % interval around it, and the number of values behind it."""
+
+    value: float
+    low: float
+    high: float
+    n: int
+
+    def times(self, factor: float) -> Interval:
+        """The same in another, positive unit."""
+        return Interval(factor * self.value, factor * self.low, factor * self.high, self.n)
+
+
+def mean_interval(values: Values) -> Interval:
+    """The mean, with the interval of Student's t; that of a single value is unbounded.
+
+    >>> mean_interval([-0.02, -0.03, -0.04]).high < 0
+    True
+    """
+    from scipy.stats import t  # slow to load, and seldom needed
+
+    n, mean = len(values), float(np.mean(values))
+    if n < 2:
+        return Interval(mean, -np.inf, np.inf, n)
+    half = float(t.ppf((1 + LEVEL) / 2, n - 1) * np.std(values, ddof=1) / n**0.5)
+    return Interval(mean, mean - half, mean + half, n)
+
+
+def rank_correlation_interval(
+    x: Sequence[Values], y: Sequence[Values], draws: int = 2000, seed: int = 0
+) -> Interval:
+    """Spearman's over the means of some settings, with the spread of their repetitions.
+
+    ``x[k]`` and ``y[k]`` are the repetitions of setting k, in one order. The settings are given, so
+    that only their repetitions are drawn anew: each mean plus the mean of as many residuals, taken
+    from those of all settings together.
+    """
+    from scipy.stats import rankdata
+
+    pairs = [np.column_stack([a, b]) for a, b in zip(x, y, strict=True)]
+    means = np.array([pair.mean(axis=0) for pair in pairs])
+    # The residuals of n values are too small by the root of (n − 1)/n.
+    residuals = np.concatenate(
+        [(p - p.mean(axis=0)) * (len(p) / (len(p) - 1)) ** 0.5 for p in pairs if len(p) > 1]
+    )
+    rng = np.random.default_rng(seed)
+    drawn = means[:, None] + [
+        residuals[rng.integers(len(residuals), size=(draws, len(p)))].mean(axis=1) for p in pairs
+    ]
+    ranks = rankdata(drawn, axis=0)  # settings × draws × (x, y)
+    ranks -= ranks.mean(axis=0)
+    cross, (x_square, y_square) = (ranks[..., 0] * ranks[..., 1]).sum(0), (ranks**2).sum(0).T
+    tail = 100 * (1 - LEVEL) / 2
+    low, high = np.percentile(cross / np.sqrt(x_square * y_square), [tail, 100 - tail])
+    return Interval(rank_correlation(*means.T), float(low), float(high), len(pairs))
 
 
 def rank_correlation(a: Values, b: Values) -> float:

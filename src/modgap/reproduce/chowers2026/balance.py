@@ -37,7 +37,7 @@ def fig6(setting: Setting) -> Outcome:
             sides.append(compare_cones(random_rows(kind, "digits", count, n, seed=first)))
     gaps = np.linalg.norm(sides[0].centres - sides[1].centres, axis=1)
     widths = {"scans to their mean": sides[0].radius, "captions to their mean": sides[1].radius}
-    starts = max((run["starts"] for run in setting.runs().of(FIRST)), key=len)[:STARTS]
+    starts = max((run["starts"] for run in setting.runs_from_scratch().of(FIRST)), key=len)[:STARTS]
     photo_gaps = np.array([start["gap"][0] for start in starts])
     photo_widths = {
         f"{name}s to their mean": np.array([start["width"][name] for start in starts])

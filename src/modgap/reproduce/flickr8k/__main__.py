@@ -28,6 +28,7 @@ from modgap._files import sole_writer_of, write_text
 from modgap._results import to_json
 from modgap._validate import InputValueError
 from modgap.reproduce.flickr8k import training
+from modgap.reproduce.flickr8k.cones import cones
 from modgap.reproduce.flickr8k.methods import (
     FIRST_STEPS,
     PRESET,
@@ -66,6 +67,8 @@ def main() -> None:
         return
     train_all(given, runs, Budget(given.minutes, began))
     if given.gather:
+        if (found := cones(folder)) is not None:
+            write_text(folder / "cones.json", to_json(training.as_numbers(found)) + "\n")
         print(gather(folder, folder / "results.json"))
 
 
@@ -80,7 +83,7 @@ def parsed() -> argparse.Namespace:
     add("--preset", choices=(PRESET, PRETRAINED_PRESET), default=PRESET)
     add("--image", type=Path, help="folder of the pretrained image encoder")
     add("--text", type=Path, help="folder of the pretrained text encoder")
-    add("--seeds", type=int, nargs="+", default=list(SEEDS), help="seeds of every recipe")
+    add("--seeds", type=int, nargs="+", help="seeds of every recipe, instead of the plan's")
     add("--only", action="append", default=[], help="recipes to train")
     add("--set", action="append", default=[], help="a setting for every run")
     add("--minutes", type=float, help="start no run that would end later than so many from now")

@@ -1,7 +1,7 @@
 """What is trained on Flickr8k: each recipe is a preset with some changes.
 
-The recipes of flickr8k-baseline are those whose results come with modgap. Those of
-flickr8k-pretrained come in the order in which they are trained, the most important first.
+The recipes of flickr8k-baseline are trained from random weights, those of flickr8k-pretrained on
+networks that know something already, in the order of their importance.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ SEEDS = (0, 1, 2)
 MORE_SEEDS = (3, 4)
 BASELINE = "baseline"
 # Whose weights fine-tuning starts from: at CLIP's final temperature, with a gap as wide as CLIP's.
-PRETRAINED = "FLT 0.01"
+BEFORE_FINE_TUNING = "FLT 0.01"
 
 
 @dataclass(frozen=True)
@@ -103,7 +103,7 @@ FINE_TUNED = tuple(
             "train.epochs=10",
             "train.learning_rate=1e-4",
         ),
-        after=PRETRAINED,
+        after=BEFORE_FINE_TUNING,
     )
     for name, value in {
         "1/100": 0.01,
@@ -129,9 +129,9 @@ CLOSURES = (
         (*_STEADY, "train.steps=3000", "model.name=clip-tiny", "data.image_size=32"),
     ),
 )
-# Learning rate of the first steps → random starts, of the projections only where the networks are
-# pretrained. The paper says how many, not which rate.
-FIRST_STEPS = {PRESET: {1e-5: 100, 1e-4: 30}, PRETRAINED_PRESET: {1e-5: 30}}
+# Learning rate of the first steps → random starts. The paper says how many, not which rate.
+# Starts are random networks: pretrained ones have none.
+FIRST_STEPS = {PRESET: {1e-5: 100, 1e-4: 30}, PRETRAINED_PRESET: {}}
 
 # The same on pretrained towers, whose temperature moves at this rate in the baseline.
 _RATE = 12.5
@@ -163,10 +163,11 @@ SIGMOID = (
 )
 # Schedules end where they should only if there is time to close what they open.
 _LONG = "train.epochs=30"
+LONG_SUFFIX = ", 30 epochs"
 LONG = (
-    Recipe("baseline, 30 epochs", (_LONG,)),
+    Recipe(f"{BASELINE}{LONG_SUFFIX}", (_LONG,)),
     *(
-        Recipe(f"{name}, 30 epochs", (f"temperature.name={kind}", _LONG))
+        Recipe(f"{name}{LONG_SUFFIX}", (f"temperature.name={kind}", _LONG))
         for name, kind in (
             *((name, name) for name in ("S3", "S2", "S1", "S0")),
             ("FLT 0.01", "FLT0.01"),
@@ -230,16 +231,18 @@ def closures_of(preset: str) -> tuple[Recipe, ...]:
     return CLOSURES if preset == PRESET else PRETRAINED_CLOSURES
 
 
-def order_of(preset: str, seeds: Sequence[int] = SEEDS) -> list[tuple[Recipe, int]]:
+def order_of(preset: str, given: Sequence[int] | None = None) -> list[tuple[Recipe, int]]:
     """Every recipe with every seed, in the order in which they are trained.
 
     From scratch the first seed of each recipe comes before the second. On pretrained towers all
-    seeds of the settings that verdicts rest on come first, and after everything two more of them.
+    seeds of the settings that verdicts rest on come first, and after everything two more of them,
+    unless the seeds are given.
     """
-    recipes = recipes_of(preset)
+    recipes, seeds = recipes_of(preset), SEEDS if given is None else given
     if preset == PRESET:
         return [(recipe, seed) for seed in seeds for recipe in recipes.values()]
     key = [recipes[name] for name in _KEY]
     rest = [recipe for recipe in recipes.values() if recipe not in key]
     order = [(recipe, seed) for group in (key, rest) for seed in seeds for recipe in group]
-    return order + [(recipe, seed) for seed in MORE_SEEDS if seed not in seeds for recipe in key]
+    more = MORE_SEEDS if given is None else ()
+    return order + [(recipe, seed) for seed in more for recipe in key]

@@ -14,8 +14,11 @@ import numpy as np
 from modgap._files import write_text
 from modgap._validate import InputValueError
 from modgap.reproduce.flickr8k.methods import Recipe
+from modgap.reproduce.statistics import Interval, mean_interval
 
-RESULTS = Path(__file__).with_name("results.json")
+# What comes with modgap: trained from random weights, and on pretrained towers.
+FROM_SCRATCH = Path(__file__).with_name("from_scratch.json")
+PRETRAINED = Path(__file__).with_name("pretrained.json")
 FIRST = "first steps"
 
 # The gap of 512 random pairs, as Yaras et al. measure it, and that of all held-out rows.
@@ -46,6 +49,9 @@ class Runs:
 
     runs: Mapping[str, Sequence[Mapping[str, Any]]]
 
+    def __contains__(self, recipe: object) -> bool:
+        return recipe in self.runs
+
     def of(self, recipe: str) -> Sequence[Mapping[str, Any]]:
         """The runs of a recipe, one per seed."""
         found = self.runs.get(recipe, ())
@@ -58,7 +64,22 @@ class Runs:
 
     def metric(self, recipe: str, name: str) -> Spread:
         """A metric at the end of training, over the seeds."""
-        return spread([run["metrics"][name] for run in self.of(recipe)])
+        return spread(self.values(recipe, name))
+
+    def difference(self, recipe: str, name: str, reference: str) -> Interval:
+        """How much a metric differs from that of another recipe, seed by seed."""
+        here, there = (
+            {run["seed"]: run["metrics"][name] for run in self.of(each)}
+            for each in (recipe, reference)
+        )
+        seeds = sorted(here.keys() & there.keys())
+        if not seeds:
+            raise InputValueError(f"{recipe!r} and {reference!r} have no seed in common.")
+        return mean_interval([here[seed] - there[seed] for seed in seeds])
+
+    def values(self, recipe: str, name: str) -> list[float]:
+        """A metric at the end of training, seed by seed."""
+        return [run["metrics"][name] for run in self.of(recipe)]
 
     def at_start(self, recipe: str) -> Spread:
         """The gap before the first step, over the seeds."""
@@ -82,7 +103,7 @@ def spread(values: Sequence[float]) -> Spread:
 
 
 @cache
-def read_runs(path: Path = RESULTS) -> Runs:
+def read_runs(path: Path = PRETRAINED) -> Runs:
     """The runs of a results file: those that come with modgap, or your own."""
     try:
         runs = json.loads(path.read_text(encoding="utf-8"))
@@ -101,6 +122,8 @@ def run_file(run: Mapping[str, Any]) -> str:
     """The name of a run's file."""
     if run["recipe"] == FIRST:
         return f"first-steps-{run['rate']:g}.json"
+    if "seed" not in run:
+        return f"{run['recipe'].partition(' ')[0]}.json"  # of all seeds together
     return f"{Recipe(run['recipe']).file}-{run['seed']}.json"
 
 

@@ -15,7 +15,7 @@ from torch.nn import functional as F
 
 from modgap._validate import InputValueError
 from modgap.measures import gap_distance
-from modgap.reproduce.flickr8k.methods import BASELINE, PRESET, PRETRAINED, Recipe
+from modgap.reproduce.flickr8k.methods import BASELINE, BEFORE_FINE_TUNING, PRESET, Recipe
 from modgap.reproduce.flickr8k.results import FIRST
 from modgap.reproduce.flickr8k.transfer import TransferTask, transfer
 from modgap.towers.two_tower import TwoTower
@@ -112,7 +112,7 @@ def run_recipe(
             for task in tasks
             for name, value in transfer(model, data, task, config.data.context_length).items()
         }
-        if recipe.name == PRETRAINED:
+        if recipe.name == BEFORE_FINE_TUNING:
             (output / MODEL).rename(folder / f"{recipe.name}-{seed}.safetensors")
         if recipe.name == BASELINE:
             kept = "baseline.safetensors" if seed == 0 else f"baseline-{seed}.safetensors"
@@ -168,18 +168,10 @@ def run_first_steps(place: Place, data: Data, rate: float, count: int) -> dict[s
 def first_steps(place: Place, data: Data, seed: int, rate: float) -> dict[str, Any]:
     """One random start: its cones, and the gap of 2,048 pairs over ten steps on all of them.
 
-    ``rate`` is the learning rate; towers with one of their own keep their share of it.
     Rows are those that the loss sees, batch norms using the batch (Yaras et al. 2024, fig. 4b;
     Chowers et al. 2026, fig. 6 right).
     """
-    config = place.config(seed)
-    share = rate / config.train.learning_rate
-    rates = {
-        name: share * value
-        for name in ("learning_rate", "image_learning_rate", "text_learning_rate")
-        if (value := getattr(config.train, name))
-    }
-    config = replace(config, train=replace(config.train, **rates))
+    config = place.config(seed, [f"train.learning_rate={rate}"])
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     model = make_model(config, data, device).train()
     temperature = temperature_of(config.temperature, STEPS).to(device)

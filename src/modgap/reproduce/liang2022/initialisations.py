@@ -12,6 +12,7 @@ from modgap._arrays import unit
 from modgap.measures.gap import gap_distance, linear_separability
 from modgap.measures.projection import projection, umap_is_installed
 from modgap.reproduce.entry import Check, Number, Outcome, check
+from modgap.reproduce.flickr8k.cones import CONES
 from modgap.reproduce.liang2022 import PAPER
 from modgap.reproduce.setting import Setting
 from modgap.reproduce.threads import one_thread
@@ -31,6 +32,13 @@ NETWORKS: tuple[tuple[Network, str], ...] = (
     ("vit", "image transformer"),
     ("transformer", "text transformer"),
 )
+# What is kept of the cones of models that were trained on Flickr8k → what it is called.
+_OF_PHOTOS = {
+    "models": "models",
+    "separation": "distance over width of two cones",
+    "told_apart": "nearest centre is the own one",
+    "neighbours": "nearest row has the same weights",
+}
 # As many rows of each initialisation as a picture can show.
 _POINTS = 40
 
@@ -56,12 +64,15 @@ def fig13(setting: Setting) -> Outcome:
             "resnet", models, n, epochs, seed=setting.seed, progress=setting.say
         )
     found = compare_cones(rows)
+    runs = setting.runs()
+    photos = runs.of(CONES)[0] if CONES in runs else {}
     return Outcome(
         {
             "models": models,
             "accuracy, least": float(accuracies.min()),
             **cone_values(found, "trained ResNet"),
             "share of variance between models": found.between,
+            **{f"{name}, Flickr8k": photos[key] for key, name in _OF_PHOTOS.items() if photos},
         },
         cone_checks(found, "trained ResNet"),
         _panels({"trained ResNets": rows}, _neighbour_map(setting), setting.seed),

@@ -6,23 +6,24 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from modgap.reproduce.entry import Number
+from modgap.reproduce.flickr8k.methods import BASELINE, LONG_SUFFIX
 from modgap.reproduce.flickr8k.results import GAP as GAP_OF_PAIRS
-from modgap.reproduce.flickr8k.results import Spread
+from modgap.reproduce.flickr8k.results import Runs, Spread
 from modgap.reproduce.paper import PrintedTable
 from modgap.reproduce.setting import Setting
+from modgap.reproduce.statistics import Interval, rank_correlation_interval
 from modgap.reproduce.yaras2024 import PAPER
 
 GAP, UNIFORMITY = "modality gap", "uniformity"
 ZERO_SHOT, PROBE = "zero-shot", "linear probe"
 IMAGE, TEXT = "image retrieval", "text retrieval"
-BASELINE = "baseline"
 
 # Column → metric of a run, and what turns it into the paper's unit.
 _METRICS = {
     UNIFORMITY: ("uniformity", 1),
     GAP: (GAP_OF_PAIRS, 1),
-    ZERO_SHOT: ("fashion_zero_shot", 100),
-    PROBE: ("fashion_linear_probe", 100),
+    ZERO_SHOT: ("cifar_zero_shot", 100),
+    PROBE: ("cifar_linear_probe", 100),
     IMAGE: ("image_retrieval_recall@1", 100),
     TEXT: ("text_retrieval_recall@1", 100),
 }
@@ -44,11 +45,21 @@ def recipe_of(row: str) -> str:
     return f"FLT {row}" if row[0].isdigit() else _RECIPES.get(row, row)
 
 
+def longest(runs: Runs, recipe: str) -> str:
+    """The recipe trained for longer, where it was: a schedule needs time to close what it opens."""
+    return recipe + LONG_SUFFIX if recipe + LONG_SUFFIX in runs else recipe
+
+
 @dataclass(frozen=True)
 class TrainedTable:
-    """The columns of a table over the seeds, in the paper's units: row → column → spread."""
+    """The columns of a table over the seeds, in the paper's units: row → column → spread.
+
+    ``narrower`` has for each row how much its gap is smaller than that of the baseline trained for
+    as long, seed by seed.
+    """
 
     rows: Mapping[str, Mapping[str, Spread]]
+    narrower: Mapping[str, Interval]
 
     def gap(self, row: str) -> float:
         """The mean gap of a row."""
@@ -65,6 +76,13 @@ class TrainedTable:
             named |= {f"{row}: {column}": spread.mean for column, spread in columns.items()}
             named[f"{row}: {GAP}, deviation"] = columns[GAP].deviation
             named[f"{row}: seeds"] = columns[GAP].n
+            if row in self.narrower:
+                less = self.narrower[row]
+                named |= {
+                    f"{row}: narrower than the baseline by": less.value,
+                    f"{row}: narrower, least": less.low,
+                    f"{row}: narrower, most": less.high,
+                }
         return named
 
     def means(self) -> PrintedTable:
@@ -73,18 +91,47 @@ class TrainedTable:
         return PrintedTable(tuple(_METRICS), rows)
 
 
-def trained(setting: Setting, rows: Iterable[str]) -> TrainedTable:
-    """Every column of some rows, trained on Flickr8k."""
-    runs = setting.runs()
+def trained(setting: Setting, rows: Iterable[str], long: Iterable[str] = ()) -> TrainedTable:
+    """Every column of some rows, trained on Flickr8k; those in ``long`` for longer, where they were.
+
+    Accuracy is of CIFAR-10, and of Fashion-MNIST in results without it.
+    """
+    runs, long = setting.runs(), tuple(long)
+    recipes, baselines = {}, {}
+    for row in rows:
+        recipes[row] = longest(runs, recipe_of(row)) if row in long else recipe_of(row)
+        is_long = recipes[row].endswith(LONG_SUFFIX)
+        baselines[row] = BASELINE + LONG_SUFFIX if is_long else BASELINE
     return TrainedTable(
         {
             row: {
-                column: runs.metric(recipe_of(row), name).times(factor)
+                column: runs.metric(recipe, _known(runs, name)).times(factor)
                 for column, (name, factor) in _METRICS.items()
             }
-            for row in rows
-        }
+            for row, recipe in recipes.items()
+        },
+        {
+            row: runs.difference(baselines[row], GAP_OF_PAIRS, recipe)
+            for row, recipe in recipes.items()
+            if recipe != baselines[row]
+        },
     )
+
+
+def correlation_here(setting: Setting, rows: Iterable[str], against: str, score: str) -> Interval:
+    """Rank correlation of two columns over some rows trained on Flickr8k."""
+    runs, recipes = setting.runs(), [recipe_of(row) for row in rows]
+    x, y = (
+        [runs.values(recipe, _known(runs, _METRICS[column][0])) for recipe in recipes]
+        for column in (against, score)
+    )
+    return rank_correlation_interval(x, y)
+
+
+def _known(runs: Runs, name: str) -> str:
+    """A metric of CIFAR-10, or that of Fashion-MNIST where CIFAR-10 was not at hand."""
+    known = runs.of(BASELINE)[0]["metrics"]
+    return name if name in known else name.replace("cifar", "fashion")
 
 
 def every_setting() -> tuple[str, ...]:

@@ -8,19 +8,15 @@ from typing import Any
 import numpy as np
 
 from modgap.reproduce.entry import Check, Outcome, check
+from modgap.reproduce.flickr8k.methods import BASELINE
 from modgap.reproduce.paper import PrintedTable
 from modgap.reproduce.setting import Setting
 from modgap.reproduce.statistics import falls, rank_correlation, rises_nowhere
 from modgap.reproduce.yaras2024 import PAPER
-from modgap.reproduce.yaras2024.measured import (
-    BASELINE,
-    GAP,
-    IMAGE,
-    UNIFORMITY,
-    TrainedTable,
-    trained,
-)
+from modgap.reproduce.yaras2024.measured import GAP, IMAGE, UNIFORMITY, TrainedTable, trained
 
+# Rows that need a long training to end where they should.
+_SCHEDULES = ("TS", "TS S1", "TS S2", "TS S3", "S0", "S1", "S2", "S3")
 # A rank correlation at least this large is called strong.
 STRONG = 0.6
 
@@ -69,7 +65,9 @@ def table2(setting: Setting) -> Outcome:
     printed, here = _tables(setting, "table2")
     methods = [name for name in printed.rows if name not in (BASELINE, "HS")]
     return _outcome(
-        printed, here, _smaller(here, methods, "{} ends with a smaller gap than the baseline.")
+        printed,
+        here,
+        _smaller(here, methods, "{} ends with a smaller gap than the baseline, beyond the spread."),
     )
 
 
@@ -120,9 +118,10 @@ def table4(setting: Setting) -> Outcome:
         [
             check("S0, S1, S2 and S3 leave ever smaller gaps.", falls(here.gaps(["S0", *warm]))),
             check("A1 leaves a smaller gap than A0.", falls(here.gaps(["A0", "A1"]))),
-            check(
-                "S1, S2 and S3 leave smaller gaps than a learned temperature.",
-                max(here.gaps(warm)) < here.gap(BASELINE),
+            *_smaller(
+                here,
+                warm,
+                "{} leaves a smaller gap than a learned temperature, beyond the spread.",
             ),
         ],
     )
@@ -137,7 +136,7 @@ def table5(setting: Setting) -> Outcome:
         printed,
         here,
         [
-            *_smaller(here, ways, "{} leaves a smaller gap than exp(ν)."),
+            *_smaller(here, ways, "{} leaves a smaller gap than exp(ν), beyond the spread."),
             check(
                 "The gap falls as swapping goes from no step to 0.01, 0.1 and all of them.",
                 falls(here.gaps([BASELINE, "HS 0.01", "HS 0.1", "HS 1"])),
@@ -147,14 +146,16 @@ def table5(setting: Setting) -> Outcome:
 
 
 def _tables(setting: Setting, name: str) -> tuple[PrintedTable, TrainedTable]:
-    """A table as printed, and its rows trained here."""
+    """A table as printed, and its rows trained here, the schedules for as long as they need."""
     printed = PAPER.table(name)
-    return printed, trained(setting, printed.rows)
+    # Table 4 is about schedules: its baseline is the one that they are compared with.
+    long = (*_SCHEDULES, BASELINE) if name == "table4" else _SCHEDULES
+    return printed, trained(setting, printed.rows, long)
 
 
 def _smaller(here: TrainedTable, rows: Sequence[str], statement: str) -> list[Check]:
-    """For each row, that its gap is smaller than the baseline's."""
-    return [check(statement.format(row), here.gap(row) < here.gap(BASELINE)) for row in rows]
+    """For each row, that its gap is smaller than the baseline's, seed by seed."""
+    return [check(statement.format(row), here.narrower[row].low > 0) for row in rows]
 
 
 def _outcome(printed: PrintedTable, here: TrainedTable, checks: Sequence[Check]) -> Outcome:

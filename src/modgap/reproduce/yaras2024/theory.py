@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from modgap.reproduce.entry import Check, Outcome, check
-from modgap.reproduce.flickr8k.methods import CLOSURES
+from modgap.reproduce.flickr8k.methods import CLOSURES, PRETRAINED_CLOSURES
 from modgap.reproduce.flickr8k.results import FIRST
 from modgap.reproduce.setting import Setting
 from modgap.reproduce.statistics import falls
@@ -83,27 +83,29 @@ def fig4(setting: Setting) -> Outcome:
 
 def _trained(setting: Setting) -> tuple[dict[str, float], list[Check], dict[str, Any]]:
     """Parts (a) and (b) in training: the gap over a long run, and over the first ten steps."""
-    runs = setting.runs()
+    runs, from_scratch = setting.runs(), setting.runs_from_scratch()
     measured: dict[str, float] = {}
     checks = []
-    data: dict[str, Any] = {"gap": {}, "first": {}, "bands": {}}
-    for recipe in CLOSURES:
-        course = runs.of(recipe.name)[0]["course"]
-        late = np.array(course["steps"]) >= LATE
-        slowness = -1 / np.log(np.array(course["steps"])[late]) ** 2
-        gap = np.array(course["gap"])[late]
+    data: dict[str, Any] = {"closures": {}, "first": {}, "bands": {}}
+    closures = {recipe.name: from_scratch.of(recipe.name)[0] for recipe in CLOSURES}
+    if runs is not from_scratch:
+        closures |= {
+            f"{recipe.name}, pretrained towers": runs.of(recipe.name)[0]
+            for recipe in PRETRAINED_CLOSURES
+        }
+    for name, run in closures.items():
+        late = np.array(run["course"]["steps"]) >= LATE
+        slowness = -1 / np.log(np.array(run["course"]["steps"])[late]) ** 2
+        gap = np.array(run["course"]["gap"])[late]
         fit = float(np.corrcoef(slowness, gap)[0, 1] ** 2)
-        measured[f"R² in training, {recipe.name}"] = fit
-        measured[f"gap at step {LATE}, {recipe.name}"] = float(gap[0])
-        measured[f"gap at the end, {recipe.name}"] = float(gap[-1])
+        measured[f"R² in training, {name}"] = fit
+        measured[f"gap at step {LATE}, {name}"] = float(gap[0])
+        measured[f"gap at the end, {name}"] = float(gap[-1])
         checks.append(
-            check(
-                f"In training Δ is linear in −1/log(t)², R² above 0.9 ({recipe.name}).", fit > 0.9
-            )
+            check(f"In training Δ is linear in −1/log(t)², R² above 0.9 ({name}).", fit > 0.9)
         )
-        data["slowness"] = slowness  # both are measured at the same steps
-        data["gap"][recipe.name] = gap
-    for run in sorted(runs.of(FIRST), key=lambda run: run["rate"]):
+        data["closures"][name] = {"slowness": slowness, "gap": gap}
+    for run in sorted(from_scratch.of(FIRST), key=lambda run: run["rate"]):
         gaps = np.array([start["gap"] for start in run["starts"]])
         change = gaps - gaps[:, :1]
         rate = f"rate {run['rate']:g}"
