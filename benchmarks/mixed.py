@@ -4,7 +4,7 @@
 
 Fitted on half of the groups, measured on the other half, mean of ten splits. ``--clip`` takes the
 embeddings that the authors of Mind the Gap published, a (2, n, d) file. Flickr8k's are in the
-repository, embedded by what ``modgap train flickr8k-baseline`` trains. Both kinds of query are
+repository, embedded by what ``modgap train flickr8k-pretrained`` trains. Both kinds of query are
 asked at once, so calibration is in blocks, which score each as the d columns made for it do.
 """
 
@@ -22,7 +22,7 @@ from modgap.io import open_pair
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "mixed-search.md"
-FLICKR8K = ROOT / "tests" / "data" / "flickr8k-baseline.safetensors"
+FLICKR8K = ROOT / "tests" / "data" / "flickr8k-pretrained.safetensors"
 SPLITS = 10
 METHODS = {
     "as it is": None,

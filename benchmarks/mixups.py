@@ -23,7 +23,7 @@ from modgap.corrections.recognise import recognise
 from modgap.io import Modalities, open_pair
 from modgap.measures.pairing import pairing_signal, signal_of_rows
 
-FLICKR8K = Path(__file__).parents[1] / "tests" / "data" / "flickr8k-baseline.safetensors"
+FLICKR8K = Path(__file__).parents[1] / "tests" / "data" / "flickr8k-pretrained.safetensors"
 SMALLEST, LARGEST = 20, 500
 # Drawn once for each width and reused, as are splits: they take longer than what is measured.
 ROTATIONS = 50
@@ -71,7 +71,7 @@ def real_sets(folder: Path) -> Iterator[Set]:
     if FLICKR8K.exists():
         pair = open_pair(FLICKR8K)
         X, Y = (rows.astype(np.float32) for rows in (pair.X, pair.Y))
-        yield Set("Flickr8k, small", "flickr8k", Modalities.of(X, Y, groups=pair.groups))
+        yield Set("Flickr8k", "flickr8k", Modalities.of(X, Y, groups=pair.groups))
 
 
 @cache

@@ -24,7 +24,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 BESIDE = Path(__file__).parents[2] / "shared" / "data" / "liang2022"
 PUBLISHED = Path(os.environ.get("MODGAP_PUBLISHED", BESIDE))
-FLICKR8K = Path(__file__).parent / "data" / "flickr8k-baseline.safetensors"
+FLICKR8K = Path(__file__).parent / "data" / "flickr8k-pretrained.safetensors"
 
 
 def make_pairs(n: int = 60, d: int = 12, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
@@ -88,8 +88,9 @@ class Captioned:
 def flickr8k() -> Captioned:
     """1,000 held-out images of Flickr8k with 5 captions each, in the order of the images.
 
-    Embedded by what ``modgap train flickr8k-baseline`` trains: a small model with a small gap. The
-    file has float16; at unit length again, inner products are cosines to float32's precision.
+    Embedded by what ``modgap train flickr8k-pretrained`` trains: EfficientNet-Lite2 and MiniLM,
+    with a small gap. The file has float16; at unit length again, inner products are cosines to
+    float32's precision.
     """
     pair = open_pair(FLICKR8K)
     X, Y = (side.rows().astype(np.float32) for side in (pair.x, pair.y))

@@ -206,6 +206,7 @@ def test_the_command_says_what_to_do_next_and_its_commands_run(tmp_path, monkeyp
         np.save(f"{name}.npy", rows)
     ran = modgap("fix", "image.npy", "text.npy", "-o", "fixed")
     assert ran.status == 0, ran.err
+    assert ran.err.startswith("modgap: image is image.npy, text is text.npy\n")
     assert everything_in(tmp_path / "fixed") == FILES
     assert "fitted on  440 image and 440 text rows" in ran.out
     assert "the file is fitted on all rows" in " ".join(ran.out.split())
@@ -227,6 +228,14 @@ def test_the_next_command_names_the_file_of_both_or_no_file(tmp_path, monkeypatc
     steps = fix(data, None, "fixed").next_steps
     build = next(step for step in steps if "modgap index build" in step)
     assert build.endswith("both.npy" if stacked else "image=IMAGE.npy text=TEXT.npy")
+
+
+def test_a_file_of_both_modalities_is_named_once(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    X, Y = with_gap()
+    np.save("both.npy", np.stack([X, Y[::-1]]))
+    ran = modgap("fix", "both.npy", "-o", "fixed")
+    assert ran.err.startswith("modgap: image and text are in both.npy\nmodgap: The image and text")
 
 
 def test_queries_of_another_modality_are_pointed_out_by_the_search(made, tmp_path):

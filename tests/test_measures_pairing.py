@@ -10,7 +10,7 @@ import pytest
 
 from command_line import make_files, modgap
 from conftest import Captioned, load_published, make_pairs
-from modgap import load_digits, measure
+from modgap import load_digits, measure, retrieval
 from modgap._validate import InputValueError
 from modgap.io import Embeddings, Modalities, PairingWarning
 from modgap.measures import check_pairing, pairing_signal
@@ -158,9 +158,15 @@ def test_subsets_of_the_digits_raise_no_alarm_and_shuffled_ones_do() -> None:
     honest_and_shuffled(Modalities.of(digits.X, digits.Y, groups=digits.groups), 100)
 
 
-def test_subsets_of_a_weak_model_raise_no_alarm_and_shuffled_ones_do(flickr8k: Captioned) -> None:
-    data = Modalities.of(flickr8k.X, flickr8k.Y, groups=(flickr8k.gx, flickr8k.gy))
-    honest_and_shuffled(data, MIN_PAIRS)
+@pytest.mark.parametrize(("noise", "recall"), [(0.0, 0.15), (1.25, 0.04)])
+def test_subsets_of_good_and_weak_rows_raise_no_alarm_and_shuffled_ones_do(
+    flickr8k: Captioned, rng: np.random.Generator, noise: float, recall: float
+) -> None:
+    X, Y = (rows + noise / 16 * rng.normal(size=rows.shape) for rows in (flickr8k.X, flickr8k.Y))
+    groups = flickr8k.gx, flickr8k.gy
+    found = retrieval(X, Y, (1,), groups=groups).recall()["image_retrieval_recall@1"]
+    assert found == pytest.approx(recall, abs=0.01)
+    honest_and_shuffled(Modalities.of(X, Y, groups=groups), MIN_PAIRS)
 
 
 @pytest.mark.published

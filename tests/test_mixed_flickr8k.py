@@ -1,7 +1,7 @@
-"""One index for Flickr8k's images and captions, embedded by a small model with a small gap.
+"""One index for Flickr8k's images and captions, embedded by pretrained towers with a small gap.
 
-The model finds few matches across the modalities, so there is little to win, and all of it is in
-the spreads: the means are 0.22 apart, and centring alone mends little. Limits are the mean of 20
+The model is good across the modalities, and one index still hides most of it: the means are only
+0.23 apart, so centring mends little, and what is left is in the spreads. Limits are the mean of 20
 splits less (or plus) three standard deviations between splits, so each split must keep them.
 """
 
@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from safetensors import safe_open
 
+from conftest import FLICKR8K
 from modgap import gap_distance, retrieval
 from modgap.corrections import Calibrate, Center
 from modgap.corrections.calibrate import FORMS
@@ -60,29 +62,42 @@ def own_excess(results, asking):
     return np.array([f[f"{asking}_share@10"] - f[f"{asking}_share_of_corpus"] for f in figures])
 
 
+def test_the_file_holds_vectors_in_float16_and_which_rows_match_and_nothing_else():
+    with safe_open(FLICKR8K, "numpy") as file:
+        kinds = {name: file.get_slice(name).get_dtype() for name in file.keys()}  # noqa: SIM118
+        assert not file.metadata()
+    assert kinds == {"image": "F16", "text": "F16", "image_group": "I64", "text_group": "I64"}
+
+
 def test_the_rows_are_images_and_five_captions_each_with_a_small_gap(flickr8k):
     assert (flickr8k.X.shape, flickr8k.Y.shape) == ((1000, 256), (5000, 256))
     assert flickr8k.gy.tolist() == np.repeat(flickr8k.gx, 5).tolist()
-    assert gap_distance(flickr8k.X, flickr8k.Y) == pytest.approx(0.223, abs=0.001)
+    assert gap_distance(flickr8k.X, flickr8k.Y) == pytest.approx(0.233, abs=0.001)
+
+
+def test_texts_find_their_images_among_a_thousand(flickr8k):
+    found = retrieval(flickr8k.X, flickr8k.Y, (1, 10), groups=(flickr8k.gx, flickr8k.gy)).recall()
+    assert found["image_retrieval_recall@1"] > 0.12
+    assert found["image_retrieval_recall@10"] > 0.45
 
 
 def test_a_small_gap_between_the_means_is_no_fair_index(found):
-    # Own modality beyond its share: 0.51 of the results of images as they are, 0.24 of texts'.
-    assert own_excess(found["raw"], "image").min() > 0.48
-    assert own_excess(found["raw"], "text").min() > 0.22
-    # Centring brings the means together, and leaves 0.43 and 0.22.
-    assert own_excess(found["centred"], "image").min() > 0.39
-    assert own_excess(found["centred"], "text").min() > 0.20
+    # Own modality beyond its share: 0.42 of the results of images as they are, 0.29 of texts'.
+    assert own_excess(found["raw"], "image").min() > 0.38
+    assert own_excess(found["raw"], "text").min() > 0.28
+    # Centring brings the means together, and leaves 0.35 and 0.26.
+    assert own_excess(found["centred"], "image").min() > 0.31
+    assert own_excess(found["centred"], "text").min() > 0.247
 
 
-@pytest.mark.parametrize(("mode", "most"), [("keep", 0.17), ("mixed", 0.15)])
+@pytest.mark.parametrize(("mode", "most"), [("keep", 0.133), ("mixed", 0.113)])
 def test_calibration_makes_it_nearly_fair(found, mode, most):
     for asking in ("image", "text"):
         assert np.abs(own_excess(found[mode], asking)).max() < most
 
 
 @pytest.mark.parametrize(
-    ("mode", "to_image", "to_text"), [("keep", 0.021, 0.037), ("mixed", 0.017, 0.048)]
+    ("mode", "to_image", "to_text"), [("keep", 0.105, 0.128), ("mixed", 0.115, 0.128)]
 )
 def test_matches_across_come_higher_than_raw_and_centred(found, mode, to_image, to_text):
     for before in ("raw", "centred"):
@@ -92,17 +107,15 @@ def test_matches_across_come_higher_than_raw_and_centred(found, mode, to_image, 
 
 
 @pytest.mark.parametrize(
-    ("mode", "over_raw", "over_centred"), [("keep", 0.014, 0.009), ("mixed", 0.016, 0.012)]
+    ("mode", "over_raw", "over_centred"), [("keep", 0.083, 0.065), ("mixed", 0.086, 0.068)]
 )
-def test_with_targets_of_both_modalities_the_whole_gains_a_little(
-    found, mode, over_raw, over_centred
-):
-    assert (overall(found["centred"]) - overall(found["raw"])).min() > 0.001
+def test_with_targets_of_both_modalities_the_whole_gains(found, mode, over_raw, over_centred):
+    assert (overall(found["centred"]) - overall(found["raw"])).min() > 0.013
     assert (overall(found[mode]) - overall(found["raw"])).min() > over_raw
     assert (overall(found[mode]) - overall(found["centred"])).min() > over_centred
 
 
-@pytest.mark.parametrize(("mode", "most"), [("keep", 0.032), ("mixed", 0.023)])
+@pytest.mark.parametrize(("mode", "most"), [("keep", 0.020), ("mixed", 0.023)])
 def test_targets_of_the_own_modality_are_nearly_kept(found, mode, most):
     lost = aimed(found["raw"], "text", "text") - aimed(found[mode], "text", "text")
     assert lost.max() < most
@@ -133,8 +146,8 @@ def test_keep_changes_none_of_the_top_10_within_a_modality(flickr8k, form, preci
     [(METHODS["keep"], 0.001), (METHODS["mixed"], 0.02), (METHODS["centred"], 0.02)],
     ids=repr,
 )
-def test_recall_across_modalities_falls_by_no_more_than_chance_takes(flickr8k, method, most):
-    # Between splits the loss has a standard deviation of up to 0.011, its mean of five 0.005.
+def test_recall_across_modalities_falls_by_less_than_what_a_verdict_allows(flickr8k, method, most):
+    # Centring costs texts 0.013 of recall@10 on average, and recall@1 nothing beyond chance.
     lost = []
     for seed in SPLITS:
         fit, rest = flickr8k.halves(seed, CAPTIONS)

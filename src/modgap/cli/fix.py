@@ -22,6 +22,7 @@ from modgap.cli.options import (
 
 if TYPE_CHECKING:
     from modgap.corrections import Correction
+    from modgap.io import Modalities
 
 
 @takes_data(writes="folder")
@@ -55,7 +56,7 @@ def fix(
     from modgap.diagnosis import fix as run
     from modgap.reports.fix import where_from
 
-    say(f"modgap: {', '.join(f'{name} is {side.source}' for name, side in data.sides.items())}")
+    say(f"modgap: {_which_file(data)}")
     with steps() as step, tidy_when_terminated():
         result = run(
             data, None, output, queries=asking_names(queries, data.names), goal=goal,
@@ -81,3 +82,11 @@ def fix(
 def _fitted_on(correction: Correction) -> str:
     rows = correction.about.get("fitted_on", {})
     return " and ".join(f"{count:,} {name}" for name, count in rows.items())
+
+
+def _which_file(data: Modalities) -> str:
+    """Which file each modality is in."""
+    files = {name: side.source for name, side in data.sides.items()}
+    if len(set(files.values())) == 1:
+        return f"{' and '.join(files)} are in {next(iter(files.values()))}"
+    return ", ".join(f"{name} is {file}" for name, file in files.items())
