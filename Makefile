@@ -46,9 +46,9 @@ $(VENV)/.core: $(VENV)/.made $(INPUTS)
 	@touch $@
 
 $(VENV)/.test: $(VENV)/.made $(INPUTS)
-	$(PIP) -e '.[all,test]'
+	$(PIP) -e '.[all,pretrained,test]'
 	@touch $@
 
 $(VENV)/.lint: $(VENV)/.made $(INPUTS)
-	$(PIP) -e '.[all,test,lint]'
+	$(PIP) -e '.[all,pretrained,test,lint]'
 	@touch $@

@@ -92,7 +92,7 @@ class TrainedTable:
 
 
 def trained(setting: Setting, rows: Iterable[str], long: Iterable[str] = ()) -> TrainedTable:
-    """Every column of some rows, trained on Flickr8k; those in ``long`` for longer, where they were.
+    """Every column of some rows, trained on Flickr8k; those in ``long`` for longer, if they were.
 
     Accuracy is of CIFAR-10, and of Fashion-MNIST in results without it.
     """
