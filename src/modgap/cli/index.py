@@ -268,11 +268,11 @@ def search(
     from modgap.cli.show import print_json, print_table
     from modgap.corrections import load_corrections
     from modgap.index import open_index
-    from modgap.index.vectors import asking_modality_of
+    from modgap.index.vectors import query_modality
     from modgap.io import open_embeddings
 
     fixed = load_corrections(correction)
-    modality = asking_modality_of(fixed, modality)
+    modality = query_modality(fixed, modality)
     source = open_embeddings(queries, column=column)
     if row is not None and row >= source.n_rows:
         raise InputValueError(f"--row must be below {source.n_rows}, got {row}.")

@@ -1,12 +1,12 @@
 """Fix the gap: every method fits a ``Correction``, a small file of affine maps."""
 
 from modgap.corrections.affine import Affine
+from modgap.corrections.asking import asking_modalities, asking_modality, asking_or_text
 from modgap.corrections.base import (
     Corrector,
     NotFitted,
     NothingMovesWarning,
     RowLength,
-    asking_modality,
     row_length,
 )
 from modgap.corrections.calibrate import Calibrate
@@ -56,7 +56,9 @@ __all__ = [
     "RowLength",
     "Shift",
     "Whiten",
+    "asking_modalities",
     "asking_modality",
+    "asking_or_text",
     "check_corrector",
     "check_recognised",
     "correction_file",

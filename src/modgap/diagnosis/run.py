@@ -23,7 +23,7 @@ from modgap.corrections import (
     Procrustes,
     Shift,
     Whiten,
-    asking_modality,
+    asking_or_text,
     row_length,
 )
 from modgap.diagnosis.result import Diagnosis, WholeIndex
@@ -51,7 +51,7 @@ from modgap.evaluation.metrics import (
     neighbours_kept,
     recall_names,
 )
-from modgap.evaluation.mixed import asking_modalities, mixed_retrieval
+from modgap.evaluation.mixed import mixed_retrieval
 from modgap.io import Embeddings, Modalities, PairingWarning
 from modgap.io.modalities import DEFAULT_NAMES
 from modgap.measures import Measurement, check_pairing, measure
@@ -133,7 +133,7 @@ def diagnose(
     check_choice(goal, "goal", tuple(GOAL_METRICS))
     check_choice(metric, "metric", METRICS)
     data = Modalities.of(X, Y, names, groups=groups, paired=paired)
-    asking = asking_modalities(queries or asking_modality(None, data.names), data.names)
+    asking = asking_or_text(queries, data.names)
     splits = split(data, seed)
     run = _Run(
         data=data,
