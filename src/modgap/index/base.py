@@ -132,7 +132,8 @@ class VectorIndex(VectorStore):
 
     def _plan(self) -> None:
         """What an index that is begun will hold."""
-        self.graphs = self._graphs_wanted()
+        kept: Graphs = "one" if self.one_graph else "each"
+        self.graphs = kept if self._builds_graphs() else None
         lifts = self.graphs is not None and self._lifts()
         self.vectors = {
             name: StoredVector(
