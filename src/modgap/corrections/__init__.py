@@ -12,7 +12,14 @@ from modgap.corrections.base import (
 from modgap.corrections.calibrate import Calibrate
 from modgap.corrections.check import check_corrector
 from modgap.corrections.correction import METRICS, Correction, Metric, Role
-from modgap.corrections.demands import METRIC_NAMES, demands, in_one_sentence, label, next_commands
+from modgap.corrections.demands import (
+    METRIC_NAMES,
+    demands,
+    demands_by_topic,
+    in_one_sentence,
+    label,
+    next_commands,
+)
 from modgap.corrections.files import (
     correction_file,
     file_safe,
@@ -63,6 +70,7 @@ __all__ = [
     "check_recognised",
     "correction_file",
     "demands",
+    "demands_by_topic",
     "file_safe",
     "in_one_sentence",
     "label",
