@@ -41,9 +41,10 @@ EVIL = (
 
 
 @pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with opened() as one:
-        yield one
+def tab() -> Iterator[Any]:
+    """One tab for all visits: it has compiled Plotly once, and every visit loads its page anew."""
+    with opened() as browser:
+        yield browser.new_context(accept_downloads=True, offline=True).new_page()
 
 
 @pytest.fixture(scope="module")
@@ -74,10 +75,21 @@ class Visit:
         self.page = page
         self.faults: list[str] = []
         self.asked: list[str] = []
-        page.on("console", lambda m: self.faults.append(m.text) if m.type == "error" else None)
-        page.on("pageerror", lambda error: self.faults.append(str(error)))
-        page.on("request", lambda request: self.asked.append(request.url))
-        page.on("dialog", lambda dialog: (self.faults.append(dialog.message), dialog.dismiss()))
+        self._heard = {
+            "console": lambda m: self.faults.append(m.text) if m.type == "error" else None,
+            "pageerror": lambda error: self.faults.append(str(error)),
+            "request": lambda request: self.asked.append(request.url),
+            "dialog": lambda dialog: (self.faults.append(dialog.message), dialog.dismiss()),
+        }
+        for event, hear in self._heard.items():
+            page.on(event, hear)
+
+    def leave(self) -> None:
+        """Forget the theme that was chosen, and close the page."""
+        self.page.evaluate("localStorage.clear()")
+        self.page.goto("about:blank")
+        for event, hear in self._heard.items():
+            self.page.remove_listener(event, hear)
 
     def see_all(self) -> None:
         """Scroll through the page, so that every figure is drawn."""
@@ -109,14 +121,16 @@ class Visit:
 
 
 @contextmanager
-def visit(browser: Any, path: Path, **options: Any) -> Iterator[Visit]:
-    options = {"viewport": {"width": 1440, "height": 1000}, "offline": True, **options}
-    context = browser.new_context(accept_downloads=True, **options)
-    seen = Visit(context.new_page())
-    seen.page.goto(path.as_uri())
-    seen.page.wait_for_selector("html[data-ready=true]", timeout=30_000)
-    yield seen
-    context.close()
+def visit(tab: Any, path: Path, width: int = 1440, scheme: str = "light") -> Iterator[Visit]:
+    tab.set_viewport_size({"width": width, "height": 1000})
+    tab.emulate_media(media="screen", color_scheme=scheme)
+    seen = Visit(tab)
+    try:
+        tab.goto(path.as_uri())
+        tab.wait_for_selector("html[data-ready=true]", timeout=30_000)
+        yield seen
+    finally:
+        seen.leave()
     assert seen.faults == []
 
 
@@ -135,8 +149,8 @@ def look_up(document: Any, key: str) -> Any:
     raise KeyError(key)
 
 
-def test_every_figure_is_drawn_from_a_file_without_network(browser, digits_file):
-    with visit(browser, digits_file) as seen:
+def test_every_figure_is_drawn_from_a_file_without_network(tab, digits_file):
+    with visit(tab, digits_file) as seen:
         seen.see_all()
         figures = seen.page.query_selector_all("figure")
         assert len(figures) == 11
@@ -145,12 +159,11 @@ def test_every_figure_is_drawn_from_a_file_without_network(browser, digits_file)
             assert figure.query_selector("figcaption, h3, h4").inner_text()
         assert "WebGL is not supported" not in seen.page.inner_text("#picture")
         assert {url.partition(":")[0] for url in seen.asked} <= {"file", "data", "blob"}
-        seen.shot("digits-1440-light", whole=True)
 
 
-def test_numbers_on_the_page_are_those_of_the_run(browser, digits, digits_file):
+def test_numbers_on_the_page_are_those_of_the_run(tab, digits, digits_file):
     document = json.loads(json.dumps(digits.to_dict()))
-    with visit(browser, digits_file) as seen:
+    with visit(tab, digits_file) as seen:
         seen.see_all()
         shown = seen.page.evaluate(
             "[...document.querySelectorAll('.num')].map(e => [e.dataset.key, e.dataset.value, "
@@ -168,17 +181,17 @@ def test_numbers_on_the_page_are_those_of_the_run(browser, digits, digits_file):
         assert written == pytest.approx(expected, rel=5e-3, abs=6e-4)
 
 
-def test_verdict_is_said_in_two_sentences(browser, digits, digits_file):
-    with visit(browser, digits_file) as seen:
+def test_verdict_is_said_in_two_sentences(tab, digits, digits_file):
+    with visit(tab, digits_file) as seen:
         said = seen.page.inner_text("#verdict")
         for sentence in digits.to_dict()["verdict"]["sentences"]:
             assert sentence in said
 
 
-def test_slider_moves_points_and_numbers_between_both_evaluations(browser, digits, digits_file):
+def test_slider_moves_points_and_numbers_between_both_evaluations(tab, digits, digits_file):
     document = digits.to_dict()
     trials = {trial["method"]: trial["confirm"] for trial in document["diagnosis"]["trials"]}
-    with visit(browser, digits_file) as seen:
+    with visit(tab, digits_file) as seen:
         steps = int(seen.page.locator("#slider").get_attribute("max"))
         for choice, path in enumerate(document["paths"]):
             seen.page.select_option("#path", index=choice)
@@ -202,9 +215,9 @@ def test_slider_moves_points_and_numbers_between_both_evaluations(browser, digit
             assert gap[1] < gap[0] / 2
 
 
-def test_slider_and_controls_work_from_the_keyboard(browser, digits, digits_file):
+def test_slider_and_controls_work_from_the_keyboard(tab, digits, digits_file):
     closed = digits.document["paths"][0]["gap_closed"]
-    with visit(browser, digits_file) as seen:
+    with visit(tab, digits_file) as seen:
         seen.page.focus("#slider")
         seen.page.keyboard.press("ArrowRight")
         assert seen.page.input_value("#slider") == "1"
@@ -219,9 +232,9 @@ def test_slider_and_controls_work_from_the_keyboard(browser, digits, digits_file
         assert {"find", "metric"} <= reached
 
 
-def test_every_number_explains_itself_on_hover_and_focus(browser, digits, digits_file):
+def test_every_number_explains_itself_on_hover_and_focus(tab, digits, digits_file):
     terms = digits.to_dict()["terms"]
-    with visit(browser, digits_file) as seen:
+    with visit(tab, digits_file) as seen:
         known = seen.page.evaluate(
             "[...new Set([...document.querySelectorAll('.num')].map(e => e.dataset.term))]"
         )
@@ -238,8 +251,8 @@ def test_every_number_explains_itself_on_hover_and_focus(browser, digits, digits
         tip.wait_for(state="visible")
 
 
-def test_points_say_what_they_are_on_hover(browser, digits_file):
-    with visit(browser, digits_file) as seen:
+def test_points_say_what_they_are_on_hover(tab, digits_file):
+    with visit(tab, digits_file) as seen:
         seen.page.locator("#picture-figure .js-plotly-plot").scroll_into_view_if_needed()
         box = seen.page.locator("#picture-figure .js-plotly-plot").bounding_box()
         x, y = seen.page.evaluate(
@@ -256,21 +269,38 @@ def test_points_say_what_they_are_on_hover(browser, digits_file):
 
 
 @pytest.mark.parametrize(
-    ("width", "scheme"), [(390, "light"), (768, "dark"), (1440, "light"), (2560, "dark")]
+    ("width", "scheme", "with_axe"),
+    [(390, "dark", True), (768, "light", False), (1440, "light", True), (2560, "dark", False)],
 )
-def test_page_holds_together_at_every_width_and_in_both_themes(browser, digits_file, scheme, width):
-    size = {"width": width, "height": 900}
-    with visit(browser, digits_file, viewport=size, color_scheme=scheme) as seen:
+def test_page_holds_together_at_every_width_and_axe_finds_nothing_serious(
+    tab, digits_file, width, scheme, with_axe
+):
+    with visit(tab, digits_file, width, scheme) as seen:
         seen.see_all()
         assert seen.page.evaluate("document.documentElement.scrollWidth") <= width
         ground = seen.page.evaluate("getComputedStyle(document.body).backgroundColor")
         light = sum(int(v) for v in ground.strip("rgba()").split(",")[:3]) / 3
         assert (light > 128) == (scheme == "light")
         seen.shot(f"digits-{width}-{scheme}", whole=True)
+        if with_axe:
+            assert serious(seen.page) == []
 
 
-def test_the_theme_can_be_switched_and_figures_follow(browser, digits_file):
-    with visit(browser, digits_file, color_scheme="light") as seen:
+def serious(page: Any) -> list[str]:
+    """The serious and critical violations that axe-core reports."""
+    from axe_playwright_python.sync_playwright import Axe
+
+    found = Axe().run(page).response["violations"]
+    return [
+        f"{one['id']}: {node['html'][:200]}"
+        for one in found
+        if one["impact"] in ("serious", "critical")
+        for node in one["nodes"][:3]
+    ]
+
+
+def test_the_theme_can_be_switched_and_figures_follow(tab, digits_file):
+    with visit(tab, digits_file) as seen:
         read = "document.querySelector('#picture-figure .js-plotly-plot').layout.font.color"
         before = seen.page.evaluate(read)
         seen.page.click("#theme")
@@ -278,7 +308,7 @@ def test_the_theme_can_be_switched_and_figures_follow(browser, digits_file):
         assert seen.page.get_attribute("#theme", "aria-pressed") == "true"
 
 
-def test_tables_and_figures_can_be_downloaded(browser, digits, digits_file, tmp_path):
+def test_tables_and_figures_can_be_downloaded(tab, digits, digits_file, tmp_path):
     def saved(seen: Visit, name: str) -> Path:
         with seen.page.expect_download() as download:
             seen.page.get_by_role("button", name=name, exact=True).click()
@@ -286,7 +316,7 @@ def test_tables_and_figures_can_be_downloaded(browser, digits, digits_file, tmp_
         download.value.save_as(path)
         return path
 
-    with visit(browser, digits_file) as seen:
+    with visit(tab, digits_file) as seen:
         seen.see_all()
         path = saved(seen, "Download the table “corrections” as CSV")
         rows = list(csv.reader(path.read_text(encoding="utf-8-sig").splitlines()))
@@ -307,8 +337,8 @@ def test_tables_and_figures_can_be_downloaded(browser, digits, digits_file, tmp_
         assert (tmp_path / "correction").read_bytes() == base64.b64decode(fix["data"])
 
 
-def test_other_projections_and_three_dimensions_can_be_chosen(browser, digits_file):
-    with visit(browser, digits_file) as seen:
+def test_other_projections_and_three_dimensions_can_be_chosen(tab, digits_file):
+    with visit(tab, digits_file) as seen:
         before = seen.points()[0]
         seen.page.select_option("#projection", label="SVD")
         seen.page.wait_for_timeout(300)
@@ -321,35 +351,14 @@ def test_other_projections_and_three_dimensions_can_be_chosen(browser, digits_fi
         seen.shot("digits-3d")
 
 
-def test_print_shows_figures_and_hides_controls(browser, digits_file):
-    with visit(browser, digits_file) as seen:
+def test_print_shows_figures_and_hides_controls(tab, digits_file):
+    with visit(tab, digits_file) as seen:
         seen.see_all()
         seen.page.emulate_media(media="print")
         assert not seen.page.locator("#slider").is_visible()
         assert seen.page.locator("#cosines svg.main-svg").first.is_visible()
         ARTEFACTS.mkdir(exist_ok=True)
         seen.page.pdf(path=ARTEFACTS / "digits.pdf", format="A4")
-
-
-@pytest.mark.parametrize(("width", "scheme"), [(390, "dark"), (1440, "light")])
-def test_axe_finds_nothing_serious(browser, digits_file, scheme, width):
-    options = {"viewport": {"width": width, "height": 900}, "color_scheme": scheme}
-    with visit(browser, digits_file, bypass_csp=True, **options) as seen:
-        seen.see_all()
-        assert serious(seen.page) == []
-
-
-def serious(page: Any) -> list[str]:
-    """The serious and critical violations that axe-core reports."""
-    from axe_playwright_python.sync_playwright import Axe
-
-    found = Axe().run(page).response["violations"]
-    return [
-        f"{one['id']}: {node['html'][:200]}"
-        for one in found
-        if one["impact"] in ("serious", "critical")
-        for node in one["nodes"][:3]
-    ]
 
 
 def written(tmp_path: Path, X: Any, Y: Any, **options: Any) -> tuple[Path, dict[str, Any]]:
@@ -369,7 +378,7 @@ def written(tmp_path: Path, X: Any, Y: Any, **options: Any) -> tuple[Path, dict[
     return path, document
 
 
-def test_captions_names_and_file_names_with_markup_do_nothing(browser, tmp_path):
+def test_captions_names_and_file_names_with_markup_do_nothing(tab, tmp_path):
     X, Y = make_pairs(120)
     path, _ = written(
         tmp_path,
@@ -383,7 +392,7 @@ def test_captions_names_and_file_names_with_markup_do_nothing(browser, tmp_path)
         model=EVIL[1],
         title=EVIL[1],
     )
-    with visit(browser, path) as seen:
+    with visit(tab, path) as seen:
         seen.see_all()
         box = seen.page.locator("#picture-figure .js-plotly-plot").bounding_box()
         for share in np.linspace(0.1, 0.9, 15):
@@ -421,9 +430,9 @@ def unit(*sides: np.ndarray) -> list[np.ndarray]:
 )
 # In one or two dimensions pairs can hardly be told from chance.
 @pytest.mark.filterwarnings("ignore::modgap.io.PairingWarning")
-def test_page_shows_what_it_can_and_says_what_it_cannot(browser, tmp_path, name, rows, options):
+def test_page_shows_what_it_can_and_says_what_it_cannot(tab, tmp_path, name, rows, options):
     path, document = written(tmp_path, *rows, **options)
-    with visit(browser, path) as seen:
+    with visit(tab, path) as seen:
         seen.see_all()
         said = seen.page.inner_text("main")
         for sentence in document["missing"].values():
@@ -433,21 +442,21 @@ def test_page_shows_what_it_can_and_says_what_it_cannot(browser, tmp_path, name,
         seen.shot(f"bad-{name}", whole=True)
 
 
-def test_missing_thumbnails_leave_the_captions(browser, tmp_path):
+def test_missing_thumbnails_leave_the_captions(tab, tmp_path):
     path, document = written(
         tmp_path, *make_pairs(30), captions_x=[f"row {i}" for i in range(30)],
         thumbnails={"image": lambda row: None},
     )  # fmt: skip
-    with visit(browser, path) as seen:
+    with visit(tab, path) as seen:
         seen.see_all()
         assert f"row {document['conformity']['most_x'][0]['row']}" in seen.page.inner_text("main")
 
 
 def test_what_the_correction_demands_is_in_the_verdict_and_beside_the_file(
-    browser, digits, digits_file
+    tab, digits, digits_file
 ):
     fix = digits.to_dict()["fix"]
-    with visit(browser, digits_file) as seen:
+    with visit(tab, digits_file) as seen:
         assert not seen.page.locator("#verdict pre").is_visible()
         seen.page.locator("#verdict summary").focus()
         seen.page.keyboard.press("Enter")
@@ -461,11 +470,11 @@ def test_what_the_correction_demands_is_in_the_verdict_and_beside_the_file(
         assert "Text recall@1" not in seen.page.inner_text("main")
 
 
-def test_a_correction_without_a_verdict_is_shown_as_not_judged(browser, tmp_path):
+def test_a_correction_without_a_verdict_is_shown_as_not_judged(tab, tmp_path):
     X, Y = unit(*make_pairs(60))
     path, document = written(tmp_path, X, Y, paired=False)
     label = "fair shares, relevance not judged"
-    with visit(browser, path) as seen:
+    with visit(tab, path) as seen:
         seen.see_all()
         box = seen.page.locator(".verdict")
         assert box.locator(".label").inner_text() == f"{document['fix']['method']}: {label}"
@@ -486,9 +495,9 @@ def test_a_correction_without_a_verdict_is_shown_as_not_judged(browser, tmp_path
 
 
 @pytest.mark.published
-def test_published_clip_page_is_drawn(browser, published_clip, tmp_path):
+def test_published_clip_page_is_drawn(tab, published_clip, tmp_path):
     path, _ = written(tmp_path, *published_clip, title="CLIP ViT-B/16, 500 MS-COCO pairs")
-    with visit(browser, path) as seen:
+    with visit(tab, path) as seen:
         seen.see_all()
         assert "0.851" in seen.page.inner_text("#verdict")
         seen.shot("clip-1440-light", whole=True)

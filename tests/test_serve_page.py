@@ -23,6 +23,7 @@ pytest.importorskip("playwright", reason="playwright is not installed")
 if browser.chromium() is None:
     pytest.skip(browser.MISSING, allow_module_level=True)
 
+pytestmark = pytest.mark.xdist_group("live page")  # one server, one report, one tab
 WAIT = 60_000
 
 
@@ -55,31 +56,34 @@ def address(explorer: Explorer) -> Iterator[str]:
 
 
 @pytest.fixture(scope="module")
-def chromium() -> Iterator[Any]:
-    with browser.opened() as opened:
-        yield opened
+def tab(address: str) -> Iterator[tuple[Any, list[str]]]:
+    """One tab for all tests, which has compiled Plotly once, and what the browser complains of."""
+    with browser.opened() as chromium:
+        opened = chromium.new_context(accept_downloads=True).new_page()
+        complaints: list[str] = []
+        opened.on("pageerror", lambda error: complaints.append(str(error)))
+        opened.on("console", lambda m: m.type in ("error", "warning") and complaints.append(m.text))
+        opened.on(
+            "request",
+            lambda r: r.url.startswith((address, "data:", "blob:")) or complaints.append(r.url),
+        )
+        yield opened, complaints
 
 
 @pytest.fixture
-def page(chromium: Any, address: str, request: pytest.FixtureRequest) -> Iterator[Any]:
-    """The page once it has searched; whatever the browser complains of fails the test."""
+def page(tab: tuple[Any, list[str]], address: str, request: pytest.FixtureRequest) -> Iterator[Any]:
+    """The page, loaded anew, once it has searched; any complaint fails the test."""
+    opened, complaints = tab
     width, scheme = getattr(request, "param", (1440, "light"))
-    context = chromium.new_context(
-        viewport={"width": width, "height": 900}, color_scheme=scheme, accept_downloads=True
-    )
-    opened = context.new_page()
-    complaints: list[str] = []
-    opened.on("pageerror", lambda error: complaints.append(str(error)))
-    opened.on("console", lambda m: m.type in ("error", "warning") and complaints.append(m.text))
-    opened.on(
-        "request",
-        lambda r: r.url.startswith((address, "data:", "blob:")) or complaints.append(r.url),
-    )
+    opened.set_viewport_size({"width": width, "height": 900})
+    opened.emulate_media(color_scheme=scheme)
+    complaints.clear()
     opened.goto(address)
     opened.wait_for_selector(".results[data-ready]", timeout=WAIT)
     yield opened
-    context.close()
-    assert complaints == []
+    complained = list(complaints)
+    opened.goto("about:blank")
+    assert complained == []
 
 
 def hits(page: Any, column: int) -> list[tuple[str, str]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,6 +14,7 @@ from modgap._validate import InputValueError
 from modgap.cli.options import AsJson, Seed, TrustRows
 
 if TYPE_CHECKING:
+    from modgap.corrections import Correction
     from modgap.index import VectorIndex
 
 index_app = typer.Typer(
@@ -152,37 +153,27 @@ def build(
     """
     from modgap.cli.show import say, steps
     from modgap.corrections import load_corrections
-    from modgap.index import add_column, open_documents, open_index
-    from modgap.index.pgvector_column import column_names
-    from modgap.index.vectors import as_corrections
+    from modgap.index import open_documents, open_index
 
     fixed = load_corrections(correction, queries)
-    first = next(iter(fixed.values()))
     if from_column is not None:
         if documents or table is None or not address.startswith("postgres"):
             raise InputValueError(
                 "--from-column corrects a column of a PostgreSQL table: give the address, the "
                 "correction and --table, and no files."
             )
-        with steps() as step:
-            written = add_column(
-                address,
-                table,
-                fixed,
-                column=from_column,
-                modality_column=modality_column or "modality",
-                new_column=new_column,
-                batch_rows=batch,
-                progress=step,
-            )
-        say(f"corrected {written:,} rows of {table}")
-        given = as_corrections(fixed)
-        for name, one in zip(column_names(given, new_column), given, strict=True):
-            say(f"{name}, {one.dim_out} columns: {one}")
-        again: dict[str, Any] = {"--table": table, "--modality-column": modality_column}
-        _say_next(address, correction, fixed, again)
+        _correct_column(
+            address,
+            correction,
+            fixed,
+            table,
+            column=from_column,
+            new_column=new_column,
+            modality_column=modality_column,
+            batch=batch,
+        )
         return
-    sources = open_documents(documents or [], first, column=column)
+    sources = open_documents(documents or [], next(iter(fixed.values())), column=column)
     options: dict[str, Any] = {"table": table, "ef_search": ef_search, "nprobe": nprobe}
     options |= {"factory": factory, "batch_rows": batch, "one_graph": one_graph or None}
     with (
@@ -198,6 +189,42 @@ def build(
             say(f"one graph of all modalities: recall@10 {recall:.4f} for {name} queries")
         again = {"--table": table, "--ef-search": ef_search, "--nprobe": nprobe}
         _say_demands(index, address, correction, again)
+
+
+def _correct_column(
+    address: str,
+    correction: Path,
+    fixed: Mapping[str, Correction],
+    table: str,
+    *,
+    column: str,
+    new_column: str | None,
+    modality_column: str | None,
+    batch: int | None,
+) -> None:
+    """Correct a column of a table into a new one, and say what it demands."""
+    from modgap.cli.show import say, steps
+    from modgap.index import add_column
+    from modgap.index.pgvector_column import column_names
+    from modgap.index.vectors import as_corrections
+
+    with steps() as step:
+        written = add_column(
+            address,
+            table,
+            fixed,
+            column=column,
+            modality_column=modality_column or "modality",
+            new_column=new_column,
+            batch_rows=batch,
+            progress=step,
+        )
+    say(f"corrected {written:,} rows of {table}")
+    given = as_corrections(fixed)
+    for name, one in zip(column_names(given, new_column), given, strict=True):
+        say(f"{name}, {one.dim_out} columns: {one}")
+    again = {"--table": table, "--modality-column": modality_column}
+    _say_next(address, correction, fixed, again)
 
 
 def _say_demands(
@@ -268,11 +295,11 @@ def search(
     from modgap.cli.show import print_json, print_table
     from modgap.corrections import load_corrections
     from modgap.index import open_index
-    from modgap.index.vectors import asking_modality_of
+    from modgap.index.vectors import query_modality
     from modgap.io import open_embeddings
 
     fixed = load_corrections(correction)
-    modality = asking_modality_of(fixed, modality)
+    modality = query_modality(fixed, modality)
     source = open_embeddings(queries, column=column)
     if row is not None and row >= source.n_rows:
         raise InputValueError(f"--row must be below {source.n_rows}, got {row}.")

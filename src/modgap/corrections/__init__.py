@@ -1,18 +1,25 @@
 """Fix the gap: every method fits a ``Correction``, a small file of affine maps."""
 
 from modgap.corrections.affine import Affine
+from modgap.corrections.asking import asking_modalities, asking_modality, asking_or_text
 from modgap.corrections.base import (
     Corrector,
     NotFitted,
     NothingMovesWarning,
     RowLength,
-    asking_modality,
     row_length,
 )
 from modgap.corrections.calibrate import Calibrate
 from modgap.corrections.check import check_corrector
 from modgap.corrections.correction import METRICS, Correction, Metric, Role
-from modgap.corrections.demands import METRIC_NAMES, demands, in_one_sentence, label, next_commands
+from modgap.corrections.demands import (
+    METRIC_NAMES,
+    demands,
+    demands_by_topic,
+    in_one_sentence,
+    label,
+    next_commands,
+)
 from modgap.corrections.files import (
     correction_file,
     file_safe,
@@ -56,11 +63,14 @@ __all__ = [
     "RowLength",
     "Shift",
     "Whiten",
+    "asking_modalities",
     "asking_modality",
+    "asking_or_text",
     "check_corrector",
     "check_recognised",
     "correction_file",
     "demands",
+    "demands_by_topic",
     "file_safe",
     "in_one_sentence",
     "label",

@@ -25,6 +25,7 @@ from modgap._validate import (
     check_same_space,
 )
 from modgap.corrections.affine import Affine
+from modgap.corrections.asking import asking_modality
 from modgap.corrections.correction import Correction, Metric
 from modgap.corrections.fitted import FittedRows
 from modgap.io import Embeddings, Modalities
@@ -295,18 +296,6 @@ def is_unit(rows: RowLength) -> bool:
 
 def _sides(moments: PairMoments) -> dict[str, RowMoments]:
     return {"x": moments.x.given, "y": moments.y.given}
-
-
-def asking_modality(queries: str | None, names: Sequence[str]) -> str:
-    """The modality that asks: the one named, else "text" where that is a name."""
-    if queries is not None:
-        return str(check_choice(queries, "queries", tuple(names)))
-    if "text" in names:
-        return "text"
-    raise InputValueError(
-        f"Say which modality the queries are of (queries=…, --queries): {' or '.join(names)}. "
-        "Only where one is called text is it taken to be the one that asks."
-    )
 
 
 def hash_of_means(moments: PairMoments) -> str:

@@ -23,7 +23,8 @@ from modgap._validate import (
     check_same_space,
 )
 from modgap.corrections.affine import Affine
-from modgap.corrections.base import Corrector, RowLength, asking_modality, is_unit
+from modgap.corrections.asking import asking_modality
+from modgap.corrections.base import Corrector, RowLength, is_unit
 from modgap.moments import Moments, PairMoments, RowMoments
 
 MODES = ("keep", "mixed")

@@ -17,7 +17,7 @@ METRIC_NAMES: dict[Metric, str] = {
 
 
 def demands(correction: Correction) -> list[str]:
-    """One line for each thing to know: what it is, columns, documents, queries, metric.
+    """The printed lines: what it is, then one for each thing to know.
 
     >>> print("\\n".join(demands(Correction.identity(512))))
     Correction, for image and text queries
@@ -26,6 +26,18 @@ def demands(correction: Correction) -> list[str]:
       queries    the same as documents
       rank by    cosine
     """
+    return [
+        f"{label(correction)}, for {_listed(correction.queries)} queries",
+        *(f"  {topic:<11}{words}" for topic, words in demands_by_topic(correction).items()),
+    ]
+
+
+def demands_by_topic(correction: Correction) -> dict[str, str]:
+    """What there is to know in words, by what it is about: columns, documents, queries, rank by.
+
+    >>> demands_by_topic(Correction.identity(512))["columns"]
+    '512 before, 512 after'
+    """
     served = correction.queries
     queries = (
         _rows({name: correction.map(name, "query") for name in served})
@@ -33,13 +45,12 @@ def demands(correction: Correction) -> list[str]:
         else "the same as documents"
     )
     only = f"{_listed(served)} only: " if len(served) < len(correction.names) else ""
-    return [
-        f"{label(correction)}, for {_listed(served)} queries",
-        f"  columns    {correction.dim_in} before, {correction.dim_out} after",
-        f"  documents  {_rows({name: correction.map(name) for name in correction.names})}",
-        f"  queries    {only}{queries}",
-        f"  rank by    {metric_to_rank_by(correction)}",
-    ]
+    return {
+        "columns": f"{correction.dim_in} before, {correction.dim_out} after",
+        "documents": _rows({name: correction.map(name) for name in correction.names}),
+        "queries": f"{only}{queries}",
+        "rank by": metric_to_rank_by(correction),
+    }
 
 
 def metric_to_rank_by(correction: Correction) -> str:

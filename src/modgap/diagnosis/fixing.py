@@ -24,7 +24,8 @@ from modgap.corrections import (
     file_safe,
 )
 from modgap.corrections.demands import metric_to_rank_by
-from modgap.diagnosis.run import Diagnosis, diagnose
+from modgap.diagnosis.result import Diagnosis
+from modgap.diagnosis.run import diagnose
 from modgap.diagnosis.scripts import document_columns, readme, search_script
 from modgap.evaluation import Goal
 from modgap.index.sql import pgvector_sql, search_function

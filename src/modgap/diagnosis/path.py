@@ -18,12 +18,11 @@ from modgap.corrections import (
     Metric,
     OrthogonalShift,
     Shift,
-    asking_modality,
+    asking_or_text,
     row_length,
 )
 from modgap.diagnosis.splits import split
 from modgap.evaluation.metrics import correction_metrics, metric_descriptions, noise_for, whole
-from modgap.evaluation.mixed import asking_modalities
 from modgap.io import Embeddings, Modalities
 from modgap.io.modalities import DEFAULT_NAMES
 from modgap.measures import contrastive_loss
@@ -100,7 +99,7 @@ def gap_paths(
     wanted_steps = check_numbers(steps, "steps")
     say = progress or silent
     data = Modalities.of(X, Y, names, groups=groups, paired=paired)
-    asking = asking_modalities(queries or asking_modality(None, data.names), data.names)
+    asking = asking_or_text(queries, data.names)
     splits, rows = split(data, seed), row_length(metric)
     moments = splits.fit.moments(unit=rows == "unit")
     confirm = splits.confirm.at_unit_length() if rows == "unit" else splits.confirm

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
-from modgap._drawing import Range, draw_ranges
-from modgap._results import Progress, Result, html_table, silent, text_table
+from modgap._results import Progress, silent
 from modgap._validate import Array, InputError, check_choice
 from modgap.corrections import (
     METRICS,
@@ -24,10 +23,10 @@ from modgap.corrections import (
     Procrustes,
     Shift,
     Whiten,
-    asking_modality,
-    demands,
+    asking_or_text,
     row_length,
 )
+from modgap.diagnosis.result import Diagnosis, WholeIndex
 from modgap.diagnosis.splits import MAX_EVALUATE, Splits, split
 from modgap.diagnosis.verdict import (
     CONFIRM_LEVEL,
@@ -52,7 +51,7 @@ from modgap.evaluation.metrics import (
     neighbours_kept,
     recall_names,
 )
-from modgap.evaluation.mixed import asking_modalities, mixed_retrieval
+from modgap.evaluation.mixed import mixed_retrieval
 from modgap.io import Embeddings, Modalities, PairingWarning
 from modgap.io.modalities import DEFAULT_NAMES
 from modgap.measures import Measurement, check_pairing, measure
@@ -75,119 +74,8 @@ DEFAULT_CORRECTORS: tuple[Corrector, ...] = (
 )
 # Measuring is not the point here: a sample keeps it to seconds.
 _MEASURE_SAMPLE = 5_000
-
-
-@dataclass(frozen=True)
-class WholeIndex(Result):
-    """NDCG@10 in one index of all groups, as they are and with the recommended correction.
-
-    The more documents there are, the harder the search: it is below that of the confirm split. The
-    correction was fitted on these very rows. ``n_groups`` are all of them, or a sample.
-    """
-
-    n_groups: int
-    before: float
-    after: float
-
-    def __str__(self) -> str:
-        return (
-            f"In one index of {self.n_groups:,} groups, on which the correction was fitted, "
-            f"NDCG@10 goes from {self.before:.3f} to {self.after:.3f}. The more documents, the "
-            "harder the search."
-        )
-
-
-@dataclass(frozen=True, eq=False)
-class Diagnosis(Result):
-    """The verdict, what it rests on, and the recommended correction where there is one.
-
-    ``raw`` holds the metrics of the rows as they are, ``trials`` those of every correction, all
-    from the confirm split. ``n_groups`` says how many groups each split has; without pairs, how
-    many rows of both modalities were fitted on and how many of each confirm. ``queries`` are the
-    modalities that ask: recall and the mixed index are about their queries.
-
-    ``correction`` is the recommended one, fitted on all rows; the metrics are those of
-    ``corrections``, which were fitted on the fit split alone.
-    """
-
-    verdict: Verdict
-    sentence: str
-    recommended: str | None
-    goal: Goal
-    names: tuple[str, ...]
-    n_groups: Mapping[str, int]
-    seed: int
-    raw: Scores
-    trials: tuple[Trial, ...]
-    not_tried: Mapping[str, str]
-    measurement: Measurement
-    explanations: Mapping[str, str]
-    queries: tuple[str, ...] = ()
-    whole_index: WholeIndex | None = None
-    correction: Correction | None = field(default=None, repr=False)
-    corrections: Mapping[str, Correction] = field(default_factory=dict, repr=False)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Everything but the corrections, which have files of their own."""
-        found = super().to_dict()
-        del found["correction"], found["corrections"]
-        found["demands"] = None if self.correction is None else demands(self.correction)
-        return found
-
-    def table(self, without: Sequence[str] = ()) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-        """Header and rows: one line per correction, the rows as they are first.
-
-        ``without`` names metrics to leave out where there is little room.
-        """
-        known = [name for name in self.explanations if name in self.raw.metrics]
-        shown = [name for name in known if name not in without]
-        header = ("", *(_short(name, self.names) for name in shown), "kept, fitted rows")
-        lines = [self._line("as it is", self.raw, shown, 1.0)]
-        for trial in self.trials:
-            mark = "→ " if trial.method == self.recommended else ""
-            lines.append(
-                self._line(mark + trial.method, trial.confirm, shown, trial.neighbours_kept_fitted)
-            )
-        return header, lines
-
-    def before_and_after(
-        self, *, brief: bool = False
-    ) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-        """Header and rows of the recommended correction's metrics against the rows as they are."""
-        trial = next(t for t in self.trials if t.method == self.recommended)
-        rows: list[tuple[str, ...]] = []
-        for name in (one for one in self.explanations if one in self.raw.metrics):
-            before, after = self.raw.metrics[name], trial.confirm.metrics[name]
-            was = f"{before.value.value:.3f}" if brief else before.value_cell()
-            rows.append((name, was, after.value_cell(), after.change_cell()))
-        return ("", "before", "after", "change"), rows
-
-    @staticmethod
-    def _line(
-        label: str, scores: Scores, shown: Sequence[str], kept_fitted: float
-    ) -> tuple[str, ...]:
-        cells = (f"{scores.metrics[name].value.value:.3f}" for name in shown)
-        return (label, *cells, f"{kept_fitted:.3f}")
-
-    def __str__(self) -> str:
-        return f"{self.sentence}\n\n{text_table(*self.table())}"
-
-    def _repr_html_(self) -> str:
-        return self._drawing() + html_table(*self.table(), caption=self.sentence)
-
-    def _drawing(self) -> str:
-        """The goal after each correction, with its interval, against the rows as they are."""
-        shown = GOAL_METRICS[self.goal][0] if len(GOAL_METRICS[self.goal]) == 1 else self.goal
-        goals = [(trial.method, trial.confirm.goal.value) for trial in self.trials]
-        lines = [
-            Range(method, value.value, value.low, value.high, marked=method == self.recommended)
-            for method, value in goals
-        ]
-        return draw_ranges(
-            f"{shown} after each correction, 95 % intervals; dashed: as it is",
-            lines,
-            self.raw.goal.value.value,
-        )
+# Besides one for each correction: measuring, deciding, the whole index.
+_OTHER_STEPS = 3
 
 
 def diagnose(
@@ -245,17 +133,26 @@ def diagnose(
     check_choice(goal, "goal", tuple(GOAL_METRICS))
     check_choice(metric, "metric", METRICS)
     data = Modalities.of(X, Y, names, groups=groups, paired=paired)
-    asking = asking_modalities(queries or asking_modality(None, data.names), data.names)
-    tried = correctors_for(asking) if correctors is None else tuple(correctors)
+    asking = asking_or_text(queries, data.names)
     splits = split(data, seed)
-    run = _Run(data, splits, asking, goal, metric, model, seed, len(tried), progress or silent)
+    run = _Run(
+        data=data,
+        splits=splits,
+        asking=asking,
+        correctors=correctors_for(asking) if correctors is None else tuple(correctors),
+        goal=goal,
+        metric=metric,
+        model=model,
+        seed=seed,
+        progress=progress or silent,
+    )
     run.say("measuring")
     check_pairing(data, trust_pairs=trust_pairs, seed=seed)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", PairingWarning)  # refused above, or trusted
         measurement = measure(data, sample=_MEASURE_SAMPLE, seed=seed)
     with splits.trusted():  # measuring looked at every row
-        return run.diagnose(tried, measurement)
+        return run.diagnose(measurement)
 
 
 def correctors_for(asking: Sequence[str]) -> tuple[Corrector, ...]:
@@ -277,49 +174,50 @@ class _Tried:
     on_confirm: Resampled
 
 
+@dataclass(eq=False)
 class _Run:
     """What the steps of one diagnosis share."""
 
-    def __init__(
-        self,
-        data: Modalities,
-        splits: Splits,
-        asking: tuple[str, ...],
-        goal: Goal,
-        metric: Metric,
-        model: str | None,
-        seed: int,
-        n_correctors: int,
-        progress: Progress,
-    ) -> None:
-        self.data, self.splits, self.names = data, splits, splits.fit.names
-        self.asking = asking
-        self.goal, self.metric, self.model, self.seed = goal, metric, model, seed
-        self.recalls = recall_names(self.names, asking)
-        self.failures: dict[str, str] = {}
-        self.corrections: dict[str, Correction] = {}
-        self._progress = progress
-        self._done, self._total = 0, 3 + n_correctors
+    data: Modalities
+    splits: Splits
+    asking: tuple[str, ...]
+    correctors: tuple[Corrector, ...]
+    goal: Goal
+    metric: Metric
+    model: str | None
+    seed: int
+    progress: Progress
+    n_done: int = 0
+    failures: dict[str, str] = field(default_factory=dict)
+    corrections: dict[str, Correction] = field(default_factory=dict)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return self.splits.fit.names
+
+    @property
+    def recalls(self) -> tuple[str, ...]:
+        return recall_names(self.names, self.asking)
 
     def say(self, step: str) -> None:
-        self._progress(step, self._done, self._total)
-        self._done += 1
+        self.progress(step, self.n_done, _OTHER_STEPS + len(self.correctors))
+        self.n_done += 1
 
-    def diagnose(self, correctors: Sequence[Corrector], measurement: Measurement) -> Diagnosis:
+    def diagnose(self, measurement: Measurement) -> Diagnosis:
         choosing, confirming = None, self._evaluator(self.splits.confirm)
         if self.splits.choose is not None:
             # Choosing looks at recall, at fairness and at the goal alone.
             rule = (*self.recalls, OWN_EXCESS, *GOAL_METRICS[self.goal])
             choosing = self._evaluator(self.splits.choose, wanted=rule)
-        tried = list(self._try_all(correctors, choosing, confirming))
+        tried = list(self._try_all(choosing, confirming))
         trials = [one.trial for one in tried]
         self.say("deciding")
         raw, n = confirming.raw, self.splits.n_confirm
         if choosing is None or n < MIN_CONFIRM_GROUPS:
             trial = next((one for one in trials if one.keeps_rankings), None)
-            fix, paired = self._on_all_rows(trial, correctors, NOT_JUDGED), choosing is not None
+            fix, paired = self._on_all_rows(trial, NOT_JUDGED), choosing is not None
             words = unjudged_sentence(
-                trial, fix, raw, self.goal, n, paired=paired, failure=self._why_none(correctors)
+                trial, fix, raw, self.goal, n, paired=paired, failure=self._why_none()
             )
             verdict: Verdict = "not enough pairs" if paired else "no pairs"
             return self._diagnosis(verdict, words, raw, trials, measurement, trial, fix)
@@ -330,17 +228,15 @@ class _Run:
                 confirming, resampled[t.method], self.corrections[t.method], CONFIRM_LEVEL
             ),
         )
-        fix = self._on_all_rows(trial, correctors, "held-out rows")
+        fix = self._on_all_rows(trial, "held-out rows")
         if trial is None or fix is None:
             words = leave_sentence(raw, self.goal, doubts)
             return self._diagnosis("leave it alone", words, raw, trials, measurement)
         words = sentence(trial, fix, raw, self.goal, self.asking, self.recalls, n)
         return self._diagnosis("use", words, raw, trials, measurement, trial, fix)
 
-    def _try_all(
-        self, correctors: Sequence[Corrector], choosing: Evaluator | None, confirming: Evaluator
-    ) -> Iterator[_Tried]:
-        for method, correction in self._fit_all(correctors):
+    def _try_all(self, choosing: Evaluator | None, confirming: Evaluator) -> Iterator[_Tried]:
+        for method, correction in self._fit_all():
             try:
                 on_choose = choosing.resampled(correction) if choosing else {}
                 on_confirm = confirming.resampled(correction)
@@ -381,9 +277,9 @@ class _Run:
         )
         return eligible, reason, lower_bound(scores)
 
-    def _why_none(self, correctors: Sequence[Corrector]) -> str:
+    def _why_none(self) -> str:
         """Why the correction that keeps rankings could not be fitted, where it was tried."""
-        labels = [one.label for one in correctors if isinstance(one, Calibrate)]
+        labels = [one.label for one in self.correctors if isinstance(one, Calibrate)]
         return next((self.failures[label] for label in labels if label in self.failures), "")
 
     def _keeps_rankings(self, correction: Correction) -> bool:
@@ -393,13 +289,11 @@ class _Run:
         """
         return correction.keeps_rankings and self.metric != "euclidean"
 
-    def _on_all_rows(
-        self, trial: Trial | None, correctors: Sequence[Corrector], judged_on: str
-    ) -> Correction | None:
+    def _on_all_rows(self, trial: Trial | None, judged_on: str) -> Correction | None:
         """The correction of a trial fitted anew on every row; its metrics stay the trial's."""
         if trial is None:
             return None
-        corrector = next(one for one in correctors if one.label == trial.method)
+        corrector = next(one for one in self.correctors if one.label == trial.method)
         found, _ = self._fit(corrector, self.data)
         if found is None:  # the held-out rows had what fitting cannot take
             return self.corrections[trial.method]
@@ -453,10 +347,10 @@ class _Run:
             wanted=wanted,
         )  # fmt: skip
 
-    def _fit_all(self, correctors: Sequence[Corrector]) -> Iterator[tuple[str, Correction]]:
+    def _fit_all(self) -> Iterator[tuple[str, Correction]]:
         """Each method with its correction; why one could not be fitted goes to ``failures``."""
         moments = self.splits.fit.moments(unit=row_length(self.metric) == "unit")
-        for corrector in correctors:
+        for corrector in self.correctors:
             self.say(corrector.label)
             found, reason = self._fit(corrector, self.splits.fit, moments)
             if found is None:
@@ -477,17 +371,3 @@ class _Run:
         fit = self.splits.fit
         few = fit.take([np.arange(min(side.n_rows, MAX_EVALUATE)) for side in fit.two()])
         return float(np.mean(neighbours_kept(few, correction, self.asking).values))
-
-
-def _short(metric: str, names: Sequence[str]) -> str:
-    """A metric's name as a column head."""
-    short = {
-        "mixed_ndcg@10": "mixed NDCG@10",
-        "own_modality_excess@10": "own excess@10",
-        "robust_to_noise": "noise",
-        "robust_to_int8": "int8",
-        "robust_to_1bit": "1-bit",
-        "neighbours_kept": "kept, new rows",
-        **{f"{name}_retrieval_recall@1": f"{name} R@1" for name in names},
-    }
-    return short.get(metric, metric)

@@ -10,10 +10,10 @@ import numpy as np
 
 from modgap._results import Progress, Result, silent
 from modgap._validate import Array, InputValueError, check_choice, check_count
-from modgap.corrections import METRICS, Correction, Metric, check_recognised
+from modgap.corrections import METRICS, Correction, Metric, asking_modalities, check_recognised
 from modgap.corrections.base import hash_of_means
 from modgap.evaluation.evaluator import Evaluator, Scores
-from modgap.evaluation.mixed import asking_modalities, mixed_retrieval
+from modgap.evaluation.mixed import mixed_retrieval
 from modgap.evaluation.retrieval import matched, retrieval
 from modgap.io import Embeddings, Modalities
 from modgap.io.modalities import DEFAULT_NAMES

@@ -9,7 +9,7 @@ from typing import Literal
 import numpy as np
 
 from modgap._results import Result
-from modgap.corrections import Correction, Metric
+from modgap.corrections import Correction, Metric, asking_modalities
 from modgap.evaluation.metrics import (
     NDCG,
     OWN_EXCESS,
@@ -17,7 +17,6 @@ from modgap.evaluation.metrics import (
     noise_for,
     resample,
 )
-from modgap.evaluation.mixed import asking_modalities
 from modgap.evaluation.significance import GroupBootstrap, Interval
 from modgap.io import Modalities
 

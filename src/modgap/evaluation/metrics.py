@@ -11,8 +11,8 @@ import numpy as np
 
 from modgap._arrays import namespace, row_norms, to_numpy, unit
 from modgap._validate import Array
-from modgap.corrections import Correction
-from modgap.evaluation.mixed import asking_modalities, mixed_retrieval
+from modgap.corrections import Correction, asking_modalities
+from modgap.evaluation.mixed import mixed_retrieval
 from modgap.evaluation.noise import Gaussian, Noise
 from modgap.evaluation.quantise import Int8, OneBit, Quantiser
 from modgap.evaluation.retrieval import retrieval

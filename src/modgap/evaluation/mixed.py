@@ -17,7 +17,7 @@ from modgap._validate import (
     check_count,
     check_finite,
 )
-from modgap.corrections import Correction, Metric, Role
+from modgap.corrections import Correction, Metric, Role, asking_modalities
 from modgap.evaluation.retrieval import matched
 from modgap.io import Modalities
 from modgap.io.modalities import DEFAULT_NAMES
@@ -187,22 +187,6 @@ def mixed_retrieval(
     shares = (float(x_share), 1 - float(x_share))
     asking = asking_modalities(queries, data.names, correction)
     return _mixed(data, shares, k, metric, correction, asking, targets, repeats, seed)
-
-
-def asking_modalities(
-    queries: str | Sequence[str] | None, names: Sequence[str], correction: Correction | None = None
-) -> tuple[str, ...]:
-    """The modalities that ask, in their order: those named, else all that the correction serves."""
-    if queries is None:
-        return tuple(names) if correction is None else correction.queries
-    given = [queries] if isinstance(queries, str) else list(queries)
-    for name in given:
-        check_choice(name, "queries", tuple(names))
-        if correction is not None:
-            correction.check_serves(name)
-    if not given:
-        raise InputValueError(f"queries must name at least one of {', '.join(names)}, got none.")
-    return tuple(name for name in names if name in given)
 
 
 def mixed_corpus(

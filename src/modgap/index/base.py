@@ -32,7 +32,7 @@ from modgap.index.vectors import (
     Corrections,
     StoredVector,
     as_corrections,
-    asking_modality_of,
+    query_modality,
     vector_names,
 )
 from modgap.io import Embeddings
@@ -132,7 +132,8 @@ class VectorIndex(VectorStore):
 
     def _plan(self) -> None:
         """What an index that is begun will hold."""
-        self.graphs = self._graphs_wanted()
+        kept: Graphs = "one" if self.one_graph else "each"
+        self.graphs = kept if self._builds_graphs() else None
         lifts = self.graphs is not None and self._lifts()
         self.vectors = {
             name: StoredVector(
@@ -244,7 +245,7 @@ class VectorIndex(VectorStore):
 
     def vector_for(self, modality: str | None) -> tuple[StoredVector, str]:
         """The vector that queries of a modality search, and the modality."""
-        name = asking_modality_of(self.corrections, modality)
+        name = query_modality(self.corrections, modality)
         return next(v for v in self.vectors.values() if name in v.correction.queries), name
 
     def _hits(

@@ -159,11 +159,12 @@ class FaissIndex(VectorIndex):
     def _new(self, dim: int) -> Any:
         return self._faiss.index_factory(dim, self.factory, getattr(self._faiss, self._metric_name))
 
-    def _graphs_wanted(self) -> Graphs | None:
+    def _builds_graphs(self) -> bool:
         built = self._new(self._given[0].dim_out)
-        if not isinstance(self._searched(built), self._faiss.IndexHNSW):
-            return None
-        return "one" if self.one_graph else "each"
+        return isinstance(self._searched(built), self._faiss.IndexHNSW)
+
+    def _searches_graphs(self) -> bool:
+        return True
 
     def _lifts(self) -> bool:
         # Codes of subspaces, and transforms before the graph, have their own idea of columns.

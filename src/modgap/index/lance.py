@@ -17,7 +17,7 @@ from modgap._files import sole_writer_of
 from modgap._validate import InputValueError, require
 from modgap.index.answers import Hit, Id, IdType
 from modgap.index.base import BATCH_ROWS, VectorIndex
-from modgap.index.notes import Graphs, Note, read_note
+from modgap.index.notes import Note, read_note
 from modgap.index.vectors import Corrections, StoredVector
 
 
@@ -88,14 +88,6 @@ class LanceIndex(VectorIndex):
     def _save_note(self, note: Note) -> None:
         update = {"path": "modality", "metadata": {"modgap": json.dumps(note)}}
         self._table.update_field_metadata(update)
-
-    def _graphs_wanted(self) -> Graphs | None:
-        if self.ef_search is None:
-            return None
-        return "one" if self.one_graph else "each"
-
-    def _searches_graphs(self) -> bool:
-        return self.ef_search is not None
 
     def _check_opened(self) -> None:
         if self.ef_search is not None and self.graphs is None:

@@ -13,7 +13,7 @@ import numpy as np
 from modgap._validate import InputValueError, check_count
 from modgap.index.answers import Hit, Id, IdType
 from modgap.index.base import BATCH_ROWS, VectorIndex
-from modgap.index.notes import FORMAT, Graphs, Note
+from modgap.index.notes import FORMAT, Note
 from modgap.index.postgres import Table, place_of
 from modgap.index.vectors import Corrections, StoredVector, vector_names
 
@@ -89,14 +89,6 @@ class PgvectorIndex(VectorIndex):
 
     def _vector_names(self) -> list[str]:
         return vector_names(self._given, self._column or "embedding")
-
-    def _graphs_wanted(self) -> Graphs | None:
-        if self.ef_search is None:
-            return None
-        return "one" if self.one_graph else "each"
-
-    def _searches_graphs(self) -> bool:
-        return self.ef_search is not None
 
     def _check_plan(self) -> None:
         widest = max(vector.dim for vector in self.vectors.values())

@@ -19,7 +19,7 @@ import numpy as np
 from modgap._validate import require
 from modgap.index.answers import Hit, Id, IdType
 from modgap.index.base import VectorIndex
-from modgap.index.notes import Graphs, Note, read_note
+from modgap.index.notes import Note, read_note
 from modgap.index.vectors import Corrections, StoredVector
 
 # Edges of a point in a graph; Qdrant's own default.
@@ -112,13 +112,8 @@ class QdrantIndex(VectorIndex):
             )
             self._client.create_payload_index(self.table, "modality", tenant)
 
-    def _graphs_wanted(self) -> Graphs | None:
-        if not self.is_server:
-            return None
-        return "one" if self.one_graph else "each"
-
-    def _searches_graphs(self) -> bool:
-        return self.ef_search is not None
+    def _builds_graphs(self) -> bool:
+        return self.is_server
 
     def _add(self, vectors: Mapping[str, np.ndarray], modality: str, ids: Sequence[Id]) -> None:
         points = self._models.Batch(

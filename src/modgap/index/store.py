@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from modgap.index.answers import Hit, Id, IdType
-from modgap.index.notes import Graphs, Note
+from modgap.index.notes import Note
 from modgap.index.vectors import StoredVector
 
 
@@ -27,6 +27,8 @@ class VectorStore(ABC):
     metrics: ClassVar[Mapping[str, tuple[Any, Callable[[float], float]]]]
     # What the database's own library raises; becomes one sentence.
     failures: tuple[type[Exception], ...] = ()
+    # How wide graphs are searched; None where that was not asked for.
+    ef_search: int | None
 
     @abstractmethod
     def _load_note(self) -> Note | None:
@@ -66,13 +68,13 @@ class VectorStore(ABC):
     def _drop(self) -> None:
         """Remove the table and all that belongs to it."""
 
-    def _graphs_wanted(self) -> Graphs | None:
-        """The graphs that the options ask for, when an index is begun; refused if impossible."""
-        return None
+    def _builds_graphs(self) -> bool:
+        """Whether an index that is begun gets graphs; options that cannot be met are refused."""
+        return self.ef_search is not None
 
     def _searches_graphs(self) -> bool:
         """Whether a search uses the graphs that there are."""
-        return True
+        return self.ef_search is not None
 
     def _lifts(self) -> bool:
         """Whether the graphs take documents with one more column."""

@@ -91,7 +91,7 @@ def vector_names(corrections: Sequence[Correction], prefix: str = "embedding") -
     return ["_".join((prefix, *correction.queries)) for correction in corrections]
 
 
-def asking_modality_of(corrections: Mapping[str, Correction], modality: str | None) -> str:
+def query_modality(corrections: Mapping[str, Correction], modality: str | None) -> str:
     """The modality of queries: one that is served, or the only one where none is named.
 
     ``corrections`` are keyed by the modality whose queries they serve.

@@ -16,11 +16,10 @@ import numpy as np
 from modgap._results import SCHEMA, Progress, document, plain, silent
 from modgap._validate import InputError, InputValueError, check_choice
 from modgap._version import __version__
-from modgap.corrections import METRICS, Metric, asking_modality, row_length
+from modgap.corrections import METRICS, Metric, asking_modalities, asking_or_text, row_length
 from modgap.diagnosis import Diagnosis, GapPath, diagnose, gap_paths
 from modgap.evaluation import GOAL_METRICS, Goal
 from modgap.evaluation.metrics import OWN_EXCESS
-from modgap.evaluation.mixed import asking_modalities
 from modgap.io import Modalities
 from modgap.measures import Measurement, Profile, measure, profile
 from modgap.reports.fix import fix_document, not_judged
@@ -149,7 +148,7 @@ def _asking(
 ) -> tuple[str, ...]:
     """Who asks: those named, else those of the diagnosis, else text."""
     if diagnosis is None:
-        return asking_modalities(queries or asking_modality(None, names), names)
+        return asking_or_text(queries, names)
     if queries is not None and asking_modalities(queries, names) != diagnosis.queries:
         raise InputValueError(
             f"queries must be those of the diagnosis, {' and '.join(diagnosis.queries)}, got "

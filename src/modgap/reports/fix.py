@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import base64
-import re
 import tempfile
 from pathlib import Path
 from typing import Any
 
-from modgap.corrections import Correction, demands, in_one_sentence, next_commands
+from modgap.corrections import Correction, demands_by_topic, in_one_sentence, next_commands
+from modgap.corrections.demands import metric_to_rank_by
 from modgap.diagnosis import Diagnosis
 from modgap.diagnosis.verdict import NOT_JUDGED
 
@@ -40,13 +40,11 @@ def demanded(correction: Correction, file: str = CORRECTION_FILE) -> dict[str, A
 
     ``file`` is the name that the next commands call it by.
     """
-    # The first line is its name; then "columns    512 before, 512 after" and so on.
-    words = (re.split(r"\s{2,}", line.strip(), maxsplit=1) for line in demands(correction)[1:])
     return {
         "queries": correction.queries,
         "columns": [correction.dim_in, correction.dim_out],
         "metric": correction.metric,
-        "demands": dict(words),
+        "demands": demands_by_topic(correction),
         "sentence": in_one_sentence(correction),
         "commands": next_commands(correction, file),
     }
@@ -71,7 +69,7 @@ def apply_lines(correction: Correction) -> str:
             f"for name in ({names}):",
             "    documents[name] = correction.apply(documents[name], name)",
             *asked,
-            f"# Rank by {demanded(correction)['demands']['rank by']}.",
+            f"# Rank by {metric_to_rank_by(correction)}.",
         ]
     )
 

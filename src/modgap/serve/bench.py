@@ -15,13 +15,12 @@ from modgap.corrections import (
     Correction,
     Corrector,
     Metric,
-    asking_modality,
+    asking_or_text,
     make_corrector,
     row_length,
 )
 from modgap.diagnosis.splits import Splits, split
 from modgap.evaluation import Evaluator, Goal
-from modgap.evaluation.mixed import asking_modalities
 from modgap.io import Modalities
 from modgap.moments import PairMoments
 from modgap.serve.fitted import Fitted
@@ -46,8 +45,7 @@ class Bench:
         model: str | None = None,
         seed: int = 0,
     ) -> None:
-        asking = queries or asking_modality(None, data.names)
-        self.queries = asking_modalities(asking, data.names)
+        self.queries = asking_or_text(queries, data.names)
         self._data, self._metric, self._goal = data, metric, goal
         self._model, self._seed = model, seed
         self._prepared: tuple[Splits, PairMoments, Evaluator] | None = None

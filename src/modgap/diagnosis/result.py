@@ -1,0 +1,141 @@
+"""What a diagnosis holds, and how it reads as a table, in a notebook and as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from modgap._drawing import Range, draw_ranges
+from modgap._results import Result, html_table, text_table
+from modgap.corrections import Correction, demands
+from modgap.diagnosis.verdict import Trial, Verdict
+from modgap.evaluation import GOAL_METRICS, Goal, Scores
+from modgap.measures import Measurement
+
+
+@dataclass(frozen=True)
+class WholeIndex(Result):
+    """NDCG@10 in one index of all groups, as they are and with the recommended correction.
+
+    The more documents there are, the harder the search: it is below that of the confirm split. The
+    correction was fitted on these very rows. ``n_groups`` are all of them, or a sample.
+    """
+
+    n_groups: int
+    before: float
+    after: float
+
+    def __str__(self) -> str:
+        return (
+            f"In one index of {self.n_groups:,} groups, on which the correction was fitted, "
+            f"NDCG@10 goes from {self.before:.3f} to {self.after:.3f}. The more documents, the "
+            "harder the search."
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Diagnosis(Result):
+    """The verdict, what it rests on, and the recommended correction where there is one.
+
+    ``raw`` holds the metrics of the rows as they are, ``trials`` those of every correction, all
+    from the confirm split. ``n_groups`` says how many groups each split has; without pairs, how
+    many rows of both modalities were fitted on and how many of each confirm. ``queries`` are the
+    modalities that ask: recall and the mixed index are about their queries.
+
+    ``correction`` is the recommended one, fitted on all rows; the metrics are those of
+    ``corrections``, which were fitted on the fit split alone.
+    """
+
+    verdict: Verdict
+    sentence: str
+    recommended: str | None
+    goal: Goal
+    names: tuple[str, ...]
+    n_groups: Mapping[str, int]
+    seed: int
+    raw: Scores
+    trials: tuple[Trial, ...]
+    not_tried: Mapping[str, str]
+    measurement: Measurement
+    explanations: Mapping[str, str]
+    queries: tuple[str, ...] = ()
+    whole_index: WholeIndex | None = None
+    correction: Correction | None = field(default=None, repr=False)
+    corrections: Mapping[str, Correction] = field(default_factory=dict, repr=False)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything but the corrections, which have files of their own."""
+        found = super().to_dict()
+        del found["correction"], found["corrections"]
+        found["demands"] = None if self.correction is None else demands(self.correction)
+        return found
+
+    def table(self, without: Sequence[str] = ()) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+        """Header and rows: one line per correction, the rows as they are first.
+
+        ``without`` names metrics to leave out where there is little room.
+        """
+        known = [name for name in self.explanations if name in self.raw.metrics]
+        shown = [name for name in known if name not in without]
+        header = ("", *(_short(name, self.names) for name in shown), "kept, fitted rows")
+        lines = [self._line("as it is", self.raw, shown, 1.0)]
+        for trial in self.trials:
+            mark = "→ " if trial.method == self.recommended else ""
+            lines.append(
+                self._line(mark + trial.method, trial.confirm, shown, trial.neighbours_kept_fitted)
+            )
+        return header, lines
+
+    def before_and_after(
+        self, *, brief: bool = False
+    ) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+        """Header and rows of the recommended correction's metrics against the rows as they are."""
+        trial = next(t for t in self.trials if t.method == self.recommended)
+        rows: list[tuple[str, ...]] = []
+        for name in (one for one in self.explanations if one in self.raw.metrics):
+            before, after = self.raw.metrics[name], trial.confirm.metrics[name]
+            was = f"{before.value.value:.3f}" if brief else before.value_cell()
+            rows.append((name, was, after.value_cell(), after.change_cell()))
+        return ("", "before", "after", "change"), rows
+
+    @staticmethod
+    def _line(
+        label: str, scores: Scores, shown: Sequence[str], kept_fitted: float
+    ) -> tuple[str, ...]:
+        cells = (f"{scores.metrics[name].value.value:.3f}" for name in shown)
+        return (label, *cells, f"{kept_fitted:.3f}")
+
+    def __str__(self) -> str:
+        return f"{self.sentence}\n\n{text_table(*self.table())}"
+
+    def _repr_html_(self) -> str:
+        return self._drawing() + html_table(*self.table(), caption=self.sentence)
+
+    def _drawing(self) -> str:
+        """The goal after each correction, with its interval, against the rows as they are."""
+        shown = GOAL_METRICS[self.goal][0] if len(GOAL_METRICS[self.goal]) == 1 else self.goal
+        goals = [(trial.method, trial.confirm.goal.value) for trial in self.trials]
+        lines = [
+            Range(method, value.value, value.low, value.high, marked=method == self.recommended)
+            for method, value in goals
+        ]
+        return draw_ranges(
+            f"{shown} after each correction, 95 % intervals; dashed: as it is",
+            lines,
+            self.raw.goal.value.value,
+        )
+
+
+def _short(metric: str, names: Sequence[str]) -> str:
+    """A metric's name as a column head."""
+    short = {
+        "mixed_ndcg@10": "mixed NDCG@10",
+        "own_modality_excess@10": "own excess@10",
+        "robust_to_noise": "noise",
+        "robust_to_int8": "int8",
+        "robust_to_1bit": "1-bit",
+        "neighbours_kept": "kept, new rows",
+        **{f"{name}_retrieval_recall@1": f"{name} R@1" for name in names},
+    }
+    return short.get(metric, metric)
