@@ -87,12 +87,13 @@ def _trained(setting: Setting) -> tuple[dict[str, float], list[Check], dict[str,
     measured: dict[str, float] = {}
     checks = []
     data: dict[str, Any] = {"closures": {}, "first": {}, "bands": {}}
-    closures = {recipe.name: from_scratch.of(recipe.name)[0] for recipe in CLOSURES}
+    long, small = CLOSURES
+    closures = {
+        "ResNet-18 from scratch": from_scratch.of(long.name)[0],
+        "small transformers": from_scratch.of(small.name)[0],
+    }
     if runs is not from_scratch:
-        closures |= {
-            f"{recipe.name}, pretrained towers": runs.of(recipe.name)[0]
-            for recipe in PRETRAINED_CLOSURES
-        }
+        closures["pretrained towers"] = runs.of(PRETRAINED_CLOSURES[0].name)[0]
     for name, run in closures.items():
         late = np.array(run["course"]["steps"]) >= LATE
         slowness = -1 / np.log(np.array(run["course"]["steps"])[late]) ** 2
