@@ -24,6 +24,8 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 BESIDE = Path(__file__).parents[2] / "shared" / "data" / "liang2022"
 PUBLISHED = Path(os.environ.get("MODGAP_PUBLISHED", BESIDE))
+# Folders of embeddings for modgap reproduce: those of Liang et al. 2022, and of others.
+EMBEDDINGS = tuple(f for f in (PUBLISHED, PUBLISHED.parent / "published") if f.is_dir())
 FLICKR8K = Path(__file__).parent / "data" / "flickr8k-pretrained.safetensors"
 
 

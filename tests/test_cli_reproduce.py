@@ -8,12 +8,14 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import get_args
 
 import numpy as np
 import pytest
 
 from command_line import everything_in, modgap, start
 from modgap.reproduce import Entry, Outcome, Paper, Setting, check
+from modgap.reproduce.entry import Evidence
 from modgap.reproduce.record import RECORD, Recorded
 
 
@@ -99,7 +101,7 @@ def test_the_list_has_every_entry_with_needs_state_and_verdict() -> None:
     assert len(listed) == 77
     for entry in listed:
         assert entry["can_run"] or entry["missing"], entry["key"]
-        assert entry["recorded"] in ("agrees", "disagrees", "other data", "missing"), entry["key"]
+        assert entry["evidence"] in get_args(Evidence), entry["key"]
     table = modgap("reproduce", "--list", "yaras2024")
     assert table.status == 0
     assert "yaras2024/fig2" in table.out
@@ -126,7 +128,7 @@ def test_one_entry_prints_published_beside_measured_and_keeps_its_files(small: P
     assert ran.status == 0
     words = " ".join(ran.out.split())
     assert "liang2022/fig1: A figure A claim. published measured gap 0.4 0.5 ✓ It holds." in words
-    assert "Verdict: agrees (fast setting" in words
+    assert "Verdict: as printed: holds (fast setting" in words
     assert ran.err == f"wrote {Path('out/liang2022/fig1.json')}\n"
     written = json.loads(Path("out/liang2022/fig1.json").read_text())
     assert (written["schema"], written["seed"]) == ("modgap/reproduce/2", 4)
@@ -166,7 +168,7 @@ def test_a_real_entry_is_drawn_as_png_and_pdf(tmp_path: Path) -> None:
 def test_all_writes_one_table_and_names_what_is_missing(small: Paper) -> None:
     ran = modgap("reproduce", "all", "-o", "out")
     assert ran.status == 0
-    assert "3 entries. Agrees 1; missing 2." in ran.out
+    assert "3 entries. As printed: holds 1; missing 2." in ran.out
     assert "Missing for liang2022/table1: It needs a model: train one." in ran.out
     assert "Missing for liang2022/fig2: The authors' embeddings" in " ".join(ran.out.split())
     assert [line.split()[0] for line in ran.err.splitlines()] == [
@@ -206,12 +208,14 @@ def test_a_claim_that_needs_no_outside_data_must_hold(small: Paper, needs, on, s
 
 
 def test_a_verdict_that_is_not_the_one_on_record_is_told(small: Paper, monkeypatch) -> None:
-    on_record(monkeypatch, fig1=Recorded("agrees", True), fig2=Recorded("agrees", True))
+    on_record(
+        monkeypatch, fig1=Recorded("as printed", "holds"), fig2=Recorded("as printed", "holds")
+    )
     assert modgap("reproduce", "all").status == 0
-    on_record(monkeypatch, fig1=Recorded("disagrees", False))
+    on_record(monkeypatch, fig1=Recorded("as printed", "fails"))
     ran = modgap("reproduce", "all")
     assert ran.status == 1
-    said = "liang2022/fig1 is on record as 'disagrees' and came out as 'agrees'"
+    said = "liang2022/fig1 is on record as 'as printed: fails' and came out as 'as printed: holds'"
     assert f"modgap: {said}" in ran.err
     assert said in Path("reproduction/reproduction.md").read_text()
 
@@ -221,11 +225,13 @@ def test_verdicts_are_put_on_record_when_asked(small: Paper, monkeypatch) -> Non
     monkeypatch.setattr(
         "modgap.reproduce.record.rewrite", lambda reports, keys: kept.extend(reports)
     )
-    on_record(monkeypatch, fig1=Recorded("disagrees", False))
+    on_record(monkeypatch, fig1=Recorded("as printed", "fails"))
     before = RECORD.read_bytes()
     ran = modgap("reproduce", "all", "--record")
     assert ran.status == 0
-    assert next(report.key for report in kept) == "liang2022/fig1"
+    report, again = kept[0]
+    assert report.key == "liang2022/fig1"
+    assert again is None  # nothing is drawn
     assert RECORD.read_bytes() == before
 
 
@@ -240,7 +246,7 @@ def test_resuming_does_not_repeat(small: Paper, monkeypatch) -> None:
 
 
 def test_ctrl_c_keeps_what_is_finished_and_says_how_to_go_on(tmp_path: Path) -> None:
-    process = start("reproduce", "yaras2024", "-o", tmp_path)
+    process = start("reproduce", "yaras2024", "-o", tmp_path, "--seeds", "1")
     wanted = tmp_path / "yaras2024" / "fig2.json"
     for _ in range(600):
         if wanted.exists() or process.poll() is not None:

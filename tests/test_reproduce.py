@@ -13,7 +13,7 @@ from command_line import everything_in, python
 from modgap._validate import InputValueError, MissingExtraError
 from modgap.reproduce import Entry, NotAtHand, Outcome, Setting, check, entries, select
 from modgap.reproduce.page import Page
-from modgap.reproduce.record import Recorded, change, complaints, recorded, rewrite
+from modgap.reproduce.record import Recorded, change, complaints, recorded, rewrite, verdict_of
 from modgap.reproduce.run import keep, reproduce, run_entry
 from modgap.reproduce.setting import find_embeddings
 from modgap.reproduce.words import report_lines, value_words
@@ -22,13 +22,15 @@ PAPER = SimpleNamespace(key="paper", title="A paper")
 COUNTS = {"liang2022": 22, "levi2025": 24, "chowers2026": 19, "yaras2024": 12}
 
 
-def make(name="a", holds=True, on="", needs="nothing", run=None, draw=None, **more) -> Entry:
+def make(
+    name="a", holds=True, on="", needs="nothing", run=None, draw=None, evidence=None, **more
+) -> Entry:
     """An entry that measures nothing much."""
 
     def measure(setting: Setting) -> Outcome:
         setting.say("measuring", 1, 2)
         data = {"points": np.arange(3.0)}
-        return Outcome({"gap": 0.5}, (check("It holds.", holds),), data, on=on)
+        return Outcome({"gap": 0.5}, (check("It holds.", holds),), data, on=on, evidence=evidence)
 
     more = {"published": {"gap": 0.4, "other": "n/a"}, "how": "A model is missing.", **more}
     return Entry(f"paper/{name}", f"Title {name}", "A claim.", needs,
@@ -114,18 +116,20 @@ def test_an_unknown_name_gets_the_nearest(name, hint) -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "verdict", "words"),
+    ("options", "evidence", "words"),
     [
-        ({}, "agrees", "agrees"),
-        ({"holds": False}, "disagrees", "disagrees"),
+        ({}, "as printed", "as printed: holds"),
+        ({"holds": False}, "as printed", "as printed: fails"),
         ({"on": "made-up rows"}, "other data", "other data: holds"),
         ({"on": "made-up rows", "holds": False}, "other data", "other data: fails"),
+        ({"evidence": "own settings", "on": "ten rows"}, "own settings", "own settings: holds"),
+        ({"evidence": "consistency only"}, "consistency only", "consistency only"),
     ],
 )
-def test_a_report_carries_the_verdict(options, verdict, words) -> None:
+def test_a_report_carries_both_fields_of_the_verdict(options, evidence, words) -> None:
     came = report(**options)
-    assert (came.verdict, came.words, came.ran) == (verdict, words, True)
-    assert came.disagrees == (verdict == "disagrees")
+    assert (came.evidence, came.words, came.ran) == (evidence, words, True)
+    assert came.disagrees == (words == "as printed: fails")
     assert came.measured == {"gap": 0.5}
 
 
@@ -134,13 +138,13 @@ def test_a_report_carries_the_verdict(options, verdict, words) -> None:
 )
 def test_what_is_missing_is_told_and_not_raised(error) -> None:
     came = report(run=raising(error))
-    assert (came.verdict, came.missing, came.ran) == ("missing", str(error), False)
+    assert (came.evidence, came.missing, came.ran) == ("missing", str(error), False)
 
 
 def test_an_entry_without_a_run_says_how_it_would_get_one() -> None:
     entry = Entry("paper/a", "T", "C.", "model", how="A model is missing.")
     came, outcome = run_entry(entry, Setting())
-    assert (came.verdict, came.missing, outcome) == ("missing", "A model is missing.", None)
+    assert (came.evidence, came.missing, outcome) == ("missing", "A model is missing.", None)
     assert entry.lacks(Setting()) == "A model is missing."
 
 
@@ -156,7 +160,7 @@ def test_an_entry_that_must_run_raises_what_it_lacks(tmp_path) -> None:
 def test_a_mistake_is_a_failure_and_the_rest_goes_on(tmp_path) -> None:
     bad = make("a", run=raising(ZeroDivisionError("oh\nno")))
     came = list(reproduce([bad, make("b")], Setting(), tmp_path))
-    assert [report.verdict for report in came] == ["failed", "agrees"]
+    assert [report.evidence for report in came] == ["failed", "as printed"]
     assert came[0].error == "ZeroDivisionError: oh no"
     assert everything_in(tmp_path) == {"paper", "paper/b.json"}
 
@@ -169,22 +173,23 @@ def test_numbers_and_pictures_are_kept(tmp_path) -> None:
     assert everything_in(tmp_path) == {"paper", *(f"paper/a.{s}" for s in ("json", "png", "pdf"))}
     written = json.loads((tmp_path / "paper" / "a.json").read_text())
     assert written["schema"] == "modgap/reproduce/2"
-    assert (written["seed"], written["setting"], written["verdict"]) == (3, "fast", "agrees")
-    assert written["data"] == {"points": [0, 1, 2]}
+    assert (written["seed"], written["setting"]) == (3, "fast")
+    assert (written["evidence"], written["finding"]) == ("as printed", "holds")
+    assert written["drawn"] == {"points": [0, 1, 2]}
     assert tuple(written["pictures"]) == came.pictures == ("a.png", "a.pdf")
 
 
 def test_a_picture_that_cannot_be_drawn_without_an_extra_leaves_the_numbers(tmp_path) -> None:
     entry = make(draw=raising(MissingExtraError("Drawing needs matplotlib.")))
     (came,) = reproduce([entry], Setting(), tmp_path)
-    assert came.verdict == "agrees"
+    assert came.words == "as printed: holds"
     assert "No picture: Drawing needs matplotlib." in came.note
     assert everything_in(tmp_path) == {"paper", "paper/a.json"}
 
 
 def test_a_picture_that_fails_is_a_failure(tmp_path) -> None:
     (came,) = reproduce([make(draw=raising(KeyError("x")))], Setting(), tmp_path)
-    assert came.verdict == "failed"
+    assert came.evidence == "failed"
     assert came.error.startswith("drawing: KeyError")
     assert everything_in(tmp_path) <= {"paper"}
 
@@ -201,11 +206,15 @@ def test_resuming_takes_what_would_only_be_repeated(tmp_path) -> None:
     (again,) = reproduce([entry], setting, tmp_path, resume=True)
     assert len(runs) == 1
     assert again.to_dict() == first.to_dict()
-    for other in (Setting(seed=1), Setting(full=True), Setting(embeddings=tmp_path)):
+    np.save(tmp_path / "features_clip.npy", np.zeros((2, 2, 2)))
+    at_hand = Setting(embeddings=(tmp_path,))
+    for other in (Setting(seed=1), Setting(full=True), at_hand):
         list(reproduce([entry], other, tmp_path, resume=True))
     assert len(runs) == 4
-    list(reproduce([entry], Setting(embeddings=tmp_path), tmp_path))
+    list(reproduce([entry], at_hand, tmp_path))
     assert len(runs) == 5
+    list(reproduce([entry], Setting(embeddings=(tmp_path,), seeds=3), tmp_path, resume=True))
+    assert len(runs) == 7  # two seeds come out the same: nothing is drawn
 
 
 @pytest.mark.parametrize("damage", ["", "{}", "[1]", '{"schema": "other"}'])
@@ -214,7 +223,7 @@ def test_a_damaged_file_is_not_resumed_from(tmp_path, damage) -> None:
     path = tmp_path / "paper" / "a.json"
     path.write_text(damage)
     (came,) = reproduce([make()], Setting(), tmp_path, resume=True)
-    assert came.verdict == "agrees"
+    assert came.words == "as printed: holds"
     assert json.loads(path.read_text())["key"] == "paper/a"
 
 
@@ -236,15 +245,16 @@ def test_an_interrupted_run_leaves_what_was_finished(tmp_path) -> None:
 
 def test_the_folder_of_embeddings_is_the_option_then_the_variable(tmp_path, monkeypatch) -> None:
     monkeypatch.delenv("MODGAP_PUBLISHED", raising=False)
-    assert find_embeddings() is None
+    assert find_embeddings() == ()
     np.save(tmp_path / "features_clip.npy", np.zeros((2, 2, 2)))
     monkeypatch.setenv("MODGAP_PUBLISHED", str(tmp_path))
-    assert find_embeddings() == tmp_path
+    assert find_embeddings() == (tmp_path,)
+    assert find_embeddings([tmp_path.parent]) == (tmp_path.parent,)  # right below it
     with pytest.raises(InputValueError, match="must be a folder"):
-        find_embeddings(tmp_path / "nowhere")
+        find_embeddings([tmp_path / "nowhere"])
     (tmp_path / "empty").mkdir()
-    with pytest.raises(InputValueError, match="holds none of the authors' embeddings"):
-        find_embeddings(tmp_path / "empty")
+    with pytest.raises(InputValueError, match="holds no embeddings"):
+        find_embeddings([tmp_path / "empty"])
     monkeypatch.setenv("MODGAP_PUBLISHED", "nowhere")
     with pytest.raises(InputValueError, match="MODGAP_PUBLISHED=nowhere must be a folder"):
         find_embeddings()
@@ -254,11 +264,11 @@ def test_the_folder_of_embeddings_is_the_option_then_the_variable(tmp_path, monk
 
 
 def test_only_a_run_that_came_out_differently_is_a_change() -> None:
-    record = {"paper/a": Recorded("agrees", True)}
+    record = {"paper/a": Recorded("as printed", "holds")}
     assert change(report(), record) == ""
     assert change(report(run=raising(NotAtHand("x"))), record) == ""
     assert change(report(), {}) == ""
-    said = "paper/a is on record as 'agrees' and came out as 'disagrees'"
+    said = "paper/a is on record as 'as printed: holds' and came out as 'as printed: fails'"
     assert change(report(holds=False), record) == said
     assert "'other data: holds'" in change(report(on="rows"), record)
 
@@ -266,19 +276,31 @@ def test_only_a_run_that_came_out_differently_is_a_change() -> None:
 def test_the_record_is_rewritten_and_keeps_what_did_not_run(tmp_path) -> None:
     path = tmp_path / "recorded.json"
     keys = ["paper/a", "paper/b", "paper/c"]
-    rewrite([report(name="b"), report(name="a", holds=False)], keys, path)
+    rewrite([(report(name="b"), None), (report(name="a", holds=False), None)], keys, path)
     assert list(recorded(path)) == ["paper/a", "paper/b"]
-    missing = [report(name=name, run=raising(NotAtHand("x"))) for name in ("a", "c")]
+    missing = [(report(name=name, run=raising(NotAtHand("x"))), None) for name in ("a", "c")]
     rewrite(missing, keys, path)
     assert recorded(path) == {
-        "paper/a": Recorded("disagrees", False),
-        "paper/b": Recorded("agrees", True),
-        "paper/c": Recorded("missing", None),
+        "paper/a": Recorded("as printed", "fails"),
+        "paper/b": Recorded("as printed", "holds"),
+        "paper/c": Recorded("missing", None, 0),
     }
 
 
+def test_a_statement_that_flips_with_other_seeds_is_too_small_to_say() -> None:
+    one, other = report(), report(holds=False)
+    assert verdict_of(one, one) == Recorded("as printed", "holds", 1)
+    flipped = verdict_of(one, other)
+    assert flipped == Recorded("as printed", "too small to say", 1, ("It holds.",))
+    for came in (one, other):  # either is what the record expects
+        assert change(came, {"paper/a": flipped}) == ""
+
+
 def test_failures_disagreements_and_changes_are_complaints() -> None:
-    record = {"paper/c": Recorded("disagrees", False), "paper/d": Recorded("agrees", True)}
+    record = {
+        "paper/c": Recorded("as printed", "fails"),
+        "paper/d": Recorded("as printed", "holds"),
+    }
     reports = [
         report(name="a", run=raising(ZeroDivisionError("oh no"))),
         report(name="b", holds=False),
@@ -289,7 +311,7 @@ def test_failures_disagreements_and_changes_are_complaints() -> None:
     assert complaints(reports, record) == [
         "paper/a failed: ZeroDivisionError: oh no",
         "paper/b disagrees. This did not hold: It holds.",
-        "paper/c is on record as 'disagrees' and came out as 'agrees'",
+        "paper/c is on record as 'as printed: fails' and came out as 'as printed: holds'",
     ]
 
 
@@ -328,17 +350,20 @@ def test_the_page_has_a_line_per_entry_slips_and_what_is_missing(tmp_path) -> No
         report(name="fig2", holds=False),
         report(name="fig3", run=raising(NotAtHand("Gone."))),
     ]
-    record = {"paper/fig2": Recorded("agrees", True)}
+    record = {"paper/fig2": Recorded("as printed", "holds")}
     page, data = Page([made, *others], [PAPER], record, 0, tmp_path).write(tmp_path)
     text = page.read_text()
     assert "| [fig1](paper/fig1.png) | A claim. | nothing | gap 0.4; other n/a | gap 0.5 |" in text
-    assert "| fig2 | A claim. | nothing | gap 0.4; other n/a | gap 0.5 | **disagrees** |" in text
+    assert (
+        "| fig2 | A claim. | nothing | gap 0.4; other n/a | gap 0.5 | **as printed: fails** |"
+        in text
+    )
     assert "- paper/fig1: A slip." in text
     assert "- paper/fig1: rows | here" in text
-    assert "- paper/fig2: It holds." in text
+    assert "- paper/fig2: ✗ It holds." in text
     assert "- paper/fig3: Gone." in text
-    assert "is on record as 'agrees'" in text
-    assert "3 entries. Other data: holds 1; disagrees 1; missing 1." in text
+    assert "is on record as 'as printed: holds'" in text
+    assert "3 entries. As printed: fails 1; other data: holds 1; missing 1." in text
     written = json.loads(data.read_text())
     assert [entry["key"] for entry in written["entries"]] == [
         "paper/fig1",

@@ -71,7 +71,7 @@ def outcome(name: str) -> Outcome:
     if entry(name).needs == "embeddings" and not (PUBLISHED / "features_clip.npy").exists():
         pytest.skip(f"the published embeddings are not at {PUBLISHED}")
     if name not in _outcomes:
-        _outcomes[name] = entry(name).run(Setting(embeddings=PUBLISHED))
+        _outcomes[name] = entry(name).run(Setting(embeddings=EMBEDDINGS))
     return _outcomes[name]
 
 
@@ -135,7 +135,7 @@ def test_outcomes_are_json_and_draw_the_same_after_it(name):
 @pytest.mark.parametrize("name", ["fig5", "fig7", "fig9", "fig12", "fig24"])
 def test_the_same_seed_gives_the_same_numbers(name):
     first = outcome(name)
-    again = entry(name).run(Setting(embeddings=PUBLISHED))
+    again = entry(name).run(Setting(embeddings=EMBEDDINGS))
     assert to_json(again) == to_json(first)
 
 
@@ -226,5 +226,5 @@ def test_pictures_show_at_most_what_they_can():
 @pytest.mark.parametrize("name", RUNNABLE)
 def test_the_full_setting_finds_the_same(name):
     outcome(name)
-    found = entry(name).run(Setting(full=True, embeddings=PUBLISHED))
+    found = entry(name).run(Setting(full=True, embeddings=EMBEDDINGS))
     assert sum(not check.holds for check in found.checks) == FAILING[name]

@@ -139,7 +139,7 @@ def test_fig1_does_without_umap(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("modgap.reproduce.liang2022.gap.umap_is_installed", lambda: False)
     run = PAPER.entries["liang2022/fig1"].run
     assert run is not None
-    outcome = run(Setting(embeddings=PUBLISHED))
+    outcome = run(Setting(embeddings=EMBEDDINGS))
     assert outcome.data["method"] == "pca"
     assert outcome.holds
 

@@ -81,7 +81,7 @@ def test_fig1_shows_the_gap_of_clip() -> None:
     if not (PUBLISHED / "features_clip.npy").exists():
         pytest.skip(f"the published embeddings are not at {PUBLISHED}")
     entry = PAPER.entries["yaras2024/fig1"]
-    outcome = entry.run(Setting(embeddings=Path(PUBLISHED)))
+    outcome = entry.run(Setting(embeddings=EMBEDDINGS))
     assert outcome.verdict == "other data"
     assert outcome.holds
     assert outcome.measured["gap after training"] == pytest.approx(0.8514, abs=1e-4)

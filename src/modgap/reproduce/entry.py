@@ -7,30 +7,26 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from modgap._results import Result
+from modgap.reproduce.checks import Check, Finding, check, finding_of
 from modgap.reproduce.setting import Setting, not_at_hand
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-# "other data": the claim is shown, and holds or not, on data that is not the paper's.
+# What kind of evidence an entry gives.
+# "as printed": on the paper's data, with the settings it prints.
+# "own settings": its experiment with settings that it does not print, or that differ.
+# "other data": on data that is not the paper's.
+# "consistency only": definitions, and arithmetic on printed numbers; never counted as agreement.
 # "failed": the run stopped with an error, which is a mistake of ours.
-EntryVerdict = Literal["agrees", "disagrees", "other data", "missing", "failed"]
+Evidence = Literal[
+    "as printed", "own settings", "other data", "consistency only", "missing", "failed"
+]
 # "trained": metrics of models trained on Flickr8k, which come with the package.
 Need = Literal["nothing", "embeddings", "digits", "trained", "model"]
 Number = float | int | str | None
 
-
-@dataclass(frozen=True)
-class Check(Result):
-    """A statement of the claim, and whether it held."""
-
-    statement: str
-    holds: bool
-
-
-def check(statement: str, holds: object) -> Check:
-    """A statement, as a whole sentence, and whether it held, as a plain truth value."""
-    return Check(statement, bool(holds))
+__all__ = ["Check", "Entry", "Evidence", "Finding", "Need", "Number", "Outcome", "check"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,7 +36,8 @@ class Outcome(Result):
     ``measured`` stands beside the entry's published values, by the same names where there is a
     published one. ``data`` is what the picture draws, as plain values or results. ``on`` says what
     was used where it is not what the paper used, ``note`` names caveats; left empty, they are
-    those that the paper's file declares.
+    those that the paper's file declares. So is ``evidence``; where the file declares none either,
+    it is other data where ``on`` says so, and else as printed.
     """
 
     measured: Mapping[str, Number]
@@ -48,18 +45,23 @@ class Outcome(Result):
     data: Mapping[str, Any] = field(default_factory=dict)
     on: str = ""
     note: str = ""
+    evidence: Evidence | None = None
+
+    @property
+    def finding(self) -> Finding:
+        """Of all statements of the claim; where it makes none, of those that must hold anyway."""
+        claims = [check for check in self.checks if check.about == "claim"]
+        return finding_of(claims or [c for c in self.checks if c.about == "consistency"])
 
     @property
     def holds(self) -> bool:
-        """Whether every statement held."""
-        return all(check.holds for check in self.checks)
+        """Whether every statement of the claim held."""
+        return self.finding == "holds"
 
     @property
-    def verdict(self) -> EntryVerdict:
-        """In one word; on other data the checks say whether the claim holds there."""
-        if self.on:
-            return "other data"
-        return "agrees" if self.holds else "disagrees"
+    def kind(self) -> Evidence:
+        """The kind of evidence."""
+        return self.evidence or ("other data" if self.on else "as printed")
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,4 +99,4 @@ class Entry:
         """What it needs that is not there, without running it; empty when it can run."""
         if self.run is None:
             return self.how
-        return not_at_hand() if self.needs == "embeddings" and setting.embeddings is None else ""
+        return not_at_hand() if self.needs == "embeddings" and not setting.data else ""

@@ -42,7 +42,7 @@ def list_document(
     entries: Sequence[Entry], setting: Setting, record: Mapping[str, Recorded]
 ) -> dict[str, Any]:
     """The same with all that is declared, for JSON."""
-    unknown = Recorded("", None)
+    unknown = Recorded("missing", None)
     listed = [
         {
             "key": entry.key,
@@ -56,8 +56,8 @@ def list_document(
             "full": entry.full,
             "published": entry.published,
             "slips": entry.slips,
-            "recorded": record.get(entry.key, unknown).verdict or None,
-            "holds": record.get(entry.key, unknown).holds,
+            "evidence": record.get(entry.key, unknown).evidence,
+            "finding": record.get(entry.key, unknown).finding,
         }
         for entry in entries
     ]

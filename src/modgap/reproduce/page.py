@@ -14,7 +14,13 @@ from modgap.reproduce.paper import Paper, one_line
 from modgap.reproduce.record import Recorded, changes, recorded
 from modgap.reproduce.registry import ALL, PAPERS, papers
 from modgap.reproduce.report import EntryReport
-from modgap.reproduce.words import counts_line, missing_groups, needs_words, value_words
+from modgap.reproduce.words import (
+    check_line,
+    counts_line,
+    missing_groups,
+    needs_words,
+    value_words,
+)
 
 # A cell of the page holds so many values; a table of a paper may have dozens.
 _SHOWN = 6
@@ -83,7 +89,8 @@ class Page:
         settings = " and ".join(sorted({report.setting for report in reports})) or "fast"
         blocks = [
             "# Figures and tables, published beside measured",
-            f"modgap {__version__}, {settings} setting, seed {self.seed}. {counts_line(reports)}",
+            f"modgap {__version__}, {settings} setting, from seed {self.seed}. "
+            f"{counts_line(reports)}",
             _HOW_TO_RUN,
         ]
         for paper in self.papers:
@@ -94,10 +101,21 @@ class Page:
         sections = {
             "Verdicts that changed": changes(reports, self.record),
             "Failed": [f"{r.key}: {r.error}" for r in reports if r.error],
-            "Statements that did not hold": [
-                f"{r.key}: {c.statement}" for r in reports for c in r.checks if not c.holds
+            **{
+                title: [
+                    f"{r.key}: {check_line(c)}"
+                    for r in reports
+                    for c in r.checks
+                    if c.about == about and (not c.holds or about == "paper")
+                ]
+                for about, title in _LISTED.items()
+            },
+            "Own settings": [
+                f"{r.key}: {r.on}" for r in reports if r.on and r.evidence == "own settings"
             ],
-            "Shown on other data": [f"{r.key}: {r.on}" for r in reports if r.on],
+            "Shown on other data": [
+                f"{r.key}: {r.on}" for r in reports if r.on and r.evidence == "other data"
+            ],
             "What the papers' own would need": [
                 f"{r.key}: {r.how}" for r in reports if r.on and r.how
             ],
@@ -119,7 +137,19 @@ modgap reproduce yaras2024/fig2              one of them
 ```
 
 DIR holds the embeddings that Liang et al. 2022 published (`features_clip.npy` and the like).
-"Other data" means that the claim was put to data that is not the paper's, named below."""
+
+A verdict has two parts. The kind of evidence: *as printed* (the paper's data and settings), *own
+settings* (its experiment with settings that it does not print or that differ, named below), *other
+data* (named below), or *consistency only* (definitions, and arithmetic on printed numbers). And the
+finding: the claim holds, fails, or the data is too small to say. What is drawn is drawn with ten
+seeds, and intervals are of 95 %."""
+
+# Where checks of each kind are listed.
+_LISTED = {
+    "claim": "Statements that did not hold, or are too small to say",
+    "paper": "Findings about the printed numbers",
+    "consistency": "Consistency that failed",
+}
 
 
 def _paper_table(reports: Sequence[EntryReport], folder: Path, output: Path) -> str:
@@ -134,7 +164,7 @@ def _paper_table(reports: Sequence[EntryReport], folder: Path, output: Path) -> 
                 needs_words(report.needs),
                 _values(report.published, report.measured),
                 _values(report.measured, report.published),
-                f"**{words}**" if words in ("disagrees", "failed") else words,
+                f"**{words}**" if report.disagrees or report.error else words,
             )
         )
     return "\n".join("| " + " | ".join(_cell(cell) for cell in row) + " |" for row in rows)

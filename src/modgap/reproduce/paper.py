@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from modgap.reproduce.drawing import draw_panels
-from modgap.reproduce.entry import Entry, Number, Outcome
+from modgap.reproduce.entry import Entry, Evidence, Number, Outcome
 from modgap.reproduce.setting import Setting
 
 if TYPE_CHECKING:
@@ -131,7 +131,7 @@ class Paper:
 
     def _entry(self, name: str, declared: Mapping[str, Any]) -> Entry:
         words = {word: self._words(declared.get(word, "")) for word in _WORDS}
-        on, note = words.pop("on"), words.pop("note")
+        declared_words = words.pop("on"), words.pop("note"), declared.get("evidence")
         if words["fast"] and not words["full"]:
             words["full"] = "the same"
         published: dict[str, Number] = {}
@@ -146,7 +146,7 @@ class Paper:
             needs=declared.get("needs", "nothing"),
             published=published | declared.get("published", {}),
             slips=tuple(self._words(slip) for slip in declared.get("slips", ())),
-            run=None if run is None else partial(_run_with_words, run, on, note),
+            run=None if run is None else partial(_run_with_words, run, declared_words),
             draw=draw,
         )
 
@@ -167,10 +167,17 @@ def _register(functions: dict[str, Any], names: tuple[str, ...], function: Any) 
     return function
 
 
-def _run_with_words(run: Run, on: str, note: str, setting: Setting) -> Outcome:
+def _run_with_words(
+    run: Run, declared: tuple[str, str, Evidence | None], setting: Setting
+) -> Outcome:
     """What a run found, with the declared words where it has none of its own."""
-    outcome = run(setting)
-    return dataclasses.replace(outcome, on=outcome.on or on, note=outcome.note or note)
+    outcome, (on, note, evidence) = run(setting), declared
+    return dataclasses.replace(
+        outcome,
+        on=outcome.on or on,
+        note=outcome.note or note,
+        evidence=outcome.evidence or evidence,
+    )
 
 
 def _draw_declared(

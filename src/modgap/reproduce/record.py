@@ -4,27 +4,36 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from modgap._files import write_text
 from modgap._results import to_json
+from modgap.reproduce.entry import Outcome
 from modgap.reproduce.report import EntryReport, verdict_words
 
 RECORD = Path(__file__).with_name("recorded.json")
+# Seeds that a verdict is made with, and again.
+SEEDS = 10
 
 
 @dataclass(frozen=True)
 class Recorded:
-    """A verdict on record; ``holds`` is None where nothing could be run."""
+    """A verdict on record; ``finding`` is None where nothing could be run.
 
-    verdict: str
-    holds: bool | None
+    ``seeds`` is how many it was drawn with. ``flips`` are the statements that came out differently
+    with as many others, which makes the finding too small to say.
+    """
+
+    evidence: str
+    finding: str | None
+    seeds: int = 1
+    flips: tuple[str, ...] = ()
 
     @property
     def words(self) -> str:
         """The verdict as people read it."""
-        return verdict_words(self.verdict, self.holds)
+        return verdict_words(self.evidence, self.finding)
 
 
 def recorded(path: Path = RECORD) -> dict[str, Recorded]:
@@ -32,13 +41,21 @@ def recorded(path: Path = RECORD) -> dict[str, Recorded]:
     if not path.exists():
         return {}
     found = json.loads(path.read_text(encoding="utf-8"))["entries"]
-    return {key: Recorded(entry["verdict"], entry["holds"]) for key, entry in found.items()}
+    return {
+        key: Recorded(**{**entry, "flips": tuple(entry["flips"])}) for key, entry in found.items()
+    }
 
 
 def change(report: EntryReport, record: Mapping[str, Recorded]) -> str:
-    """How a verdict differs from the one on record; empty where it does not, or nothing ran."""
+    """How a verdict differs from the one on record; empty where it does not, or nothing ran.
+
+    Where a statement flips from seed to seed, the record says so and no finding is a change; nor is
+    one with fewer seeds.
+    """
     before = record.get(report.key)
     if before is None or not report.ran or before.words == report.words:
+        return ""
+    if before.evidence == report.evidence and (before.flips or len(report.seeds) < before.seeds):
         return ""
     return f"{report.key} is on record as {before.words!r} and came out as {report.words!r}"
 
@@ -53,7 +70,7 @@ def complaints(reports: Iterable[EntryReport], record: Mapping[str, Recorded]) -
             for report in reports
             if report.disagrees
             for check in report.checks
-            if not check.holds
+            if check.finding == "fails"
         ),
         *changes(reports, record),
     ]
@@ -64,15 +81,31 @@ def changes(reports: Iterable[EntryReport], record: Mapping[str, Recorded]) -> l
     return [said for report in reports if (said := change(report, record))]
 
 
-def rewrite(reports: Iterable[EntryReport], keys: Iterable[str], path: Path = RECORD) -> None:
+def verdict_of(report: EntryReport, again: EntryReport | None = None) -> Recorded:
+    """A verdict from a report, and from another one with other seeds where anything is drawn."""
+    if again is None:
+        return Recorded(report.evidence, report.finding, len(report.seeds))
+    steady = [
+        before if before.finding == after.finding else replace(before, finding="too small to say")
+        for before, after in zip(report.checks, again.checks, strict=True)
+    ]
+    flips = tuple(
+        check.statement
+        for check, before in zip(steady, report.checks, strict=True)
+        if check is not before
+    )
+    return Recorded(report.evidence, Outcome({}, steady).finding, len(report.seeds), flips)
+
+
+def rewrite(
+    reports: Iterable[tuple[EntryReport, EntryReport | None]],
+    keys: Iterable[str],
+    path: Path = RECORD,
+) -> None:
     """Put verdicts on record, in the order of ``keys``; what did not run keeps the one it has."""
     known = recorded(path)
-    for report in reports:
-        if report.ran or (report.verdict == "missing" and report.key not in known):
-            known[report.key] = Recorded(report.verdict, report.holds)
-    entries = {
-        key: {"verdict": known[key].verdict, "holds": known[key].holds}
-        for key in keys
-        if key in known
-    }
-    write_text(path, to_json({"schema": "modgap/recorded/1", "entries": entries}) + "\n")
+    for report, again in reports:
+        if report.ran or (report.evidence == "missing" and report.key not in known):
+            known[report.key] = verdict_of(report, again)
+    entries = {key: asdict(known[key]) for key in keys if key in known}
+    write_text(path, to_json({"schema": "modgap/recorded/2", "entries": entries}) + "\n")

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from modgap._results import Result
-from modgap.reproduce.entry import Check, Entry, EntryVerdict, Number, Outcome
+from modgap.reproduce.entry import Check, Entry, Evidence, Finding, Number, Outcome
 from modgap.reproduce.setting import Setting
 
 
@@ -16,9 +16,11 @@ from modgap.reproduce.setting import Setting
 class EntryReport(Result):
     """One entry and how it came out.
 
-    ``holds`` is None where nothing was run. ``missing`` says what an entry that did not run needs
-    and how to provide it; ``how``, what the paper's own figure needs where other data stood in.
-    ``embeddings`` is whether the authors' embeddings were there. ``pictures`` are file names.
+    ``evidence`` says of what kind it is, and ``finding`` whether the claim holds by it, None where
+    nothing was run. ``seeds`` are those it was drawn with: one where nothing is drawn.
+    ``missing`` says what an entry that did not run needs and how to provide it; ``how``, what the
+    paper's own figure needs where other data stood in. ``data`` names what was at hand.
+    ``pictures`` are file names.
     """
 
     key: str
@@ -26,8 +28,9 @@ class EntryReport(Result):
     claim: str
     needs: str
     setting: str
-    verdict: EntryVerdict
-    holds: bool | None
+    evidence: Evidence
+    finding: Finding | None
+    seeds: tuple[int, ...]
     published: Mapping[str, Number]
     measured: Mapping[str, Number]
     checks: Sequence[Check] = ()
@@ -38,7 +41,7 @@ class EntryReport(Result):
     missing: str = ""
     error: str = ""
     seconds: float = 0.0
-    embeddings: bool = False
+    data: tuple[str, ...] = ()
     synthetic: bool = False
     pictures: tuple[str, ...] = ()
 
@@ -55,24 +58,28 @@ class EntryReport(Result):
     @property
     def ran(self) -> bool:
         """Whether there is an outcome."""
-        return self.holds is not None
+        return self.finding is not None
 
     @property
     def disagrees(self) -> bool:
-        """Whether a claim was put to the test as the paper did, here alone, and did not hold."""
-        return self.synthetic and self.verdict == "disagrees"
+        """Whether something fails that needs nothing but this package, and is not new data."""
+        return (
+            self.synthetic
+            and self.finding == "fails"
+            and self.evidence in ("as printed", "consistency only")
+        )
 
     @property
     def words(self) -> str:
         """The verdict as people read it."""
-        return verdict_words(self.verdict, self.holds)
+        return verdict_words(self.evidence, self.finding)
 
 
-def verdict_words(verdict: str, holds: bool | None) -> str:
-    """A verdict, and on other data whether the claim holds there."""
-    if verdict != "other data":
-        return verdict
-    return "other data: holds" if holds else "other data: fails"
+def verdict_words(evidence: str, finding: str | None) -> str:
+    """Both fields of a verdict; that arithmetic is right is nothing to speak of."""
+    if finding is None or (evidence == "consistency only" and finding == "holds"):
+        return evidence
+    return f"{evidence}: {finding}"
 
 
 def report_of(
@@ -80,6 +87,7 @@ def report_of(
     setting: Setting,
     outcome: Outcome | None = None,
     *,
+    seeds: tuple[int, ...] = (),
     missing: str = "",
     error: str = "",
     seconds: float = 0.0,
@@ -93,6 +101,8 @@ def report_of(
     outcome
         What the run found; None where something is ``missing`` or the run stopped with an
         ``error``.
+    seeds
+        Those that it was drawn with.
     missing, error
         Why there is no outcome, in one sentence.
     seconds
@@ -105,8 +115,9 @@ def report_of(
         claim=entry.claim,
         needs=entry.needs,
         setting=setting.words,
-        verdict=("failed" if error else "missing") if outcome is None else outcome.verdict,
-        holds=None if outcome is None else outcome.holds,
+        evidence=("failed" if error else "missing") if outcome is None else outcome.kind,
+        finding=None if outcome is None else outcome.finding,
+        seeds=seeds,
         published=dict(entry.published),
         measured=dict(found.measured),
         checks=found.checks,
@@ -117,7 +128,7 @@ def report_of(
         missing=missing,
         error=error,
         seconds=round(seconds, 2),
-        embeddings=setting.embeddings is not None,
+        data=setting.data,
         synthetic=entry.synthetic,
     )
 
@@ -127,6 +138,6 @@ def report_from(document: Mapping[str, Any]) -> EntryReport:
     names = {field.name for field in dataclasses.fields(EntryReport)}
     values = {name: value for name, value in document.items() if name in names}
     values["checks"] = tuple(Check(**check) for check in values["checks"])
-    for name in ("slips", "pictures"):
+    for name in ("slips", "pictures", "seeds", "data"):
         values[name] = tuple(values[name])
     return EntryReport(**values)

@@ -14,6 +14,7 @@ from modgap._results import SCHEMA, document, to_json
 from modgap._validate import MissingExtraError
 from modgap._version import __version__
 from modgap.reproduce.entry import Entry, Outcome
+from modgap.reproduce.pooling import run_seeds
 from modgap.reproduce.report import EntryReport, report_from, report_of
 from modgap.reproduce.setting import NotAtHand, Setting
 
@@ -27,14 +28,15 @@ def run_entry(entry: Entry, setting: Setting) -> tuple[EntryReport, Outcome | No
         return report_of(entry, setting, missing=entry.how), None
     started = perf_counter()
     try:
-        outcome = entry.run(setting)
+        outcome, seeds = run_seeds(entry, setting)
     except (NotAtHand, MissingExtraError) as error:
         return report_of(entry, setting, missing=str(error)), None
     except Exception as error:
         # One mistake must not cost the others; it is told, and the exit status says so.
         seconds = perf_counter() - started
         return report_of(entry, setting, error=_told(error), seconds=seconds), None
-    return report_of(entry, setting, outcome, seconds=perf_counter() - started), outcome
+    seconds = perf_counter() - started
+    return report_of(entry, setting, outcome, seeds=seeds, seconds=seconds), outcome
 
 
 def reproduce(
@@ -59,8 +61,8 @@ def reproduce(
     required
         Keys of entries that must run: NotAtHand is raised where what one needs is missing.
     resume
-        Take what is there already, when the same version wrote it with the same setting, seed and
-        embeddings at hand.
+        Take what is there already, when the same version wrote it with the same setting, seeds and
+        data at hand.
     writing
         Entered around every write.
     """
@@ -92,7 +94,9 @@ def keep(
         return report_of(entry, setting, error=f"drawing: {_told(error)}", seconds=report.seconds)
     else:
         report = dataclasses.replace(report, pictures=pictures)
-    written = document(KIND, report, seed=setting.seed, data=outcome.data)
+    written = document(
+        KIND, report, seed=setting.seed, asked_seeds=setting.seeds, drawn=outcome.data
+    )
     write_text(place.with_suffix(".json"), to_json(written) + "\n")
     return report
 
@@ -108,10 +112,10 @@ def kept_report(entry: Entry, setting: Setting, folder: Path) -> EntryReport | N
     same = (
         found["schema"] == f"modgap/{KIND}/{SCHEMA}"
         and found["version"] == __version__
-        and found["seed"] == setting.seed
+        and (found["seed"], found["asked_seeds"]) == (setting.seed, setting.seeds)
         and report.key == entry.key
         and report.setting == setting.words
-        and report.embeddings == (setting.embeddings is not None)
+        and report.data == setting.data
         and report.ran
         and all((place.parent / picture).is_file() for picture in report.pictures)
     )

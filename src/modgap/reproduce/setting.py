@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -13,11 +14,11 @@ from modgap._results import Progress
 from modgap._validate import InputValueError
 
 if TYPE_CHECKING:
-    from modgap.io import Modalities
     from modgap.reproduce.flickr8k.results import Runs
 
-# Names the folder of the authors' embeddings where --embeddings does not.
+# Names the folders of embeddings where --embeddings does not.
 VARIABLE = "MODGAP_PUBLISHED"
+T = TypeVar("T")
 
 
 class NotAtHand(InputValueError):
@@ -32,6 +33,17 @@ def not_at_hand(files: str = "features_*.npy") -> str:
     )
 
 
+@dataclass(frozen=True, eq=False)
+class OwnRows:
+    """Rows of your own: pairs row by row, and what zero-shot classification needs beside them."""
+
+    X: np.ndarray
+    Y: np.ndarray
+    labels: np.ndarray | None = None
+    class_texts: np.ndarray | None = None
+    other_class_texts: np.ndarray | None = None
+
+
 @dataclass(frozen=True)
 class Setting:
     """How to run an entry: quickly or as published, and where what it may need lies.
@@ -41,20 +53,29 @@ class Setting:
     full
         As published, which may take hours, not minutes.
     embeddings
-        The folder of the embeddings that Liang et al. 2022 published.
+        Folders of embeddings that others published: those of Liang et al. 2022 (features_*.npy),
+        and others as safetensors.
     trained
         A file of results of training runs, in place of the one that comes with the package.
-    seed
-        Where random numbers start.
+    seed, seeds
+        Where random numbers start, and with how many seeds from there what is drawn is drawn.
     progress
         Is told the name of a step, how much of it is done, and of how much.
+    rows
+        Rows of your own, in place of all others.
+    planted
+        Is given the name and the value of everything that is read, and returns what is read in its
+        place: for tests that a check can fail.
     """
 
     full: bool = False
-    embeddings: Path | None = None
+    embeddings: tuple[Path, ...] = ()
     trained: Path | None = None
     seed: int = 0
+    seeds: int = 1
     progress: Progress | None = None
+    rows: OwnRows | None = None
+    planted: Callable[[str, Any], Any] | None = None
 
     def say(self, step: str, done: int = 0, total: int = 1) -> None:
         """Report progress to whoever listens."""
@@ -71,46 +92,74 @@ class Setting:
         words = "full" if self.full else "fast"
         return words if self.trained is None else f"{words}, trained models of {self.trained}"
 
+    @property
+    def data(self) -> tuple[str, ...]:
+        """What is at hand, by name; "your rows" take the place of all else."""
+        if self.rows is not None:
+            return ("your rows",)
+        return tuple(
+            sorted({path.stem for folder in self.embeddings for path in _files_in(folder)})
+        )
+
+    def read(self, name: str, value: T) -> T:
+        """A value that a check reads; everything that is judged passes through here."""
+        return value if self.planted is None else self.planted(name, value)
+
+    def file(self, name: str) -> Path | None:
+        """A file of embeddings by its name, where a folder has it."""
+        found = (path for folder in self.embeddings for path in _files_in(folder))
+        return next((path for path in found if path.name == name), None)
+
     def runs(self) -> Runs:
         """What was measured of the models trained on Flickr8k, on pretrained towers or your own."""
         from modgap.reproduce.flickr8k.results import PRETRAINED, read_runs
 
-        return read_runs(self.trained or PRETRAINED)
+        return self.read("runs", read_runs(self.trained or PRETRAINED))
 
     def runs_from_scratch(self) -> Runs:
         """The same from random weights: your own, if they hold the first steps of such."""
         from modgap.reproduce.flickr8k.results import FIRST, FROM_SCRATCH, read_runs
 
         own = self.runs()
-        return own if FIRST in own else read_runs(FROM_SCRATCH)
+        return own if FIRST in own else self.read("runs from scratch", read_runs(FROM_SCRATCH))
 
-    def pair(self, system: str) -> Modalities:
+    def arrays(self, system: str) -> tuple[np.ndarray, np.ndarray]:
         """The authors' embeddings of one system: clip, clip_random, videoclip, videoclip_random."""
         from modgap.io import open_pair
 
-        name = f"features_{system}.npy"
-        if self.embeddings is None or not (self.embeddings / name).exists():
-            raise NotAtHand(not_at_hand(name))
-        return open_pair(self.embeddings / name)
+        path = self.file(f"features_{system}.npy")
+        if path is None:
+            raise NotAtHand(not_at_hand(f"features_{system}.npy"))
+        pair = open_pair(path)
+        return self.read(system, (np.asarray(pair.x.rows()), np.asarray(pair.y.rows())))
 
-    def arrays(self, system: str) -> tuple[np.ndarray, np.ndarray]:
-        """The same as two arrays."""
-        pair = self.pair(system)
-        return np.asarray(pair.x.rows()), np.asarray(pair.y.rows())
+    def tensors(self, name: str) -> dict[str, np.ndarray] | None:
+        """A safetensors file of embeddings by its name without the suffix, where it is at hand."""
+        from safetensors.numpy import load_file
+
+        path = self.file(f"{name}.safetensors")
+        return None if path is None else self.read(name, load_file(path))
 
 
-def find_embeddings(folder: Path | None = None) -> Path | None:
-    """The folder of the authors' embeddings: the one given, else that of the environment."""
-    named = f"--embeddings {folder}"
-    if folder is None:
-        from_environment = os.environ.get(VARIABLE)
-        if not from_environment:
-            return None
-        folder, named = Path(from_environment), f"{VARIABLE}={from_environment}"
-    if not folder.is_dir():
-        raise InputValueError(f"{named} must be a folder with features_clip.npy and the like.")
-    if not any(folder.glob("features_*.npy")):
-        raise InputValueError(
-            f"{named} holds none of the authors' embeddings (features_clip.npy and the like)."
-        )
-    return folder
+def find_embeddings(folders: Sequence[Path] = ()) -> tuple[Path, ...]:
+    """The folders of embeddings: those given, else those of the environment."""
+    named = {f"--embeddings {folder}": folder for folder in folders}
+    if not folders and (from_environment := os.environ.get(VARIABLE)):
+        named = {f"{VARIABLE}={part}": Path(part) for part in from_environment.split(os.pathsep)}
+    for said, folder in named.items():
+        if not folder.is_dir():
+            raise InputValueError(f"{said} must be a folder with features_clip.npy and the like.")
+        if not _files_in(folder):
+            raise InputValueError(
+                f"{said} holds no embeddings (features_clip.npy and the like, or .safetensors)."
+            )
+    return tuple(named.values())
+
+
+def _files_in(folder: Path) -> list[Path]:
+    """Files of embeddings in a folder and in the folders right below it."""
+    return sorted(
+        path
+        for pattern in ("features_*.npy", "*.safetensors")
+        for path in (*folder.glob(pattern), *folder.glob(f"*/{pattern}"))
+    )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from modgap.reproduce.entry import Number
+from modgap.reproduce.entry import Check, Number
 from modgap.reproduce.report import EntryReport
 
 _NEEDS = {
@@ -15,14 +15,17 @@ _NEEDS = {
     "trained": "models trained here",
     "model": "a trained model",
 }
+_KINDS = ("as printed", "own settings", "other data")
+_FINDINGS = ("holds", "fails", "too small to say")
 _ORDER = (
-    "agrees",
-    "other data: holds",
-    "other data: fails",
-    "disagrees",
+    *(f"{kind}: {finding}" for kind in _KINDS for finding in _FINDINGS),
+    "consistency only",
+    "consistency only: fails",
     "missing",
     "failed",
 )
+_MARKS = {"holds": "✓", "fails": "✗", "too small to say": "?"}
+_HEADS = {"claim": "", "paper": "About the printed numbers: ", "consistency": "Consistency: "}
 
 
 def needs_words(needs: str) -> str:
@@ -56,9 +59,10 @@ def value_rows(report: EntryReport) -> list[tuple[str, str, str]]:
 
 def report_lines(report: EntryReport) -> list[str]:
     """What is to be said of one entry beside its values; the verdict comes last."""
-    lines = [f"{'✓' if check.holds else '✗'} {check.statement}" for check in report.checks]
+    lines = [check_line(check) for check in report.checks]
+    head = "Own settings" if report.evidence == "own settings" else "On other data"
     said = (
-        ("On other data", report.on),
+        (head, report.on),
         ("Note", report.note),
         *(("Slip in the paper", slip) for slip in report.slips),
         ("The paper's own needs more", report.how if report.ran else ""),
@@ -66,8 +70,31 @@ def report_lines(report: EntryReport) -> list[str]:
         ("Failed", report.error),
     )
     lines += [f"{head}: {text}" for head, text in said if text]
-    took = f" ({report.setting} setting, {report.seconds:.1f} s)" if report.ran else ""
-    return [*lines, f"Verdict: {report.words}{took}"]
+    took = f" ({report.setting} setting{seeds_words(report.seeds)}, {report.seconds:.1f} s)"
+    return [*lines, f"Verdict: {report.words}{took if report.ran else ''}"]
+
+
+def check_line(check: Check) -> str:
+    """How a statement came out: a mark, the statement, its number, what else might have been."""
+    line = f"{_MARKS[check.finding]} {_HEADS[check.about]}{check.statement}"
+    if check.value is not None:
+        line += f" {number_words(check)}"
+    if check.finding != "holds" and check.otherwise:
+        line += f" Otherwise: {check.otherwise}"
+    return line
+
+
+def number_words(check: Check) -> str:
+    """A check's number with its interval and its bound, in brackets."""
+    found = value_words(check.value)
+    if check.low is not None:
+        found += f" [{value_words(check.low)}, {value_words(check.high)}]"
+    return f"({found}; bound {value_words(check.bound)})"
+
+
+def seeds_words(seeds: Sequence[int]) -> str:
+    """The seeds, where there are several."""
+    return f", seeds {seeds[0]} to {seeds[-1]}" if len(seeds) > 1 else ""
 
 
 SUMMARY = ("", "needs", "verdict", "time")

@@ -1,0 +1,94 @@
+"""Rows that the papers' claims are put to: your own, those that others published, the digits."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from modgap.datasets.digits import WORDINGS, load_digits
+from modgap.reproduce.setting import NotAtHand, Setting
+
+CLIP_TEMPERATURE = 0.01
+# Of the digits that come with modgap; nothing else is there without a download.
+DIGITS = "digits"
+_SYSTEMS = {"CLIP": "clip", "VideoCLIP": "videoclip"}
+
+
+@dataclass(frozen=True, eq=False)
+class Pairs:
+    """Pairs row by row. ``raw`` rows are as the towers gave them, others at unit length."""
+
+    name: str
+    X: np.ndarray
+    Y: np.ndarray
+    temperature: float = CLIP_TEMPERATURE
+    raw: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class ZeroShot:
+    """Images, or sounds, with their classes, and a text a class, maybe in a second wording."""
+
+    name: str
+    X: np.ndarray
+    labels: np.ndarray
+    texts: np.ndarray
+    other_texts: np.ndarray | None = None
+
+
+def pairs(setting: Setting, *, raw: bool = False) -> tuple[Pairs, ...]:
+    """Every set of pairs at hand, the digits last: your own rows, or CLIP, Unsplash, VideoCLIP.
+
+    With ``raw``, only rows as the towers gave them: your own, and the digits.
+    """
+    if setting.rows is not None:
+        found = setting.read("your rows", (setting.rows.X, setting.rows.Y))
+        return (Pairs("your rows", *found, raw=raw),)
+    known = [] if raw else [_published(setting, name) for name in (*_SYSTEMS, "Unsplash")]
+    return (*(each for each in known if each is not None), digit_pairs(setting, raw=raw))
+
+
+def digit_pairs(setting: Setting, *, raw: bool = False) -> Pairs:
+    """Unseen scans, each with its caption in the first wording."""
+    digits = load_digits("test", unit=not raw)
+    X, Y = setting.read(DIGITS, (digits.X, digits.Y[digits.wording == 0]))
+    return Pairs(DIGITS, X, Y, float(digits.recipe["temperature"]), raw)
+
+
+def zero_shots(setting: Setting) -> tuple[ZeroShot, ...]:
+    """Every zero-shot task at hand, the digits last: your own, or ImageNet and ESC-50."""
+    own = setting.rows
+    if own is not None:
+        if own.labels is None or own.class_texts is None:
+            raise NotAtHand("Zero-shot classification needs --labels and --class-text, too.")
+        return (ZeroShot("your rows", own.X, own.labels, own.class_texts, own.other_class_texts),)
+    found = []
+    if (held := setting.tensors("imagenet-clip-b32")) is not None:
+        texts = held["class_text"], held["class_text_other_wording"]
+        found.append(ZeroShot("ImageNet", held["image"], held["labels"], *texts))
+    if (held := setting.tensors("esc50-clap")) is not None:
+        found.append(ZeroShot("ESC-50", held["audio"], held["labels"], held["class_text"]))
+    return (*found, digit_zero_shot(setting))
+
+
+def digit_zero_shot(setting: Setting) -> ZeroShot:
+    """Unseen scans, with the means of training captions in the first and in the second wording."""
+    train, test = load_digits("train"), load_digits("test")
+    of_caption = np.repeat(train.labels, len(WORDINGS))
+    first, second = (
+        np.stack([train.Y[(of_caption == k) & (train.wording == w)].mean(0) for k in range(10)])
+        for w in (0, 1)
+    )
+    return setting.read("digit classes", ZeroShot(DIGITS, test.X, test.labels, first, second))
+
+
+def _published(setting: Setting, name: str) -> Pairs | None:
+    """A set of published pairs, if it is at hand."""
+    if name == "Unsplash":
+        held = setting.tensors("unsplash-clip-b32")
+        return None if held is None else Pairs(name, held["image"], held["text"])
+    try:
+        return Pairs(name, *setting.arrays(_SYSTEMS[name]))
+    except NotAtHand:
+        return None

@@ -1,0 +1,9 @@
+"""Violations of the claims of chowers2026, in the rows that its checks read."""
+
+from __future__ import annotations
+
+from planted import Plant
+
+PLANTS: dict[str, tuple[Plant, ...]] = {}
+# Entries that take more than a second or two, which are tried with the long tests.
+SLOW: tuple[str, ...] = ()
