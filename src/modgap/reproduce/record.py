@@ -53,10 +53,10 @@ def change(report: EntryReport, record: Mapping[str, Recorded]) -> str:
     """How a verdict differs from the one on record; empty where it does not, or nothing ran.
 
     Where a statement flips from seed to seed, the record says so and no finding is a change; nor is
-    one with fewer seeds.
+    one with fewer seeds, or one on your own rows.
     """
     before = record.get(report.key)
-    if before is None or not report.ran or before.words == report.words:
+    if before is None or not report.ran or before.words == report.words or report.on_own_rows:
         return ""
     if before.evidence == report.evidence and (before.flips or len(report.seeds) < before.seeds):
         return ""

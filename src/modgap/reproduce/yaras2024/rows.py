@@ -67,11 +67,12 @@ def fig1(setting: Setting) -> Outcome:
                 "It tells them no better than sides swapped at random.",
             ),
         ]
-    on = _on(judged)
-    if setting.rows is None:
-        _add_random_weights(setting, measured, data)
-        checks.append(_growth_of_a_small_gap(setting, measured))
-        on += f"; for part (b), {PAPER.sentences['trained_on']}"
+    if setting.rows is not None:
+        note = "Part (b), a gap that was made small, is about training and left out."
+        return Outcome(measured, checks, data, note=note)
+    _add_random_weights(setting, measured, data)
+    checks.append(_growth_of_a_small_gap(setting, measured))
+    on = f"{_on(judged)}; for part (b), {PAPER.sentences['trained_on']}"
     return Outcome(measured, checks, data, on=on)
 
 
@@ -109,7 +110,8 @@ def fig3(setting: Setting) -> Outcome:
                     "Their partner is still nearer than the others are on average, and they pull.",
                 )
             )
-    return Outcome(measured, checks, data, on=_on(judged))
+    note = "" if setting.rows is None else f"The temperature is taken as {judged[0].temperature}."
+    return Outcome(measured, checks, data, on=_on(judged), note=note)
 
 
 def _known(setting: Setting) -> tuple[tuple[Pairs, ...], tuple[Pairs, ...]]:
