@@ -82,7 +82,7 @@ def test_an_entry_that_needs_only_embeddings_runs_on_your_rows(tmp_path, key, un
     assert (out / f"{key}.json").is_file()
 
 
-@pytest.mark.parametrize("key", ["yaras2024/fig2", "yaras2024/table4", "liang2022/fig2"])
+@pytest.mark.parametrize("key", ["yaras2024/fig2", "yaras2024/table4"])
 def test_an_entry_that_needs_more_than_rows_says_so(files, key) -> None:
     ran = modgap("reproduce", key, *files.words(), "-o", files.folder / "out")
     assert (ran.status, ran.out) == (2, "")
@@ -92,7 +92,9 @@ def test_an_entry_that_needs_more_than_rows_says_so(files, key) -> None:
 
 
 def test_a_paper_runs_what_it_can_and_no_verdict_on_record_is_compared(files) -> None:
-    ran = modgap("reproduce", "yaras2024", *files.words(), "-o", files.folder / "out", "--json")
+    ran = modgap(
+        "reproduce", "yaras2024", *files.words(), "-o", files.folder / "out", "--json", "--seeds", 1
+    )
     assert ran.status == 0, ran.err
     found = {entry["key"]: entry["evidence"] for entry in ran.json["entries"]}
     assert found["yaras2024/fig1"] == "other data"
@@ -181,8 +183,8 @@ def test_other_counts_without_groups_are_refused(files) -> None:
 def test_other_dimensions_are_refused(files) -> None:
     narrow = files.save("narrow", files.text[:, :9])
     assert "same number of columns, got 16 and 9" in refused("--rows", files.pair[0], narrow)
+    classes = {**files.classes, "class_text": files.save("c", np.ones((CLASSES, 9)))}
     with pytest.raises(InputValueError, match=r"same number of columns, got 16 and 9"):
-        classes = {**files.classes, "class_text": files.save("c", np.ones((CLASSES, 9)))}
         read_own_rows(files.pair, **classes)
 
 
