@@ -94,7 +94,7 @@ def _least_divergence(X: np.ndarray, Y: np.ndarray) -> Interval:
     binned = Binned.of(X.T, Y.T, BINS)
     weights = [resampled.row_weights(len(A), seed=k) for k, A in enumerate((X, Y))]
     value = divergences(binned, *(np.full((1, len(A)), 1 / len(A)) for A in (X, Y)))
-    return resampled.around(float(value.min()), divergences(binned, *weights).min(axis=1))
+    return resampled.between(float(value.min()), divergences(binned, *weights).min(axis=1))
 
 
 def _two_random_features(X: np.ndarray, Y: np.ndarray, seed: int, draws: int = 5) -> float:
