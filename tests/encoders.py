@@ -70,6 +70,36 @@ def write_image_encoder(folder: Path, seed: int = 0) -> Path:
     return folder
 
 
+def write_vision_encoder(folder: Path, kind: str, seed: int = 0) -> Path:
+    """A tiny image model of transformers, with its processor: "vit", "resnet" or all of "clip"."""
+    import torch
+    import transformers
+
+    torch.manual_seed(seed)
+    small = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2,
+             "intermediate_size": 32}  # fmt: skip
+    patches = {"image_size": 32, "patch_size": 8}
+    if kind == "clip":
+        network: Any = transformers.CLIPModel(
+            transformers.CLIPConfig(
+                vision_config={**small, **patches}, text_config={**small, "vocab_size": 50}
+            )
+        )
+    elif kind == "resnet":
+        network = transformers.ResNetModel(
+            transformers.ResNetConfig(embedding_size=8, hidden_sizes=[8, 12], depths=[1, 1])
+        ).train()
+        network(torch.randn(8, 3, 32, 32))  # its batch norms remember something
+    else:
+        network = transformers.ViTModel(
+            transformers.ViTConfig(**small, **patches), add_pooling_layer=kind == "vit"
+        )
+    network.save_pretrained(folder)
+    processor = {"image_mean": [0.5, 0.4, 0.3], "image_std": [0.2, 0.25, 0.3]}
+    (folder / "preprocessor_config.json").write_text(json.dumps(processor))
+    return folder
+
+
 def tiny_efficientnet(size: int, seed: int = 0) -> Any:
     """The network itself, by the library that wrote its code."""
     import torch

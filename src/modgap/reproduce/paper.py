@@ -172,6 +172,14 @@ def _run_with_words(
 ) -> Outcome:
     """What a run found, with the declared words where it has none of its own."""
     outcome, (on, note, evidence) = run(setting), declared
+    if setting.rows is not None:
+        # What is declared speaks of other rows.
+        consistent = (outcome.evidence or evidence) == "consistency only"
+        return dataclasses.replace(
+            outcome,
+            on=setting.rows.words,
+            evidence="consistency only" if consistent else "other data",
+        )
     return dataclasses.replace(
         outcome,
         on=outcome.on or on,

@@ -10,13 +10,14 @@ import numpy as np
 from modgap._results import plain
 from modgap.reproduce.checks import pooled_check
 from modgap.reproduce.entry import Entry, Number, Outcome
-from modgap.reproduce.setting import Setting
+from modgap.reproduce.setting import NotAtHand, Setting
 
 
 def run_seeds(entry: Entry, setting: Setting) -> tuple[Outcome, tuple[int, ...]]:
     """The outcome of an entry over its seeds, and the seeds.
 
-    An entry that comes out the same with the first two draws nothing, and is run no more.
+    An entry that comes out the same with the first two draws nothing, and is run no more. One that
+    does not read your own rows, where they are given, is refused.
     """
     assert entry.run is not None
     seeds = range(setting.seed, setting.seed + max(1, setting.seeds))
@@ -24,9 +25,19 @@ def run_seeds(entry: Entry, setting: Setting) -> tuple[Outcome, tuple[int, ...]]
     for done, seed in enumerate(seeds):
         setting.say(f"seed {seed}", done, len(seeds))
         found.append(entry.run(dataclasses.replace(setting, seed=seed)))
+        if setting.rows is not None and not setting.rows.used:
+            raise NotAtHand(cannot_use(entry))
         if len(found) == 2 and _same(*found):
             return found[0], (seeds[0],)
     return pooled(found), tuple(seeds)
+
+
+def cannot_use(entry: Entry) -> str:
+    """What to say of an entry that own rows are no help for."""
+    return (
+        f"{entry.key} cannot use rows of your own: it needs more than embeddings, or makes its own "
+        "data. Run it without --rows."
+    )
 
 
 def pooled(outcomes: Sequence[Outcome]) -> Outcome:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from modgap._files import write_text
 from modgap._results import to_json
-from modgap.reproduce.entry import Outcome
+from modgap.reproduce.entry import Check, Outcome
 from modgap.reproduce.report import EntryReport, verdict_words
+from modgap.reproduce.words import number_words
 
 RECORD = Path(__file__).with_name("recorded.json")
 # Seeds that a verdict is made with, and again.
@@ -22,13 +23,15 @@ class Recorded:
     """A verdict on record; ``finding`` is None where nothing could be run.
 
     ``seeds`` is how many it was drawn with. ``flips`` are the statements that came out differently
-    with as many others, which makes the finding too small to say.
+    with as many others, which makes the finding too small to say. ``decided_by`` is the statement
+    that decides, with its number and interval, if it has one.
     """
 
     evidence: str
     finding: str | None
     seeds: int = 1
     flips: tuple[str, ...] = ()
+    decided_by: str = ""
 
     @property
     def words(self) -> str:
@@ -50,10 +53,10 @@ def change(report: EntryReport, record: Mapping[str, Recorded]) -> str:
     """How a verdict differs from the one on record; empty where it does not, or nothing ran.
 
     Where a statement flips from seed to seed, the record says so and no finding is a change; nor is
-    one with fewer seeds.
+    one with fewer seeds, or one on your own rows.
     """
     before = record.get(report.key)
-    if before is None or not report.ran or before.words == report.words:
+    if before is None or not report.ran or before.words == report.words or report.on_own_rows:
         return ""
     if before.evidence == report.evidence and (before.flips or len(report.seeds) < before.seeds):
         return ""
@@ -83,18 +86,29 @@ def changes(reports: Iterable[EntryReport], record: Mapping[str, Recorded]) -> l
 
 def verdict_of(report: EntryReport, again: EntryReport | None = None) -> Recorded:
     """A verdict from a report, and from another one with other seeds where anything is drawn."""
-    if again is None:
-        return Recorded(report.evidence, report.finding, len(report.seeds))
     steady = [
         before if before.finding == after.finding else replace(before, finding="too small to say")
-        for before, after in zip(report.checks, again.checks, strict=True)
+        for before, after in zip(
+            report.checks, report.checks if again is None else again.checks, strict=True
+        )
     ]
     flips = tuple(
         check.statement
         for check, before in zip(steady, report.checks, strict=True)
         if check is not before
     )
-    return Recorded(report.evidence, Outcome({}, steady).finding, len(report.seeds), flips)
+    finding = Outcome({}, steady).finding if report.ran else None
+    return Recorded(report.evidence, finding, len(report.seeds), flips, _decisive(steady, finding))
+
+
+def _decisive(checks: Sequence[Check], finding: str | None) -> str:
+    """The first statement of the claim that came out as the whole did, one with a number first."""
+    ours = [check for check in checks if check.about == "claim" and check.finding == finding]
+    found = sorted(ours, key=lambda check: check.value is None)[:1]
+    return " ".join(
+        f"{check.statement}{'' if check.value is None else f' {number_words(check)}'}"
+        for check in found
+    )
 
 
 def rewrite(

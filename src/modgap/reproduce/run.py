@@ -14,7 +14,7 @@ from modgap._results import SCHEMA, document, to_json
 from modgap._validate import MissingExtraError
 from modgap._version import __version__
 from modgap.reproduce.entry import Entry, Outcome
-from modgap.reproduce.pooling import run_seeds
+from modgap.reproduce.pooling import cannot_use, run_seeds
 from modgap.reproduce.report import EntryReport, report_from, report_of
 from modgap.reproduce.setting import NotAtHand, Setting
 
@@ -24,8 +24,11 @@ _DOTS_PER_INCH = 150
 
 def run_entry(entry: Entry, setting: Setting) -> tuple[EntryReport, Outcome | None]:
     """Run one entry; what it lacks or where it fails is in the report, never raised."""
+    if setting.rows is not None:
+        setting.rows.used = False
     if entry.run is None:
-        return report_of(entry, setting, missing=entry.how), None
+        missing = entry.how if setting.rows is None else cannot_use(entry)
+        return report_of(entry, setting, missing=missing), None
     started = perf_counter()
     try:
         outcome, seeds = run_seeds(entry, setting)
@@ -72,7 +75,8 @@ def reproduce(
             yield kept
             continue
         report, outcome = run_entry(entry, setting)
-        if report.missing and entry.run is not None and entry.key in required:
+        can_be_provided = entry.run is not None or setting.rows is not None
+        if report.missing and can_be_provided and entry.key in required:
             raise NotAtHand(report.missing)
         if outcome is not None:
             with writing():

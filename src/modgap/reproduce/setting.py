@@ -33,15 +33,34 @@ def not_at_hand(files: str = "features_*.npy") -> str:
     )
 
 
-@dataclass(frozen=True, eq=False)
+# What rows of your own are read as: pairs, and images with classes.
+YOUR_ROWS, YOUR_CLASSES = "your rows", "your classes"
+
+
+@dataclass(eq=False)
 class OwnRows:
-    """Rows of your own: pairs row by row, and what zero-shot classification needs beside them."""
+    """Rows of your own: pairs row by row, and what zero-shot classification needs beside them.
+
+    They are as they were given, which may be raw. ``taken`` says how they were chosen where they
+    are not all; ``used`` becomes true when an entry reads them.
+    """
 
     X: np.ndarray
     Y: np.ndarray
     labels: np.ndarray | None = None
     class_texts: np.ndarray | None = None
     other_class_texts: np.ndarray | None = None
+    taken: str = ""
+    used: bool = False
+
+    @property
+    def words(self) -> str:
+        """What they are, for reports."""
+        lengths = [np.linalg.norm(rows, axis=1) for rows in (self.X, self.Y)]
+        unit = all(np.allclose(each, 1, atol=1e-2) for each in lengths)
+        n, d = self.X.shape
+        kind = "at unit length" if unit else "not at unit length"
+        return "; ".join(filter(None, (f"your rows ({n:,} × {d}, {kind})", self.taken)))
 
 
 @dataclass(frozen=True)
@@ -96,17 +115,21 @@ class Setting:
     def data(self) -> tuple[str, ...]:
         """What is at hand, by name; "your rows" take the place of all else."""
         if self.rows is not None:
-            return ("your rows",)
+            return (YOUR_ROWS,)
         return tuple(
             sorted({path.stem for folder in self.embeddings for path in _files_in(folder)})
         )
 
     def read(self, name: str, value: T) -> T:
         """A value that a check reads; everything that is judged passes through here."""
+        if self.rows is not None and name in (YOUR_ROWS, YOUR_CLASSES):
+            self.rows.used = True
         return value if self.planted is None else self.planted(name, value)
 
     def file(self, name: str) -> Path | None:
-        """A file of embeddings by its name, where a folder has it."""
+        """A file of embeddings by its name, where a folder has it; none beside your own rows."""
+        if self.rows is not None:
+            return None
         found = (path for folder in self.embeddings for path in _files_in(folder))
         return next((path for path in found if path.name == name), None)
 
@@ -114,6 +137,11 @@ class Setting:
         """What was measured of the models trained on Flickr8k, on pretrained towers or your own."""
         from modgap.reproduce.flickr8k.results import PRETRAINED, read_runs
 
+        if self.rows is not None:
+            raise NotAtHand(
+                "It reads models that were trained for it, which rows of your own cannot replace. "
+                "Run it without --rows."
+            )
         return self.read("runs", read_runs(self.trained or PRETRAINED))
 
     def runs_from_scratch(self) -> Runs:

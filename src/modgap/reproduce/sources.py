@@ -6,8 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from modgap._arrays import unit
 from modgap.datasets.digits import WORDINGS, load_digits
-from modgap.reproduce.setting import NotAtHand, Setting
+from modgap.reproduce.setting import YOUR_CLASSES, YOUR_ROWS, NotAtHand, Setting
 
 CLIP_TEMPERATURE = 0.01
 # Of the digits that come with modgap; nothing else is there without a download.
@@ -28,7 +29,10 @@ class Pairs:
 
 @dataclass(frozen=True, eq=False)
 class ZeroShot:
-    """Images, or sounds, with their classes, and a text a class, maybe in a second wording."""
+    """Images, or sounds, with their classes, and a text a class, maybe in a second wording.
+
+    X is at unit length; texts are as the tower gave them.
+    """
 
     name: str
     X: np.ndarray
@@ -43,8 +47,10 @@ def pairs(setting: Setting, *, raw: bool = False) -> tuple[Pairs, ...]:
     With ``raw``, only rows as the towers gave them: your own, and the digits.
     """
     if setting.rows is not None:
-        found = setting.read("your rows", (setting.rows.X, setting.rows.Y))
-        return (Pairs("your rows", *found, raw=raw),)
+        X, Y = setting.read(YOUR_ROWS, (setting.rows.X, setting.rows.Y))
+        if not raw:
+            X, Y = unit(X), unit(Y)
+        return (Pairs(YOUR_ROWS, X, Y, raw=raw),)
     known = [] if raw else [_published(setting, name) for name in (*_SYSTEMS, "Unsplash")]
     return (*(each for each in known if each is not None), digit_pairs(setting, raw=raw))
 
@@ -62,7 +68,8 @@ def zero_shots(setting: Setting) -> tuple[ZeroShot, ...]:
     if own is not None:
         if own.labels is None or own.class_texts is None:
             raise NotAtHand("Zero-shot classification needs --labels and --class-text, too.")
-        return (ZeroShot("your rows", own.X, own.labels, own.class_texts, own.other_class_texts),)
+        texts = own.class_texts, own.other_class_texts
+        return (setting.read(YOUR_CLASSES, ZeroShot(YOUR_ROWS, unit(own.X), own.labels, *texts)),)
     found = []
     if (held := setting.tensors("imagenet-clip-b32")) is not None:
         texts = held["class_text"], held["class_text_other_wording"]

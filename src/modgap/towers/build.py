@@ -11,7 +11,9 @@ from torch import Tensor, nn
 
 from modgap._validate import InputTypeError, InputValueError, check_count, require
 from modgap.towers.config import TowerConfig
-from modgap.towers.encoders import image_network, load_source, resolve_source, text_network
+from modgap.towers.encoders import load_source, resolve_source
+from modgap.towers.image_encoders import image_network, vision_network
+from modgap.towers.text_encoders import text_network
 
 Layers = tuple[nn.Module, nn.Module]
 
@@ -172,6 +174,10 @@ def _efficientnet(config: TowerConfig, dimension: int | None) -> Layers:
     return image_network(config), _projection(config, dimension)
 
 
+def _vision(config: TowerConfig, dimension: int | None) -> Layers:
+    return vision_network(config), _projection(config, dimension)
+
+
 def _encoder(config: TowerConfig, dimension: int | None) -> Layers:
     return text_network(config), _projection(config, dimension)
 
@@ -215,5 +221,6 @@ _LAYERS: dict[str, Callable[[TowerConfig, int | None], Layers]] = {
     "transformer": _transformer,
     "words": _words,
     "efficientnet": _efficientnet,
+    "vision": _vision,
     "encoder": _encoder,
 }

@@ -11,14 +11,14 @@ from typing import Any, Literal, TypeVar, get_args
 
 from modgap._validate import InputTypeError, InputValueError, check_choice, check_count
 
-ImageKind = Literal["vit", "resnet", "mlp", "efficientnet"]
+ImageKind = Literal["vit", "resnet", "mlp", "efficientnet", "vision"]
 TextKind = Literal["transformer", "words", "encoder"]
 Kind = ImageKind | TextKind
 KINDS: tuple[Kind, ...] = (*get_args(ImageKind), *get_args(TextKind))
 Side = Literal["image", "text"]
 Block = Literal["basic", "bottleneck"]
 # Networks of other projects: their sizes come from ``architecture``, not from the fields here.
-PRETRAINED_KINDS: tuple[Kind, ...] = ("efficientnet", "encoder")
+PRETRAINED_KINDS: tuple[Kind, ...] = ("efficientnet", "vision", "encoder")
 
 # The token that ends a caption in the vocabularies that modgap learns.
 EOS_TOKEN_ID = 3

@@ -21,7 +21,8 @@ from typing import Any, Literal, get_args
 from modgap._files import atomic_path, write_text
 from modgap._validate import InputValueError, check_choice
 from modgap.towers.config import PRETRAINED_KINDS, Side
-from modgap.towers.encoders import CONFIG, NAMES, TOKENIZER, WEIGHTS, Encoder, open_encoder
+from modgap.towers.encoder import CONFIG, PREPROCESSOR, TOKENIZER, WEIGHTS, Encoder
+from modgap.towers.encoders import NAMES, open_encoder
 from modgap.towers.tokenizer import Tokenizer
 
 Precision = Literal["float16", "float32"]
@@ -59,9 +60,8 @@ def export_encoder(
         encoder = prune_vocabulary(encoder, texts)
     place = Path(folder)
     place.mkdir(parents=True, exist_ok=True)
-    is_text = encoder.config.kind == "encoder"
-    # A text encoder's folder is one of transformers, whose weights have no name before theirs.
-    prefix = "network." if is_text else ""
+    # A folder of transformers has weights with no name before theirs.
+    prefix = "" if encoder.config.kind == "efficientnet" else "network."
     weights = {
         name.removeprefix(prefix): value.to(getattr(torch, dtype)).contiguous()
         if value.is_floating_point()
@@ -70,8 +70,14 @@ def export_encoder(
     }
     with atomic_path(place / WEIGHTS) as temporary:
         temporary.write_bytes(save(weights, metadata={"format": "pt"}))
-    write_text(place / CONFIG, json.dumps(json.loads(encoder.config.architecture), indent=2) + "\n")
-    if is_text:
+    known = json.loads(encoder.config.architecture)
+    if encoder.config.kind == "vision":
+        pixels = {"image_mean": known["mean"], "image_std": known["std"]}
+        write_text(place / PREPROCESSOR, json.dumps(pixels, indent=2) + "\n")
+        known = known["model"]
+        known = known.get("vision_config", known)
+    write_text(place / CONFIG, json.dumps(known, indent=2) + "\n")
+    if encoder.tokenizer:
         write_text(place / TOKENIZER, encoder.tokenizer)
     return sum(path.stat().st_size for path in place.iterdir())
 

@@ -1,15 +1,16 @@
-"""The cone effect: cosines within one modality, and what makes them large (figs 2 and 6)."""
+"""The cone effect: cosines within one modality, and what makes them large (figs 2, 6 and 14)."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from contextlib import suppress
 from typing import get_args
 
 import numpy as np
 
 from modgap._arrays import unit
 from modgap.measures.cone import cone, log10_cap_fraction
+from modgap.reproduce.checks import above, below
 from modgap.reproduce.drawing import counted
 from modgap.reproduce.entry import Check, Number, Outcome, check
 from modgap.reproduce.liang2022 import PAPER
@@ -21,65 +22,61 @@ from modgap.reproduce.liang2022.initialisations import (
     in_plane,
     initialised_rows,
 )
+from modgap.reproduce.liang2022.rows import (
+    clip_pairs,
+    mean_cosine,
+    on_words,
+    random_cosine,
+    row_interval,
+)
 from modgap.reproduce.paper import PrintedTable
 from modgap.reproduce.setting import NotAtHand, Setting
-from modgap.simulate.cone import Activation, cone_by_depth
+from modgap.reproduce.sources import pairs
+from modgap.simulate.cone import Activation, random_layers
 from modgap.simulate.cone_initialisations import compare_cones
 from modgap.simulate.cone_layer import layer_violations
 from modgap.simulate.cone_variance import initialisation_share
 
 _MODALITIES = ("image", "text")
+_AUTHORS = "500 pairs of CLIP ViT-B/16 after its projection"
 
 
 @PAPER.run("fig2")
 def fig2(setting: Setting) -> Outcome:
     """Parts a to c, with theorems 1 and 2 beside b and c, which they explain."""
-    measured: dict[str, Number] = {"initialisations": INITIALISATIONS}
-    checks: list[Check] = []
-    sides, source = _sides(setting)
-    for label, X in sides.items():
-        found = cone(X)
-        measured[f"mean cosine, {label}"] = found.mean
-        measured[f"least cosine, {label}"] = found.min
-        checks.append(check(f"The mean cosine is above 0.4 ({label}).", found.mean > 0.4))
-        if label.endswith("trained"):
-            checks.append(check(f"No cosine is negative ({label}).", found.min > 0))
+    source = clip_pairs(setting)
+    sides = _sides(setting, "{}, trained", "{}, random weights")
+    cones = {label: cone(X) for label, X in sides.items()}
     by_depth = _by_depth(setting)
-    relu, linear, tanh = (by_depth[name] for name in ("relu", "linear", "tanh"))
-    sigmoid = float(by_depth["sigmoid"][2])
     rows = initialised_rows(
         setting, "resnet", "digits", INITIALISATIONS, 200 if setting.full else 40
     )
-    comparison = compare_cones(rows)
     theory, theorems = _theorems(setting)
     return Outcome(
         {
-            **measured,
-            "mean cosine, sigmoid, depth 2": sigmoid,
-            "mean cosine, linear, largest to depth 25": float(linear.max()),
-            "mean cosine, ReLU, depth 25": float(relu[25]),
-            "mean cosine, tanh, depth 25": float(tanh[25]),
-            **cone_values(comparison, "ResNet, random weights"),
+            "initialisations": INITIALISATIONS,
+            **{f"mean cosine, {label}": found.mean for label, found in cones.items()},
+            **{f"least cosine, {label}": found.min for label, found in cones.items()},
+            "mean cosine, sigmoid, depth 2": float(by_depth["sigmoid"][2]),
+            "mean cosine, linear, depth 25": float(by_depth["linear"][25]),
+            "mean cosine, ReLU, depth 25": float(by_depth["relu"][25]),
+            "mean cosine, tanh, depth 25": float(by_depth["tanh"][25]),
+            **cone_values(compare_cones(rows), "ResNet, random weights"),
             **theory,
         },
         [
-            *checks,
-            check(
-                "With a sigmoid the mean cosine reaches 0.99 at depth 2.", round(sigmoid, 2) >= 0.99
+            *(_has_cone(label, X, setting.seed) for label, X in sides.items()),
+            *(
+                check(
+                    f"No cosine is negative ({label}).",
+                    found.min > 0,
+                    "Some rows point away from each other.",
+                )
+                for label, found in cones.items()
+                if label.endswith("trained")
             ),
-            check(
-                "With linear layers the mean cosine stays below 0.1 to depth 25.",
-                linear.max() < 0.1,
-            ),
-            check(
-                "With ReLU the mean cosine rises with every layer to depth 10.",
-                np.all(np.diff(relu[:11]) > 0),
-            ),
-            check("With ReLU the mean cosine is above 0.9 at depth 25.", relu[25] > 0.9),
-            check(
-                "With tanh the mean cosine ends above that of linear layers.", tanh[25] > linear[25]
-            ),
-            *cone_checks(comparison, "random ResNet"),
+            *_depth_checks(by_depth),
+            *cone_checks(rows, "random ResNet", setting.seed),
             *theorems,
         ],
         {
@@ -88,29 +85,33 @@ def fig2(setting: Setting) -> Outcome:
             "by_depth": by_depth,
             "groups": in_plane(rows),
         },
-        on=f"a: {source}; c: small ResNets on scanned digits (b is as published)",
+        on=f"a: {on_words(source, _AUTHORS)}; c: small ResNets on scanned digits (b is as "
+        "published)",
     )
 
 
-def _sides(setting: Setting) -> tuple[dict[str, np.ndarray], str]:
-    """Rows by name, and whose they are: the authors', or else the digits."""
-    try:
-        rows = _clip(setting, {"clip": "{}, trained", "clip_random": "{}, random weights"})
-    except NotAtHand:
-        from modgap.datasets import load_digits
-
-        digits = load_digits("test")
-        return {"image, trained": digits.X, "text, trained": digits.Y[::5]}, "the embedded digits"
-    return rows, "500 pairs of CLIP ViT-B/16 after its projection"
-
-
-def _clip(setting: Setting, names: Mapping[str, str]) -> dict[str, np.ndarray]:
-    """Rows of the authors' files, under names that say the modality."""
+def _sides(setting: Setting, trained: str, untrained: str) -> dict[str, np.ndarray]:
+    """Rows by name: the authors' CLIP, trained and with random weights, or those in its place."""
+    source = clip_pairs(setting)
+    found = {trained: (source.X, source.Y)}
+    if source.name == "CLIP":
+        with suppress(NotAtHand):
+            found[untrained] = setting.arrays("clip_random")
     return {
         name.format(modality): X
-        for file, name in names.items()
-        for modality, X in zip(_MODALITIES, setting.arrays(file), strict=True)
+        for name, both in found.items()
+        for modality, X in zip(_MODALITIES, both, strict=True)
     }
+
+
+def _has_cone(label: str, X: np.ndarray, seed: int) -> Check:
+    """That rows point in one direction more than random ones."""
+    return above(
+        f"The mean cosine is above that of as many random directions ({label}).",
+        row_interval(len(X), mean_cosine(X), seed),
+        random_cosine(X.shape, seed),
+        "The rows lie all over the sphere.",
+    )
 
 
 def _cosines(X: np.ndarray) -> np.ndarray:
@@ -120,29 +121,74 @@ def _cosines(X: np.ndarray) -> np.ndarray:
 
 
 def _by_depth(setting: Setting) -> dict[str, np.ndarray]:
-    """The mean cosine after each of 25 random layers, by their activation."""
+    """The mean cosine after each of 25 random layers, by their activation (sec. 2.2)."""
     n_inputs = 5_000 if setting.full else 200
     found = {}
     for k, activation in enumerate(get_args(Activation)):
         setting.say(f"depth, {activation}", k, 4)
-        found[activation] = cone_by_depth(
-            activation, depth=25, n_inputs=n_inputs, seed=setting.seed
-        ).mean
+        rng = np.random.default_rng(setting.seed)
+        inputs = rng.standard_normal((n_inputs, 512))
+        layers = [inputs, *random_layers(inputs, activation, [512] * 25, rng)]
+        once = np.ones((1, n_inputs))
+        found[activation] = np.array(
+            [float(mean_cosine(H)(once)[0]) for H in setting.read(f"{activation} layers", layers)]
+        )
     return found
 
 
+def _depth_checks(by_depth: dict[str, np.ndarray]) -> list[Check]:
+    """What fig. 2b shows."""
+    relu, linear = by_depth["relu"], by_depth["linear"]
+    return [
+        above(
+            "Two layers with a sigmoid reach the printed mean cosine of 0.99, as rounded.",
+            float(by_depth["sigmoid"][2]),
+            0.985,
+            "Two layers do not close the cone.",
+        ),
+        *(
+            above(
+                f"After 25 layers the mean cosine is larger with {name} than without.",
+                float(by_depth[activation][25]),
+                float(linear[25]),
+                "The activation makes no cone.",
+            )
+            for activation, name in (("relu", "ReLU"), ("tanh", "tanh"), ("sigmoid", "a sigmoid"))
+        ),
+        below(
+            "25 linear layers raise the mean cosine less than a single one with ReLU.",
+            float(linear[25]),
+            float(relu[1]),
+            "Layers make a cone without any activation.",
+        ),
+        above(
+            "With ReLU the mean cosine rises with each of the first ten layers.",
+            float(np.diff(relu[:11]).min()),
+            0.0,
+            "Some layer opens the cone.",
+        ),
+    ]
+
+
 def _theorems(setting: Setting) -> tuple[dict[str, Number], list[Check]]:
-    """Theorem 1 (a layer raises the cosine) and theorem 2 (variance is the initialisation's)."""
+    """Theorem 1 (a layer raises the cosine) and theorem 2 (variance is the initialisation's).
+
+    Both are proved, so that a simulation shows no more than that nothing is wrong with it.
+    """
     trials, initialisations = (20_000, 500) if setting.full else (4_000, 150)
     layer = layer_violations(cosine=0.5, trials=trials, seed=setting.seed)
     values: dict[str, Number] = {
         f"theorem 1, share of violations, width {width}": share
         for width, share in zip(layer.widths.tolist(), layer.violations.tolist(), strict=True)
     }
+    times_width = layer.violations * layer.widths
     checks = [
-        check(
-            "Theorem 1: violations are at most 1/width at every width.",
-            np.all(layer.violations <= 1 / layer.widths),
+        below(
+            "Theorem 1: the share of violations falls faster than 1/width, from 4 to 64.",
+            float(times_width[-1]),
+            float(times_width[0]),
+            "Wide layers violate it as often as narrow ones.",
+            "consistency",
         )
     ]
     for depth in (2, 4):
@@ -152,7 +198,13 @@ def _theorems(setting: Setting) -> tuple[dict[str, Number], list[Check]]:
         values[f"theorem 2, share of the initialisation, depth {depth}"] = found.share
         values[f"theorem 2, bound, depth {depth}"] = found.bound
         checks.append(
-            check(f"Theorem 2, depth {depth}: the share exceeds β.", found.share > found.bound)
+            above(
+                f"Theorem 2, depth {depth}: the share of the initialisation exceeds β.",
+                found.share,
+                found.bound,
+                "The inputs have the larger share.",
+                "consistency",
+            )
         )
     return values, checks
 
@@ -161,54 +213,35 @@ def _theorems(setting: Setting) -> tuple[dict[str, Number], list[Check]]:
 def fig6(setting: Setting) -> Outcome:
     """Cones of the authors' CLIP rows and of random networks, and the sizes of caps."""
     printed = PAPER.table("fig6")
-    names = {"clip": "pre-trained {} transformer", "clip_random": "random {} transformer"}
-    sides = _clip(setting, names)
-    n = 500 if setting.full else 200
+    trained, untrained = "pre-trained {} transformer", "random {} transformer"
+    sides = _sides(setting, trained, untrained)
+    n = 500 if setting.full else 100
     sides["random ResNet"] = initialised_rows(setting, "resnet", "digits", 1, n)[0]
     for kind, name in NETWORKS:
         sides[f"random {name}, noise"] = initialised_rows(setting, kind, "noise", 1, n)[0]
     found = {label: cone(X) for label, X in sides.items()}
     here = PrintedTable(printed.columns, {k: (c.mean, c.std, c.min) for k, c in found.items()})
-    count = found["pre-trained image transformer"].count
-    log10_cap = log10_cap_fraction(0.56, 512)
-    checks = [
-        check(f"The mean is above 0.4 ({label}).", c.mean > 0.4) for label, c in found.items()
-    ]
+    checks = [_has_cone(label, X, setting.seed) for label, X in sides.items()]
     for name in _MODALITIES:
-        before, after = f"random {name} transformer", f"pre-trained {name} transformer"
-        off = [here.rows[label][0] - printed.rows[label][0] for label in (before, after)]
-        checks += [
-            check(f"No cosine of the {after} is negative.", found[after].min > 0),
+        before, after = untrained.format(name), trained.format(name)
+        checks.append(
             check(
-                f"Random weights give the {name} transformer the larger mean.",
-                found[before].mean > found[after].mean,
-            ),
-            check(
-                f"The means of the {name} transformer are the printed ones within 0.1.",
-                max(map(abs, off)) < 0.1,
-            ),
-        ]
-    checks += [
-        check(
-            "Pairs are counted in both orders, which gives the printed number for 5,000 rows.",
-            count == 500 * 499 and 5_000 * 4_999 == 24_995_000,
-        ),
-        check(
-            "In 512 dimensions the cap is below 2⁻⁵¹² of the sphere.",
-            log10_cap < -512 * math.log10(2),
-        ),
-    ]
+                f"No cosine of the {after} is negative.",
+                found[after].min > 0,
+                "Some rows point away from each other.",
+            )
+        )
+        if before in sides:
+            checks.append(_narrower_before(name, sides[before], sides[after], setting.seed))
     return Outcome(
         {
             **here.cells("{column}, {row}"),
-            "mean, pre-trained VideoCLIP, video": cone(setting.arrays("videoclip")[0]).mean,
-            "mean, random VideoCLIP, video": cone(setting.arrays("videoclip_random")[0]).mean,
-            "ordered pairs of 500 rows": count,
+            **_videoclip(setting),
             "share of the circle at 0.56": 10 ** log10_cap_fraction(0.56, 2),
             "share of the sphere at 0.56": 10 ** log10_cap_fraction(0.56, 3),
-            "log10 share in 512-D at 0.56, below": log10_cap,
+            "log10 share in 512-D at 0.56, below": log10_cap_fraction(0.56, 512),
         },
-        checks,
+        [*checks, *_cap_checks()],
         {
             which: {
                 name: {
@@ -218,4 +251,84 @@ def fig6(setting: Setting) -> Outcome:
             }
             for which, table in (("published", printed), ("measured", here))
         },
+        on=f"{on_words(clip_pairs(setting), _AUTHORS)}, where the paper takes 5,000 rows before "
+        "it; small random networks for the ResNet and for noise",
     )
+
+
+def _narrower_before(name: str, before: np.ndarray, after: np.ndarray, seed: int) -> Check:
+    """That rows have the larger mean cosine before any training."""
+    untrained, trained = mean_cosine(before), mean_cosine(after)
+    return above(
+        f"Random weights give the {name} transformer the larger mean.",
+        row_interval(len(after), lambda counts: untrained(counts) - trained(counts), seed),
+        0.0,
+        "Training narrows the cone.",
+    )
+
+
+def _videoclip(setting: Setting) -> dict[str, Number]:
+    """The mean cosine of VideoCLIP's videos, trained and not, where they are at hand."""
+    found: dict[str, Number] = {}
+    for words, file in (("pre-trained", "videoclip"), ("random", "videoclip_random")):
+        if setting.rows is None and setting.file(f"features_{file}.npy") is not None:
+            found[f"mean, {words} VideoCLIP, video"] = cone(setting.arrays(file)[0]).mean
+    return found
+
+
+def _cap_checks() -> list[Check]:
+    """The shares of the sphere that sec. 2.1 prints, and its number of pairs."""
+    return [
+        check(
+            "The number of ordered pairs of 5,000 rows is as printed.",
+            PAPER.entries["liang2022/fig6"].published["ordered pairs of 5,000 rows"]
+            == 5_000 * 4_999,
+            about="paper",
+        ),
+        check(
+            "In 512 dimensions the cap is below 2⁻⁵¹² of the sphere, as printed.",
+            log10_cap_fraction(0.56, 512) < -512 * math.log10(2),
+            about="paper",
+        ),
+        check(
+            "In 3 dimensions it is 3.34 % of the sphere, as printed.",
+            round(100 * 10 ** log10_cap_fraction(0.56, 3), 2) == 3.34,
+            "The formula that is printed with it gives 5.84 %.",
+            about="paper",
+        ),
+    ]
+
+
+@PAPER.run("fig14")
+def fig14(setting: Setting) -> Outcome:
+    """CLIP's image rows of ImageNet, beside those of other photos."""
+    held = None if setting.rows is not None else setting.tensors("imagenet-clip-b32")
+    sides = {"ImageNet": held["image"]} if held is not None else {}
+    sides |= {each.name: each.X for each in pairs(setting) if each.name != "VideoCLIP"}
+    if held is not None:
+        del sides["digits"]
+    first = next(iter(sides))
+    found = {label: cone(X) for label, X in sides.items()}
+    return Outcome(
+        {
+            f"{name}, {_FIG14.get(label, label)}": getattr(of, name)
+            for label, of in found.items()
+            for name in ("mean", "std", "min")
+        },
+        [_has_cone(first, sides[first], setting.seed)],
+        {
+            name: {label: getattr(of, name) for label, of in found.items()}
+            for name in ("mean", "std")
+        },
+        on={
+            "ImageNet": "4,000 images of ImageNet by CLIP ViT-B/32 after its projection, each "
+            "probably the mean of augmented views, which narrows the cone; no ResNet-18"
+        }.get(first, first),
+    )
+
+
+_FIG14 = {
+    "ImageNet": "vision transformer, ImageNet",
+    "CLIP": "vision transformer, COCO",
+    "Unsplash": "vision transformer, Unsplash",
+}

@@ -66,10 +66,17 @@ def fig11(setting: Setting) -> Outcome:
     return Outcome(
         {"prompts": len(texts), **sizes},
         [
-            check("The parts give 21 different prompts.", len(set(texts)) == 21),
+            check(
+                "The parts give 21 different prompts.",
+                len(set(texts)) == 21,
+                "A prompt is missing, or there twice.",
+                "consistency",
+            ),
             check(
                 "Of them 14 name people, 4 something non-human and 3 crime.",
                 list(sizes.values()) == [14, 4, 3],
+                "A prompt is of another kind.",
+                "consistency",
             ),
             check(
                 "Planted shares are measured exactly.",
@@ -78,6 +85,8 @@ def fig11(setting: Setting) -> Outcome:
                     and abs(shares[group]["non-human"] - 0.01) < 1e-12
                     for group, share in planted.items()
                 ),
+                "denigration_shares counts something else.",
+                "consistency",
             ),
         ],
         {

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
+import numpy as np
+
+from modgap.reproduce.checks import Check, above
 from modgap.reproduce.entry import Number
 from modgap.reproduce.flickr8k.methods import BASELINE, LONG_SUFFIX
 from modgap.reproduce.flickr8k.results import GAP as GAP_OF_PAIRS
@@ -116,6 +120,44 @@ def trained(setting: Setting, rows: Iterable[str], long: Iterable[str] = ()) -> 
             if recipe != baselines[row]
         },
     )
+
+
+def gap_falls(setting: Setting, rows: Sequence[str], long: Iterable[str] = ()) -> list[Check]:
+    """For each row but the last, that the gap of the next one is smaller, seed by seed."""
+    runs = setting.runs()
+    recipes = {
+        row: longest(runs, recipe_of(row)) if row in long else recipe_of(row) for row in rows
+    }
+    return [
+        above(
+            f"The gap falls from {row} to {after}.",
+            runs.difference(recipes[row], GAP_OF_PAIRS, recipes[after]),
+            0.0,
+            "It stays, or rises.",
+        )
+        for row, after in pairwise(rows)
+    ]
+
+
+def over_settings(found: Interval) -> Interval:
+    """A rank correlation whose settings are a sample, too: both spreads in its interval.
+
+    That of the settings is the one of Bonett and Wright 2000 on the scale of Fisher's z.
+    """
+    value, low, high = np.arctanh(np.clip([found.value, found.low, found.high], -0.999, 0.999))
+    normal = 1.96
+    of_seeds = (high - low) / 2
+    of_settings = normal * ((1 + found.value**2 / 2) / (found.n - 3)) ** 0.5
+    half = np.hypot(of_seeds, of_settings)
+    low, high = np.tanh([value - half, value + half])
+    return Interval(found.value, float(low), float(high), found.n)
+
+
+def size(found: Interval) -> Interval:
+    """How far a number is from nought."""
+    ends = sorted(map(abs, (found.low, found.high)))
+    low = 0.0 if found.low <= 0 <= found.high else ends[0]
+    return Interval(abs(found.value), low, ends[1], found.n)
 
 
 def correlation_here(setting: Setting, rows: Iterable[str], against: str, score: str) -> Interval:

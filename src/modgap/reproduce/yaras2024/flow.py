@@ -1,0 +1,146 @@
+"""Figure 2 of Yaras et al. 2024: matched and mismatched pairs, and lemma 3.1."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from modgap.reproduce.checks import Check, above, below, check
+from modgap.reproduce.entry import Outcome
+from modgap.reproduce.setting import Setting
+from modgap.reproduce.statistics import rank_correlation
+from modgap.reproduce.yaras2024 import PAPER
+
+# The paper gives no sizes for its synthetic run; twelve pairs on a circle can be looked at.
+_PAIRS, _SEPARATION, _BETA = 12, 0.2, 5.0
+_SHOWN_AT = (0.0, 0.3, 4.0, 20.0)
+
+
+@PAPER.run("fig2")
+def fig2(setting: Setting) -> Outcome:
+    """Follow the flow of eq. 4 from random pairs."""
+    from modgap.simulate.flow import gap_flow
+
+    starts = 20 if setting.full else 1
+    times = np.linspace(0, 20, 401)
+    runs = []
+    for k in range(starts):
+        setting.say("following the flow", k, starts)
+        rng = np.random.default_rng([setting.seed, k])
+        X, Y = setting.read("start", rng.normal(size=(2, _PAIRS, 2)))
+        runs.append(gap_flow(X, Y, _SEPARATION, _BETA, times, embedding_rate=_PAIRS))
+    first = runs[0]
+    matched = [int(np.argmax(run.margin > 0)) for run in runs]
+    power = float(np.median([_power_of_ratio(run) for run in runs]))
+    lemma = max(_lemma_error(run) for run in runs)
+    gap = first.gap_distance
+    shown = [int(np.argmin(np.abs(times - t))) for t in _SHOWN_AT]
+    return Outcome(
+        measured={
+            "time by which all pairs are matched": float(times[matched[0]]),
+            "the latest of all starts": float(times[max(matched)]),
+            "gap at the start": float(gap[0]),
+            "largest gap": float(gap.max()),
+            "gap at the end": float(gap[-1]),
+            "highest temperature": float(1 / first.inverse_temperature.min()),
+            "temperature at the end": float(1 / first.inverse_temperature[-1]),
+            "largest relative error of lemma 3.1": lemma,
+            "power of β in R (lemma 3.1)": power,
+        },
+        checks=[
+            *_checks_of_flows(runs, matched),
+            check(
+                "β follows lemma 3.1's closed form to 1e-6.",
+                lemma < 1e-6,
+                "The flow or the form is wrong.",
+                "consistency",
+            ),
+            check(
+                "R falls as 1/β, as lemma 3.1 has it (its power of β is −1, to a tenth).",
+                abs(power + 1) < 0.1,
+                "Another power, as that of −3 which its eqs 5 and 6 imply.",
+                "paper",
+            ),
+        ],
+        data={
+            # The later times look alike.
+            "times": times[times <= 8],
+            "gap Δ": gap[times <= 8],
+            "temperature τ": 1 / first.inverse_temperature[times <= 8],
+            "matched": float(times[matched[0]]),
+            "shown": [{"time": float(times[k]), "X": first.X[k], "Y": first.Y[k]} for k in shown],
+        },
+    )
+
+
+def _checks_of_flows(runs: Sequence[Any], matched: Sequence[int]) -> list[Check]:
+    """What the figure shows, each as the mean over the starts."""
+    growth, at_peak, rise, slower, together = [], [], [], [], []
+    for run, at in zip(runs, matched, strict=True):
+        gap, temperature = run.gap_distance, 1 / run.inverse_temperature
+        peak = int(np.argmax(gap))
+        growth.append(gap[1] - gap[0])
+        at_peak.append(run.margin[peak])
+        rise.append(np.diff(gap[at:]).max())
+        half = (peak + len(gap) - 1) // 2
+        slower.append((gap[peak] - gap[half]) - (gap[half] - gap[-1]))
+        before = slice(0, at + 1 if at else None)
+        together.append(rank_correlation(gap[before], temperature[before]))
+    return [
+        above(
+            "The gap grows at first (from t = 0 to 0.05).",
+            _mean(growth),
+            0.0,
+            "It shrinks from the start.",
+        ),
+        above(
+            "In the end all pairs are matched: the margin is positive.",
+            _mean([run.margin[-1] for run in runs]),
+            0.0,
+            "Some pair stays mismatched.",
+        ),
+        below(
+            "Where the gap is widest pairs are mismatched: the margin is negative.",
+            _mean(at_peak),
+            0.0,
+            "The gap grows on among matched pairs, or was widest before it began.",
+        ),
+        below(
+            "Once all pairs are matched the gap only falls (its largest change in 0.05).",
+            _mean(rise),
+            0.0,
+            "It grows again at some time.",
+        ),
+        above(
+            "It slows down: of the time from its peak the first half closes more than the second.",
+            _mean(slower),
+            0.0,
+            "It closes at an even pace, or faster and faster.",
+        ),
+        above(
+            "Until the pairs are matched the temperature rises and falls with the gap "
+            "(rank correlation).",
+            _mean(together),
+            0.0,
+            "It falls throughout, or goes its own way.",
+        ),
+    ]
+
+
+def _mean(values: Sequence[float]) -> float:
+    return float(np.mean(values))
+
+
+def _lemma_error(run: Any) -> float:
+    """Largest relative distance of β from lemma 3.1's closed form."""
+    return float(np.max(np.abs(run.inverse_temperature / run.closed_form - 1)))
+
+
+def _power_of_ratio(run: Any) -> float:
+    """The power of β with which R of eq. 5 falls, over the late half of the run."""
+    late = slice(len(run.times) // 2, None)
+    gamma, beta = run.separation[late], run.inverse_temperature[late]
+    ratio = 2 * gamma / (beta * (1 - gamma**2))
+    return float(np.polyfit(np.log(beta), np.log(ratio), 1)[0])

@@ -1,0 +1,83 @@
+"""What a pretrained network on disk is, and what reading one of transformers takes."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor
+
+from modgap._validate import InputValueError, MissingExtraError
+from modgap.towers.config import TowerConfig
+
+CONFIG, WEIGHTS, TOKENIZER = "config.json", "model.safetensors", "tokenizer.json"
+PREPROCESSOR = "preprocessor_config.json"
+EXTRA = "pretrained"
+
+# What a transformers config says of files and not of the network.
+_NOT_ARCHITECTURE = ("_name_or_path", "transformers_version", "dtype", "torch_dtype")
+
+
+@dataclass(frozen=True, eq=False)
+class Encoder:
+    """A pretrained network on disk: how to build it, its weights, and the tokens it reads.
+
+    ``settings`` are those of its `TowerConfig`. ``weights`` reads the weights of its body, float32.
+    ``tokenizer`` is the JSON of a tokenizer, empty where images go in.
+    """
+
+    source: str
+    settings: Mapping[str, Any]
+    weights: Callable[[], dict[str, Tensor]]
+    tokenizer: str = ""
+
+    @property
+    def config(self) -> TowerConfig:
+        """The tower's configuration."""
+        return TowerConfig(**{**self.settings, "source": self.source})
+
+
+def read_architecture(config: str) -> dict[str, Any]:
+    """What a config.json says of the network."""
+    return {k: v for k, v in json.loads(config).items() if k not in _NOT_ARCHITECTURE}
+
+
+def known_config(transformers: Any, known: Mapping[str, Any], source: str) -> Any:
+    """What transformers makes of a config.json."""
+    try:
+        return transformers.AutoConfig.for_model(**known)
+    except (KeyError, ValueError, TypeError) as error:
+        raise InputValueError(
+            f"{CONFIG} of {source} describes no model of transformers ({error})."
+        ) from error
+
+
+@contextmanager
+def quiet(transformers: Any) -> Iterator[None]:
+    """Without progress bars, and without a report of the weights that are left out."""
+    logging = transformers.utils.logging
+    level, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(level)
+        if bars:
+            logging.enable_progress_bar()
+
+
+def module_folder(module: str, purpose: str) -> Path:
+    """Where an installed module lies, without importing it."""
+    found = importlib.util.find_spec(module)
+    if found is None or not found.submodule_search_locations:
+        raise MissingExtraError(
+            f"{purpose} need {module}, which is not installed. "
+            f"Install it with: pip install 'modgap[{EXTRA}]'"
+        )
+    return Path(next(iter(found.submodule_search_locations)))

