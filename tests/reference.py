@@ -215,26 +215,36 @@ def similarities(X, Y, similarity="cosine"):
 
 
 def pair_losses(X, Y, temperature, similarity="cosine"):
-    """Per pair: its own logit, half the log-sum-exp of its row and column, and whether it wins."""
+    """Per pair, as x asks for y and as y asks for x: own logit, log-sum-exp, whether it wins."""
     S = similarities(X, Y, similarity) / temperature
-    own = np.diag(S)
-    spread = (scipy.special.logsumexp(S, axis=1) + scipy.special.logsumexp(S, axis=0)) / 2
-    return own, spread, own >= S.max(axis=1)
+    return [
+        [(row[k], scipy.special.logsumexp(row), row[k] == max(row)) for k, row in enumerate(logits)]
+        for logits in (S, S.T)
+    ]
 
 
 def loss_terms(X, Y, temperature, batch_size=None, similarity="cosine"):
-    """Loss, alignment, uniformity, loss of matched rows, of the others, number matched."""
+    """Loss, alignment, uniformity, loss of matched rows, of the others, number matched.
+
+    Matched is decided in each direction by itself.
+    """
     n = len(X)
     size = batch_size or n
-    parts = [
-        pair_losses(X[i : i + size], Y[i : i + size], temperature, similarity)
-        for i in range(0, n, size)
-    ]
-    own, spread, hit = (np.concatenate(part) for part in zip(*parts, strict=True))
-    loss = spread - own
-    matched = loss[hit].mean() if hit.any() else math.nan
-    mismatched = loss[~hit].mean() if not hit.all() else math.nan
-    return loss.mean(), -own.mean(), spread.mean(), matched, mismatched, int(hit.sum())
+    asked = []
+    for i in range(0, n, size):
+        for direction in pair_losses(X[i : i + size], Y[i : i + size], temperature, similarity):
+            asked += direction
+    losses = [spread - own for own, spread, _ in asked]
+    matched = [spread - own for own, spread, won in asked if won]
+    mismatched = [spread - own for own, spread, won in asked if not won]
+    return (
+        np.mean(losses),
+        -np.mean([own for own, _, _ in asked]),
+        np.mean([spread for _, spread, _ in asked]),
+        np.mean(matched) if matched else math.nan,
+        np.mean(mismatched) if mismatched else math.nan,
+        len(matched),
+    )
 
 
 def contrastive_loss(X, Y, temperature, batch_size=None, similarity="cosine"):

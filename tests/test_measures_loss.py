@@ -60,17 +60,35 @@ def test_alignment_plus_uniformity_is_the_loss(pairs, similarity):
 
 def test_the_matched_and_the_mismatched_make_up_the_loss(pairs):
     result = loss_terms(*pairs, 0.1)
-    assert 0 < result.n_matched < result.n
-    n_other = result.n - result.n_matched
+    assert 0 < result.n_matched < 2 * result.n
+    n_other = 2 * result.n - result.n_matched
     total = result.n_matched * result.matched + n_other * result.mismatched
-    assert total / result.n == pytest.approx(result.loss)
+    assert total / (2 * result.n) == pytest.approx(result.loss)
     assert result.matched < result.mismatched
+
+
+def test_matched_is_decided_in_each_direction_by_itself():
+    # By their angles x at 40° finds y at 10°, which is not its own; both y find their own x.
+    X, Y = (np.column_stack([np.cos(a), np.sin(a)]) for a in np.radians([[0, 40], [10, 80]]))
+    result = loss_terms(X, Y, 1.0)
+    wrong, right = np.cos(np.radians([30, 40]))
+    assert result.n_matched == 3
+    assert result.mismatched == pytest.approx(np.log1p(np.exp(wrong - right)))
+    in_batches = loss_terms(np.tile(X, (2, 1)), np.tile(Y, (2, 1)), 1.0, batch_size=2)
+    assert in_batches.n_matched == 6
+    assert in_batches.mismatched == pytest.approx(result.mismatched)
+
+
+def test_swapping_the_sides_changes_neither_loss_of_the_matched_nor_of_the_mismatched(pairs):
+    X, Y = pairs
+    there, back = loss_terms(X, Y, 0.1), loss_terms(Y, X, 0.1)
+    assert terms(there) == pytest.approx(terms(back))
 
 
 def test_without_matched_or_mismatched_rows_their_loss_is_nan(pairs):
     X = pairs[0]
     every, none = loss_terms(X, X, 0.1), loss_terms(np.eye(3), np.eye(3)[[1, 2, 0]], 0.1)
-    assert (every.n_matched, none.n_matched) == (60, 0)
+    assert (every.n_matched, none.n_matched) == (120, 0)
     assert math.isnan(every.mismatched)
     assert math.isnan(none.matched)
     assert every.matched == every.loss

@@ -40,8 +40,10 @@ MAX_FLOAT32_NORM = 1e12
 class LossTerms(Result):
     """The contrastive loss as the sum of alignment and uniformity (Levi & Gilboa, eq. 8).
 
-    ``matched`` is the mean loss of the rows whose nearest Y is their own pair, ``mismatched`` of
-    the others; NaN where there are none.
+    Matched is decided in each direction by itself: a row of X whose nearest Y is its own pair has
+    its cross-entropy over Y counted among the matched, a row of Y whose nearest X is, its own over
+    X. ``matched`` is the mean of these, ``mismatched`` that of all others; NaN where there are
+    none. ``n_matched`` is how many of the 2n rows of both sides are matched, n being the pairs.
     """
 
     loss: float
@@ -60,8 +62,9 @@ class PairLosses:
         self.temperature = temperature
         self._rows: list[Array] = []
         self._own: list[Array] = []
-        self._matched: list[Array] = []
+        self._row_hits: list[Array] = []
         self._columns = RunningLogSumExp()
+        self._column_tops: Array | None = None
         self._start = 0
 
     def add(self, similarities: Array) -> None:
@@ -75,39 +78,43 @@ class PairLosses:
         ]
         self._start += count
         self._own.append(widen(own))
-        self._matched.append(own >= xp.max(logits, axis=1))
+        self._row_hits.append(own >= xp.max(logits, axis=1))
         self._rows.append(log_sum_exp(logits, axis=1))
         self._columns.add(logits)
+        tops = xp.max(logits, axis=0)
+        before = self._column_tops
+        self._column_tops = tops if before is None else xp.maximum(before, tops)
 
     def terms(self) -> LossTerms:
         """The loss and its terms over everything taken in."""
         xp = namespace(self._own[0])
-        own, rows, matched = (xp.concat(p) for p in (self._own, self._rows, self._matched))
-        return terms_of(own, rows, self._columns.value(), matched)
+        own, rows, row_hits = (xp.concat(p) for p in (self._own, self._rows, self._row_hits))
+        return terms_of(own, rows, self._columns.value(), row_hits, own >= widen(self._column_tops))
 
 
-def terms_of(own: Array, rows: Array, columns: Array, matched: Array) -> LossTerms:
-    """Terms from each pair's own logit and the log-sum-exp of its row and its column."""
+def terms_of(
+    own: Array, rows: Array, columns: Array, row_hits: Array, column_hits: Array
+) -> LossTerms:
+    """Terms from each pair's own logit, and the log-sum-exp and the hits of rows and columns."""
     xp = namespace(own)
-    spread = (rows + columns) / 2
-    losses = spread - own
-    hits, n = xp.astype(matched, losses.dtype), losses.shape[0]
-    n_matched = int(xp.sum(hits))
+    losses = xp.concat([rows - own, columns - own])
+    hits = xp.astype(xp.concat([row_hits, column_hits]), losses.dtype)
+    both, n_matched = losses.shape[0], int(xp.sum(hits))
     total, total_matched = float(xp.sum(losses)), float(xp.sum(losses * hits))
     nan = float("nan")
     return LossTerms(
-        loss=total / n,
+        loss=total / both,
         alignment=-float(xp.mean(own)),
-        uniformity=float(xp.mean(spread)),
+        uniformity=float(xp.mean((rows + columns) / 2)),
         matched=total_matched / n_matched if n_matched else nan,
-        mismatched=(total - total_matched) / (n - n_matched) if n_matched < n else nan,
+        mismatched=(total - total_matched) / (both - n_matched) if n_matched < both else nan,
         n_matched=n_matched,
-        n=n,
+        n=own.shape[0],
     )
 
 
-def batched_terms(similarities: Array, temperature: float) -> tuple[Array, Array, Array, Array]:
-    """Own logits, row and column log-sum-exp, and hits of stacked batches (k, b, b), flattened."""
+def batched_terms(similarities: Array, temperature: float) -> tuple[Array, ...]:
+    """What ``terms_of`` takes, of stacked batches (k, b, b), flattened."""
     xp = namespace(similarities)
     logits = similarities / temperature
     diagonal = xp.linalg.diagonal(logits)
@@ -116,6 +123,7 @@ def batched_terms(similarities: Array, temperature: float) -> tuple[Array, Array
         log_sum_exp(logits, axis=2),
         log_sum_exp(logits, axis=1),
         diagonal >= xp.max(logits, axis=2),
+        diagonal >= xp.max(logits, axis=1),
     )
     return tuple(part.reshape(-1) for part in parts)
 

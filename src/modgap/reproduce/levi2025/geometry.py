@@ -15,47 +15,96 @@ from modgap.measures import (
     separability,
     shell,
 )
+from modgap.reproduce.checks import Check, above, below, check
 from modgap.reproduce.drawing import counted, limits, some
-from modgap.reproduce.entry import Outcome, check
-from modgap.reproduce.levi2025.rows import BINS
+from modgap.reproduce.entry import Outcome
+from modgap.reproduce.levi2025 import resampled
+from modgap.reproduce.levi2025.histograms import Binned, divergences
+from modgap.reproduce.levi2025.joined import View
+from modgap.reproduce.levi2025.rows import BINS, Rows
+from modgap.reproduce.statistics import Interval, mean_interval
 
 # A few dominances are many times the others; drawing them would flatten the rest.
 TAIL = 0.01
+# As many features as fig. 3 shows of each side.
+FEW = 10
+# A mean that is nearer to the origin than to one size away from it is called near the origin.
+HALF = 0.5
+# What "≫" means at the least.
+FAR_ABOVE = 0.1
 
 
-def telling_features(X: np.ndarray, Y: np.ndarray, seed: int) -> Outcome:
+def telling_features(seed: int) -> View:
     """The features that tell the modalities apart best, and a line between two of them."""
-    order = np.argsort(-separability(X, Y), kind="stable")
-    divergence = feature_divergence(X, Y, BINS)
-    held_out = linear_separability(X, Y, seed).two_features
-    line, fitted, pair = _separating_line(X, Y, order[:2])
-    points = {"image": X[:, pair], "text": Y[:, pair]}
-    return Outcome(
-        {
-            "KL of the most telling feature": float(divergence[order[0]]),
-            "accuracy on two features": fitted,
-            "accuracy on two features, held out": held_out,
-        },
-        [
-            check(
-                "Two features are enough for a linear classifier to tell every row's modality, "
-                "on rows it has not seen too.",
-                fitted == 1 and held_out == 1,
-            ),
-            check(
-                "Each of the three most telling features has a KL divergence above 1.",
-                np.all(divergence[order[:3]] > 1),
-            ),
-        ],
-        {
-            "features": [int(f) for f in order[:3]],
-            "histograms": [counted({"image": X[:, f], "text": Y[:, f]}) for f in order[:3]],
-            "pair": pair,
-            "points": {side: some(rows) for side, rows in points.items()},
-            "limits": limits(points),
-            "line": line,
-        },
-    )
+
+    def view(rows: Rows, after: str) -> Outcome:
+        X, Y = rows.X, rows.Y
+        order = np.argsort(-separability(X, Y), kind="stable")
+        held_out = linear_separability(X, Y, seed)
+        line, fitted, pair = _separating_line(X, Y, order[:2])
+        by_chance = _two_random_features(X, Y, seed)
+        divergence = feature_divergence(X, Y, BINS)
+        points = {"image": X[:, pair], "text": Y[:, pair]}
+        right = round(held_out.two_features * held_out.n_held_out)
+        hits = np.arange(held_out.n_held_out) < right
+        return Outcome(
+            {
+                f"KL of the most telling feature{after}": float(divergence[order[0]]),
+                f"most telling features, from 0{after}": ", ".join(str(f) for f in order[:3]),
+                f"accuracy on two features{after}": fitted,
+                f"accuracy on two features, held out{after}": held_out.two_features,
+                f"the same on two features at random{after}": by_chance,
+            },
+            [
+                above(
+                    "Each of the three most telling features has a KL divergence above 1 "
+                    f"({rows.name}).",
+                    _least_divergence(X[:, order[:3]], Y[:, order[:3]]),
+                    1.0,
+                    "a feature has much the same distribution on both sides",
+                ),
+                check(
+                    f"A line in two features has every row on its side ({rows.name}).",
+                    fitted == 1,
+                    "some rows lie among those of the other modality",
+                ),
+                above(
+                    "On rows it has not seen, a line in the two most telling features is right "
+                    f"more often than one in two features at random ({rows.name}).",
+                    resampled.share_interval(hits),
+                    by_chance,
+                    "any two features tell the modality as well",
+                ),
+            ],
+            {
+                "features": [int(f) for f in order[:3]],
+                "histograms": [counted({"image": X[:, f], "text": Y[:, f]}) for f in order[:3]],
+                "pair": pair,
+                "points": {side: some(seen) for side, seen in points.items()},
+                "limits": limits(points),
+                "line": line,
+            },
+        )
+
+    return view
+
+
+def _least_divergence(X: np.ndarray, Y: np.ndarray) -> Interval:
+    """The least KL of some features, over rows drawn anew on both sides."""
+    binned = Binned.of(X.T, Y.T, BINS)
+    weights = [resampled.row_weights(len(A), seed=k) for k, A in enumerate((X, Y))]
+    value = divergences(binned, *(np.full((1, len(A)), 1 / len(A)) for A in (X, Y)))
+    return resampled.between(float(value.min()), divergences(binned, *weights).min(axis=1))
+
+
+def _two_random_features(X: np.ndarray, Y: np.ndarray, seed: int, draws: int = 5) -> float:
+    """Mean held-out accuracy of a line in two features drawn at random."""
+    rng = np.random.default_rng(seed)
+    found = []
+    for _ in range(draws):
+        pair = rng.choice(X.shape[1], 2, replace=False)
+        found.append(linear_separability(X[:, pair], Y[:, pair], seed).two_features)
+    return float(np.mean(found))
 
 
 def _separating_line(
@@ -83,151 +132,257 @@ def _separating_line(
     )
 
 
-def tags(X: np.ndarray, Y: np.ndarray) -> Outcome:
-    """How many features tell the modality by themselves."""
-    values = np.sort(separability(X, Y))[::-1]
-    count, dimension = int(np.sum(values > 1)), len(values)
-    return Outcome(
-        {"tag features": count, "share of features that are tags": count / dimension},
-        [
-            check(
-                "There are tag features, fewer than one feature in ten.",
-                0 < count < 0.1 * dimension,
-            )
-        ],
-        {"separability": values, "place": np.arange(1, dimension + 1)},
-    )
+def tags(seed: int) -> View:
+    """How many features tell the modality by themselves, and how few make up the gap."""
 
-
-def offsets(X: np.ndarray, Y: np.ndarray) -> Outcome:
-    """How far each ellipsoid sits off the origin, and the features that push it there."""
-    sides = {"image": X, "text": Y}
-    off = {side: shell(rows).offset for side, rows in sides.items()}
-    by_feature = {side: feature_offset(rows) for side, rows in sides.items()}
-    top = {side: np.argsort(-values, kind="stable")[:10] for side, values in by_feature.items()}
-    return Outcome(
-        {f"offset of {side}": value for side, value in off.items()},
-        [
-            check(
-                "Both ellipsoids sit off the origin by more than half their size.",
-                min(off.values()) > 0.5,
-            ),
-            check(
-                "A few features carry the offset: the tenth largest is over twice the median one.",
-                all(
-                    values[top[side][-1]] > 2 * np.median(values)
-                    for side, values in by_feature.items()
+    def view(rows: Rows, after: str) -> Outcome:
+        X, Y = rows.X, rows.Y
+        values = np.sort(separability(X, Y))[::-1]
+        count, dimension = int(np.sum(values > 1)), len(values)
+        (mx, vx), (my, vy) = (resampled.drawn_moments(A, seed=k) for k, A in enumerate((X, Y)))
+        drawn = np.sum(np.abs(mx - my) > np.sqrt(vx + vy), axis=1)
+        gap = X.mean(axis=0) - Y.mean(axis=0)
+        carried = resampled.around(_largest(gap), _largest(mx - my))
+        chance = _of_random_directions(dimension, seed)
+        return Outcome(
+            {
+                f"tag features{after}": count,
+                f"share of features that are tags{after}": count / dimension,
+                f"share of the gap that ten features carry{after}": carried.value,
+                f"the same of a random direction, at most{after}": chance,
+            },
+            [
+                above(
+                    f"There are features that tag the modality ({rows.name}).",
+                    resampled.around(count, drawn),
+                    0,
+                    "no feature's means are farther apart than its spread",
                 ),
-            ),
-        ],
-        {
-            "offsets": {
-                side: {str(f): float(values[f]) for f in top[side]}
-                for side, values in by_feature.items()
+                above(
+                    "A few features make up the gap: ten carry more of its square than ten of a "
+                    f"random direction ({rows.name}).",
+                    carried,
+                    chance,
+                    "the gap is spread over the features as any direction is",
+                ),
+            ],
+            {"separability": values, "place": np.arange(1, dimension + 1)},
+        )
+
+    return view
+
+
+def offsets(seed: int) -> View:
+    """How far each ellipsoid sits off the origin, and the features that push it there."""
+
+    def view(rows: Rows, after: str) -> Outcome:
+        measured: dict[str, Any] = {}
+        checks: list[Check] = []
+        bars = {}
+        for side, A in rows.sides.items():
+            off = resampled.of_features(
+                lambda means, variances: _length(means) / np.sqrt(variances.sum(axis=-1)), A
+            )
+            pushed = resampled.of_features(_pushing, A)
+            chance = _of_random_directions(A.shape[1], seed)
+            by_feature = feature_offset(A)
+            top = np.argsort(-by_feature, kind="stable")[:FEW]
+            bars[side] = {str(f): float(by_feature[f]) for f in top}
+            measured |= {
+                f"offset of {side}{after}": off.value,
+                f"share of the mean in ten features, {side}{after}": pushed.value,
+                f"the same of a random direction, at most, {side}{after}": chance,
             }
-        },
-    )
+            checks += [
+                above(
+                    f"The {side} rows sit off the origin by more than half their size "
+                    f"({rows.name}).",
+                    off,
+                    HALF,
+                    "the mean is nearer to the origin than to one size off it",
+                ),
+                above(
+                    f"A few features push the {side} rows there: the ten with the largest mean "
+                    "over its spread carry more of the mean's square than ten of a random "
+                    f"direction ({rows.name}).",
+                    pushed,
+                    chance,
+                    "the offset is spread over the features as any direction is",
+                ),
+            ]
+        return Outcome(measured, checks, {"offsets": bars})
+
+    return view
 
 
-def thin_shells(X: np.ndarray, Y: np.ndarray) -> Outcome:
+def _length(rows: np.ndarray) -> np.ndarray:
+    return np.linalg.norm(rows, axis=-1)
+
+
+def _largest(directions: np.ndarray) -> Any:
+    """The share of the squared length of directions (…, d) in their ten largest features."""
+    squares = np.sort(directions**2, axis=-1)
+    return squares[..., -FEW:].sum(axis=-1) / squares.sum(axis=-1)
+
+
+def _pushing(means: np.ndarray, variances: np.ndarray) -> np.ndarray:
+    """The share of the squared mean in the ten features of largest mean over spread."""
+    top = np.argsort(means**2 / variances, axis=-1)[..., -FEW:]
+    squares = means**2
+    return np.take_along_axis(squares, top, axis=-1).sum(axis=-1) / squares.sum(axis=-1)
+
+
+def _of_random_directions(dimension: int, seed: int, draws: int = 2000) -> float:
+    """The share that the ten largest features of 97.5 % of all directions stay below."""
+    drawn = np.random.default_rng(seed).standard_normal((draws, dimension))
+    return float(np.quantile(_largest(drawn), 0.975))
+
+
+def thin_shells(rows: Rows, after: str) -> Outcome:
     """Centred features that peak at zero, and centred rows of which none is near zero."""
-    measured: dict[str, float] = {}
+    measured: dict[str, Any] = {}
     features: dict[str, Any] = {}
-    centred = {"image": X - X.mean(axis=0), "text": Y - Y.mean(axis=0)}
-    radii = {side: np.linalg.norm(rows, axis=1) for side, rows in centred.items()}
-    for side, rows in centred.items():
-        found = shell(rows)
+    checks: list[Check] = []
+    radii = {}
+    for side, given in rows.sides.items():
+        A = given - given.mean(axis=0)
+        found, radii[side] = shell(A), _length(A)
+        thin = resampled.drawn_rows(lambda r: float(r.var() / r.mean() ** 2), radii[side])
+        inside = resampled.share_interval(radii[side] < HALF * found.radius)
+        alone = float(np.mean(np.abs(A) < HALF * np.abs(A).mean(axis=0)))
+        peak = _farthest_peak(A[:, :FEW])
         measured |= {
-            f"mean radius, {side}": found.radius,
-            f"variance of the radius, {side}": found.variance,
-            f"√trace C, {side}": found.sqrt_trace,
-            f"relative error, {side}": found.relative_error,
-            f"smallest radius over the mean, {side}": float(radii[side].min() / found.radius),
+            f"mean radius, {side}{after}": found.radius,
+            f"variance of the radius, {side}{after}": found.variance,
+            f"√trace C, {side}{after}": found.sqrt_trace,
+            f"relative error, {side}{after}": found.relative_error,
+            f"variance over the mean radius squared, {side}{after}": thin.value,
+            f"farthest peak of ten features, in standard deviations, {side}{after}": peak.value,
+            f"smallest radius over the mean, {side}{after}": float(radii[side].min())
+            / found.radius,
+            f"share within half the mean size of 0, single features, {side}{after}": alone,
         }
-        first = rows[:, :10]
-        low, high = np.quantile(first, [0.001, 0.999])
+        checks += [
+            below(
+                "Each of the first ten centred features peaks within a standard deviation of 0 "
+                f"({side}, {rows.name}).",
+                peak,
+                1.0,
+                "a feature has its peak to one side",
+            ),
+            below(
+                "Fewer centred rows lie within half their mean radius of 0 than single features "
+                f"within half their mean size ({side}, {rows.name}).",
+                inside,
+                alone,
+                "rows lie near their mean as often as each of their features does",
+            ),
+            below(
+                "The squared radius is far above its variance, at least ten times "
+                f"({side}, {rows.name}).",
+                thin,
+                FAR_ABOVE,
+                "the radii spread as widely as they are long: no thin shell",
+            ),
+            check(
+                f"The trace is the squared mean radius plus its variance, eq. 3 ({side}, "
+                f"{rows.name}).",
+                abs(found.sqrt_trace**2 / (found.radius**2 + found.variance) - 1) < 1e-6,
+                "a mistake of ours",
+                about="consistency",
+            ),
+        ]
+        low, high = np.quantile(A[:, :FEW], [0.001, 0.999])
         edges = np.linspace(low, high, 25)
         features[side] = {
             "x": (edges[1:] + edges[:-1]) / 2,
             "ys": {
                 f"feature {k}": np.histogram(column, edges, density=True)[0]
-                for k, column in enumerate(first.T)
+                for k, column in enumerate(A[:, :FEW].T)
             },
         }
-    return Outcome(
-        measured,
-        [
-            check(
-                "Each of the first ten centred features peaks within a standard deviation of 0.",
-                all(
-                    abs(_mode(column)) <= column.std()
-                    for rows in centred.values()
-                    for column in rows[:, :10].T
-                ),
-            ),
-            check(
-                "No centred row is nearer to 0 than half the mean radius.",
-                min(_of_both("smallest radius over the mean", measured)) > 0.5,
-            ),
-            check(
-                "√trace C meets the mean radius within 1 %.",
-                max(_of_both("relative error", measured)) < 0.01,
-            ),
-        ],
-        {"features": features, "radii": counted(radii)},
-    )
+    return Outcome(measured, checks, {"features": features, "radii": counted(radii)})
 
 
-def _mode(values: np.ndarray) -> float:
-    """The middle of the fullest of 15 bins."""
-    counts, edges = np.histogram(values, 15)
-    fullest = int(np.argmax(counts))
-    return float(edges[fullest] + edges[fullest + 1]) / 2
+def _farthest_peak(A: np.ndarray) -> Interval:
+    """How far from 0 the farthest peak of the features is, in their standard deviations.
+
+    Peaks are those of a kernel density of Silverman's width; rows are drawn anew.
+    """
+    n, grid = len(A), np.linspace(-3, 3, 121)
+    weights = resampled.all_and_drawn(n)
+    peaks = []
+    for column in (A / A.std(axis=0)).T:
+        kernels = np.exp(-0.5 * ((column[:, None] - grid) / (1.06 * n**-0.2)) ** 2)
+        peaks.append(np.abs(grid[(weights @ kernels).argmax(axis=1)]))
+    farthest = np.max(peaks, axis=0)
+    return resampled.around(farthest[0], farthest[1:])
 
 
-def tilted(X: np.ndarray, Y: np.ndarray, seed: int) -> Outcome:
+def tilted(seed: int) -> View:
     """Unequal variances make an ellipsoid, correlated features tilt it."""
-    rng = np.random.default_rng(seed)
-    measured: dict[str, float] = {}
-    variances, dominances = {}, {}
-    for side, rows in (("image", X), ("text", Y)):
-        variance = feature_variance(rows)
-        # Over the median, so that sides and models of any scale compare.
-        variances[side] = variance.values / np.median(variance.values)
-        dominance = off_diagonal_dominance(rows)
-        # With n rows unrelated features correlate by 1/√n, and d of them add up: shuffling each
-        # feature on its own says how much of the dominance is that.
-        chance = off_diagonal_dominance(rng.permuted(rows, axis=0))
-        dominances[side] = counted({"measured": dominance, "features shuffled": chance}, tail=TAIL)
-        measured |= {
-            f"largest over median variance, {side}": variance.tail,
-            f"median dominance, {side}": float(np.median(dominance)),
-            f"median dominance of shuffled features, {side}": float(np.median(chance)),
-            f"least dominance, {side}": float(dominance.min()),
-            f"share of features above their shuffled dominance, {side}": float(
-                np.mean(dominance > chance)
-            ),
-        }
-    return Outcome(
-        measured,
-        [
-            check(
-                "Variances have a long tail: the largest is over twice the median, on both sides.",
-                min(_of_both("largest over median variance", measured)) > 2,
-            ),
-            check(
-                "No feature is diagonally dominant: every off-diagonal dominance is above 1.",
-                min(_of_both("least dominance", measured)) > 1,
-            ),
-            check(
-                "Features correlate beyond chance: the dominance of 95 % of them is above what the "
-                "same feature has once all are shuffled.",
-                min(_of_both("share of features above their shuffled dominance", measured)) > 0.95,
-            ),
-        ],
-        {"variance": counted(variances), "dominance": dominances},
-    )
+
+    def view(rows: Rows, after: str) -> Outcome:
+        rng = np.random.default_rng(seed)
+        measured: dict[str, Any] = {}
+        checks: list[Check] = []
+        variances, dominances = {}, {}
+        for side, A in rows.sides.items():
+            variance, sphere = feature_variance(A), rng.standard_normal(A.shape)
+            round_tail = feature_variance(sphere).tail
+            tail = resampled.of_features(_tail, A)
+            # Over the median, so that sides and models of any scale compare.
+            variances[side] = variance.values / np.median(variance.values)
+            dominance = off_diagonal_dominance(A)
+            # With n rows unrelated features correlate by 1/√n, and d of them add up: shuffling each
+            # feature on its own says how much of the dominance is that.
+            chance = off_diagonal_dominance(rng.permuted(A, axis=0))
+            dominances[side] = counted(
+                {"measured": dominance, "features shuffled": chance}, tail=TAIL
+            )
+            measured |= {
+                f"largest over median variance, {side}{after}": tail.value,
+                f"the same of as many rows on a sphere, {side}{after}": round_tail,
+                f"median dominance, {side}{after}": float(np.median(dominance)),
+                f"median dominance of shuffled features, {side}{after}": float(np.median(chance)),
+                f"least dominance, {side}{after}": float(dominance.min()),
+            }
+            checks += [
+                above(
+                    "Variances have a long tail: the largest is more times the median one than "
+                    f"among as many rows on a sphere ({side}, {rows.name}).",
+                    tail,
+                    round_tail,
+                    "features vary as equally as on a sphere",
+                ),
+                above(
+                    "Features correlate beyond chance: on half of the rows their median dominance "
+                    f"is above that of the same features shuffled ({side}, {rows.name}).",
+                    _beyond_shuffled(A, rng),
+                    0.0,
+                    "the dominance is that of unrelated features",
+                ),
+            ]
+        return Outcome(measured, checks, {"variance": counted(variances), "dominance": dominances})
+
+    return view
 
 
-def _of_both(name: str, measured: dict[str, float]) -> list[float]:
-    return [measured[f"{name}, {side}"] for side in ("image", "text")]
+def _tail(_: np.ndarray, variances: np.ndarray) -> np.ndarray:
+    return variances.max(axis=-1) / np.median(variances, axis=-1)
+
+
+def _beyond_shuffled(A: np.ndarray, rng: np.random.Generator, halves: int = 6) -> Interval:
+    """Median dominance less that of shuffled features, on random halves of the rows.
+
+    Values of halves spread as those of whole sets of rows do, so that their spread is not divided
+    by their number.
+    """
+    found = []
+    for _ in range(halves):
+        half = A[rng.choice(len(A), len(A) // 2, replace=False)]
+        pair = (off_diagonal_dominance(B) for B in (half, rng.permuted(half, axis=0)))
+        found.append(float(np.subtract(*(np.median(values) for values in pair))))
+    narrow = mean_interval(found)
+    wide = (narrow.high - narrow.value) * halves**0.5
+    return Interval(narrow.value, narrow.value - wide, narrow.value + wide, halves)

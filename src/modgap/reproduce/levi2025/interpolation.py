@@ -7,166 +7,235 @@ from typing import Any
 import numpy as np
 
 from modgap.measures import conformity, vslerp
-from modgap.reproduce.entry import Outcome, check
+from modgap.reproduce.checks import above, below, check
+from modgap.reproduce.entry import Outcome
 from modgap.reproduce.levi2025 import PAPER
-from modgap.reproduce.levi2025.joined import joined
-from modgap.reproduce.levi2025.rows import digits
+from modgap.reproduce.levi2025.joined import View, of_each
+from modgap.reproduce.levi2025.resampled import share_interval
+from modgap.reproduce.levi2025.rows import Rows, digits, labelled_sets, row_sets
 from modgap.reproduce.setting import Setting
-from modgap.reproduce.statistics import falls
+from modgap.reproduce.statistics import Interval, mean_interval
 from modgap.search import search
 
 ALPHAS = (0.0, 0.25, 0.5, 0.75, 1.0)
+# What figs 23 and 24 compare.
+WAYS = {"SLERP": 0.0, "α = 0.5": 0.5, "α = 1": 1.0}
 THETAS = (0.0, 0.25, 0.5, 0.75, 1.0)
+# Of the rows themselves, by definition.
+COMMONEST = 0.05
 
 
 @PAPER.run("fig12")
 def fig12(setting: Setting) -> Outcome:
-    """Where the middle between two scans lies, by α."""
-    X = digits().X
-    first, second = _pairs(setting)
-    radii = np.linalg.norm(X - X.mean(axis=0), axis=1)
-    ends = (radii[first] + radii[second]) / 2
-    common = float(np.quantile(conformity(X, X), 0.95))
-    relative, too_common = [], []
-    for done, alpha in enumerate(ALPHAS):
-        setting.say(f"α = {alpha:g}", done, len(ALPHAS))
-        middle = _between(first, second, 0.5, alpha)
-        distance = np.linalg.norm(middle - X.mean(axis=0), axis=1)
-        relative.append(float(np.mean(distance / ends)))
-        too_common.append(float(np.mean(conformity(middle, X) > common)))
-    return Outcome(
-        {
-            "radius of the middle over that of the ends, SLERP": relative[0],
-            "the same, vSLERP with α = 1": relative[-1],
-            "middles more common than 95 % of the scans, SLERP": too_common[0],
-            "the same share, vSLERP with α = 1": too_common[-1],
-        },
-        [
-            check(
-                "SLERP cuts through the inside of the shell: its middle lies at less than 0.9 of "
-                "the ends' radius.",
-                relative[0] < 0.9,
-            ),
-            check(
-                "Around the mean the middle stays on the shell, within 5 %.",
-                abs(relative[-1] - 1) < 0.05,
-            ),
-            check("The radius grows with α throughout.", falls(relative[::-1])),
-            check(
-                "SLERP's middles are more common than 95 % of the scans far more often than around "
-                "the mean.",
-                too_common[0] > 5 * too_common[-1],
-            ),
-        ],
-        {
-            "alphas": ALPHAS,
-            "radius": relative,
-            "too_common": too_common,
-            "path": _path(first[:1], second[:1]),
-        },
-    )
+    """Where the middle between two images lies, by α."""
+    found = of_each(row_sets(setting), _middles(setting.seed))
+    return Outcome(found.measured, found.checks, {**found.data, **_path(setting)}, found.on)
+
+
+def _middles(seed: int) -> View:
+    def view(rows: Rows, after: str) -> Outcome:
+        X = rows.X
+        first, second = _disjoint(np.zeros(len(X)), seed, same=True)
+        radii = np.linalg.norm(X - X.mean(axis=0), axis=1)
+        ends = (radii[first] + radii[second]) / 2
+        common = float(np.quantile(conformity(X, X), 1 - COMMONEST))
+        relative, too_common = [], []
+        for alpha in ALPHAS:
+            middle = _between(X, first, second, 0.5, alpha)
+            relative.append(np.linalg.norm(middle - X.mean(axis=0), axis=1) / ends)
+            too_common.append(conformity(middle, X) > common)
+        means = [float(values.mean()) for values in relative]
+        steps = [mean_interval(values) for values in np.diff(relative, axis=0)]
+        fewer = mean_interval(too_common[0].astype(float) - too_common[-1])
+        return Outcome(
+            {
+                f"pairs{after}": len(first),
+                f"radius of the middle over that of the ends, SLERP{after}": means[0],
+                f"the same, vSLERP with α = 1{after}": means[-1],
+                f"middles more common than 95 % of the rows, SLERP{after}": float(
+                    too_common[0].mean()
+                ),
+                f"the same share, vSLERP with α = 1{after}": float(too_common[-1].mean()),
+            },
+            [
+                below(
+                    "SLERP cuts through the inside of the shell: its middle lies nearer to the "
+                    f"mean than the ends do ({rows.name}).",
+                    mean_interval(relative[0]),
+                    1.0,
+                    "the middle lies on the shell, or outside",
+                ),
+                above(
+                    f"The radius of the middle grows with α, at the least step too ({rows.name}).",
+                    min(steps, key=lambda step: step.low),
+                    0.0,
+                    "α moves the middle nowhere, or inwards",
+                ),
+                above(
+                    "SLERP's middles are more common than 95 % of the rows more often than the "
+                    f"rows are ({rows.name}).",
+                    share_interval(too_common[0]),
+                    COMMONEST,
+                    "the middles are as usual as the rows",
+                ),
+                above(
+                    "They are so more often than the middles around the mean, pair by pair "
+                    f"({rows.name}).",
+                    fewer,
+                    0.0,
+                    "going around the mean changes nothing",
+                ),
+                check(
+                    "Around the mean the middle stays on the shell, within 5 %, as its formula "
+                    f"has it ({rows.name}).",
+                    abs(means[-1] - 1) < 0.05,
+                    "radii that differ much",
+                    about="consistency",
+                ),
+            ],
+            {
+                "alphas": ALPHAS,
+                "radius": means,
+                "too_common": [float(values.mean()) for values in too_common],
+            },
+        )
+
+    return view
 
 
 @PAPER.run("fig23")
 def fig23(setting: Setting) -> Outcome:
-    """Ways between scans of different digits."""
-    return _kept(setting, False, "nearest other scan is of one of the two digits")
+    """Ways between images of different things."""
+    view = _kept(setting, False, "the nearest other row shows one of the two things")
+    found = of_each(labelled_sets(setting), view)
+    return Outcome(found.measured, found.checks, {**found.data, **_path(setting)}, found.on)
 
 
 @PAPER.run("fig24")
 def fig24(setting: Setting) -> Outcome:
-    """Ways between scans of the same digit."""
-    return _kept(setting, True, "nearest other scan is of the same digit")
+    """Ways between images of the same thing."""
+    view = _kept(setting, True, "the nearest other row shows the same thing")
+    found = of_each(labelled_sets(setting), view)
+    return Outcome(found.measured, found.checks, {**found.data, **_path(setting, True)}, found.on)
 
 
-def _kept(setting: Setting, same: bool, statement: str) -> Outcome:
-    """How often the way between two scans keeps to what its ends are, by α."""
-    labels = digits().labels
-    first, second = _pairs(setting, same)
-    kept, stays = {}, {}
-    for done, alpha in enumerate(ALPHAS):
-        setting.say(f"α = {alpha:g}", done, len(ALPHAS))
-        name = f"α = {alpha:g}" if alpha else "SLERP"
-        found = labels[_nearest(_between(first, second, 0.5, alpha), (first, second))]
-        kept[name] = (found == labels[first]) | (found == labels[second])
-        stays[name] = _nearest(_between(first, second, 0.25, alpha)) == first
-    gains = joined(
-        [
-            _gain(statement, "θ = 0.5", kept),
-            _gain("the first scan is still the nearest", "θ = 0.25", stays),
-        ]
-    )
-    data = {"shares": gains.data, "path": _path(first[:1], second[:1])}
-    return Outcome(gains.measured, gains.checks, data)
+def _kept(setting: Setting, same: bool, statement: str) -> View:
+    """How often the way between two images keeps to what its ends are, by α."""
+
+    def view(rows: Rows, after: str) -> Outcome:
+        X, labels = rows.X, rows.labels
+        assert labels is not None
+        first, second = _disjoint(labels, setting.seed, same)
+        kept, leads = {}, {}
+        for done, (name, alpha) in enumerate(WAYS.items()):
+            setting.say(f"{rows.name}, {name}", done, len(WAYS))
+            middle = _between(X, first, second, 0.5, alpha)
+            found = labels[_nearest(X, middle, (first, second))]
+            kept[name] = (found == labels[first]) | (found == labels[second])
+            leads[name] = _lead(X, _between(X, first, second, 0.25, alpha), first)
+        slerp, vertical = kept["SLERP"].astype(float), kept["α = 1"].astype(float)
+        return Outcome(
+            {
+                f"pairs{after}": len(first),
+                f"{statement}, θ = 0.5, SLERP{after}": float(slerp.mean()),
+                f"{statement}, θ = 0.5, vSLERP with α = 1{after}": float(vertical.mean()),
+                f"lead of the first end, θ = 0.25, SLERP{after}": float(leads["SLERP"].mean()),
+                f"lead of the first end, θ = 0.25, vSLERP with α = 1{after}": float(
+                    leads["α = 1"].mean()
+                ),
+            },
+            [
+                above(
+                    "At θ = 0.5, more often with vSLERP than with SLERP, pair by pair, "
+                    f"{statement} ({rows.name}).",
+                    mean_interval(vertical - slerp),
+                    0.0,
+                    "SLERP keeps to the things of its ends as well, or better",
+                ),
+                above(
+                    "At θ = 0.25 the first end leads by more with vSLERP than with SLERP, pair by "
+                    f"pair: its cosine less the largest of all other rows ({rows.name}).",
+                    mean_interval(leads["α = 1"] - leads["SLERP"]),
+                    0.0,
+                    "SLERP stays with its end as well, or better",
+                ),
+            ],
+            {
+                "shares": [(way, *_ends(share_interval(values))) for way, values in kept.items()],
+                "leads": [(way, *_ends(mean_interval(values))) for way, values in leads.items()],
+                "statement": statement,
+            },
+        )
+
+    return view
 
 
-def _gain(statement: str, where: str, hits: dict[str, np.ndarray]) -> Outcome:
-    """How much more often a statement holds around the mean than with SLERP, pair by pair."""
-    slerp, vertical = hits["SLERP"].astype(float), hits["α = 1"].astype(float)
-    _, low, high = _share(vertical - slerp)
-    return Outcome(
-        {
-            f"{statement}, {where}, SLERP": float(slerp.mean()),
-            f"{statement}, {where}, vSLERP with α = 1": float(vertical.mean()),
-            f"gain, low, {where}: {statement}": low,
-            f"gain, high, {where}: {statement}": high,
-        },
-        [
-            check(
-                f"At {where}, more often with vSLERP than with SLERP, {statement} (the interval of "
-                "the paired difference lies above 0).",
-                low > 0,
-            )
-        ],
-        {statement: [(name, *_share(values)) for name, values in hits.items()]},
-    )
+def _lead(X: np.ndarray, rows: np.ndarray, own: np.ndarray) -> np.ndarray:
+    """The cosine of each row to its own row of X, less the largest to any other one."""
+    found, scores = _search(rows, X, 2)
+    unit = rows / np.linalg.norm(rows, axis=1, keepdims=True)
+    cosines = (unit * X[own]).sum(axis=1) / np.linalg.norm(X[own], axis=1)
+    other = np.where(found[:, 0] == own, scores[:, 1], scores[:, 0])
+    return cosines - other
 
 
-def _share(values: np.ndarray) -> tuple[float, float, float]:
-    """A mean with its interval of 95 %."""
-    mean, half = float(values.mean()), 1.96 * float(values.std()) / len(values) ** 0.5
-    return mean, mean - half, mean + half
+def _ends(found: Interval) -> tuple[float, float, float]:
+    return found.value, found.low, found.high
 
 
-def _pairs(setting: Setting, same: bool | None = None) -> tuple[np.ndarray, np.ndarray]:
-    """Random pairs of scans: of the same digit, of different ones, or of any."""
-    labels = digits().labels
-    wanted = 20_000 if setting.full else 4_000
-    rng = np.random.default_rng(setting.seed)
-    first = second = np.zeros(0, dtype=np.int64)
-    while len(first) < wanted:
-        a, b = rng.integers(len(labels), size=(2, wanted))
-        keep = a != b
-        if same is not None:
-            keep &= (labels[a] == labels[b]) == same
-        first, second = np.append(first, a[keep]), np.append(second, b[keep])
-    return first[:wanted], second[:wanted]
+def _disjoint(labels: np.ndarray, seed: int, same: bool) -> tuple[np.ndarray, np.ndarray]:
+    """Random pairs of rows, of the same label or of different ones, no row in two of them."""
+    rng = np.random.default_rng(seed)
+    if not same:
+        drawn = rng.permutation(len(labels))
+        first, second = drawn[: len(drawn) // 2], drawn[len(drawn) // 2 :][: len(drawn) // 2]
+        apart = labels[first] != labels[second]
+        return first[apart], second[apart]
+    pairs = []
+    for label in np.unique(labels):
+        drawn = rng.permutation(np.flatnonzero(labels == label))
+        pairs.append(drawn[: len(drawn) // 2 * 2].reshape(-1, 2))
+    first, second = np.concatenate(pairs).T
+    return first, second
 
 
-def _between(first: np.ndarray, second: np.ndarray, theta: float, alpha: float) -> Any:
-    X = digits().X
+def _between(
+    X: np.ndarray, first: np.ndarray, second: np.ndarray, theta: float, alpha: float
+) -> Any:
     return vslerp(X[first], X[second], theta, alpha, X.mean(axis=0))
 
 
-def _nearest(rows: np.ndarray, leave_out: tuple[np.ndarray, ...] = ()) -> np.ndarray:
-    """The scan nearest to each row by cosine, some of them left out."""
-    found, _ = search(rows, digits().X, 1 + len(leave_out))
+def _nearest(X: np.ndarray, rows: np.ndarray, leave_out: tuple[np.ndarray, ...] = ()) -> np.ndarray:
+    """The row of X nearest to each row by cosine, some of them left out."""
+    found, _ = _search(rows, X, 1 + len(leave_out))
     left_out = np.zeros(found.shape, dtype=bool)
-    for scans in leave_out:
-        left_out |= found == scans[:, None]
+    for those in leave_out:
+        left_out |= found == those[:, None]
     return found[np.arange(len(found)), left_out.argmin(axis=1)]
 
 
-def _path(first: np.ndarray, second: np.ndarray) -> dict[str, Any]:
-    """Nearest scans along one way, for SLERP and around the mean."""
-    rows = digits()
-    data = {}
+def _search(rows: np.ndarray, X: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
+    """The k rows of X nearest to each row, and their cosines; in float32, which is enough."""
+    found, scores = search(rows.astype(np.float32), X.astype(np.float32), k)
+    return np.asarray(found), np.asarray(scores)
+
+
+def _path(setting: Setting, same: bool = False) -> dict[str, Any]:
+    """Nearest scans along one way, for SLERP and around the mean; none for your own rows."""
+    if setting.rows is not None:
+        return {"path": {}}
+    scans = digits(setting)
+    first, second = (ends[:1] for ends in _disjoint(scans.labels, setting.seed, same))
+    path = {}
     for name, alpha in (("SLERP", 0.0), ("vSLERP, α = 1", 1.0)):
-        scans = [int(_nearest(_between(first, second, theta, alpha))[0]) for theta in THETAS]
-        data[name] = {
-            "images": rows.images[scans],
+        near = [
+            int(_nearest(scans.X, _between(scans.X, first, second, theta, alpha))[0])
+            for theta in THETAS
+        ]
+        path[name] = {
+            "images": scans.images[near],
             "captions": [
-                f"θ = {theta:g}\na {rows.labels[k]}" for theta, k in zip(THETAS, scans, strict=True)
+                f"θ = {theta:g}\na {scans.labels[k]}" for theta, k in zip(THETAS, near, strict=True)
             ],
         }
-    return data
+    return {"path": path}

@@ -3,26 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Literal
 
 import numpy as np
 
-from modgap.measures import conformity_divergence, origin_landscape
-from modgap.measures.landscape import OriginLandscape
-from modgap.reproduce.entry import Outcome, check
+from modgap.measures import conformity_divergence
+from modgap.reproduce.checks import above, below
+from modgap.reproduce.entry import Outcome
 from modgap.reproduce.levi2025 import PAPER
 from modgap.reproduce.levi2025.joined import joined
-from modgap.reproduce.levi2025.rows import BINS, digits, embeddings
+from modgap.reproduce.levi2025.moved import Curves, Move, moved_curves
+from modgap.reproduce.levi2025.resampled import around, between
+from modgap.reproduce.levi2025.rows import CLIP, on_words, row_sets
 from modgap.reproduce.setting import Setting
-from modgap.reproduce.statistics import rank_correlation
+from modgap.reproduce.statistics import Interval, by_chance, rank_correlation
 
-# How far from where training left them the best place may be and still be called there: the
-# paper itself expects "some deviation".
-NEAR = 0.2
-CLIP_TEMPERATURE = 0.01
+# A best place nearer to where training left the rows, α = 0, than to the origin, α = 1.
+HALFWAY = 0.5
+# A KL "above 1 implies a considerable deviation" (section 4).
+CONSIDERABLE = 1.0
+ALPHAS = np.linspace(-1, 1, 41).round(2).tolist()
 
 # What is measured and checked in the landscape of one data set, by its name.
-View = Callable[[str, OriginLandscape], Outcome]
+View = Callable[[str, Curves], Outcome]
 
 
 @PAPER.run("fig6")
@@ -34,18 +36,19 @@ def fig6(setting: Setting) -> Outcome:
 @PAPER.run("fig11")
 def fig11(setting: Setting) -> Outcome:
     """The match as the image rows move, and how far it depends on the bins."""
-    X, Y = embeddings(setting, "clip")
     by_bins = {
-        f"KL at α = 0 with {bins} bins, CLIP": conformity_divergence(X, Y, bins)
+        f"KL at α = 0 with {bins} bins, {rows.name}": conformity_divergence(rows.X, rows.Y, bins)
+        for rows in row_sets(setting, CLIP)
         for bins in (20, 100)
     }
-    return joined([_moved(setting, "x", _match), Outcome(by_bins, [])])
+    found = _moved(setting, "x", _match, _good_match)
+    return joined([found, Outcome(by_bins, [])], found.on)
 
 
 @PAPER.run("fig21")
 def fig21(setting: Setting) -> Outcome:
     """Loss and match as the text rows move."""
-    return _moved(setting, "y", _loss, _match)
+    return _moved(setting, "y", _loss, _match, _good_match)
 
 
 @PAPER.run("fig22")
@@ -54,116 +57,184 @@ def fig22(setting: Setting) -> Outcome:
     return _moved(setting, "both", _loss, _match)
 
 
-def _moved(setting: Setting, move: Literal["x", "y", "both"], *views: View) -> Outcome:
-    """Views of the authors' CLIP rows and of the digits, each at its own temperature."""
-    # A coarser grid would find another least value where the curve is flat (fig. 22).
-    alphas = np.linspace(-1, 1, 101).round(2).tolist()
-    rows = digits("test")
-    both = {
-        "CLIP": (*embeddings(setting, "clip"), CLIP_TEMPERATURE),
-        "digits": (rows.X, rows.Y, rows.temperature),
+def _moved(setting: Setting, move: Move, *views: View) -> Outcome:
+    """Views of every set of pairs that CLIP embedded, and of the digits, at its temperature."""
+    sets = row_sets(setting, CLIP)
+    found = []
+    for done, rows in enumerate(sets):
+        setting.say(f"{rows.name}: the loss at {len(ALPHAS)} places", done, len(sets))
+        curves = moved_curves(rows.X, rows.Y, ALPHAS, move, rows.temperature)
+        seen = joined(view(rows.name, curves) for view in views)
+        checks = seen.checks if rows.judged else ()
+        found.append(Outcome(seen.measured, checks, {rows.name: _drawn(curves)}))
+    return joined(found, on_words(sets))
+
+
+def _loss(name: str, found: Curves) -> Outcome:
+    best, zero = _best(found.loss, found.alphas), _at(0, found)
+    left = found.loss[:, _at(1, found)] - found.loss[:, zero]
+    return Outcome(
+        {
+            f"α of least loss, {name}": float(best[0]),
+            f"loss at α = 0, {name}": float(found.loss[0, zero]),
+            f"loss at α = 1, {name}": float(found.loss[0, _at(1, found)]),
+        },
+        [
+            below(
+                "The loss is least nearer to where training left the rows than to the origin: at "
+                f"an |α| below ½ ({name}).",
+                between(abs(best[0]), np.abs(best[1:])),
+                HALFWAY,
+                "it is least nearer to the origin, or farther out",
+            ),
+            above(
+                f"At the origin the loss is larger than where training left the rows ({name}).",
+                around(left[0], left[1:]),
+                0.0,
+                "moving to the origin costs nothing",
+            ),
+        ],
+    )
+
+
+def _match(name: str, found: Curves) -> Outcome:
+    best, zero = _best(found.divergence, found.alphas), _at(0, found)
+    left = found.divergence[:, _at(1, found)] - found.divergence[:, zero]
+    return Outcome(
+        {
+            f"α of least KL, {name}": float(best[0]),
+            f"least KL, {name}": float(found.divergence[0].min()),
+            f"KL at α = 0, {name}": float(found.divergence[0, zero]),
+            f"KL at α = 1, {name}": float(found.divergence[0, _at(1, found)]),
+        },
+        [
+            below(
+                "The conformities match best nearer to where training left the rows than to the "
+                f"origin: at an |α| below ½ ({name}).",
+                between(abs(best[0]), np.abs(best[1:])),
+                HALFWAY,
+                "they match best nearer to the origin, or farther out",
+            ),
+            above(
+                "At the origin the conformities match worse than where training left the rows "
+                f"({name}).",
+                between(left[0], left[1:]),
+                0.0,
+                "moving to the origin costs no match",
+            ),
+        ],
+    )
+
+
+def _good_match(name: str, found: Curves) -> Outcome:
+    here = found.divergence[:, _at(0, found)]
+    return Outcome(
+        {},
+        [
+            below(
+                "Where training left the rows the conformities match: their KL is below 1, above "
+                f"which the paper calls a deviation considerable ({name}).",
+                between(here[0], here[1:]),
+                CONSIDERABLE,
+                "the two distributions lie apart",
+            )
+        ],
+    )
+
+
+def _terms(name: str, found: Curves) -> Outcome:
+    before, after = np.array(ALPHAS) <= 0, np.array(ALPHAS) >= 0
+    chance = by_chance(int(after.sum()))
+    against = _ranks(found.alignment, found.uniformity)
+    falls = {
+        "From α = −1 to 0": _ranks(found.matched[:, before], found.alphas[before]),
+        "From α = 0 to the origin": _ranks(found.matched[:, after], found.alphas[after]),
     }
-    found = {}
-    for done, (name, (X, Y, temperature)) in enumerate(both.items()):
-        setting.say(f"{name}: the loss at {len(alphas)} places", done, len(both))
-        found[name] = origin_landscape(X, Y, alphas, move, temperature, bins=BINS)
-    return joined(view(name, each) for view in (*views, _curves) for name, each in found.items())
-
-
-def _loss(name: str, found: OriginLandscape) -> Outcome:
-    best, _ = _least(found.loss, found.alphas)
+    rises = _ranks(found.mismatched[:, after], found.alphas[after])
+    rises_before = _ranks(found.mismatched[:, before], found.alphas[before])
     return Outcome(
         {
-            f"α of least loss, {name}": best,
-            f"loss at α = 0, {name}": _at_zero(found.loss, found.alphas),
-            f"loss at α = 1, {name}": float(found.loss[-1]),
+            f"rank correlation of the terms, {name}": against.value,
+            **{
+                f"rank correlation of α and the loss of the matched, {where}, {name}": rank.value
+                for where, rank in zip(("−1 to 0", "0 to 1"), falls.values(), strict=True)
+            },
+            f"rank correlation of α and the loss of the mismatched, 0 to 1, {name}": rises.value,
+            f"the same, −1 to 0, {name}": rises_before.value,
         },
         [
-            check(
-                f"The loss is least at |α| of at most {NEAR}, not at the origin, α = 1 ({name}).",
-                abs(best) <= NEAR,
-            )
-        ],
-    )
-
-
-def _match(name: str, found: OriginLandscape) -> Outcome:
-    best, least = _least(found.conformity_divergence, found.alphas)
-    return Outcome(
-        {
-            f"α of least KL, {name}": best,
-            f"least KL, {name}": least,
-            f"KL at α = 0, {name}": _at_zero(found.conformity_divergence, found.alphas),
-        },
-        [
-            check(
-                f"The conformities match best at |α| of at most {NEAR} ({name}).", abs(best) <= NEAR
-            )
-        ],
-    )
-
-
-def _terms(name: str, found: OriginLandscape) -> Outcome:
-    before, after = found.alphas <= 0, found.alphas >= 0
-    rank = rank_correlation(found.alignment, found.uniformity)
-    return Outcome(
-        {
-            f"rank correlation of the terms, {name}": rank,
-            f"α of least loss of matched pairs, {name}": _least(found.matched, found.alphas)[0],
-        },
-        [
-            check(f"Alignment and uniformity pull against each other ({name}).", rank < -0.5),
-            check(
-                f"From α = −1 to 0 the loss of matched pairs falls ({name}).",
-                _goes_down(found.matched[before]),
+            below(
+                f"Alignment and uniformity pull against each other ({name}).",
+                against,
+                0.0,
+                "one falls or rises with the other",
             ),
-            check(
-                f"From α = 0 to the origin the loss of matched pairs goes on falling ({name}).",
-                _goes_down(found.matched[after]),
+            *(
+                below(
+                    f"{where} the loss of matched rows falls: its rank correlation with α is "
+                    f"beyond chance ({name}).",
+                    rank,
+                    -chance,
+                    "it rises on the way, or goes up and down",
+                )
+                for where, rank in falls.items()
             ),
-            check(
-                f"From α = 0 to the origin the loss of mismatched pairs rises ({name}).",
-                _goes_down(-found.mismatched[after]),
+            above(
+                "From α = 0 to the origin the loss of mismatched rows rises: its rank correlation "
+                f"with α is beyond chance ({name}).",
+                rises,
+                chance,
+                "it falls on the way, or goes up and down",
             ),
         ],
     )
 
 
-def _curves(name: str, found: OriginLandscape) -> Outcome:
+def _ranks(curves: np.ndarray, other: np.ndarray) -> Interval:
+    """Rank correlation of each curve with another one, or with the places; NaN if it has gaps."""
+    from scipy.stats import rankdata
+
+    ranks = [rankdata(values, axis=-1) for values in (curves, np.broadcast_to(other, curves.shape))]
+    a, b = (r - r.mean(axis=-1, keepdims=True) for r in ranks)
+    found = (a * b).sum(-1) / np.sqrt((a**2).sum(-1) * (b**2).sum(-1))
+    whole = rank_correlation(curves[0], np.broadcast_to(other, curves.shape)[0])
+    return between(whole, found[1:])
+
+
+def _drawn(found: Curves) -> dict[str, object]:
     """What is drawn.
 
     Alignment and uniformity are tens apart: only what they gain or lose can be drawn.
     """
-    alphas = found.alphas
-    curves = {
-        "alphas": alphas,
-        "loss": found.loss,
-        "alignment": found.alignment - _at_zero(found.alignment, alphas),
-        "uniformity": found.uniformity - _at_zero(found.uniformity, alphas),
-        "change": found.loss - _at_zero(found.loss, alphas),
-        "matched": found.matched,
-        "mismatched": found.mismatched,
-        "divergence": found.conformity_divergence,
-        "best_loss": _least(found.loss, alphas),
-        "best_match": _least(found.conformity_divergence, alphas),
+    zero = _at(0, found)
+    changes = {
+        name: curve[0] - curve[0, zero]
+        for name, curve in (
+            ("alignment", found.alignment),
+            ("uniformity", found.uniformity),
+            ("change", found.loss),
+        )
     }
-    return Outcome({}, [], {name: curves})
+    places = (("best_loss", found.loss), ("best_match", found.divergence))
+    return {
+        "alphas": found.alphas,
+        "loss": found.loss[0],
+        **changes,
+        "matched": found.matched[0],
+        "mismatched": found.mismatched[0],
+        "divergence": found.divergence[0],
+        **{
+            name: (float(_best(curve, found.alphas)[0]), float(curve[0].min()))
+            for name, curve in places
+        },
+    }
 
 
-def _least(values: np.ndarray, alphas: np.ndarray) -> tuple[float, float]:
-    """Where a curve is least, and its value there."""
-    place = int(np.argmin(values))
-    return float(alphas[place]), float(values[place])
+def _best(curves: np.ndarray, alphas: np.ndarray) -> np.ndarray:
+    """Where each curve is least."""
+    return alphas[np.argmin(curves, axis=1)]
 
 
-def _at_zero(values: np.ndarray, alphas: np.ndarray) -> float:
-    """A curve's value where training left the ellipsoids."""
-    return float(values[np.argmin(np.abs(alphas))])
-
-
-def _goes_down(values: np.ndarray) -> bool:
-    """Whether a curve's rank correlation with the place is below −0.95.
-
-    Which pairs are matched changes from place to place, so no such curve is quite smooth.
-    """
-    return rank_correlation(values, np.arange(len(values))) < -0.95
+def _at(alpha: float, found: Curves) -> int:
+    """The place of an α."""
+    return int(np.argmin(np.abs(found.alphas - alpha)))

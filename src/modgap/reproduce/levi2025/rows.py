@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 
@@ -9,10 +10,116 @@ import numpy as np
 
 from modgap.datasets import load_digits
 from modgap.datasets.digits import DigitSplit, measure_scans
-from modgap.reproduce.setting import Setting
+from modgap.reproduce import sources
+from modgap.reproduce.levi2025 import PAPER
+from modgap.reproduce.setting import NotAtHand, Setting
 
 # Histograms depend on their bins, and the paper does not print its number.
 BINS = 50
+# Sets of pairs that CLIP embedded, whose loss is a cosine's at a temperature of 0.01.
+CLIP = ("CLIP", "Unsplash")
+# The same, and images with the texts of their classes: pairs enough for what is no loss.
+EVERY = (*CLIP, "ImageNet")
+RAW_TEXTS = "raw texts"
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """Rows of one model, by their side, image and text, or one of them.
+
+    The claim is judged on the ``judged`` ones; others are measured beside them. ``kind`` and
+    ``name`` say what they are, in the sentences of the paper's file.
+    """
+
+    name: str
+    sides: dict[str, np.ndarray]
+    temperature: float = sources.CLIP_TEMPERATURE
+    judged: bool = True
+    labels: np.ndarray | None = None
+    kind: str = "rows"
+
+    @property
+    def X(self) -> np.ndarray:
+        """The images."""
+        return self.sides["image"]
+
+    @property
+    def Y(self) -> np.ndarray:
+        """The texts."""
+        return self.sides["text"]
+
+
+def row_sets(setting: Setting, names: Sequence[str] = EVERY) -> list[Rows]:
+    """The named sets that are at hand, and the digits before normalisation, or your rows alone.
+
+    The digits are judged where nothing else is at hand.
+    """
+    found = []
+    if setting.rows is None:
+        found = [_of_pairs(p) for p in sources.pairs(setting) if p.name in names]
+        if "ImageNet" in names and (images := _imagenet(setting)) is not None:
+            found.append(images)
+        if RAW_TEXTS in names:
+            found += _raw_texts(setting)
+    last = _of_pairs(sources.pairs(setting, raw=True)[-1], judged=not found)
+    return [setting.read("rows", each) for each in (*found, last)]
+
+
+def labelled_sets(setting: Setting) -> list[Rows]:
+    """Images with their classes: ImageNet's, if at hand, and the digits; or your own."""
+    own = setting.rows
+    if own is not None and own.labels is None:
+        raise NotAtHand("What an image shows is told by --labels.")
+    shown = [task for task in sources.zero_shots(setting) if task.name in ("ImageNet", "your rows")]
+    found = [
+        Rows(task.name, _wide(image=task.X), labels=task.labels, kind="images") for task in shown
+    ]
+    if own is None:
+        raw = digits(setting)
+        found.append(
+            Rows(
+                sources.DIGITS, {"image": raw.X}, judged=not found, labels=raw.labels, kind="images"
+            )
+        )
+    return [setting.read("rows", each) for each in found]
+
+
+def on_words(sets: Sequence[Rows]) -> str:
+    """What was used, in words."""
+    said = [PAPER.sentences[f"{each.kind} of {each.name}"] for each in sets]
+    beside = " (measured beside, not judged)" if not sets[-1].judged else ""
+    return "; ".join(said) + beside
+
+
+def _of_pairs(pairs: sources.Pairs, judged: bool = True) -> Rows:
+    return Rows(pairs.name, _wide(image=pairs.X, text=pairs.Y), pairs.temperature, judged)
+
+
+def _wide(**sides: np.ndarray) -> dict[str, np.ndarray]:
+    """Rows in double precision."""
+    return {side: np.asarray(rows, dtype=np.float64) for side, rows in sides.items()}
+
+
+def _imagenet(setting: Setting) -> Rows | None:
+    """The first image of each class with the text of the class, unit rows."""
+    for task in sources.zero_shots(setting):
+        if task.name == "ImageNet":
+            labels, first = np.unique(task.labels, return_index=True)
+            sides = _wide(image=task.X[first], text=task.texts[labels])
+            return Rows(
+                task.name,
+                {k: A / np.linalg.norm(A, axis=1, keepdims=True) for k, A in sides.items()},
+            )
+    return None
+
+
+def _raw_texts(setting: Setting) -> list[Rows]:
+    """ImageNet's class texts in both wordings, which are not at unit length."""
+    for task in sources.zero_shots(setting):
+        if task.name == "ImageNet" and task.other_texts is not None:
+            wordings = {"one wording": task.texts, "another wording": task.other_texts}
+            return [Rows(f"ImageNet, {name}", _wide(text=A)) for name, A in wordings.items()]
+    return []
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,12 +131,17 @@ class Digits:
     images: np.ndarray
     labels: np.ndarray
     captions: tuple[str, ...]
-    temperature: float
+
+
+def digits(setting: Setting, split: DigitSplit = "all") -> Digits:
+    """The digits before normalisation, each scan with its caption in the first wording."""
+    if setting.rows is not None:
+        raise NotAtHand("This entry compares rows with the pictures behind them: it needs both.")
+    return setting.read("scans", _digits(split))
 
 
 @cache
-def digits(split: DigitSplit = "all") -> Digits:
-    """The digits before normalisation, each scan with its caption in the first wording."""
+def _digits(split: DigitSplit) -> Digits:
     loaded = load_digits(split, unit=False)
     first = np.flatnonzero(loaded.wording == 0)
     return Digits(
@@ -38,14 +150,7 @@ def digits(split: DigitSplit = "all") -> Digits:
         images=loaded.images,
         labels=loaded.labels,
         captions=tuple(loaded.captions[k] for k in first),
-        temperature=float(loaded.recipe["temperature"]),
     )
-
-
-def embeddings(setting: Setting, system: str) -> tuple[np.ndarray, np.ndarray]:
-    """The authors' rows of one system in double precision."""
-    X, Y = setting.arrays(system)
-    return X.astype(np.float64), Y.astype(np.float64)
 
 
 def extremeness(images: np.ndarray) -> np.ndarray:

@@ -7,91 +7,134 @@ from typing import Any
 import numpy as np
 
 from modgap.measures import conformity, norms
+from modgap.reproduce.checks import above, below
 from modgap.reproduce.drawing import counted, some
-from modgap.reproduce.entry import Outcome, check
+from modgap.reproduce.entry import Outcome
 from modgap.reproduce.levi2025 import PAPER
-from modgap.reproduce.levi2025.joined import joined
-from modgap.reproduce.levi2025.rows import digits, extremeness
-from modgap.reproduce.setting import Setting
-from modgap.reproduce.statistics import by_chance, rank_correlation
+from modgap.reproduce.levi2025.joined import joined, of_each
+from modgap.reproduce.levi2025.resampled import drawn_rows
+from modgap.reproduce.levi2025.rows import (
+    RAW_TEXTS,
+    Rows,
+    digits,
+    extremeness,
+    row_sets,
+)
+from modgap.reproduce.setting import NotAtHand, Setting
+from modgap.reproduce.statistics import Interval, by_chance, rank_correlation
 from modgap.search import search
+
+# Lengths that differ by less are those of unit rows.
+SAME = 1e-6
 
 
 @PAPER.run("fig8")
 def fig8(setting: Setting) -> Outcome:
     """Conformity of the scans' rows against how common the scans are by their pixels."""
-    rows = digits()
-    values = conformity(rows.X)
-    alike = rank_correlation(values, conformity(rows.images.reshape(len(values), -1)))
-    rare = rank_correlation(values, extremeness(rows.images))
-    chance = by_chance(len(values))
+    scans = digits(setting)
+    values = conformity(scans.X)
+    pixels = conformity(scans.images.reshape(len(values), -1))
+    alike = drawn_rows(rank_correlation, values, pixels)
+    rare = drawn_rows(rank_correlation, values, extremeness(scans.images))
     return Outcome(
         {
-            "rank correlation with the likeness of the pixels to all others": alike,
-            "rank correlation with how unusual the scan is": rare,
-            "by chance, at most": chance,
+            "rank correlation with the likeness of the pixels to all others": alike.value,
+            "rank correlation with how unusual the scan is": rare.value,
             "highest conformity": float(values.max()),
             "lowest conformity": float(values.min()),
         },
         [
-            check(
-                "Scans of high conformity are more like the other scans, pixel by pixel, beyond "
-                "chance.",
-                alike > chance,
+            above(
+                "Scans of high conformity are more like the other scans, pixel by pixel.",
+                alike,
+                0.0,
+                "scans of high conformity are like no others",
             ),
-            check(
+            below(
                 "Scans of low conformity are more unusual in what is measured in them.",
-                rare < -chance,
+                rare,
+                0.0,
+                "scans of low conformity are as usual as others",
             ),
         ],
-        _extremes(values, rows.images),
+        _extremes(values, scans.images),
     )
 
 
 @PAPER.run("fig14")
 def fig14(setting: Setting) -> Outcome:
-    """Norms of the digits' rows before normalisation."""
-    rows = digits()
-    rare = extremeness(rows.images)
-    values = {"image": norms(rows.X).values, "text": norms(rows.Y).values}
-    common = {"image": conformity(rows.X), "text": conformity(rows.Y)}
-    found = joined(_norms(side, values[side], common[side], rare) for side in values)
-    longest = rows.captions[int(np.argmax(values["text"]))]
+    """Norms of rows before normalisation, and of the scans behind the digits."""
+    sets = row_sets(setting, (RAW_TEXTS,))
+    if any(np.ptp(norms(A).values) < SAME for rows in sets for A in rows.sides.values()):
+        raise NotAtHand("These rows are all of one length; norms tell of rows before they are.")
+    found = of_each(sets, _longest)
+    if setting.rows is not None:
+        data = {**found.data, "scans": {}, "grids": {}}
+        return Outcome(found.measured, found.checks, data, found.on)
+    scans = digits(setting)
+    rare = extremeness(scans.images)
+    values = {"image": norms(scans.X).values, "text": norms(scans.Y).values}
+    names = "digits: rows of longest norm", "digits: rows of shortest norm"
+    longest = scans.captions[int(np.argmax(values["text"]))]
+    seen = joined([found, *(_unusual(side, values[side], rare) for side in values)], found.on)
     return Outcome(
-        found.measured,
-        found.checks,
+        seen.measured,
+        seen.checks,
         {
-            "norms": counted(values),
-            "points": some(np.column_stack([rare, values["image"]])),
-            **_extremes(values["image"], rows.images, ("longest", "shortest"), 10, 2),
+            **seen.data,
+            "scans": {"digits": {"points": some(np.column_stack([rare, values["image"]]))}},
+            "grids": _extremes(values["image"], scans.images, names, 10, 2),
         },
-        note=f"The caption of largest norm: “{longest}”",
+        f"{found.on}; and, for their scans, {PAPER.sentences['digits']}",
+        f"The digits' caption of largest norm: “{longest}”",
     )
 
 
-def _norms(side: str, values: np.ndarray, common: np.ndarray, rare: np.ndarray) -> Outcome:
-    """What goes with the norms of one side: conformity, and how unusual the scan is."""
-    long = values >= np.quantile(values, 0.95)
-    unusual = rank_correlation(values, rare)
+def _longest(rows: Rows, after: str) -> Outcome:
+    """How common the longest rows of each side are."""
+    measured: dict[str, float] = {}
+    checks, values = [], {}
+    for side, A in rows.sides.items():
+        values[side], common = norms(A).values, conformity(A)
+        rarer = drawn_rows(_commoner_when_long, values[side], common)
+        measured |= {
+            f"mean norm, {side}{after}": float(values[side].mean()),
+            f"largest norm, {side}{after}": float(values[side].max()),
+            f"rank correlation of norm and conformity, {side}{after}": rank_correlation(
+                values[side], common
+            ),
+            f"conformity of the longest 5 % less that of all, {side}{after}": rarer.value,
+        }
+        checks.append(
+            below(
+                "The longest 5 % of the rows are less common than the average row "
+                f"({side}, {rows.name}).",
+                rarer,
+                0.0,
+                "the longest rows are as common as others",
+            )
+        )
+    return Outcome(measured, checks, {"norms": counted(values)})
+
+
+def _commoner_when_long(lengths: np.ndarray, common: np.ndarray) -> float:
+    long = lengths >= np.quantile(lengths, 0.95)
+    return float(common[long].mean() - common.mean())
+
+
+def _unusual(side: str, values: np.ndarray, rare: np.ndarray) -> Outcome:
+    """Whether the norms of the digits go with how unusual the scan is."""
+    rank = drawn_rows(rank_correlation, values, rare)
+    name = f"rank correlation of norm and how unusual the scan is, {side}, digits"
     return Outcome(
-        {
-            f"mean norm, {side}": float(values.mean()),
-            f"largest norm, {side}": float(values.max()),
-            f"rank correlation with the conformity, {side}": rank_correlation(values, common),
-            f"rank correlation with how unusual the scan is, {side}": unusual,
-            f"mean conformity of the longest 5 %, {side}": float(common[long].mean()),
-            f"mean conformity of all, {side}": float(common.mean()),
-        },
+        {name: rank.value},
         [
-            check(
-                f"The longest 5 % of the {side} rows are less common than the average row.",
-                common[long].mean() < common.mean() - 2 * common.std() / long.sum() ** 0.5,
-            ),
-            check(
-                f"The more unusual a scan is by its pixels, the longer its {side} row, beyond "
-                "chance.",
-                unusual > by_chance(len(values)),
-            ),
+            above(
+                f"The more unusual a scan is by its pixels, the longer its {side} row (digits).",
+                rank,
+                0.0,
+                "the length of a row says nothing of the scan",
+            )
         ],
     )
 
@@ -99,28 +142,28 @@ def _norms(side: str, values: np.ndarray, common: np.ndarray, rare: np.ndarray) 
 @PAPER.run("fig19")
 def fig19(setting: Setting) -> Outcome:
     """Conformity of the scans against how much goes on in them."""
-    rows = digits()
-    values = conformity(rows.X)
-    variation = _total_variation(rows.images)
-    ink = rows.images.sum(axis=(1, 2))
-    rank, chance = rank_correlation(values, variation), by_chance(len(values))
+    scans = digits(setting)
+    values = conformity(scans.X)
+    variation = _total_variation(scans.images)
+    ink = scans.images.sum(axis=(1, 2))
+    rank = drawn_rows(rank_correlation, values, variation)
     return Outcome(
         {
-            "rank correlation with the total variation": rank,
+            "rank correlation with the total variation": rank.value,
             "rank correlation with the variation per ink": rank_correlation(
                 values, variation / ink
             ),
             "rank correlation with the ink": rank_correlation(values, ink),
-            "by chance, at most": chance,
         },
         [
-            check(
-                "Scans of high conformity are simpler: their total variation is smaller, beyond "
-                "chance.",
-                rank < -chance,
+            below(
+                "Scans of high conformity are simpler: their total variation is smaller.",
+                rank,
+                0.0,
+                "scans of high conformity show as much, or more",
             )
         ],
-        _extremes(values, rows.images) | {"points": some(np.column_stack([variation, values]))},
+        _extremes(values, scans.images) | {"points": some(np.column_stack([variation, values]))},
     )
 
 
@@ -133,26 +176,36 @@ def _total_variation(images: np.ndarray) -> np.ndarray:
 @PAPER.run("fig20")
 def fig20(setting: Setting) -> Outcome:
     """Conformity of the scans that miss their caption against the entropy of their pixels."""
-    rows = digits()
-    found, _ = search(rows.X, rows.Y, 1)
+    scans = digits(setting)
+    found, _ = search(scans.X, scans.Y, 1)
     hard = found[:, 0] != np.arange(len(found))
-    values, images = conformity(rows.X)[hard], rows.images[hard]
+    values, images = conformity(scans.X)[hard], scans.images[hard]
     entropy = _entropy(images)
-    rank, chance = rank_correlation(values, entropy), by_chance(len(values))
+    rank = drawn_rows(rank_correlation, values, entropy)
     return Outcome(
         {
             "hard scans": len(values),
-            "rank correlation with the entropy of the pixels": rank,
-            "by chance, at most": chance,
-            "holds less information": "low conformity" if rank > 0 else "high conformity",
+            "rank correlation with the entropy of the pixels": rank.value,
+            "holds less information": "low conformity" if rank.value > 0 else "high conformity",
         },
         [
-            check(
-                "Conformity goes with the entropy of the pixels, beyond chance.", abs(rank) > chance
+            above(
+                "Conformity goes with the entropy of the pixels, one way or the other, beyond "
+                "chance.",
+                _either_way(rank),
+                by_chance(len(values)),
+                "pictures of high and of low conformity hold as much",
             )
         ],
         _extremes(values, images) | {"points": some(np.column_stack([entropy, values]))},
     )
+
+
+def _either_way(rank: Interval) -> Interval:
+    """The size of a rank correlation, whatever its sign."""
+    ends = sorted(abs(end) for end in (rank.low, rank.high))
+    low = 0.0 if rank.low < 0 < rank.high else ends[0]
+    return Interval(abs(rank.value), low, ends[1], rank.n)
 
 
 def _entropy(images: np.ndarray) -> np.ndarray:

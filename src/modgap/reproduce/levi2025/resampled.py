@@ -1,0 +1,81 @@
+"""Intervals from the rows themselves: what is measured, on rows drawn anew."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from modgap.reproduce.statistics import LEVEL, Interval
+
+DRAWS = 300
+# Of the rows drawn anew, not of anything that is judged: the same rows give the same interval.
+SEED = 0
+
+
+def row_weights(n: int, draws: int = DRAWS, seed: int = SEED) -> np.ndarray:
+    """How often each of n rows is in each draw of as many, over n: (draws, n)."""
+    rng = np.random.default_rng(seed)
+    return rng.multinomial(n, np.full(n, 1 / n), size=draws) / n
+
+
+def all_and_drawn(n: int) -> np.ndarray:
+    """The same below a first row that has every row once."""
+    return np.concatenate([np.full((1, n), 1 / n), row_weights(n)])
+
+
+def around(value: float, drawn: np.ndarray) -> Interval:
+    """The value with the interval of 95 % that the draws give it.
+
+    As far below the value as the draws lie above it, so that their bias is taken off and not added
+    once more.
+    """
+    low, high = np.percentile(drawn, _tails())
+    return Interval(float(value), float(2 * value - high), float(2 * value - low), len(drawn))
+
+
+def between(value: float, drawn: np.ndarray) -> Interval:
+    """The value with the percentiles of the draws: for places, ranks, and KL with its floor."""
+    low, high = np.percentile(drawn, _tails())
+    return Interval(float(value), min(value, float(low)), max(value, float(high)), len(drawn))
+
+
+def of_features(
+    statistic: Callable[[np.ndarray, np.ndarray], np.ndarray], rows: np.ndarray
+) -> Interval:
+    """A statistic of the means and variances (…, d) of the features, over rows drawn anew."""
+    value = statistic(rows.mean(axis=0)[None], rows.var(axis=0)[None])
+    return around(float(value[0]), statistic(*drawn_moments(rows)))
+
+
+def drawn_moments(rows: np.ndarray, seed: int = SEED) -> tuple[np.ndarray, np.ndarray]:
+    """Means and variances of the features over rows drawn anew, (draws, d) each."""
+    weights, centre = row_weights(len(rows), seed=seed), rows.mean(axis=0)
+    centred = rows - centre
+    means = weights @ centred
+    return means + centre, weights @ centred**2 - means**2
+
+
+def drawn_rows(
+    statistic: Callable[..., float], *columns: np.ndarray, draws: int = DRAWS
+) -> Interval:
+    """A statistic of some columns of numbers, their rows drawn anew together."""
+    rng, n = np.random.default_rng(SEED), len(columns[0])
+    drawn = [
+        statistic(*(column[chosen] for column in columns))
+        for chosen in rng.integers(n, size=(draws, n))
+    ]
+    return around(statistic(*columns), np.array(drawn))
+
+
+def share_interval(hits: np.ndarray) -> Interval:
+    """A share with Wilson's interval, which is right for shares of 0 and 1 too."""
+    n, share, z = len(hits), float(np.mean(hits)), 1.96
+    middle = (share + z**2 / (2 * n)) / (1 + z**2 / n)
+    half = z / (1 + z**2 / n) * (share * (1 - share) / n + z**2 / (4 * n**2)) ** 0.5
+    return Interval(share, max(0.0, middle - half), min(1.0, middle + half), n)
+
+
+def _tails() -> tuple[float, float]:
+    tail = 100 * (1 - LEVEL) / 2
+    return tail, 100 - tail
