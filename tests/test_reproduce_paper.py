@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from pathlib import Path
+from typing import get_args
 
 import numpy as np
 import pytest
@@ -18,6 +19,7 @@ from modgap.reproduce.drawing import (
     limits,
     some,
 )
+from modgap.reproduce.entry import Evidence
 from modgap.reproduce.statistics import by_chance, falls, rank_correlation, rises_nowhere
 from modgap.reproduce.threads import one_thread
 
@@ -201,7 +203,8 @@ def names(paper: Paper) -> list[str]:
 
 
 def test_a_paper_declares_nothing_that_is_not_read() -> None:
-    words = {"title", "claim", "needs", "how", "fast", "full", "on", "note", "slips"}
+    words = {"title", "claim", "needs", "how", "fast", "full", "on", "note", "slips", "evidence"}
+    words.add("changed")  # read by docs/make_evidence.py
     for paper in papers():
         used = {
             panel["use"]
@@ -213,6 +216,7 @@ def test_a_paper_declares_nothing_that_is_not_read() -> None:
         for name in names(paper):
             declared = paper.declared[name]
             assert set(declared) <= words | {"published", "table", "figure", "panels"}, name
+            assert declared.get("evidence", "as printed") in get_args(Evidence), name
             assert set(declared.get("figure", {})) <= {"size", "columns", "legend"}, name
             assert set(declared.get("table", {})) <= {"columns", "cells", "rows"}, name
 
