@@ -25,12 +25,12 @@ def judged(found: Sequence[Source], names: Collection[str] | None = None) -> lis
     if names is None:
         names = [each.name for each in found if each.name != DIGITS]
     real = [each for each in found if each.name == OWN or each.name in names]
-    return real or list(found)
+    return real or [each for each in found if each.name == DIGITS]
 
 
 def clip_pairs(setting: Setting) -> Pairs:
     """The authors' CLIP rows, or your own, or the digits."""
-    return judged(pairs(setting), ("CLIP",))[-1]
+    return judged(pairs(setting), ("CLIP",))[0]
 
 
 def on_words(source: Pairs, published: str) -> str:
