@@ -296,6 +296,13 @@ def test_a_statement_that_flips_with_other_seeds_is_too_small_to_say() -> None:
         assert change(came, {"paper/a": flipped}) == ""
 
 
+def test_other_data_is_compared_only_where_the_same_was_at_hand() -> None:
+    failed = {"paper/a": Recorded("other data", "fails", data=("features_clip",))}
+    assert change(report(on="rows"), failed) == ""
+    here = {"paper/a": Recorded("other data", "fails")}
+    assert "'other data: fails'" in change(report(on="rows"), here)
+
+
 def test_failures_disagreements_and_changes_are_complaints() -> None:
     record = {
         "paper/c": Recorded("as printed", "fails"),

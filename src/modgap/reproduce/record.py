@@ -24,7 +24,7 @@ class Recorded:
 
     ``seeds`` is how many it was drawn with. ``flips`` are the statements that came out differently
     with as many others, which makes the finding too small to say. ``decided_by`` is the statement
-    that decides, with its number and interval, if it has one.
+    that decides, with its number and interval, if it has one. ``data`` names what was at hand.
     """
 
     evidence: str
@@ -32,6 +32,7 @@ class Recorded:
     seeds: int = 1
     flips: tuple[str, ...] = ()
     decided_by: str = ""
+    data: tuple[str, ...] = ()
 
     @property
     def words(self) -> str:
@@ -45,7 +46,8 @@ def recorded(path: Path = RECORD) -> dict[str, Recorded]:
         return {}
     found = json.loads(path.read_text(encoding="utf-8"))["entries"]
     return {
-        key: Recorded(**{**entry, "flips": tuple(entry["flips"])}) for key, entry in found.items()
+        key: Recorded(**{k: tuple(v) if isinstance(v, list) else v for k, v in entry.items()})
+        for key, entry in found.items()
     }
 
 
@@ -53,12 +55,14 @@ def change(report: EntryReport, record: Mapping[str, Recorded]) -> str:
     """How a verdict differs from the one on record; empty where it does not, or nothing ran.
 
     Where a statement flips from seed to seed, the record says so and no finding is a change; nor is
-    one with fewer seeds, or one on your own rows.
+    one with fewer seeds, on your own rows, or of other data where other data was at hand.
     """
     before = record.get(report.key)
     if before is None or not report.ran or before.words == report.words or report.on_own_rows:
         return ""
     if before.evidence == report.evidence and (before.flips or len(report.seeds) < before.seeds):
+        return ""
+    if "other data" in (before.evidence, report.evidence) and before.data != report.data:
         return ""
     return f"{report.key} is on record as {before.words!r} and came out as {report.words!r}"
 
@@ -98,7 +102,8 @@ def verdict_of(report: EntryReport, again: EntryReport | None = None) -> Recorde
         if check is not before
     )
     finding = Outcome({}, steady).finding if report.ran else None
-    return Recorded(report.evidence, finding, len(report.seeds), flips, _decisive(steady, finding))
+    decided_by = _decisive(steady, finding)
+    return Recorded(report.evidence, finding, len(report.seeds), flips, decided_by, report.data)
 
 
 def _decisive(checks: Sequence[Check], finding: str | None) -> str:
