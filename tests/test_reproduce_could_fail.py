@@ -20,7 +20,7 @@ def marked(entry):
 
 
 @pytest.mark.published
-@pytest.mark.parametrize("entry", map(marked, RUN))
+@pytest.mark.parametrize("entry", [marked(entry) for entry in RUN])
 def test_a_planted_violation_makes_every_check_of_the_claim_fail(entry) -> None:
     plants = MODULES[entry.paper].PLANTS.get(entry.key.partition("/")[2], ())
     honest = entry.run(Setting(embeddings=EMBEDDINGS))
