@@ -71,6 +71,11 @@ def test_orthogonal_shift_is_fitted_on_the_rows_themselves(
         ("shift", ["amount=0.3"], {"amount": 0.3}),
         ("origin-shift", ["amount=0.5", "move=x"], {"amount": 0.5, "move": "x"}),
         ("whiten", ["shrinkage=0.2"], {"shrinkage": 0.2}),
+        (
+            "orthogonal-shift",
+            ["explained_variance=0.9", "threshold=each"],
+            {"explained_variance": 0.9, "threshold": "each"},
+        ),
     ],
 )
 def test_parameters_are_set_by_name(

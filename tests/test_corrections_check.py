@@ -30,6 +30,7 @@ SETTINGS = [
     OrthogonalShift("x", 0.5),
     OrthogonalShift("y", 0.95, amount=0.4),
     OrthogonalShift("x", 0.0),
+    OrthogonalShift("y", 0.95, threshold="each"),
     OriginShift(),
     OriginShift(0.5, "x"),
     OriginShift(0.75, "y"),

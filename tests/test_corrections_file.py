@@ -51,13 +51,19 @@ def spoil(path, change):
 )
 def test_a_correction_comes_back_as_it_was_whatever_its_modalities_are_called(pairs, path, names):
     X, Y = pairs
-    first = OrthogonalShift("y", 0.5, amount=0.7).fit(X, Y, names=names, model="ViT-B/16 “x”")
+    shift = OrthogonalShift("y", 0.9, amount=0.7, threshold="each")
+    first = shift.fit(X, Y, names=names, model="ViT-B/16 “x”")
     correction = first.correction_
     correction.save(path)
     again = Correction.load(path)
     assert (again.names, again.metric) == (names, "euclidean")
     assert again.about == correction.about
-    assert again.about["parameters"] == {"move": "y", "explained_variance": 0.5, "amount": 0.7}
+    assert again.about["parameters"] == {
+        "move": "y",
+        "explained_variance": 0.9,
+        "amount": 0.7,
+        "threshold": "each",
+    }
     assert set(again.maps) == set(correction.maps)
     for role in ("document", "query"):
         np.testing.assert_array_equal(again.x(X, role), correction.x(X, role))

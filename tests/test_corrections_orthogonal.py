@@ -66,6 +66,38 @@ def test_with_less_explained_only_the_leading_directions_are_respected(pairs, ex
     np.testing.assert_allclose(offset_of(shift), expected, atol=1e-10)
 
 
+@pytest.mark.parametrize("explained_variance", [0.7, 0.85, 0.9, 0.95])
+def test_with_a_threshold_for_each_directions_count_by_their_own_share(pairs, explained_variance):
+    X, Y = pairs
+    expected = reference.gap_vector(X, Y)
+    variances, directions = principal_directions(Y)
+    respected = 0
+    for variance, direction in zip(variances, directions, strict=True):
+        if variance / variances.sum() > 1 - explained_variance:
+            expected = expected - (direction @ expected) * direction
+            respected += 1
+    shift = fitted(X, Y, "y", explained_variance, 1.0, "each")
+    np.testing.assert_allclose(offset_of(shift), expected, atol=1e-10)
+    assert 0 <= respected < 12
+
+
+@pytest.mark.parametrize("rows", [low_rank(), low_rank(rank=1)], ids=["four", "one"])
+@pytest.mark.parametrize("explained_variance", [0.0, 1.0])
+def test_at_both_ends_the_two_thresholds_are_the_same(rows, explained_variance):
+    together, each = (
+        offset_of(fitted(*rows, "y", explained_variance, 1.0, threshold))
+        for threshold in ("cumulative", "each")
+    )
+    np.testing.assert_array_equal(each, together)
+
+
+def test_smaller_shares_close_more_of_the_gap_with_a_threshold_for_each(pairs):
+    shares = (0.0, 0.85, 0.9, 0.95)
+    closed = [fitted(*pairs, "y", share, 1.0, "each").closed_ for share in shares]
+    assert closed == sorted(closed, reverse=True)
+    assert len(set(closed)) == 4
+
+
 @pytest.mark.parametrize("move", ["x", "y"])
 def test_explained_zero_is_the_plain_gap_and_the_means_meet(pairs, move):
     queries, candidates = pairs
@@ -214,6 +246,7 @@ def test_torch_rows_give_the_same_step(library):
         (("y", 1.5), "explained_variance must be between 0 and 1"),
         (("y", -0.1), "explained_variance must be between 0 and 1"),
         (("y", 1.0, float("nan")), "amount must be finite"),
+        (("y", 1.0, 1.0, "every"), "threshold must be one of 'cumulative', 'each'"),
     ],
 )
 def test_parameters_that_make_no_sense_are_refused(pairs, parameters, message):

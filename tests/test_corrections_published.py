@@ -88,3 +88,17 @@ def test_new_candidates_are_not_covered_by_the_theorem(move, record_property):
     assert 0.7 < share < 1
     # Queries need not be known: new ones keep their neighbours among the fitted candidates.
     assert kept(queries[new], candidates[fit], moved[fit]) == 1.0
+
+
+def test_of_clips_captions_few_directions_hold_5_percent_each_and_many_hold_95_together():
+    X, Y = load_published("features_clip.npy")
+    gap = X.mean(axis=0) - Y.mean(axis=0)
+    singular = np.linalg.svd(Y - Y.mean(axis=0), full_matrices=False)
+    share = singular.S**2 / np.sum(singular.S**2)
+    each, together = int(np.sum(share > 0.05)), int(np.sum(np.cumsum(share) < 0.95)) + 1
+    assert (each, together) == (2, 169)
+    for count, threshold in ((each, "each"), (together, "cumulative")):
+        kept = singular.Vh[:count]
+        shift = OrthogonalShift("y", 0.95, threshold=threshold).fit(X, Y, rows="given")
+        left = np.linalg.norm(gap - kept.T @ (kept @ gap)) / np.linalg.norm(gap)
+        assert shift.closed_ == pytest.approx(left, rel=1e-5)

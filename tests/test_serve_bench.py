@@ -224,7 +224,7 @@ def test_every_corrector_is_offered_with_its_own_parameters_and_defaults() -> No
 
 def test_parameters_reach_the_corrector() -> None:
     made = make_corrector("OrthogonalShift", {"move": "x", "explained_variance": 0.5})
-    assert made.get_params() == {"move": "x", "explained_variance": 0.5, "amount": 1.0}
+    assert {"move": "x", "explained_variance": 0.5}.items() <= made.get_params().items()
 
 
 @pytest.mark.parametrize(

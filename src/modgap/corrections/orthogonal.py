@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 
@@ -15,15 +15,28 @@ from modgap.corrections.base import Corrector
 from modgap.io import Embeddings, Modalities
 from modgap.moments import PairMoments, RowMoments
 
+Threshold = Literal["cumulative", "each"]
+
 
 class OrthogonalShift(Corrector):
     """Move the candidates toward the queries along the part of the gap they do not vary in.
 
-    ``move="y"``: Y are the candidates being searched, X the queries. ``explained_variance=1.0``
-    stays orthogonal to every direction in which the candidates vary: no nearest neighbour changes
-    for the rows it was fitted on (Chowers et al., eq. 11); smaller values respect only the leading
-    directions that hold that share of the variance and close more of the gap (their algorithm 1);
-    0 is the plain gap. ``amount`` is the share of that vector that is closed.
+    With ``explained_variance=1.0`` no nearest neighbour changes for the rows it was fitted on
+    (Chowers et al., eq. 11); smaller values close more of the gap (their algorithm 1).
+
+    Parameters
+    ----------
+    move
+        The side of the candidates being searched; the other side asks.
+    explained_variance
+        1 stays orthogonal to every direction in which the candidates vary, smaller values to the
+        leading ones, 0 to none: the plain gap.
+    amount
+        The share of that vector that is closed.
+    threshold
+        Which directions are the leading ones: "cumulative", those that hold that share of the
+        variance together; "each", those that by themselves hold more than ε = 1 −
+        ``explained_variance`` of it (algorithm 1, line 3), which are far fewer.
 
     Fit it on the candidates to be searched; pairs are not needed. New candidates are not covered.
     Rankings are meant for Euclidean distance; rows are never renormalised.
@@ -36,13 +49,16 @@ class OrthogonalShift(Corrector):
         move: Literal["x", "y"] = "y",
         explained_variance: float = 1.0,
         amount: float = 1.0,
+        threshold: Threshold = "cumulative",
     ) -> None:
         self.move = move
         self.explained_variance = explained_variance
         self.amount = amount
+        self.threshold = threshold
 
     def _check_params(self) -> None:
         check_choice(self.move, "move", ("x", "y"))
+        check_choice(self.threshold, "threshold", get_args(Threshold))
         check_finite(self.amount, "amount")
         check_finite(self.explained_variance, "explained_variance")
         if not 0 <= self.explained_variance <= 1:
@@ -111,8 +127,10 @@ class OrthogonalShift(Corrector):
             return rank
         if self.explained_variance <= 0:
             return 0
-        share = np.cumsum(variances[:rank]) / np.sum(variances[:rank])
-        return int(np.searchsorted(share, self.explained_variance, side="left")) + 1
+        share = variances[:rank] / np.sum(variances[:rank])
+        if self.threshold == "each":
+            return int(np.sum(share > 1 - self.explained_variance))
+        return int(np.searchsorted(np.cumsum(share), self.explained_variance, side="left")) + 1
 
 
 def _triangle(rows: Embeddings, mean: np.ndarray, unit: bool) -> np.ndarray:

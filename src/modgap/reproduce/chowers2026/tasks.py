@@ -1,55 +1,90 @@
-"""What the figures about nearest neighbours share: three tasks, and sweeps of the gap on them."""
+"""What the figures about nearest neighbours share: tasks, and sweeps of the gap on them."""
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
-from modgap._arrays import unit
-from modgap.corrections import OrthogonalShift
-from modgap.datasets import load_digits
+from modgap._arrays import unit as unit_rows
+from modgap.corrections import NothingMovesWarning, OrthogonalShift
+from modgap.corrections.orthogonal import Threshold
 from modgap.evaluation import Robustness, robustness
 from modgap.evaluation.noise import Gaussian, Noise
 from modgap.evaluation.quantise import Quantiser
 from modgap.evaluation.robustness import nearest
-from modgap.reproduce.setting import Setting
-from modgap.reproduce.statistics import rises_nowhere
+from modgap.evaluation.significance import GroupBootstrap
+from modgap.reproduce.setting import NotAtHand, Setting
+from modgap.reproduce.sources import DIGITS, Pairs, ZeroShot, digit_pairs, pairs, zero_shots
+from modgap.reproduce.statistics import LEVEL, Interval
 from modgap.reproduce.threads import one_thread
 
 # −1 doubles the gap, 0 leaves it, 1 closes what the direction can close.
 AMOUNTS = tuple(np.linspace(-1, 1, 9).tolist())
-AS_TRAINED = AMOUNTS.index(0.0)
-Sweeps = Mapping[str, Robustness]
+WIDENED, AS_TRAINED, CLOSED = 0, AMOUNTS.index(0.0), -1
+# Candidates that a direction can be orthogonal to: as many classes as CIFAR100 has, and fewer pairs
+# than CLIP has dimensions.
+CLASSES, PAIRS = 100, 500
+RESAMPLES = 400
+
+# What the names of data stand for.
+_DATA = {
+    "ImageNet": "CLIP ViT-B/32 on ImageNet",
+    "ESC-50": "LAION-CLAP on the sounds of ESC-50",
+    "CLIP": "CLIP ViT-B/16 on MS-COCO",
+    "VideoCLIP": "VideoCLIP",
+    "Unsplash": "CLIP ViT-B/32 on photos of Unsplash",
+    DIGITS: "the digits that come with modgap, trained to a temperature of 0.005",
+}
 
 
 @dataclass(frozen=True, eq=False)
 class Task:
-    """Queries that look for their nearest candidate; ``truth`` is the right one of each."""
+    """Queries that look for their nearest candidate; ``truth`` is the right one of each.
+
+    Intervals are from resampling whole ``groups`` of queries. ``other`` are the candidates in
+    another wording. Where a task is not ``judged`` it is only shown beside others.
+    """
 
     name: str
     queries: np.ndarray
     candidates: np.ndarray
     truth: np.ndarray
+    groups: np.ndarray
+    other: np.ndarray | None = None
+    judged: bool = True
 
-    def direction(self, explained_variance: float = 1.0) -> tuple[np.ndarray, float]:
+    def direction(
+        self, explained_variance: float = 1.0, threshold: Threshold = "cumulative"
+    ) -> tuple[np.ndarray, float]:
         """The vector that closes the gap (eq. 11, algorithm 1), and what share of it closes."""
-        with one_thread():
+        shift = OrthogonalShift("y", explained_variance, threshold=threshold)
+        with one_thread(), warnings.catch_warnings():
+            # The share that closes says so.
+            warnings.simplefilter("ignore", NothingMovesWarning)
             # The paper moves rows as they are.
-            shift = OrthogonalShift("y", explained_variance).fit(
-                self.queries, self.candidates, rows="given"
-            )
+            shift.fit(self.queries, self.candidates, rows="given")
         step = np.asarray(shift.correction_.y(np.zeros_like(self.candidates[:1])))[0]
         return step, float(shift.closed_)
 
+    def hits(
+        self,
+        amounts: Sequence[float],
+        direction: np.ndarray,
+        candidates: np.ndarray | None = None,
+    ) -> np.ndarray:
+        """Which queries are answered right as the candidates move, (amounts, queries)."""
+        rows = self.candidates if candidates is None else candidates
+        with one_thread():
+            found = nearest(self.queries, rows, "euclidean", np.asarray(amounts, float), direction)
+        return np.asarray(found == self.truth)
+
     def accuracy(self, amounts: Sequence[float], direction: np.ndarray) -> np.ndarray:
         """Share of right answers as the candidates move; of pairs this is recall@1."""
-        with one_thread():
-            found = nearest(
-                self.queries, self.candidates, "euclidean", np.asarray(amounts, float), direction
-            )
-        return np.asarray((found == self.truth).mean(axis=1))
+        return np.asarray(self.hits(amounts, direction).mean(axis=1))
 
     def sweeps(
         self,
@@ -66,43 +101,100 @@ class Task:
             for name, noise in noises.items()
         }
 
+    def mean(self, values: np.ndarray, level: float = LEVEL) -> Interval:
+        """The mean of one number a query, or of the change of one, with its interval."""
+        boot = self._resamples
+        found = boot.interval(*boot.ratios(np.asarray(values, float), self.groups), level)
+        return Interval(found.value, found.low, found.high, len(boot.labels))
+
+    def of(self, kept: np.ndarray) -> Task:
+        """The same with some of the queries, by their places."""
+        rows = {name: getattr(self, name)[kept] for name in ("queries", "truth", "groups")}
+        return replace(self, **rows)
+
+    @cached_property
+    def _resamples(self) -> GroupBootstrap:
+        return GroupBootstrap(self.groups, RESAMPLES)
+
     @property
     def gap(self) -> np.ndarray:
         """From the candidates' mean to the queries'."""
         return np.asarray(self.queries.mean(axis=0) - self.candidates.mean(axis=0))
 
 
-def class_texts(wording: int | None = None) -> np.ndarray:
-    """A text per digit: the unit mean of its captions in the train part, of one wording or all."""
-    part = load_digits("train")
-    label = dict(zip(part.groups[0].tolist(), part.labels.tolist(), strict=True))
-    digit = np.array([label[group] for group in part.groups[1].tolist()])
-    kept = np.ones(len(digit), bool) if wording is None else part.wording == wording
-    means = [part.Y[kept & (digit == k)].mean(axis=0) for k in range(10)]
-    return np.asarray(unit(np.stack(means))).astype(np.float32)
+def drawn(n: int, most: int, seed: int) -> np.ndarray:
+    """Places of all of n rows, or of as many as are allowed, drawn and in order."""
+    return np.sort(np.random.default_rng(seed).permutation(n)[:most])
 
 
-def digits_task(wording: int | None = None) -> Task:
-    """Zero-shot classification of the test scans."""
-    part = load_digits("test")
-    return Task("digits", part.X, class_texts(wording), part.labels)
+def class_task(found: ZeroShot, classes: int | None = None, seed: int = 0) -> Task:
+    """Zero-shot classification by unit rows, of all classes or of some that are drawn."""
+    name = found.name if found.name != "your rows" else "your classes"
+    X, texts = unit(found.X), unit(found.texts)
+    other = None if found.other_texts is None else unit(found.other_texts)
+    truth = np.asarray(found.labels)
+    # Fewer than dimensions, or no direction would be orthogonal to all.
+    most = len(texts) if classes is None else min(classes, X.shape[1] - 1)
+    if len(texts) > most:
+        kept = drawn(len(texts), most, seed)
+        asked = np.isin(truth, kept)
+        X, truth, texts = X[asked], np.searchsorted(kept, truth[asked]), texts[kept]
+        other = None if other is None else other[kept]
+    return Task(name, X, texts, truth, truth, other)
 
 
-def tasks(setting: Setting) -> tuple[Task, ...]:
-    """The digits and the authors' two trained systems."""
-    paired = []
-    for name, system in (("CLIP", "clip"), ("VideoCLIP", "videoclip")):
-        X, Y = setting.arrays(system)
-        paired.append(Task(name, X, Y, np.arange(len(X))))
-    return (digits_task(), *paired)
+def pair_task(found: Pairs, most: int | None = None, seed: int = 0) -> Task:
+    """Images finding their texts, by unit rows, of all pairs or of some that are drawn."""
+    name = found.name if found.name != "your rows" else "your pairs"
+    X, Y = unit(found.X), unit(found.Y)
+    most = len(X) if most is None else min(most, X.shape[1] - 1)
+    if len(X) > most:
+        kept = drawn(len(X), most, seed)
+        X, Y = X[kept], Y[kept]
+    order = np.arange(len(X))
+    return Task(name, X, Y, order, order)
 
 
-def each_task(setting: Setting, step: str) -> Iterator[Task]:
+def class_tasks(setting: Setting, classes: int | None = None) -> tuple[Task, ...]:
+    """Every zero-shot task at hand; the digits are judged where they are alone."""
+    return _judged([class_task(found, classes, setting.seed) for found in zero_shots(setting)])
+
+
+def pair_tasks(setting: Setting, most: int | None = None) -> tuple[Task, ...]:
+    """CLIP, Unsplash, or your own pairs; those of the digits where nothing else is at hand."""
+    found = [each for each in pairs(setting) if each.name not in ("VideoCLIP", DIGITS)]
+    return tuple(pair_task(each, most, setting.seed) for each in found or [digit_pairs(setting)])
+
+
+def tasks(setting: Setting, classes: int | None = None, most: int | None = None) -> list[Task]:
+    """Zero-shot tasks and pairs at hand, of all candidates or of some; the digits come last."""
+    try:
+        zero_shot = list(class_tasks(setting, classes))
+    except NotAtHand:  # your own rows need not have classes
+        zero_shot = []
+    paired = [task for task in pair_tasks(setting, most) if task.name != DIGITS]
+    found = _judged([*zero_shot, *paired])
+    return sorted(found, key=lambda task: task.name == DIGITS)
+
+
+def each_task(setting: Setting, found: Sequence[Task], step: str) -> Iterator[Task]:
     """The tasks one after the other; progress names the task and the step."""
-    found = tasks(setting)
     for done, task in enumerate(found):
         setting.say(f"{task.name}: {step}", done, len(found))
         yield task
+
+
+def on(found: Sequence[Task | Pairs]) -> str:
+    """What the data at hand is, in words."""
+    return "; ".join(_words(each) for each in found)
+
+
+def _words(found: Task | Pairs) -> str:
+    what = _DATA.get(found.name, found.name)
+    if isinstance(found, Pairs) or len(found.queries) == len(found.candidates):
+        n = len(found.X) if isinstance(found, Pairs) else len(found.queries)
+        return f"{what} ({n:,} pairs)"
+    return f"{what} ({len(found.queries):,} rows, {len(found.candidates):,} classes)"
 
 
 def gaussians(*stds: float) -> dict[str, Noise]:
@@ -110,11 +202,22 @@ def gaussians(*stds: float) -> dict[str, Noise]:
     return {f"σ {std:g}": Gaussian(std) for std in stds}
 
 
-def shares(sweeps: Sweeps) -> dict[str, np.ndarray]:
+def shares(sweeps: Mapping[str, Robustness]) -> dict[str, np.ndarray]:
     """A line of a picture for every sweep."""
     return {f"robustness, {name}": sweep.share for name, sweep in sweeps.items()}
 
 
-def fall_nowhere(sweeps: Sweeps) -> bool:
-    """Whether no step of any sweep falls by more than two standard errors."""
-    return all(rises_nowhere(-sweep.share, sweep.standard_error) for sweep in sweeps.values())
+def least(intervals: Sequence[Interval]) -> Interval:
+    """The one that reaches lowest: what holds of it holds of all."""
+    return min(intervals, key=lambda each: each.low)
+
+
+def _judged(found: Sequence[Task]) -> tuple[Task, ...]:
+    """Real data is judged where there is some, the digits only where there is none."""
+    real = any(task.name != DIGITS for task in found)
+    return tuple(replace(task, judged=task.name != DIGITS or not real) for task in found)
+
+
+def unit(rows: np.ndarray) -> np.ndarray:
+    """Rows at unit length, as the paper has them, in float32."""
+    return np.asarray(unit_rows(np.asarray(rows, dtype=np.float32)))

@@ -2,28 +2,41 @@
 
 from __future__ import annotations
 
+import numpy as np
+
+from modgap.reproduce.checks import above, below
 from modgap.reproduce.chowers2026 import PAPER
-from modgap.reproduce.chowers2026.descent import cosine_to_gap, farthest_pair, on_sphere
-from modgap.reproduce.entry import Number, Outcome, check
+from modgap.reproduce.chowers2026.descent import (
+    clusters,
+    cosine_to_gap,
+    farthest_pair,
+    gap_closes,
+    gap_stays,
+    low_loss,
+    on_sphere,
+    remaining,
+)
+from modgap.reproduce.entry import Number, Outcome
 from modgap.reproduce.setting import Setting
 from modgap.simulate.dynamics import descend
-from modgap.simulate.dynamics_start import make_clusters
 
+DIMENSION = 512
 TEMPERATURES = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
+SOME = (0.03, 0.1, 1.0, 10.0)
 GAPS = (0.0, 1.0, 2.0)
 
 
 @PAPER.run("fig16")
 def fig16(setting: Setting) -> Outcome:
     """Loss, gap and cosine to it while a thousand pairs descend."""
-    steps, rate = (400, 0.5) if setting.full else (40, 5.0)
-    X, Y = on_sphere(1000, 512, gap=2.0, spread=0.01, setting=setting)
+    n, steps, rate = (1000, 400, 0.5) if setting.full else (300, 40, 5.0)
+    X, Y = on_sphere(setting, "start", n, DIMENSION, gap=2.0, spread=0.01)
     records, progress = range(0, steps + 1, steps // 10), setting.steps("descent")
     run = descend(X, Y, 0.1, steps, rate, sphere=True, records=records, progress=progress)
     cosine = cosine_to_gap(run)[-1]
     measured: dict[str, Number] = {
-        "pairs": 1000,
-        "dimension": 512,
+        "pairs": n,
+        "dimension": DIMENSION,
         "cosine to the gap at the end": cosine,
         "gap at the start": run.gap_distance[0],
         "gap at the end": run.gap_distance[-1],
@@ -33,11 +46,14 @@ def fig16(setting: Setting) -> Outcome:
     return Outcome(
         measured,
         [
-            check(
-                "The loss falls below a hundredth of its start.", run.loss[-1] < run.loss[0] / 100
+            low_loss("On the sphere in R⁵¹²", run),
+            gap_stays("There", run),
+            below(
+                "The mean absolute cosine to it is below that of random directions.",
+                cosine,
+                (2 / np.pi / DIMENSION) ** 0.5,
+                "The gap would be no more orthogonal to the rows than any direction is.",
             ),
-            check("A gap above 1 remains.", run.gap_distance[-1] > 1),
-            check("The mean absolute cosine to it is below 0.01.", cosine < 0.01),
         ],
         {
             "steps": run.steps,
@@ -52,57 +68,68 @@ def fig16(setting: Setting) -> Outcome:
 @PAPER.run("fig17")
 def fig17(setting: Setting) -> Outcome:
     """The gap that remains at the end, by temperature, initial gap and dimension."""
-    n, steps = (100, 5000) if setting.full else (50, 1000)
-    X, Y = make_clusters(10, 3, gap=2.0, spread=0.01, sphere=True, seed=setting.seed)
-    warm = descend(X, Y, 1.0, 20_000, 0.05, sphere=True)
-    remaining: dict[str, list[float]] = {}
-    starts: list[float] = []
+    n, steps, temperatures = (100, 5000, TEMPERATURES) if setting.full else (50, 500, SOME)
+    X, Y = clusters(setting, "R³", 10, 3, 2.0, 0.01, sphere=True)
+    warm = descend(X, Y, 1.0, 20_000 if setting.full else 5000, 0.05, sphere=True)
+    left: dict[float, list[float]] = {}
+    starts: dict[float, float] = {}
     for g, gap in enumerate(GAPS):
-        X, Y = make_clusters(n, 64, gap=gap, spread=0.1, sphere=True, seed=setting.seed)
-        ends = []
-        for t, temperature in enumerate(TEMPERATURES):
-            done, total = g * len(TEMPERATURES) + t, len(GAPS) * len(TEMPERATURES)
+        X, Y = clusters(setting, f"gap {gap:g}", n, 64, gap, 0.1, sphere=True)
+        left[gap] = []
+        for t, temperature in enumerate(temperatures):
+            done, total = g * len(temperatures) + t, len(GAPS) * len(temperatures)
             setting.say("temperatures", done, total)
             run = descend(X, Y, temperature, steps, _rate(temperature), sphere=True, records=1)
-            ends.append(run.gap_distance[-1])
-        starts.append(run.gap_distance[0])
-        remaining[f"starting at {starts[-1]:.2f}"] = ends
-    X, Y = make_clusters(n, 256, gap=2.0, spread=0.1, sphere=True, seed=setting.seed)
-    hot = descend(X, Y, 10.0, steps, 10.0, sphere=True)
-    still = descend(X, Y, 100.0, 1000, 0.01, sphere=True, records=1)
-    stayed = still.gap_distance[-1] / still.gap_distance[0]
-    none, *_, widest = remaining.values()
-    wide = dict(zip(TEMPERATURES, widest, strict=True))
+            left[gap].append(run.gap_distance[-1])
+        starts[gap] = run.gap_distance[0]
+    X, Y = clusters(setting, "R²⁵⁶", n, 256, 2.0, 0.1, sphere=True)
+    hot = descend(X, Y, 10.0, steps, 10.0, sphere=True, snapshots=[0])
+    still = descend(X, Y, 100.0, 300, 0.01, sphere=True, records=1)
+    none, *_, widest = GAPS
+    wide = dict(zip(temperatures, left[widest], strict=True))
     measured: dict[str, Number] = {
         "gap at the end, R³, τ = 1": warm.gap_distance[-1],
         "gap at the end, R²⁵⁶, τ = 10": hot.gap_distance[-1],
         "largest distance of a pair there": farthest_pair(hot),
-        "gap at the start, R⁶⁴": starts[-1],
+        "gap at the start, R⁶⁴": starts[widest],
         **{f"gap at the end, R⁶⁴, τ = {t:g}": end for t, end in wide.items()},
-        "share of the gap after 1,000 steps at rate 0.01, τ = 100": stayed,
+        "largest gap over its start, R⁶⁴, none put in": max(left[none]) / starts[none],
+        "share of the gap after 300 steps at rate 0.01, τ = 100": remaining(still),
     }
-    closed = [warm.gap_distance[-1], hot.gap_distance[-1], *(wide[t] for t in wide if t >= 1)]
+    cold = [end for t, end in wide.items() if t <= 0.1]
+    apart = float(np.linalg.norm(hot.snapshots[0].X - hot.snapshots[0].Y, axis=1).max())
     return Outcome(
         measured,
         [
-            check(
-                "From τ = 1 on less than a hundredth of the gap remains, in R³, R⁶⁴ and R²⁵⁶.",
-                max(closed) < 0.01,
+            gap_closes("At τ = 1 in R³", remaining(warm)),
+            gap_closes(
+                "From τ = 1 on in R⁶⁴",
+                max(end for t, end in wide.items() if t >= 1) / starts[widest],
             ),
-            check(
-                "Up to τ = 0.1 more than half of it remains.",
-                min(wide[t] for t in wide if t <= 0.1) > 0.5 * starts[-1],
+            gap_closes("At τ = 10 in R²⁵⁶", remaining(hot)),
+            below(
+                "There the farthest pair ends within a hundredth of its first distance.",
+                farthest_pair(hot) / apart,
+                0.01,
+                "Pairs would not be aligned.",
             ),
-            check(
-                "At τ = 10 every pair coincides at the end, within 0.01.", farthest_pair(hot) < 0.01
+            above(
+                "Up to τ = 0.1 more than half of the gap stays, in R⁶⁴.",
+                min(cold) / starts[widest],
+                0.5,
+                "Low temperatures would close the gap, too.",
             ),
-            check(
-                "Where no gap is put in, none larger than that of the draw appears.",
-                max(none) <= 1.05 * starts[0],
+            below(
+                "Where no gap is put in, that of the draw does not grow, at any temperature.",
+                max(left[none]) / starts[none],
+                1.0,
+                "A gap would appear by itself.",
             ),
-            check(
-                "At τ = 100 and rate 0.01 the gap stays within 1 % of its start.",
-                abs(stayed - 1) < 0.01,
+            below(
+                "At τ = 100 and the printed rate the gap changes by less than a hundredth.",
+                abs(remaining(still) - 1),
+                0.01,
+                "High temperatures would move the rows at that rate, too.",
             ),
         ],
         {
@@ -110,8 +137,8 @@ def fig17(setting: Setting) -> Outcome:
             "warm": warm.gap_distance[1:],
             "warm_X": warm.X,
             "warm_Y": warm.Y,
-            "temperatures": TEMPERATURES,
-            "remaining": remaining,
+            "temperatures": temperatures,
+            "remaining": {f"starting at {starts[gap]:.2f}": ends for gap, ends in left.items()},
             "hot_steps": hot.steps[1:],
             "hot": hot.gap_distance[1:],
         },
