@@ -46,7 +46,7 @@ def recorded(path: Path = RECORD) -> dict[str, Recorded]:
         return {}
     found = json.loads(path.read_text(encoding="utf-8"))["entries"]
     return {
-        key: Recorded(**{k: tuple(v) if isinstance(v, list) else v for k, v in entry.items()})
+        key: Recorded(**{**entry, "flips": tuple(entry["flips"]), "data": tuple(entry["data"])})
         for key, entry in found.items()
     }
 
