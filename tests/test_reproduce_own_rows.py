@@ -16,9 +16,13 @@ from modgap.reproduce.run import run_entry
 from modgap.reproduce.setting import NotAtHand, OwnRows
 from modgap.reproduce.sources import pairs, zero_shots
 
-# Three of each paper, each run on raw and on unit rows. An entry goes here once it reads its rows
-# from modgap.reproduce.sources.
-KEYS = ("yaras2024/fig1", "yaras2024/fig3", "yaras2024/table2")
+# Three of each paper, each run on raw and on unit rows.
+KEYS = (
+    "liang2022/fig4", "liang2022/fig10", "liang2022/table1",
+    "yaras2024/fig1", "yaras2024/fig3", "yaras2024/table2",
+    "levi2025/fig2", "levi2025/fig3", "levi2025/fig9",
+    "chowers2026/fig2", "chowers2026/fig8", "chowers2026/fig13",
+)  # fmt: skip
 N, D, CLASSES = 80, 16, 5
 
 
