@@ -131,12 +131,15 @@ class Page:
 
 _HOW_TO_RUN = """```
 modgap reproduce --list                      every entry, what it needs, its recorded verdict
-modgap reproduce all --embeddings DIR        all that can run, in the fast setting
+modgap reproduce all --embeddings DIR        all that can run, in the fast setting, with ten seeds
+modgap reproduce all --seeds 1               a quick look
 modgap reproduce all --full --resume         as published, going on where it was stopped
 modgap reproduce yaras2024/fig2              one of them
+modgap reproduce liang2022/fig4 --rows image.npy text.npy      on rows of your own
 ```
 
-DIR holds the embeddings that Liang et al. 2022 published (`features_clip.npy` and the like).
+DIR holds the embeddings that Liang et al. 2022 published (`features_clip.npy` and the like), and
+others as safetensors (ImageNet, ESC-50, Unsplash); without them the digits stand in.
 
 A verdict has two parts. The kind of evidence: *as printed* (the paper's data and settings), *own
 settings* (its experiment with settings that it does not print or that differ, named below), *other
