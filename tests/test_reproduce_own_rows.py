@@ -138,13 +138,13 @@ def test_of_several_texts_an_image_the_first_is_taken_and_that_is_said(files) ->
     groups[1].write_text("\n".join(["group", *(f"photo {k}" for k in [*order, *order])]))
     ran = modgap(
         "reproduce", "yaras2024/fig1", "--rows", files.pair[0], files.save("texts", several),
-        "--groups", *groups, "-o", files.folder / "out", "--seeds", 1,
+        "--groups", ",".join(map(str, groups)), "-o", files.folder / "out", "--seeds", 1,
     )  # fmt: skip
     assert ran.status == 0, ran.err
     words = " ".join(ran.out.split())
     assert "of 80 and 160 rows the first of each group that both sides have" in words
     rows = (files.pair[0], files.folder / "texts.npy")
-    found = read_own_rows(rows, groups=groups, **files.classes)
+    found = read_own_rows(rows, groups=",".join(map(str, groups)), **files.classes)
     by_text = found.X[:, 0].argsort(), files.image[:, 0].argsort()
     np.testing.assert_allclose(found.Y[by_text[0]], files.text[by_text[1]], rtol=1e-6)
     np.testing.assert_array_equal(found.labels[by_text[0]], files.labels[by_text[1]])
@@ -240,5 +240,5 @@ def test_what_does_not_go_together_is_refused(files) -> None:
     for words in (["--record"], ["--resume"], ["--embeddings", files.folder], ["--list"]):
         assert "--rows takes the place" in refused("--rows", *files.pair, *words)
     nowhere = files.folder / "nowhere.txt"
-    said = refused("--rows", *files.pair, "--groups", nowhere, nowhere)
-    assert "There is no file" in said
+    said = refused("--rows", *files.pair, "--groups", f"{nowhere},{nowhere}")
+    assert "groups must name a column" in said

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from modgap._validate import InputValueError
-from modgap.cli.options import AsJson, Seed
+from modgap.cli.options import AsJson, Groups, Seed
 
 if TYPE_CHECKING:
     from modgap.reproduce import Entry, EntryReport, Setting
@@ -78,15 +78,7 @@ def reproduce(
         Path | None,
         typer.Option(help="The same in another wording.", rich_help_panel=_YOURS),
     ] = None,
-    groups: Annotated[
-        tuple[Path, Path] | None,
-        typer.Option(
-            metavar="FILE FILE",
-            help="Which of your rows match: a label for each image row, and for each text row. The "
-            "first text of each image is taken.",
-            rich_help_panel=_YOURS,
-        ),
-    ] = None,
+    groups: Groups = None,
     resume: Annotated[
         bool,
         typer.Option(
@@ -163,7 +155,7 @@ def _own_rows(
     labels: Path | None,
     class_text: Path | None,
     other_class_text: Path | None,
-    groups: tuple[Path, Path] | None,
+    groups: str | None,
     *,
     alone: bool,
 ) -> OwnRows | None:

@@ -20,7 +20,7 @@ def read_own_rows(
     labels: Path | None = None,
     class_text: Path | None = None,
     other_class_text: Path | None = None,
-    groups: Two | None = None,
+    groups: str | None = None,
 ) -> OwnRows:
     """Pairs, and what zero-shot classification needs beside them, as the files give them.
 
@@ -34,20 +34,20 @@ def read_own_rows(
     class_text, other_class_text
         A text row a class, and the same in another wording.
     groups
-        Files with one label per row of each side: rows of the same label match. The first match of
-        each group is taken.
+        Which rows match, as the other commands take it: a column on both sides, a file with one
+        label per row, or two of them with a comma between. The first match of each group is taken.
     """
     images, texts = rows
     one_file = images == texts
     data = open_pair(
         images,
         None if one_file else texts,
-        groups=None if groups is None else tuple(map(str, map(_there, groups))),
+        groups=groups,
     )
     if not data.paired:
         raise InputValueError(
             f"{images} and {texts} must hold as many rows, got {data.x.n_rows} and "
-            f"{data.y.n_rows}. Say which rows match with --groups FILE FILE."
+            f"{data.y.n_rows}. Say which rows match with --groups FILE,FILE."
         )
     chosen = data.matches()
     X, Y = (
