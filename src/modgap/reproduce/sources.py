@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 
@@ -41,6 +43,9 @@ class ZeroShot:
     other_texts: np.ndarray | None = None
 
 
+Source = TypeVar("Source", Pairs, ZeroShot)
+
+
 def pairs(setting: Setting, *, raw: bool = False) -> tuple[Pairs, ...]:
     """Every set of pairs at hand, the digits last: your own rows, or CLIP, Unsplash, VideoCLIP.
 
@@ -53,6 +58,14 @@ def pairs(setting: Setting, *, raw: bool = False) -> tuple[Pairs, ...]:
         return (Pairs(YOUR_ROWS, X, Y, raw=raw),)
     known = [] if raw else [_published(setting, name) for name in (*_SYSTEMS, "Unsplash")]
     return (*(each for each in known if each is not None), digit_pairs(setting, raw=raw))
+
+
+def judged(found: Sequence[Source], names: Collection[str] | None = None) -> list[Source]:
+    """Your own rows, or those of the names, all but the digits by default, or else the digits."""
+    if names is None:
+        names = [each.name for each in found if each.name != DIGITS]
+    real = [each for each in found if each.name == YOUR_ROWS or each.name in names]
+    return real or [each for each in found if each.name == DIGITS]
 
 
 def digit_pairs(setting: Setting, *, raw: bool = False) -> Pairs:

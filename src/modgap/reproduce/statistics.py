@@ -10,6 +10,8 @@ import numpy as np
 
 Values = Sequence[float] | np.ndarray
 LEVEL = 0.95
+# Percentiles at the ends of an interval.
+_TAILS = (50 * (1 - LEVEL), 100 - 50 * (1 - LEVEL))
 
 
 @dataclass(frozen=True)
@@ -41,6 +43,22 @@ def mean_interval(values: Values) -> Interval:
     return Interval(mean, mean - half, mean + half, n)
 
 
+def around(value: float, drawn: np.ndarray) -> Interval:
+    """The value with the interval of 95 % that the draws give it.
+
+    As far below the value as the draws lie above it, so that their bias is taken off and not added
+    once more.
+    """
+    low, high = np.percentile(drawn, _TAILS)
+    return Interval(float(value), float(2 * value - high), float(2 * value - low), len(drawn))
+
+
+def between(value: float, drawn: np.ndarray) -> Interval:
+    """The value with the percentiles of the draws: for places, ranks, and KL with its floor."""
+    low, high = np.percentile(drawn, _TAILS)
+    return Interval(float(value), min(value, float(low)), max(value, float(high)), len(drawn))
+
+
 def rank_correlation_interval(
     x: Sequence[Values], y: Sequence[Values], draws: int = 2000, seed: int = 0
 ) -> Interval:
@@ -65,8 +83,7 @@ def rank_correlation_interval(
     ranks = rankdata(drawn, axis=0)  # settings × draws × (x, y)
     ranks -= ranks.mean(axis=0)
     cross, (x_square, y_square) = (ranks[..., 0] * ranks[..., 1]).sum(0), (ranks**2).sum(0).T
-    tail = 100 * (1 - LEVEL) / 2
-    low, high = np.percentile(cross / np.sqrt(x_square * y_square), [tail, 100 - tail])
+    low, high = np.percentile(cross / np.sqrt(x_square * y_square), _TAILS)
     return Interval(rank_correlation(*means.T), float(low), float(high), len(pairs))
 
 

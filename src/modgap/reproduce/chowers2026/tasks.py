@@ -17,7 +17,7 @@ from modgap.evaluation.noise import Gaussian, Noise
 from modgap.evaluation.quantise import Quantiser
 from modgap.evaluation.robustness import nearest
 from modgap.evaluation.significance import GroupBootstrap
-from modgap.reproduce.setting import NotAtHand, Setting
+from modgap.reproduce.setting import YOUR_CLASSES, YOUR_ROWS, NotAtHand, Setting
 from modgap.reproduce.sources import DIGITS, Pairs, ZeroShot, digit_pairs, pairs, zero_shots
 from modgap.reproduce.statistics import LEVEL, Interval
 from modgap.reproduce.threads import one_thread
@@ -129,7 +129,7 @@ def drawn(n: int, most: int, seed: int) -> np.ndarray:
 
 def class_task(found: ZeroShot, classes: int | None = None, seed: int = 0) -> Task:
     """Zero-shot classification by unit rows, of all classes or of some that are drawn."""
-    name = found.name if found.name != "your rows" else "your classes"
+    name = found.name if found.name != YOUR_ROWS else YOUR_CLASSES
     X, texts = unit(found.X), unit(found.texts)
     other = None if found.other_texts is None else unit(found.other_texts)
     truth = np.asarray(found.labels)
@@ -145,7 +145,7 @@ def class_task(found: ZeroShot, classes: int | None = None, seed: int = 0) -> Ta
 
 def pair_task(found: Pairs, most: int | None = None, seed: int = 0) -> Task:
     """Images finding their texts, by unit rows, of all pairs or of some that are drawn."""
-    name = found.name if found.name != "your rows" else "your pairs"
+    name = found.name if found.name != YOUR_ROWS else "your pairs"
     X, Y = unit(found.X), unit(found.Y)
     most = len(X) if most is None else min(most, X.shape[1] - 1)
     if len(X) > most:

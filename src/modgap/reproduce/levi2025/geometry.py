@@ -22,7 +22,7 @@ from modgap.reproduce.levi2025 import resampled
 from modgap.reproduce.levi2025.histograms import Binned, divergences
 from modgap.reproduce.levi2025.joined import View
 from modgap.reproduce.levi2025.rows import BINS, Rows
-from modgap.reproduce.statistics import Interval, mean_interval
+from modgap.reproduce.statistics import Interval, around, between, mean_interval
 
 # A few dominances are many times the others; drawing them would flatten the rest.
 TAIL = 0.01
@@ -94,7 +94,7 @@ def _least_divergence(X: np.ndarray, Y: np.ndarray) -> Interval:
     binned = Binned.of(X.T, Y.T, BINS)
     weights = [resampled.row_weights(len(A), seed=k) for k, A in enumerate((X, Y))]
     value = divergences(binned, *(np.full((1, len(A)), 1 / len(A)) for A in (X, Y)))
-    return resampled.between(float(value.min()), divergences(binned, *weights).min(axis=1))
+    return between(float(value.min()), divergences(binned, *weights).min(axis=1))
 
 
 def _two_random_features(X: np.ndarray, Y: np.ndarray, seed: int, draws: int = 5) -> float:
@@ -142,7 +142,7 @@ def tags(seed: int) -> View:
         (mx, vx), (my, vy) = (resampled.drawn_moments(A, seed=k) for k, A in enumerate((X, Y)))
         drawn = np.sum(np.abs(mx - my) > np.sqrt(vx + vy), axis=1)
         gap = X.mean(axis=0) - Y.mean(axis=0)
-        carried = resampled.around(_largest(gap), _largest(mx - my))
+        carried = around(_largest(gap), _largest(mx - my))
         chance = _of_random_directions(dimension, seed)
         return Outcome(
             {
@@ -154,7 +154,7 @@ def tags(seed: int) -> View:
             [
                 above(
                     f"There are features that tag the modality ({rows.name}).",
-                    resampled.around(count, drawn),
+                    around(count, drawn),
                     0,
                     "no feature's means are farther apart than its spread",
                 ),
@@ -316,7 +316,7 @@ def _farthest_peak(A: np.ndarray) -> Interval:
         kernels = np.exp(-0.5 * ((column[:, None] - grid) / (1.06 * n**-0.2)) ** 2)
         peaks.append(np.abs(grid[(weights @ kernels).argmax(axis=1)]))
     farthest = np.max(peaks, axis=0)
-    return resampled.around(farthest[0], farthest[1:])
+    return around(farthest[0], farthest[1:])
 
 
 def tilted(seed: int) -> View:

@@ -12,10 +12,9 @@ from modgap.reproduce.entry import Outcome
 from modgap.reproduce.levi2025 import PAPER
 from modgap.reproduce.levi2025.joined import joined
 from modgap.reproduce.levi2025.moved import Curves, Move, moved_curves
-from modgap.reproduce.levi2025.resampled import around, between
 from modgap.reproduce.levi2025.rows import CLIP, on_words, row_sets
 from modgap.reproduce.setting import Setting
-from modgap.reproduce.statistics import Interval, by_chance, rank_correlation
+from modgap.reproduce.statistics import Interval, around, between, by_chance, rank_correlation
 
 # A best place nearer to where training left the rows, α = 0, than to the origin, α = 1.
 HALFWAY = 0.5

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from modgap.reproduce.statistics import LEVEL, Interval
+from modgap.reproduce.statistics import Interval, around
 
 DRAWS = 300
 # Of the rows drawn anew, not of anything that is judged: the same rows give the same interval.
@@ -22,22 +22,6 @@ def row_weights(n: int, draws: int = DRAWS, seed: int = SEED) -> np.ndarray:
 def all_and_drawn(n: int) -> np.ndarray:
     """The same below a first row that has every row once."""
     return np.concatenate([np.full((1, n), 1 / n), row_weights(n)])
-
-
-def around(value: float, drawn: np.ndarray) -> Interval:
-    """The value with the interval of 95 % that the draws give it.
-
-    As far below the value as the draws lie above it, so that their bias is taken off and not added
-    once more.
-    """
-    low, high = np.percentile(drawn, _tails())
-    return Interval(float(value), float(2 * value - high), float(2 * value - low), len(drawn))
-
-
-def between(value: float, drawn: np.ndarray) -> Interval:
-    """The value with the percentiles of the draws: for places, ranks, and KL with its floor."""
-    low, high = np.percentile(drawn, _tails())
-    return Interval(float(value), min(value, float(low)), max(value, float(high)), len(drawn))
 
 
 def of_features(
@@ -74,8 +58,3 @@ def share_interval(hits: np.ndarray) -> Interval:
     middle = (share + z**2 / (2 * n)) / (1 + z**2 / n)
     half = z / (1 + z**2 / n) * (share * (1 - share) / n + z**2 / (4 * n**2)) ** 0.5
     return Interval(share, max(0.0, middle - half), min(1.0, middle + half), n)
-
-
-def _tails() -> tuple[float, float]:
-    tail = 100 * (1 - LEVEL) / 2
-    return tail, 100 - tail

@@ -12,7 +12,7 @@ from modgap.datasets import load_digits
 from modgap.datasets.digits import DigitSplit, measure_scans
 from modgap.reproduce import sources
 from modgap.reproduce.levi2025 import PAPER
-from modgap.reproduce.setting import NotAtHand, Setting
+from modgap.reproduce.setting import YOUR_ROWS, NotAtHand, Setting
 
 # Histograms depend on their bins, and the paper does not print its number.
 BINS = 50
@@ -70,7 +70,7 @@ def labelled_sets(setting: Setting) -> list[Rows]:
     own = setting.rows
     if own is not None and own.labels is None:
         raise NotAtHand("What an image shows is told by --labels.")
-    shown = [task for task in sources.zero_shots(setting) if task.name in ("ImageNet", "your rows")]
+    shown = [task for task in sources.zero_shots(setting) if task.name in ("ImageNet", YOUR_ROWS)]
     found = [
         Rows(task.name, _wide(image=task.X), labels=task.labels, kind="images") for task in shown
     ]

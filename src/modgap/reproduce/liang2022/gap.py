@@ -13,9 +13,9 @@ from modgap.measures.projection import ProjectionMethod, projection, umap_is_ins
 from modgap.reproduce.checks import above
 from modgap.reproduce.entry import Check, Evidence, Number, Outcome, check
 from modgap.reproduce.liang2022 import PAPER
-from modgap.reproduce.liang2022.rows import gap_over_radius, judged, on_words, row_interval
+from modgap.reproduce.liang2022.rows import gap_over_radius, on_words, row_interval
 from modgap.reproduce.setting import NotAtHand, Setting
-from modgap.reproduce.sources import Pairs, pairs
+from modgap.reproduce.sources import Pairs, judged, pairs
 
 _AUTHORS = ("CLIP", "VideoCLIP")
 # UMAP of more pairs takes seconds.

@@ -15,9 +15,9 @@ from modgap.measures.loss import batched_terms, contrastive_loss, stacked_batche
 from modgap.reproduce.checks import above, below
 from modgap.reproduce.entry import Check, Number, Outcome, check
 from modgap.reproduce.liang2022 import PAPER
-from modgap.reproduce.liang2022.rows import judged, on_words, row_interval
+from modgap.reproduce.liang2022.rows import on_words, row_interval
 from modgap.reproduce.setting import Setting
-from modgap.reproduce.sources import Pairs, pairs
+from modgap.reproduce.sources import Pairs, judged, pairs
 from modgap.reproduce.statistics import Interval, mean_interval
 from modgap.simulate.sphere import critical_temperature, make_sphere_pairs
 

@@ -2,30 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
-from typing import TypeVar
+from collections.abc import Callable
 
 import numpy as np
 
 from modgap._arrays import unit
 from modgap.evaluation.significance import Comparison, GroupBootstrap
-from modgap.reproduce.setting import Setting
-from modgap.reproduce.sources import DIGITS, Pairs, ZeroShot, pairs
+from modgap.reproduce.setting import YOUR_ROWS, Setting
+from modgap.reproduce.sources import DIGITS, Pairs, judged, pairs
 from modgap.reproduce.statistics import Interval
 
 RESAMPLES = 200
-OWN = "your rows"
-Source = TypeVar("Source", Pairs, ZeroShot)
 # A number of rows that are counted so often each: (draws, n) to (draws,).
 Statistic = Callable[[np.ndarray], np.ndarray]
-
-
-def judged(found: Sequence[Source], names: Collection[str] | None = None) -> list[Source]:
-    """Your own rows, or those of the names, all but the digits by default, or else the digits."""
-    if names is None:
-        names = [each.name for each in found if each.name != DIGITS]
-    real = [each for each in found if each.name == OWN or each.name in names]
-    return real or [each for each in found if each.name == DIGITS]
 
 
 def clip_pairs(setting: Setting) -> Pairs:
@@ -40,7 +29,7 @@ def on_words(source: Pairs, published: str) -> str:
             f"the embedded digits, whose towers ended at a temperature of {source.temperature:g}; "
             "--embeddings takes the authors' files"
         )
-    return source.name if source.name == OWN else published
+    return source.name if source.name == YOUR_ROWS else published
 
 
 def row_interval(n: int, statistic: Statistic, seed: int) -> Interval:

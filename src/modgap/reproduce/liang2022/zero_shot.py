@@ -15,9 +15,9 @@ from modgap.evaluation.significance import Comparison, chi_squared, compare
 from modgap.reproduce.checks import above, below
 from modgap.reproduce.entry import Check, Number, Outcome, check
 from modgap.reproduce.liang2022 import PAPER
-from modgap.reproduce.liang2022.rows import OWN, gain, judged
-from modgap.reproduce.setting import Setting
-from modgap.reproduce.sources import DIGITS, zero_shots
+from modgap.reproduce.liang2022.rows import gain
+from modgap.reproduce.setting import YOUR_ROWS, Setting
+from modgap.reproduce.sources import DIGITS, judged, zero_shots
 from modgap.reproduce.statistics import Interval
 
 _WORDINGS = 5
@@ -29,7 +29,7 @@ _ON = {
     "ImageNet": "4,000 images of ImageNet by CLIP ViT-B/32, with two wordings of the classes",
     "ESC-50": "2,000 sounds of ESC-50 by CLAP",
     DIGITS: "1,000 unseen scanned digits, with two wordings of the classes",
-    OWN: OWN,
+    YOUR_ROWS: YOUR_ROWS,
 }
 
 

@@ -7,12 +7,13 @@ from typing import Any
 
 import numpy as np
 
+from modgap._arrays import unit
 from modgap.reproduce.checks import Check, above, below, check
 from modgap.reproduce.entry import Outcome
 from modgap.reproduce.flickr8k.results import WHOLE_GAP
 from modgap.reproduce.setting import Setting
-from modgap.reproduce.sources import DIGITS, Pairs, pairs
-from modgap.reproduce.statistics import LEVEL, Interval, mean_interval
+from modgap.reproduce.sources import DIGITS, Pairs, judged, pairs
+from modgap.reproduce.statistics import LEVEL, Interval, around, between, mean_interval
 from modgap.reproduce.yaras2024 import PAPER
 
 _DRAWS = 300
@@ -37,7 +38,7 @@ def fig1(setting: Setting) -> Outcome:
     measured: dict[str, float] = {}
     checks: list[Check] = []
     data: dict[str, Any] = {}
-    known, judged = _known(setting)
+    known, chosen = _known(setting)
     for source in known:
         X, Y = _unit(source)
         shown = projection(X, Y, "pca")
@@ -50,7 +51,7 @@ def fig1(setting: Setting) -> Outcome:
             f"gap of sides swapped at random, {name}": no_gap,
             f"share told apart along the first direction, {name}": told.value,
         }
-        if source not in judged:
+        if source not in chosen:
             continue
         data[name] = {"x": shown.x, "y": shown.y}
         checks += [
@@ -72,7 +73,7 @@ def fig1(setting: Setting) -> Outcome:
         return Outcome(measured, checks, data, note=note)
     _add_random_weights(setting, measured, data)
     checks.append(_growth_of_a_small_gap(setting, measured))
-    on = f"{_on(judged)}; for part (b), {PAPER.sentences['trained_on']}"
+    on = f"{_on(chosen)}; for part (b), {PAPER.sentences['trained_on']}"
     return Outcome(measured, checks, data, on=on)
 
 
@@ -80,7 +81,7 @@ def fig1(setting: Setting) -> Outcome:
 def fig3(setting: Setting) -> Outcome:
     """Six pairs on two parallel circles, two of them crossed or none; and the pairs at hand."""
     measured, checks, data = _six_pairs()
-    known, judged = _known(setting)
+    known, chosen = _known(setting)
     for source in known:
         pull, mismatched = _pulls(source, setting.seed)
         name = source.name
@@ -100,7 +101,7 @@ def fig3(setting: Setting) -> Outcome:
             continue
         of_mismatched = _mean_of_some(pull, mismatched, np.random.default_rng(setting.seed))
         measured[f"pull of mismatched rows, {name}"] = of_mismatched.value
-        if source in judged:
+        if source in chosen:
             checks.append(
                 below(
                     f"Rows that have a nearer one than their partner push the modalities apart, "
@@ -110,31 +111,24 @@ def fig3(setting: Setting) -> Outcome:
                     "Their partner is still nearer than the others are on average, and they pull.",
                 )
             )
-    note = "" if setting.rows is None else f"The temperature is taken as {judged[0].temperature}."
-    return Outcome(measured, checks, data, on=_on(judged), note=note)
+    note = "" if setting.rows is None else f"The temperature is taken as {chosen[0].temperature}."
+    return Outcome(measured, checks, data, on=_on(chosen), note=note)
 
 
 def _known(setting: Setting) -> tuple[tuple[Pairs, ...], tuple[Pairs, ...]]:
     """The pairs at hand, and those that the claim is judged on: the digits if there are no more."""
     known = pairs(setting)
-    return known, tuple(each for each in known if each.name != DIGITS) or known
+    return known, tuple(judged(known))
 
 
-def _on(judged: tuple[Pairs, ...]) -> str:
+def _on(chosen: tuple[Pairs, ...]) -> str:
     """What stands in for the paper's own."""
-    return ", ".join(_WORDS.get(each.name, each.name) for each in judged).replace("and,", "and")
+    return ", ".join(_WORDS.get(each.name, each.name) for each in chosen).replace("and,", "and")
 
 
 def _unit(source: Pairs) -> list[np.ndarray]:
-    """Both sides at unit length."""
-    sides = (np.asarray(side, dtype=np.float64) for side in (source.X, source.Y))
-    return [side / np.linalg.norm(side, axis=1, keepdims=True) for side in sides]
-
-
-def _percentiles(value: float, drawn: np.ndarray, n: int) -> Interval:
-    tail = 100 * (1 - LEVEL) / 2
-    low, high = np.percentile(drawn, [tail, 100 - tail])
-    return Interval(value, float(low), float(high), n)
+    """Both sides at unit length, in double precision."""
+    return [unit(side.astype(np.float64)) for side in (source.X, source.Y)]
 
 
 def _weights(n: int, rng: np.random.Generator) -> np.ndarray:
@@ -148,8 +142,7 @@ def _gap_and_null(X: np.ndarray, Y: np.ndarray, rng: np.random.Generator) -> tup
     value = float(np.linalg.norm(apart.mean(axis=0)))
     drawn = np.linalg.norm(_weights(n, rng) @ apart / n, axis=1)
     swapped = np.linalg.norm(rng.choice([-1.0, 1.0], size=(_DRAWS, n)) @ apart / n, axis=1)
-    # A length is too great with every draw; mirrored at the value, the interval is free of that.
-    return _percentiles(value, 2 * value - drawn, n), float(np.quantile(swapped, LEVEL))
+    return around(value, drawn), float(np.quantile(swapped, LEVEL))
 
 
 def _told_and_null(
@@ -165,7 +158,7 @@ def _told_and_null(
     ours, theirs = (np.where(swap, *two) - middle for two in ((b, a), (a, b)))
     swapped = _on_their_side(ours, theirs).mean(axis=1)
     drawn = _weights(len(a), rng) @ right / len(a)
-    return _percentiles(float(right.mean()), drawn, len(a)), float(np.quantile(swapped, LEVEL))
+    return between(float(right.mean()), drawn), float(np.quantile(swapped, LEVEL))
 
 
 def _on_their_side(a: np.ndarray, b: np.ndarray) -> np.ndarray:
@@ -229,7 +222,7 @@ def _mean_of_some(values: np.ndarray, which: np.ndarray, rng: np.random.Generato
     total, count = np.where(which, values, 0.0).sum(axis=1), which.sum(axis=1)
     weights = _weights(len(values), rng)
     drawn = (weights @ total) / np.maximum(weights @ count, 1)
-    return _percentiles(float(total.sum() / count.sum()), drawn, len(values))
+    return between(float(total.sum() / count.sum()), drawn)
 
 
 def _six_pairs() -> tuple[dict[str, float], list[Check], dict[str, Any]]:
