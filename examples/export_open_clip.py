@@ -48,8 +48,11 @@ def main(
     written += [save(output / "text.npy", rows(embed_texts, captions, batch))]
     if len(captions) > len(data):
         of_text = [k for k in range(len(data)) for _ in data.captions(k)]
-        written += ["--groups", save(output / "image_groups.npy", np.arange(len(data)))]
-        written += [save(output / "text_groups.npy", np.array(of_text))]
+        groups = (
+            save(output / "image_groups.npy", np.arange(len(data))),
+            save(output / "text_groups.npy", np.array(of_text)),
+        )
+        written += ["--groups", ",".join(groups)]
     if classes is not None:
         names = classes.read_text(encoding="utf-8").splitlines()
         files = ("class_text", "other_class_text")
