@@ -325,8 +325,8 @@ def test_missing_hits_come_last_and_name_no_modality(unit_pairs):
 def test_three_modalities_are_calibrated_for_the_one_that_asks(rng):
     rows = {name: rng.normal(size=(40, 6)) + 3 * rng.normal(size=6) for name in "abc"}
     with pytest.raises(ValueError, match="which modality the queries are of"):
-        Calibrate().fit_modalities(rows)
-    correction = Calibrate().fit_modalities(rows, queries="b", model="m").correction_
+        Calibrate().fit(rows)
+    correction = Calibrate().fit(rows, queries="b", model="m").correction_
     assert (correction.names, correction.queries) == (("a", "b", "c"), ("b",))
     assert (correction.dim_out, correction.about["model"]) == (6, "m")
     asked = correction.apply(rows["b"], "b", "query")
@@ -339,7 +339,7 @@ def test_three_modalities_are_calibrated_for_the_one_that_asks(rng):
 def test_two_modalities_by_name_are_fitted_as_x_and_y_are(pairs):
     X, Y = pairs
     for corrector in (Calibrate(), Calibrate("mixed", "blocks")):
-        named = clone(corrector).fit_modalities({"image": X, "text": Y}).correction_
+        named = clone(corrector).fit({"image": X, "text": Y}).correction_
         both = clone(corrector).fit(X, Y).correction_
         assert named.about == both.about
         assert named.queries == both.queries

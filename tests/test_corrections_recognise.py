@@ -159,7 +159,7 @@ def test_features_that_never_vary_are_left_out() -> None:
 def test_any_number_of_modalities_can_be_told_apart() -> None:
     offsets = {"image": 1.0, "text": -1.0, "audio": 0.0}
     rows = {name: make(300, offset, i) for i, (name, offset) in enumerate(offsets.items())}
-    fitted = Calibrate().fit_modalities(rows).correction_
+    fitted = Calibrate().fit(rows).correction_
     for said in offsets:
         for true, offset in offsets.items():
             found = recognise(fitted, make(60, offset, 9), said)

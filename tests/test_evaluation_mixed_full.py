@@ -138,7 +138,7 @@ def test_a_third_modality_is_corrected_by_its_name():
     shares = {"image": 0.7, "text": 0.2, "video": 0.1}
     raw = mixed_corpus(rows, groups, shares)
     centred = mixed_corpus(rows, groups, shares, correction=Correction(names, maps))
-    calibrate = Calibrate("mixed").fit_modalities(rows)
+    calibrate = Calibrate("mixed").fit(rows)
     calibrated = mixed_corpus(rows, groups, shares, correction=calibrate.correction_)
     assert raw.ndcg < centred.ndcg
     assert raw.ndcg < calibrated.ndcg
@@ -150,7 +150,7 @@ def test_calibrating_two_modalities_by_name_is_calibrating_a_pair():
     rows, _ = several()
     two = {"image": rows["image"], "text": rows["text"]}
     for options in ({}, {"queries": "image"}):
-        by_name = Calibrate().fit_modalities(two, **options)
+        by_name = Calibrate().fit(two, **options)
         as_pair = Calibrate().fit(rows["image"], rows["text"], **options)
         assert set(by_name.spreads_.values()) == set(as_pair.spreads_.values())
         [asking] = by_name.correction_.queries
@@ -165,11 +165,11 @@ def test_calibrating_two_modalities_by_name_is_calibrating_a_pair():
 
 def test_one_modality_asks_three_in_columns_as_many_as_before():
     rows, _ = several()
-    found = Calibrate().fit_modalities(rows, queries="video").correction_
+    found = Calibrate().fit(rows, queries="video").correction_
     assert found.dim_out == found.dim_in
     assert found.queries == ("video",)
     assert found.keeps_rankings
-    blocks = Calibrate(form="blocks").fit_modalities(rows).correction_
+    blocks = Calibrate(form="blocks").fit(rows).correction_
     for name, part in rows.items():
         wide = blocks.apply(rows["video"], "video", "query") @ blocks.apply(part, name).T
         narrow = found.apply(rows["video"], "video", "query") @ found.apply(part, name).T
@@ -208,4 +208,4 @@ def test_what_cannot_be_mixed_is_refused(change, message):
 def test_modalities_of_different_dimensions_are_not_calibrated():
     rows, _ = several()
     with pytest.raises(ValueError, match="same number of columns, got 6 and 5"):
-        Calibrate().fit_modalities({**rows, "audio": np.ones((4, 5))})
+        Calibrate().fit({**rows, "audio": np.ones((4, 5))})

@@ -111,7 +111,7 @@ def test_matches_are_the_first_rows_of_every_group_that_both_sides_have(gx, gy):
 def test_three_modalities_fit_the_type_and_what_takes_two_says_so():
     sides = {name: rows(4, seed=k) for k, name in enumerate(("image", "text", "audio"))}
     groups = {"image": [0, 1, 2, 3], "text": [3, 2, 1, 0], "audio": [0, 0, 1, 7]}
-    data = Modalities.named(sides, groups)
+    data = Modalities.of(sides, groups=groups)
     assert data.names == ("image", "text", "audio")
     assert [rows.tolist() for rows in data.matches()] == [[0, 1], [3, 2], [0, 2]]
     with pytest.raises(ValueError, match="two modalities, got 3: image, text, audio"):

@@ -17,7 +17,7 @@ from modgap._version import __version__
 
 # The newest format that this version reads. A file is written in the oldest format that says all
 # of it, so that older versions read what they understand and refuse the rest.
-FORMAT = 2
+FORMAT = 3
 
 
 def write_tensors(

@@ -265,13 +265,30 @@ def check_groups(
                 f"{m} rows. Pass groups=(gx, gy) to say which rows match."
             )
         return np.arange(n), np.arange(n)
+    gx, gy = encode_groups(check_group_labels(groups, names), (n, m), names)
+    return gx, gy
+
+
+def check_group_labels(groups: Any, names: Sequence[str]) -> list[Any]:
+    """The labels of each modality in order, from a mapping by name or, for two, from a pair."""
+    if isinstance(groups, Mapping):
+        if set(groups) != set(names):
+            raise InputValueError(
+                f"groups must name the same modalities as the rows, {', '.join(names)}, got "
+                f"{', '.join(map(str, groups))}."
+            )
+        return [groups[name] for name in names]
+    if len(names) != 2:
+        raise InputTypeError(
+            f"groups of {len(names)} modalities must be a mapping, one label per row of "
+            f"{', '.join(names)} each."
+        )
     if not (isinstance(groups, (tuple, list)) and len(groups) == 2):
         raise InputTypeError(
             f"groups must be two sequences (gx, gy), one label per row of {names[0]} and "
             f"{names[1]}."
         )
-    gx, gy = encode_groups(groups, (n, m), names)
-    return gx, gy
+    return list(groups)
 
 
 def check_names(names: Sequence[str]) -> tuple[str, str]:

@@ -31,6 +31,7 @@ from modgap._arrays.histogram import histogram, shared_range
 from modgap._arrays.ranks import match_ranks
 from modgap._arrays.search import top_k
 from modgap._arrays.softmax import RunningLogSumExp, log_sum_exp
+from modgap._arrays.top_mean import top_mean
 
 __all__ = [
     "RunningLogSumExp",
@@ -55,6 +56,7 @@ __all__ = [
     "sum_squares",
     "to_numpy",
     "top_k",
+    "top_mean",
     "unit",
     "wide_dtype",
     "widen",

@@ -11,7 +11,7 @@ from modgap.corrections.base import (
 )
 from modgap.corrections.calibrate import Calibrate
 from modgap.corrections.check import check_corrector
-from modgap.corrections.correction import METRICS, Correction, Metric, Role
+from modgap.corrections.correction import METRICS, Correction, Metric, Role, RowMap
 from modgap.corrections.demands import (
     METRIC_NAMES,
     demands,
@@ -27,6 +27,8 @@ from modgap.corrections.files import (
     save_corrections,
 )
 from modgap.corrections.fitted import FittedRows
+from modgap.corrections.fusing import fuse
+from modgap.corrections.hubs import Hubs
 from modgap.corrections.orthogonal import OrthogonalShift
 from modgap.corrections.procrustes import Procrustes
 from modgap.corrections.recognise import (
@@ -50,6 +52,7 @@ __all__ = [
     "Correction",
     "Corrector",
     "FittedRows",
+    "Hubs",
     "Method",
     "Metric",
     "NotFitted",
@@ -61,6 +64,7 @@ __all__ = [
     "RecognitionWarning",
     "Role",
     "RowLength",
+    "RowMap",
     "Shift",
     "Whiten",
     "asking_modalities",
@@ -72,6 +76,7 @@ __all__ = [
     "demands",
     "demands_by_topic",
     "file_safe",
+    "fuse",
     "in_one_sentence",
     "label",
     "load_corrections",

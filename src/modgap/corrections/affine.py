@@ -87,10 +87,18 @@ class Affine:
     def _moves(self) -> bool:
         return self.offset is not None and bool(np.any(self.offset))
 
-    def __call__(self, rows: Array, name: str = "rows", *, first_row: int = 0) -> Array:
+    def __call__(
+        self,
+        rows: Array,
+        name: str = "rows",
+        *,
+        first_row: int = 0,
+        keys: np.ndarray | None = None,
+    ) -> Array:
         """The mapped rows, in the precision of the given ones (half precision becomes float32).
 
         ``name`` and ``first_row`` say in errors what the rows are and where in a stream they are.
+        ``keys`` matter to maps with hubs only.
         """
         rows = check_matrix(rows, name)
         check_values(rows, name, first_row=first_row)
@@ -101,14 +109,23 @@ class Affine:
             )
         return self.map_checked(rows, name, first_row=first_row)
 
-    def over(self, batches: Iterable[Array], name: str = "rows") -> Iterator[Array]:
+    def over(
+        self, batches: Iterable[Array], name: str = "rows", keys: np.ndarray | None = None
+    ) -> Iterator[Array]:
         """The batches mapped; a row that cannot be used is named by its place in the stream."""
         done = 0
         for batch in batches:
             yield self(batch, name, first_row=done)
             done += batch.shape[0]
 
-    def map_checked(self, rows: Array, name: str = "rows", *, first_row: int = 0) -> Array:
+    def map_checked(
+        self,
+        rows: Array,
+        name: str = "rows",
+        *,
+        first_row: int = 0,
+        keys: np.ndarray | None = None,
+    ) -> Array:
         """The same for a matrix of finite floats with ``dim_in`` columns, which is not checked."""
         rows = as_float(rows)
         if self.is_identity:

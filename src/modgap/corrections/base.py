@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import inspect
 import warnings
-from abc import ABC, abstractmethod
+from abc import ABC
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal, Self
@@ -30,7 +30,7 @@ from modgap.corrections.correction import Correction, Metric
 from modgap.corrections.fitted import FittedRows
 from modgap.io import Embeddings, Modalities
 from modgap.io.modalities import DEFAULT_NAMES
-from modgap.moments import PairMoments, RowMoments
+from modgap.moments import Moments, PairMoments, RowMoments
 
 RowLength = Literal["unit", "given"]
 
@@ -54,45 +54,58 @@ class NothingMovesWarning(UserWarning):
 class Corrector(BaseEstimator, ABC):
     """Base of the correctors: subclasses store parameters and say how moments become maps.
 
-    A subclass implements ``_maps(moments)`` and sets ``metric``; ``needs_pairs`` when row i of X
-    must belong to row i of Y. What moments cannot give overrides ``_fit_rows``. One whose maps
-    serve the queries of a single modality says so in ``serves_one`` and finds it in ``asking_``.
-    Bringing rows to unit length is left to this class.
+    A subclass implements ``_maps(moments)`` for two modalities, or ``_maps_of(sides)`` for any
+    number, and sets ``metric``; ``needs_pairs`` when row i of X must belong to row i of Y. What
+    moments cannot give overrides ``_fit_rows``. One whose maps serve the queries of a single
+    modality says so in ``serves_one`` and finds it in ``asking_``. Bringing rows to unit length is
+    left to this class.
     """
 
     metric: Metric = "cosine"
     needs_pairs = False
 
     correction_: Correction
-    # The key of the maps, "x" or "y", whose queries they serve, where they serve one only.
+    # The key of the maps ("x" or "y", beyond two modalities a name) whose queries they serve, where
+    # they serve one only.
     asking_: str | None
+    # Moments of the rows that ask, by the same keys, where these are not the documents.
+    asking_moments_: dict[str, RowMoments]
 
     def fit(
         self,
-        X: Array | Embeddings | Modalities,
+        X: Array | Embeddings | Modalities | Mapping[str, Array | Embeddings],
         Y: Array | Embeddings | None = None,
         *,
         names: Sequence[str] = DEFAULT_NAMES,
         queries: str | None = None,
+        query_rows: Mapping[str, Array | Embeddings] | None = None,
+        bank: Array | Embeddings | None = None,
         rows: RowLength = "unit",
         model: str | None = None,
         moments: PairMoments | None = None,
         progress: Progress | None = None,
     ) -> Self:
-        """Learn the maps from rows of both modalities.
+        """Learn the maps from rows of all modalities.
 
         Rows in memory are used as they are; those on disk are read once, in batches.
 
         Parameters
         ----------
         X, Y : (n, d) and (m, d) arrays, tensors or Embeddings
-            The two modalities, or one ``Modalities`` as ``X``. Only a corrector that needs pairs
-            asks for row i of X to match row i of Y, or for groups.
+            The two modalities; or all of them as ``X``, a mapping of names to rows or one
+            ``Modalities``. Only a corrector that needs pairs asks for row i of X to match row i
+            of Y, or for groups.
         names : pair of str
             What the modalities are called.
         queries : str, optional
             The modality whose queries a correction is for that serves one only, as ``Calibrate``
             does; "text" where that is a name.
+        query_rows : mapping of str to (n, d) arrays, optional
+            Queries by modality, where they are not like its documents: short queries beside long
+            captions, or a model with a prompt for queries.
+        bank : (n, d) array, optional
+            Unlabelled queries of the kind that will be asked, for a correction with hubs: a query
+            log, say. By default the rows that ask, of which no document meets its own.
         rows : {"unit", "given"}
             "unit" brings every row to unit length first, here and in the maps, as cosines do;
             "given" uses rows as they are, for searches by inner product or Euclidean distance.
@@ -105,31 +118,51 @@ class Corrector(BaseEstimator, ABC):
             Called as ``progress(step, done, total)``.
         """
         data = Modalities.of(X, Y, names)
-        self._learn(data, queries, rows, model, moments, progress or silent)
+        if query_rows is not None:
+            data = data.with_queries(query_rows)
+        self._learn(data, queries, bank, rows, model, moments, progress or silent)
         return self._warned()
 
     def _learn(
         self,
         data: Modalities,
         queries: str | None,
+        bank: Array | Embeddings | None,
         rows: RowLength,
         model: str | None,
         moments: PairMoments | None,
         say: Progress,
     ) -> None:
         self._check_params()
+        self._check_bank(bank)
         self._ask(queries, data.names)
         unit = is_unit(rows)
-        if self.needs_pairs:
-            if not data.paired:
-                raise InputValueError(self._pairs_needed())
-            data = data.pairs()
-            moments = data.pair_moments(say)
-        elif moments is None:
-            moments = data.moments(say, unit=unit, nonzero=True)
-        check_same_space(moments.x.given.mean[None, :], moments.y.given.mean[None, :], data.names)
-        used = moments.at_unit_length() if unit else moments
-        self._keep(self._fit_rows(data, used, unit), _sides(used), data.names, unit, model)
+        keys = side_keys(data.names)
+        self.asking_moments_ = {
+            key: _used(data.asking[name].moments(f"{name} queries", say, unit=unit, nonzero=True),
+                       unit)
+            for key, name in zip(keys, data.names, strict=True)
+            if data.asks_apart(name)
+        }  # fmt: skip
+        if len(data.names) == 2:
+            if self.needs_pairs:
+                if not data.paired:
+                    raise InputValueError(self._pairs_needed())
+                moments = data.pairs().pair_moments(say)
+            elif moments is None:
+                moments = data.moments(say, unit=unit, nonzero=True)
+            used = moments.at_unit_length() if unit else moments
+            sides = _sides(used)
+        else:
+            found = data.side_moments(say, unit=unit, nonzero=True)
+            sides = {name: _used(m, unit) for name, m in found.items()}
+        means = [side.mean[None, :] for side in sides.values()]
+        for name, mean in zip(data.names[1:], means[1:], strict=True):
+            check_same_space(means[0], mean, (data.names[0], name))
+        two = len(data.names) == 2
+        maps = self._fit_rows(data, used, unit) if two else self._maps_of(sides)
+        self._keep(maps, sides, data.names, unit, model)
+        self._after_fit(data, bank)
 
     def fit_moments(
         self,
@@ -151,6 +184,7 @@ class Corrector(BaseEstimator, ABC):
         """
         self._check_params()
         self._ask(queries, check_names(names))
+        self.asking_moments_ = {}
         unit = is_unit(rows)
         used = moments.at_unit_length() if unit else moments
         self._keep(self._maps(used), _sides(used), check_names(names), unit, model)
@@ -163,7 +197,8 @@ class Corrector(BaseEstimator, ABC):
 
     def _ask(self, queries: str | None, names: Sequence[str]) -> None:
         asking = asking_modality(queries, names) if self.serves_one or queries else None
-        self.asking_ = "xy"[names.index(asking)] if asking and self.serves_one else None
+        served = asking and self.serves_one
+        self.asking_ = side_keys(names)[names.index(asking)] if served else None
 
     def _warned(self) -> Self:
         if reason := self.nothing_moves():
@@ -175,6 +210,7 @@ class Corrector(BaseEstimator, ABC):
         data: Modalities,
         *,
         queries: str | None = None,
+        bank: Array | Embeddings | None = None,
         rows: RowLength = "unit",
         model: str | None = None,
         moments: PairMoments | None = None,
@@ -185,14 +221,14 @@ class Corrector(BaseEstimator, ABC):
         ----------
         data : Modalities
             The rows to fit on.
-        queries, rows, model, moments
+        queries, bank, rows, model, moments
             As for ``fit``.
         """
         if self.needs_pairs and not data.paired:
             return None, "it needs pairs"
         copy = clone(self)
         try:
-            copy._learn(data, queries, rows, model, moments, silent)
+            copy._learn(data, queries, bank, rows, model, moments, silent)
         except InputError as error:
             return None, str(error)
         reason = copy.nothing_moves()
@@ -249,9 +285,24 @@ class Corrector(BaseEstimator, ABC):
         """Maps from the rows themselves, at unit length where ``unit`` is set."""
         return self._maps(moments)
 
-    @abstractmethod
     def _maps(self, moments: PairMoments) -> Mapping[tuple[str, str], Affine]:
-        """Maps keyed by ("x" or "y", role)."""
+        """Maps of two modalities, keyed by ("x" or "y", role)."""
+        return self._maps_of(_sides(moments))
+
+    def _maps_of(self, sides: Mapping[str, RowMoments]) -> Mapping[tuple[str, str], Affine]:
+        """Maps of any number of modalities, with the keys of ``sides``."""
+        raise InputValueError(
+            f"{type(self).__name__} works on two modalities, got {len(sides)}: {', '.join(sides)}."
+        )
+
+    def _check_bank(self, bank: Array | Embeddings | None) -> None:
+        if bank is not None:
+            raise InputValueError(
+                f"{self.label} takes no bank of queries; Calibrate(hubs=0.5) does."
+            )
+
+    def _after_fit(self, data: Modalities, bank: Array | Embeddings | None) -> None:
+        """What is added to the correction once its maps are there."""
 
     def _check_params(self) -> None:
         """Refuse parameters that cannot be used."""
@@ -285,6 +336,9 @@ class Corrector(BaseEstimator, ABC):
             },
             queries=() if self.asking_ is None else (named[self.asking_],),
             fitted=FittedRows.of_each(rows),
+            fitted_queries=FittedRows.of_each(
+                {named[side]: moments for side, moments in self.asking_moments_.items()}
+            ),
         )
         self.n_features_in_ = self.correction_.dim_in
 
@@ -292,6 +346,15 @@ class Corrector(BaseEstimator, ABC):
 def is_unit(rows: RowLength) -> bool:
     """Whether rows are brought to unit length first."""
     return check_choice(rows, "rows", ("unit", "given")) == "unit"
+
+
+def side_keys(names: Sequence[str]) -> tuple[str, ...]:
+    """The keys of maps: "x" and "y" for two modalities, beyond that their names."""
+    return ("x", "y") if len(names) == 2 else tuple(names)
+
+
+def _used(moments: Moments, unit: bool) -> RowMoments:
+    return moments.unit_rows() if unit else moments.given
 
 
 def _sides(moments: PairMoments) -> dict[str, RowMoments]:
@@ -310,6 +373,7 @@ def _hash(sides: Iterable[RowMoments]) -> str:
     return digest.hexdigest()
 
 
-def offset(moments: PairMoments, vector: Array, renormalise: bool = True) -> Affine:
+def offset(vector: Array, renormalise: bool = True) -> Affine:
     """The map that adds one vector to every row."""
-    return Affine(moments.x.dim, offset=to_numpy(vector), renormalise=renormalise)
+    added = to_numpy(vector)
+    return Affine(len(added), offset=added, renormalise=renormalise)

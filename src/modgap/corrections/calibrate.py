@@ -18,14 +18,14 @@ from modgap._validate import (
     Array,
     InputValueError,
     check_choice,
-    check_matrix,
-    check_modalities,
-    check_same_space,
+    check_count,
+    check_finite,
 )
 from modgap.corrections.affine import Affine
-from modgap.corrections.asking import asking_modality
-from modgap.corrections.base import Corrector, RowLength, is_unit
-from modgap.moments import Moments, PairMoments, RowMoments
+from modgap.corrections.bank import with_hubs
+from modgap.corrections.base import Corrector
+from modgap.io import Embeddings, Modalities
+from modgap.moments import RowMoments
 
 MODES = ("keep", "mixed")
 FORMS = ("single", "blocks", "compromise")
@@ -51,6 +51,11 @@ class Calibrate(Corrector):
     its spread there; its documents of different modalities are orthogonal, so no graph connects
     them. ``"compromise"`` takes d columns, serves all, and uses the geometric mean of the spreads.
 
+    ``hubs`` (0 to 1) also subtracts that share of a document's hubness, its mean score on the
+    ``neighbours`` queries of a bank that score it highest, which raises recall above that of the
+    raw vectors where the bank holds queries of the kind that will be asked. It takes one more
+    column, and rankings within a modality change; see `modgap.corrections.hubs`.
+
     Ranks by inner product. To try it without touching an index, see ``modgap.search.merge``.
     """
 
@@ -60,61 +65,41 @@ class Calibrate(Corrector):
         self,
         mode: Literal["keep", "mixed"] = "keep",
         form: Literal["single", "blocks", "compromise"] = "single",
+        hubs: float = 0.0,
+        neighbours: int = 10,
     ) -> None:
         self.mode = mode
         self.form = form
+        self.hubs = hubs
+        self.neighbours = neighbours
 
     def _check_params(self) -> None:
         check_choice(self.mode, "mode", MODES)
         check_choice(self.form, "form", FORMS)
+        if not 0 <= check_finite(self.hubs, "hubs") <= 1:
+            raise InputValueError(f"hubs must be between 0 and 1, got {self.hubs}.")
+        check_count(self.neighbours, "neighbours")
+        if self.hubs and self.form != "single":
+            raise InputValueError(
+                f"Hubs are those of one asking modality: form must be 'single', got {self.form!r}."
+            )
 
     @property
     def serves_one(self) -> bool:
         """Whether the queries of one modality only are served."""
         return self.form == "single"
 
-    def fit_modalities(
-        self,
-        rows: Mapping[str, Array],
-        *,
-        queries: str | None = None,
-        length: RowLength = "unit",
-        model: str | None = None,
-    ) -> Calibrate:
-        """Fit any number of modalities.
+    def _check_bank(self, bank: Array | Embeddings | None) -> None:
+        if not self.hubs:
+            super()._check_bank(bank)
 
-        Parameters
-        ----------
-        rows : mapping of str to (n, d) arrays
-            The rows of each modality, by name.
-        queries : str, optional
-            The modality that asks, for ``form="single"``; "text" where that is a name.
-        length : {"unit", "given"}
-            Whether rows are brought to unit length first; ``rows`` of ``fit``.
-        model : str, optional
-            The name of the model, noted in the correction.
-        """
-        self._check_params()
-        unit = is_unit(length)
-        names = check_modalities(tuple(rows))
-        self.asking_ = asking_modality(queries, names) if self.serves_one else None
-        checked = {name: check_matrix(rows[name], name) for name in names}
-        for name in names[1:]:
-            check_same_space(checked[names[0]], checked[name], (names[0], name))
-        moments = {
-            name: Moments.from_batch(part, name=name, unit=unit, nonzero=True)
-            for name, part in checked.items()
-        }
-        sides = {name: m.unit_rows() if unit else m.given for name, m in moments.items()}
-        self._keep(self._maps_of(sides), sides, names, unit, model)
-        return self
-
-    def _maps(self, moments: PairMoments) -> Mapping[tuple[str, str], Affine]:
-        return self._maps_of({"x": moments.x.given, "y": moments.y.given})
+    def _after_fit(self, data: Modalities, bank: Array | Embeddings | None) -> None:
+        if self.hubs:
+            self.correction_ = with_hubs(self.correction_, data, self.hubs, self.neighbours, bank)
 
     def _maps_of(self, sides: Mapping[str, RowMoments]) -> dict[tuple[str, str], Affine]:
         self.spreads_ = {
-            (asking, held): self._spread(sides[asking], sides[held])
+            (asking, held): self._spread(self._asks(asking, sides), sides[held])
             for asking in sides
             for held in sides
         }
@@ -124,7 +109,8 @@ class Calibrate(Corrector):
             dim = len(mean)
             stored, asked = Affine(dim, offset=-mean), Affine(dim)
             if self.mode == "mixed":
-                stored = asked = replace(stored, renormalise=True)
+                stored = replace(stored, renormalise=True)
+                asked = replace(stored, offset=-to_numpy(self._asks(side, sides).mean))
             if self.form == "blocks":
                 maps[side, "document"] = replace(
                     stored, blocks=tuple(float(side == other) for other in self.means_)
@@ -142,6 +128,10 @@ class Calibrate(Corrector):
             if self.asking_ in (side, None):
                 maps[side, "query"] = asked
         return maps
+
+    def _asks(self, side: str, sides: Mapping[str, RowMoments]) -> RowMoments:
+        """The moments of the queries of a modality, which may not be those of its documents."""
+        return self.asking_moments_.get(side, sides[side])
 
     def _spread(self, asking: RowMoments, held: RowMoments) -> float:
         """Within-query spread of the scores of non-matching documents, over all queries."""

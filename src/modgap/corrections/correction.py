@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal
 
@@ -21,11 +21,13 @@ from modgap._validate import (
 )
 from modgap.corrections.affine import Affine
 from modgap.corrections.fitted import FittedRows
+from modgap.corrections.hubs import HubMap, Hubs
 
 Role = Literal["document", "query"]
 Metric = Literal["cosine", "inner_product", "euclidean"]
 ROLES = ("document", "query")
 METRICS = ("cosine", "inner_product", "euclidean")
+RowMap = Affine | HubMap
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,7 +38,9 @@ class Correction:
     ``metric`` is the one its rankings are meant for. ``queries`` are the modalities whose queries
     it serves; all of them when left out. ``about`` says how it came to be: method, parameters,
     rows it was fitted on and a hash of their means, the model's name if given. ``fitted`` holds
-    the mean and variance of the rows of each modality that it was fitted on.
+    the mean and variance of the rows of each modality that it was fitted on, ``fitted_queries``
+    those of its queries where these are not its documents. With ``hubs`` documents and queries
+    have one more column, see `modgap.corrections.hubs`.
 
     ``print(correction)`` says what it demands: columns, metric, and what to do with queries.
     """
@@ -47,12 +51,14 @@ class Correction:
     about: Mapping[str, Any] = field(default_factory=dict)
     queries: tuple[str, ...] = ()
     fitted: Mapping[str, FittedRows] = field(default_factory=dict)
+    fitted_queries: Mapping[str, FittedRows] = field(default_factory=dict)
+    hubs: Hubs | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "names", check_modalities(self.names))
         check_choice(self.metric, "metric", METRICS)
         asking = (self.queries,) if isinstance(self.queries, str) else self.queries
-        for name in (*asking, *self.fitted):
+        for name in (*asking, *self.fitted, *self.fitted_queries):
             check_choice(name, "modality", self.names)
         served = tuple(name for name in self.names if name in asking)
         object.__setattr__(self, "queries", served or self.names)
@@ -66,12 +72,31 @@ class Correction:
             raise InputValueError("All maps of a correction must take rows of one dimension.")
         if len({m.dim_out for m in self.maps.values()}) > 1:
             raise InputValueError("All maps of a correction must give rows of one dimension.")
-        for name, rows in self.fitted.items():
+        for name, rows in (*self.fitted.items(), *self.fitted_queries.items()):
             if not rows.mean.shape == rows.variance.shape == (self.dim_in,):
                 raise InputValueError(
                     f"The mean and variance of {name} must be ({self.dim_in},), got shapes "
                     f"{rows.mean.shape} and {rows.variance.shape}."
                 )
+        if self.hubs is not None:
+            self._check_hubs(self.hubs)
+
+    def _check_hubs(self, hubs: Hubs) -> None:
+        if self.metric != "inner_product":
+            raise InputValueError(
+                f"Hubs are ranked by inner product, and this correction by {self.metric}."
+            )
+        if len(self.queries) > 1:
+            raise InputValueError(
+                "Hubs are those of one asking modality, and this correction serves "
+                f"{' and '.join(self.queries)} queries. Make one for each."
+            )
+        columns = self.affine(self.names[0]).dim_out
+        if hubs.bank is not None and hubs.bank.shape[1] != columns:
+            raise InputValueError(
+                f"The bank must have the {columns} columns of the mapped queries, got "
+                f"{hubs.bank.shape[1]}."
+            )
 
     @classmethod
     def identity(
@@ -88,10 +113,15 @@ class Correction:
     @property
     def dim_out(self) -> int:
         """Number of columns of the rows it gives."""
-        return next(iter(self.maps.values())).dim_out
+        return next(iter(self.maps.values())).dim_out + (self.hubs is not None)
 
-    def map(self, modality: str, role: Role = "document") -> Affine:
+    def map(self, modality: str, role: Role = "document") -> RowMap:
         """The map for a modality in a role; refused for queries that are not served."""
+        affine = self.affine(modality, role)
+        return affine if self.hubs is None else HubMap(affine, self.hubs, role == "query")
+
+    def affine(self, modality: str, role: Role = "document") -> Affine:
+        """The map without the column of hubs."""
         check_choice(modality, "modality", self.names)
         if check_choice(role, "role", ROLES) == "query":
             self.check_serves(modality)
@@ -106,9 +136,19 @@ class Correction:
                 f"(in Python, fit(X, Y, queries={modality!r}))."
             )
 
-    def apply(self, rows: Array, modality: str, role: Role = "document") -> Array:
-        """Corrected rows of one modality."""
-        return self.map(modality, role)(rows, modality)
+    def apply(
+        self,
+        rows: Array,
+        modality: str,
+        role: Role = "document",
+        keys: np.ndarray | None = None,
+    ) -> Array:
+        """Corrected rows of one modality.
+
+        ``keys`` of documents (`modgap.io.keys`) leave bank rows of their own group out of their
+        hubness; only a correction with hubs looks at them.
+        """
+        return self.map(modality, role)(rows, modality, keys=keys)
 
     def x(self, rows: Array, role: Role = "document") -> Array:
         """Corrected rows of the first modality."""
@@ -121,7 +161,9 @@ class Correction:
     @property
     def roles_differ(self) -> bool:
         """Whether a query is mapped differently from a document of its modality."""
-        return any(self.map(n, "query") is not self.map(n, "document") for n in self.queries)
+        return self.hubs is not None or any(
+            self.affine(name, "query") is not self.affine(name) for name in self.queries
+        )
 
     @property
     def unit_rows(self) -> bool:
@@ -136,6 +178,8 @@ class Correction:
         positive multiple of the raw one plus a constant. Raw scores are by the same metric, of
         unit rows where the maps bring rows to unit length first.
         """
+        if self.hubs is not None:
+            return False
         maps = self.maps.values()
         if self.metric == "inner_product":
             return all(self.slope(asks, held) for asks in self.queries for held in self.names)
@@ -150,7 +194,7 @@ class Correction:
         b may depend on the query, and neither depends on the document. None where the score of
         queries of ``asking`` on documents of ``held`` is no positive multiple plus a constant.
         """
-        return _slope(self.map(held), self.map(asking, "query"))
+        return None if self.hubs else _slope(self.affine(held), self.affine(asking, "query"))
 
     def then(self, second: Correction) -> Correction:
         """The correction that applies this one first and ``second`` after it."""
@@ -165,22 +209,32 @@ class Correction:
                 f"The corrections serve no queries in common: {' and '.join(self.queries)}, then "
                 f"{' and '.join(second.queries)}."
             )
+        if self.hubs is not None:
+            raise InputValueError(
+                "A correction with a column of hubs can only be the last. Apply the other first."
+            )
         keys = [(name, "document") for name in self.names]
         if self.roles_differ or second.roles_differ:
             keys += [(name, "query") for name in asking]
         maps = {
-            key: self.map(*key).then(second.map(*key))  # type: ignore[arg-type]
+            key: self.affine(*key).then(second.affine(*key))  # type: ignore[arg-type]
             for key in keys
         }
         about = {"method": "Chain", "steps": [dict(self.about), dict(second.about)]}
-        return Correction(self.names, maps, second.metric, about, asking, self.fitted)
+        return Correction(
+            self.names, maps, second.metric, about, asking, self.fitted, self.fitted_queries,
+            second.hubs,
+        )  # fmt: skip
 
     def inverse(self) -> Correction:
         """The correction that takes rows back, where there is one.
 
-        They come back at unit length where the correction brought them there.
+        They come back at unit length where the correction brought them there. A column of hubs is
+        dropped.
         """
         maps = {key: affine.inverse() for key, affine in self.maps.items()}
+        if self.hubs is not None:
+            maps = {key: _without_last(affine) for key, affine in maps.items()}
         about = {"method": "Inverse", "of": dict(self.about)}
         return Correction(self.names, maps, self.metric, about, self.queries)
 
@@ -196,8 +250,21 @@ class Correction:
 
         return CorrectionModule(self)
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write one safetensors file with JSON metadata, in one step."""
+    def without_bank(self) -> Correction:
+        """The same without the bank of queries, for those who may not see them.
+
+        It maps queries as before, and refuses documents.
+        """
+        return self if self.hubs is None else replace(self, hubs=self.hubs.without_bank())
+
+    def save(self, path: str | os.PathLike[str], *, bank: bool = True) -> None:
+        """Write one safetensors file with JSON metadata, in one step.
+
+        ``bank=False`` leaves the bank of queries out, once all documents have their column of
+        hubs; see ``without_bank``.
+        """
+        if not bank:
+            return self.without_bank().save(path)
         tensors, maps = {}, []
         for (name, role), affine in self.maps.items():
             entry: dict[str, Any] = {
@@ -216,9 +283,10 @@ class Correction:
                     entry["parts"].append(part)
                     tensors[f"{name}.{role}.{part}"] = value
             maps.append(entry)
-        for name, rows in self.fitted.items():
-            tensors[f"{name}.fitted.mean"] = rows.mean
-            tensors[f"{name}.fitted.variance"] = rows.variance
+        for part in ("fitted", "fitted_queries"):
+            for name, rows in getattr(self, part).items():
+                tensors[f"{name}.{part}.mean"] = rows.mean
+                tensors[f"{name}.{part}.variance"] = rows.variance
         header = {
             "names": self.names,
             "metric": self.metric,
@@ -230,9 +298,16 @@ class Correction:
             "maps": maps,
             "about": dict(self.about),
         }
+        if self.fitted_queries:
+            header["fitted_queries"] = {name: rows.n for name, rows in self.fitted_queries.items()}
+        if self.hubs is not None:
+            tensors |= self.hubs.tensors()
+            header["hubs"] = self.hubs.header()
         # Version 1 of the format knew neither: it would take rows as given, and any query.
         new = self.queries != self.names or any(m.normalise for m in self.maps.values())
-        write_tensors(path, "correction", tensors, header, file_format=2 if new else 1)
+        file_format = 3 if self.hubs is not None else 2 if new else 1
+        write_tensors(path, "correction", tensors, header, file_format=file_format)
+        return None
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Correction:
@@ -243,15 +318,20 @@ class Correction:
                 (entry["modality"], entry["role"]): _affine(entry, tensors)
                 for entry in header["maps"]
             }
-            fitted = {
-                name: FittedRows(
-                    int(n), tensors[f"{name}.fitted.mean"], tensors[f"{name}.fitted.variance"]
-                )
-                for name, n in header.get("fitted", {}).items()
-            }
+            fitted, fitted_queries = (
+                {
+                    name: FittedRows(
+                        int(n), tensors[f"{name}.{part}.mean"], tensors[f"{name}.{part}.variance"]
+                    )
+                    for name, n in header.get(part, {}).items()
+                }
+                for part in ("fitted", "fitted_queries")
+            )
+            hubs = header.get("hubs")
             return cls(
                 tuple(header["names"]), maps, header["metric"], header["about"],
-                tuple(header.get("queries", ())), fitted,
+                tuple(header.get("queries", ())), fitted, fitted_queries,
+                None if hubs is None else Hubs.of(hubs, tensors),
             )  # fmt: skip
         except InputError as error:
             raise InputValueError(f"{path} is not a whole correction. {error}") from error
@@ -271,6 +351,13 @@ def _affine(entry: dict[str, Any], tensors: dict[str, np.ndarray]) -> Affine:
         blocks=entry.get("blocks"),
         normalise=bool(entry.get("normalise", False)),
     )
+
+
+def _without_last(affine: Affine) -> Affine:
+    """The map of rows that have one column more, which is dropped."""
+    matrix = np.eye(affine.dim_in) if affine.matrix is None else affine.matrix
+    wider = np.pad(matrix, ((0, 0), (0, 1)))
+    return replace(affine, dim_in=affine.dim_in + 1, matrix=wider)
 
 
 def _slope(stored: Affine, asked: Affine) -> float | None:

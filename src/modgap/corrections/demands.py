@@ -40,15 +40,26 @@ def demands_by_topic(correction: Correction) -> dict[str, str]:
     """
     served = correction.queries
     queries = (
-        _rows({name: correction.map(name, "query") for name in served})
+        _rows({name: correction.affine(name, "query") for name in served})
         if correction.roles_differ
         else "the same as documents"
     )
     only = f"{_listed(served)} only: " if len(served) < len(correction.names) else ""
+    documents = _rows({name: correction.affine(name) for name in correction.names})
+    hubs = correction.hubs
+    if hubs is None:
+        more = {}
+    else:
+        documents += "; one more column, from the bank"
+        queries += "; one more column, a 1"
+        share = f"{hubs.weight:g} of the mean score of the {hubs.neighbours} nearest"
+        held = f"{hubs.n_bank:,} queries" + ("" if hubs.bank is not None else ", removed")
+        more = {"hubs": f"less {share}, by a bank of {held}"}
     return {
         "columns": f"{correction.dim_in} before, {correction.dim_out} after",
-        "documents": _rows({name: correction.map(name) for name in correction.names}),
+        "documents": documents,
         "queries": f"{only}{queries}",
+        **more,
         "rank by": metric_to_rank_by(correction),
     }
 
@@ -66,8 +77,9 @@ def in_one_sentence(correction: Correction, queries: Sequence[str] | None = None
     before, after = correction.dim_in, correction.dim_out
     columns = f"{after} columns, as before" if before == after else f"{after} columns, not {before}"
     asking = tuple(name for name in correction.queries if queries is None or name in queries)
-    how = {_steps(correction.map(name, "query")) for name in asking}
+    how = {_steps(correction.affine(name, "query")) for name in asking}
     what = how.pop() if len(how) == 1 else "mapped, each modality in its own way"
+    what += "" if correction.hubs is None else ", and get a 1 as their last column"
     return (
         f"Documents have {columns}; rank by {metric_to_rank_by(correction)}; {_listed(asking)} "
         f"queries are {what}."

@@ -13,8 +13,11 @@ class CorrectionModule(torch.nn.Module):
     """Applies a correction to batches of rows; its maps are buffers and move with ``.to``.
 
     A row of zeros, which has no direction, is left at zero where the maps bring rows to unit
-    length; nothing is refused on the way through a network.
+    length; nothing is refused on the way through a network. With hubs, bank rows of a document's
+    own group are not left out: a module knows no groups.
     """
+
+    bank: torch.Tensor
 
     def __init__(self, correction: Correction) -> None:
         super().__init__()
@@ -27,6 +30,9 @@ class CorrectionModule(torch.nn.Module):
             self.register_buffer(f"{key}_matrix", matrix)
             self.register_buffer(f"{key}_offset", offset)
             self._maps[name, role] = (key, affine)
+        hubs = correction.hubs
+        bank = None if hubs is None or hubs.bank is None else torch.tensor(hubs.bank).float()
+        self.register_buffer("bank", bank)
 
     def forward(self, rows: torch.Tensor, modality: str, role: Role = "document") -> torch.Tensor:
         """Corrected rows, in the precision of the given ones; gradients flow through."""
@@ -51,7 +57,20 @@ class CorrectionModule(torch.nn.Module):
             mapped = _unit(mapped)
         if affine.blocks is not None:
             mapped = torch.cat([mapped * factor for factor in affine.blocks], dim=-1)
-        return mapped
+        return mapped if self._correction.hubs is None else self._with_column(mapped, role)
+
+    def _with_column(self, mapped: torch.Tensor, role: Role) -> torch.Tensor:
+        """One more column: 1 for queries, −α times the mean of the k best of the bank."""
+        hubs = self._correction.hubs
+        assert hubs is not None
+        if role == "query":
+            column = torch.ones_like(mapped[..., :1])
+        else:
+            hubs.check_bank()
+            scores = mapped @ self.bank.to(mapped.dtype).T
+            best = scores.topk(hubs.neighbours, dim=-1).values
+            column = -hubs.weight * best.mean(dim=-1, keepdim=True)
+        return torch.cat([mapped, column], dim=-1)
 
 
 def _unit(rows: torch.Tensor) -> torch.Tensor:

@@ -16,7 +16,7 @@ import numpy as np
 from modgap._arrays import to_numpy
 from modgap._results import Result
 from modgap._validate import Array, InputValueError, check_choice, check_matrix
-from modgap.corrections.correction import Correction
+from modgap.corrections.correction import Correction, Role
 from modgap.corrections.fitted import FittedRows
 from modgap.io import Embeddings
 
@@ -67,7 +67,9 @@ class Recognition(Result):
     sentence: str
 
 
-def recognise(correction: Correction, rows: Array | Embeddings, modality: str) -> Recognition:
+def recognise(
+    correction: Correction, rows: Array | Embeddings, modality: str, role: Role = "document"
+) -> Recognition:
     """Whether rows look like those of the modality that the correction was fitted on.
 
     Rows of another modality and rows of another model are to be refused; rows far from the fit,
@@ -83,10 +85,15 @@ def recognise(correction: Correction, rows: Array | Embeddings, modality: str) -
         Rows as the model gives them.
     modality : str
         What they are said to be.
+    role : {"document", "query"}
+        Queries may have been fitted on rows of their own.
     """
     check_choice(modality, "modality", correction.names)
     batch = _batch(rows, modality, correction.unit_rows)
-    fitted = {name: one for name, one in correction.fitted.items() if one.n >= MIN_ROWS}
+    known = {**correction.fitted}
+    if role == "query" and modality in correction.fitted_queries:
+        known[modality] = correction.fitted_queries[modality]
+    fitted = {name: one for name, one in known.items() if one.n >= MIN_ROWS}
     if len(batch) < MIN_ROWS or modality not in fitted:
         why = (
             f"{len(batch)} rows are too few to tell what they are; it takes {MIN_ROWS}."
@@ -103,18 +110,23 @@ def recognise(correction: Correction, rows: Array | Embeddings, modality: str) -
 
 
 def check_recognised(
-    correction: Correction, rows: Array | Embeddings, modality: str, *, trust_rows: bool = False
+    correction: Correction,
+    rows: Array | Embeddings,
+    modality: str,
+    *,
+    role: Role = "document",
+    trust_rows: bool = False,
 ) -> Recognition:
     """Refuse rows of another modality or model, and warn of rows far from the fit.
 
     Parameters
     ----------
-    correction, rows, modality
+    correction, rows, modality, role
         As for ``recognise``.
     trust_rows : bool
         Warn where rows would be refused.
     """
-    found = recognise(correction, rows, modality)
+    found = recognise(correction, rows, modality, role)
     if found.refused and not trust_rows:
         raise InputValueError(
             f"{found.sentence} To go on all the same, --trust-rows (in Python, trust_rows=True)."

@@ -27,7 +27,12 @@ CORRECTORS: tuple[type[Corrector], ...] = (
 )
 # An amount beyond these moves every row to where its modality cannot be told any more.
 _WIDEST = (-10.0, 10.0)
-_SHARES = {("OrthogonalShift", "explained_variance"), ("Whiten", "shrinkage")}
+_SHARES = {
+    ("OrthogonalShift", "explained_variance"),
+    ("Whiten", "shrinkage"),
+    ("Calibrate", "hubs"),
+}
+_MOST_NEIGHBOURS = 1_000
 
 
 @dataclass(frozen=True)
@@ -36,12 +41,12 @@ class Parameter:
 
     name: str
     type: Literal["number", "choice"]
-    default: float | str
+    default: float | int | str
     minimum: float | None = None
     maximum: float | None = None
     choices: tuple[str, ...] | None = None
 
-    def check(self, value: Any) -> float | str:
+    def check(self, value: Any) -> float | int | str:
         """The value as the corrector takes it."""
         if self.choices is not None:
             return str(check_choice(value, self.name, self.choices))
@@ -53,6 +58,10 @@ class Parameter:
                 f"{self.name} must be between {self.minimum:g} and {self.maximum:g}, "
                 f"got {number:g}."
             )
+        if isinstance(self.default, int):
+            if number != round(number):
+                raise InputValueError(f"{self.name} must be a whole number, got {number:g}.")
+            return int(number)
         return number
 
 
@@ -109,6 +118,8 @@ def _describe(kind: type[Corrector]) -> Method:
 def _parameter(kind: str, name: str, hint: Any, default: Any) -> Parameter:
     if get_origin(hint) is Literal:
         return Parameter(name, "choice", default, choices=get_args(hint))
+    if hint is int:
+        return Parameter(name, "number", int(default), 1, _MOST_NEIGHBOURS)
     low, high = (0.0, 1.0) if (kind, name) in _SHARES else _WIDEST
     return Parameter(name, "number", float(default), low, high)
 

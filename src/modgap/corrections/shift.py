@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Literal
 
-from modgap._validate import check_choice, check_finite
+from modgap._validate import InputValueError, check_choice, check_finite
 from modgap.corrections.affine import Affine
 from modgap.corrections.base import Corrector, offset
-from modgap.moments import PairMoments
+from modgap.moments import PairMoments, RowMoments
 
 
 class Shift(Corrector):
@@ -26,7 +26,7 @@ class Shift(Corrector):
 
     def _maps(self, moments: PairMoments) -> Mapping[tuple[str, str], Affine]:
         step = self.amount * moments.gap_vector()
-        return {("x", "document"): offset(moments, -step), ("y", "document"): offset(moments, step)}
+        return {("x", "document"): offset(-step), ("y", "document"): offset(step)}
 
 
 class OriginShift(Corrector):
@@ -40,19 +40,26 @@ class OriginShift(Corrector):
         check_finite(self.amount, "amount")
         check_choice(self.move, "move", ("x", "y", "both"))
 
-    def _maps(self, moments: PairMoments) -> Mapping[tuple[str, str], Affine]:
+    def _maps_of(self, sides: Mapping[str, RowMoments]) -> Mapping[tuple[str, str], Affine]:
+        if self.move != "both" and self.move not in sides:
+            raise InputValueError(
+                f"move={self.move!r} is for two modalities, got {len(sides)}: {', '.join(sides)}."
+            )
         maps = {}
-        for side, part in (("x", moments.x), ("y", moments.y)):
+        for side, rows in sides.items():
             amount = self.amount if self.move in (side, "both") else 0.0
-            maps[side, "document"] = offset(moments, -amount * part.given.mean)
+            maps[side, "document"] = offset(-amount * rows.mean)
         return maps
 
 
 class Center(Corrector):
-    """Subtract each modality's own mean and renormalise (as GR-CLIP and I0T do)."""
+    """Subtract each modality's own mean and renormalise (as GR-CLIP and I0T do).
 
-    def _maps(self, moments: PairMoments) -> Mapping[tuple[str, str], Affine]:
-        return {
-            (side, "document"): offset(moments, -part.given.mean)
-            for side, part in (("x", moments.x), ("y", moments.y))
-        }
+    Queries that are not like the documents of their modality have a mean of their own.
+    """
+
+    def _maps_of(self, sides: Mapping[str, RowMoments]) -> Mapping[tuple[str, str], Affine]:
+        maps = {(side, "document"): offset(-rows.mean) for side, rows in sides.items()}
+        for side, rows in self.asking_moments_.items():
+            maps[side, "query"] = offset(-rows.mean)
+        return maps

@@ -10,7 +10,7 @@ from modgap._arrays import to_numpy
 from modgap._validate import InputValueError, check_finite
 from modgap.corrections.affine import Affine
 from modgap.corrections.base import Corrector
-from modgap.moments import Moments, PairMoments
+from modgap.moments import RowMoments
 
 
 class Whiten(Corrector):
@@ -29,19 +29,19 @@ class Whiten(Corrector):
         if not 0 <= self.shrinkage <= 1:
             raise InputValueError(f"shrinkage must be between 0 and 1, got {self.shrinkage}.")
 
-    def _maps(self, moments: PairMoments) -> Mapping[tuple[str, str], Affine]:
-        return {("x", "document"): self._map(moments.x), ("y", "document"): self._map(moments.y)}
+    def _maps_of(self, sides: Mapping[str, RowMoments]) -> Mapping[tuple[str, str], Affine]:
+        return {(side, "document"): self._map(rows) for side, rows in sides.items()}
 
-    def _map(self, moments: Moments) -> Affine:
-        values, vectors = np.linalg.eigh(to_numpy(moments.given.covariance))
+    def _map(self, rows: RowMoments) -> Affine:
+        values, vectors = np.linalg.eigh(to_numpy(rows.covariance))
         average = float(np.mean(values))
         if average <= 0:
             raise InputValueError(
                 "Whitening needs rows that vary: all rows of a side are the same."
             )
         values = (1 - self.shrinkage) * values + self.shrinkage * average
-        kept = values > moments.dim * np.finfo(np.float64).eps * values[-1]
+        kept = values > len(values) * np.finfo(np.float64).eps * values[-1]
         roots = np.where(kept, 1 / np.sqrt(np.where(kept, values, 1.0)), 0.0)
         matrix = (vectors * roots) @ vectors.T
-        mean = to_numpy(moments.given.mean)
-        return Affine(moments.dim, matrix, offset=-(matrix @ mean), renormalise=True)
+        mean = to_numpy(rows.mean)
+        return Affine(len(mean), matrix, offset=-(matrix @ mean), renormalise=True)

@@ -187,7 +187,7 @@ def _path(
     held: _Steps,
     n_groups: int,
 ) -> GapPath:
-    maps = [correction.map(side) for side in held.data.names]
+    maps = [correction.affine(side) for side in held.data.names]
     first, second = (np.zeros(m.dim_in) if m.offset is None else m.offset for m in maps)
     return GapPath(
         method=name,

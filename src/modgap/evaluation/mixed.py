@@ -224,7 +224,7 @@ def mixed_corpus(
     weights = np.array([check_finite(shares[name], f"shares[{name!r}]") for name in names])
     if np.any(weights < 0) or weights.sum() <= 0:
         raise InputValueError(f"shares must be at least 0 and not all 0, got {dict(shares)}.")
-    data = Modalities.named(rows, groups).check()
+    data = Modalities.of(rows, groups=groups).check()
     fair = tuple(float(w) for w in weights / weights.sum())
     asking = asking_modalities(queries, data.names, correction)
     return _mixed(data, fair, k, metric, correction, asking, targets, repeats, seed)

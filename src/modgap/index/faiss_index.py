@@ -308,7 +308,7 @@ def _parts(
 def query_transforms(vector: StoredVector, modality: str) -> list[Any]:
     """The query map of a modality as FAISS transforms, to be applied in this order."""
     faiss = require("faiss", "faiss", "A FAISS transform")
-    affine = vector.correction.map(modality, "query").dense()
+    affine = vector.correction.affine(modality, "query").dense()
     steps: list[Any] = []
     if affine.normalise:
         steps.append(faiss.NormalizationTransform(affine.dim_in, 2.0))

@@ -47,7 +47,7 @@ def lifted_lengths(correction: Correction, *, one_graph: bool = False) -> dict[s
     """
     if correction.metric != "inner_product":
         return None
-    maps = {name: correction.map(name) for name in correction.names}
+    maps = {name: correction.affine(name) for name in correction.names}
     lengths = {name: longest_row(affine) for name, affine in maps.items()}
     known = {name: length for name, length in lengths.items() if length is not None}
     even = all(affine.renormalise for affine in maps.values()) and len({*known.values()}) == 1

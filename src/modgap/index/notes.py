@@ -168,7 +168,7 @@ def fingerprint(correction: Correction) -> str:
     """Tells whether two corrections store documents alike: the document maps and the metric."""
     digest = hashlib.sha256(correction.metric.encode())
     for name in correction.names:
-        affine = correction.map(name, "document")
+        affine = correction.affine(name, "document")
         for field in dataclasses.fields(affine):
             value = getattr(affine, field.name)
             is_array = isinstance(value, np.ndarray)

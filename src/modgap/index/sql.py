@@ -115,7 +115,7 @@ def _one(correction: Correction, asking: str, new: str, where: tuple[str, str, s
     ]  # fmt: skip
     searches = []
     for name in correction.names:
-        affine = correction.map(name)
+        affine = correction.affine(name)
         lines += _matrix_rows(affine, f"{new}/{name}")
         stored = _expression(affine, column, f"{new}/{name}")
         if lengths is not None:
@@ -132,7 +132,7 @@ def _one(correction: Correction, asking: str, new: str, where: tuple[str, str, s
             f"         AND t.{target} IS NOT NULL\n"
             f"     ORDER BY t.{target} {operator} mapped LIMIT k)"
         )
-    query = correction.map(asking, "query")
+    query = correction.affine(asking, "query")
     lines += _matrix_rows(query, f"{new}/{asking}/query")
     mapped = _expression(query, "query", f"{new}/{asking}/query")
     if lengths is not None:

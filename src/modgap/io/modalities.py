@@ -18,6 +18,8 @@ from modgap._validate import (
     InputTypeError,
     InputValueError,
     already_checked,
+    check_choice,
+    check_group_labels,
     check_groups,
     check_modalities,
     check_names,
@@ -27,8 +29,9 @@ from modgap._validate import (
 )
 from modgap.io._matrix import HeldMatrix
 from modgap.io.embeddings import Embeddings
+from modgap.io.keys import KeyedBy, id_keys, label_keys, row_keys
 from modgap.io.pairing import PairingWarning, match_ids
-from modgap.moments import PairMoments
+from modgap.moments import Moments, PairMoments
 
 # The picture of a row as PNG or JPEG, or None where it has none.
 Thumbnail = Callable[[int], bytes | None]
@@ -49,6 +52,10 @@ class Modalities:
     side where there are none. ``pairing`` says in words how that is known. ``thumbnails`` gives
     the picture of a row, where there are any.
 
+    ``asking`` holds rows that ask, of modalities whose queries are not their documents; see
+    ``with_queries``. ``group_keys`` tell the groups wherever their rows go (see `modgap.io.keys`);
+    ``keyed_by`` says what they are made from.
+
     >>> data = Modalities.of(np.eye(3), -np.eye(3))
     >>> data.names, data.paired, data.n_groups
     (('image', 'text'), True, 3)
@@ -63,18 +70,26 @@ class Modalities:
     group_codes: tuple[np.ndarray, ...] | None = None
     thumbnails: Mapping[str, Thumbnail] = field(default_factory=dict)
     pairing: str = ""
+    asking: Mapping[str, Embeddings] = field(default_factory=dict)
+    asking_codes: Mapping[str, np.ndarray] = field(default_factory=dict)
+    keyed_by: KeyedBy = "row"
+    code_keys: np.ndarray | None = None
+    group_labels: tuple[Any, ...] | None = None
 
     @classmethod
     def of(
         cls,
-        X: Array | Embeddings | Modalities,
+        X: Array | Embeddings | Modalities | Mapping[str, Array | Embeddings],
         Y: Array | Embeddings | None = None,
         names: Sequence[str] = DEFAULT_NAMES,
         *,
-        groups: tuple[Any, Any] | None = None,
+        groups: tuple[Any, Any] | Mapping[str, Any] | None = None,
         paired: bool | None = None,
     ) -> Modalities:
         """The modalities that a public function was given, as one value.
+
+        Two are given as ``X`` and ``Y``, any number as one mapping of names to rows, with
+        ``groups`` by name as well.
 
         This is where it is decided whether rows are pairs. ``paired=False`` says that they are
         not, ``groups=(gx, gy)`` which of them are. Without either, rows of the same id are pairs
@@ -88,46 +103,123 @@ class Modalities:
                 DEFAULT_NAMES,
             ):
                 raise InputTypeError(
-                    "Modalities hold both sides, their names and groups; pass nothing beside them."
+                    "Modalities hold all sides, their names and groups; pass nothing beside them."
                 )
             return X
-        first, second = check_names(names)
-        if Y is None:
-            raise InputTypeError(f"The rows of {second} are missing: give both modalities.")
-        x, y = Embeddings.of(X, first), Embeddings.of(Y, second)
+        if isinstance(X, Mapping):
+            if Y is not None:
+                raise InputTypeError("Modalities by name come as one mapping; pass no Y beside it.")
+            names, rows = check_modalities(tuple(X)), tuple(X.values())
+        else:
+            names = check_names(names)
+            if Y is None:
+                raise InputTypeError(f"The rows of {names[1]} are missing: give both modalities.")
+            rows = (X, Y)
+        sides = {n: Embeddings.of(one, n) for n, one in zip(names, rows, strict=True)}
         if groups is not None and paired is False:
             raise InputValueError(
                 "groups say which rows match, so they cannot be unpaired as well."
             )
-        by_id = match_ids(x, y) if groups is None and paired is not False else None
-        if by_id is not None and any(by_id.matched):
-            codes, pairing = by_id.codes, f"by id: {by_id.words((first, second))}"
+        if groups is not None:
+            return cls._by_group(sides, groups)
+        if paired is False:
+            return cls(sides, False, pairing="not paired", keyed_by="own row")
+        return cls._by_id_or_row(sides, paired)
+
+    @classmethod
+    def _by_group(cls, sides: Mapping[str, Embeddings], groups: Any) -> Modalities:
+        names, sizes = tuple(sides), [side.n_rows for side in sides.values()]
+        labels = check_group_labels(groups, names)
+        codes = encode_groups(labels, sizes, names)
+        return cls(
+            sides, True, codes, pairing="by group", keyed_by="group", group_labels=tuple(labels)
+        )
+
+    @classmethod
+    def _by_id_or_row(cls, sides: Mapping[str, Embeddings], paired: bool | None) -> Modalities:
+        """Rows of the same id where all sides have ids; else row i of all, where as many."""
+        names, sizes = tuple(sides), [side.n_rows for side in sides.values()]
+        by_id = match_ids(*sides.values())
+        if by_id is not None and all(by_id.matched):
+            codes, pairing = by_id.codes, f"by id: {by_id.words(names)}"
             if by_id.few:
                 _warn(f"Few ids match, so few rows have a pair {pairing}. {_HOW_TO_PAIR}")
             elif codes is None:
                 pairing = "row by row, the ids agree"
-            return cls({first: x, second: y}, True, codes, pairing=pairing)
+            return cls(sides, True, codes, pairing=pairing, keyed_by="id")
         if paired is None:
-            paired = groups is not None or x.n_rows == y.n_rows
-        codes = check_groups(groups, x.n_rows, y.n_rows, names) if paired else None
-        pairing = "by group" if groups is not None else "row by row" if paired else "not paired"
+            paired = len({*sizes}) == 1
+        if paired and len({*sizes}) > 1:
+            check_groups(None, sizes[0], next(n for n in sizes if n != sizes[0]), names)
+        pairing = "row by row" if paired else "not paired"
         if by_id is not None:
             _warn(
-                f"No id of {first} is an id of {second} ({by_id.examples()}), so rows are taken as "
-                f"{pairing if not paired else 'pairs row by row'}. {_HOW_TO_PAIR}"
+                f"No id of {names[0]} is an id of {' and '.join(names[1:])} ({by_id.examples()}), "
+                f"so rows are taken as {'pairs row by row' if paired else pairing}. {_HOW_TO_PAIR}"
             )
-        return cls(
-            {first: x, second: y}, paired, None if groups is None else codes, pairing=pairing
-        )
+        return cls(sides, paired, pairing=pairing, keyed_by="row" if paired else "own row")
 
-    @classmethod
-    def named(cls, rows: Mapping[str, Array], groups: Mapping[str, Any]) -> Modalities:
-        """Any number of modalities by name; ``groups`` has one label per row of each."""
-        names = check_modalities(tuple(rows))
-        sides = {name: Embeddings.of(rows[name], name) for name in names}
-        sizes = [side.n_rows for side in sides.values()]
-        codes = encode_groups([groups[name] for name in names], sizes, names)
-        return cls(sides, True, codes, pairing="by group")
+    def with_queries(
+        self, rows: Mapping[str, Array | Embeddings], groups: Mapping[str, Any] | None = None
+    ) -> Modalities:
+        """The same documents, asked by queries of their own.
+
+        Short queries beside long captions, or a model with a prompt for queries, have another mean
+        and spread than the documents of their modality.
+
+        Parameters
+        ----------
+        rows : mapping of str to (n, d) arrays
+            The queries of a modality, by its name.
+        groups : mapping of str to labels, optional
+            Which documents each query matches: the label of their group, their id or their row
+            number, as the documents are paired. Queries without labels match nothing; corrections
+            are fitted on them, and nothing is judged by them.
+        """
+        labels = groups or {}
+        known = self.group_keys
+        asking: dict[str, Embeddings] = {}
+        codes: dict[str, np.ndarray] = {}
+        new = [known]
+        for name, given in rows.items():
+            check_choice(name, "modality", self.names)
+            side = asking[name] = Embeddings.of(given, f"{name} queries")
+            if side.dim != self.dim:
+                raise InputValueError(
+                    f"The {name} queries must have the {self.dim} columns of the documents, got "
+                    f"{side.dim}. Embed both with the same model."
+                )
+            keys = row_keys(side.n_rows, f"{name} queries")
+            if name in labels:
+                keys = self._keys_of(labels[name], side.n_rows, name)
+            new.append(np.setdiff1d(keys, np.concatenate(new)))
+            codes[name] = keys
+        every = np.concatenate(new)
+        order = np.argsort(every)
+        for name, keys in codes.items():
+            codes[name] = order[np.searchsorted(every, keys, sorter=order)]
+            if name in labels and self.paired and not np.any(codes[name] < len(known)):
+                raise InputValueError(
+                    f"No label of the {name} queries is one of the documents, which are paired "
+                    f"{self.pairing}."
+                )
+        return replace(self, asking=asking, asking_codes=codes, code_keys=every)
+
+    def _keys_of(self, labels: Any, n: int, name: str) -> np.ndarray:
+        found = np.asarray(labels)
+        if found.shape != (n,):
+            raise InputValueError(
+                f"groups must give one label per {name} query: {n} queries, got shape "
+                f"{found.shape}."
+            )
+        if self.keyed_by != "row":
+            return label_keys(found)
+        if found.dtype.kind not in "iu":
+            raise InputTypeError(
+                f"Documents are paired row by row, so the groups of {name} queries must be row "
+                f"numbers, got {found.dtype}."
+            )
+        return found.astype(np.int64)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -136,28 +228,64 @@ class Modalities:
 
     @property
     def x(self) -> Embeddings:
-        """The first modality."""
-        return self.sides[self.names[0]]
+        """The first of two modalities."""
+        return self.two()[0]
 
     @property
     def y(self) -> Embeddings:
-        """The second modality."""
-        return self.sides[self.names[1]]
+        """The second of two modalities."""
+        return self.two()[1]
 
     @property
     def X(self) -> Array:
-        """The rows of the first modality, whole."""
+        """The rows of the first of two modalities, whole."""
         return self.x.rows()
 
     @property
     def Y(self) -> Array:
-        """The rows of the second modality, whole."""
+        """The rows of the second of two modalities, whole."""
         return self.y.rows()
 
     @property
     def dim(self) -> int:
         """Number of columns."""
-        return self.x.dim
+        return next(iter(self.sides.values())).dim
+
+    def asks_apart(self, name: str) -> bool:
+        """Whether the queries of a modality are not its documents."""
+        return name in self.asking
+
+    def queries_of(self, name: str) -> Embeddings:
+        """The rows that ask: queries of their own where there are any, else the documents."""
+        return self.asking.get(name, self.sides[name])
+
+    def query_groups(self, name: str) -> np.ndarray:
+        """The group of every row that asks."""
+        return self.asking_codes.get(name, self.groups[self.names.index(name)])
+
+    @cached_property
+    def group_keys(self) -> np.ndarray:
+        """The key of each group, by its code."""
+        if self.code_keys is not None:
+            return self.code_keys
+        if self.keyed_by == "row":
+            return row_keys(max(side.n_rows for side in self.sides.values()))
+        if self.group_labels is not None:
+            keys = [label_keys(labels) for labels in self.group_labels]
+        elif self.keyed_by == "id":
+            keys = [id_keys(np.asarray(side.ids), name) for name, side in self.sides.items()]
+        else:
+            keys = [row_keys(side.n_rows, name) for name, side in self.sides.items()]
+        first = np.unique(np.concatenate(self.groups), return_index=True)[1]
+        return np.concatenate(keys)[first]
+
+    def keys_of(self, name: str) -> np.ndarray:
+        """The key of the group of every document of a modality."""
+        return self.group_keys[self.groups[self.names.index(name)]]
+
+    def query_keys(self, name: str) -> np.ndarray:
+        """The key of the group of every row that asks."""
+        return self.group_keys[self.query_groups(name)]
 
     @cached_property
     def groups(self) -> tuple[np.ndarray, ...]:
@@ -190,9 +318,29 @@ class Modalities:
         """Both sides, for what works on two modalities only."""
         if len(self.sides) != 2:
             raise InputValueError(
-                f"This works on two modalities, got {len(self.sides)}: {', '.join(self.names)}."
+                f"This works on two modalities, got {len(self.sides)}: {', '.join(self.names)}. "
+                "Take two of them with pair(first, second)."
             )
-        return self.x, self.y
+        first, second = self.sides.values()
+        return first, second
+
+    def pair(self, first: str, second: str) -> Modalities:
+        """Two of the modalities, their rows as they are."""
+        chosen = check_names((first, second))
+        for name in chosen:
+            check_choice(name, "modality", self.names)
+        if chosen == self.names:
+            return self
+        places = [self.names.index(name) for name in chosen]
+        return replace(
+            self,
+            sides={name: self.sides[name] for name in chosen},
+            group_codes=tuple(self.groups[place] for place in places),
+            thumbnails={n: t for n, t in self.thumbnails.items() if n in chosen},
+            asking={n: rows for n, rows in self.asking.items() if n in chosen},
+            asking_codes={n: codes for n, codes in self.asking_codes.items() if n in chosen},
+            code_keys=self.group_keys,
+        )
 
     def matches(self) -> tuple[np.ndarray, ...]:
         """One match per group that has rows on every side: the first row of each."""
@@ -205,41 +353,63 @@ class Modalities:
             return self
         return self.take(self.matches())
 
-    def take(self, rows: Sequence[np.ndarray]) -> Modalities:
-        """These rows of each side, in memory, with all that belongs to them."""
+    def take(
+        self, rows: Sequence[np.ndarray], queries: Mapping[str, np.ndarray] | None = None
+    ) -> Modalities:
+        """These rows of each side, in memory, with all that belongs to them.
+
+        Of queries apart, those are taken whose group is, unless ``queries`` says which.
+        """
         chosen_by = dict(zip(self.names, rows, strict=True))
         sides = {name: side.subset(chosen_by[name]) for name, side in self.sides.items()}
         thumbnails: dict[str, Thumbnail] = {
             name: partial(_picture_of, picture, chosen_by[name])
             for name, picture in self.thumbnails.items()
         }
-        if not self.paired:
-            return Modalities(sides, False, thumbnails=thumbnails, pairing=self.pairing)
         codes = [c[chosen] for c, chosen in zip(self.groups, rows, strict=True)]
+        asked = queries or {
+            name: np.flatnonzero(np.isin(own, np.concatenate(codes)))
+            for name, own in self.asking_codes.items()
+        }
+        asking = {name: side.subset(asked[name]) for name, side in self.asking.items()}
+        codes += [own[asked[name]] for name, own in self.asking_codes.items()]
         # Numbered anew: what counts by group must not be as long as the whole data has groups.
-        dense = np.unique(np.concatenate(codes), return_inverse=True)[1]
-        ends = np.cumsum([len(c) for c in codes])[:-1]
-        return Modalities(
-            sides, self.paired, tuple(np.split(dense, ends)), thumbnails, self.pairing
+        kept, dense = np.unique(np.concatenate(codes), return_inverse=True)
+        parts = np.split(dense, np.cumsum([len(c) for c in codes])[:-1])
+        return replace(
+            self,
+            sides=sides,
+            group_codes=tuple(parts[: len(sides)]),
+            thumbnails=thumbnails,
+            asking=asking,
+            asking_codes=dict(zip(asking, parts[len(sides) :], strict=True)),
+            code_keys=self.group_keys[kept],
         )
 
     def take_groups(self, chosen: np.ndarray) -> Modalities:
         """The rows of these groups, in memory."""
-        return self.take([np.flatnonzero(np.isin(codes, chosen)) for codes in self.groups])
+        return self.take(
+            [np.flatnonzero(np.isin(codes, chosen)) for codes in self.groups],
+            {n: np.flatnonzero(np.isin(own, chosen)) for n, own in self.asking_codes.items()},
+        )
 
     def at_unit_length(self) -> Modalities:
         """The same rows in memory, each brought to unit length."""
-        sides = {
-            name: replace(side, matrix=HeldMatrix(unit(side.rows())))
-            for name, side in self.sides.items()
-        }
-        return replace(self, sides=sides)
+        sides, asking = (
+            {n: replace(side, matrix=HeldMatrix(unit(side.rows()))) for n, side in part.items()}
+            for part in (self.sides, self.asking)
+        )
+        return replace(self, sides=sides, asking=asking)
 
     def moments(self, progress: Progress = silent, **options: Any) -> PairMoments:
         """Moments of both sides; every row is checked on the way."""
         self.two()
-        x, y = (side.moments(name, progress, **options) for name, side in self.sides.items())
+        x, y = self.side_moments(progress, **options).values()
         return PairMoments(x, y)
+
+    def side_moments(self, progress: Progress = silent, **options: Any) -> dict[str, Moments]:
+        """Moments of every side by name; every row is checked on the way."""
+        return {name: side.moments(name, progress, **options) for name, side in self.sides.items()}
 
     def pair_moments(self, progress: Progress = silent) -> PairMoments:
         """Moments of both sides and across them; row i of every side must be a pair."""
@@ -252,15 +422,20 @@ class Modalities:
 
     def check(self, *, nonzero: bool = False) -> Modalities:
         """The same, once every value was looked at: no NaN, no infinity, one space."""
-        for name, side in self.sides.items():
-            check_values(side.rows(), name, nonzero=nonzero)
-        for name in self.names[1:]:
-            check_same_space(self.x.rows(), self.sides[name].rows(), (self.names[0], name))
+        rows = self._every_row()
+        for name, one in rows.items():
+            check_values(one, name, nonzero=nonzero)
+        for name in list(rows)[1:]:
+            check_same_space(rows[self.names[0]], rows[name], (self.names[0], name))
         return self
 
     def trusted(self, *, nonzero: bool = False) -> AbstractContextManager[None]:
         """While it lasts, rows in memory are not checked again: they were."""
-        return already_checked(*(side.rows() for side in self.sides.values()), nonzero=nonzero)
+        return already_checked(*self._every_row().values(), nonzero=nonzero)
+
+    def _every_row(self) -> dict[str, Array]:
+        asking = {f"{name} queries": side.rows() for name, side in self.asking.items()}
+        return {**{name: side.rows() for name, side in self.sides.items()}, **asking}
 
 
 def _picture_of(picture: Thumbnail, rows: np.ndarray, row: int) -> bytes | None:

@@ -1,4 +1,4 @@
-"""Which rows of two modalities match by their ids."""
+"""Which rows of several modalities match by their ids."""
 
 from __future__ import annotations
 
@@ -21,23 +21,23 @@ class PairingWarning(UserWarning):
 
 @dataclass(frozen=True, eq=False)
 class IdMatches:
-    """The ids of two sides as whole numbers, the same number for the same id.
+    """The ids of the sides as whole numbers, the same number for the same id.
 
-    ``matched`` has how many rows of each side have a match on the other. ``codes`` is None where
-    the ids of both sides are the same in the same order. ``first`` are the first ids.
+    ``matched`` has how many rows of each side have a match on another. ``codes`` is None where
+    the ids of all sides are the same in the same order. ``first`` are the first ids.
     """
 
-    n_rows: tuple[int, int]
-    matched: tuple[int, int]
-    codes: tuple[np.ndarray, np.ndarray] | None = None
-    first: tuple[Any, Any] | None = None
+    n_rows: tuple[int, ...]
+    matched: tuple[int, ...]
+    codes: tuple[np.ndarray, ...] | None = None
+    first: tuple[Any, ...] | None = None
 
     @property
     def few(self) -> bool:
-        """Whether less than half of the rows match, on both sides."""
+        """Whether less than half of the rows match, on every side."""
         return all(m < FEW * n for m, n in zip(self.matched, self.n_rows, strict=True))
 
-    def words(self, names: tuple[str, str]) -> str:
+    def words(self, names: tuple[str, ...]) -> str:
         """How many rows match.
 
         >>> IdMatches((4, 5), (3, 3)).words(("image", "text"))
@@ -52,37 +52,36 @@ class IdMatches:
     def examples(self) -> str:
         """The first id of each side, so that a reader sees what was compared."""
         assert self.first is not None
-        return f"they start with {self.first[0]!r} and {self.first[1]!r}"
+        return f"they start with {' and '.join(map(repr, self.first))}"
 
 
-def match_ids(x: Embeddings, y: Embeddings) -> IdMatches | None:
+def match_ids(*sides: Embeddings) -> IdMatches | None:
     """Which rows have the same id; None where a side has none, or ids that cannot be compared.
 
     7 and "7" are the same id. Rows without an id match nothing.
     """
     import pyarrow as pa
 
-    if not ("ids" in x.columns and "ids" in y.columns):
+    if not all("ids" in side.columns for side in sides):
         return None
-    n_rows = x.n_rows, y.n_rows
-    if x.columns["ids"] is y.columns["ids"]:  # one column for both, nothing to read
+    n_rows = tuple(side.n_rows for side in sides)
+    if len({id(side.columns["ids"]) for side in sides}) == 1:  # one for all, nothing to read
         return IdMatches(n_rows, n_rows)
-    first = second = None
+    found: list[Any] = [None]
     # Python objects in a file, which are never loaded, and numbers that no integer holds.
     with suppress(InputTypeError, OverflowError, pa.ArrowException):
-        first, second = _comparable(x.ids), _comparable(y.ids)
-    if first is None or second is None:
+        found = [_comparable(side.ids) for side in sides]
+    if any(ids is None for ids in found):
         return None
-    if first.type != second.type:
-        first, second = first.cast(pa.large_string()), second.cast(pa.large_string())
-    if first.null_count == 0 and first.equals(second):
+    if len({ids.type for ids in found}) > 1:
+        found = [ids.cast(pa.large_string()) for ids in found]
+    if found[0].null_count == 0 and all(found[0].equals(ids) for ids in found[1:]):
         return IdMatches(n_rows, n_rows)
-    codes = _codes(pa.concat_arrays([first, second]))
-    in_x, in_y = np.split(codes, [len(first)])
-    shared = np.bincount(in_x, minlength=codes.max() + 1) > 0
-    shared &= np.bincount(in_y, minlength=codes.max() + 1) > 0
-    matched = int(np.sum(shared[in_x])), int(np.sum(shared[in_y]))
-    return IdMatches(n_rows, matched, (in_x, in_y), (first[0].as_py(), second[0].as_py()))
+    codes = np.split(_codes(pa.concat_arrays(found)), np.cumsum(n_rows)[:-1])
+    n_codes = 1 + max(int(one.max()) for one in codes)
+    on_sides = np.sum([np.bincount(one, minlength=n_codes) > 0 for one in codes], axis=0)
+    matched = tuple(int(np.sum(on_sides[one] > 1)) for one in codes)
+    return IdMatches(n_rows, matched, tuple(codes), tuple(ids[0].as_py() for ids in found))
 
 
 def _comparable(ids: np.ndarray | None) -> Any:

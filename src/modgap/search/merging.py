@@ -66,7 +66,7 @@ def merge(
         slope = correction.slope(modality, name)
         assert slope is not None
         # What the query scores on a document at the origin.
-        offset = correction.map(name).dense().offset
+        offset = correction.affine(name).dense().offset
         level = np.zeros(len(asked)) if offset is None else asked @ offset
         ids.append(found_ids)
         scores.append(slope * found_scores + level[:, None])

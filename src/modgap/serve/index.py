@@ -12,7 +12,7 @@ import numpy as np
 from modgap._arrays import as_float, row_blocks, row_norms, to_numpy
 from modgap._arrays.ranks import tie_tolerance
 from modgap._validate import Array, InputValueError, check_rows
-from modgap.corrections import Affine, Correction, Metric
+from modgap.corrections import Affine, Correction, Metric, RowMap
 from modgap.io import Embeddings, Modalities
 from modgap.search import Hits, search
 from modgap.search.merging import best_of
@@ -72,9 +72,10 @@ class _Segment:
 
     @classmethod
     def of(cls, live: LiveRows, correction: Correction) -> _Segment:
-        affine, metric = correction.map(live.name), correction.metric
-        columns = None if metric == "euclidean" else _filled_columns(affine)
-        mapped = _mapped(live, affine, columns)
+        metric = correction.metric
+        plain = metric == "euclidean" or correction.hubs is not None
+        columns = None if plain else _filled_columns(correction.affine(live.name))
+        mapped = _mapped(live, correction.map(live.name), columns)
         # The metric decides what documents must look like; any row of them will do as the query.
         _, documents = rows_to_multiply(mapped[:1], mapped, metric, (live.name, live.name))
         bias = document_bias(documents, metric)
@@ -285,7 +286,7 @@ def _filled_columns(affine: Affine) -> np.ndarray | None:
     return np.concatenate(filled) if filled else np.arange(1)
 
 
-def _mapped(live: LiveRows, affine: Affine, columns: np.ndarray | None) -> np.ndarray:
+def _mapped(live: LiveRows, affine: RowMap, columns: np.ndarray | None) -> np.ndarray:
     """The rows as documents, block by block, so that scratch stays small."""
     if affine.is_identity:
         return live.rows

@@ -1,0 +1,175 @@
+"""Hubs: documents that come up for queries which are about something else.
+
+A document's hubness h is its mean score on the k queries of a bank that score it highest; α h is
+subtracted from its score. That is one more column: the document stores −α h, the query a 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from modgap._arrays import like, namespace, top_mean
+from modgap._validate import Array, InputValueError, check_count, check_finite
+from modgap.corrections.affine import Affine
+from modgap.io.keys import KeyedBy
+
+# A correction carries at most so many queries, and fewer than these say too little.
+MAX_BANK, MIN_BANK = 2_000, 20
+
+
+@dataclass(frozen=True, eq=False)
+class Hubs:
+    """A bank of queries as the correction maps them, and how much of the hubness is subtracted.
+
+    ``bank`` (n, d) is held in float16, without the column of ones; None once it was removed, and
+    documents cannot be mapped then. A bank row is left out of the hubness of documents that have
+    its key in ``keys``; ``keyed_by`` says what keys are made from. ``weight`` is α, ``neighbours``
+    k.
+    """
+
+    weight: float
+    neighbours: int
+    bank: np.ndarray | None
+    keys: np.ndarray | None = None
+    keyed_by: KeyedBy | None = None
+    n_bank: int = 0
+
+    def __post_init__(self) -> None:
+        if not 0 < check_finite(self.weight, "hubs") <= 1:
+            raise InputValueError(f"hubs must be above 0 and at most 1, got {self.weight}.")
+        check_count(self.neighbours, "neighbours")
+        if self.bank is None:
+            return
+        bank = np.asarray(self.bank, dtype=np.float16)
+        object.__setattr__(self, "bank", bank)
+        object.__setattr__(self, "n_bank", len(bank))
+        if bank.ndim != 2 or not np.all(np.isfinite(bank)):
+            raise InputValueError(
+                f"A bank must be a matrix of finite numbers, got shape {bank.shape}."
+            )
+        if not MIN_BANK <= len(bank) <= MAX_BANK:
+            raise InputValueError(
+                f"A bank must have {MIN_BANK} to {MAX_BANK:,} queries, got {len(bank)}."
+            )
+        if 2 * self.neighbours > len(bank):
+            raise InputValueError(
+                f"neighbours must be at most half of the bank: {len(bank)} queries, got "
+                f"{self.neighbours}."
+            )
+        if self.keys is not None and np.shape(self.keys) != (len(bank),):
+            raise InputValueError(
+                f"A bank must have one key per query: {len(bank)} queries, got shape "
+                f"{np.shape(self.keys)}."
+            )
+
+    def without_bank(self) -> Hubs:
+        """The same for queries alone: documents that have their column need no bank."""
+        return Hubs(self.weight, self.neighbours, None, n_bank=self.n_bank)
+
+    def header(self) -> dict[str, Any]:
+        """What a file says of it, besides its tensors."""
+        return {
+            "weight": self.weight,
+            "neighbours": self.neighbours,
+            "n_bank": self.n_bank,
+            "keyed_by": self.keyed_by,
+            "tensors": list(self.tensors()),
+        }
+
+    def tensors(self) -> dict[str, np.ndarray]:
+        """The bank and its keys, where it has them."""
+        held = {"hubs.bank": self.bank, "hubs.keys": self.keys}
+        return {name: value for name, value in held.items() if value is not None}
+
+    @classmethod
+    def of(cls, header: Mapping[str, Any], tensors: Mapping[str, np.ndarray]) -> Hubs:
+        """What ``header`` and ``tensors`` gave."""
+        held = {name: tensors[name] for name in header["tensors"]}
+        return cls(
+            float(header["weight"]), int(header["neighbours"]), held.get("hubs.bank"),
+            held.get("hubs.keys"), header["keyed_by"], int(header["n_bank"]),
+        )  # fmt: skip
+
+    def check_bank(self) -> np.ndarray:
+        """The bank; refused where it was removed."""
+        if self.bank is None:
+            raise InputValueError(
+                "The bank of queries was removed from this correction, so it maps queries only. "
+                "Use the file that still has its bank to correct documents."
+            )
+        return self.bank
+
+    @cached_property
+    def _rows(self) -> np.ndarray:
+        return self.check_bank().astype(np.float32)
+
+    def column(self, documents: Array, keys: np.ndarray | None = None) -> Array:
+        """−α h of documents as the correction maps them, before the column is added."""
+        bank = like(self._rows, documents)
+        return -self.weight * top_mean(documents, bank, self.neighbours, keys, self.keys)
+
+
+@dataclass(frozen=True, eq=False)
+class HubMap:
+    """An affine map, and one more column: −α h for documents, 1 for queries."""
+
+    affine: Affine
+    hubs: Hubs
+    is_query: bool
+
+    @property
+    def dim_in(self) -> int:
+        """Number of columns of the rows it takes."""
+        return self.affine.dim_in
+
+    @property
+    def dim_out(self) -> int:
+        """Number of columns of the rows it gives."""
+        return self.affine.dim_out + 1
+
+    @property
+    def is_identity(self) -> bool:
+        """Whether rows come out as they went in: never."""
+        return False
+
+    def __call__(
+        self,
+        rows: Array,
+        name: str = "rows",
+        *,
+        first_row: int = 0,
+        keys: np.ndarray | None = None,
+    ) -> Array:
+        """The mapped rows; ``keys`` of documents leave bank rows of their group out."""
+        return self._with_column(self.affine(rows, name, first_row=first_row), keys)
+
+    def map_checked(
+        self,
+        rows: Array,
+        name: str = "rows",
+        *,
+        first_row: int = 0,
+        keys: np.ndarray | None = None,
+    ) -> Array:
+        """The same for a matrix of finite floats with ``dim_in`` columns, which is not checked."""
+        return self._with_column(self.affine.map_checked(rows, name, first_row=first_row), keys)
+
+    def over(
+        self, batches: Iterable[Array], name: str = "rows", keys: np.ndarray | None = None
+    ) -> Iterator[Array]:
+        """The batches mapped; ``keys`` has those of all rows of the stream."""
+        done = 0
+        for batch in batches:
+            end = done + batch.shape[0]
+            yield self(batch, name, first_row=done, keys=None if keys is None else keys[done:end])
+            done = end
+
+    def _with_column(self, mapped: Array, keys: np.ndarray | None) -> Array:
+        xp = namespace(mapped)
+        column = xp.ones_like(mapped[:, 0]) if self.is_query else self.hubs.column(mapped, keys)
+        return xp.concat([mapped, xp.astype(column, mapped.dtype, copy=False)[:, None]], axis=1)

@@ -1,0 +1,63 @@
+"""Keys of groups: whole numbers that stay the same wherever the rows of a group go.
+
+Codes of groups are numbered anew when rows are taken. A key tells, in another split, in another
+file or on another day, that two rows belong to one group, and does not show its label.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any, Literal
+from zlib import crc32
+
+import numpy as np
+
+from modgap.io.embeddings import Embeddings
+
+# What the keys of the rows were made from: their numbers where rows are pairs, their numbers
+# within the modality where they are not, their ids, or labels of groups.
+KeyedBy = Literal["row", "own row", "id", "group"]
+
+
+def row_keys(n: int, side: str | None = None) -> np.ndarray:
+    """The numbers of rows; those of one modality alone where ``side`` names it.
+
+    >>> row_keys(3).tolist(), bool(np.any(row_keys(3, "image") == row_keys(3, "text")))
+    ([0, 1, 2], False)
+    """
+    first = 0 if side is None else (crc32(side.encode()) + 1) << 30
+    return np.arange(n, dtype=np.int64) + first
+
+
+def label_keys(labels: Any) -> np.ndarray:
+    """A number for each label; 7 and "7" have the same.
+
+    >>> label_keys([7, 8, 7]).tolist() == label_keys(["7", "8", "7"]).tolist()
+    True
+    """
+    found, places = np.unique(np.asarray(labels).astype(str), return_inverse=True)
+    keys = [hashlib.blake2b(label.encode(), digest_size=8).digest() for label in found.tolist()]
+    return np.frombuffer(b"".join(keys), dtype="<i8").astype(np.int64)[places]
+
+
+def id_keys(ids: np.ndarray, name: str) -> np.ndarray:
+    """The keys of ids; a row without one has a key of its own."""
+    if ids.dtype.kind == "f":  # what a table with missing whole numbers is read as
+        missing = np.isnan(ids)
+        labels = np.where(missing, 0, ids).astype(np.int64)
+    else:
+        missing = np.array([one is None for one in ids]) if ids.dtype.kind == "O" else None
+        labels = ids
+    keys = label_keys(labels)
+    return keys if missing is None else np.where(missing, row_keys(len(ids), name), keys)
+
+
+def document_keys(side: Embeddings, name: str, keyed_by: KeyedBy) -> np.ndarray | None:
+    """The keys of a modality's rows read by themselves; None where what they need is missing."""
+    if keyed_by == "row":
+        return row_keys(side.n_rows)
+    if keyed_by == "own row":
+        return row_keys(side.n_rows, name)
+    if keyed_by == "id":
+        return None if side.ids is None else id_keys(side.ids, name)
+    return None if side.groups is None else label_keys(side.groups)
