@@ -92,3 +92,16 @@ def make_subset(
     for what, entries in saved.items():
         torch.save(entries, folder / f"{prefix}{what}_embeddings.pt")
     return folder
+
+
+def change(path: Path, entry: int, **values: Any) -> None:
+    """Put other values into one entry of a file of embeddings."""
+    saved = torch.load(path, weights_only=True)
+    saved[entry] |= values
+    torch.save(saved, path)
+
+
+def judge(folder: Path, line: str, header: str = "query_id\tcorpus_id\tscore\n") -> None:
+    """One line of qrels, under a header of its own or below all the others."""
+    path = folder / "qrels" / "qrels.tsv"
+    path.write_text((header or path.read_text()) + line + "\n")
