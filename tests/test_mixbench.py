@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -268,3 +269,22 @@ def test_its_options_belong_to_it(tmp_path: Path) -> None:
     ran = modgap("evaluate", tmp_path / "image.npy", tmp_path / "text.npy", "--sweep")
     assert ran.status == 2
     assert ran.err == "modgap: --sweep cannot be given here: it belongs to --mixbench.\n"
+
+
+PAGE = (Path(__file__).parents[1] / "docs" / "mixbench.md").read_text(encoding="utf-8")
+
+
+def test_the_python_of_the_page_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    make_subset(tmp_path / "MixBench25" / "MSCOCO")
+    monkeypatch.chdir(tmp_path)
+    (code,) = re.findall(r"^```python\n(.*?)^```", PAGE, flags=re.DOTALL | re.MULTILINE)
+    exec(compile(code, "mixbench.md", "exec"), {})
+    assert capsys.readouterr().out.startswith("raw 0.")
+
+
+def test_the_page_has_the_published_values() -> None:
+    for model, rows in PUBLISHED.items():
+        for name, method in ((model, "raw"), (f"{model}, GR-CLIP", "gr_clip")):
+            assert f"| {name} | {' | '.join(f'{v:.3f}' for v in rows[method])} |" in PAGE
