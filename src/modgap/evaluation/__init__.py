@@ -7,7 +7,6 @@ from modgap.evaluation.mixbench import MixBenchEvaluation, evaluate_mixbench
 from modgap.evaluation.mixed import (
     MixedQueries,
     MixedRetrieval,
-    mixed_corpus,
     mixed_retrieval,
     ndcg,
 )
@@ -68,7 +67,6 @@ __all__ = [
     "evaluate_correction",
     "evaluate_mixbench",
     "linear_probe",
-    "mixed_corpus",
     "mixed_curve",
     "mixed_retrieval",
     "ndcg",
