@@ -103,6 +103,23 @@ Queries = Annotated[
     ),
 ]
 Model = Annotated[str | None, typer.Option(help="Name of the model, noted in the correction.")]
+Bank = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="PATH",
+        help="Unlabelled queries of the kind that will be asked, from a query log for instance: "
+        "documents that come up for all of them are marked down. By default the rows that ask.",
+        show_default=False,
+    ),
+]
+KeepBank = Annotated[
+    bool,
+    typer.Option(
+        "--keep-bank/--drop-bank",
+        help="Whether the correction keeps its bank of queries. Without it new documents cannot be "
+        "corrected, and nobody sees the queries.",
+    ),
+]
 Images = Annotated[
     Path | None,
     typer.Option(
@@ -146,6 +163,13 @@ def open_data(
     if data.pairing.startswith("by id"):
         say(f"modgap: rows are paired {data.pairing}")
     return data
+
+
+def open_bank(path: Path | None) -> Any:
+    """The rows of a bank, where one is given."""
+    from modgap.io import open_embeddings
+
+    return None if path is None else open_embeddings(path)
 
 
 def asking_names(queries: str | None, names: Sequence[str]) -> list[str]:
