@@ -30,6 +30,7 @@ from modgap.corrections.fitted import FittedRows
 from modgap.corrections.fusing import fuse
 from modgap.corrections.hubs import Hubs
 from modgap.corrections.orthogonal import OrthogonalShift
+from modgap.corrections.own_queries import OwnQueriesWarning, own_keys
 from modgap.corrections.procrustes import Procrustes
 from modgap.corrections.recognise import (
     Recognition,
@@ -59,6 +60,7 @@ __all__ = [
     "NothingMovesWarning",
     "OriginShift",
     "OrthogonalShift",
+    "OwnQueriesWarning",
     "Procrustes",
     "Recognition",
     "RecognitionWarning",
@@ -82,6 +84,7 @@ __all__ = [
     "load_corrections",
     "make_corrector",
     "next_commands",
+    "own_keys",
     "recognise",
     "row_length",
     "save_corrections",

@@ -312,17 +312,24 @@ def query_transforms(vector: StoredVector, modality: str) -> list[Any]:
     steps: list[Any] = []
     if affine.normalise:
         steps.append(faiss.NormalizationTransform(affine.dim_in, 2.0))
-    lifted = vector.dim - affine.dim_out  # a zero in one more column
-    if affine.matrix is not None or affine.offset is not None or lifted:
+    if affine.matrix is not None or affine.offset is not None:
         matrix = np.eye(affine.dim_in) if affine.matrix is None else affine.matrix
-        step = faiss.LinearTransform(affine.dim_in, vector.dim, affine.offset is not None)
-        rows = np.pad(affine.scale * matrix, ((0, lifted), (0, 0)))
-        faiss.copy_array_to_vector(np.ascontiguousarray(rows, np.float32).ravel(), step.A)
-        if affine.offset is not None:
-            offset = np.pad(affine.offset, (0, lifted))
-            faiss.copy_array_to_vector(offset.astype(np.float32), step.b)
-        step.is_trained = True
-        steps.append(step)
+        steps.append(_linear(affine.scale * matrix, affine.offset))
     if affine.renormalise or vector.correction.metric == "cosine":
-        steps.append(faiss.NormalizationTransform(vector.dim, 2.0))
+        steps.append(faiss.NormalizationTransform(affine.dim_out, 2.0))
+    if vector.dim > affine.dim_out:
+        added = np.zeros(vector.dim)
+        if vector.correction.hubs is not None:
+            added[affine.dim_out] = 1.0
+        steps.append(_linear(np.eye(vector.dim, affine.dim_out), added))
     return steps
+
+
+def _linear(matrix: np.ndarray, offset: np.ndarray | None) -> Any:
+    faiss = require("faiss", "faiss", "A FAISS transform")
+    step = faiss.LinearTransform(matrix.shape[1], matrix.shape[0], offset is not None)
+    faiss.copy_array_to_vector(np.ascontiguousarray(matrix, np.float32).ravel(), step.A)
+    if offset is not None:
+        faiss.copy_array_to_vector(offset.astype(np.float32), step.b)
+    step.is_trained = True
+    return step

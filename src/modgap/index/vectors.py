@@ -34,10 +34,17 @@ class StoredVector:
         """How many columns are stored."""
         return self.correction.dim_out + (self.lengths is not None)
 
-    def document(self, rows: np.ndarray, modality: str, *, first_row: int = 0) -> np.ndarray:
-        """Checked raw rows as they are stored."""
-        affine = self.correction.map(modality, "document")
-        mapped = affine.map_checked(rows, modality, first_row=first_row)
+    def document(
+        self,
+        rows: np.ndarray,
+        modality: str,
+        *,
+        first_row: int = 0,
+        keys: np.ndarray | None = None,
+    ) -> np.ndarray:
+        """Checked raw rows as they are stored; ``keys`` as for ``Correction.apply``."""
+        row_map = self.correction.map(modality, "document")
+        mapped = row_map.map_checked(rows, modality, first_row=first_row, keys=keys)
         stored = self._float32(mapped, f"corrected {modality}")
         return stored if self.lengths is None else lift_documents(stored, self.lengths[modality])
 
@@ -82,6 +89,13 @@ def as_corrections(given: Corrections) -> tuple[Correction, ...]:
             f"{' and '.join(twice)} queries. Give one for each."
         )
     return found
+
+
+def check_banks(corrections: Sequence[Correction]) -> None:
+    """Refuse to store documents with a correction whose bank of queries was removed."""
+    for correction in corrections:
+        if correction.hubs is not None:
+            correction.hubs.check_bank()
 
 
 def vector_names(corrections: Sequence[Correction], prefix: str = "embedding") -> list[str]:
