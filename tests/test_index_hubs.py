@@ -375,3 +375,78 @@ def test_hubs_cannot_be_merged_from_raw_searches():
     hits = (np.zeros((1, 2), int), np.zeros((1, 2)))
     with pytest.raises(InputValueError, match=r"hubs changes rankings .*Store corrected vectors"):
         merge(KEYED["row"], Y[:1], "text", {"image": hits}, 2)
+
+
+# --- Files from the command line ------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("files")
+    np.save(folder / "image.npy", X)
+    np.save(folder / "text.npy", Y)
+    np.save(folder / "labels.npy", GROUPS)
+    for name, correction in KEYED.items():
+        correction.save(folder / f"{name}.safetensors")
+    KEYED["row"].save(folder / "bare.safetensors", bank=False)
+    return folder
+
+
+@pytest.mark.parametrize("name", ["row", "group"])
+def test_apply_leaves_a_documents_own_queries_out(files, tmp_path, name):
+    labels = ["--groups", files / "labels.npy"] if name == "group" else []
+    modgap(
+        "apply", files / f"{name}.safetensors", files / "image.npy", "--modality", "image",
+        "-o", tmp_path / "out.npy", "--drop-bank", tmp_path / "bare.safetensors", *labels,
+    )  # fmt: skip
+    np.testing.assert_array_equal(
+        np.load(tmp_path / "out.npy"), stored(KEYED[name], DATA[name], "image")
+    )
+    bare = Correction.load(tmp_path / "bare.safetensors")
+    assert bare.hubs.bank is None
+    asked = modgap(
+        "apply", tmp_path / "bare.safetensors", files / "text.npy", "--modality", "text",
+        "--role", "query", "-o", tmp_path / "queries.npy",
+    )  # fmt: skip
+    assert "80 rows of 9 columns" in asked.stderr
+    np.testing.assert_array_equal(np.load(tmp_path / "queries.npy")[:, -1], np.ones(N))
+
+
+def test_documents_and_a_bank_that_was_removed_are_refused_in_one_sentence(files, tmp_path):
+    pytest.importorskip("faiss", reason="faiss is not installed")
+    image, bare = files / "image.npy", files / "bare.safetensors"
+    for command in (
+        ("apply", bare, image, "--modality", "image", "-o", tmp_path / "out.npy"),
+        ("index", "build", tmp_path / "x.faiss", bare, f"image={image}"),
+    ):
+        said = modgap(*command, ok=False)
+        assert said.returncode == 2
+        assert "The bank of queries was removed" in said.stderr
+        assert said.stderr.count("\n") == 1
+    whole = files / "row.safetensors"
+    said = modgap(
+        "apply", whole, image, "--modality", "image", "-o", tmp_path / "out.npy", "--drop-bank",
+        whole, ok=False,
+    )  # fmt: skip
+    assert "is a file being read" in said.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_index_built_with_labels_is_searched_by_the_file_without_the_bank(files, tmp_path):
+    pytest.importorskip("faiss", reason="faiss is not installed")
+    index, bare = tmp_path / "x.faiss", tmp_path / "bare.safetensors"
+    documents = [f"{name}={files / name}.npy" for name in ("image", "text")]
+    labels = [w for n in ("image", "text") for w in ("--groups", f"{n}={files / 'labels.npy'}")]
+    common = (index, files / "group.safetensors", *documents, *labels)
+    modgap("index", "build", *common, "--drop-bank", bare)
+    checked = json.loads(modgap("index", "evaluate", *common, "--json").stdout)
+    assert checked["recall"] == {"text": 1.0}
+    found = json.loads(
+        modgap("index", "search", index, bare, files / "text.npy", "-k", "5", "--json").stdout
+    )
+    data, correction = DATA["group"], KEYED["group"]
+    whole = np.vstack([stored(correction, data, name) for name in data.names])
+    _, scores = search(correction.apply(Y, "text", "query"), whole, 5, "inner_product")
+    np.testing.assert_allclose(found["scores"], scores, rtol=1e-4, atol=1e-5)
+    said = modgap("index", "evaluate", index, bare, *documents, ok=False)
+    assert "The bank of queries was removed" in said.stderr

@@ -51,7 +51,7 @@ def main():
         ids += list(range(side.n_rows)) if side.ids is None else side.ids.tolist()
 
     raw = open_embeddings(given.queries or HERE / EXAMPLES[given.modality]).rows()
-    found = recognise(correction, raw, given.modality)  # judges 20 rows or more
+    found = recognise(correction, raw, given.modality, "query")  # judges 20 rows or more
     if found.finding not in ("fits", "not judged"):
         print(f"search.py: warning: {{found.sentence}}", file=sys.stderr)
     queries = correction.apply(raw, given.modality, role="query")
@@ -95,6 +95,12 @@ correction = Correction.load("{first}")
 query = correction.apply(rows, {first_asking!r}, role="query")
 document = correction.apply(rows, {name!r})  # a new one
 ```
+{bank}"""
+_BANK = """
+The last column of a document says how much of a hub it is, measured on a bank of {n} queries; the
+correction appends a 1 to queries. The correction{s} and `pgvector.sql` carry the bank and are as
+private as its queries are. Who maps queries only does not need it:
+`correction.save("queries.safetensors", bank=False)`.
 """
 
 
@@ -130,6 +136,7 @@ def readme(corrections: Mapping[str, Correction], names: Sequence[str]) -> str:
         ("diagnosis*.json", "the verdict and every metric"),
     ]
     first, correction = next(iter(corrections.items()))
+    hubs = [one.hubs for one in corrections.values() if one.hubs is not None]
     return _README.format(
         files="\n".join(f"| `{name}` | {what} |" for name, what in listed),
         demands="\n".join(line for c in corrections.values() for line in demands(c)),
@@ -138,6 +145,7 @@ def readme(corrections: Mapping[str, Correction], names: Sequence[str]) -> str:
         first=files[first],
         first_asking=first,
         name=names[0],
+        bank=_BANK.format(n=f"{hubs[0].n_bank:,}", s="s" if several else "") if hubs else "",
     )
 
 

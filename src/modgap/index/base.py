@@ -40,8 +40,6 @@ from modgap.io import Embeddings
 from modgap.search import Hits
 
 BATCH_ROWS = 4096
-# How wide a graph is searched unless told.
-EF_SEARCH = 64
 # One graph of all modalities is warned of below this recall@10, measured with so many queries.
 LOW_RECALL = 0.95
 _SAMPLE = 200
@@ -239,7 +237,8 @@ class VectorIndex(VectorStore):
         rows = to_numpy(queries)
         rows = rows[None] if rows.ndim == 1 else rows
         mapped = vector.query(rows, modality)
-        check_recognised(vector.correction, rows, modality, trust_rows=True)  # only warns
+        # Only warns.
+        check_recognised(vector.correction, rows, modality, role="query", trust_rows=True)
         if self._note is None:
             return to_hits([[] for _ in mapped], k, self._score, "int")
         return self._hits(vector, mapped, k, only, exact=False)

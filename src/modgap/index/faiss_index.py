@@ -16,7 +16,7 @@ from modgap._files import atomic_path, sole_writer_of
 from modgap._tensors import read_tensors, write_tensors
 from modgap._validate import InputValueError, check_count, require
 from modgap.index.answers import Hit, Id, IdType
-from modgap.index.base import BATCH_ROWS, EF_SEARCH, VectorIndex
+from modgap.index.base import BATCH_ROWS, VectorIndex
 from modgap.index.notes import FORMAT, Graphs, Note
 from modgap.index.vectors import Corrections, StoredVector
 
@@ -40,7 +40,7 @@ class FaissIndex(VectorIndex):
         What to build in FAISS's words (``HNSW32,Flat``, ``IVF256,PQ32``); flat and exact by
         default. What needs training is trained on all rows when the index is finished.
     ef_search : int, optional
-        Candidates that a search of an HNSW graph keeps; 64 without it.
+        Candidates that a search of an HNSW graph keeps; 64 without it, 96 with hubs.
     nprobe : int, optional
         Cells that a search of an IVF index looks into; FAISS's default without it.
     one_graph : bool
@@ -219,7 +219,7 @@ class FaissIndex(VectorIndex):
             stored = self._faiss.downcast_index(self._searched(index).storage)
             found = stored.search(queries, k, params=self._selected(wanted))
         else:
-            found = index.search(queries, k, params=self._parameters(index, wanted))
+            found = index.search(queries, k, params=self._parameters(index, vector, wanted))
         places = self._places(part)
         return [
             [
@@ -268,12 +268,12 @@ class FaissIndex(VectorIndex):
         mask = np.array([name == only for name in self._modalities])
         return self._faiss.IDSelectorBitmap(np.packbits(mask, bitorder="little"))
 
-    def _parameters(self, index: Any, only: str | None) -> Any:
+    def _parameters(self, index: Any, vector: StoredVector, only: str | None) -> Any:
         """Filter, ef_search and nprobe in FAISS's words; None where nothing is asked."""
         faiss, searched = self._faiss, self._searched(index)
         given: dict[str, Any] = {} if only is None else {"sel": self._filter(only)}
         if isinstance(searched, faiss.IndexHNSW):
-            ef_search = self.ef_search or EF_SEARCH
+            ef_search = self.ef_search or vector.ef_search
             parameters = faiss.SearchParametersHNSW(efSearch=ef_search, **given)
         elif isinstance(searched, faiss.IndexIVF):
             nprobe = self.nprobe or searched.nprobe

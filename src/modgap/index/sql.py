@@ -15,7 +15,7 @@ import numpy as np
 from modgap.corrections import Affine, Correction, Hubs
 from modgap.index.lifting import lifted_lengths
 from modgap.index.notes import fingerprint
-from modgap.index.vectors import check_banks
+from modgap.index.vectors import check_banks, default_ef_search
 from modgap.io.keys import first_own_key
 
 # For each metric the operator that pgvector orders by, its operator class, and the score.
@@ -224,7 +224,7 @@ def _one(correction: Correction, asking: str, new: str, where: _Table) -> str:
     added = ["1"] * (correction.hubs is not None) + ["0"] * (lengths is not None)
     if added:
         mapped = f"({mapped}::real[] || ARRAY[{', '.join(added)}]::real[])::vector"
-    function = search_function(asking)
+    function, width = search_function(asking), default_ef_search(correction)
     union = "\n    UNION ALL\n".join(searches)
     lines.append(f"""\
 CREATE OR REPLACE FUNCTION {function}(query vector, k int DEFAULT 10)
@@ -233,7 +233,7 @@ CREATE OR REPLACE FUNCTION {function}(query vector, k int DEFAULT 10)
 #variable_conflict use_variable
 DECLARE mapped vector := {mapped};
 BEGIN
-    PERFORM set_config('hnsw.ef_search', least(greatest(64, k), 1000)::text, true);
+    PERFORM set_config('hnsw.ef_search', least(greatest({width}, k), 1000)::text, true);
     -- One graph for each modality; the best of each are the best of all.
     RETURN QUERY SELECT found.i, found.m, {score.format("found.distance")} FROM (
 {union}

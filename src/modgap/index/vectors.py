@@ -16,6 +16,10 @@ from modgap.index.lifting import lift_documents, lift_queries
 # What an index may be given: a correction or its path, or several that serve different queries.
 Corrections = Correction | str | os.PathLike[str] | Mapping[str, Correction] | Sequence[Correction]
 
+# How wide a graph is searched unless told. Hubs are what a graph finds most easily, so without
+# them it takes more to find as much.
+EF_SEARCH, HUBS_EF_SEARCH = 64, 96
+
 
 @dataclass(frozen=True)
 class StoredVector:
@@ -33,6 +37,11 @@ class StoredVector:
     def dim(self) -> int:
         """How many columns are stored."""
         return self.correction.dim_out + (self.lengths is not None)
+
+    @property
+    def ef_search(self) -> int:
+        """How wide a graph of these vectors is searched unless told."""
+        return default_ef_search(self.correction)
 
     def document(
         self,
@@ -89,6 +98,11 @@ def as_corrections(given: Corrections) -> tuple[Correction, ...]:
             f"{' and '.join(twice)} queries. Give one for each."
         )
     return found
+
+
+def default_ef_search(correction: Correction) -> int:
+    """How wide a graph of its documents is searched unless told."""
+    return EF_SEARCH if correction.hubs is None else HUBS_EF_SEARCH
 
 
 def check_banks(corrections: Sequence[Correction]) -> None:
