@@ -18,6 +18,7 @@ from modgap.io.embeddings import Embeddings
 # What the keys of the rows were made from: their numbers where rows are pairs, their numbers
 # within the modality where they are not, their ids, or labels of groups.
 KeyedBy = Literal["row", "own row", "id", "group"]
+KEYED_BY = ("row", "own row", "id", "group")
 
 
 def row_keys(n: int, side: str | None = None) -> np.ndarray:
