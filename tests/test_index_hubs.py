@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import gc
 import json
+import subprocess
+import sys
 import warnings
 
 import numpy as np
@@ -27,10 +29,12 @@ from modgap.corrections import (
     fuse,
     own_keys,
 )
+from modgap.diagnosis.scripts import readme, search_script
 from modgap.index import FaissIndex, add_column, evaluate_index, open_index
 from modgap.index.lifting import lift_documents, lift_queries, lifted_lengths
 from modgap.index.notes import fingerprint
 from modgap.index.sql import pgvector_sql
+from modgap.io import write_embeddings
 from modgap.search import merge, search
 
 X, Y = rows()
@@ -371,6 +375,39 @@ def test_sql_of_three_modalities_finds_what_exact_search_does():
     assert {name for _, name, _ in found} <= set(data.names)
 
 
+def test_the_search_that_fix_writes_needs_no_bank_and_takes_any_number_of_modalities(tmp_path):
+    data = Modalities.of(three(), paired=False)
+    correction = HUBS.fit(data).correction_
+    correction.save(tmp_path / "correction.safetensors", bank=False)
+    for name in data.names:
+        documents = stored(correction, data, name)
+        write_embeddings(tmp_path / f"documents-{name}.parquet", documents)
+    np.save(tmp_path / "example-queries-text.npy", Y[:3])
+    (tmp_path / "search.py").write_text(search_script({"text": correction}), encoding="utf-8")
+    ran = subprocess.run(
+        [sys.executable, tmp_path / "search.py", "-k", "4"],
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    found = [line.split() for line in ran.stdout.splitlines() if not line.startswith("query")]
+    whole = np.vstack([stored(correction, data, name) for name in data.names])
+    keys = [(n, str(i)) for n in data.names for i in range(data.sides[n].n_rows)]
+    best, _ = search(correction.apply(Y[:3], "text", "query"), whole, 4, "inner_product")
+    assert [(name, row) for _, name, row, _ in found] == [keys[i] for i in best.ravel()]
+
+
+def test_the_page_beside_the_files_says_where_the_bank_is():
+    whole, bare = KEYED["row"], KEYED["row"].without_bank()
+    names = ("image", "text")
+    said = readme({"text": whole}, names)
+    assert "bank of 80 queries" in said
+    assert "The correction and `pgvector.sql` carry the bank" in said
+    without = readme({"text": bare}, names)
+    assert "pgvector.sql" not in without
+    assert "# a new one" not in without
+    assert "The bank was left out of these files" in without
+    assert "bank" not in readme({"text": Calibrate().fit(X, Y).correction_}, names)
+
+
 def test_hubs_cannot_be_merged_from_raw_searches():
     hits = (np.zeros((1, 2), int), np.zeros((1, 2)))
     with pytest.raises(InputValueError, match=r"hubs changes rankings .*Store corrected vectors"):
@@ -397,7 +434,7 @@ def test_apply_leaves_a_documents_own_queries_out(files, tmp_path, name):
     labels = ["--groups", files / "labels.npy"] if name == "group" else []
     modgap(
         "apply", files / f"{name}.safetensors", files / "image.npy", "--modality", "image",
-        "-o", tmp_path / "out.npy", "--drop-bank", tmp_path / "bare.safetensors", *labels,
+        "-o", tmp_path / "out.npy", "--without-bank", tmp_path / "bare.safetensors", *labels,
     )  # fmt: skip
     np.testing.assert_array_equal(
         np.load(tmp_path / "out.npy"), stored(KEYED[name], DATA[name], "image")
@@ -425,7 +462,7 @@ def test_documents_and_a_bank_that_was_removed_are_refused_in_one_sentence(files
         assert said.stderr.count("\n") == 1
     whole = files / "row.safetensors"
     said = modgap(
-        "apply", whole, image, "--modality", "image", "-o", tmp_path / "out.npy", "--drop-bank",
+        "apply", whole, image, "--modality", "image", "-o", tmp_path / "out.npy", "--without-bank",
         whole, ok=False,
     )  # fmt: skip
     assert "is a file being read" in said.stderr
@@ -438,7 +475,7 @@ def test_an_index_built_with_labels_is_searched_by_the_file_without_the_bank(fil
     documents = [f"{name}={files / name}.npy" for name in ("image", "text")]
     labels = [w for n in ("image", "text") for w in ("--groups", f"{n}={files / 'labels.npy'}")]
     common = (index, files / "group.safetensors", *documents, *labels)
-    modgap("index", "build", *common, "--drop-bank", bare)
+    modgap("index", "build", *common, "--without-bank", bare)
     checked = json.loads(modgap("index", "evaluate", *common, "--json").stdout)
     assert checked["recall"] == {"text": 1.0}
     found = json.loads(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, cast
 import typer
 
 from modgap._validate import InputValueError
-from modgap.cli.options import DropBank, Queries, TrustRows
+from modgap.cli.options import Queries, TrustRows, WithoutBank
 
 if TYPE_CHECKING:
     from modgap.corrections import Correction, Role
@@ -47,7 +47,7 @@ def apply(
             show_default=False,
         ),
     ] = None,
-    drop_bank: DropBank = None,
+    without_bank: WithoutBank = None,
     trust_rows: TrustRows = False,
 ) -> None:
     """Apply a correction to embeddings, batch by batch; ids, captions and groups come along.
@@ -63,8 +63,8 @@ def apply(
     from modgap.io import open_embeddings, write_embeddings
 
     check_file(output, (embeddings, correction))
-    if drop_bank is not None:
-        check_file(drop_bank, (embeddings, correction, output))
+    if without_bank is not None:
+        check_file(without_bank, (embeddings, correction, output))
     if dtype is not None:
         check_choice(dtype, "--dtype", ("float16", "float32", "float64"))
     source = open_embeddings(embeddings, column=column)
@@ -97,8 +97,8 @@ def apply(
         say(f"wrote {target}: {source.n_rows:,} rows of {mapping.dim_out} columns")
         if role == "document" and (note := _note(fixed, correction)):
             say(f"modgap: note: {note}")
-    if drop_bank is not None:
-        write_without_bank(chosen.values(), drop_bank)
+    if without_bank is not None:
+        write_without_bank(chosen.values(), without_bank)
 
 
 def _chosen(

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from modgap._validate import InputValueError
-from modgap.cli.options import AsJson, DropBank, Seed, TrustRows
+from modgap.cli.options import AsJson, Seed, TrustRows, WithoutBank
 
 if TYPE_CHECKING:
     from modgap.corrections import Correction
@@ -133,7 +133,7 @@ def build(
         int | None, typer.Option(min=1, help="Rows stored, and committed, together.")
     ] = None,
     groups: Groups = None,
-    drop_bank: DropBank = None,
+    without_bank: WithoutBank = None,
     trust_rows: TrustRows = False,
     replace: Annotated[
         bool, typer.Option("--replace", help="Drop an index that modgap built there before.")
@@ -178,8 +178,8 @@ def build(
     from modgap.index import open_documents, open_index
 
     fixed = load_corrections(correction, queries)
-    if drop_bank is not None:
-        check_file(drop_bank, (correction,))
+    if without_bank is not None:
+        check_file(without_bank, (correction,))
     if from_column is not None:
         if documents or table is None or not address.startswith("postgres"):
             raise InputValueError(
@@ -197,8 +197,8 @@ def build(
             group_column=group_column,
             batch=batch,
         )
-        if drop_bank is not None:
-            write_without_bank(fixed.values(), drop_bank)
+        if without_bank is not None:
+            write_without_bank(fixed.values(), without_bank)
         return
     first = next(iter(fixed.values()))
     sources = open_documents(documents or [], first, column=column, groups=groups or ())
@@ -217,8 +217,8 @@ def build(
             say(f"one graph of all modalities: recall@10 {recall:.4f} for {name} queries")
         again = {"--table": table, "--ef-search": ef_search, "--nprobe": nprobe}
         _say_demands(index, address, correction, again)
-    if drop_bank is not None:
-        write_without_bank(fixed.values(), drop_bank)
+    if without_bank is not None:
+        write_without_bank(fixed.values(), without_bank)
 
 
 def _correct_column(

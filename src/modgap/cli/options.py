@@ -68,7 +68,7 @@ TrustRows = Annotated[
         help="Go on with rows that look like another modality's or another model's.",
     ),
 ]
-DropBank = Annotated[
+WithoutBank = Annotated[
     Path | None,
     typer.Option(
         metavar="FILE",
