@@ -68,6 +68,15 @@ TrustRows = Annotated[
         help="Go on with rows that look like another modality's or another model's.",
     ),
 ]
+WithoutBank = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        help="Also write the correction without its bank of queries, which are private: for who "
+        "maps queries and stores no documents.",
+        show_default=False,
+    ),
+]
 TrustPairs = Annotated[
     bool,
     typer.Option(

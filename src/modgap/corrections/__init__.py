@@ -31,6 +31,7 @@ from modgap.corrections.fitted import FittedRows
 from modgap.corrections.fusing import fuse
 from modgap.corrections.hubs import Hubs
 from modgap.corrections.orthogonal import OrthogonalShift
+from modgap.corrections.own_queries import OwnQueriesWarning, own_keys
 from modgap.corrections.procrustes import Procrustes
 from modgap.corrections.recognise import (
     Recognition,
@@ -61,6 +62,7 @@ __all__ = [
     "NothingMovesWarning",
     "OriginShift",
     "OrthogonalShift",
+    "OwnQueriesWarning",
     "Procrustes",
     "Recognition",
     "RecognitionWarning",
@@ -84,6 +86,7 @@ __all__ = [
     "load_corrections",
     "make_corrector",
     "next_commands",
+    "own_keys",
     "recognise",
     "row_length",
     "save_corrections",

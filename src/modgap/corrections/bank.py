@@ -151,7 +151,7 @@ def with_hubs(
     hubs = Hubs(
         float(weight),
         int(neighbours),
-        to_numpy(mapped).astype(np.float16),
+        to_numpy(mapped),
         None if keys is None else keys[chosen],
         None if keys is None else data.keyed_by,
     )

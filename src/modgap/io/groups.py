@@ -46,6 +46,11 @@ def find_groups(
     return gx.astype(common, copy=False), gy.astype(common, copy=False)
 
 
+def labels_of(given: Any, contents: Contents, side: Embeddings) -> np.ndarray:
+    """The label of every row of a side: from a column, from a file, or as given."""
+    return _check(_labels(given, contents), side)
+
+
 def _two(groups: Any, contents: tuple[Contents, Contents]) -> tuple[Any, Any]:
     if isinstance(groups, (tuple, list)):
         if len(groups) != 2:

@@ -17,7 +17,7 @@ from modgap.io.clip_retrieval import (
 )
 from modgap.io.companions import PAIR_NAMES, companions
 from modgap.io.embeddings import Embeddings
-from modgap.io.groups import find_groups
+from modgap.io.groups import find_groups, labels_of
 from modgap.io.modalities import DEFAULT_NAMES, Modalities
 from modgap.io.npy import open_npy
 from modgap.io.npz import open_npz
@@ -35,17 +35,23 @@ OPENERS: Mapping[str, Callable[[Path], Contents]] = {
 }
 
 
-def open_embeddings(path: str | os.PathLike[str], *, column: str | None = None) -> Embeddings:
+def open_embeddings(
+    path: str | os.PathLike[str], *, column: str | None = None, groups: str | None = None
+) -> Embeddings:
     """The rows of one modality in a file or folder.
 
     Files end in .npy, .npz, .safetensors, .pt, .pth or .parquet; a folder holds Parquet shards,
     .npy shards, or what clip-retrieval writes. ``column`` is the name of the array or column, and
-    may be left out where there is only one.
+    may be left out where there is only one; ``groups`` that of the labels, or a file of them.
     """
     contents = open_contents(path)
     name = contents.only_embedding() if column is None else column
     matrix = contents.matrix(name)
-    return Embeddings(str(contents.path), matrix, companions(contents.columns, matrix.shape[0]))
+    held = companions(contents.columns, matrix.shape[0])
+    found = Embeddings(str(contents.path), matrix, held)
+    if groups is None:
+        return found
+    return found.with_column("groups", labels_of(groups, contents, found))
 
 
 def open_pair(
