@@ -4,7 +4,7 @@ from modgap.io.clip_retrieval import write_clip_retrieval
 from modgap.io.embeddings import Embeddings
 from modgap.io.image_captions import ImageCaptions, open_image_captions
 from modgap.io.modalities import Modalities, Thumbnail
-from modgap.io.opening import open_embeddings, open_pair
+from modgap.io.opening import open_embeddings, open_modalities, open_pair, open_queries
 from modgap.io.pairing import PairingWarning
 from modgap.io.writing import write_embeddings, write_pair
 
@@ -16,7 +16,9 @@ __all__ = [
     "Thumbnail",
     "open_embeddings",
     "open_image_captions",
+    "open_modalities",
     "open_pair",
+    "open_queries",
     "write_clip_retrieval",
     "write_embeddings",
     "write_pair",
