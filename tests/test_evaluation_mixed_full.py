@@ -9,7 +9,7 @@ import pytest
 
 from conftest import make_pairs
 from modgap.corrections import Affine, Calibrate, Correction
-from modgap.evaluation import mixed_corpus, mixed_curve, mixed_retrieval
+from modgap.evaluation import mixed_curve, mixed_retrieval
 
 
 def several(n=20, d=6, copies=(1, 3, 2), seed=0):
@@ -22,6 +22,12 @@ def several(n=20, d=6, copies=(1, 3, 2), seed=0):
         groups[name] = np.repeat(np.arange(n), count)
         rows[name] = latent[groups[name]] + 0.3 * rng.normal(size=(n * count, d)) + offset
     return rows, groups
+
+
+def once(rows, groups, shares, k=10, **options):
+    """One draw of an index with these shares, asked by every row."""
+    options = {"targets": "both", "repeats": 1, **options}
+    return mixed_retrieval(rows, k=k, groups=groups, shares=shares, **options)
 
 
 def by_hand(rows, groups, held, targets, k, home):
@@ -56,7 +62,7 @@ def by_hand(rows, groups, held, targets, k, home):
 def test_three_modalities_are_searched_as_by_hand(targets, k):
     rows, groups = several()
     shares = {"image": 0.2, "text": 0.7, "video": 0.1}
-    found = mixed_corpus(rows, groups, shares, k, targets=targets, seed=3)
+    found = once(rows, groups, shares, k, targets=targets, seed=3)
     home = np.full(20, -1)
     for queries in found.queries:
         home[queries.group] = queries.target
@@ -102,7 +108,7 @@ def test_groups_that_lack_a_modality_are_in_the_index_and_not_asked():
     lacking = groups["video"] >= 5
     rows["video"], groups["video"] = rows["video"][lacking], groups["video"][lacking]
     shares = {"image": 1, "text": 1, "video": 1}
-    found = mixed_corpus(rows, groups, shares, seed=1)
+    found = once(rows, groups, shares, seed=1)
     for queries in found.queries:
         assert queries.group.min() >= 5
     total = 1 / found.queries[0].corpus_share[0]  # in units of the index
@@ -136,10 +142,10 @@ def test_a_third_modality_is_corrected_by_its_name():
         for name in names
     }
     shares = {"image": 0.7, "text": 0.2, "video": 0.1}
-    raw = mixed_corpus(rows, groups, shares)
-    centred = mixed_corpus(rows, groups, shares, correction=Correction(names, maps))
+    raw = once(rows, groups, shares)
+    centred = once(rows, groups, shares, correction=Correction(names, maps))
     calibrate = Calibrate("mixed").fit(rows)
-    calibrated = mixed_corpus(rows, groups, shares, correction=calibrate.correction_)
+    calibrated = once(rows, groups, shares, correction=calibrate.correction_)
     assert raw.ndcg < centred.ndcg
     assert raw.ndcg < calibrated.ndcg
     assert centred.share_off < raw.share_off
@@ -202,7 +208,7 @@ def test_what_cannot_be_mixed_is_refused(change, message):
     rows, groups = several()
     options = {"rows": rows, "groups": groups, "shares": {"image": 1, "text": 1, "video": 1}}
     with pytest.raises((ValueError, TypeError), match=message):
-        mixed_corpus(**{**options, **change})
+        once(**{**options, **change})
 
 
 def test_modalities_of_different_dimensions_are_not_calibrated():

@@ -6,7 +6,6 @@ from modgap.evaluation.evaluator import GOAL_METRICS, Evaluator, Goal, Score, Sc
 from modgap.evaluation.mixed import (
     MixedQueries,
     MixedRetrieval,
-    mixed_corpus,
     mixed_retrieval,
     ndcg,
 )
@@ -65,7 +64,6 @@ __all__ = [
     "correction_scorer",
     "evaluate_correction",
     "linear_probe",
-    "mixed_corpus",
     "mixed_curve",
     "mixed_retrieval",
     "ndcg",

@@ -136,9 +136,14 @@ def _details(
     asking: Sequence[str],
     seed: int,
 ) -> dict[str, Any]:
-    found = retrieval(data, metric=metric, correction=correction)
-    mixed = mixed_retrieval(data, metric=metric, correction=correction, queries=asking, seed=seed)
-    return {"retrieval": found.to_dict(), "mixed": mixed.to_dict()}
+    options: dict[str, Any] = {"metric": metric, "correction": correction}
+    found = {}
+    if len(data.names) == 2:
+        found["retrieval"] = retrieval(data, **options).to_dict()
+    options |= {"queries": asking, "seed": seed}
+    found["mixed"] = mixed_retrieval(data, **options).to_dict()
+    found["mixed_both"] = mixed_retrieval(data, targets="both", **options).to_dict()
+    return found
 
 
 def _same_rows(correction: Correction, data: Modalities) -> bool:

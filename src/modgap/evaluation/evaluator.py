@@ -94,7 +94,8 @@ class Evaluator:
         self._data = data.at_unit_length() if metric == "cosine" else data
         self.queries = asking_modalities(queries, data.names)
         self._noise = noise_for(self._data)
-        self._bootstrap = GroupBootstrap(np.concatenate(data.groups), seed=seed)
+        every = np.concatenate([*data.groups, *data.asking_codes.values()])
+        self._bootstrap = GroupBootstrap(every, seed=seed)
         identity = Correction.identity(data.dim, data.names, metric=metric)
         self._before = self.resampled(identity)
         self.raw = self._scores(self._before, None)

@@ -5,17 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Literal
+from itertools import combinations
 
 import numpy as np
 
 from modgap._arrays import namespace, row_norms, to_numpy, unit
-from modgap._validate import Array
 from modgap.corrections import Correction, asking_modalities
 from modgap.evaluation.mixed import mixed_retrieval
 from modgap.evaluation.noise import Gaussian, Noise
 from modgap.evaluation.quantise import Int8, OneBit, Quantiser
-from modgap.evaluation.retrieval import retrieval
+from modgap.evaluation.retrieval import corrected_documents, corrected_queries, query_ranks
 from modgap.evaluation.robustness import nearest, robustness
 from modgap.evaluation.significance import GroupBootstrap
 from modgap.io import Modalities
@@ -43,32 +42,60 @@ class Sample:
 
 @dataclass(frozen=True, eq=False)
 class GapSample:
-    """What the gap is resampled from: the rows of both modalities and their groups.
+    """What the gap is resampled from: the rows of each modality and their groups.
 
     Rows are in units of their root mean square length, so that a correction which stretches all of
     them alike changes nothing.
     """
 
-    X: np.ndarray
-    Y: np.ndarray
-    gx: np.ndarray
-    gy: np.ndarray
+    rows: tuple[np.ndarray, ...]
+    groups: tuple[np.ndarray, ...]
+
+
+def directions(
+    names: Sequence[str], queries: Sequence[str] | None = None, apart: Collection[str] = ()
+) -> dict[str, tuple[str, str]]:
+    """The recall metrics by name, each with the modality that asks and the one that is searched.
+
+    ``queries`` are the modalities that ask; those ``apart`` have queries that are not documents,
+    and search their own modality too.
+
+    >>> directions(("image", "text"), ["text"])
+    {'image_retrieval_recall@1': ('text', 'image')}
+    """
+    ways = [
+        (asking, found)
+        for asking in reversed(names)
+        if queries is None or asking in queries
+        for found in names
+        if found != asking or asking in apart
+    ]
+    asked = [found for _, found in ways]
+    return {
+        f"{found}_retrieval{f'_by_{asking}' if asked.count(found) > 1 else ''}_recall@1": (
+            asking,
+            found,
+        )
+        for asking, found in ways
+    }
 
 
 def metric_descriptions(
-    names: Sequence[str], queries: Sequence[str] | None = None
+    names: Sequence[str], queries: Sequence[str] | None = None, apart: Collection[str] = ()
 ) -> dict[str, str]:
     """Key and explanation of each metric for these asking modalities, in the order shown."""
-    other = dict(zip(names, reversed(names), strict=True))
+    both, other = ("both", "the other modality") if len(names) == 2 else ("all", "another modality")
+    if apart:
+        other = "any modality"
+    gap = "distance between the modalities' means, in lengths of an average row"
     return {
-        "gap": "distance between the modalities' means, in lengths of an average row",
+        "gap": gap if len(names) == 2 else f"largest {gap}",
         **{
-            _recall_name(other[asking]): f"{asking} queries whose best {other[asking]} is theirs"
-            for asking in reversed(names)
-            if queries is None or asking in queries
+            name: f"{asking} queries whose best {found} is theirs"
+            for name, (asking, found) in directions(names, queries, apart).items()
         },
-        NDCG: "one index for both: how high the match of the other modality comes",
-        OWN_EXCESS: "one index for both: share of the query's own modality in the "
+        NDCG: f"one index for {both}: how high the match of {other} comes",
+        OWN_EXCESS: f"one index for {both}: share of the query's own modality in the "
         "wrong results, beyond its share of the index (0 is fair)",
         "robust_to_noise": "nearest neighbours kept under noise half as long as a row",
         "robust_to_int8": "nearest neighbours kept with int8 documents",
@@ -77,26 +104,21 @@ def metric_descriptions(
     }
 
 
-def recall_names(names: Sequence[str], queries: Sequence[str] | None = None) -> tuple[str, ...]:
+def recall_names(
+    names: Sequence[str], queries: Sequence[str] | None = None, apart: Collection[str] = ()
+) -> tuple[str, ...]:
     """The recall metrics: queries of the second modality finding the first, and back.
 
     Only of the modalities that ask, where those are given.
     """
-    return tuple(
-        _recall_name(found)
-        for found, asking in zip(names, reversed(names), strict=True)
-        if queries is None or asking in queries
-    )
-
-
-def _recall_name(found: str) -> str:
-    return f"{found}_retrieval_recall@1"
+    return tuple(directions(names, queries, apart))
 
 
 def noise_for(data: Modalities) -> Gaussian:
     """Gaussian noise of a set length relative to an average row."""
-    xp = namespace(data.X)
-    length = float(xp.mean(xp.concat([row_norms(data.X), row_norms(data.Y)])))
+    norms = [row_norms(side.rows()) for side in data.sides.values()]
+    xp = namespace(norms[0])
+    length = float(xp.mean(xp.concat(norms)))
     return Gaussian(RELATIVE_NOISE * length / data.dim**0.5)
 
 
@@ -121,7 +143,9 @@ def correction_metrics(
     asking = asking_modalities(queries, data.names, correction)
     steps: dict[tuple[str, ...], _Step] = {("gap",): lambda: {"gap": _gap(data, correction)}}
     if data.paired:
-        steps[recall_names(data.names, asking)] = lambda: _recalls(data, correction, asking)
+        steps[recall_names(data.names, asking, data.asking)] = lambda: _recalls(
+            data, correction, asking
+        )
         steps[NDCG, OWN_EXCESS] = lambda: _mixed(data, correction, asking, seed)
     else:
         steps[(OWN_EXCESS,)] = lambda: {
@@ -150,12 +174,14 @@ _Step = Callable[[], dict[str, Sample | GapSample]]
 def _recalls(
     data: Modalities, correction: Correction, asking: Sequence[str]
 ) -> dict[str, Sample | GapSample]:
-    found = retrieval(data, k=1, correction=correction)
-    ranks = dict(zip(data.names, (found.ranks_x, found.ranks_y), strict=True))
-    groups = dict(zip(data.names, data.groups, strict=True))
-    in_order = [name for name in reversed(data.names) if name in asking]
-    samples = [Sample((ranks[name] == 0).astype(float), groups[name]) for name in in_order]
-    return dict(zip(recall_names(data.names, asking), samples, strict=True))
+    found: dict[str, Sample | GapSample] = {}
+    for name, (asks, searched) in directions(data.names, asking, data.asking).items():
+        ranks = query_ranks(data, asks, searched, correction.metric, correction)
+        answered = ranks >= 0
+        found[name] = Sample(
+            (ranks[answered] == 0).astype(float), data.query_groups(asks)[answered]
+        )
+    return found
 
 
 def _mixed(
@@ -177,27 +203,6 @@ def _mixed(
     }
 
 
-@dataclass(frozen=True, eq=False)
-class _Direction:
-    """One modality asking, the other being searched."""
-
-    asking: str
-    found: str
-    found_side: Literal["x", "y"]
-    queries: Array
-    candidates: Array
-    groups: np.ndarray
-
-
-def _directions(data: Modalities, asking: Sequence[str]) -> list[_Direction]:
-    (first, second), (gx, gy) = data.names, data.groups
-    both = [
-        _Direction(first, second, "y", data.X, data.Y, gx),
-        _Direction(second, first, "x", data.Y, data.X, gy),
-    ]
-    return [one for one in both if one.asking in asking]
-
-
 def _robust(
     data: Modalities,
     correction: Correction,
@@ -206,77 +211,83 @@ def _robust(
     kind: Noise | Quantiser,
     seed: int,
 ) -> dict[str, Sample | GapSample]:
-    ways = _directions(data, asking)
-    kept = [
-        robustness(
-            way.queries, way.candidates, kind, draws_for(way.queries.shape[0]),
-            correction=correction, candidate_side=way.found_side, seed=seed,
-        ).kept[0]
-        for way in ways
-    ]  # fmt: skip
-    return {name: Sample(np.concatenate(kept), np.concatenate([way.groups for way in ways]))}
+    kept, groups = [], []
+    for asks, searched in directions(data.names, asking).values():
+        queries = data.queries_of(asks).rows()
+        found = robustness(
+            queries, data.sides[searched].rows(), kind, draws_for(queries.shape[0]),
+            correction=correction, candidate_side=searched, query_side=asks,
+            keys=data.keys_of(searched), seed=seed,
+        )  # fmt: skip
+        kept.append(found.kept[0])
+        groups.append(data.query_groups(asks))
+    return {name: Sample(np.concatenate(kept), np.concatenate(groups))}
 
 
 def neighbours_kept(
     data: Modalities, correction: Correction, queries: str | Sequence[str] | None = None
 ) -> Sample:
-    """Whether each query's nearest row of the other modality is that of the rows as they are.
+    """Whether each query's nearest row of another modality is that of the rows as they are.
 
     Both are ranked by the metric the correction is meant for, so that only the maps count; rows
     as they are, at unit length where the correction brings them there.
     """
     here, metric = np.zeros(1), correction.metric
-    ways = _directions(data, asking_modalities(queries, data.names, correction))
-    kept = []
-    for way in ways:
-        before = (way.queries, way.candidates)
+    asking = asking_modalities(queries, data.names, correction)
+    kept, groups = [], []
+    for asks, searched in directions(data.names, asking).values():
+        before = (data.queries_of(asks).rows(), data.sides[searched].rows())
         if correction.unit_rows:
-            before = (unit(way.queries), unit(way.candidates))
+            before = (unit(before[0]), unit(before[1]))
         after = (
-            correction.apply(way.queries, way.asking, "query"),
-            correction.apply(way.candidates, way.found),
+            corrected_queries(data, asks, correction),
+            corrected_documents(data, searched, correction),
         )
         same = nearest(*before, metric, here)[0] == nearest(*after, metric, here)[0]
         kept.append(same.astype(float))
-    return Sample(np.concatenate(kept), np.concatenate([way.groups for way in ways]))
+        groups.append(data.query_groups(asks))
+    return Sample(np.concatenate(kept), np.concatenate(groups))
 
 
 def _gap(data: Modalities, correction: Correction) -> GapSample:
-    X, Y = (to_numpy(correction.apply(s.rows(), name)) for name, s in data.sides.items())
-    squares = np.concatenate([row_norms(X), row_norms(Y)]).astype(np.float64) ** 2
+    # A column of hubs is no place in the space.
+    maps = {name: correction.affine(name) for name in data.names}
+    rows = [to_numpy(maps[name](side.rows(), name)) for name, side in data.sides.items()]
+    squares = np.concatenate([row_norms(part) for part in rows]).astype(np.float64) ** 2
     length = float(np.mean(squares)) ** 0.5 or 1.0
-    return GapSample(X / length, Y / length, *data.groups)
+    return GapSample(tuple(part / length for part in rows), data.groups)
 
 
 def _own_excess_of_neighbours(
     data: Modalities, correction: Correction, asking: Sequence[str]
 ) -> Sample:
     """Every row asks the index of all other rows; without matches every result counts as wrong."""
-    xp = namespace(data.X)
-    index = xp.concat([correction.x(data.X), correction.y(data.Y)])
+    documents = [corrected_documents(data, name, correction) for name in data.names]
+    index = namespace(documents[0]).concat(documents)
     counts = [side.n_rows for side in data.sides.values()]
     own, groups, results = [], [], []
-    for place, (name, side) in enumerate(data.sides.items()):
+    for place, name in enumerate(data.names):
         if name not in asking:
             continue
         first = sum(counts[:place])
+        itself = None if data.asks_apart(name) else first + np.arange(counts[place])
         best, _ = search(
-            correction.apply(side.rows(), name, "query"), index, PLACES, correction.metric,
-            leave_out=first + np.arange(counts[place]), names=("queries", "index"),
+            corrected_queries(data, name, correction), index, PLACES, correction.metric,
+            leave_out=itself, names=("queries", "index"),
         )  # fmt: skip
         found = best >= 0
         of_own = found & (best >= first) & (best < first + counts[place])
-        # There are as many rows of each modality, so one half is fair.
-        own.append(of_own.sum(axis=1) - 0.5 * found.sum(axis=1))
-        groups.append(data.groups[place])
+        # There are as many rows of each modality, so equal shares are fair.
+        own.append(of_own.sum(axis=1) - found.sum(axis=1) / len(counts))
+        groups.append(data.query_groups(name))
         results.append(found.sum(axis=1).astype(float))
     return Sample(*(np.concatenate(part) for part in (own, groups, results)))
 
 
 def whole(sample: Sample | GapSample) -> float:
-    """A metric over all groups."""
+    """A metric over all groups; of gaps the largest."""
     if isinstance(sample, GapSample):
-        return gap_distance(sample.X, sample.Y)
+        return max(gap_distance(a, b) for a, b in combinations(sample.rows, 2))
     weight = len(sample.values) if sample.weights is None else float(np.sum(sample.weights))
     return float(np.sum(sample.values)) / weight if weight else float("nan")
 
@@ -285,12 +296,13 @@ def resample(bootstrap: GroupBootstrap, sample: Sample | GapSample) -> tuple[flo
     """A metric over all groups, and over each resample."""
     if isinstance(sample, Sample):
         return bootstrap.ratios(sample.values, sample.groups, sample.weights)
-    differences: np.ndarray | float = 0.0
-    for rows, groups, sign in ((sample.X, sample.gx, 1.0), (sample.Y, sample.gy, -1.0)):
+    means = []
+    for rows, groups in zip(sample.rows, sample.groups, strict=True):
         place = np.searchsorted(bootstrap.labels, groups)
         sums = np.zeros((len(bootstrap.labels), rows.shape[1]))
         np.add.at(sums, place, rows)
         sizes = np.bincount(place, minlength=len(bootstrap.labels))
         drawn = np.maximum(bootstrap.counts @ sizes, 1)
-        differences = differences + sign * (bootstrap.counts @ sums) / drawn[:, None]
-    return whole(sample), np.linalg.norm(differences, axis=1)
+        means.append((bootstrap.counts @ sums) / drawn[:, None])
+    gaps = [np.linalg.norm(a - b, axis=1) for a, b in combinations(means, 2)]
+    return whole(sample), np.max(gaps, axis=0)

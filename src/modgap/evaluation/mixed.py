@@ -17,8 +17,8 @@ from modgap._validate import (
     check_count,
     check_finite,
 )
-from modgap.corrections import Correction, Metric, Role, asking_modalities
-from modgap.evaluation.retrieval import matched
+from modgap.corrections import Correction, Metric, asking_modalities
+from modgap.evaluation.retrieval import corrected_documents, corrected_queries, matched
 from modgap.io import Modalities
 from modgap.io.modalities import DEFAULT_NAMES
 from modgap.search import search
@@ -151,11 +151,12 @@ def mixed_retrieval(
     correction: Correction | None = None,
     queries: str | Sequence[str] | None = None,
     x_share: float = 0.5,
+    shares: Mapping[str, float] | None = None,
     targets: Targets = "other",
-    repeats: int = 2,
+    repeats: int | None = None,
     seed: int = 0,
 ) -> MixedRetrieval:
-    """Search one index in which each item is represented by either its X or its Y rows.
+    """Search one index in which each item is represented by its rows of one modality.
 
     Reported are recall@k (at least one match among the k best), NDCG@10, and the share of each
     modality in the non-matching results among the k best, against its share of the corpus: far
@@ -170,64 +171,46 @@ def mixed_retrieval(
     queries : str or several, optional
         The modalities that ask; by default all that the correction serves.
     x_share : float
-        Share of the groups that are in the index as X; the others are there as Y.
+        Share of the groups that are in the index as the first of two modalities.
+    shares : mapping of str to float, optional
+        The same for any number, by name; by default equal. Groups that do not have rows of every
+        modality are there with the first they have, as distractors.
     targets : {"other", "both"}
-        "other" asks with the side that is not in the index, so the match is of the other
+        "other" asks with rows whose modality is not in the index, so the match is of another
         modality. "both" asks with every row; where its own modality is in the index, the group's
-        other rows there are its matches, and it is left out of its own results.
-    repeats : int
-        How often groups are drawn. At one half, every second draw is the complement of the one
-        before, so that each group is asked from both sides.
+        other rows there are its matches, and it is left out of its own results. Queries that are
+        not documents (``Modalities.with_queries``) ask for matches of every modality.
+    repeats : int, optional
+        How often groups are drawn, by default once for each modality. At equal shares a group
+        changes its modality from one draw to the next, so that it is asked from every side.
     seed : int
         Seed of the draws.
     """
     data = matched(X, Y, names, groups).check()
     if not 0 <= check_finite(x_share, "x_share") <= 1:
         raise InputValueError(f"x_share must be between 0 and 1, got {x_share}.")
-    shares = (float(x_share), 1 - float(x_share))
+    if shares is not None:
+        fair = _shares(shares, data.names)
+    elif len(data.names) == 2:
+        fair = (float(x_share), 1 - float(x_share))
+    else:
+        fair = (1 / len(data.names),) * len(data.names)
     asking = asking_modalities(queries, data.names, correction)
-    return _mixed(data, shares, k, metric, correction, asking, targets, repeats, seed)
+    times = len(data.names) if repeats is None else repeats
+    return _mixed(data, fair, k, metric, correction, asking, targets, times, seed)
 
 
-def mixed_corpus(
-    rows: Mapping[str, Array],
-    groups: Mapping[str, Any],
-    shares: Mapping[str, float],
-    k: int = 10,
-    metric: Metric | None = None,
-    *,
-    correction: Correction | None = None,
-    queries: str | Sequence[str] | None = None,
-    targets: Targets = "both",
-    repeats: int = 1,
-    seed: int = 0,
-) -> MixedRetrieval:
-    """``mixed_retrieval`` with any number of modalities: 70:20:10 of text, image and video, say.
-
-    Groups that have rows of every modality are represented by one of them, drawn by the shares,
-    and asked for; the others are in the index with the first modality they have, as distractors.
-
-    Parameters
-    ----------
-    rows, groups, shares : mappings by modality
-        The rows, one group label per row (rows of one group match), and the share of the groups
-        that are in the index as this modality.
-    k, metric, correction, queries, targets, repeats, seed
-        As for ``mixed_retrieval``.
-    """
-    names = tuple(rows)
-    if len(names) < 2 or set(groups) != set(names) or set(shares) != set(names):
+def _shares(shares: Mapping[str, float], names: Sequence[str]) -> tuple[float, ...]:
+    """Shares in the order of the modalities, adding up to 1."""
+    if set(shares) != set(names):
         raise InputValueError(
-            "rows, groups and shares must name the same modalities, at least two, "
-            f"got {sorted(names)}, {sorted(groups)} and {sorted(shares)}."
+            f"shares must name the same modalities as the rows, {', '.join(names)}, got "
+            f"{', '.join(shares)}."
         )
     weights = np.array([check_finite(shares[name], f"shares[{name!r}]") for name in names])
     if np.any(weights < 0) or weights.sum() <= 0:
         raise InputValueError(f"shares must be at least 0 and not all 0, got {dict(shares)}.")
-    data = Modalities.of(rows, groups=groups).check()
-    fair = tuple(float(w) for w in weights / weights.sum())
-    asking = asking_modalities(queries, data.names, correction)
-    return _mixed(data, fair, k, metric, correction, asking, targets, repeats, seed)
+    return tuple(float(w) for w in weights / weights.sum())
 
 
 def _mixed(
@@ -245,14 +228,14 @@ def _mixed(
     check_count(k, "k")
     check_choice(targets, "targets", ("other", "both"))
     metric = metric_of(metric, correction, "cosine")
-    documents = list(_mapped(data, correction, data.names, "document").values())
-    queries = _mapped(data, correction, asking, "query")
+    documents = [corrected_documents(data, name, correction) for name in data.names]
+    queries = {name: corrected_queries(data, name, correction) for name in asking}
     rng = np.random.default_rng(seed)
     home = np.zeros(0, dtype=np.int64)
     found: list[list[MixedQueries]] = []
     for repeat in range(repeats):
-        if repeat % 2 and shares == (0.5, 0.5):
-            home = np.where(home < 0, home, 1 - home)
+        if repeat % len(shares) and len({*shares}) == 1:
+            home = np.where(home < 0, home, (home + 1) % len(shares))
         else:
             home = _assign(data, shares, rng)
         index = _Index.of(data, documents, home, metric)
@@ -266,20 +249,12 @@ def _mixed(
     return MixedRetrieval(data.names, metric, k, shares, tuple(joined))
 
 
-def _mapped(
-    data: Modalities, correction: Correction | None, names: Sequence[str], role: Role
-) -> dict[str, Array]:
-    rows = {name: data.sides[name].rows() for name in names}
-    if correction is None:
-        return rows
-    return {name: correction.apply(part, name, role) for name, part in rows.items()}
-
-
 def _assign(data: Modalities, shares: Sequence[float], rng: np.random.Generator) -> np.ndarray:
     """For each group the modality it is in the index as; −1: whatever it has."""
     drawn = rng.permutation(data.matched_groups)
     ends = np.round(np.cumsum(shares) * len(drawn)).astype(int)
-    home = np.full(int(max(g.max() for g in data.groups)) + 1, -1, dtype=np.int64)
+    codes = (*data.groups, *data.asking_codes.values())
+    home = np.full(int(max(g.max() for g in codes)) + 1, -1, dtype=np.int64)
     for place, (start, end) in enumerate(zip([0, *ends[:-1]], ends, strict=True)):
         home[drawn[start:end]] = place
     return home
@@ -318,28 +293,30 @@ class _Index:
         self, data: Modalities, queries: Array, place: int, k: int, targets: Targets
     ) -> MixedQueries:
         """What the queries of one modality, by its place, find."""
-        g, counts = data.groups[place], [len(kept) for kept in self.held]
+        name, counts = data.names[place], [len(kept) for kept in self.held]
+        g, apart = data.query_groups(name), data.asks_apart(name)
         own = np.full(len(g), -1)  # where a query's own row stands in the index
-        own[self.held[place]] = sum(counts[:place]) + np.arange(counts[place])
+        if not apart:
+            own[self.held[place]] = sum(counts[:place]) + np.arange(counts[place])
         matches = np.bincount(self.groups, minlength=len(self.home))[g] - (own >= 0)
         asks = (self.home[g] >= 0) & (matches > 0)
-        if targets == "other":
+        if targets == "other" and not apart:
             asks &= self.home[g] != place
         asking = np.flatnonzero(asks)
         places, n_kinds = max(k, NDCG_PLACES), len(counts)
         best = np.zeros((0, places), dtype=np.int64)
         if len(asking):
-            rows, names = queries[like(asking, queries)], ("queries", "index")
             best, _ = search(
-                rows, self.rows, places, self.metric, leave_out=own[asking], names=names
-            )
+                queries[like(asking, queries)], self.rows, places, self.metric,
+                leave_out=None if apart else own[asking], names=("queries", "index"),
+            )  # fmt: skip
         # Where the index runs short, −1.
         best = np.pad(best, ((0, 0), (0, places - best.shape[1])), constant_values=-1)
         relevant = (self.groups[best] == g[asking, None]) & (best >= 0)
         wrong = ~relevant[:, :k] & (best[:, :k] >= 0)
         kinds = np.repeat(np.arange(n_kinds), counts)[best[:, :k]]
         return MixedQueries(
-            modality=data.names[place],
+            modality=name,
             group=g[asking],
             target=self.home[g[asking]],
             ndcg=ndcg(relevant[:, :NDCG_PLACES], matches[asking]),

@@ -105,41 +105,70 @@ def retrieval(
     True
     """
     data = matched(X, Y, names, groups)
-    X, Y = check_two(data.X, data.Y, names=data.names)
-    codes = data.group_codes
-    places = _places(k, min(X.shape[0], Y.shape[0]))
+    x, y = data.two()
+    places = _places(k, min(x.n_rows, y.n_rows))
     metric = metric_of(metric, correction, "cosine")
-    if correction is None or not correction.roles_differ:
-        if correction is not None:
-            X, Y = correction.x(X), correction.y(Y)
-        ranks_x, ranks_y = _ranks(X, Y, metric, codes)
+    first, second = data.names
+    if data.asking or (correction is not None and correction.roles_differ):
+        served = data.names if correction is None else correction.queries
+        ranks_x, ranks_y = (
+            query_ranks(data, asking, found, metric, correction)
+            if asking in served
+            else np.full(data.queries_of(asking).n_rows, -1)
+            for asking, found in ((first, second), (second, first))
+        )
     else:
-        ranks_x, ranks_y = (np.full(rows.shape[0], -1) for rows in (X, Y))
-        if data.names[0] in correction.queries:
-            ranks_x, _ = _ranks(correction.x(X, "query"), correction.y(Y), metric, codes)
-        if data.names[1] in correction.queries:
-            _, ranks_y = _ranks(correction.x(X), correction.y(Y, "query"), metric, codes)
+        check_two(x.rows(), y.rows(), names=data.names)
+        X, Y = rows_to_multiply(
+            corrected_documents(data, first, correction),
+            corrected_documents(data, second, correction),
+            metric,
+        )
+        biases = document_bias(X, metric), document_bias(Y, metric)
+        ranks_x, ranks_y = match_ranks(X, Y, data.group_codes, *biases)
     return Retrieval(data.names, metric, places, ranks_x, ranks_y)
+
+
+def query_ranks(
+    data: Modalities, asking: str, found: str, metric: Metric, correction: Correction | None
+) -> np.ndarray:
+    """For each query of one modality, how many documents of another come before its best match.
+
+    −1 for a query without a match. Queries may be of the same modality where they are not its
+    documents.
+    """
+    queries = corrected_queries(data, asking, correction)
+    documents = corrected_documents(data, found, correction)
+    Q, D = rows_to_multiply(queries, documents, metric, (asking, found))
+    codes = data.query_groups(asking), data.groups[data.names.index(found)]
+    ranks, _ = match_ranks(Q, D, codes, document_bias(Q, metric), document_bias(D, metric))
+    return ranks
+
+
+def corrected_documents(data: Modalities, name: str, correction: Correction | None) -> Array:
+    """The documents of a modality, corrected where there is a correction."""
+    rows = data.sides[name].rows()
+    if correction is None:
+        return rows
+    return correction.apply(rows, name, keys=data.keys_of(name) if correction.hubs else None)
+
+
+def corrected_queries(data: Modalities, name: str, correction: Correction | None) -> Array:
+    """The rows of a modality that ask, corrected where there is a correction."""
+    rows = data.queries_of(name).rows()
+    return rows if correction is None else correction.apply(rows, name, "query")
 
 
 def matched(X: Any, Y: Any, names: Sequence[str], groups: Any) -> Modalities:
     """The modalities of what cannot do without matches; unequal numbers of rows need groups."""
     data = Modalities.of(X, Y, names, groups=groups)
     if not data.paired:
-        first, second = data.names
+        sizes = " and ".join(str(side.n_rows) for side in data.sides.values())
         raise InputValueError(
-            f"It must be known which rows of {first} and {second} match, and it is not "
-            f"({data.x.n_rows} and {data.y.n_rows} rows). Pass groups=(gx, gy), or --groups on the "
-            "command line."
+            f"It must be known which rows of {' and '.join(data.names)} match, and it is not "
+            f"({sizes} rows). Pass groups=(gx, gy), or --groups on the command line."
         )
     return data
-
-
-def _ranks(
-    X: Array, Y: Array, metric: Metric, groups: tuple[np.ndarray, ...] | None
-) -> tuple[np.ndarray, np.ndarray]:
-    X, Y = rows_to_multiply(X, Y, metric)
-    return match_ranks(X, Y, groups, document_bias(X, metric), document_bias(Y, metric))
 
 
 def _places(k: int | Sequence[int] | None, n: int) -> tuple[int, ...]:

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from threadpoolctl import threadpool_limits
@@ -65,7 +65,9 @@ def robustness(
     *,
     metric: Metric | None = None,
     direction: Array | None = None,
-    candidate_side: Literal["x", "y"] = "y",
+    candidate_side: str = "y",
+    query_side: str | None = None,
+    keys: np.ndarray | None = None,
     seed: int = 0,
     progress: Progress | None = None,
 ) -> Robustness:
@@ -92,8 +94,11 @@ def robustness(
         The correction's own, else Euclidean.
     direction : (d,) array, optional
         g′; by default from the candidates' mean to the queries' mean.
-    candidate_side : {"x", "y"}
-        Which modality of the correction the candidates are.
+    candidate_side, query_side : str
+        Which modality of the correction the candidates are, "x" or "y" or its name, and the
+        queries; of two the other one.
+    keys : (m,) integers, optional
+        The groups of the candidates, for a correction with hubs; see ``Correction.apply``.
     seed : int
         Seed of the draws.
     progress : callable, optional
@@ -103,7 +108,6 @@ def robustness(
     queries, candidates = check_two(queries, candidates, names=names)
     steps = check_numbers(amounts, "amounts")
     draws = check_count(draws, "draws")
-    check_choice(candidate_side, "candidate_side", ("x", "y"))
     metric = metric_of(metric, correction, "euclidean")
     if np.any(steps != 0) and (correction is not None or metric != "euclidean"):
         raise InputValueError(
@@ -111,13 +115,16 @@ def robustness(
             "distance; it takes no correction and no other metric."
         )
     queries, candidates = as_float(queries), as_float(candidates)
+    exact = 0
     if correction is not None:
-        query_side = "x" if candidate_side == "y" else "y"
-        queries = getattr(correction, query_side)(queries, "query")
+        found, asking = _sides(correction, candidate_side, query_side)
+        queries = correction.apply(queries, asking, "query")
+        exact = int(correction.hubs is not None)
 
         def corrected(rows: Array) -> Array:
-            return getattr(correction, candidate_side)(rows)
+            return correction.apply(rows, found, keys=keys)
     else:
+        check_choice(candidate_side, "candidate_side", ("x", "y"))
 
         def corrected(rows: Array) -> Array:
             return rows
@@ -137,7 +144,8 @@ def robustness(
         stored = corrected(candidates)
 
         def one_draw(draw: int) -> np.ndarray:
-            return _quantised(queries, stored, noise, steps, direction, metric) == reference
+            found = _quantised(queries, stored, noise, steps, direction, metric, exact)
+            return found == reference
 
         draws = 1  # quantising is deterministic
     elif isinstance(noise, Noise):
@@ -166,6 +174,20 @@ def robustness(
         metric=metric,
         kept=counts / draws,
     )
+
+
+def _sides(correction: Correction, candidate_side: str, query_side: str | None) -> tuple[str, str]:
+    """The names of the modalities that are searched and that ask."""
+    names = correction.names
+    known = {"x": names[0], "y": names[1], **{name: name for name in names}}
+    found = known[check_choice(candidate_side, "candidate_side", tuple(known))]
+    if query_side is None:
+        if len(names) > 2:
+            raise InputValueError(
+                f"Say which modality the queries are of (query_side=…): {', '.join(names)}."
+            )
+        return found, names[1 - names.index(found)]
+    return found, known[check_choice(query_side, "query_side", tuple(known))]
 
 
 def _toward(queries: Array, candidates: Array) -> Array:
@@ -236,8 +258,12 @@ def _quantised(
     amounts: np.ndarray,
     direction: Array | None,
     metric: Metric,
+    exact: int,
 ) -> np.ndarray:
-    """Nearest stored candidate for each amount; what is stored changes with the amount."""
+    """Nearest stored candidate for each amount; what is stored changes with the amount.
+
+    So many last columns are kept as they are: a column of hubs is stored beside the code.
+    """
     xp = namespace(candidates)
     found = []
     for amount in amounts:
@@ -246,8 +272,12 @@ def _quantised(
             moved = candidates + xp.astype(like(direction, candidates), candidates.dtype) * float(
                 amount
             )
-        fitted = quantiser.fit(moved)
-        stored, asked = fitted.documents(moved), fitted.queries(queries)
+        coded = moved[:, : moved.shape[1] - exact]
+        fitted = quantiser.fit(coded)
+        stored, asked = fitted.documents(coded), fitted.queries(queries[:, : coded.shape[1]])
+        if exact:
+            stored = xp.concat([stored, moved[:, -exact:]], axis=1)
+            asked = xp.concat([asked, queries[:, -exact:]], axis=1)
         found.append(nearest(asked, stored, metric, np.zeros(1))[0])
     return np.stack(found)
 
