@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import combinations
 
 import numpy as np
 import pytest
@@ -10,7 +11,15 @@ import pytest
 import modgap
 from conftest import make_many
 from modgap.io import Embeddings, Modalities
-from modgap.measures import cone, gap_distance, gap_matrix, measure, wasserstein_uniformity
+from modgap.measures import (
+    check_pairing,
+    cone,
+    gap_distance,
+    gap_matrix,
+    measure,
+    pairing_signal,
+    wasserstein_uniformity,
+)
 from modgap.measures import summary as summary_module
 
 NAMES = ("image", "text", "audio")
@@ -192,6 +201,19 @@ def test_clap_beside_clip_joined_by_a_made_up_link(clap_beside_clip):
     assert len(said) == len(across)
     for model in own:
         assert all(model.pairs.alignment < one.pairs.alignment for one in across)
+
+
+def test_the_pairing_signal_is_that_of_the_two_that_look_least_like_pairs(data):
+    signals = [pairing_signal(data.pair(*one)) for one in combinations(NAMES, 2)]
+    weakest = min(signals, key=lambda one: one.excess)
+    assert pairing_signal(data) == weakest
+    assert weakest.looks_paired
+    rows = {name: side.rows() for name, side in data.sides.items()}
+    mixed_up = Modalities.of({**rows, "audio": rows["audio"][::-1].copy()})
+    assert "audio" in pairing_signal(mixed_up).names
+    with pytest.raises(ValueError, match="and audio rows look unpaired"):
+        check_pairing(mixed_up)
+    assert pairing_signal(Modalities.of(rows, paired=False)) is None
 
 
 @pytest.mark.parametrize(
