@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from modgap._results import spoken
 from modgap.cli.options import (
     AsJson,
     Bank,
@@ -87,12 +88,12 @@ def fix(
 
 def _fitted_on(correction: Correction) -> str:
     rows = correction.about.get("fitted_on", {})
-    return " and ".join(f"{count:,} {name}" for name, count in rows.items())
+    return spoken(f"{count:,} {name}" for name, count in rows.items()) if rows else ""
 
 
 def _which_file(data: Modalities) -> str:
     """Which file each modality is in."""
     files = {name: side.source for name, side in data.sides.items()}
     if len(set(files.values())) == 1:
-        return f"{' and '.join(files)} are in {next(iter(files.values()))}"
+        return f"{spoken(files)} are in {next(iter(files.values()))}"
     return ", ".join(f"{name} is {file}" for name, file in files.items())
