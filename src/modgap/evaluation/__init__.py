@@ -31,6 +31,7 @@ from modgap.evaluation.significance import (
     compare,
 )
 from modgap.evaluation.zero_shot import ZeroShot, zero_shot
+from modgap.evaluation.zero_shot_hubs import ZeroShotHubs, zero_shot_hubs
 
 __all__ = [
     "GOAL_METRICS",
@@ -59,6 +60,7 @@ __all__ = [
     "Uniform",
     "UniformQuantiser",
     "ZeroShot",
+    "ZeroShotHubs",
     "chi_squared",
     "compare",
     "correction_scorer",
@@ -72,4 +74,5 @@ __all__ = [
     "retrieval",
     "robustness",
     "zero_shot",
+    "zero_shot_hubs",
 ]
