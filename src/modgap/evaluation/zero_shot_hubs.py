@@ -85,6 +85,11 @@ def zero_shot_hubs(
         α and k to choose from; k beyond half of the bank is left out.
     resamples, seed : int
         Resamples of the gain's interval, and the seed of the halves.
+
+    >>> X = np.repeat([[1.0, 0, 2], [0, 1, 2]], 20, axis=0)  # near to the first text, all of them
+    >>> found = zero_shot_hubs(X, np.array([[1.0, 0, 2], [0, 1, 0]]), np.repeat([0, 1], 20))
+    >>> found.raw.class_accuracy, found.corrected.class_accuracy, found.weight
+    (array([1., 0.]), array([1., 1.]), 0.75)
     """
     task = _Halves.of(X, class_texts, labels, bank, names, seed)
     weight, k = task.choose(weights, neighbours)
