@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,9 +15,13 @@ if TYPE_CHECKING:
     from modgap.corrections import Correction
 
 
-@takes_data()
+_MIXBENCH = "MixBench"
+_SAMPLE, _WEIGHT, _MODEL = 5_000, 0.5, "CLIP-L/14"
+
+
+@takes_data(unless="mixbench")
 def evaluate(
-    data: Data,
+    data: Data | None,
     correction: Annotated[
         Path | None, typer.Option(help="A correction to compare with the rows as they are.")
     ] = None,
@@ -29,7 +34,39 @@ def evaluate(
     metric: MetricOption = "cosine",
     sample: Annotated[
         int, typer.Option(min=8, help="Evaluate on at most this many groups.")
-    ] = 5_000,
+    ] = _SAMPLE,
+    mixbench: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="Evaluate on MixBench instead: its folder or that of a subset, with embeddings "
+            "as its scripts save them.",
+            rich_help_panel=_MIXBENCH,
+        ),
+    ] = None,
+    weight: Annotated[
+        float,
+        typer.Option(
+            min=0,
+            max=1,
+            help="Share of the text in documents that have an image too.",
+            rich_help_panel=_MIXBENCH,
+        ),
+    ] = _WEIGHT,
+    sweep: Annotated[
+        bool,
+        typer.Option(
+            "--sweep", help="Show other weights as well, 0 to 1.", rich_help_panel=_MIXBENCH
+        ),
+    ] = False,
+    model: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME",
+            help="The model of the rows, for the published values beside them.",
+            rich_help_panel=_MIXBENCH,
+        ),
+    ] = _MODEL,
     seed: Seed = 0,
     as_json: AsJson = False,
 ) -> None:
@@ -37,6 +74,22 @@ def evaluate(
 
     Example: modgap evaluate image.npy text.npy --correction correction.safetensors
     """
+    if mixbench is not None:
+        _refuse(
+            {
+                "--correction": correction is not None,
+                "--queries": queries is not None,
+                "--metric": metric != "cosine",
+                "--sample": sample != _SAMPLE,
+            },
+            "--mixbench has its own queries, and all of them are asked by cosine or calibrated",
+        )
+        _evaluate_mixbench(mixbench, weight, sweep, model, seed, as_json)
+        return
+    _refuse(
+        {"--weight": weight != _WEIGHT, "--sweep": sweep, "--model": model != _MODEL},
+        "it belongs to --mixbench",
+    )
     from modgap._results import document
     from modgap.cli.show import out, print_json, print_table, say, steps
     from modgap.evaluation import evaluate_correction
@@ -63,6 +116,35 @@ def evaluate(
         return
     print_table(*result.table())
     out.print(f"[dim]{result.n_groups:,} groups, 95 % intervals from 1,000 resamples.[/dim]")
+
+
+def _refuse(given: Mapping[str, bool], why: str) -> None:
+    for option, is_given in given.items():
+        if is_given:
+            raise InputValueError(f"{option} cannot be given here: {why}.")
+
+
+def _evaluate_mixbench(
+    folder: Path, weight: float, sweep: bool, model: str, seed: int, as_json: bool
+) -> None:
+    from modgap._results import document
+    from modgap.cli.show import out, print_json, print_table, steps
+    from modgap.evaluation import evaluate_mixbench
+
+    others = [tenth / 10 for tenth in range(11)] if sweep else []
+    with steps() as step:
+        result = evaluate_mixbench(
+            folder, weight=weight, sweep=others, model=model, seed=seed, progress=step
+        )
+    if as_json:
+        print_json(document("mixbench", result, seed=seed))
+        return
+    for heading, (header, rows) in result.tables().items():
+        out.print(f"[bold]{heading}[/bold]")
+        print_table(header, rows, stack_heads=True)
+        out.print()
+    for note in result.notes():
+        out.print(note, style="dim", markup=False, soft_wrap=True)
 
 
 def _one(path: Path, queries: str | None) -> Correction:

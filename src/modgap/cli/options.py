@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -158,22 +158,27 @@ def asking_names(queries: str | None, names: Sequence[str]) -> list[str]:
 
 
 def takes_data(
-    *, writes: Literal["file", "folder"] | None = None
+    *, writes: Literal["file", "folder"] | None = None, unless: str | None = None
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """A command whose first argument is ``data`` takes paths and the options of the data instead.
 
     They are those of ``open_data``: the paths come first, the options last. Where the command
-    writes to its ``output``, that place is checked before anything is read.
+    writes to its ``output``, that place is checked before anything is read. ``unless`` names an
+    option that brings data of its own: with it, there are no paths, and ``data`` is None.
     """
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
-        return _with_data(command, writes)
+        return _with_data(command, writes, unless)
 
     return decorate
 
 
-def _with_data(command: Callable[..., None], writes: str | None) -> Callable[..., None]:
-    opening = inspect.signature(open_data, eval_str=True).parameters
+def _with_data(
+    command: Callable[..., None], writes: str | None, unless: str | None
+) -> Callable[..., None]:
+    opening = dict(inspect.signature(open_data, eval_str=True).parameters)
+    if unless is not None:
+        opening["path"] = opening["path"].replace(default=None)
     own = list(inspect.signature(command, eval_str=True).parameters.values())[1:]
     taken = [*list(opening.values())[:2], *own, *list(opening.values())[2:]]
     # Keyword-only: an argument without a default may then follow an option.
@@ -185,11 +190,28 @@ def _with_data(command: Callable[..., None], writes: str | None) -> Callable[...
             check_folder(given["output"])
         if writes == "file":
             check_file(given["output"], (given["path"], given["path_y"]))
-        command(open_data(**{name: given.pop(name) for name in opening}), **given)
+        described = {name: given.pop(name) for name in opening}
+        if unless is not None and given[unless] is not None:
+            _check_alone(unless, described, opening)
+            command(None, **given)
+            return
+        if described["path"] is None:
+            raise InputValueError(f"Give the PATH of the data, or --{unless}.")
+        command(open_data(**described), **given)
 
     run.__signature__ = inspect.Signature(shown)  # type: ignore[attr-defined]
     run.__annotations__ = {p.name: p.annotation for p in shown}
     return run
+
+
+def _check_alone(
+    option: str, described: Mapping[str, Any], opening: Mapping[str, inspect.Parameter]
+) -> None:
+    """Refuse paths and options of the data beside an option that brings its own."""
+    for name, value in described.items():
+        if value != opening[name].default:
+            what = value if name.startswith("path") else f"--{name.replace('_', '-')}"
+            raise InputValueError(f"--{option} brings its own data, so {what} cannot be given.")
 
 
 def with_images(data: Data, images: Path | None) -> Data:

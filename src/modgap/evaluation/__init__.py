@@ -3,6 +3,7 @@
 from modgap.evaluation.correction import Evaluation, evaluate_correction
 from modgap.evaluation.curve import MixedCurve, mixed_curve
 from modgap.evaluation.evaluator import GOAL_METRICS, Evaluator, Goal, Score, Scores
+from modgap.evaluation.mixbench import MixBenchEvaluation, evaluate_mixbench
 from modgap.evaluation.mixed import (
     MixedQueries,
     MixedRetrieval,
@@ -45,6 +46,7 @@ __all__ = [
     "Interval",
     "Laplace",
     "LinearProbe",
+    "MixBenchEvaluation",
     "MixedCurve",
     "MixedQueries",
     "MixedRetrieval",
@@ -65,6 +67,7 @@ __all__ = [
     "compare",
     "correction_scorer",
     "evaluate_correction",
+    "evaluate_mixbench",
     "linear_probe",
     "mixed_curve",
     "mixed_retrieval",

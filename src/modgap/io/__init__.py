@@ -3,6 +3,7 @@
 from modgap.io.clip_retrieval import write_clip_retrieval
 from modgap.io.embeddings import Embeddings
 from modgap.io.image_captions import ImageCaptions, open_image_captions
+from modgap.io.mixbench import MixBench, MixBenchSubset, open_mixbench
 from modgap.io.modalities import Modalities, Thumbnail
 from modgap.io.opening import open_embeddings, open_pair
 from modgap.io.pairing import PairingWarning
@@ -11,11 +12,14 @@ from modgap.io.writing import write_embeddings, write_pair
 __all__ = [
     "Embeddings",
     "ImageCaptions",
+    "MixBench",
+    "MixBenchSubset",
     "Modalities",
     "PairingWarning",
     "Thumbnail",
     "open_embeddings",
     "open_image_captions",
+    "open_mixbench",
     "open_pair",
     "write_clip_retrieval",
     "write_embeddings",

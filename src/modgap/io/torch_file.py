@@ -18,12 +18,13 @@ from modgap.io._matrix import ArrayMatrix, Matrix, bfloat16_matrix
 from modgap.io._stream import RowStream, is_text
 
 _ZIP_MAGIC = b"PK\x03\x04"
+_HOW_TO_SAVE = "Save a tensor, a dict of tensors or an (image, text) pair with torch.save."
 
 
 def open_torch(path: Path) -> Contents:
     """The tensors of a file; in a dict, also its lists of strings or whole numbers."""
     torch = require("torch", "torch", f"Reading {path}")
-    loaded = _load(torch, path)
+    loaded = load_torch(torch, path, _HOW_TO_SAVE)
     if isinstance(loaded, torch.Tensor):
         return Contents.of_array(path, _matrix(torch, path, "the tensor", loaded))
     if isinstance(loaded, (list, tuple)) and len(loaded) == 2:
@@ -50,7 +51,8 @@ def open_torch(path: Path) -> Contents:
     return Contents(path, matrices, columns, pair)
 
 
-def _load(torch: Any, path: Path) -> Any:
+def load_torch(torch: Any, path: Path, how_to_save: str) -> Any:
+    """What a file holds, if that is tensors and plain values; else refused, with how to save it."""
     with path.open("rb") as file:
         is_zip = file.read(4) == _ZIP_MAGIC  # torch can map these, not what it wrote before 1.6
     try:
@@ -62,8 +64,7 @@ def _load(torch: Any, path: Path) -> Any:
             raise
         raise InputValueError(
             f"{path} must hold only tensors, strings and numbers. It holds other Python objects, "
-            "which could run code when loaded, or is no torch file at all. Save a tensor, a dict "
-            "of tensors or an (image, text) pair with torch.save."
+            f"which could run code when loaded, or is no torch file at all. {how_to_save}"
         ) from error
 
 

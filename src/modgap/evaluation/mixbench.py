@@ -1,0 +1,334 @@
+"""MixBench evaluated: the rows as they are, the method it was published with, and calibration."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from modgap._results import Progress, Result, number, silent
+from modgap._validate import Array, InputValueError, check_choice, check_finite
+from modgap.evaluation.gr_clip import PUBLISHED, ndcg_of_found
+from modgap.evaluation.mixbench_methods import METHODS, OURS, Searched, searches
+from modgap.evaluation.mixed import NDCG_PLACES, ndcg
+from modgap.evaluation.significance import GroupBootstrap, Interval
+from modgap.io.mixbench import KINDS, SUBSETS, MixBench, MixBenchSubset, open_mixbench
+from modgap.search import search
+
+# A header and rows.
+Table = tuple[tuple[str, ...], list[tuple[str, ...]]]
+
+# NDCG by both definitions may differ by rounding.
+_EQUAL = 1e-9
+
+
+@dataclass(frozen=True)
+class MixBenchScore(Result):
+    """NDCG@10 of one method, and its difference to others on the same queries.
+
+    ``ndcg`` is taken as MixBench's script does, over the ten documents found; ``ndcg_of_all``
+    compares them with all relevant documents. ``own_modality_excess`` is the share of the queries'
+    own kind in the wrong results, beyond its share of the documents.
+    """
+
+    ndcg: Interval
+    ndcg_of_all: Interval
+    own_modality_excess: Interval
+    over_raw: Interval | None
+    over_gr_clip: Interval | None
+
+
+@dataclass(frozen=True)
+class MixBenchSubsetScores(Result):
+    """One subset: what was searched, and the scores of each method."""
+
+    subset: str
+    asks: str
+    n_queries: int
+    documents: Mapping[str, int]
+    drawn: bool
+    methods: Mapping[str, MixBenchScore]
+
+
+@dataclass(frozen=True)
+class MixBenchEvaluation(Result):
+    """Scores of every subset and their mean; ``sweep`` has the means at other weights."""
+
+    model: str
+    weight: float
+    given_means: bool
+    subsets: tuple[MixBenchSubsetScores, ...]
+    mean: Mapping[str, MixBenchScore]
+    sweep: Mapping[str, Mapping[str, float]]
+    published: Mapping[str, Mapping[str, float]]
+    not_embedded: tuple[str, ...]
+
+    @property
+    def methods(self) -> tuple[str, ...]:
+        """The methods that every subset was evaluated with."""
+        return tuple(self.mean)
+
+    @property
+    def definitions_differ(self) -> bool:
+        """Whether it matters over which documents NDCG is taken."""
+        scores = [score for one in self.subsets for score in one.methods.values()]
+        return any(abs(s.ndcg.value - s.ndcg_of_all.value) > _EQUAL for s in scores)
+
+    def tables(self) -> dict[str, Table]:
+        """Headings, each with the header and rows of its table: those that there is reason for."""
+        header, lines = self._metric("ndcg")
+        beside = ("raw", "gr_clip")
+        header += tuple(f"published {METHODS[method]}" for method in beside)
+        lines = [
+            (*line, *(number(self.published[method].get(line[0]), 3) for method in beside))
+            for line in lines
+        ]
+        found = {f"NDCG@{NDCG_PLACES}": (header, lines)}
+        if self.definitions_differ:
+            found[f"NDCG@{NDCG_PLACES}, over all relevant documents"] = self._metric("ndcg_of_all")
+        found["Gain on GR-CLIP"] = self._gains()
+        found[f"Own-modality excess@{NDCG_PLACES}"] = self._metric("own_modality_excess")
+        if self.sweep:
+            found[f"Mean NDCG@{NDCG_PLACES} by the weight of the text"] = self._sweep()
+        return found
+
+    def _metric(self, metric: str) -> Table:
+        return ("", *(METHODS[method] for method in self.methods)), [
+            (name, *(number(getattr(scores[m], metric).value, 3) for m in self.methods))
+            for name, scores in self._lines()
+        ]
+
+    def _gains(self) -> Table:
+        ours = [m for m in self.methods if m in OURS]
+        lines = []
+        for name, scores in self._lines():
+            gains = [scores[m].over_gr_clip for m in ours]
+            cells = [f"{i.value:+.3f} [{i.low:+.3f}, {i.high:+.3f}]" for i in gains if i]
+            lines.append((name, *cells))
+        return ("", *(METHODS[m] for m in ours)), lines
+
+    def _sweep(self) -> Table:
+        return ("", *(METHODS[m] for m in self.methods)), [
+            (weight, *(number(values[m], 3) for m in self.methods))
+            for weight, values in self.sweep.items()
+        ]
+
+    def notes(self) -> list[str]:
+        """What a reader of the tables must know, a sentence each."""
+        means = "the means of the benchmark's own rows, not of training splits as in the paper"
+        if self.given_means:
+            means = "the means that were given"
+        notes = [
+            f"NDCG@{NDCG_PLACES} as MixBench's script takes it, over the {NDCG_PLACES} documents "
+            "found; 95 % intervals from 1,000 paired resamples of the queries.",
+            f"GR-CLIP subtracts {means}. "
+            "Calibration is fitted on the benchmark's own rows, without the qrels.",
+            f"What has a text and an image is fused, the text with weight {self.weight:g}.",
+            f"Published values are of {self.model}: arXiv 2507.19054, table 1.",
+        ]
+        drawn = [one.subset for one in self.subsets if one.drawn]
+        if drawn:
+            notes.append(
+                f"{' and '.join(drawn)}: no mixed_corpus.jsonl, so what documents show was drawn, "
+                "a third each, as MixBench's script does."
+            )
+        if "hubs" not in self.mean:
+            notes.append("Without hubs: these need *bank_embeddings.pt, further queries, in each.")
+        if self.not_embedded:
+            notes.append(f"Left out, without embeddings: {', '.join(self.not_embedded)}.")
+        return notes
+
+    def _lines(self) -> list[tuple[str, Mapping[str, MixBenchScore]]]:
+        return [*((one.subset, one.methods) for one in self.subsets), ("mean", self.mean)]
+
+
+def evaluate_mixbench(
+    data: MixBench | str | Path,
+    *,
+    weight: float = 0.5,
+    sweep: Sequence[float] = (),
+    means: Mapping[str, Array] | None = None,
+    model: str = "CLIP-L/14",
+    seed: int = 0,
+    progress: Progress | None = None,
+) -> MixBenchEvaluation:
+    """NDCG@10 of a mixed search: rows as they are, GR-CLIP's, and calibrated.
+
+    Calibration takes images, texts and fused documents as three modalities, and the queries apart
+    from all of them. Where a subset has a bank of further queries, hubs are subtracted too. No
+    method looks at the qrels, and nothing is chosen by them.
+
+    Parameters
+    ----------
+    data : MixBench or path
+        The benchmark, or its folder.
+    weight : float
+        Share of the text in what has both parts, between 0 and 1.
+    sweep : sequence of float
+        Other weights, at which the mean over the subsets is reported too.
+    means : mapping, optional
+        The means that GR-CLIP subtracts: "query_text", "document_text" and "document_image", and
+        "query_image" where queries have an image, of unit rows. In the paper they come from
+        training splits; without them, those of the benchmark's own rows are used, on which
+        calibration is fitted as well.
+    model : str
+        The model of the rows, whose published values are put beside them.
+    seed : int
+        Seed of the resamples.
+    progress : callable, optional
+        Called as ``progress(step, done, total)``.
+    """
+    say = progress or silent
+    bench = data if isinstance(data, MixBench) else open_mixbench(data)
+    check_choice(model, "model", tuple(PUBLISHED))
+    for one in (weight, *sweep):
+        if not 0 <= check_finite(one, "weight") <= 1:
+            raise InputValueError(f"weight must be between 0 and 1, got {one}.")
+    runs = []
+    for place, subset in enumerate(bench.subsets):
+        say(subset.name, place, len(bench.subsets))
+        bootstrap = GroupBootstrap(np.arange(len(subset.queries.ids)), seed=seed + place)
+        found = _found(subset, weight, means)
+        runs.append({method: one.resampled(subset, bootstrap) for method, one in found.items()})
+    swept = {}
+    for place, other in enumerate(sweep):
+        say(f"weight {other:g}", place, len(sweep))
+        every = [_found(subset, other, means) for subset in bench.subsets]
+        swept[f"{other:g}"] = {
+            method: float(np.mean([np.mean(found[method].ndcg) for found in every]))
+            for method in _common(every)
+        }
+    return MixBenchEvaluation(
+        model=model,
+        weight=float(weight),
+        given_means=means is not None,
+        subsets=tuple(
+            MixBenchSubsetScores(
+                subset.name,
+                subset.asks,
+                len(subset.queries.ids),
+                {kind: len(subset.documents.places(kind)) for kind in KINDS},
+                subset.drawn,
+                _scores(run),
+            )
+            for subset, run in zip(bench.subsets, runs, strict=True)
+        ),
+        mean=_scores({m: _Resampled.mean([run[m] for run in runs]) for m in _common(runs)}),
+        sweep=swept,
+        published=_published(model, [subset.name for subset in bench.subsets]),
+        not_embedded=bench.not_embedded,
+    )
+
+
+def _common(found: Sequence[Mapping[str, Any]]) -> list[str]:
+    """The methods of every subset, in order; hubs need a bank in each."""
+    return [method for method in METHODS if all(method in one for one in found)]
+
+
+def _published(model: str, names: Sequence[str]) -> dict[str, dict[str, float]]:
+    """What was published of these subsets; their mean where it was of all."""
+    values = {}
+    for method, row in PUBLISHED[model].items():
+        known = dict(zip(SUBSETS, row, strict=True))
+        values[method] = {name: known[name] for name in names if name in known}
+        if len(values[method]) == len(names):
+            values[method]["mean"] = float(np.mean([known[name] for name in names]))
+    return values
+
+
+@dataclass(frozen=True, eq=False)
+class _Found:
+    """What the queries of a subset find by one method, one entry each."""
+
+    ndcg: np.ndarray
+    ndcg_of_all: np.ndarray
+    wrong: np.ndarray
+    wrong_of_own_kind: np.ndarray
+
+    @classmethod
+    def of(cls, subset: MixBenchSubset, searched: Searched) -> _Found:
+        """Ask one index of the documents of all kinds, and look up what it returns in the qrels."""
+        documents = subset.documents
+        held = np.concatenate([documents.places(kind) for kind in searched.documents])
+        stored = np.concatenate(list(searched.documents.values()))
+        best, scores = search(searched.queries, stored, NDCG_PLACES, searched.metric)
+        best = held[best]
+        grades = _grades(subset, best)
+        wrong = grades == 0
+        return cls(
+            ndcg_of_found(grades, scores),
+            ndcg(grades > 0, np.bincount(subset.qrels[:, 0], minlength=len(best))),
+            wrong.sum(axis=1),
+            (wrong & (documents.kinds[best] == subset.asks)).sum(axis=1),
+        )
+
+    def resampled(self, subset: MixBenchSubset, bootstrap: GroupBootstrap) -> _Resampled:
+        """The metrics over all queries, and over each resample of them."""
+        every = np.arange(len(self.ndcg))
+        own_share = float(np.mean(subset.documents.kinds == subset.asks))
+        own, own_draws = bootstrap.ratios(self.wrong_of_own_kind, every, self.wrong)
+        return _Resampled(
+            bootstrap,
+            bootstrap.ratios(self.ndcg, every),
+            bootstrap.ratios(self.ndcg_of_all, every),
+            (own - own_share, own_draws - own_share),
+        )
+
+
+def _found(
+    subset: MixBenchSubset, weight: float, means: Mapping[str, Array] | None
+) -> dict[str, _Found]:
+    made = searches(subset, weight, means)
+    return {method: _Found.of(subset, searched) for method, searched in made.items()}
+
+
+def _grades(subset: MixBenchSubset, best: np.ndarray) -> np.ndarray:
+    """How relevant each found document is; 0 where the qrels do not name it."""
+    n = len(subset.documents.ids)
+    judged = subset.qrels[:, 0] * n + subset.qrels[:, 1]
+    order = np.argsort(judged)
+    asked = np.arange(len(best))[:, None] * n + best
+    place = np.minimum(np.searchsorted(judged, asked, sorter=order), len(judged) - 1)
+    same = judged[order[place]] == asked
+    return np.where(same, subset.qrels[order[place], 2], 0)
+
+
+@dataclass(frozen=True, eq=False)
+class _Resampled:
+    """Metrics of one method, each over all queries and over each resample of them."""
+
+    bootstrap: GroupBootstrap
+    ndcg: tuple[float, np.ndarray]
+    ndcg_of_all: tuple[float, np.ndarray]
+    excess: tuple[float, np.ndarray]
+
+    @classmethod
+    def mean(cls, subsets: Sequence[_Resampled]) -> _Resampled:
+        """The mean over subsets, each of them resampled by itself."""
+
+        def over(metric: str) -> tuple[float, np.ndarray]:
+            values, draws = zip(*(getattr(one, metric) for one in subsets), strict=True)
+            return float(np.mean(values)), np.mean(draws, axis=0)
+
+        return cls(subsets[0].bootstrap, over("ndcg"), over("ndcg_of_all"), over("excess"))
+
+    def gain_on(self, other: _Resampled) -> Interval:
+        """How much larger its NDCG is than another's on the same queries."""
+        (value, draws), (before, draws_before) = self.ndcg, other.ndcg
+        return self.bootstrap.interval(value - before, draws - draws_before)
+
+
+def _scores(run: Mapping[str, _Resampled]) -> dict[str, MixBenchScore]:
+    return {
+        method: MixBenchScore(
+            ndcg=one.bootstrap.interval(*one.ndcg),
+            ndcg_of_all=one.bootstrap.interval(*one.ndcg_of_all),
+            own_modality_excess=one.bootstrap.interval(*one.excess),
+            over_raw=None if method == "raw" else one.gain_on(run["raw"]),
+            over_gr_clip=one.gain_on(run["gr_clip"]) if method in OURS else None,
+        )
+        for method, one in run.items()
+    }

@@ -1,0 +1,257 @@
+"""MixBench: a benchmark of search whose documents are texts, images or both, with embeddings.
+
+Published with Li et al. 2025, *Closing the Modality Gap for Mixed Modality Search* (arXiv
+2507.19054). The folder of a subset holds
+
+    queries.jsonl          query_id, text and/or image
+    corpus.jsonl           corpus_id, text and image
+    mixed_corpus.jsonl     corpus_id, text and/or image: what each document shows in a search
+    qrels/qrels.tsv        query_id, corpus_id, score: which documents are relevant
+    *query_embeddings.pt   query_id, text_embedding, image_embedding, as its scripts save them
+    *corpus_embeddings.pt  the same with corpus_id
+    *bank_embeddings.pt    not the benchmark's: further queries of the same kind, for hubs
+
+Only the qrels and the first two of the embeddings are needed.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+
+from modgap._validate import InputValueError
+from modgap.io.mixbench_files import (
+    DOCUMENT_IDS,
+    QUERY_IDS,
+    Embedded,
+    Kind,
+    read_embedded,
+    read_qrels,
+    read_shown,
+)
+
+KINDS: tuple[Kind, ...] = ("image", "text", "fused")
+
+# In the order of the paper's table.
+SUBSETS = ("Google_WIT", "MSCOCO", "OVEN", "VisualNews")
+# With which its script draws what each document shows.
+DRAW_SEED = 42
+
+_QUERIES, _CORPUS, _MIXED = "queries.jsonl", "corpus.jsonl", "mixed_corpus.jsonl"
+
+
+@dataclass(frozen=True, eq=False)
+class MixBenchRows:
+    """Queries or documents, each of them a text, an image or both.
+
+    ``text`` and ``image`` hold the rows of those that have this part, in order, as the model gave
+    them: texts need not be at unit length.
+    """
+
+    ids: tuple[str, ...]
+    kinds: np.ndarray
+    text: np.ndarray
+    image: np.ndarray
+
+    @classmethod
+    def of(cls, embedded: Embedded, kinds: Sequence[str]) -> MixBenchRows:
+        """The rows of what each item shows."""
+        shown = np.array(kinds, dtype="<U5")
+        return cls(
+            embedded.ids,
+            shown,
+            embedded.rows("text", np.flatnonzero(shown != "image")),
+            embedded.rows("image", np.flatnonzero(shown != "text")),
+        )
+
+    def places(self, kind: Kind) -> np.ndarray:
+        """Which of them are of a kind."""
+        return np.flatnonzero(self.kinds == kind)
+
+    def rows(self, part: Literal["text", "image"], kind: Kind) -> np.ndarray:
+        """The texts or the images of those that are of a kind."""
+        rows, absent = (self.text, "image") if part == "text" else (self.image, "text")
+        chosen: np.ndarray = rows[self.kinds[self.kinds != absent] == kind]
+        return chosen
+
+
+@dataclass(frozen=True, eq=False)
+class MixBenchSubset:
+    """One subset: who asks, what can be found, and what is relevant.
+
+    ``qrels`` (m, 3) holds a query and a document by their places, and how relevant it is.
+    ``drawn`` says that what documents show was drawn, because no file tells. ``bank`` holds
+    further queries, where there are any.
+    """
+
+    name: str
+    queries: MixBenchRows
+    documents: MixBenchRows
+    qrels: np.ndarray
+    drawn: bool = False
+    bank: MixBenchRows | None = None
+
+    @property
+    def asks(self) -> Kind:
+        """What the queries are; all of a subset are of one kind."""
+        kind: Kind = str(self.queries.kinds[0])  # type: ignore[assignment]
+        return kind
+
+
+@dataclass(frozen=True, eq=False)
+class MixBench:
+    """The subsets of a folder; ``not_embedded`` names those that are there without embeddings."""
+
+    subsets: tuple[MixBenchSubset, ...]
+    not_embedded: tuple[str, ...] = ()
+
+
+def open_mixbench(path: str | Path) -> MixBench:
+    """Read the folder of one subset, or a folder of such folders.
+
+    Anything that is missing, damaged or does not fit is refused with its file and line. A subset
+    with no embeddings at all is left out, and named in the result.
+    """
+    folder = Path(path)
+    if not folder.is_dir():
+        raise InputValueError(f"{folder} must be the folder of MixBench or of one of its subsets.")
+    inside = [found for found in folder.iterdir() if found.is_dir() and _is_subset(found)]
+    folders = sorted(inside, key=_order) or [folder]
+    embedded = [one for one in folders if _embeddings(one, "query") or _embeddings(one, "corpus")]
+    if not embedded:
+        raise InputValueError(
+            f"{folder} must hold *query_embeddings.pt and *corpus_embeddings.pt, as the scripts of "
+            "MixBench save them, or folders that do, one a subset."
+        )
+    absent = tuple(one.name for one in folders if one not in embedded)
+    return MixBench(tuple(_open_subset(one) for one in embedded), absent)
+
+
+def drawn_kinds(n: int) -> np.ndarray:
+    """What each of n documents shows where no file tells: a third each, as its script draws them.
+
+    >>> np.unique(drawn_kinds(9), return_counts=True)[1].tolist()
+    [3, 3, 3]
+    """
+    order = random.Random(DRAW_SEED).sample(range(n), n)
+    kinds = np.empty(n, dtype="<U5")
+    kinds[order] = np.resize(["text", "image", "fused"], n)
+    return kinds
+
+
+def _order(folder: Path) -> tuple[int, str]:
+    place = SUBSETS.index(folder.name) if folder.name in SUBSETS else len(SUBSETS)
+    return place, folder.name
+
+
+def _is_subset(folder: Path) -> bool:
+    stated = any((folder / name).is_file() for name in (_QUERIES, _CORPUS, _MIXED))
+    return stated or bool(_embeddings(folder, "query") or _embeddings(folder, "corpus"))
+
+
+def _embeddings(folder: Path, what: str) -> list[Path]:
+    return sorted(folder.glob(f"*{what}_embeddings.pt"))
+
+
+def _only(files: Sequence[Path], folder: Path, what: str) -> Path:
+    if len(files) == 1:
+        return files[0]
+    if not files:
+        raise InputValueError(f"{folder} must hold {what}; there is no such file.")
+    names = " and ".join(file.name for file in files)
+    raise InputValueError(f"{folder} must hold one {what}, got {names}. Keep one of them.")
+
+
+def _open_subset(folder: Path) -> MixBenchSubset:
+    asked = _read(folder, "query", QUERY_IDS)
+    held = _read(folder, "corpus", DOCUMENT_IDS)
+    _check_columns(asked, held)
+    queries = _queries(folder, asked)
+    documents, drawn = _documents(folder, held)
+    below = folder / "qrels"
+    qrels = _only(
+        [*sorted(below.glob("*.tsv")), *sorted(below.glob("*.jsonl"))]
+        + [one for one in (folder / "qrels.tsv", folder / "qrels.jsonl") if one.is_file()],
+        folder,
+        "qrels/qrels.tsv",
+    )
+    return MixBenchSubset(
+        folder.resolve().name,
+        queries,
+        documents,
+        read_qrels(qrels, queries.ids, documents.ids),
+        drawn,
+        _bank(folder, asked, queries),
+    )
+
+
+def _read(folder: Path, what: str, keys: Sequence[str]) -> Embedded:
+    file = _only(_embeddings(folder, what), folder, f"*{what}_embeddings.pt")
+    return read_embedded(file, keys)
+
+
+def _check_columns(one: Embedded, other: Embedded) -> None:
+    if one.dim != other.dim:
+        raise InputValueError(
+            f"{one.path} and {other.path} must have the same number of columns, "
+            f"got {one.dim} and {other.dim}. Embed both with the same model."
+        )
+
+
+def _queries(folder: Path, asked: Embedded) -> MixBenchRows:
+    stated, kinds = folder / _QUERIES, asked.kinds
+    if stated.is_file():
+        shown = read_shown(stated, QUERY_IDS)
+        asked.check_ids(shown, stated)
+        kinds = [shown[name].kind for name in asked.ids]
+    if len(set(kinds)) > 1:
+        raise InputValueError(
+            f"{stated if stated.is_file() else asked.path} must hold queries of one kind, "
+            f"got {' and '.join(sorted(set(kinds)))}."
+        )
+    return MixBenchRows.of(asked, kinds)
+
+
+def _documents(folder: Path, held: Embedded) -> tuple[MixBenchRows, bool]:
+    """The documents, and whether it was drawn what they show."""
+    if (folder / _CORPUS).is_file():
+        held.check_ids(read_shown(folder / _CORPUS, DOCUMENT_IDS), folder / _CORPUS)
+    stated = folder / _MIXED
+    if stated.is_file():
+        shown = read_shown(stated, DOCUMENT_IDS)
+        held.check_ids(shown, stated)
+        return MixBenchRows.of(held, [shown[name].kind for name in held.ids]), False
+    for entry, (name, kind) in enumerate(zip(held.ids, held.kinds, strict=True)):
+        if kind != "fused":
+            raise InputValueError(
+                f"{held.path}, entry {entry}: {name!r} must have a text_embedding and an "
+                f"image_embedding, because {_MIXED}, which says what it shows, is not there."
+            )
+    return MixBenchRows.of(held, drawn_kinds(len(held.ids)).tolist()), True
+
+
+def _bank(folder: Path, asked: Embedded, queries: MixBenchRows) -> MixBenchRows | None:
+    """Further queries of the kind of the benchmark's; none of them may be one of its own."""
+    if not _embeddings(folder, "bank"):
+        return None
+    further = _read(folder, "bank", QUERY_IDS)
+    _check_columns(asked, further)
+    bank = MixBenchRows.of(further, [str(queries.kinds[0])] * len(further.ids))
+    own = set(_row_bytes(queries))
+    for entry, row in enumerate(_row_bytes(bank)):
+        if row in own:
+            raise InputValueError(
+                f"{further.path}, entry {entry}: is a query of the benchmark. A bank is of other "
+                "queries of the same kind, those of a training split for instance."
+            )
+    return bank
+
+
+def _row_bytes(rows: MixBenchRows) -> list[bytes]:
+    parts = [part for part in (rows.text, rows.image) if len(part)]
+    return [b"".join(row.tobytes() for row in both) for both in zip(*parts, strict=True)]

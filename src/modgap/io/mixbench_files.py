@@ -1,0 +1,222 @@
+"""The files of a MixBench subset, one by one: what items show, their embeddings, the qrels.
+
+What does not fit is refused with the file and the line, or the entry of a list.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from modgap._validate import InputTypeError, InputValueError, first_line, require
+from modgap.io.torch_file import load_torch
+
+Kind = Literal["image", "text", "fused"]
+
+QUERY_IDS = ("query_id", "query-id", "id", "_id")
+DOCUMENT_IDS = ("corpus_id", "corpus-id", "id", "_id")
+
+
+@dataclass(frozen=True)
+class Shown:
+    """What an item shows in a search, and the line of the file that says so."""
+
+    kind: Kind
+    line: int
+
+
+def read_shown(path: Path, keys: Sequence[str]) -> dict[str, Shown]:
+    """The items of a JSONL file by id: which of text and image each of them has."""
+    found: dict[str, Shown] = {}
+    for line, item in _records(path):
+        where = f"{path}, line {line}"
+        name = _id_of(item, keys, where)
+        if name in found:
+            first = found[name].line
+            raise InputValueError(f"{where}: {name!r} is there already, in line {first}.")
+        text, image = (item.get(part) not in (None, "") for part in ("text", "image"))
+        kind = kind_of(text, image, where)
+        found[name] = Shown(kind, line)
+    return found
+
+
+def kind_of(text: bool, image: bool, where: str) -> Kind:
+    """What an item is called that has a text, an image or both."""
+    if not (text or image):
+        raise InputValueError(f"{where}: has neither a text nor an image.")
+    return "text" if not image else "fused" if text else "image"
+
+
+@dataclass(frozen=True, eq=False)
+class Embedded:
+    """The rows of each part of every item, None where it has no such part."""
+
+    path: Path
+    ids: tuple[str, ...]
+    text: tuple[np.ndarray | None, ...]
+    image: tuple[np.ndarray | None, ...]
+    dim: int
+
+    @property
+    def kinds(self) -> list[Kind]:
+        """What each item shows, going by the rows that are there."""
+        both = zip(self.text, self.image, strict=True)
+        return [kind_of(t is not None, i is not None, str(self.path)) for t, i in both]
+
+    def rows(self, part: Literal["text", "image"], places: np.ndarray) -> np.ndarray:
+        """The texts or images of these items; every one of them must have its row."""
+        held = getattr(self, part)
+        for place in places:
+            if held[place] is None:
+                raise InputValueError(
+                    f"{self.path}, entry {place}: {self.ids[place]!r} has no {part}_embedding, "
+                    f"and its {part} is searched."
+                )
+        return np.array([held[place] for place in places], np.float32).reshape(-1, self.dim)
+
+    def check_ids(self, shown: Mapping[str, Shown], stated: Path) -> None:
+        """Refuse embeddings of other items than those that a file states."""
+        known = set(self.ids)
+        for name, one in shown.items():
+            if name not in known:
+                raise InputValueError(f"{stated}, line {one.line}: {self.path} has no {name!r}.")
+        for entry, name in enumerate(self.ids):
+            if name not in shown:
+                raise InputValueError(f"{self.path}, entry {entry}: {stated} has no {name!r}.")
+
+
+def read_embedded(path: Path, keys: Sequence[str]) -> Embedded:
+    """The list of dicts, one an item, that the benchmark's scripts save; nothing is unpickled."""
+    torch = require("torch", "torch", f"Reading {path}")
+    form = f"a list of dicts with {keys[0]}, text_embedding and image_embedding"
+    saved = load_torch(torch, path, f"Save {form} with torch.save.")
+    if not isinstance(saved, (list, tuple)) or not saved:
+        got = "none" if isinstance(saved, (list, tuple)) else type(saved).__name__
+        raise InputTypeError(f"{path} must hold {form}, got {got}.")
+    entries: dict[str, int] = {}
+    parts: dict[str, list[np.ndarray | None]] = {"text": [], "image": []}
+    dim = 0
+    for entry, item in enumerate(saved):
+        where = f"{path}, entry {entry}"
+        if not isinstance(item, Mapping):
+            raise InputTypeError(f"{where}: must be a dict, got {type(item).__name__}.")
+        name = _id_of(item, keys, where)
+        if name in entries:
+            raise InputValueError(f"{where}: {name!r} is there already, in entry {entries[name]}.")
+        entries[name] = entry
+        values = {part: item.get(f"{part}_embedding") for part in parts}
+        kind_of(values["text"] is not None, values["image"] is not None, where)
+        for part, value in values.items():
+            row = None if value is None else _row(torch, value, f"{where}: {part}_embedding")
+            if row is not None:
+                dim = dim or len(row)
+                if len(row) != dim:
+                    raise InputValueError(
+                        f"{where}: {part}_embedding must have {dim} columns as the first one, "
+                        f"got {len(row)}. Embed all with one model."
+                    )
+            parts[part].append(row)
+    return Embedded(path, tuple(entries), tuple(parts["text"]), tuple(parts["image"]), dim)
+
+
+def _row(torch: Any, value: Any, where: str) -> np.ndarray:
+    if not isinstance(value, torch.Tensor) or value.ndim != 1 or not value.is_floating_point():
+        got = tuple(value.shape) if isinstance(value, torch.Tensor) else type(value).__name__
+        raise InputTypeError(f"{where} must be a tensor of floats with one dimension, got {got}.")
+    row: np.ndarray = value.detach().to(torch.float32).numpy()
+    if not np.isfinite(row).all():
+        raise InputValueError(f"{where} holds NaN or infinity.")
+    if not row.any():
+        raise InputValueError(f"{where} has length zero, so it has no direction.")
+    return row
+
+
+def read_qrels(path: Path, queries: Sequence[str], documents: Sequence[str]) -> np.ndarray:
+    """Query, document and how relevant it is, as (m, 3) places and whole numbers, from 1 up."""
+    asked = {name: place for place, name in enumerate(queries)}
+    held = {name: place for place, name in enumerate(documents)}
+    judged: dict[tuple[int, int], int] = {}
+    for line, item in _records(path):
+        where = f"{path}, line {line}"
+        query, document = _id_of(item, QUERY_IDS[:2], where), _id_of(item, DOCUMENT_IDS[:2], where)
+        for name, known, what in ((query, asked, "query"), (document, held, "document")):
+            if name not in known:
+                raise InputValueError(f"{where}: no {what} has the id {name!r}.")
+        pair = asked[query], held[document]
+        if pair in judged:
+            raise InputValueError(f"{where}: {query!r} and {document!r} are there already.")
+        judged[pair] = _score(item, where)
+    found = np.array([(*pair, score) for pair, score in judged.items() if score], np.int64)
+    found = found.reshape(-1, 3)
+    alone = np.setdiff1d(np.arange(len(queries)), found[:, 0])
+    if len(alone):
+        raise InputValueError(
+            f"{path} must name a relevant document for every query, and has none for "
+            f"{queries[alone[0]]!r}."
+        )
+    return found
+
+
+def _score(item: Mapping[str, Any], where: str) -> int:
+    given = item.get("score", 1)
+    try:
+        score = int(given)
+    except (TypeError, ValueError):
+        score = -1
+    if score < 0:
+        raise InputValueError(f"{where}: score must be a whole number from 0 up, got {given!r}.")
+    return score
+
+
+def _id_of(item: Mapping[str, Any], keys: Sequence[str], where: str) -> str:
+    """An id as a string: what is a number in one file is a string in another."""
+    for key in keys:
+        if key in item:
+            found = item[key]
+            if isinstance(found, bool) or not isinstance(found, (str, int)) or found == "":
+                raise InputTypeError(f"{where}: {key} must be a string or a number, got {found!r}.")
+            return str(found)
+    raise InputValueError(f"{where}: has no {keys[0]}.")
+
+
+def _records(path: Path) -> Iterator[tuple[int, Mapping[str, Any]]]:
+    """The lines of a .jsonl file, or of a .tsv file below its header, numbered from 1."""
+    lines = _lines(path)
+    header = next(lines)[1].split("\t") if path.suffix == ".tsv" else []
+    for number, line in lines:
+        where = f"{path}, line {number}"
+        if header:
+            cells = line.split("\t")
+            if len(cells) != len(header):
+                raise InputValueError(
+                    f"{where}: must have {len(header)} columns as the header, got {len(cells)}."
+                )
+            yield number, dict(zip(header, cells, strict=True))
+            continue
+        try:
+            item = json.loads(line)
+        except (ValueError, RecursionError) as error:
+            raise InputValueError(f"{where}: must be JSON ({first_line(error)}).") from error
+        if not isinstance(item, Mapping):
+            raise InputTypeError(f"{where}: must be a JSON object, got {type(item).__name__}.")
+        yield number, item
+
+
+def _lines(path: Path) -> Iterator[tuple[int, str]]:
+    """The lines that are not blank; one at least."""
+    found = False
+    for number, line in enumerate(path.read_bytes().splitlines(), 1):
+        if line.strip():
+            try:
+                text = line.decode("utf-8-sig")
+            except UnicodeDecodeError as error:
+                raise InputValueError(f"{path}, line {number}: must be UTF-8.") from error
+            found = True
+            yield number, text
+    if not found:
+        raise InputValueError(f"{path} is empty.")
