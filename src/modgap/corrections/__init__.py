@@ -2,6 +2,7 @@
 
 from modgap.corrections.affine import Affine
 from modgap.corrections.asking import asking_modalities, asking_modality, asking_or_text
+from modgap.corrections.bank import ForeignBankWarning
 from modgap.corrections.base import (
     Corrector,
     NotFitted,
@@ -53,6 +54,7 @@ __all__ = [
     "Correction",
     "Corrector",
     "FittedRows",
+    "ForeignBankWarning",
     "Hubs",
     "Method",
     "Metric",
