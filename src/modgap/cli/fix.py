@@ -10,14 +10,17 @@ import typer
 from modgap._results import spoken
 from modgap.cli.options import (
     AsJson,
+    Bank,
     Data,
     Goal,
+    KeepBank,
     MetricOption,
     Model,
     Queries,
     Seed,
     TrustPairs,
     asking_names,
+    open_bank,
     takes_data,
 )
 
@@ -41,6 +44,8 @@ def fix(
     queries: Queries = None,
     goal: Goal = "mixed",
     metric: MetricOption = "cosine",
+    bank: Bank = None,
+    keep_bank: KeepBank = True,
     model: Model = None,
     trust_pairs: TrustPairs = False,
     seed: Seed = 0,
@@ -61,7 +66,8 @@ def fix(
     with steps() as step, tidy_when_terminated():
         result = run(
             data, None, output, queries=asking_names(queries, data.names), goal=goal,
-            metric=metric, model=model, trust_pairs=trust_pairs, seed=seed, progress=step,
+            metric=metric, bank=open_bank(bank), keep_bank=keep_bank, model=model,
+            trust_pairs=trust_pairs, seed=seed, progress=step,
         )  # fmt: skip
     if as_json:
         print_json(document("fix", result))

@@ -70,6 +70,15 @@ TrustRows = Annotated[
         help="Go on with rows that look like another modality's or another model's.",
     ),
 ]
+WithoutBank = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        help="Also write the correction without its bank of queries, which are private: for who "
+        "maps queries and stores no documents.",
+        show_default=False,
+    ),
+]
 TrustPairs = Annotated[
     bool,
     typer.Option(
@@ -123,6 +132,23 @@ Queries = Annotated[
     ),
 ]
 Model = Annotated[str | None, typer.Option(help="Name of the model, noted in the correction.")]
+Bank = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="PATH",
+        help="Unlabelled queries of the kind that will be asked, from a query log for instance: "
+        "documents that come up for all of them are marked down. By default the rows that ask.",
+        show_default=False,
+    ),
+]
+KeepBank = Annotated[
+    bool,
+    typer.Option(
+        "--keep-bank/--drop-bank",
+        help="Whether the correction keeps its bank of queries. Without it new documents cannot be "
+        "corrected, and nobody sees the queries.",
+    ),
+]
 Images = Annotated[
     Path | None,
     typer.Option(
@@ -182,6 +208,13 @@ def open_data(
         asked = by_name(query_rows, "--query-rows", "NAME=PATH")
         data = open_queries(data, asked, by_name(query_groups, "--query-groups", "NAME=GROUPS"))
     return data
+
+
+def open_bank(path: Path | None) -> Any:
+    """The rows of a bank, where one is given."""
+    from modgap.io import open_embeddings
+
+    return None if path is None else open_embeddings(path)
 
 
 def named_paths(paths: Sequence[str]) -> dict[str, str] | None:

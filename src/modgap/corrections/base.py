@@ -191,6 +191,11 @@ class Corrector(BaseEstimator, ABC):
         return self._warned()
 
     @property
+    def takes_many(self) -> bool:
+        """Whether it works on more than two modalities."""
+        return type(self)._maps_of is not Corrector._maps_of
+
+    @property
     def serves_one(self) -> bool:
         """Whether the maps serve the queries of one modality only."""
         return False

@@ -82,12 +82,15 @@ def lower_bound(scores: Scores) -> float:
     return scores.goal.change.low
 
 
-def choose(trials: Sequence[Trial], resampled: Sequence[Resampled]) -> list[Trial]:
+def choose(
+    trials: Sequence[Trial], resampled: Sequence[Resampled], tested: str | None = None
+) -> list[Trial]:
     """The corrections worth confirming, in the order to try them; none: leave it alone.
 
     Eligible ones that gain come by the lower bound of their gain. Those that change no ranking
     within a modality cost nothing, so the best of them comes first, unless others beat it on
-    ``resampled`` metrics beyond what the best of so many would by chance.
+    ``resampled`` metrics beyond what the best of so many would by chance. The method ``tested``,
+    hubs, has passed a test of its own.
     """
     found = [(t, r) for t, r in zip(trials, resampled, strict=True) if t.eligible]
     hopeful = sorted(
@@ -97,12 +100,13 @@ def choose(trials: Sequence[Trial], resampled: Sequence[Resampled]) -> list[Tria
     if not keeping:
         return [t for t, _ in hopeful]
     incumbent, base = keeping[0]
-    challengers = [(t, r) for t, r in hopeful if not t.keeps_rankings]
+    challengers = [(t, r) for t, r in hopeful if not t.keeps_rankings and t.method != tested]
     gains = [
         (r["goal"][0] - base["goal"][0], r["goal"][1] - base["goal"][1]) for _, r in challengers
     ]
     better = [t for (t, _), beats in zip(challengers, beyond_max_t(gains), strict=True) if beats]
-    first = [*better, incumbent]
+    better += [t for t, _ in hopeful if t.method == tested]
+    first = [*sorted(better, key=lambda t: -t.lower_bound), incumbent]
     return [*first, *(t for t, _ in hopeful if t not in first)]
 
 
@@ -141,7 +145,8 @@ def sentence(
             f"{name} {trial.confirm.metrics[name].change.value:+.3f}"  # type: ignore[union-attr]
             for name in recalls
         )
-        held = f"recall@1 holds ({changes})"
+        up = all(trial.confirm.metrics[name].change.value > 0 for name in recalls)  # type: ignore[union-attr]
+        held = f"recall@1 {'rises' if up else 'holds'} ({changes})"
     return (
         f"Use {trial.method}: {GOAL_WORDS[goal]} goes from {raw.goal.value.value:.3f} to "
         f"{after.value:.3f} ({change.value:+.3f}, 95 % interval {change.low:+.3f} to "

@@ -32,6 +32,7 @@ from modgap.evaluation.significance import (
     compare,
 )
 from modgap.evaluation.zero_shot import ZeroShot, zero_shot
+from modgap.evaluation.zero_shot_hubs import ZeroShotHubs, zero_shot_hubs
 
 __all__ = [
     "GOAL_METRICS",
@@ -61,6 +62,7 @@ __all__ = [
     "Uniform",
     "UniformQuantiser",
     "ZeroShot",
+    "ZeroShotHubs",
     "chi_squared",
     "compare",
     "correction_scorer",
@@ -75,4 +77,5 @@ __all__ = [
     "retrieval",
     "robustness",
     "zero_shot",
+    "zero_shot_hubs",
 ]

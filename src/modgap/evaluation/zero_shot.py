@@ -81,26 +81,17 @@ def zero_shot(
     ``class_texts`` (c, d) has one row per class; several prompts per class come as (c, p, d) or as
     c matrices, and are averaged at unit length, as CLIP does. ``labels`` are class numbers, 0 to
     c − 1, one per row of X. Equal scores go to the earlier class. Chance is 1/c. The metric is the
-    correction's, else cosine; X are the queries, the texts the documents (Yaras et al., E.3).
+    correction's, else cosine; X are the queries, the texts the documents (Yaras et al., E.3). A
+    correction with hubs must have been fitted on other rows than X; see ``zero_shot_hubs``.
 
     >>> import numpy as np
     >>> zero_shot(np.eye(3), np.eye(3), [0, 1, 0]).class_accuracy
     array([0.5, 1. , nan])
     """
     X = check_rows(X)
-    texts = _one_row_per_class(class_texts)
-    labels = check_labels(labels, X.shape[0])
-    if labels.dtype.kind not in "iu":
-        raise InputTypeError(
-            f"labels must be class numbers, whole numbers from 0, got {labels.dtype}. "
-            "Number the classes in the order of class_texts."
-        )
+    texts = one_row_per_class(class_texts)
     n_classes = texts.shape[0]
-    if labels.min() < 0 or labels.max() >= n_classes:
-        raise InputValueError(
-            f"labels must be between 0 and {n_classes - 1}, one class per row of class_texts, "
-            f"got {labels.min()} to {labels.max()}."
-        )
+    labels = check_class_numbers(labels, X.shape[0], n_classes)
     metric = metric_of(metric, correction, "cosine")
     if correction is not None:
         X, texts = correction.x(X, "query"), correction.y(texts)
@@ -120,7 +111,23 @@ def check_labels(labels: Any, n: int, name: str = "labels") -> np.ndarray:
     return found
 
 
-def _one_row_per_class(class_texts: Array | Sequence[Array]) -> Array:
+def check_class_numbers(labels: Any, n: int, n_classes: int) -> np.ndarray:
+    """One class number per row, from 0."""
+    found = check_labels(labels, n)
+    if found.dtype.kind not in "iu":
+        raise InputTypeError(
+            f"labels must be class numbers, whole numbers from 0, got {found.dtype}. "
+            "Number the classes in the order of class_texts."
+        )
+    if found.min() < 0 or found.max() >= n_classes:
+        raise InputValueError(
+            f"labels must be between 0 and {n_classes - 1}, one class per row of class_texts, "
+            f"got {found.min()} to {found.max()}."
+        )
+    return found
+
+
+def one_row_per_class(class_texts: Array | Sequence[Array]) -> Array:
     """Class rows as given, or the unit mean of each class's unit prompts."""
     listed = isinstance(class_texts, (list, tuple)) and len(class_texts) > 0
     if not (listed and np.ndim(class_texts[0]) == 2) and getattr(class_texts, "ndim", 2) != 3:

@@ -7,7 +7,7 @@ from modgap.io.mixbench import MixBench, MixBenchSubset, open_mixbench
 from modgap.io.modalities import Modalities, Thumbnail
 from modgap.io.opening import open_embeddings, open_modalities, open_pair, open_queries
 from modgap.io.pairing import PairingWarning
-from modgap.io.writing import write_embeddings, write_pair
+from modgap.io.writing import write_embeddings, write_pair, write_vectors
 
 __all__ = [
     "Embeddings",
@@ -26,4 +26,5 @@ __all__ = [
     "write_clip_retrieval",
     "write_embeddings",
     "write_pair",
+    "write_vectors",
 ]

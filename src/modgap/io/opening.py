@@ -37,17 +37,23 @@ OPENERS: Mapping[str, Callable[[Path], Contents]] = {
 }
 
 
-def open_embeddings(path: str | os.PathLike[str], *, column: str | None = None) -> Embeddings:
+def open_embeddings(
+    path: str | os.PathLike[str], *, column: str | None = None, groups: str | None = None
+) -> Embeddings:
     """The rows of one modality in a file or folder.
 
     Files end in .npy, .npz, .safetensors, .pt, .pth or .parquet; a folder holds Parquet shards,
     .npy shards, or what clip-retrieval writes. ``column`` is the name of the array or column, and
-    may be left out where there is only one.
+    may be left out where there is only one; ``groups`` that of the labels, or a file of them.
     """
     contents = open_contents(path)
     name = contents.only_embedding() if column is None else column
     matrix = contents.matrix(name)
-    return Embeddings(str(contents.path), matrix, companions(contents.columns, matrix.shape[0]))
+    held = companions(contents.columns, matrix.shape[0])
+    found = Embeddings(str(contents.path), matrix, held)
+    if groups is None:
+        return found
+    return found.with_column("groups", labels_of(groups, contents, found))
 
 
 def open_pair(

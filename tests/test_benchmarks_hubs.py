@@ -1,0 +1,94 @@
+"""The benchmark of hubs, small: baselines against loops, and its metrics against the library's."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+import hub_baselines as baselines
+import hubs
+from modgap import load_digits
+from modgap.evaluation import mixed_retrieval, retrieval
+
+
+def unit(rows: np.ndarray) -> np.ndarray:
+    return rows / np.linalg.norm(rows, axis=1, keepdims=True)
+
+
+@pytest.fixture
+def rows(rng):
+    """Queries, documents, a bank and its documents."""
+    mean = rng.normal(size=6)
+    return tuple(unit(rng.normal(size=(n, 6)) + mean) for n in (7, 9, 30, 25))
+
+
+def test_qb_norm_divides_by_the_bank_where_the_nearest_document_is_one_of_its(rows):
+    Q, D, bank, _ = rows
+    found = baselines.qb_norm(*rows)
+    firsts = {int(np.argmax([b @ d for d in D])) for b in bank}
+    for i, q in enumerate(Q):
+        scores = [q @ d for d in D]
+        if int(np.argmax(scores)) in firsts:
+            scores = [
+                math.exp(20 * s) / sum(math.exp(20 * (b @ d)) for b in bank)
+                for s, d in zip(scores, D, strict=True)
+            ]
+        assert np.argsort(found[i]).tolist() == np.argsort(scores).tolist()
+
+
+def test_csls_subtracts_the_mean_of_the_nearest_of_both_sides(rows):
+    Q, D, bank, _ = rows
+    found = baselines.csls(*rows, k=4)
+    for i, q in enumerate(Q):
+        around_q = np.mean(sorted((q @ d for d in D), reverse=True)[:4])
+        for j, d in enumerate(D):
+            around_d = np.mean(sorted((d @ b for b in bank), reverse=True)[:4])
+            assert found[i, j] == pytest.approx(2 * q @ d - around_q - around_d)
+
+
+def test_csls_ranks_as_nnn_with_one_half(rows):
+    ranked = [np.argsort(f(*rows), axis=1).tolist() for f in (baselines.csls, baselines.nnn)]
+    assert ranked[0] == ranked[1]
+
+
+def test_dbsn_brings_documents_and_those_of_the_bank_to_equal_sums(rows):
+    Q, D, bank, bank_documents = rows
+    every = np.vstack([D, bank_documents])
+    factor = np.ones(len(every))
+    kernel = np.exp(every @ bank.T / 0.1)
+    for _ in range(10):
+        columns = 1 / (kernel * factor[:, None]).sum(axis=0)
+        factor = 1 / (kernel * columns).sum(axis=1)
+    expected = Q @ D.T + 0.1 * np.log(factor[: len(D)])
+    np.testing.assert_allclose(baselines.dbsn(*rows, temperature=0.1), expected, atol=1e-9)
+
+
+@pytest.mark.parametrize("asking", [0, 1])
+def test_its_metrics_are_those_of_the_library(asking):
+    digits = load_digits()
+    half = hubs.Half((unit(digits.X), unit(digits.Y)), digits.groups)
+    fit, rest = half.parts(np.random.default_rng(0))
+    codes = np.unique(rest.groups[0], return_inverse=True)[1]
+    order = np.random.default_rng(5).permutation(codes.max() + 1)
+    homes = np.unique(rest.groups[0])[order[: round(len(order) / 2)]]
+    correction = hubs.calibration(fit, asking)
+    score = hubs.by_correction(correction)
+    options = {"groups": rest.groups, "names": correction.names, "correction": correction}
+    found = mixed_retrieval(*rest.rows, **options, repeats=2, seed=5)
+    gain, excess = hubs.mixed(score, rest, asking, homes)
+    assert gain == pytest.approx(found.ndcg)
+    (queries,) = found.queries
+    wrong, shares = queries.non_relevant_by, queries.corpus_share
+    expected = np.sum(wrong[:, asking] - shares[:, asking] * wrong.sum(axis=1)) / np.sum(wrong)
+    assert excess == pytest.approx(expected)
+    (recall,) = retrieval(*rest.rows, k=1, **options).recall().values()
+    assert hubs.recall(score, rest, asking) == pytest.approx(recall)
+
+
+def test_one_split_measures_every_method_both_ways(rng):
+    rows = [unit(rng.normal(size=(120, 8))).astype(np.float32) for _ in range(2)]
+    found = hubs.one_split(hubs.Half(tuple(rows), (np.arange(120),) * 2), seed=0)
+    assert found.shape == (len(hubs.METHODS), 2, 3)
+    assert np.all(np.isfinite(found))
