@@ -266,12 +266,13 @@ def test_at_most_a_few_thousand_rows_are_drawn_and_pairs_first():
     x, y = Embeddings.from_array(X), Embeddings.from_array(Y[:-100])
     groups = np.arange(len(X)), np.arange(len(Y) - 100)
     drawn = choose_drawn(Modalities.of(x, y, groups=groups), seed=0)
-    assert len(drawn.x) == len(drawn.y) == drawn.n_pairs == MAX_DRAWN
-    np.testing.assert_array_equal(drawn.x, drawn.y)
+    first, second = drawn.numbers.values()
+    assert len(first) == len(second) == drawn.n_pairs == MAX_DRAWN
+    np.testing.assert_array_equal(first, second)
     few = choose_drawn(Modalities.of(x, y, groups=groups), seed=0, most=2250)
     assert few.n_pairs == 2200
-    assert len(few.x) == 2250
-    assert set(few.x[2200:]) <= set(range(2200, 2300))
+    assert len(few.numbers["image"]) == 2250
+    assert set(few.numbers["image"][2200:]) <= set(range(2200, 2300))
 
 
 def test_without_pairs_the_page_says_what_it_cannot_show(rows):

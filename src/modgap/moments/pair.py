@@ -115,8 +115,7 @@ class PairMoments:
     def at_unit_length(self) -> PairMoments:
         """The moments of the unit rows, as if those had been given."""
         cross = None if self.cross is None else Cross(self.cross.unit, self.cross.unit)
-        x, y = self.x.unit_rows(), self.y.unit_rows()
-        return PairMoments(Moments(x, x), Moments(y, y), cross)
+        return PairMoments(self.x.at_unit_length(), self.y.at_unit_length(), cross)
 
     def gap_vector(self) -> Array:
         """mean(X) − mean(Y)."""

@@ -16,10 +16,10 @@
 
   function render(data) {
     const { show } = modgap.number;
-    const title = data.title || (data.source ?? []).join(" and ") || "Embeddings";
+    const title = data.title || modgap.sides.list(data.source ?? []) || "Embeddings";
     document.title = `${title} · modgap`;
     const sides = (data.names ?? []).map((name, i) =>
-      fact(el("span", { class: "side" }, el("i", { class: `mark ${"xy"[i]}`, "aria-hidden": "true" }), name),
+      fact(el("span", { class: "side" }, modgap.sides.mark(i), name),
         show(data, ["n", i], { term: "rows" }), " rows",
         data.source?.[i] && data.source[i] !== name ? el("span", { class: "from" }, data.source[i]) : null));
     document.getElementById("head").replaceChildren(
@@ -27,8 +27,8 @@
       el("h1", {}, title),
       el("dl", { class: "facts" }, sides,
         fact("Dimensions", show(data, ["dim"], { term: "dim" })),
-        fact("Pairs", data.pairing),
-        data.queries?.length ? fact("Queries", data.queries.join(" and ")) : null,
+        fact(data.names?.length > 2 ? "Matches" : "Pairs", data.pairing),
+        data.queries?.length ? fact("Queries", modgap.sides.list(data.queries)) : null,
         data.model ? fact("Model", data.model) : null));
   }
 
