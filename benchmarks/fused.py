@@ -97,10 +97,10 @@ def table(runs: dict[str, dict[str, np.ndarray]]) -> str:
 
 def sweep(parts: tuple[np.ndarray, ...], splits: int) -> str:
     """NDCG@10 of the calibrated index by the weight of the image in fused documents."""
-    found = [
-        float(np.mean(measured(documents(*parts, weight), Calibrate(), splits)["ndcg"]))
+    found = {
+        weight: float(np.mean(measured(documents(*parts, weight), Calibrate(), splits)["ndcg"]))
         for weight in WEIGHTS
-    ]
+    }
     return ", ".join(
         f"{value:.3f} at {weight:g}" for weight, value in zip(WEIGHTS, found, strict=True)
     )

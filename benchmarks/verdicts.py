@@ -107,7 +107,7 @@ def row(name: str, runs: list[dict]) -> str:
     keeps = [run["keeps"] for run in runs]
 
     def mean(part: list[dict], key: str) -> str:
-        return f"{np.mean([one[key]['value']['value'] for one in part]):.3f}"
+        return f"{np.nanmean([_number(one[key]['value']) for one in part]):.3f}"
 
     raw = np.mean([u["ndcg"]["value"]["value"] - u["ndcg"]["change"]["value"] for u in used])
     return (
@@ -129,7 +129,12 @@ def _gain(runs: list[dict]) -> str:
 
 def _raw_excess(used: list[dict]) -> float:
     both = [u["excess"] for u in used]
-    return float(np.mean([one["value"]["value"] - one["change"]["value"] for one in both]))
+    return float(np.nanmean([_number(one["value"]) - _number(one["change"]) for one in both]))
+
+
+def _number(interval: dict) -> float:
+    """NaN where no result is wrong, so that shares cannot be counted."""
+    return float("nan") if interval["value"] is None else interval["value"]
 
 
 def _short(method: str | None) -> str:
