@@ -473,7 +473,8 @@ def test_an_index_built_with_labels_is_searched_by_the_file_without_the_bank(fil
     pytest.importorskip("faiss", reason="faiss is not installed")
     index, bare = tmp_path / "x.faiss", tmp_path / "bare.safetensors"
     documents = [f"{name}={files / name}.npy" for name in ("image", "text")]
-    labels = [w for n in ("image", "text") for w in ("--groups", f"{n}={files / 'labels.npy'}")]
+    given = ",".join(f"{name}={files / 'labels.npy'}" for name in ("image", "text"))
+    labels = ["--groups", given]
     common = (index, files / "group.safetensors", *documents, *labels)
     modgap("index", "build", *common, "--without-bank", bare)
     checked = json.loads(modgap("index", "evaluate", *common, "--json").stdout)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from modgap._validate import InputValueError
-from modgap.cli.options import AsJson, Seed, TrustRows, WithoutBank
+from modgap.cli.options import AsJson, Seed, TrustRows, WithoutBank, groups_by_name
 
 if TYPE_CHECKING:
     from modgap.corrections import Correction
@@ -60,12 +60,11 @@ Table = Annotated[
 ]
 Column = Annotated[str | None, typer.Option(help="Array or column of the files to read.")]
 Groups = Annotated[
-    list[str] | None,
+    str | None,
     typer.Option(
-        metavar="COLUMN|MODALITY=PATH",
         help="Labels of the documents, where the correction has hubs and was fitted with labels: a "
-        "column of every file, or a file for each modality (give it once for each). Columns called "
-        "group are found without it.",
+        "column of every file, or image=LABELS,text=LABELS, a column or a file for each. Columns "
+        "called group are found without it.",
         show_default=False,
     ),
 ]
@@ -201,7 +200,8 @@ def build(
             write_without_bank(fixed.values(), without_bank)
         return
     first = next(iter(fixed.values()))
-    sources = open_documents(documents or [], first, column=column, groups=groups or ())
+    labels = groups_by_name(groups, first.names)
+    sources = open_documents(documents or [], first, column=column, groups=labels)
     options: dict[str, Any] = {"table": table, "ef_search": ef_search, "nprobe": nprobe}
     options |= {"factory": factory, "batch_rows": batch, "one_graph": one_graph or None}
     with (
@@ -381,7 +381,8 @@ def evaluate(
 
     fixed = load_corrections(correction)
     first = next(iter(fixed.values()))
-    sources = open_documents(documents or [], first, column=column, groups=groups or ())
+    labels = groups_by_name(groups, first.names)
+    sources = open_documents(documents or [], first, column=column, groups=labels)
     asked = open_documents(queries, first, column=column) if queries else None
     options: dict[str, Any] = {"table": table, "ef_search": ef_search, "nprobe": nprobe}
     options |= {"column": vector_column, "modality_column": modality_column, "id_column": id_column}

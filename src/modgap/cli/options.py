@@ -191,14 +191,14 @@ def open_data(
             paths[1] if len(paths) > 1 else None,
             x_column=x_column,
             y_column=y_column,
-            groups=_groups_by_name(groups, called),
+            groups=groups_by_name(groups, called),
             paired=paired,
             names=called,
         )
     else:
         _refuse_beside_names(names, x_column, y_column)
         chosen = by_name(column, "--column", "NAME=COLUMN")
-        by_side = _groups_by_name(groups, tuple(named))
+        by_side = groups_by_name(groups, tuple(named))
         data = open_modalities(named, columns=chosen, groups=by_side, paired=paired)
     if data.pairing.startswith("by id"):
         say(f"modgap: rows are paired {data.pairing}")
@@ -278,7 +278,7 @@ def _refuse_beside_names(names: str, x_column: str | None, y_column: str | None)
         )
 
 
-def _groups_by_name(groups: str | None, names: Sequence[str]) -> str | dict[str, str] | None:
+def groups_by_name(groups: str | None, names: Sequence[str]) -> str | dict[str, str] | None:
     """``--groups`` as given, or by name where it is NAME=… for each side, with commas between."""
     parts = [part.strip() for part in groups.split(",")] if groups else []
     if not parts or not all(part.partition("=")[0] in names and "=" in part for part in parts):

@@ -1,6 +1,7 @@
-from .base import LowRecallWarning, VectorIndex
+from .base import VectorIndex
 from .documents import open_documents
 from .faiss_index import FaissIndex
+from .graph_recall import LowRecallWarning
 from .lance import LanceIndex
 from .milvus import MilvusIndex
 from .opening import open_index

@@ -6,7 +6,6 @@ Scores are those of the correction's metric, larger is nearer: the cosine, the i
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from typing import Any, Self
@@ -25,6 +24,7 @@ from modgap._validate import (
 from modgap.corrections import Correction, check_recognised, own_keys
 from modgap.index.answers import Hit, Id, IdType, one_sentence, to_hits
 from modgap.index.documents import as_embeddings, check_ids
+from modgap.index.graph_recall import SAMPLE_K, share_found, warn_of_low_recall
 from modgap.index.lifting import lifted_lengths
 from modgap.index.notes import Graphs, Note, check_note, new_note
 from modgap.index.store import VectorStore
@@ -40,14 +40,8 @@ from modgap.io import Embeddings
 from modgap.search import Hits
 
 BATCH_ROWS = 4096
-# One graph of all modalities is warned of below this recall@10, measured with so many queries.
-LOW_RECALL = 0.95
+# One graph of all modalities is measured with so many queries.
 _SAMPLE = 200
-_SAMPLE_K = 10
-
-
-class LowRecallWarning(UserWarning):
-    """A graph that was just built misses much of what an exact search finds."""
 
 
 class VectorIndex(VectorStore):
@@ -291,22 +285,13 @@ class VectorIndex(VectorStore):
             rows = rows[:: -(-len(rows) // _SAMPLE)]
             vector, _ = self.vector_for(name)
             mapped = vector.query(rows, name)
-            exact = self._hits(vector, mapped, _SAMPLE_K, None, exact=True).scores
-            found = self._hits(vector, mapped, _SAMPLE_K, None, exact=False).scores
-            slack = 1e-5 * max(1.0, float(np.abs(exact).max()))
-            right = np.sum(found >= exact[:, -1:] - slack)
-            self.graph_recall[name] = float(right) / exact.size
-        self._sampled.clear()
-        low = {name: recall for name, recall in self.graph_recall.items() if recall < LOW_RECALL}
-        if low:
-            listed = ", ".join(f"{recall:.2f} for {name} queries" for name, recall in low.items())
-            warnings.warn(
-                f"The one graph of all modalities in {self.place} has a low recall@{_SAMPLE_K} "
-                f"against exact search: {listed}. Build one graph for each modality (leave out "
-                "one_graph, --one-graph), or search with a larger ef_search.",
-                LowRecallWarning,
-                stacklevel=3,
+            exact, found = (
+                self._hits(vector, mapped, SAMPLE_K, None, exact=exactly).scores
+                for exactly in (True, False)
             )
+            self.graph_recall[name] = share_found(found, exact)
+        self._sampled.clear()
+        warn_of_low_recall(self.graph_recall, self.place)
 
     def drop(self) -> None:
         """Remove the index and all its documents."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -53,7 +53,7 @@ def open_documents(
     correction: Correction,
     *,
     column: str | None = None,
-    groups: Sequence[str] = (),
+    groups: str | Mapping[str, str] | None = None,
 ) -> dict[str, Embeddings]:
     """The embeddings of each modality, from ``modality=path`` texts or one file of both.
 
@@ -65,13 +65,13 @@ def open_documents(
         Names the modalities, and says how many columns the rows must have.
     column : str, optional
         Array or column to read, where each modality has a file of its own.
-    groups : sequence of str
+    groups : str or mapping of str to str, optional
         Labels by which the correction was fitted, where its bank goes by groups: the name of a
-        column of every file, or ``image=labels.npy`` and so on. Columns called ``group`` are found
-        without it.
+        column, or a file; one for all modalities or for each by name. Columns called ``group`` are
+        found without it.
     """
     names = correction.names
-    labels = _by_modality(groups, names)
+    labels = dict.fromkeys(names, groups) if isinstance(groups, str) else dict(groups or {})
     found: dict[str, Embeddings] = {}
     if len(given) == 1 and "=" not in given[0] and len(names) == 2:
         if column is not None:
@@ -103,15 +103,3 @@ def open_documents(
         both = ", or one file of both" if len(names) == 2 else ""
         raise InputValueError(f"There is nothing to read: give {paths}{both}.")
     return {name: as_embeddings(rows, name, correction) for name, rows in found.items()}
-
-
-def _by_modality(groups: Sequence[str], names: Sequence[str]) -> dict[str, str]:
-    """Where the labels of each modality are: a column of all, or what is said of each."""
-    found: dict[str, str] = {}
-    for text in groups:
-        name, equals, place = text.partition("=")
-        if equals:
-            found[check_choice(name, "modality", tuple(names))] = place
-        else:
-            found |= dict.fromkeys(names, text)
-    return found
