@@ -95,6 +95,22 @@ def test_evaluate_takes_any_number_and_names_who_asks(folder):
     assert every.out != found.out
 
 
+def test_report_writes_a_page_of_all(folder):
+    words = ("--query-rows", "text=query.npy", "--query-groups", "text=asked.txt", "--no-umap")
+    ran = modgap("report", *THREE, *words, "-o", "page.html", "--json")
+    assert ran.status == 0, ran.err
+    assert ran.json["names"] == ["image", "text", "audio"]
+    assert ran.json["asking"] == [{"name": "text queries", "n": 50, "source": "query.npy"}]
+    assert "audio.npy" in (folder / "page.html").read_text(encoding="utf-8")
+
+
+def test_fix_goes_the_whole_way_with_three(folder):
+    ran = modgap("fix", *THREE, "-o", "fixed")
+    assert ran.status == 0, ran.err
+    assert "image is image.npy, text is text.npy, audio is audio.npy" in ran.err
+    assert "440 image, 440 text and 440 audio rows" in ran.out
+
+
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
@@ -149,3 +165,11 @@ def test_no_file_being_read_is_written_over(folder):
     assert "audio.npy is a file being read" in ran.err
     ran = modgap("fit", *THREE, "--query-rows", "text=query.npy", "-o", "query.npy")
     assert "query.npy is a file being read" in ran.err
+
+
+def test_serve_says_that_it_searches_two(folder):
+    pytest.importorskip("fastapi", reason="fastapi is not installed")
+    ran = modgap("serve", *THREE, "--port", "0")
+    assert (ran.status, ran.out) == (2, "")
+    assert "The live explorer searches two modalities, got 3: image, text, audio." in ran.err
+    assert ran.err.count("\n") == 1

@@ -36,10 +36,9 @@ from modgap.reports.terms import move_words, terms
 
 # What is shown of two modalities only, and what to say of it where there are more.
 _ONLY_TWO = {
-    "slider": "Rows are moved step by step where there are two modalities.",
-    "separability": "Which features tell the modality is shown for two modalities; the table of "
-    "every two counts them.",
-    "landscapes": "Landscapes are drawn for two modalities.",
+    "slider": "The slider that closes the gap needs a page of two modalities.",
+    "separability": "How well each feature tells the modality needs a page of two modalities.",
+    "landscapes": "Landscapes of the loss need a page of two modalities.",
 }
 
 
@@ -137,6 +136,10 @@ def contents(
             "model": model,
             "source": [Path(side.source).name for side in data.sides.values()],
             "n": [side.n_rows for side in data.sides.values()],
+            "asking": [
+                {"name": f"{name} queries", "n": side.n_rows, "source": Path(side.source).name}
+                for name, side in data.asking.items()
+            ],
             "dim": data.dim,
             "paired": data.paired,
             "pairing": _pairing(data),

@@ -36,7 +36,8 @@
     let pinned = null;
 
     const empty = () => el("p", { class: "note hint" },
-      "Point at an item in the picture to see it here. Click it to keep it, with its pair.");
+      `Point at an item in the picture to see it here. Click it to keep it, with its ${
+        data.names.length > 2 ? "matches" : "pair"}.`);
 
     function show(chosen, keep) {
       if (keep) pinned = chosen;

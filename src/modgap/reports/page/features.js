@@ -122,8 +122,7 @@
   }
 
   function figures(data) {
-    return [data.features.separability ? separability(data) : modgap.head.missing(data, "separability"),
-      variance(data),
+    return [data.features.separability ? separability(data) : null, variance(data),
       distribution(data, { id: "dominance", title: "Off-diagonal dominance",
         caption: "Far above 1, features vary together: the ellipsoid is tilted against the axes.",
         axis: "absolute covariances over own variance", key: "dominance" }),

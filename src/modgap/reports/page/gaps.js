@@ -19,7 +19,7 @@
     return el("div", { class: "gap-matrix", id: "gap-matrix" }, modgap.tables.render({
       caption: "Gap matrix", file: "gap-matrix", rows,
       columns: [{ label: "" }, ...names.map((name) => ({ label: name }))],
-      note: "Distance between the means of every two modalities, on the rows as given. Darker is further." }));
+      note: "Distance between the means of every two modalities, on the rows as given. A stronger colour is further." }));
   }
 
   modgap.gaps = { table };

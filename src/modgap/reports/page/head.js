@@ -8,14 +8,21 @@
   "use strict";
 
   const { el } = modgap.dom;
+  const { show } = modgap.number;
   let watcher = null;
 
   function fact(name, ...value) {
     return el("div", {}, el("dt", {}, name), el("dd", {}, ...value));
   }
 
+  // How many rows the queries of a modality have, where these are not its documents.
+  function own(data) {
+    return (data.asking ?? []).map(({ name, source }, i) => el("span", { class: "from" },
+      show(data, ["asking", i, "n"], { term: "rows" }), ` ${name} of their own`,
+      source ? `, ${source}` : ""));
+  }
+
   function render(data) {
-    const { show } = modgap.number;
     const title = data.title || modgap.sides.list(data.source ?? []) || "Embeddings";
     document.title = `${title} · modgap`;
     const sides = (data.names ?? []).map((name, i) =>
@@ -28,7 +35,7 @@
       el("dl", { class: "facts" }, sides,
         fact("Dimensions", show(data, ["dim"], { term: "dim" })),
         fact(data.names?.length > 2 ? "Matches" : "Pairs", data.pairing),
-        data.queries?.length ? fact("Queries", modgap.sides.list(data.queries)) : null,
+        data.queries?.length ? fact("Queries", modgap.sides.list(data.queries), own(data)) : null,
         data.model ? fact("Model", data.model) : null));
   }
 

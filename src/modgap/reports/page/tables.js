@@ -45,8 +45,10 @@
     const cells = row.cells.map((cell, index) => {
       if (index === 0) return el("th", { scope: "row" }, content(cell));
       const words = columns[index].text || typeof cell === "string";
-      const shade = typeof cell?.shade === "number" ? `--shade: ${Math.round(100 * cell.shade)}%` : null;
-      return el("td", { class: words ? "words" : shade ? "shaded" : null, style: shade }, content(cell));
+      const shaded = typeof cell?.shade === "number";
+      const made = el("td", { class: words ? "words" : shaded ? "shaded" : null }, content(cell));
+      if (shaded) made.style.setProperty("--shade", `${Math.round(100 * cell.shade)}%`);
+      return made;
     });
     const mark = [row.marked && "marked", row.className].filter(Boolean).join(" ");
     return el("tr", { class: mark || null }, cells);
