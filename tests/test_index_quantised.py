@@ -352,12 +352,16 @@ def test_an_index_that_was_not_fitted_says_so():
 
 def test_the_example_of_the_page_runs():
     page = (Path(__file__).parents[1] / "docs" / "quantised.md").read_text(encoding="utf-8")
-    code, lifting = re.findall(r"^```python\n(.*?)^```", page, flags=re.DOTALL | re.MULTILINE)
+    blocks = re.findall(r"^```python\n(.*?)^```", page, flags=re.DOTALL | re.MULTILINE)
+    code, corrected, lifting = blocks
     found: dict[str, Any] = {}
     exec(compile(code, "quantised.md", "exec"), found)
     assert found["hits"].ids.shape == (3, 5)
     assert set(found["hits"].modalities.ravel()) == {"image"}
     assert found["index"].bytes_per_vector == 14
+    exec(compile(corrected, "quantised.md", "exec"), found)
+    assert found["corrected"].bytes_per_vector == 68
+    assert found["hits"].ids.shape == (3, 5)
     exec(compile(lifting, "quantised.md", "exec"), found)
     products = found["queries"] @ found["lifted"].T
     np.testing.assert_allclose(products, found["queries"][:, :-1] @ found["documents"].T)

@@ -120,6 +120,9 @@ def evaluate(
         return
     print_table(*result.table())
     out.print(f"[dim]{result.n_groups:,} groups, 95 % intervals from 1,000 resamples.[/dim]")
+    if ratios := result.ratio_table():
+        out.print("\n[bold]Over mixing ratios[/bold], matches of both modalities as targets")
+        print_table(*ratios)
 
 
 def _refuse(given: Mapping[str, bool], why: str) -> None:

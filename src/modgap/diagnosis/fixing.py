@@ -130,7 +130,8 @@ def fix(
             listed = {"version": __version__, "files": [path.name for path in written]}
             write_text(temporary / LIST_FILE, to_json(listed) + "\n")
     files = tuple(str(place / name) for name in (*listed["files"], LIST_FILE))
-    return Fix(str(place), found, files, _next_steps(data, corrections, place), corrections)
+    steps = _next_steps(data, corrections, place, banks=keep_bank)
+    return Fix(str(place), found, files, steps, corrections)
 
 
 def check_replaceable(place: Path) -> None:
@@ -185,11 +186,11 @@ def _write_fix(
         side = data.queries_of(asking)
         write_embeddings(path, side.take(np.arange(min(_EXAMPLES, side.n_rows))))
         yield path
-    texts = {
-        SEARCH_FILE: search_script(corrections),
-        SQL_FILE: pgvector_sql(corrections, file=SQL_FILE),
-        "README.md": readme(corrections, data.names),
-    }
+    written = {name: one if keep_bank else one.without_bank() for name, one in corrections.items()}
+    texts = {SEARCH_FILE: search_script(written)}
+    if _has_banks(written):
+        texts[SQL_FILE] = pgvector_sql(written, file=SQL_FILE)  # which would hold the bank too
+    texts["README.md"] = readme(written, data.names)
     for name, text in texts.items():
         write_text(place / name, text)
         yield place / name
@@ -219,8 +220,13 @@ def _write_documents(
     write_vectors(path, dict(zip(names, streams, strict=True)), **columns)
 
 
+def _has_banks(corrections: Mapping[str, Correction]) -> bool:
+    """Whether new documents can be corrected: every bank that is needed is there."""
+    return all(one.hubs is None or one.hubs.bank is not None for one in corrections.values())
+
+
 def _next_steps(
-    data: Modalities, corrections: Mapping[str, Correction], place: Path
+    data: Modalities, corrections: Mapping[str, Correction], place: Path, *, banks: bool
 ) -> tuple[str, ...]:
     """What to do with the files, as commands that can be copied."""
     if not corrections:
@@ -236,14 +242,19 @@ def _next_steps(
         f"modgap apply {file} QUERIES.npy --modality {shlex.quote(name)} --role query -o OUT.npy"
         for name in corrections
     )
-    return (
-        f"try it         python {folder}/{SEARCH_FILE} [QUERIES.npy]{choice}",
-        f"in PostgreSQL  psql -f {folder}/{SQL_FILE}, then SELECT * FROM {functions}",
-        f"in an index    modgap index build both.faiss {file} {_sources(data)}{both}",
+    steps = [f"try it         python {folder}/{SEARCH_FILE} [QUERIES.npy]{choice}"]
+    graphs = ""
+    if banks or all(one.hubs is None for one in corrections.values()):
+        steps += [
+            f"in PostgreSQL  psql -f {folder}/{SQL_FILE}, then SELECT * FROM {functions}",
+            f"in an index    modgap index build both.faiss {file} {_sources(data)}{both}",
+        ]
+        graphs = " for graphs use modgap index build, which keeps one for each modality."
+    steps.append(
         f"elsewhere      load {folder}/documents-*.parquet into a flat index that ranks by "
-        f"{metric_to_rank_by(correction)}; for graphs use modgap index build, which keeps one for "
-        f"each modality. Queries go through: {queries}",
+        f"{metric_to_rank_by(correction)};{graphs} Queries go through: {queries}"
     )
+    return tuple(steps)
 
 
 def _sources(data: Modalities) -> str:

@@ -36,8 +36,8 @@ class HubChoice(Result):
 
     ``rank_gain`` is the change of the mean reciprocal rank across modalities, ``ndcg_gain`` that of
     NDCG@10 in one index, both against ``Calibrate("keep")``, which ranks as the rows as they are
-    do. ``helps`` where the first is beyond what the best of so many gains by chance, and the second
-    is not below zero.
+    do. ``helps`` where the first is certainly above zero and the second not below it, and where the
+    gain over the same correction without hubs is beyond what the best of so many gains by chance.
     """
 
     method: str
@@ -115,7 +115,8 @@ def choose_hubs(
     bootstrap = GroupBootstrap(first.groups, seed=seed)
     ranks = {key: bootstrap.ratios(one.ranks, one.groups) for key, one in whole.items()}
     mixed = {key: bootstrap.ratios(one.ndcg, one.ndcg_groups) for key, one in whole.items()}
-    beyond = dict(zip(ranks, beyond_max_t([*ranks.values()]), strict=True))
+    by_hubs = [bootstrap.ratios(one.by_hubs, one.groups) for one in whole.values()]
+    beyond = dict(zip(whole, beyond_max_t(by_hubs), strict=True))
     # One that helps before one that does not; then by both gains together.
     best = max(whole, key=lambda key: (beyond[key], ranks[key][0] + mixed[key][0]))
     mode, weight, neighbours = best
@@ -125,7 +126,7 @@ def choose_hubs(
         mode=mode,
         weight=weight,
         neighbours=neighbours,
-        helps=bool(beyond[best] and ndcg_gain.value >= 0),
+        helps=bool(beyond[best] and rank_gain.low > 0 and ndcg_gain.value >= 0),
         rank_gain=rank_gain,
         ndcg_gain=ndcg_gain,
         n_groups=len(bootstrap.labels),
@@ -136,9 +137,13 @@ def choose_hubs(
 
 @dataclass(frozen=True, eq=False)
 class _Gains:
-    """Changes against the calibrated index: of each query's reciprocal rank, and of its NDCG."""
+    """Changes against the calibrated index: of each query's reciprocal rank, and of its NDCG.
+
+    ``by_hubs`` is that of the reciprocal rank against the same correction without hubs.
+    """
 
     ranks: np.ndarray
+    by_hubs: np.ndarray
     groups: np.ndarray
     ndcg: np.ndarray
     ndcg_groups: np.ndarray
@@ -152,6 +157,7 @@ class _Gains:
         shifted = list(zip(parts, starts, strict=False))
         return cls(
             np.concatenate([one.ranks for one in parts]),
+            np.concatenate([one.by_hubs for one in parts]),
             np.concatenate([one.groups + start for one, start in shifted]),
             np.concatenate([one.ndcg for one in parts]),
             np.concatenate([one.ndcg_groups + start for one, start in shifted]),
@@ -167,9 +173,13 @@ class _Search:
     ndcg: np.ndarray
     ndcg_groups: np.ndarray
 
-    def gains(self, before: _Search) -> _Gains:
+    def gains(self, raw: _Search, without: _Search) -> _Gains:
         return _Gains(
-            self.ranks - before.ranks, self.groups, self.ndcg - before.ndcg, self.ndcg_groups
+            self.ranks - raw.ranks,
+            self.ranks - without.ranks,
+            self.groups,
+            self.ndcg - raw.ndcg,
+            self.ndcg_groups,
         )
 
 
@@ -200,15 +210,18 @@ class _Fold:
         }
         if bases["keep"] is None:
             return
-        before = self._search(bases["keep"])
+        raw = self._search(bases["keep"])
         for mode, base in bases.items():
+            if base is None:
+                continue
+            without = raw if mode == "keep" else self._search(base)
             for neighbours in NEIGHBOURS:
-                if base is None or 2 * neighbours > self.n_bank:
+                if 2 * neighbours > self.n_bank:
                     continue
                 for weight in WEIGHTS:
                     try:
                         hubs = with_hubs(base, self.fitted, weight, neighbours, self.bank)
-                        yield (mode, weight, neighbours), self._search(hubs).gains(before)
+                        yield (mode, weight, neighbours), self._search(hubs).gains(raw, without)
                     except InputError:  # a row on the origin, for instance
                         continue
 

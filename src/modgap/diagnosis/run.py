@@ -267,7 +267,7 @@ class _Run:
         )
         fix = self._on_all_rows(trial, "held-out rows")
         if trial is None or fix is None:
-            words = leave_sentence(raw, self.goal, doubts)
+            words = leave_sentence(raw, self.goal, doubts, self.names)
             return self._diagnosis("leave it alone", words, raw, trials, measurement)
         words = sentence(trial, fix, raw, self.goal, self.asking, self.recalls, n)
         return self._diagnosis("use", words, raw, trials, measurement, trial, fix)

@@ -65,13 +65,14 @@ _BANKS = """
 -- A bank of queries, from which the column of hubs is made. It is as private as the queries are;
 -- once all documents have their column it can go: DROP TABLE modgap_bank;
 CREATE TABLE IF NOT EXISTS modgap_bank (name text, own bigint, query vector);
+ALTER TABLE modgap_bank ALTER COLUMN query SET STORAGE MAIN;  -- read for every document
 CREATE OR REPLACE FUNCTION modgap_hubs(
     bank_name text, v vector, weight double precision, k int, own_key bigint
 ) RETURNS vector LANGUAGE sql STABLE PARALLEL SAFE
     AS $$ SELECT (v::real[] || (-weight * coalesce(avg(best.score), 0))::real)::vector
           FROM (SELECT -(query <#> v) AS score FROM modgap_bank
                 WHERE name = bank_name AND (own = own_key) IS NOT TRUE
-                ORDER BY query <#> v LIMIT k) AS best $$;
+                ORDER BY score DESC LIMIT k) AS best $$;
 CREATE OR REPLACE FUNCTION modgap_key(label text) RETURNS bigint
     LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
     AS $$ SELECT ('x' || substr(encode(sha256(convert_to(label, 'UTF8')), 'hex'), 1, 16))
