@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from hypothesis import settings
 from safetensors.numpy import load_file
+from scipy.linalg import orthogonal_procrustes
 
 from modgap import load_digits
 from modgap.corrections import fuse
@@ -94,27 +95,33 @@ def digits_fused() -> Modalities:
 
 @pytest.fixture(scope="session")
 def clap_beside_clip() -> Modalities:
-    """CLIP on ImageNet and CLAP on ESC-50 in one space: 50 classes of each, linked at random.
-
-    The rows of CLAP are turned, so that nothing but the link joins the two models.
-    """
+    """CLIP on ImageNet and CLAP on ESC-50 in one space: 50 classes of each, linked at random."""
     clip, clap = (load_published_tensors(name) for name in ("imagenet-clip-b32", "esc50-clap"))
-    rng = np.random.default_rng(0)
-    turn = np.linalg.qr(rng.normal(size=(512, 512)))[0].astype(np.float32)
-    classes = rng.choice(1000, 50, replace=False)  # of ImageNet; the link to those of ESC-50
+    classes = np.random.default_rng(0).choice(1000, 50, replace=False)  # one for each of ESC-50
     images = np.flatnonzero(np.isin(clip["labels"], classes))
     sounds = np.concatenate([np.flatnonzero(clap["labels"] == label)[:4] for label in range(50)])
     rows = {
         "image": clip["image"][images],
         "caption": clip["class_text"][classes],
-        "sound": clap["audio"][sounds] @ turn,
-        "label": clap["class_text"] @ turn,
+        "sound": clap["audio"][sounds],
+        "label": clap["class_text"],
     }
     linked = {"caption": classes, "sound": classes[clap["labels"][sounds]], "label": classes}
     return Modalities.of(
         {name: one.astype(np.float32) for name, one in rows.items()},
         groups={"image": clip["labels"][images], **linked},
     )
+
+
+@pytest.fixture(scope="session")
+def clap_joined_to_clip(clap_beside_clip) -> Modalities:
+    """The same with CLAP turned so that its labels point where the linked captions do."""
+    rows = {name: side.rows() for name, side in clap_beside_clip.sides.items()}
+    captions = rows["caption"] / np.linalg.norm(rows["caption"], axis=1, keepdims=True)
+    turn = orthogonal_procrustes(rows["label"], captions)[0]
+    for name in ("sound", "label"):
+        rows[name] = rows[name] @ turn
+    return Modalities.of(rows, groups=dict(zip(rows, clap_beside_clip.group_labels, strict=True)))
 
 
 @dataclass(frozen=True)

@@ -71,10 +71,13 @@ def test_the_python_of_the_readme_runs_and_prints_what_it_says(tmp_path, monkeyp
 @pytest.mark.usefixtures("without_umap")
 def test_the_python_of_the_page_docs_runs(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    (code,) = blocks("python", (ROOT / "docs" / "page.md").read_text(encoding="utf-8"))
-    exec(compile(code, "page.md", "exec"), {})
+    two, many = blocks("python", (ROOT / "docs" / "page.md").read_text(encoding="utf-8"))
+    names: dict[str, object] = {}
+    exec(compile(two, "page.md", "exec"), names)
     assert "Use Procrustes()" in capsys.readouterr().out
     assert (tmp_path / "report.html").is_file()
+    exec(compile(many, "page.md", "exec"), names)
+    assert f"# {capsys.readouterr().out.strip()}\n" in many
 
 
 def test_the_python_of_the_training_page_runs(tmp_path, monkeypatch, capsys):

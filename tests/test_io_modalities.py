@@ -114,8 +114,9 @@ def test_three_modalities_fit_the_type_and_what_takes_two_says_so():
     data = Modalities.of(sides, groups=groups)
     assert data.names == ("image", "text", "audio")
     assert [rows.tolist() for rows in data.matches()] == [[0, 1], [3, 2], [0, 2]]
-    with pytest.raises(ValueError, match="two modalities, got 3: image, text, audio"):
-        modgap.measure(data)
+    for takes_two in (lambda: data.x, lambda: data.Y, data.two, data.moments):
+        with pytest.raises(ValueError, match="two modalities, got 3: image, text, audio"):
+            takes_two()
 
 
 def test_moments_are_those_of_the_rows_whether_in_memory_or_read():

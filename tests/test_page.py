@@ -506,9 +506,9 @@ def test_published_clip_page_is_drawn(tab, published_clip, tmp_path):
 @pytest.fixture(scope="module")
 def three_file(digits_fused, tmp_path_factory) -> tuple[Path, dict[str, Any]]:
     """Images, captions and fused documents of the digits, with queries of their own."""
-    some = digits_fused.take_groups(digits_fused.matched_groups[:400])
-    asked = some.sides["text"].rows()[::9]
-    data = some.with_queries({"text": asked}, {"text": some.group_labels[1][::9]})
+    asked = digits_fused.sides["text"].rows()[::9], digits_fused.group_labels[1][::9]
+    data = digits_fused.with_queries({"text": asked[0]}, {"text": asked[1]})
+    data = data.take_groups(data.matched_groups[:400])
     found = modgap.report(data, images={"image": np.zeros((400, 4, 4))}, umap=False)
     path = tmp_path_factory.mktemp("page") / "three.html"
     found.save(path)

@@ -411,3 +411,18 @@ def test_terms_of_many_modalities_name_every_recall():
     assert "two modalities" not in words["mixed_ndcg@10"]["definition"]
     alone = terms(("image", "text", "audio"), ("text",))
     assert alone["audio_retrieval_recall@1"]["label"] == "Audio recall@1"
+
+
+@pytest.mark.published
+def test_two_models_have_a_verdict_where_a_link_joins_them(clap_beside_clip, clap_joined_to_clip):
+    page, found = contents(clap_joined_to_clip, queries="caption", umap=False)
+    assert page["verdict"]["verdict"] == "not enough pairs"
+    assert found.correction.names == clap_joined_to_clip.names
+    own = found.raw.metrics["own_modality_excess@10"].value.value
+    [trial] = [one for one in found.trials if one.method == found.recommended]
+    assert abs(trial.confirm.metrics["own_modality_excess@10"].value.value) < own / 4
+    with pytest.warns(modgap.io.PairingWarning):
+        page, found = contents(clap_beside_clip, queries="caption", umap=False)
+    assert found is None
+    assert "rows look unpaired" in page["missing"]["verdict"]
+    assert np.shape(page["measurement"]["gap_matrix"]) == (4, 4)

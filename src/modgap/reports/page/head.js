@@ -19,7 +19,7 @@
   function own(data) {
     return (data.asking ?? []).map(({ name, source }, i) => el("span", { class: "from" },
       show(data, ["asking", i, "n"], { term: "rows" }), ` ${name} of their own`,
-      source ? `, ${source}` : ""));
+      source && source !== name ? `, ${source}` : ""));
   }
 
   function render(data) {
