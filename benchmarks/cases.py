@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from modgap import Calibrate, open_embeddings, retrieval
+from modgap.corrections import Hubs
 from modgap.evaluation import Gaussian, robustness
 from modgap.measures import cone
 from modgap.moments import Moments, PairMoments
@@ -153,13 +154,21 @@ def calibrate_case(scale: float) -> Case:
 
 
 def corrected_search_case(scale: float) -> Case:
+    return _search_case(scale, Calibrate(), "a corrected FAISS index", 1.05)
+
+
+def hub_search_case(scale: float) -> Case:
+    return _search_case(scale, Calibrate(hubs=0.5), "a FAISS index with a column of hubs", 1.15)
+
+
+def _search_case(scale: float, corrector: Calibrate, through: str, limit: float) -> Case:
     import faiss
 
     from modgap.index import open_index
 
     n = round(100_000 * scale)
     documents, queries = _rows(n, 512, 0), _rows(1_000, 512, 1)
-    correction = Calibrate().fit(documents[: n // 2], documents[n // 2 :]).correction_
+    correction = corrector.fit(documents[: n // 2], documents[n // 2 :]).correction_
     plain = faiss.IndexFlatIP(512)
     plain.add(documents)
     folder = tempfile.TemporaryDirectory()
@@ -169,11 +178,27 @@ def corrected_search_case(scale: float) -> Case:
         index.write(documents[n // 2 :], "text")
     corrected = open_index(path, correction)
     return Case(
-        f"search through a corrected FAISS index, 1,000 × {n:,} × 512",
+        f"search through {through}, 1,000 × {n:,} × 512",
         "the same index uncorrected",
         lambda keep=folder: corrected.search(queries, "text", 10),
         lambda: plain.search(queries, 10),
-        1.05,
+        limit,
+        None,
+    )
+
+
+def hubness_case(scale: float) -> Case:
+    n = round(100_000 * scale)
+    documents, bank = _rows(n, 512, 0), _rows(2_000, 512, 1)
+    hubs = Hubs(0.5, 10, bank, np.arange(2_000), "row")
+    keys = np.arange(n)
+    bare = bank.astype(np.float16).astype(np.float32)
+    return Case(
+        f"hubness of {n:,} documents on a bank of 2,000 queries, × 512",
+        "the bare product",
+        lambda: hubs.column(documents, keys),
+        lambda: _blocked_product(documents, bare),
+        2.0,
         None,
     )
 
@@ -185,4 +210,6 @@ CASES = {
     "moments": moments_case,
     "calibrate": calibrate_case,
     "search": corrected_search_case,
+    "hub-search": hub_search_case,
+    "hubness": hubness_case,
 }

@@ -23,9 +23,10 @@ import numpy as np
 from modgap._arrays import to_numpy, unit
 from modgap._results import Result
 from modgap._validate import Array, InputValueError, check_count, check_names, check_two, require
-from modgap.corrections import Calibrate, Center, Correction, Metric
+from modgap.corrections import Calibrate, Center, Correction, Metric, own_keys
 from modgap.index import evaluate_index, open_index
 from modgap.index.lifting import lift_documents, lift_queries
+from modgap.io import Embeddings
 from modgap.search import search
 
 
@@ -204,7 +205,8 @@ def index_recall(
             found = {"all": result.recall["text"]}
             mapped = correction.apply(queries, "text", "query")
             for name, rows in documents.items():
-                stored = correction.apply(rows, name)
+                keys = own_keys(correction, Embeddings.of(rows, name), name)
+                stored = correction.apply(rows, name, keys=keys)
                 best, _ = search(mapped, stored, k, correction.metric)
                 ids = index.search(queries, "text", k, only=name).ids
                 same = [len({*a} & {*b}) for a, b in zip(ids.tolist(), best.tolist(), strict=True)]
@@ -232,19 +234,23 @@ def main() -> None:
     fitted = Calibrate().fit(*documents.values()).correction_
     # Of unit rows the same vectors, but nothing bounds their length, so they are not lifted.
     plain = Calibrate().fit(*documents.values(), rows="given").correction_
+    hubs = Calibrate(hubs=0.5).fit(*documents.values()).correction_
+    width, wider = options.ef_search, 3 * options.ef_search // 2
     cases = {
-        "raw, cosine; a graph each": (raw, False),
-        "raw, cosine; one graph": (raw, True),
-        "`Calibrate()`; a graph each (the default)": (fitted, False),
-        "`Calibrate()`; one graph (`--one-graph`)": (fitted, True),
-        "`Calibrate()`, a graph each of the d columns alone": (plain, False),
+        "raw, cosine; a graph each": (raw, False, width),
+        "raw, cosine; one graph": (raw, True, width),
+        "`Calibrate()`; a graph each (the default)": (fitted, False, width),
+        "`Calibrate()`; one graph (`--one-graph`)": (fitted, True, width),
+        "`Calibrate()`, a graph each of the d columns alone": (plain, False, width),
+        "`Calibrate(hubs=0.5)`; a graph each": (hubs, False, width),
+        f"`Calibrate(hubs=0.5)`; a graph each, efSearch {wider}": (hubs, False, wider),
     }
     print("| vectors; graphs | all results | images only | texts only |")
     print("|---|--:|--:|--:|", flush=True)
-    for label, (correction, one_graph) in cases.items():
+    for label, (correction, one_graph, ef_search) in cases.items():
         print(f"measuring {label} …", file=sys.stderr, flush=True)
         found = index_recall(
-            documents, queries, correction, ef_search=options.ef_search,
+            documents, queries, correction, ef_search=ef_search,
             factory="HNSW32,Flat", one_graph=one_graph,
         )  # fmt: skip
         cells = " | ".join(f"{found[name]:.3f}" for name in ("all", "image", "text"))

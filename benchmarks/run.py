@@ -21,7 +21,9 @@ from datetime import date
 from pathlib import Path
 
 HERE = Path(__file__).parent
-NAMES = ["cone", "retrieval", "robustness", "moments", "calibrate", "search"]
+NAMES = [
+    "cone", "retrieval", "robustness", "moments", "calibrate", "search", "hub-search", "hubness",
+]  # fmt: skip
 START, END = "<!-- measured: start -->", "<!-- measured: end -->"
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,9 @@ import pytest
 from hypothesis import settings
 from safetensors.numpy import load_file
 
-from modgap.io import open_pair
+from modgap import load_digits
+from modgap.corrections import fuse
+from modgap.io import Modalities, open_pair
 
 settings.register_profile("modgap", deadline=None, derandomize=True, max_examples=25)
 settings.load_profile("modgap")
@@ -41,6 +44,19 @@ def make_pairs(n: int = 60, d: int = 12, seed: int = 0) -> tuple[np.ndarray, np.
     return sides[0], sides[1]
 
 
+def make_many(
+    n: int = 60, d: int = 12, names: Sequence[str] = ("image", "text", "audio"), seed: int = 0
+) -> Modalities:
+    """Modalities that share a latent row by row, each with its own offset, noise and lengths."""
+    rng = np.random.default_rng(seed)
+    latent = rng.normal(size=(n, d))
+    rows = {}
+    for name in names:
+        one = latent + 1.5 * rng.normal(size=d) + 0.4 * rng.normal(size=(n, d))
+        rows[name] = one * rng.uniform(0.5, 2.0, size=(n, 1))
+    return Modalities.of(rows)
+
+
 @pytest.fixture
 def rng() -> np.random.Generator:
     return np.random.default_rng(20)
@@ -63,6 +79,42 @@ def published_unsplash() -> tuple[np.ndarray, np.ndarray]:
     """CLIP ViT-B/32 on 500 photos of Unsplash and their captions."""
     held = load_published_tensors("unsplash-clip-b32")
     return held["image"], held["text"]
+
+
+@pytest.fixture(scope="session")
+def digits_fused() -> Modalities:
+    """Digits, their captions, and each digit fused with its first caption."""
+    digits = load_digits()
+    gx, gy = (np.asarray(groups) for groups in digits.groups)
+    known, first = np.unique(gy, return_index=True)
+    fused = fuse(digits.X, digits.Y[first[np.searchsorted(known, gx)]])
+    rows = {"image": digits.X, "text": digits.Y, "fused": fused}
+    return Modalities.of(rows, groups={"image": gx, "text": gy, "fused": gx})
+
+
+@pytest.fixture(scope="session")
+def clap_beside_clip() -> Modalities:
+    """CLIP on ImageNet and CLAP on ESC-50 in one space: 50 classes of each, linked at random.
+
+    The rows of CLAP are turned, so that nothing but the link joins the two models.
+    """
+    clip, clap = (load_published_tensors(name) for name in ("imagenet-clip-b32", "esc50-clap"))
+    rng = np.random.default_rng(0)
+    turn = np.linalg.qr(rng.normal(size=(512, 512)))[0].astype(np.float32)
+    classes = rng.choice(1000, 50, replace=False)  # of ImageNet; the link to those of ESC-50
+    images = np.flatnonzero(np.isin(clip["labels"], classes))
+    sounds = np.concatenate([np.flatnonzero(clap["labels"] == label)[:4] for label in range(50)])
+    rows = {
+        "image": clip["image"][images],
+        "caption": clip["class_text"][classes],
+        "sound": clap["audio"][sounds] @ turn,
+        "label": clap["class_text"] @ turn,
+    }
+    linked = {"caption": classes, "sound": classes[clap["labels"][sounds]], "label": classes}
+    return Modalities.of(
+        {name: one.astype(np.float32) for name, one in rows.items()},
+        groups={"image": clip["labels"][images], **linked},
+    )
 
 
 @dataclass(frozen=True)

@@ -61,15 +61,16 @@ def real(name: str) -> tuple[np.ndarray, np.ndarray]:
     return pair.x.rows(), pair.y.rows()
 
 
+@pytest.mark.parametrize("hubs", [0.0, 0.5])
 @pytest.mark.parametrize("name", ["digits", "clip", "unsplash"])
 @pytest.mark.parametrize("kind", ["flat", *GRAPHS])
 def test_the_default_correction_is_found_in_every_index_at_its_default_settings(
-    tmp_path, kind, name
+    tmp_path, kind, name, hubs
 ):
     images, texts = real(name)
     store = make_store("faiss" if kind == "flat" else kind, tmp_path)
     options = GRAPHS.get(kind, {})
-    correction = Calibrate().fit(images, texts).correction_
+    correction = Calibrate(hubs=hubs).fit(images, texts).correction_
     documents = {"image": images, "text": texts}
     with store.open(correction, create=True, **options) as index:
         index.write_all(documents)

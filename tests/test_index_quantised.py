@@ -13,8 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from conftest import make_pairs
-from modgap.corrections import NotFitted
+from modgap import Embeddings, Modalities
+from modgap.corrections import Calibrate, Center, NotFitted, OwnQueriesWarning
 from modgap.index import QuantisedIndex
+from modgap.search import search
 
 faiss = pytest.importorskip("faiss", reason="faiss is not installed")
 
@@ -196,6 +198,95 @@ def test_torch_and_half_precision_rows_are_taken():
     assert QuantisedIndex("int8").fit(half).search(half["image"], 3).ids.shape == (100, 3)
 
 
+# --- Rows that a correction maps ------------------------------------------------------------------
+
+
+def in_error(index: QuantisedIndex, queries: np.ndarray, exact: np.ndarray) -> float:
+    return float(np.abs(all_scores(index, queries, "image") - exact).max())
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_hubness_is_kept_beside_the_codes_in_half_precision(kind):
+    rows = unit_rows()
+    plain, hubs = (
+        Calibrate(hubs=h).fit(rows["image"], rows["text"]).correction_ for h in (0.0, 0.5)
+    )
+    before = QuantisedIndex(kind).fit(rows, correction=plain)
+    after = QuantisedIndex(kind).fit(rows, correction=hubs)
+    assert after.bytes_per_vector == before.bytes_per_vector + 2
+    np.testing.assert_array_equal(*(
+        faiss.vector_to_array(index.faiss_index("image").codes) for index in (before, after)
+    ))  # fmt: skip
+    column = hubs.apply(rows["image"], "image", keys=np.arange(100))[:, -1]
+    queries = rows["text"][:20]
+    added = all_scores(after, queries, "image") - all_scores(before, queries, "image")
+    rounding = 2.0**-11 * np.abs(column - column.mean()).max()
+    np.testing.assert_allclose(added, np.tile(column, (20, 1)), atol=1.01 * rounding)
+
+
+@pytest.mark.parametrize("name", ["clip", "unsplash"])
+def test_int8_finds_as_much_of_exact_search_with_hubs_as_without(request, name):
+    X, Y = request.getfixturevalue(f"published_{name}")
+    same = []
+    for hubs in (0.0, 0.5):
+        correction = Calibrate(hubs=hubs).fit(X, Y).correction_
+        index = QuantisedIndex("int8").fit({"image": X, "text": Y}, correction=correction)
+        documents = correction.apply(X, "image", keys=np.arange(len(X)))
+        best, _ = search(correction.apply(Y, "text", "query"), documents, 1, "inner_product")
+        same.append(float(np.mean(index.search(Y, 1, "image").ids == best)))
+    assert same[1] >= same[0] - 0.004  # two queries of 500
+    assert same[1] >= 0.99
+
+
+def test_keys_of_documents_leave_their_own_queries_out():
+    rows = unit_rows()
+    groups = np.arange(100) // 2
+    sides = {n: Embeddings.from_array(one, groups=groups) for n, one in rows.items()}
+    data = Modalities.of(sides, groups={"image": groups, "text": groups})
+    correction = Calibrate(hubs=0.5).fit(data).correction_
+    index = QuantisedIndex("int8").fit(sides, correction=correction)
+    queries = rows["text"][:10]
+    exact = correction.apply(queries, "text", "query") @ correction.apply(
+        rows["image"], "image", keys=data.keys_of("image")
+    ).T  # fmt: skip
+    assert in_error(index, queries, exact) < 0.05
+    with pytest.warns(OwnQueriesWarning):
+        other = QuantisedIndex("int8").fit(rows, correction=correction)
+    assert in_error(other, queries, exact) > 0.05
+
+
+def test_the_mean_of_queries_leaves_the_quantised_part_of_a_corrected_index():
+    rows = unit_rows(200, 32)
+    correction = Calibrate().fit(rows["image"], rows["text"]).correction_
+    index = QuantisedIndex("1bit").fit(rows, correction=correction)
+    assert index.directions_.shape == (32, 1)  # documents have no mean any more
+    mean = rows["text"].mean(axis=0)
+    assert abs(index.directions_[:, 0] @ mean) > 0.999 * np.linalg.norm(mean)
+    mixed = Calibrate("mixed").fit(rows["image"], rows["text"]).correction_
+    hits = QuantisedIndex("int8").fit(rows, correction=mixed).search(3 * rows["text"], 1)
+    assert hits.ids.shape == (200, 1)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda r, c: QuantisedIndex().fit(r, correction=Center().fit(*r.values()).correction_),
+         "Quantised scores are inner products, and this correction ranks by cosine"),
+        (lambda r, c: QuantisedIndex().fit(r, correction=c.without_bank()), "bank of queries was"),
+        (lambda r, c: QuantisedIndex().fit({"sound": r["text"]}, correction=c), "modality must be"),
+        (lambda r, c: QuantisedIndex().fit(r, correction=c).search(r["text"], 1, modality="image"),
+         "serves text queries, not image queries"),
+        (lambda r, c: QuantisedIndex().fit(r, correction=c).search(r["text"][:, :8], 1),
+         "for rows of 16 columns, got 8"),
+    ],
+)  # fmt: skip
+def test_corrections_that_cannot_be_used_are_refused(call, message):
+    rows = unit_rows()
+    correction = Calibrate(hubs=0.5).fit(rows["image"], rows["text"]).correction_
+    with pytest.raises(ValueError, match=message):
+        call(rows, correction)
+
+
 def bad(rows: dict[str, np.ndarray], name: str) -> dict[str, np.ndarray]:
     return {**rows, name: np.where(np.arange(100)[:, None] == 4, np.nan, rows[name])}
 
@@ -261,12 +352,16 @@ def test_an_index_that_was_not_fitted_says_so():
 
 def test_the_example_of_the_page_runs():
     page = (Path(__file__).parents[1] / "docs" / "quantised.md").read_text(encoding="utf-8")
-    code, lifting = re.findall(r"^```python\n(.*?)^```", page, flags=re.DOTALL | re.MULTILINE)
+    blocks = re.findall(r"^```python\n(.*?)^```", page, flags=re.DOTALL | re.MULTILINE)
+    code, corrected, lifting = blocks
     found: dict[str, Any] = {}
     exec(compile(code, "quantised.md", "exec"), found)
     assert found["hits"].ids.shape == (3, 5)
     assert set(found["hits"].modalities.ravel()) == {"image"}
     assert found["index"].bytes_per_vector == 14
+    exec(compile(corrected, "quantised.md", "exec"), found)
+    assert found["corrected"].bytes_per_vector == 68
+    assert found["hits"].ids.shape == (3, 5)
     exec(compile(lifting, "quantised.md", "exec"), found)
     products = found["queries"] @ found["lifted"].T
     np.testing.assert_allclose(products, found["queries"][:, :-1] @ found["documents"].T)

@@ -212,8 +212,8 @@ def test_a_number_and_its_digits_are_the_same_label(tmp_path: Path) -> None:
         ((GX, GX), InputValueError, r"one label per row of .*y.npz: 20 rows, got shape \(12,\)"),
         ((GX * 0.5, GY), InputTypeError, "strings or whole numbers .* got float64"),
         ((GX, [None] * M), InputTypeError, "for every row of .*y.npz, got missing values"),
-        ((GX,), InputValueError, "one or two, one for each side"),
-        (7, InputTypeError, "the name of a column, a path, or two of them, got int"),
+        ((GX,), InputValueError, "one for all modalities, or one for each of image, text"),
+        (7, InputTypeError, "the name of a column, a path, or one for each side, got int"),
     ],
 )  # fmt: skip
 def test_groups_that_cannot_be_used(

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import modgap
-from conftest import make_pairs
+from conftest import make_many, make_pairs
 from modgap._validate import InputValueError
 from modgap.io import Embeddings
 from modgap.measures.profile import CosineHistograms
@@ -132,3 +132,23 @@ def test_rows_that_do_not_vary_leave_their_distributions_out():
 def test_a_sample_of_less_than_two_rows_is_refused(pairs, bad):
     with pytest.raises(InputValueError, match="sample must be"):
         modgap.measures.profile(*pairs, sample=bad)
+
+
+def test_of_three_modalities_each_has_its_distributions_and_every_two_their_cosines():
+    data = make_many(40)
+    rows = [side.rows() for side in data.sides.values()]
+    found = modgap.measures.profile(data)
+    assert found.features.separability is None
+    for place, one in enumerate(rows):
+        np.testing.assert_allclose(found.features.variance[place], one.var(axis=0), rtol=1e-9)
+        radii = np.linalg.norm(one - one.mean(axis=0), axis=1)
+        np.testing.assert_array_equal(
+            found.radii.sides[place], np.histogram(radii, found.radii.edges)[0]
+        )
+        order = np.argsort(modgap.measures.conformity(one))
+        assert found.typical[place].least[0] == order[0]
+        assert found.cosines.within[place].sum() == 40 * 39 // 2
+    assert found.cosines.matching.sum() == 3 * 40
+    assert found.cosines.others.sum() == 3 * 40 * 39
+    written = found.to_dict()
+    assert len(written["radii"]["sides"]) == len(written["cosines"]["within"]) == 3

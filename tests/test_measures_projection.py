@@ -5,7 +5,7 @@ import pytest
 from sklearn.decomposition import PCA, TruncatedSVD
 
 import modgap
-from conftest import make_pairs
+from conftest import make_many, make_pairs
 from modgap._validate import InputValueError
 
 
@@ -75,3 +75,24 @@ def test_umap_is_the_same_for_the_same_seed():
 def test_unknown_method_names_the_nearest(pairs):
     with pytest.raises(InputValueError, match="pca"):
         modgap.measures.projection(*pairs, "pcaa")
+
+
+@pytest.mark.parametrize("method", ["pca", "svd"])
+def test_three_modalities_are_placed_together_and_count_the_same(method):
+    rows = {name: side.rows() for name, side in make_many(40).sides.items()}
+    found = modgap.measures.projection(rows, method=method, dims=2)
+    reference = {"pca": PCA(2, svd_solver="full"), "svd": TruncatedSVD(2, algorithm="arpack")}
+    expected = reference[method].fit_transform(np.vstack(list(rows.values())))
+    drawn = np.vstack(found.sides)
+    signs = np.sign(np.sum(drawn * expected, axis=0))
+    np.testing.assert_allclose(drawn, expected * signs, atol=1e-8)
+    more = {**rows, "audio": np.vstack([rows["audio"]] * 3)}
+    again = modgap.measures.projection(more, method=method, dims=2)
+    np.testing.assert_allclose(again.x, found.x, atol=1e-8)
+    assert len(found.to_dict()["sides"]) == 3
+
+
+def test_modalities_of_different_columns_are_not_placed():
+    rows = {"image": np.eye(4), "text": np.eye(4), "audio": np.eye(3)}
+    with pytest.raises(InputValueError, match="image and audio must have the same number"):
+        modgap.measures.projection(rows)

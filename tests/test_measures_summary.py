@@ -252,7 +252,7 @@ def test_progress_names_every_step(pairs):
     assert steps[0] == "moments of every row"
     assert any("photo" in step for step in steps)
     assert any("caption" in step for step in steps)
-    assert steps[-1] == "pairs, loss and landscapes"
+    assert steps[-1] == "pairs, loss and landscapes of photo and caption"
     without = []
     measure(*pairs, paired=False, progress=lambda step, done, total: without.append(step))
     assert len(without) == len(steps) - 1

@@ -501,3 +501,62 @@ def test_published_clip_page_is_drawn(tab, published_clip, tmp_path):
         seen.see_all()
         assert "0.851" in seen.page.inner_text("#verdict")
         seen.shot("clip-1440-light", whole=True)
+
+
+@pytest.fixture(scope="module")
+def three_file(digits_fused, tmp_path_factory) -> tuple[Path, dict[str, Any]]:
+    """Images, captions and fused documents of the digits, with queries of their own."""
+    some = digits_fused.take_groups(digits_fused.matched_groups[:400])
+    asked = some.sides["text"].rows()[::9]
+    data = some.with_queries({"text": asked}, {"text": some.group_labels[1][::9]})
+    found = modgap.report(data, images={"image": np.zeros((400, 4, 4))}, umap=False)
+    path = tmp_path_factory.mktemp("page") / "three.html"
+    found.save(path)
+    return path, json.loads(json.dumps(found.to_dict()))
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(1440, "light"), (390, "dark")])
+def test_three_modalities_have_a_page(tab, three_file, width, scheme):
+    path, document = three_file
+    with visit(tab, path, width, scheme) as seen:
+        seen.see_all()
+        assert seen.page.evaluate("document.documentElement.scrollWidth") <= width
+        seen.shot(f"three-{width}-{scheme}", whole=True)
+        assert serious(seen.page) == []
+        said = seen.page.inner_text("main")
+        for sentence in (*document["missing"].values(), *document["verdict"]["sentences"]):
+            assert sentence in said
+        shown = seen.page.evaluate(
+            "[...document.querySelectorAll('.num')].map(e => [e.dataset.key, e.dataset.value])"
+        )
+        assert seen.page.locator("#slider").count() == 0
+    keys = {key for key, _ in shown}
+    assert {f"measurement.gap_matrix.{i}.{j}" for i in range(3) for j in range(3) if i != j} <= keys
+    assert {"every_two.lines.0.sides.2", "measures.0.sides.3", "asking.0.n"} <= keys
+    for key, value in shown:
+        expected = look_up(document, key)
+        assert expected is None or float(value) == expected
+
+
+def test_each_of_three_modalities_is_a_cloud_and_a_click_finds_all_matches(tab, three_file):
+    path, document = three_file
+    with visit(tab, path) as seen:
+        clouds = seen.page.evaluate(
+            """() => document.querySelector('#picture-figure .js-plotly-plot').data.slice(0, 3)
+                 .map(t => [t.name, t.marker.color, t.marker.symbol, t.x.length])"""
+        )
+        assert [cloud[0] for cloud in clouds] == document["names"]
+        for look in (1, 2):
+            assert len({cloud[look] for cloud in clouds}) == 3
+        drawn = [len(side["rows"]) for side in document["picture"]["sides"]]
+        assert [cloud[3] for cloud in clouds] == drawn
+        seen.page.fill("#find", f"fused {document['picture']['sides'][2]['rows'][5]}")
+        seen.page.keyboard.press("Enter")
+        names = seen.page.locator("#card .item-name").all_inner_texts()
+        assert [name.split(",")[0] for name in names] == ["fused", "image", "text"]
+        seen.page.check("#lines")
+        seen.page.click("#three")
+        seen.page.wait_for_function(
+            "document.querySelector('#picture-figure .js-plotly-plot').data"
+            ".filter(t => t.type === 'scatter3d').length === 5"
+        )

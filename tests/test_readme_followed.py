@@ -139,12 +139,13 @@ def test_an_index_made_as_the_readme_says_gives_what_the_verdict_printed(
     splits = split(Modalities.of(X, Y), 0)
     save(tmp_path, splits.confirm.X, splits.confirm.Y)
     save(tmp_path / "fit", splits.fit.X, splits.fit.Y)
-    method = re.search(r"Use (\w+)\((?:mode='(\w+)')?", printed[diagnose])
-    option = re.sub(r"(?<!^)(?=[A-Z])", "-", method[1]).lower()
-    mode = f" --set mode={method[2]}" if method[2] else ""
+    words = " ".join(re.sub(r"[│╭╮╰╯─]", " ", printed[diagnose]).split())
+    method, settings = re.search(r"Use (\w+)\((.*?)\):", words).groups()
+    option = re.sub(r"(?<!^)(?=[A-Z])", "-", method).lower()
+    chosen = " ".join(f"--set {one}" for one in settings.replace("'", "").split(", ") if one)
     (tmp_path / "out").mkdir()
     run(
-        f"modgap fit fit/image.npy fit/text.npy --method {option}{mode} "
+        f"modgap fit fit/image.npy fit/text.npy --method {option} {chosen} "
         "-o out/correction.safetensors",
         tmp_path,
     )

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import modgap
-from conftest import make_pairs
+from conftest import make_many, make_pairs
 from modgap._results import document as as_document
 from modgap._results import to_json
 from modgap._validate import InputValueError
@@ -266,12 +266,13 @@ def test_at_most_a_few_thousand_rows_are_drawn_and_pairs_first():
     x, y = Embeddings.from_array(X), Embeddings.from_array(Y[:-100])
     groups = np.arange(len(X)), np.arange(len(Y) - 100)
     drawn = choose_drawn(Modalities.of(x, y, groups=groups), seed=0)
-    assert len(drawn.x) == len(drawn.y) == drawn.n_pairs == MAX_DRAWN
-    np.testing.assert_array_equal(drawn.x, drawn.y)
+    first, second = drawn.numbers.values()
+    assert len(first) == len(second) == drawn.n_pairs == MAX_DRAWN
+    np.testing.assert_array_equal(first, second)
     few = choose_drawn(Modalities.of(x, y, groups=groups), seed=0, most=2250)
     assert few.n_pairs == 2200
-    assert len(few.x) == 2250
-    assert set(few.x[2200:]) <= set(range(2200, 2300))
+    assert len(few.numbers["image"]) == 2250
+    assert set(few.numbers["image"][2200:]) <= set(range(2200, 2300))
 
 
 def test_without_pairs_the_page_says_what_it_cannot_show(rows):
@@ -365,3 +366,48 @@ def test_published_clip_page_says_use(published_clip):
     page = make_document(*published_clip)
     assert page["verdict"]["verdict"] == "use"
     assert page["verdict"]["sentences"][0].endswith("The means of image and text are 0.851 apart.")
+
+
+def test_a_page_of_three_modalities_holds_each_and_says_what_needs_two():
+    data = make_many(420, 16)
+    page, found = contents(data, umap=False)
+    json.dumps(page, allow_nan=False)
+    assert page["names"] == ["image", "text", "audio"]
+    assert page["verdict"]["sentences"][1] == found.sentence
+    assert "one index for all modalities" in page["verdict"]["sentences"][0]
+    gaps = np.array(page["measurement"]["gap_matrix"])
+    assert gaps.shape == (3, 3)
+    assert [len(side["rows"]) for side in page["picture"]["sides"]] == [420] * 3
+    assert page["picture"]["lines"][7] == [7, 7, 7]
+    for shown in page["picture"]["projections"]:
+        assert len(shown["sides"]) == 3
+    assert page["paths"] == []
+    assert {"slider", "landscapes", "separability"} <= set(page["missing"])
+    assert [line["sides"] for line in page["measures"] if line["label"] == "rows"] == [[420] * 3]
+    assert len(page["every_two"]["names"]) == 3
+    assert {line["term"] for line in page["measures"]} <= set(page["terms"])
+    assert set(page["diagnosis"]["raw"]["metrics"]) <= set(page["terms"])
+
+
+def test_captions_and_images_come_by_name():
+    data = make_many(60, 8)
+    rows = {name: side.rows() for name, side in data.sides.items()}
+    captions = {"audio": [f"sound {i}" for i in range(60)]}
+    found = modgap.report(
+        rows, captions=captions, images={"image": np.zeros((60, 4, 4))}, umap=False
+    ).to_dict()
+    image, _, audio = found["picture"]["sides"]
+    assert audio["labels"][3] == "sound 3"
+    assert image["thumbnails"][0].startswith("data:image/png")
+    with pytest.raises(InputValueError, match="modality must be one of 'image', 'text', 'audio'"):
+        modgap.report(rows, captions={"video": []})
+    with pytest.raises(InputValueError, match="captions must be one for each of image, text, aud"):
+        modgap.report(rows, captions=(None, None))
+
+
+def test_terms_of_many_modalities_name_every_recall():
+    words = terms(("image", "text", "audio"), ("text", "audio"))
+    assert words["image_retrieval_by_audio_recall@1"]["label"] == "Image recall@1, audio asks"
+    assert "two modalities" not in words["mixed_ndcg@10"]["definition"]
+    alone = terms(("image", "text", "audio"), ("text",))
+    assert alone["audio_retrieval_recall@1"]["label"] == "Audio recall@1"

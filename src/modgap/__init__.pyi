@@ -21,7 +21,14 @@ from .corrections import Calibrate, Correction
 from .datasets import load_digits
 from .diagnosis import diagnose, fix
 from .evaluation import evaluate_correction, mixed_retrieval, retrieval
-from .io import Embeddings, Modalities, open_embeddings, open_pair, write_embeddings
+from .io import (
+    Embeddings,
+    Modalities,
+    open_embeddings,
+    open_modalities,
+    open_pair,
+    write_embeddings,
+)
 from .measures import gap_distance, measure
 from .reports import report
 from .search import ScoreCalibrator
@@ -49,6 +56,7 @@ __all__ = [
     "mixed_retrieval",
     "moments",
     "open_embeddings",
+    "open_modalities",
     "open_pair",
     "plot",
     "report",

@@ -6,7 +6,7 @@ import dataclasses
 import html
 import json
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -73,6 +73,27 @@ def number(value: float | None, digits: int = 4) -> str:
     if value != 0 and (abs(value) >= 1e5 or abs(value) < 10**-digits):
         return f"{value:.3g}"
     return f"{value:.{digits}f}"
+
+
+def spoken(words: Iterable[str]) -> str:
+    """Words as a sentence lists them.
+
+    >>> spoken(["image", "text"]), spoken(["image", "text", "audio"])
+    ('image and text', 'image, text and audio')
+    """
+    *others, last = words
+    return f"{', '.join(others)} and {last}" if others else last
+
+
+def by_side(values: Sequence[Any], key: str = "") -> dict[str, Any]:
+    """A value of each modality as JSON has it: of two under x and y, of more as one list.
+
+    >>> by_side([1, 2]), by_side([1, 2], "most"), by_side([1, 2, 3], "most"), by_side([1, 2, 3])
+    ({'x': 1, 'y': 2}, {'most_x': 1, 'most_y': 2}, {'most': [1, 2, 3]}, {'sides': [1, 2, 3]})
+    """
+    if len(values) != 2:
+        return {key or "sides": list(values)}
+    return {f"{key}_{side}" if key else side: v for side, v in zip("xy", values, strict=True)}
 
 
 def text_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

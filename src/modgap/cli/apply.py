@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
 from modgap._validate import InputValueError
-from modgap.cli.options import Queries, TrustRows
+from modgap.cli.options import Queries, TrustRows, WithoutBank
 
 if TYPE_CHECKING:
-    from modgap.corrections import Correction
+    from modgap.corrections import Correction, Role
 
 
 def apply(
@@ -39,6 +39,15 @@ def apply(
     dtype: Annotated[
         str | None, typer.Option(help="float16, float32 or float64; as read when left out.")
     ] = None,
+    groups: Annotated[
+        str | None,
+        typer.Option(
+            help="Labels of the rows, where the correction has hubs and was fitted with labels: a "
+            "column or a file. A column called group is found without it.",
+            show_default=False,
+        ),
+    ] = None,
+    without_bank: WithoutBank = None,
     trust_rows: TrustRows = False,
 ) -> None:
     """Apply a correction to embeddings, batch by batch; ids, captions and groups come along.
@@ -48,28 +57,37 @@ def apply(
     Example: modgap apply correction.safetensors image.npy --modality image -o documents.npy
     """
     from modgap._validate import check_choice
-    from modgap.cli.outputs import check_file, tidy_when_terminated
+    from modgap.cli.outputs import check_file, tidy_when_terminated, write_without_bank
     from modgap.cli.show import say, steps
-    from modgap.corrections import check_recognised
+    from modgap.corrections import check_recognised, own_keys
     from modgap.io import open_embeddings, write_embeddings
 
     check_file(output, (embeddings, correction))
+    if without_bank is not None:
+        check_file(without_bank, (embeddings, correction, output))
     if dtype is not None:
         check_choice(dtype, "--dtype", ("float16", "float32", "float64"))
     source = open_embeddings(embeddings, column=column)
-    for target, fixed in _chosen(correction, queries, modality, role, output).items():
-        mapping = fixed.map(modality, role)  # type: ignore[arg-type]
+    labelled = open_embeddings(embeddings, column=column, groups=groups)
+    as_role = cast("Role", role)  # which map refuses if it is none
+    chosen = _chosen(correction, queries, modality, role, output)
+    for target, fixed in chosen.items():
+        mapping = fixed.map(modality, as_role)
+        keys = None
+        if fixed.hubs is not None and role == "document":
+            fixed.hubs.check_bank()
+            keys = own_keys(fixed, labelled, modality)
         if source.dim != mapping.dim_in:
             raise InputValueError(
                 f"{correction} is for rows of {mapping.dim_in} columns, but {embeddings} has "
                 f"{source.dim}. It must be fitted on embeddings of the same model."
             )
-        check_recognised(fixed, source, modality, trust_rows=trust_rows)
+        check_recognised(fixed, source, modality, role=as_role, trust_rows=trust_rows)
         with steps() as step, tidy_when_terminated():
             batches = source.batches_with_progress(step, f"correcting {modality}")
             write_embeddings(
                 target,
-                mapping.over(batches, modality),
+                mapping.over(batches, modality, keys),
                 ids=source.ids,
                 captions=source.captions,
                 labels=source.labels,
@@ -79,6 +97,8 @@ def apply(
         say(f"wrote {target}: {source.n_rows:,} rows of {mapping.dim_out} columns")
         if role == "document" and (note := _note(fixed, correction)):
             say(f"modgap: note: {note}")
+    if without_bank is not None:
+        write_without_bank(chosen.values(), without_bank)
 
 
 def _chosen(

@@ -9,6 +9,7 @@ import typer
 
 from modgap.cli.options import (
     AsJson,
+    Bank,
     Data,
     Goal,
     Images,
@@ -19,6 +20,7 @@ from modgap.cli.options import (
     TrustPairs,
     Umap,
     asking_names,
+    open_bank,
     takes_data,
     with_images,
 )
@@ -48,6 +50,7 @@ def diagnose(
     images: Images = None,
     umap: Umap = True,
     metric: MetricOption = "cosine",
+    bank: Bank = None,
     model: Model = None,
     trust_pairs: TrustPairs = False,
     seed: Seed = 0,
@@ -71,8 +74,8 @@ def diagnose(
     for name in asking:
         with steps() as step:
             results[name] = run(
-                data, queries=name, goal=goal, metric=metric, model=model, trust_pairs=trust_pairs,
-                seed=seed, progress=step,
+                data, queries=name, goal=goal, metric=metric, bank=open_bank(bank), model=model,
+                trust_pairs=trust_pairs, seed=seed, progress=step,
             )  # fmt: skip
         if not as_json:
             print_diagnosis(results[name])
@@ -113,6 +116,8 @@ def print_diagnosis(diagnosis: Diagnosis, *, every: bool = True) -> None:
         print_table(*diagnosis.before_and_after(brief=narrow))
         if diagnosis.whole_index is not None:
             out.print(f"[dim]{diagnosis.whole_index}[/dim]")
+        if diagnosis.hubs is not None:
+            out.print(f"[dim]{diagnosis.hubs.sentence}[/dim]")
         out.print()
     if not every:
         return

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from modgap._validate import InputValueError
-from modgap.cli.options import AsJson, Data, MetricOption, Seed, takes_data
+from modgap.cli.options import AsJson, Data, MetricOption, Seed, asking_names, takes_data
 
 if TYPE_CHECKING:
     from modgap.corrections import Correction
@@ -28,7 +28,8 @@ def evaluate(
     queries: Annotated[
         str | None,
         typer.Option(
-            metavar="NAME", help="Who asks; without it all that the correction serves, or all."
+            metavar="NAME|both|all",
+            help="Who asks; without it all that the correction serves, or all.",
         ),
     ] = None,
     metric: MetricOption = "cosine",
@@ -94,14 +95,17 @@ def evaluate(
     from modgap.cli.show import out, print_json, print_table, say, steps
     from modgap.evaluation import evaluate_correction
 
-    fixed = _one(correction, queries) if correction else None
+    assert data is not None  # there are no other data
+    asking = None if queries is None else asking_names(queries, data.names)
+    one = asking[0] if asking and len(asking) == 1 else None
+    fixed = _one(correction, one) if correction else None
     with steps() as step:
         result = evaluate_correction(
             data,
             None,
             fixed,
             metric=metric,
-            queries=queries,
+            queries=asking,
             sample=sample,
             seed=seed,
             progress=step,
@@ -116,6 +120,9 @@ def evaluate(
         return
     print_table(*result.table())
     out.print(f"[dim]{result.n_groups:,} groups, 95 % intervals from 1,000 resamples.[/dim]")
+    if ratios := result.ratio_table():
+        out.print("\n[bold]Over mixing ratios[/bold], matches of both modalities as targets")
+        print_table(*ratios)
 
 
 def _refuse(given: Mapping[str, bool], why: str) -> None:

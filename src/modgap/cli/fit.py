@@ -8,7 +8,20 @@ from typing import Annotated
 import typer
 
 from modgap._validate import InputValueError
-from modgap.cli.options import Data, MetricOption, Model, Queries, asking_names, takes_data
+from modgap.cli.options import (
+    Bank,
+    Data,
+    KeepBank,
+    MetricOption,
+    Model,
+    Queries,
+    asking_names,
+    open_bank,
+    takes_data,
+)
+
+# How much of the hubness is subtracted where a bank is given and nothing else is said.
+HUBS = 0.5
 
 
 @takes_data(writes="file")
@@ -30,12 +43,15 @@ def fit(
     ] = None,
     queries: Queries = None,
     metric: MetricOption = "cosine",
+    bank: Bank = None,
+    keep_bank: KeepBank = True,
     model: Model = None,
 ) -> None:
     """Fit one correction to both modalities and write it as a small file.
 
     With --queries both, one for each modality that asks: correction-text.safetensors beside
-    correction-image.safetensors, unless one serves both.
+    correction-image.safetensors, unless one serves both. With --bank, or --set hubs=0.5, documents
+    that come up for everything are marked down; modgap diagnose says whether that helps.
 
     Example: modgap fit image.npy text.npy -o correction.safetensors
     """
@@ -49,14 +65,20 @@ def fit(
         save_corrections,
     )
 
-    corrector = make_corrector(method, dict(_setting(text) for text in parameter or []))
+    settings = dict(_setting(text) for text in parameter or [])
+    if bank is not None and method == "calibrate":
+        settings.setdefault("hubs", HUBS)
+    corrector = make_corrector(method, settings)
     asking = asking_names(queries, data.names) if corrector.serves_one or queries else []
     made: dict[str, Correction] = {}
     with steps() as step:
         for name in asking if corrector.serves_one else [None]:
-            corrector.fit(data, queries=name, rows=row_length(metric), model=model, progress=step)
+            corrector.fit(
+                data, queries=name, bank=open_bank(bank), rows=row_length(metric), model=model,
+                progress=step,
+            )  # fmt: skip
             made |= dict.fromkeys(corrector.correction_.queries, corrector.correction_)
-    paths = save_corrections(made, output)
+    paths = save_corrections(made, output, bank=keep_bank)
     for path in paths:
         say(f"wrote {path}")
         say("\n".join(demands(Correction.load(path))))

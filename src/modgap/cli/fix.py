@@ -7,16 +7,20 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from modgap._results import spoken
 from modgap.cli.options import (
     AsJson,
+    Bank,
     Data,
     Goal,
+    KeepBank,
     MetricOption,
     Model,
     Queries,
     Seed,
     TrustPairs,
     asking_names,
+    open_bank,
     takes_data,
 )
 
@@ -40,6 +44,8 @@ def fix(
     queries: Queries = None,
     goal: Goal = "mixed",
     metric: MetricOption = "cosine",
+    bank: Bank = None,
+    keep_bank: KeepBank = True,
     model: Model = None,
     trust_pairs: TrustPairs = False,
     seed: Seed = 0,
@@ -60,7 +66,8 @@ def fix(
     with steps() as step, tidy_when_terminated():
         result = run(
             data, None, output, queries=asking_names(queries, data.names), goal=goal,
-            metric=metric, model=model, trust_pairs=trust_pairs, seed=seed, progress=step,
+            metric=metric, bank=open_bank(bank), keep_bank=keep_bank, model=model,
+            trust_pairs=trust_pairs, seed=seed, progress=step,
         )  # fmt: skip
     if as_json:
         print_json(document("fix", result))
@@ -81,12 +88,12 @@ def fix(
 
 def _fitted_on(correction: Correction) -> str:
     rows = correction.about.get("fitted_on", {})
-    return " and ".join(f"{count:,} {name}" for name, count in rows.items())
+    return spoken(f"{count:,} {name}" for name, count in rows.items()) if rows else ""
 
 
 def _which_file(data: Modalities) -> str:
     """Which file each modality is in."""
     files = {name: side.source for name, side in data.sides.items()}
     if len(set(files.values())) == 1:
-        return f"{' and '.join(files)} are in {next(iter(files.values()))}"
+        return f"{spoken(files)} are in {next(iter(files.values()))}"
     return ", ".join(f"{name} is {file}" for name, file in files.items())

@@ -1,4 +1,4 @@
-"""``modgap index``: one index for both modalities, built, searched and checked."""
+"""``modgap index``: one index of all modalities, built, searched and checked."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from modgap._validate import InputValueError
-from modgap.cli.options import AsJson, Seed, TrustRows
+from modgap.cli.options import AsJson, Seed, TrustRows, WithoutBank
 
 if TYPE_CHECKING:
     from modgap.corrections import Correction
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 index_app = typer.Typer(
     name="index",
-    help="Build, search and check one index that holds both modalities, corrected. Searches are "
+    help="Build, search and check one index that holds all modalities, corrected. Searches are "
     "exact unless you ask for graphs, of which each modality then has its own.",
     epilog="Example: modgap index build both.faiss correction.safetensors image=image.npy "
     "text=text.npy --factory HNSW32,Flat",
@@ -51,7 +51,7 @@ Documents = Annotated[
     list[str] | None,
     typer.Argument(
         metavar="[MODALITY=PATH]...",
-        help="Embeddings of each modality, such as image=image.npy; or one file of both.",
+        help="Embeddings of each modality, such as image=image.npy; or one file of two.",
         show_default=False,
     ),
 ]
@@ -59,12 +59,23 @@ Table = Annotated[
     str | None, typer.Option(help="Table or collection of the database; modgap if left out.")
 ]
 Column = Annotated[str | None, typer.Option(help="Array or column of the files to read.")]
+Groups = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="COLUMN|MODALITY=PATH",
+        help="Labels of the documents, where the correction has hubs and was fitted with labels: a "
+        "column of every file, or a file for each modality (give it once for each). Columns called "
+        "group are found without it.",
+        show_default=False,
+    ),
+]
 EfSearch = Annotated[
     int | None,
     typer.Option(
         min=1,
         help="Search HNSW graphs, one for each modality, with this ef_search (pgvector, LanceDB, "
-        "Qdrant, FAISS), such as 64. Without it searches are exact; FAISS graphs take 64.",
+        "Qdrant, FAISS), such as 64. Without it searches are exact; FAISS graphs take 64, "
+        "96 with hubs.",
     ),
 ]
 Nprobe = Annotated[
@@ -107,7 +118,7 @@ def build(
         typer.Option(
             metavar="MODALITY|both",
             help="Whose queries to serve, where CORRECTION is a folder: a modality, or both, which "
-            "stores two vectors a document. All that are there if left out.",
+            "stores a vector a document for each. All that are there if left out.",
             show_default=False,
         ),
     ] = None,
@@ -121,6 +132,8 @@ def build(
     batch: Annotated[
         int | None, typer.Option(min=1, help="Rows stored, and committed, together.")
     ] = None,
+    groups: Groups = None,
+    without_bank: WithoutBank = None,
     trust_rows: TrustRows = False,
     replace: Annotated[
         bool, typer.Option("--replace", help="Drop an index that modgap built there before.")
@@ -141,8 +154,16 @@ def build(
         ),
     ] = None,
     modality_column: ModalityColumn = None,
+    group_column: Annotated[
+        str | None,
+        typer.Option(
+            help="Its column of labels, ids or row numbers that the correction was fitted with, "
+            "where it has hubs; the primary key if left out.",
+            rich_help_panel=_YOURS,
+        ),
+    ] = None,
 ) -> None:
-    """Store the documents of both modalities, corrected, in one index.
+    """Store the documents of all modalities, corrected, in one index.
 
     Files hold vectors as the model gives them: the index corrects them, and later the queries,
     itself. A build that was interrupted or killed is run again with the same command and finishes.
@@ -151,11 +172,14 @@ def build(
 
     Add --factory HNSW32,Flat (FAISS) or --ef-search 64 (the others) for graphs.
     """
+    from modgap.cli.outputs import check_file, write_without_bank
     from modgap.cli.show import say, steps
     from modgap.corrections import load_corrections
     from modgap.index import open_documents, open_index
 
     fixed = load_corrections(correction, queries)
+    if without_bank is not None:
+        check_file(without_bank, (correction,))
     if from_column is not None:
         if documents or table is None or not address.startswith("postgres"):
             raise InputValueError(
@@ -170,10 +194,14 @@ def build(
             column=from_column,
             new_column=new_column,
             modality_column=modality_column,
+            group_column=group_column,
             batch=batch,
         )
+        if without_bank is not None:
+            write_without_bank(fixed.values(), without_bank)
         return
-    sources = open_documents(documents or [], next(iter(fixed.values())), column=column)
+    first = next(iter(fixed.values()))
+    sources = open_documents(documents or [], first, column=column, groups=groups or ())
     options: dict[str, Any] = {"table": table, "ef_search": ef_search, "nprobe": nprobe}
     options |= {"factory": factory, "batch_rows": batch, "one_graph": one_graph or None}
     with (
@@ -189,6 +217,8 @@ def build(
             say(f"one graph of all modalities: recall@10 {recall:.4f} for {name} queries")
         again = {"--table": table, "--ef-search": ef_search, "--nprobe": nprobe}
         _say_demands(index, address, correction, again)
+    if without_bank is not None:
+        write_without_bank(fixed.values(), without_bank)
 
 
 def _correct_column(
@@ -200,6 +230,7 @@ def _correct_column(
     column: str,
     new_column: str | None,
     modality_column: str | None,
+    group_column: str | None,
     batch: int | None,
 ) -> None:
     """Correct a column of a table into a new one, and say what it demands."""
@@ -216,6 +247,7 @@ def _correct_column(
             column=column,
             modality_column=modality_column or "modality",
             new_column=new_column,
+            group_column=group_column,
             batch_rows=batch,
             progress=step,
         )
@@ -287,7 +319,7 @@ def search(
     id_column: IdColumn = None,
     as_json: AsJson = False,
 ) -> None:
-    """Search an index of both modalities with raw vectors of one.
+    """Search an index of all modalities with raw vectors of one.
 
     Example: modgap index search both.faiss correction.safetensors query.npy --modality text -k 5
     """
@@ -329,6 +361,7 @@ def evaluate(
     sample: Annotated[int, typer.Option(min=1, help="Queries of each modality, at most.")] = 200,
     table: Table = None,
     column: Column = None,
+    groups: Groups = None,
     ef_search: EfSearch = None,
     nprobe: Nprobe = None,
     vector_column: VectorColumn = None,
@@ -348,7 +381,7 @@ def evaluate(
 
     fixed = load_corrections(correction)
     first = next(iter(fixed.values()))
-    sources = open_documents(documents or [], first, column=column)
+    sources = open_documents(documents or [], first, column=column, groups=groups or ())
     asked = open_documents(queries, first, column=column) if queries else None
     options: dict[str, Any] = {"table": table, "ef_search": ef_search, "nprobe": nprobe}
     options |= {"column": vector_column, "modality_column": modality_column, "id_column": id_column}

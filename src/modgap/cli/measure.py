@@ -10,6 +10,8 @@ def measure(data: Data, seed: Seed = 0, as_json: AsJson = False) -> None:
     """Measure the gap: distance, cones, ellipsoids, uniformity, loss and landscapes.
 
     Example: modgap measure image.npy text.npy
+
+    More than two: modgap measure image=image.npy text=text.npy audio=audio.npy
     """
     from modgap._results import document
     from modgap.cli.show import out, print_json, print_table, steps
@@ -21,4 +23,8 @@ def measure(data: Data, seed: Seed = 0, as_json: AsJson = False) -> None:
         print_json(document("measure", result, seed=seed))
         return
     print_table(*result.table())
+    every_two = result.pair_table()
+    if every_two is not None:
+        out.print("\n[bold]Every two[/bold]")
+        print_table(*every_two, stack_heads=True)
     out.print(f"[dim]{result.sampling()}[/dim]")

@@ -21,21 +21,15 @@ else:  # these take longer to load than help takes to print
     Data, Metric, GoalName = Any, str, str
 
 _DATA = "The data"
+_NAMES = "image,text"
 
-PathX = Annotated[
-    Path,
+Paths = Annotated[
+    list[str],
     typer.Argument(
         metavar="PATH",
         help="Embeddings: .npy (one modality, or both stacked as 2 × n × d), .npz, .safetensors, "
-        ".pt, .parquet, or a clip-retrieval folder.",
-        show_default=False,
-    ),
-]
-PathY = Annotated[
-    Path | None,
-    typer.Argument(
-        metavar="[PATH_Y]",
-        help="The second modality, when it has a file of its own.",
+        ".pt, .parquet, or a clip-retrieval folder. One path that holds both modalities, two "
+        "paths, or any number with names: image=image.npy text=text.npy audio=audio.npy.",
         show_default=False,
     ),
 ]
@@ -47,18 +41,26 @@ YColumn = Annotated[
     str | None,
     typer.Option(help="Array or column of the second modality.", rich_help_panel=_DATA),
 ]
+Column = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="NAME=COLUMN",
+        help="Array or column of a modality that has a name. May be repeated.",
+        rich_help_panel=_DATA,
+    ),
+]
 Groups = Annotated[
     str | None,
     typer.Option(
-        help="Which rows match: a column on both sides, a file with one label per row, or two of "
-        "them separated by a comma. Without it, rows of the same id match where both sides have "
-        "ids, else row i matches row i.",
+        help="Which rows match: a column of every side, a file with one label per row, or one for "
+        "each side, separated by commas. Without it, rows of the same id match where all sides "
+        "have ids, else row i matches row i.",
         rich_help_panel=_DATA,
     ),
 ]
 Unpaired = Annotated[
     bool,
-    typer.Option("--unpaired", help="Rows are not pairs, even if both sides have as many rows.",
+    typer.Option("--unpaired", help="Rows are not pairs, even if all sides have as many rows.",
                  rich_help_panel=_DATA),
 ]  # fmt: skip
 TrustRows = Annotated[
@@ -68,13 +70,40 @@ TrustRows = Annotated[
         help="Go on with rows that look like another modality's or another model's.",
     ),
 ]
+WithoutBank = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        help="Also write the correction without its bank of queries, which are private: for who "
+        "maps queries and stores no documents.",
+        show_default=False,
+    ),
+]
 TrustPairs = Annotated[
     bool,
     typer.Option(
         "--trust-pairs", help="Go on with pairs that look like none, as those of random weights do."
     ),
 ]
-Names = Annotated[str, typer.Option(help="Names of the two modalities.", rich_help_panel=_DATA)]
+Names = Annotated[
+    str, typer.Option(help="Names of two modalities given as plain paths.", rich_help_panel=_DATA)
+]
+QueryRows = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="NAME=PATH",
+        help="Queries of a modality that are not its documents. May be repeated.",
+        rich_help_panel=_DATA,
+    ),
+]
+QueryGroups = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="NAME=GROUPS",
+        help="Which documents these queries match: a column of their file, or a file of labels.",
+        rich_help_panel=_DATA,
+    ),
+]
 MetricOption = Annotated[
     Metric,
     typer.Option(
@@ -96,13 +125,30 @@ Goal = Annotated[
 Queries = Annotated[
     str | None,
     typer.Option(
-        metavar="NAME|both",
-        help="Who asks: a modality by name, or both, which makes a correction for each. text where "
-        "that is a name.",
+        metavar="NAME|both|all",
+        help="Who asks: a modality by name, or both or all, which makes a correction for each. "
+        "text where that is a name.",
         show_default=False,
     ),
 ]
 Model = Annotated[str | None, typer.Option(help="Name of the model, noted in the correction.")]
+Bank = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="PATH",
+        help="Unlabelled queries of the kind that will be asked, from a query log for instance: "
+        "documents that come up for all of them are marked down. By default the rows that ask.",
+        show_default=False,
+    ),
+]
+KeepBank = Annotated[
+    bool,
+    typer.Option(
+        "--keep-bank/--drop-bank",
+        help="Whether the correction keeps its bank of queries. Without it new documents cannot be "
+        "corrected, and nobody sees the queries.",
+    ),
+]
 Images = Annotated[
     Path | None,
     typer.Option(
@@ -119,40 +165,136 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a ta
 
 
 def open_data(
-    path: PathX,
-    path_y: PathY = None,
+    paths: Paths,
     x_column: XColumn = None,
     y_column: YColumn = None,
+    column: Column = None,
     groups: Groups = None,
     unpaired: Unpaired = False,
-    names: Names = "image,text",
+    names: Names = _NAMES,
+    query_rows: QueryRows = None,
+    query_groups: QueryGroups = None,
 ) -> Data:
-    """The two modalities that the arguments and options of a command describe."""
+    """The modalities that the arguments and options of a command describe."""
     from modgap.cli.show import say
-    from modgap.io import open_pair
+    from modgap.io import open_modalities, open_pair, open_queries
 
-    parts = tuple(part.strip() for part in names.split(","))
-    if len(parts) != 2:
-        raise InputValueError(f"--names takes two names with a comma between them, got {names!r}.")
-    data = open_pair(
-        path,
-        path_y,
-        x_column=x_column,
-        y_column=y_column,
-        groups=groups,
-        paired=False if unpaired else None,
-        names=parts,
-    )
+    named, paired = named_paths(paths), False if unpaired else None
+    if named is None:
+        if column:
+            raise InputValueError(
+                "--column is for modalities with names; use --x-column and --y-column."
+            )
+        called = _two_names(names)
+        data = open_pair(
+            paths[0],
+            paths[1] if len(paths) > 1 else None,
+            x_column=x_column,
+            y_column=y_column,
+            groups=_groups_by_name(groups, called),
+            paired=paired,
+            names=called,
+        )
+    else:
+        _refuse_beside_names(names, x_column, y_column)
+        chosen = by_name(column, "--column", "NAME=COLUMN")
+        by_side = _groups_by_name(groups, tuple(named))
+        data = open_modalities(named, columns=chosen, groups=by_side, paired=paired)
     if data.pairing.startswith("by id"):
         say(f"modgap: rows are paired {data.pairing}")
+    if query_groups and not query_rows:
+        raise InputValueError("--query-groups says what the queries of --query-rows match.")
+    if query_rows:
+        asked = by_name(query_rows, "--query-rows", "NAME=PATH")
+        data = open_queries(data, asked, by_name(query_groups, "--query-groups", "NAME=GROUPS"))
     return data
 
 
+def open_bank(path: Path | None) -> Any:
+    """The rows of a bank, where one is given."""
+    from modgap.io import open_embeddings
+
+    return None if path is None else open_embeddings(path)
+
+
+def named_paths(paths: Sequence[str]) -> dict[str, str] | None:
+    """The paths by the names that they are given with, as NAME=PATH; None where they have none."""
+    named = [_has_name(text) for text in paths]
+    if not any(named):
+        if len(paths) > 2:
+            raise InputValueError(
+                f"Give more than two files with their names, as NAME=PATH, got {len(paths)}: "
+                f"{', '.join(paths)}."
+            )
+        return None
+    if not all(named):
+        raise InputValueError(
+            f"Give every file with its name, as NAME=PATH, or none, got {', '.join(paths)}."
+        )
+    found = by_name(paths, "Data with names", "NAME=PATH")
+    if len(found) == 1:
+        raise InputValueError(
+            f"Give two modalities or more as NAME=PATH, got {paths[0]} alone. A file that holds "
+            "both takes no name."
+        )
+    return found
+
+
+def by_name(given: Sequence[str] | None, what: str, form: str) -> dict[str, str]:
+    """Texts of the form NAME=VALUE as a mapping."""
+    found: dict[str, str] = {}
+    for text in given or ():
+        name, _, value = text.partition("=")
+        if not (name and value):
+            raise InputValueError(f"{what} takes {form}, got {text!r}.")
+        if name in found:
+            raise InputValueError(f"{what} names {name} twice.")
+        found[name] = value
+    return found
+
+
+def _has_name(text: str) -> bool:
+    """Whether a text is NAME=PATH; a path may itself hold the sign."""
+    name, equals, _ = text.partition("=")
+    return bool(name and equals) and Path(name).name == name and not Path(text).exists()
+
+
+def _two_names(names: str) -> tuple[str, str]:
+    parts = tuple(part.strip() for part in names.split(","))
+    if len(parts) != 2:
+        raise InputValueError(
+            f"--names takes two names with a comma between them, got {names!r}. Give more as "
+            "NAME=PATH."
+        )
+    return parts[0], parts[1]
+
+
+def _refuse_beside_names(names: str, x_column: str | None, y_column: str | None) -> None:
+    if names != _NAMES:
+        raise InputValueError("--names is for files without names; NAME=PATH has them already.")
+    if x_column or y_column:
+        raise InputValueError(
+            "--x-column and --y-column are for files without names; use --column NAME=COLUMN."
+        )
+
+
+def _groups_by_name(groups: str | None, names: Sequence[str]) -> str | dict[str, str] | None:
+    """``--groups`` as given, or by name where it is NAME=… for each side, with commas between."""
+    parts = [part.strip() for part in groups.split(",")] if groups else []
+    if not parts or not all(part.partition("=")[0] in names and "=" in part for part in parts):
+        return groups
+    return by_name(parts, "--groups", "NAME=GROUPS")
+
+
 def asking_names(queries: str | None, names: Sequence[str]) -> list[str]:
-    """The modalities that ask, as ``--queries`` says: one, or each of both by itself."""
+    """The modalities that ask, as ``--queries`` says: one, or each of all by itself."""
     from modgap.corrections import asking_modality
 
-    if queries == "both":
+    if queries == "both" and "both" not in names and len(names) != 2:
+        raise InputValueError(
+            f"--queries both is for two modalities, got {len(names)}: {', '.join(names)}. Say all."
+        )
+    if queries in ("both", "all") and queries not in names:
         return list(reversed(names))
     return [asking_modality(queries, names)]
 
@@ -178,9 +320,10 @@ def _with_data(
 ) -> Callable[..., None]:
     opening = dict(inspect.signature(open_data, eval_str=True).parameters)
     if unless is not None:
-        opening["path"] = opening["path"].replace(default=None)
+        opening["paths"] = opening["paths"].replace(default=None)
     own = list(inspect.signature(command, eval_str=True).parameters.values())[1:]
-    taken = [*list(opening.values())[:2], *own, *list(opening.values())[2:]]
+    first, *options = opening.values()
+    taken = [first, *own, *options]
     # Keyword-only: an argument without a default may then follow an option.
     shown = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in taken]
 
@@ -189,13 +332,13 @@ def _with_data(
         if writes == "folder" and given["output"] is not None:
             check_folder(given["output"])
         if writes == "file":
-            check_file(given["output"], (given["path"], given["path_y"]))
+            check_file(given["output"], _files_read(given["paths"], given["query_rows"]))
         described = {name: given.pop(name) for name in opening}
         if unless is not None and given[unless] is not None:
             _check_alone(unless, described, opening)
             command(None, **given)
             return
-        if described["path"] is None:
+        if not described["paths"]:
             raise InputValueError(f"Give the PATH of the data, or --{unless}.")
         command(open_data(**described), **given)
 
@@ -204,13 +347,20 @@ def _with_data(
     return run
 
 
+def _files_read(paths: Sequence[str], query_rows: Sequence[str] | None) -> list[Path]:
+    """The files that a command reads."""
+    named = named_paths(paths)
+    rows = by_name(query_rows, "--query-rows", "NAME=PATH")
+    return [Path(path) for path in [*(named.values() if named else paths), *rows.values()]]
+
+
 def _check_alone(
     option: str, described: Mapping[str, Any], opening: Mapping[str, inspect.Parameter]
 ) -> None:
     """Refuse paths and options of the data beside an option that brings its own."""
     for name, value in described.items():
-        if value != opening[name].default:
-            what = value if name.startswith("path") else f"--{name.replace('_', '-')}"
+        if (value or None) != (opening[name].default or None):
+            what = value[0] if name == "paths" else f"--{name.replace('_', '-')}"
             raise InputValueError(f"--{option} brings its own data, so {what} cannot be given.")
 
 
@@ -223,9 +373,10 @@ def with_images(data: Data, images: Path | None) -> Data:
     from modgap.reports import from_folder
 
     name = data.names[0]
-    if data.x.ids is None:
+    ids = data.sides[name].ids
+    if ids is None:
         raise InputValueError(
             f"--images finds files by the ids of the {name} rows, and these have none. "
             "Give them a column 'id' or 'image_path' with the files' names."
         )
-    return replace(data, thumbnails={name: from_folder(images, data.x.ids)})
+    return replace(data, thumbnails={name: from_folder(images, ids)})

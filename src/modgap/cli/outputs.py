@@ -6,11 +6,15 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from modgap._validate import InputValueError
+
+if TYPE_CHECKING:
+    from modgap.corrections import Correction
 
 
 def check_folder(folder: Path) -> None:
@@ -28,6 +32,16 @@ def check_file(path: Path, inputs: Sequence[Path | None]) -> None:
         if given is not None and given.exists() and path.exists() and path.samefile(given):
             raise InputValueError(f"{path} is a file being read. Write to another one with -o.")
     _check_place(path.parent, path)
+
+
+def write_without_bank(corrections: Iterable[Correction], path: Path) -> None:
+    """Write corrections without their banks of queries; several side by side, as fit does."""
+    from modgap.cli.show import say
+    from modgap.corrections import save_corrections
+
+    bare = [one.without_bank() for one in corrections]
+    for file in save_corrections({name: one for one in bare for name in one.queries}, path):
+        say(f"wrote {file}, without a bank of queries: it maps queries only")
 
 
 @contextmanager

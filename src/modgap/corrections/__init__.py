@@ -2,6 +2,7 @@
 
 from modgap.corrections.affine import Affine
 from modgap.corrections.asking import asking_modalities, asking_modality, asking_or_text
+from modgap.corrections.bank import ForeignBankWarning
 from modgap.corrections.base import (
     Corrector,
     NotFitted,
@@ -30,6 +31,7 @@ from modgap.corrections.fitted import FittedRows
 from modgap.corrections.fusing import fuse
 from modgap.corrections.hubs import Hubs
 from modgap.corrections.orthogonal import OrthogonalShift
+from modgap.corrections.own_queries import OwnQueriesWarning, own_keys
 from modgap.corrections.procrustes import Procrustes
 from modgap.corrections.recognise import (
     Recognition,
@@ -52,6 +54,7 @@ __all__ = [
     "Correction",
     "Corrector",
     "FittedRows",
+    "ForeignBankWarning",
     "Hubs",
     "Method",
     "Metric",
@@ -59,6 +62,7 @@ __all__ = [
     "NothingMovesWarning",
     "OriginShift",
     "OrthogonalShift",
+    "OwnQueriesWarning",
     "Procrustes",
     "Recognition",
     "RecognitionWarning",
@@ -82,6 +86,7 @@ __all__ = [
     "load_corrections",
     "make_corrector",
     "next_commands",
+    "own_keys",
     "recognise",
     "row_length",
     "save_corrections",

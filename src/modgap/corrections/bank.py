@@ -2,18 +2,120 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from scipy.stats import rankdata
 
-from modgap._arrays import to_numpy
+from modgap._arrays import to_numpy, top_mean
 from modgap._validate import Array, InputValueError
 from modgap.corrections.correction import Correction
 from modgap.corrections.hubs import MAX_BANK, MIN_BANK, Hubs
-from modgap.corrections.recognise import check_recognised
+from modgap.corrections.recognise import RecognitionWarning, recognise
 from modgap.io import Embeddings, Modalities
 from modgap.io.keys import document_keys
+
+# A bank whose hubs fall short of those of the rows that ask by more than this is foreign.
+FOREIGN_BANK = 0.25
+_SAMPLE, _DRAWS, _NEIGHBOURS = 1_000, 5, 10
+
+
+class ForeignBankWarning(RecognitionWarning):
+    """A bank may not hold the kind of queries that are asked."""
+
+
+def check_bank(correction: Correction, bank: Array | Embeddings, data: Modalities) -> None:
+    """Refuse a bank that is too small, of another model or modality; warn of a foreign one.
+
+    Parameters
+    ----------
+    correction : Correction
+        The one it is to be used with, which knows the rows it was fitted on.
+    bank : (n, d) array
+        Queries as the model gives them.
+    data : Modalities
+        Documents, and rows that ask as they will be asked with.
+    """
+    (asking,) = correction.queries
+    source = Embeddings.of(bank, "bank")
+    if source.n_rows < MIN_BANK:
+        raise InputValueError(
+            f"A bank must have at least {MIN_BANK} queries, got {source.n_rows}. "
+            "Take a query log, or captions of the kind that will be asked."
+        )
+    if source.dim != correction.dim_in:
+        raise InputValueError(
+            f"The bank must have the {correction.dim_in} columns of the rows, got {source.dim}. "
+            "Embed it with the same model."
+        )
+    found = recognise(correction, source, asking, "query")
+    if found.refused:
+        raise InputValueError(
+            f"The bank cannot be used: {found.sentence} A bank holds {asking} queries."
+        )
+    short = shortfall(correction, source, data)
+    if short > FOREIGN_BANK:
+        warnings.warn(
+            f"The bank finds other hubs than the {asking} rows of the data do (their rank "
+            f"correlation is {short:.2f} below that of two draws of these rows; {FOREIGN_BANK} is "
+            "the limit): it may not hold the kind of queries that are asked, and hubs may then "
+            "cost recall.",
+            ForeignBankWarning,
+            stacklevel=3,
+        )
+
+
+def shortfall(correction: Correction, bank: Array | Embeddings, data: Modalities) -> float:
+    """How far the hubs that a bank finds are from those that the rows which ask find.
+
+    ρ₀ − ρ: ρ is the rank correlation, over documents, of their hubness by the bank and by a draw of
+    the rows that ask; ρ₀ that of two such draws. About 0 for queries of the same kind, and above
+    0.25 for 0.5 to 2 % of proper banks and most foreign ones, see docs/hubs.md. NaN where there
+    are too few rows to tell.
+
+    Parameters
+    ----------
+    correction, bank, data
+        As for ``check_bank``.
+    """
+    (asking,) = correction.queries
+    rng = np.random.default_rng(0)
+    given, rows = _sample(bank, "bank", rng), _sample(data.queries_of(asking), asking, rng)
+    size = min(len(given), len(rows) // 2)
+    if size < MIN_BANK // 2:
+        return float("nan")
+    documents = np.concatenate(
+        [
+            to_numpy(correction.affine(name)(_sample(side, name, rng), name))
+            for name, side in data.sides.items()
+            if name != asking
+        ]
+    )
+    k = min(_NEIGHBOURS, size // 2)
+    mapped = {
+        "bank": to_numpy(correction.affine(asking, "query")(given, "bank")),
+        "rows": to_numpy(correction.affine(asking, "query")(rows, asking)),
+    }
+
+    def hubness(of: str, chosen: np.ndarray) -> np.ndarray:
+        return rankdata(top_mean(documents, mapped[of][chosen], k))
+
+    shorts = []
+    for _ in range(_DRAWS):
+        drawn = rng.permutation(len(rows))[: 2 * size]
+        first, second = hubness("rows", drawn[:size]), hubness("rows", drawn[size:])
+        other = hubness("bank", rng.permutation(len(given))[:size])
+        same, strange = (np.corrcoef(first, one)[0, 1] for one in (second, other))
+        shorts.append(same - strange)
+    return float(np.mean(shorts))
+
+
+def _sample(rows: Any, name: str, rng: np.random.Generator) -> np.ndarray:
+    side = Embeddings.of(rows, name)
+    chosen = np.sort(rng.permutation(side.n_rows)[:_SAMPLE])
+    return to_numpy(side.take(chosen))
 
 
 def with_hubs(
@@ -39,18 +141,6 @@ def with_hubs(
     (asking,) = correction.queries
     given = bank is not None
     source = Embeddings.of(bank, "bank") if given else data.queries_of(asking)
-    if source.n_rows < MIN_BANK:
-        raise InputValueError(
-            f"A bank must have at least {MIN_BANK} queries, got {source.n_rows}. "
-            "Take a query log, or captions of the kind that will be asked."
-        )
-    if source.dim != correction.dim_in:
-        raise InputValueError(
-            f"The bank must have the {correction.dim_in} columns of the rows, got {source.dim}. "
-            "Embed it with the same model."
-        )
-    if given:
-        check_recognised(correction, source, asking, role="query")
     chosen = _spread_out(source.n_rows)
     keys: Any = None
     if not given:
@@ -61,7 +151,7 @@ def with_hubs(
     hubs = Hubs(
         float(weight),
         int(neighbours),
-        to_numpy(mapped).astype(np.float16),
+        to_numpy(mapped),
         None if keys is None else keys[chosen],
         None if keys is None else data.keyed_by,
     )

@@ -191,6 +191,11 @@ class Corrector(BaseEstimator, ABC):
         return self._warned()
 
     @property
+    def takes_many(self) -> bool:
+        """Whether it works on more than two modalities."""
+        return type(self)._maps_of is not Corrector._maps_of
+
+    @property
     def serves_one(self) -> bool:
         """Whether the maps serve the queries of one modality only."""
         return False
@@ -332,7 +337,7 @@ class Corrector(BaseEstimator, ABC):
                 "fitted_on": {name: moments.n for name, moments in rows.items()},
                 "rows": "unit" if unit else "given",
                 "model": model,
-                "means_sha256": _hash(rows.values()),
+                "means_sha256": hash_of_means(rows.values()),
             },
             queries=() if self.asking_ is None else (named[self.asking_],),
             fitted=FittedRows.of_each(rows),
@@ -361,12 +366,8 @@ def _sides(moments: PairMoments) -> dict[str, RowMoments]:
     return {"x": moments.x.given, "y": moments.y.given}
 
 
-def hash_of_means(moments: PairMoments) -> str:
+def hash_of_means(sides: Iterable[RowMoments]) -> str:
     """Tells whether two corrections were fitted on the same rows, to six digits."""
-    return _hash(_sides(moments).values())
-
-
-def _hash(sides: Iterable[RowMoments]) -> str:
     digest = hashlib.sha256()
     for side in sides:
         digest.update(np.round(to_numpy(side.mean), 6).astype("<f8").tobytes())

@@ -22,7 +22,7 @@ from modgap._validate import (
     check_finite,
 )
 from modgap.corrections.affine import Affine
-from modgap.corrections.bank import with_hubs
+from modgap.corrections.bank import check_bank, with_hubs
 from modgap.corrections.base import Corrector
 from modgap.io import Embeddings, Modalities
 from modgap.moments import RowMoments
@@ -94,6 +94,8 @@ class Calibrate(Corrector):
             super()._check_bank(bank)
 
     def _after_fit(self, data: Modalities, bank: Array | Embeddings | None) -> None:
+        if self.hubs and bank is not None:
+            check_bank(self.correction_, bank, data)
         if self.hubs:
             self.correction_ = with_hubs(self.correction_, data, self.hubs, self.neighbours, bank)
 

@@ -9,6 +9,7 @@ from dataclasses import replace
 from modgap.corrections.affine import Affine
 from modgap.corrections.correction import Correction, Metric
 
+_NOTHING_ELSE = ", nothing else"
 METRIC_NAMES: dict[Metric, str] = {
     "cosine": "cosine",
     "inner_product": "inner product",
@@ -51,7 +52,7 @@ def demands_by_topic(correction: Correction) -> dict[str, str]:
         more = {}
     else:
         documents += "; one more column, from the bank"
-        queries += "; one more column, a 1"
+        queries = f"{queries.removesuffix(_NOTHING_ELSE)}; one more column, a 1"
         share = f"{hubs.weight:g} of the mean score of the {hubs.neighbours} nearest"
         held = f"{hubs.n_bank:,} queries" + ("" if hubs.bank is not None else ", removed")
         more = {"hubs": f"less {share}, by a bank of {held}"}
@@ -79,7 +80,8 @@ def in_one_sentence(correction: Correction, queries: Sequence[str] | None = None
     asking = tuple(name for name in correction.queries if queries is None or name in queries)
     how = {_steps(correction.affine(name, "query")) for name in asking}
     what = how.pop() if len(how) == 1 else "mapped, each modality in its own way"
-    what += "" if correction.hubs is None else ", and get a 1 as their last column"
+    if correction.hubs is not None:
+        what = f"{what.removesuffix(_NOTHING_ELSE)} and get a 1 as their last column"
     return (
         f"Documents have {columns}; rank by {metric_to_rank_by(correction)}; {_listed(asking)} "
         f"queries are {what}."
@@ -137,7 +139,7 @@ def _steps(affine: Affine) -> str:
     if affine.is_identity:
         return "left as they are"
     if affine.normalise and replace(affine, normalise=False).is_identity:
-        return "brought to unit length, nothing else"
+        return f"brought to unit length{_NOTHING_ELSE}"
     steps = ["brought to unit length"] if affine.normalise else []
     if affine.matrix is not None:
         steps.append("multiplied by a matrix")

@@ -14,9 +14,16 @@ from typing import Any
 import numpy as np
 
 from modgap._arrays import like, namespace, top_mean
-from modgap._validate import Array, InputValueError, check_count, check_finite
+from modgap._validate import (
+    Array,
+    InputTypeError,
+    InputValueError,
+    check_choice,
+    check_count,
+    check_finite,
+)
 from modgap.corrections.affine import Affine
-from modgap.io.keys import KeyedBy
+from modgap.io.keys import KEYED_BY, KeyedBy
 
 # A correction carries at most so many queries, and fewer than these say too little.
 MAX_BANK, MIN_BANK = 2_000, 20
@@ -45,13 +52,18 @@ class Hubs:
         check_count(self.neighbours, "neighbours")
         if self.bank is None:
             return
+        if np.ndim(self.bank) != 2 or not np.all(np.isfinite(self.bank)):
+            raise InputValueError(
+                f"A bank must be a matrix of finite numbers, got shape {np.shape(self.bank)}."
+            )
+        if np.max(np.abs(self.bank), initial=0.0) > np.finfo(np.float16).max:
+            raise InputValueError(
+                "The queries of the bank are beyond half precision, in which a bank is kept. Fit "
+                'with rows="unit", or scale the rows.'
+            )
         bank = np.asarray(self.bank, dtype=np.float16)
         object.__setattr__(self, "bank", bank)
         object.__setattr__(self, "n_bank", len(bank))
-        if bank.ndim != 2 or not np.all(np.isfinite(bank)):
-            raise InputValueError(
-                f"A bank must be a matrix of finite numbers, got shape {bank.shape}."
-            )
         if not MIN_BANK <= len(bank) <= MAX_BANK:
             raise InputValueError(
                 f"A bank must have {MIN_BANK} to {MAX_BANK:,} queries, got {len(bank)}."
@@ -66,6 +78,11 @@ class Hubs:
                 f"A bank must have one key per query: {len(bank)} queries, got shape "
                 f"{np.shape(self.keys)}."
             )
+        if self.keys is not None and self.keys.dtype.kind not in "iu":
+            kind = self.keys.dtype
+            raise InputTypeError(f"The keys of a bank must be whole numbers, got {kind}.")
+        if self.keyed_by is not None:
+            check_choice(self.keyed_by, "keyed_by", KEYED_BY)
 
     def without_bank(self) -> Hubs:
         """The same for queries alone: documents that have their column need no bank."""

@@ -29,7 +29,7 @@ from modgap.diagnosis.run import diagnose
 from modgap.diagnosis.scripts import document_columns, readme, search_script
 from modgap.evaluation import Goal
 from modgap.index.sql import pgvector_sql, search_function
-from modgap.io import Embeddings, Modalities, write_embeddings, write_pair
+from modgap.io import Embeddings, Modalities, write_embeddings, write_vectors
 from modgap.io.modalities import DEFAULT_NAMES
 
 SEARCH_FILE, SQL_FILE, LIST_FILE = "search.py", "pgvector.sql", "fix.json"
@@ -58,16 +58,18 @@ class Fix(Result):
 
 
 def fix(
-    X: Array | Embeddings | Modalities,
+    X: Array | Embeddings | Modalities | Mapping[str, Array | Embeddings],
     Y: Array | Embeddings | None = None,
     folder: str | os.PathLike[str] = "modgap-fix",
     names: Sequence[str] = DEFAULT_NAMES,
     *,
-    groups: tuple[Any, Any] | None = None,
+    groups: tuple[Any, Any] | Mapping[str, Any] | None = None,
     paired: bool | None = None,
     queries: str | Sequence[str] | None = None,
     goal: Goal = "mixed",
     metric: Metric = "cosine",
+    bank: Array | Embeddings | None = None,
+    keep_bank: bool = True,
     model: str | None = None,
     trust_pairs: bool = False,
     seed: int = 0,
@@ -90,8 +92,11 @@ def fix(
     queries : str or several, optional
         The modality that asks, as for ``diagnose``. For several, each gets a correction of its
         own, and each document a vector for each.
-    goal, metric, model, trust_pairs, seed
-        As for ``diagnose``.
+    goal, metric, bank, model, trust_pairs, seed
+        As for ``diagnose``; a bank is for the queries of one modality.
+    keep_bank : bool
+        Whether the written correction keeps its bank of queries, where it has hubs. Without it the
+        correction maps queries only: new documents need a new fix. Query logs are private.
     progress : callable, optional
         Called as ``progress(step, done, total)``.
     """
@@ -100,7 +105,12 @@ def fix(
     data = Modalities.of(X, Y, names, groups=groups, paired=paired)
     asking = [queries] if isinstance(queries, str) else list(queries or ())
     options: dict[str, Any] = {"goal": goal, "metric": metric, "model": model, "seed": seed}
-    options["trust_pairs"] = trust_pairs
+    options |= {"trust_pairs": trust_pairs, "bank": bank}
+    if bank is not None and len(asking) > 1:
+        raise InputValueError(
+            f"A bank holds queries of one modality, and {' and '.join(asking)} ask. Run it once "
+            "for each."
+        )
     with sole_writer_of(place):
         found = {
             name: diagnose(data, queries=name, **options, progress=say)
@@ -115,12 +125,13 @@ def fix(
         with replaced_folder(place) as temporary:
             written = [
                 *_write_diagnoses(found, temporary),
-                *_write_fix(data, corrections, temporary, say),
+                *_write_fix(data, corrections, temporary, say, keep_bank=keep_bank),
             ]
             listed = {"version": __version__, "files": [path.name for path in written]}
             write_text(temporary / LIST_FILE, to_json(listed) + "\n")
     files = tuple(str(place / name) for name in (*listed["files"], LIST_FILE))
-    return Fix(str(place), found, files, _next_steps(data, corrections, place), corrections)
+    steps = _next_steps(data, corrections, place, banks=keep_bank)
+    return Fix(str(place), found, files, steps, corrections)
 
 
 def check_replaceable(place: Path) -> None:
@@ -150,30 +161,36 @@ def _write_diagnoses(found: Mapping[str, Diagnosis], place: Path) -> Iterator[Pa
 
 
 def _write_fix(
-    data: Modalities, corrections: Mapping[str, Correction], place: Path, say: Progress
+    data: Modalities,
+    corrections: Mapping[str, Correction],
+    place: Path,
+    say: Progress,
+    *,
+    keep_bank: bool,
 ) -> Iterator[Path]:
     if not corrections:
         return
     for asking, correction in corrections.items():
         path = place / correction_file(asking, several=len(corrections) > 1)
-        correction.save(path)
+        correction.save(path, bank=keep_bank)
         yield path
     # One type for all, so that the files can be joined.
     dtype = np.result_type(*(side.dtype for side in data.sides.values()))
     for name, side in data.sides.items():
         path = place / f"documents-{file_safe(name)}.parquet"
-        _write_documents(path, side, name, corrections, str(dtype), say)
+        keys = data.keys_of(name) if any(one.hubs for one in corrections.values()) else None
+        _write_documents(path, side, name, keys, corrections, str(dtype), say)
         yield path
     for asking in corrections:
         path = place / f"example-queries-{file_safe(asking)}.npy"
-        side = data.sides[asking]
+        side = data.queries_of(asking)
         write_embeddings(path, side.take(np.arange(min(_EXAMPLES, side.n_rows))))
         yield path
-    texts = {
-        SEARCH_FILE: search_script(corrections),
-        SQL_FILE: pgvector_sql(corrections, file=SQL_FILE),
-        "README.md": readme(corrections, data.names),
-    }
+    written = {name: one if keep_bank else one.without_bank() for name, one in corrections.items()}
+    texts = {SEARCH_FILE: search_script(written)}
+    if _has_banks(written):
+        texts[SQL_FILE] = pgvector_sql(written, file=SQL_FILE)  # which would hold the bank too
+    texts["README.md"] = readme(written, data.names)
     for name, text in texts.items():
         write_text(place / name, text)
         yield place / name
@@ -183,13 +200,14 @@ def _write_documents(
     path: Path,
     side: Embeddings,
     name: str,
+    keys: np.ndarray | None,
     corrections: Mapping[str, Correction],
     dtype: str,
     say: Progress,
 ) -> None:
     """The documents of a modality, mapped batch by batch, with their ids, captions and labels."""
     streams = [
-        one.map(name).over(side.batches_with_progress(say, f"correcting {name}"), name)
+        one.map(name).over(side.batches_with_progress(say, f"correcting {name}"), name, keys)
         for one in corrections.values()
     ]
     columns: dict[str, Any] = {
@@ -198,12 +216,17 @@ def _write_documents(
     if len(streams) == 1:
         write_embeddings(path, streams[0], **columns)
         return
-    first, second = document_columns(corrections).values()
-    write_pair(path, *streams, names=(first, second), **columns)
+    names = document_columns(corrections).values()
+    write_vectors(path, dict(zip(names, streams, strict=True)), **columns)
+
+
+def _has_banks(corrections: Mapping[str, Correction]) -> bool:
+    """Whether new documents can be corrected: every bank that is needed is there."""
+    return all(one.hubs is None or one.hubs.bank is not None for one in corrections.values())
 
 
 def _next_steps(
-    data: Modalities, corrections: Mapping[str, Correction], place: Path
+    data: Modalities, corrections: Mapping[str, Correction], place: Path, *, banks: bool
 ) -> tuple[str, ...]:
     """What to do with the files, as commands that can be copied."""
     if not corrections:
@@ -219,14 +242,19 @@ def _next_steps(
         f"modgap apply {file} QUERIES.npy --modality {shlex.quote(name)} --role query -o OUT.npy"
         for name in corrections
     )
-    return (
-        f"try it         python {folder}/{SEARCH_FILE} [QUERIES.npy]{choice}",
-        f"in PostgreSQL  psql -f {folder}/{SQL_FILE}, then SELECT * FROM {functions}",
-        f"in an index    modgap index build both.faiss {file} {_sources(data)}{both}",
+    steps = [f"try it         python {folder}/{SEARCH_FILE} [QUERIES.npy]{choice}"]
+    graphs = ""
+    if banks or all(one.hubs is None for one in corrections.values()):
+        steps += [
+            f"in PostgreSQL  psql -f {folder}/{SQL_FILE}, then SELECT * FROM {functions}",
+            f"in an index    modgap index build both.faiss {file} {_sources(data)}{both}",
+        ]
+        graphs = " for graphs use modgap index build, which keeps one for each modality."
+    steps.append(
         f"elsewhere      load {folder}/documents-*.parquet into a flat index that ranks by "
-        f"{metric_to_rank_by(correction)}; for graphs use modgap index build, which keeps one for "
-        f"each modality. Queries go through: {queries}",
+        f"{metric_to_rank_by(correction)};{graphs} Queries go through: {queries}"
     )
+    return tuple(steps)
 
 
 def _sources(data: Modalities) -> str:

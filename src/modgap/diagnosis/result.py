@@ -9,6 +9,7 @@ from typing import Any
 from modgap._drawing import Range, draw_ranges
 from modgap._results import Result, html_table, text_table
 from modgap.corrections import Correction, demands
+from modgap.diagnosis.hubs import HubChoice
 from modgap.diagnosis.verdict import Trial, Verdict
 from modgap.evaluation import GOAL_METRICS, Goal, Scores
 from modgap.measures import Measurement
@@ -41,7 +42,8 @@ class Diagnosis(Result):
     ``raw`` holds the metrics of the rows as they are, ``trials`` those of every correction, all
     from the confirm split. ``n_groups`` says how many groups each split has; without pairs, how
     many rows of both modalities were fitted on and how many of each confirm. ``queries`` are the
-    modalities that ask: recall and the mixed index are about their queries.
+    modalities that ask: recall and the mixed index are about their queries. ``hubs`` says whether
+    subtracting hubs helps, where that could be judged.
 
     ``correction`` is the recommended one, fitted on all rows; the metrics are those of
     ``corrections``, which were fitted on the fit split alone.
@@ -61,6 +63,7 @@ class Diagnosis(Result):
     explanations: Mapping[str, str]
     queries: tuple[str, ...] = ()
     whole_index: WholeIndex | None = None
+    hubs: HubChoice | None = None
     correction: Correction | None = field(default=None, repr=False)
     corrections: Mapping[str, Correction] = field(default_factory=dict, repr=False)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -26,6 +26,7 @@ from modgap.corrections import (
     asking_or_text,
     row_length,
 )
+from modgap.diagnosis.hubs import HubChoice, choose_hubs
 from modgap.diagnosis.result import Diagnosis, WholeIndex
 from modgap.diagnosis.splits import MAX_EVALUATE, Splits, split
 from modgap.diagnosis.verdict import (
@@ -74,21 +75,22 @@ DEFAULT_CORRECTORS: tuple[Corrector, ...] = (
 )
 # Measuring is not the point here: a sample keeps it to seconds.
 _MEASURE_SAMPLE = 5_000
-# Besides one for each correction: measuring, deciding, the whole index.
-_OTHER_STEPS = 3
+# Besides one for each correction: measuring, hubs, deciding, the whole index.
+_OTHER_STEPS = 4
 
 
 def diagnose(
-    X: Array | Embeddings | Modalities,
+    X: Array | Embeddings | Modalities | Mapping[str, Array | Embeddings],
     Y: Array | Embeddings | None = None,
     names: Sequence[str] = DEFAULT_NAMES,
     *,
-    groups: tuple[Any, Any] | None = None,
+    groups: tuple[Any, Any] | Mapping[str, Any] | None = None,
     paired: bool | None = None,
     queries: str | Sequence[str] | None = None,
     goal: Goal = "mixed",
     metric: Metric = "cosine",
     correctors: Sequence[Corrector] | None = None,
+    bank: Array | Embeddings | None = None,
     model: str | None = None,
     trust_pairs: bool = False,
     seed: int = 0,
@@ -119,7 +121,11 @@ def diagnose(
         How the index ranks the rows as they are. With cosine, rows are brought to unit length
         first, by the corrections too.
     correctors : sequence of Corrector, optional
-        What to try; ``DEFAULT_CORRECTORS`` when left out.
+        What to try; ``DEFAULT_CORRECTORS`` when left out, and hubs.
+    bank : (n, d) array, optional
+        Unlabelled queries of the kind that will be asked, a query log for instance, from which a
+        document's hubness is taken; by default the rows that ask. Hubs are recommended only where
+        they find matches across modalities better.
     model : str, optional
         The name of the model, noted in the correction.
     trust_pairs : bool
@@ -139,7 +145,9 @@ def diagnose(
         data=data,
         splits=splits,
         asking=asking,
-        correctors=correctors_for(asking) if correctors is None else tuple(correctors),
+        correctors=correctors_for(asking, data.names) if correctors is None else tuple(correctors),
+        tries_hubs=correctors is None or bank is not None,
+        bank=bank,
         goal=goal,
         metric=metric,
         model=model,
@@ -155,13 +163,18 @@ def diagnose(
         return run.diagnose(measurement)
 
 
-def correctors_for(asking: Sequence[str]) -> tuple[Corrector, ...]:
-    """What is tried by default: several kinds of query need the form of Calibrate for them all."""
+def correctors_for(asking: Sequence[str], names: Sequence[str]) -> tuple[Corrector, ...]:
+    """What is tried by default: several kinds of query need the form of Calibrate for them all.
+
+    Beyond two modalities, only what works on any number of them.
+    """
+    found = DEFAULT_CORRECTORS
+    if len(names) > 2:
+        found = tuple(one for one in found if one.takes_many)
     if len(asking) == 1:
-        return DEFAULT_CORRECTORS
+        return found
     return tuple(
-        Calibrate(one.mode, form="blocks") if isinstance(one, Calibrate) else one
-        for one in DEFAULT_CORRECTORS
+        Calibrate(one.mode, form="blocks") if isinstance(one, Calibrate) else one for one in found
     )
 
 
@@ -182,12 +195,15 @@ class _Run:
     splits: Splits
     asking: tuple[str, ...]
     correctors: tuple[Corrector, ...]
+    tries_hubs: bool
+    bank: Array | Embeddings | None
     goal: Goal
     metric: Metric
     model: str | None
     seed: int
     progress: Progress
     n_done: int = 0
+    hubs: HubChoice | None = None
     failures: dict[str, str] = field(default_factory=dict)
     corrections: dict[str, Correction] = field(default_factory=dict)
 
@@ -197,13 +213,32 @@ class _Run:
 
     @property
     def recalls(self) -> tuple[str, ...]:
-        return recall_names(self.names, self.asking)
+        return recall_names(self.names, self.asking, self.data.asking)
 
     def say(self, step: str) -> None:
         self.progress(step, self.n_done, _OTHER_STEPS + len(self.correctors))
         self.n_done += 1
 
+    def _choose_hubs(self) -> None:
+        """Try hubs, where they can be judged; the best of them becomes one more correction."""
+        self.say("hubs")
+        one_asks = len(self.asking) == 1 and self.metric != "euclidean"
+        folds = self.splits.folds
+        if not (self.tries_hubs and one_asks and self.goal == "mixed") or folds is None:
+            if self.bank is not None:
+                self.failures["hubs"] = (
+                    "hubs are judged for one asking modality, pairs, the goal mixed and cosine or "
+                    "inner product; modgap fit uses the bank all the same"
+                )
+            return
+        self.hubs = choose_hubs(
+            folds, self.asking[0], metric=self.metric, bank=self.bank, seed=self.seed
+        )
+        if self.hubs is not None:
+            self.correctors = (*self.correctors, self.hubs.corrector)
+
     def diagnose(self, measurement: Measurement) -> Diagnosis:
+        self._choose_hubs()
         choosing, confirming = None, self._evaluator(self.splits.confirm)
         if self.splits.choose is not None:
             # Choosing looks at recall, at fairness and at the goal alone.
@@ -223,14 +258,16 @@ class _Run:
             return self._diagnosis(verdict, words, raw, trials, measurement, trial, fix)
         resampled = {one.trial.method: one.on_confirm for one in tried}
         trial, doubts = confirm(
-            choose(trials, [one.on_choose for one in tried]),
+            choose(
+                trials, [one.on_choose for one in tried], self.hubs.method if self.hubs else None
+            ),
             lambda t: self._judged(
                 confirming, resampled[t.method], self.corrections[t.method], CONFIRM_LEVEL
             ),
         )
         fix = self._on_all_rows(trial, "held-out rows")
         if trial is None or fix is None:
-            words = leave_sentence(raw, self.goal, doubts)
+            words = leave_sentence(raw, self.goal, doubts, self.names)
             return self._diagnosis("leave it alone", words, raw, trials, measurement)
         words = sentence(trial, fix, raw, self.goal, self.asking, self.recalls, n)
         return self._diagnosis("use", words, raw, trials, measurement, trial, fix)
@@ -247,6 +284,8 @@ class _Run:
             eligible, reason, bound = False, "cannot be judged without pairs", float("nan")
             if choosing is not None:
                 eligible, reason, bound = self._judged(choosing, on_choose, correction)
+            if self.hubs and method == self.hubs.method and not self.hubs.helps:
+                eligible, reason = False, "hubs do not help beyond chance"
             self.corrections[method] = correction
             trial = Trial(
                 method=method,
@@ -321,14 +360,16 @@ class _Run:
             trials=tuple(trials),
             not_tried=self.failures,
             measurement=measurement,
-            explanations=metric_descriptions(self.names, self.asking),
+            explanations=metric_descriptions(self.names, self.asking, self.data.asking),
             queries=self.asking,
+            hubs=self.hubs,
             whole_index=None if correction is None else self._whole_index(correction),
             correction=correction,
             corrections=self.corrections,
         )
 
     def _whole_index(self, correction: Correction) -> WholeIndex | None:
+        self.say("the whole index")
         if not self.data.paired:
             return None
         groups = self.data.matched_groups
@@ -349,7 +390,9 @@ class _Run:
 
     def _fit_all(self) -> Iterator[tuple[str, Correction]]:
         """Each method with its correction; why one could not be fitted goes to ``failures``."""
-        moments = self.splits.fit.moments(unit=row_length(self.metric) == "unit")
+        moments = None
+        if len(self.names) == 2:
+            moments = self.splits.fit.moments(unit=row_length(self.metric) == "unit")
         for corrector in self.correctors:
             self.say(corrector.label)
             found, reason = self._fit(corrector, self.splits.fit, moments)
@@ -364,10 +407,13 @@ class _Run:
         if corrector.serves_one and len(self.asking) > 1:
             return None, "it serves the queries of one modality, and several ask"
         asking = self.asking[0] if corrector.serves_one else None
-        rows = row_length(self.metric)
-        return corrector.try_fit(data, queries=asking, rows=rows, model=self.model, moments=moments)
+        has_hubs = isinstance(corrector, Calibrate) and corrector.hubs
+        return corrector.try_fit(
+            data, queries=asking, bank=self.bank if has_hubs else None,
+            rows=row_length(self.metric), model=self.model, moments=moments,
+        )  # fmt: skip
 
     def _kept_fitted(self, correction: Correction) -> float:
         fit = self.splits.fit
-        few = fit.take([np.arange(min(side.n_rows, MAX_EVALUATE)) for side in fit.two()])
+        few = fit.take([np.arange(min(s.n_rows, MAX_EVALUATE)) for s in fit.sides.values()])
         return float(np.mean(neighbours_kept(few, correction, self.asking).values))

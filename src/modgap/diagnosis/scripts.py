@@ -51,7 +51,7 @@ def main():
         ids += list(range(side.n_rows)) if side.ids is None else side.ids.tolist()
 
     raw = open_embeddings(given.queries or HERE / EXAMPLES[given.modality]).rows()
-    found = recognise(correction, raw, given.modality)  # judges 20 rows or more
+    found = recognise(correction, raw, given.modality, "query")  # judges 20 rows or more
     if found.finding not in ("fits", "not judged"):
         print(f"search.py: warning: {{found.sentence}}", file=sys.stderr)
     queries = correction.apply(raw, given.modality, role="query")
@@ -93,9 +93,19 @@ from modgap import Correction
 
 correction = Correction.load("{first}")
 query = correction.apply(rows, {first_asking!r}, role="query")
-document = correction.apply(rows, {name!r})  # a new one
-```
+{new}```
+{hubs}"""
+_HUBS = """
+The last column of a document says how much of a hub it is, measured on a bank of {n} queries; the
+correction appends a 1 to queries. {bank}
 """
+_BANK = """\
+The correction{s} and `pgvector.sql` carry the bank and are as
+private as its queries are. Who maps queries only does not need it:
+`correction.save("queries.safetensors", bank=False)`."""
+_NO_BANK = """\
+The bank was left out of these files, so the correction{s}
+cannot map new documents: these need another run of `modgap fix`."""
 
 
 def search_script(corrections: Mapping[str, Correction]) -> str:
@@ -114,8 +124,10 @@ def search_script(corrections: Mapping[str, Correction]) -> str:
 
 
 def readme(corrections: Mapping[str, Correction], names: Sequence[str]) -> str:
-    """The text of ``README.md``."""
+    """The text of ``README.md``; corrections without their bank do not come with SQL."""
     several = len(corrections) > 1
+    hubs = [one.hubs for one in corrections.values() if one.hubs is not None]
+    bare = any(one.bank is None for one in hubs)
     columns = ", ".join(f"`{column}`" for column in document_columns(corrections).values())
     files = {name: correction_file(name, several=several) for name in corrections}
     listed = [
@@ -126,10 +138,15 @@ def readme(corrections: Mapping[str, Correction], names: Sequence[str]) -> str:
         ),
         *((f"example-queries-{file_safe(n)}.npy", f"a few raw {n} rows") for n in corrections),
         ("search.py", "`python search.py [QUERIES.npy]`: an exact search of all documents"),
-        ("pgvector.sql", "the same inside PostgreSQL, from the raw vectors that are there"),
+        *(
+            []
+            if bare
+            else [("pgvector.sql", "the same inside PostgreSQL, from the raw vectors there")]
+        ),
         ("diagnosis*.json", "the verdict and every metric"),
     ]
     first, correction = next(iter(corrections.items()))
+    bank = (_NO_BANK if bare else _BANK).format(s="s" if several else "")
     return _README.format(
         files="\n".join(f"| `{name}` | {what} |" for name, what in listed),
         demands="\n".join(line for c in corrections.values() for line in demands(c)),
@@ -137,7 +154,8 @@ def readme(corrections: Mapping[str, Correction], names: Sequence[str]) -> str:
         metric=METRIC_NAMES[correction.metric],
         first=files[first],
         first_asking=first,
-        name=names[0],
+        new="" if bare else f"document = correction.apply(rows, {names[0]!r})  # a new one\n",
+        hubs=_HUBS.format(n=f"{hubs[0].n_bank:,}", bank=bank) if hubs else "",
     )
 
 

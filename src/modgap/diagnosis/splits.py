@@ -14,27 +14,36 @@ from modgap.io import Modalities
 # Groups used at most: fitting needs moments only, evaluating is quadratic.
 MAX_FIT, MAX_EVALUATE = 50_000, 1_000
 SHARES = (0.5, 0.25, 0.25)
+# Groups of each half on which hubs are tried.
+MAX_FOLD = 500
 MIN_PAIRS = 8
 
 
 @dataclass(frozen=True, eq=False)
 class Splits:
-    """The rows to fit on, to choose on and to confirm on; without pairs nothing is chosen."""
+    """The rows to fit on, to choose on and to confirm on; without pairs nothing is chosen.
+
+    ``folds`` are halves of what the fit and the choose split hold together, for what is
+    cross-fitted.
+    """
 
     fit: Modalities
     choose: Modalities | None
     confirm: Modalities
+    folds: tuple[Modalities, Modalities] | None = None
 
     @property
     def n_confirm(self) -> int:
         """How many groups, or rows of each modality without pairs, confirm a verdict."""
-        return self.confirm.n_groups if self.confirm.paired else self.confirm.x.n_rows
+        if self.confirm.paired:
+            return self.confirm.n_groups
+        return next(iter(self.confirm.sides.values())).n_rows
 
     @contextmanager
     def trusted(self) -> Iterator[None]:
         """While it lasts, the rows are not checked again: every one of them was."""
         with ExitStack() as stack:
-            for data in (self.fit, self.choose, self.confirm):
+            for data in (self.fit, self.choose, self.confirm, *(self.folds or ())):
                 if data is not None:
                     stack.enter_context(data.trusted(nonzero=True))
             yield
@@ -59,20 +68,41 @@ def split(data: Modalities, seed: int) -> Splits:
     """
     rng = np.random.default_rng(seed)
     if not data.paired:
-        _check_enough(min(side.n_rows for side in data.two()), "rows of each modality")
-        order = [rng.permutation(side.n_rows) for side in data.two()]
-        held = min(MAX_EVALUATE, *(side.n_rows // 2 for side in data.two()))
-        fit = data.take([rows[held:][:MAX_FIT] for rows in order])
-        return Splits(fit, None, data.take([rows[:held] for rows in order]))
-    _check_enough(data.n_groups, "groups with rows on both sides")
+        return _split_rows(data, rng)
+    _check_enough(data.n_groups, "groups with rows on every side")
     both = rng.permutation(data.matched_groups)
     ends = np.round(np.cumsum(SHARES) * len(both)).astype(int)
-    single = rng.permutation(np.setdiff1d(np.concatenate(data.groups), both))
+    single = rng.permutation(np.setdiff1d(_every_group(data), both))
+    known = both[: ends[1]][: 2 * MAX_FOLD]
     return Splits(
         data.take_groups(np.concatenate([both[: ends[0]][:MAX_FIT], single[:MAX_FIT]])),
         data.take_groups(both[ends[0] : ends[1]][:MAX_EVALUATE]),
         data.take_groups(both[ends[1] : ends[2]][:MAX_EVALUATE]),
+        (data.take_groups(known[::2]), data.take_groups(known[1::2])),
     )
+
+
+def _every_group(data: Modalities) -> np.ndarray:
+    return np.concatenate([*data.groups, *data.asking_codes.values()])
+
+
+def _split_rows(data: Modalities, rng: np.random.Generator) -> Splits:
+    """Rows of each modality, and queries that are not documents, in two."""
+    sides = list(data.sides.values())
+    _check_enough(min(side.n_rows for side in sides), "rows of each modality")
+    order = [rng.permutation(side.n_rows) for side in sides]
+    held = min(MAX_EVALUATE, *(side.n_rows // 2 for side in sides))
+    asking = {name: rng.permutation(side.n_rows) for name, side in data.asking.items()}
+    half = {name: min(MAX_EVALUATE, len(rows) // 2) for name, rows in asking.items()}
+    fit = data.take(
+        [rows[held:][:MAX_FIT] for rows in order],
+        {name: rows[half[name] :][:MAX_FIT] for name, rows in asking.items()},
+    )
+    confirm = data.take(
+        [rows[:held] for rows in order],
+        {name: rows[: half[name]] for name, rows in asking.items()},
+    )
+    return Splits(fit, None, confirm)
 
 
 def _check_enough(count: int, of_what: str) -> None:

@@ -24,12 +24,21 @@ MIN_CONFIRM_GROUPS = 100
 MAX_TRIES = 3
 CONFIRM_LEVEL = 1 - 0.05 / MAX_TRIES
 
-GOAL_WORDS = {
-    "mixed": "NDCG@10 in one index for both modalities",
+_GOAL_WORDS = {
+    "mixed": "NDCG@10 in one index for {all} modalities",
     "robust": "the share of nearest neighbours kept under noise",
     "quantised": "the share of nearest neighbours kept in quantised indexes",
 }
 NOT_JUDGED = "fair shares, relevance not judged"
+
+
+def goal_words(goal: Goal, names: Sequence[str]) -> str:
+    """What the goal's metric is called.
+
+    >>> goal_words("mixed", ("image", "text"))
+    'NDCG@10 in one index for both modalities'
+    """
+    return _GOAL_WORDS[goal].format(all="both" if len(names) == 2 else "all")
 
 
 @dataclass(frozen=True)
@@ -82,12 +91,15 @@ def lower_bound(scores: Scores) -> float:
     return scores.goal.change.low
 
 
-def choose(trials: Sequence[Trial], resampled: Sequence[Resampled]) -> list[Trial]:
+def choose(
+    trials: Sequence[Trial], resampled: Sequence[Resampled], tested: str | None = None
+) -> list[Trial]:
     """The corrections worth confirming, in the order to try them; none: leave it alone.
 
     Eligible ones that gain come by the lower bound of their gain. Those that change no ranking
     within a modality cost nothing, so the best of them comes first, unless others beat it on
-    ``resampled`` metrics beyond what the best of so many would by chance.
+    ``resampled`` metrics beyond what the best of so many would by chance. The method ``tested``,
+    hubs, has passed a test of its own.
     """
     found = [(t, r) for t, r in zip(trials, resampled, strict=True) if t.eligible]
     hopeful = sorted(
@@ -97,12 +109,13 @@ def choose(trials: Sequence[Trial], resampled: Sequence[Resampled]) -> list[Tria
     if not keeping:
         return [t for t, _ in hopeful]
     incumbent, base = keeping[0]
-    challengers = [(t, r) for t, r in hopeful if not t.keeps_rankings]
+    challengers = [(t, r) for t, r in hopeful if not t.keeps_rankings and t.method != tested]
     gains = [
         (r["goal"][0] - base["goal"][0], r["goal"][1] - base["goal"][1]) for _, r in challengers
     ]
     better = [t for (t, _), beats in zip(challengers, beyond_max_t(gains), strict=True) if beats]
-    first = [*better, incumbent]
+    better += [t for t, _ in hopeful if t.method == tested]
+    first = [*sorted(better, key=lambda t: -t.lower_bound), incumbent]
     return [*first, *(t for t, _ in hopeful if t not in first)]
 
 
@@ -137,22 +150,22 @@ def sentence(
     after, change = trial.confirm.goal.value, trial.confirm.goal.change
     held = "no ranking within a modality changes"
     if not trial.keeps_rankings:
-        changes = ", ".join(
-            f"{name} {trial.confirm.metrics[name].change.value:+.3f}"  # type: ignore[union-attr]
-            for name in recalls
-        )
-        held = f"recall@1 holds ({changes})"
+        found = {name: trial.confirm.metrics[name].change for name in recalls}
+        changes = {name: one.value for name, one in found.items() if one is not None}
+        said = ", ".join(f"{name} {value:+.3f}" for name, value in changes.items())
+        held = f"recall@1 {'rises' if min(changes.values()) > 0 else 'holds'} ({said})"
+    words, before = goal_words(goal, correction.names), raw.goal.value.value
     return (
-        f"Use {trial.method}: {GOAL_WORDS[goal]} goes from {raw.goal.value.value:.3f} to "
+        f"Use {trial.method}: {words} goes from {before:.3f} to "
         f"{after.value:.3f} ({change.value:+.3f}, 95 % interval {change.low:+.3f} to "
         f"{change.high:+.3f}) on {n:,} held-out groups, and {held}. "
         f"{in_one_sentence(correction, queries)}"
     )
 
 
-def leave_sentence(raw: Scores, goal: Goal, doubts: Sequence[str]) -> str:
+def leave_sentence(raw: Scores, goal: Goal, doubts: Sequence[str], names: Sequence[str]) -> str:
     """The verdict "leave it alone" in words, with what did not hold."""
-    words = GOAL_WORDS[goal]
+    words = goal_words(goal, names)
     why = f"no correction raises {words} beyond chance without costing recall@1"
     why = "; ".join(doubts) or why
     return f"Leave it alone: {why}. As it is, {words} is {raw.goal.value.value:.3f}."
@@ -188,9 +201,9 @@ def unjudged_sentence(
     after = _share(trial.confirm)
     metrics = ""
     if paired and trial.confirm.goal.change is not None:
-        change = trial.confirm.goal.change
+        change, words = trial.confirm.goal.change, goal_words(goal, correction.names)
         metrics = (
-            f" On these few, {GOAL_WORDS[goal]} goes from {raw.goal.value.value:.3f} to "
+            f" On these few, {words} goes from {raw.goal.value.value:.3f} to "
             f"{trial.confirm.goal.value.value:.3f} ({change.low:+.3f} to {change.high:+.3f})."
         )
     if goal != "mixed":

@@ -12,6 +12,7 @@ from modgap._results import Progress, Result, silent
 from modgap._validate import Array, InputValueError, check_choice, check_count
 from modgap.corrections import METRICS, Correction, Metric, asking_modalities, check_recognised
 from modgap.corrections.base import hash_of_means
+from modgap.evaluation.curve import mixed_curve
 from modgap.evaluation.evaluator import Evaluator, Scores
 from modgap.evaluation.mixed import mixed_retrieval
 from modgap.evaluation.retrieval import matched, retrieval
@@ -20,6 +21,8 @@ from modgap.io.modalities import DEFAULT_NAMES
 from modgap.measures.pairing import pairing_signal, warn_if_unpaired
 
 MAX_GROUPS = 5_000
+# Shares of the first modality in the index.
+RATIOS = (0.1, 0.25, 0.5, 0.75, 0.9)
 
 
 @dataclass(frozen=True)
@@ -44,14 +47,39 @@ class Evaluation(Result):
         ]
         return ("", "as it is", "corrected", "change"), rows
 
+    def ratio_table(self) -> tuple[tuple[str, ...], list[tuple[str, ...]]] | None:
+        """NDCG@10 and own-modality excess over mixing ratios, matches of both modalities counted.
+
+        None beyond two modalities.
+        """
+        if "ratios" not in self.details["raw"]:
+            return None
+        ways = {"as it is": "raw", "corrected": "corrected"}
+        known = {way: key for way, key in ways.items() if key in self.details}
+        ratios = {way: self.details[key]["ratios"] for way, key in known.items()}
+        first = next(iter(ratios.values()))
+        header = [f"{self.names[0]} share"]
+        header += [f"{what}, {way}" for what in ("NDCG@10", "own excess") for way in ratios]
+        rows = []
+        for place, share in enumerate(first["x_shares"]):
+            for asking in first["ndcg"]:
+                cells = [
+                    f"{one[what][asking][place]:.3f}"
+                    for what in ("ndcg", "own_excess")
+                    for one in ratios.values()
+                ]
+                label = f"{share:.0%}" + (f", {asking} asks" if len(first["ndcg"]) > 1 else "")
+                rows.append((label, *cells))
+        return tuple(header), rows
+
 
 def evaluate_correction(
-    X: Array | Embeddings | Modalities,
+    X: Array | Embeddings | Modalities | Mapping[str, Array | Embeddings],
     Y: Array | Embeddings | None = None,
     correction: Correction | None = None,
     *,
     names: Sequence[str] = DEFAULT_NAMES,
-    groups: tuple[Any, Any] | None = None,
+    groups: tuple[Any, Any] | Mapping[str, Any] | None = None,
     metric: Metric = "cosine",
     queries: str | Sequence[str] | None = None,
     sample: int = MAX_GROUPS,
@@ -60,8 +88,8 @@ def evaluate_correction(
 ) -> Evaluation:
     """Every metric of ``diagnose`` before and after one correction.
 
-    ``details`` of the result holds recall at 5 and 10, median ranks and both query modalities of
-    the mixed index.
+    ``details`` of the result holds recall at 5 and 10, median ranks, and of the mixed index each
+    asking modality, matches of both modalities as targets, and mixing ratios.
 
     Parameters
     ----------
@@ -143,12 +171,15 @@ def _details(
     options |= {"queries": asking, "seed": seed}
     found["mixed"] = mixed_retrieval(data, **options).to_dict()
     found["mixed_both"] = mixed_retrieval(data, targets="both", **options).to_dict()
+    if len(data.names) == 2:
+        curve = mixed_curve(data, None, RATIOS, targets="both", **options)
+        found["ratios"] = curve.to_dict()
     return found
 
 
 def _same_rows(correction: Correction, data: Modalities) -> bool:
     """Whether the correction was fitted on all of these rows, going by their means."""
-    means = data.moments(detail="mean", unit=correction.unit_rows)
-    if correction.unit_rows:
-        means = means.at_unit_length()
+    unit = correction.unit_rows
+    found = data.side_moments(detail="mean", unit=unit).values()
+    means = [moments.unit_rows() if unit else moments.given for moments in found]
     return correction.about.get("means_sha256") == hash_of_means(means)

@@ -11,19 +11,23 @@ import numpy as np
 from modgap._results import Result
 from modgap._validate import Array
 from modgap.corrections import Correction, Metric
-from modgap.evaluation.mixed import Targets, mixed_retrieval
+from modgap.evaluation.mixed import MixedQueries, Targets, mixed_retrieval
 from modgap.io import Modalities
 from modgap.io.modalities import DEFAULT_NAMES
 
 
 @dataclass(frozen=True, eq=False)
 class MixedCurve(Result):
-    """NDCG@10 and shares as the corpus goes from all Y to all X."""
+    """NDCG@10 and shares as the corpus goes from all Y to all X.
+
+    ``ndcg`` and ``own_excess`` are keyed by the modality that asks.
+    """
 
     names: tuple[str, ...]
     x_shares: np.ndarray
     ndcg: dict[str, np.ndarray]
     share_off: np.ndarray
+    own_excess: dict[str, np.ndarray]
 
 
 def mixed_curve(
@@ -36,6 +40,7 @@ def mixed_curve(
     *,
     names: Sequence[str] = DEFAULT_NAMES,
     correction: Correction | None = None,
+    queries: str | Sequence[str] | None = None,
     targets: Targets = "both",
     repeats: int = 2,
     seed: int = 0,
@@ -47,7 +52,7 @@ def mixed_curve(
 
     Parameters
     ----------
-    X, Y, k, metric, groups, names, correction, targets, repeats, seed
+    X, Y, k, metric, groups, names, correction, queries, targets, repeats, seed
         As for ``mixed_retrieval``.
     x_shares : sequence of float
         Shares of the groups that are in the index as X.
@@ -55,19 +60,28 @@ def mixed_curve(
     data = Modalities.of(X, Y, names, groups=groups)
     results = [
         mixed_retrieval(
-            data, None, k, metric, correction=correction, x_share=share,
+            data, None, k, metric, correction=correction, queries=queries, x_share=share,
             targets=targets, repeats=repeats, seed=seed,
         )
         for share in x_shares
     ]  # fmt: skip
-    curves = {
-        name: np.array([float(np.mean(r.queries[side].ndcg)) if len(r.queries[side].ndcg)
-                        else float("nan") for r in results])
-        for side, name in enumerate(data.names)
-    }  # fmt: skip
+    asking = [queries.modality for queries in results[0].queries]
+    found = {
+        name: [next(q for q in r.queries if q.modality == name) for r in results] for name in asking
+    }
     return MixedCurve(
         data.names,
         np.asarray(x_shares, dtype=np.float64),
-        curves,
+        {name: np.array([_mean(q.ndcg) for q in parts]) for name, parts in found.items()},
         np.array([r.share_off for r in results]),
+        {name: np.array([_excess(q, data.names) for q in parts]) for name, parts in found.items()},
     )
+
+
+def _mean(values: np.ndarray) -> float:
+    return float(np.mean(values)) if len(values) else float("nan")
+
+
+def _excess(queries: MixedQueries, names: Sequence[str]) -> float:
+    wrong = float(np.sum(queries.non_relevant))
+    return float(np.sum(queries.own_excess(names))) / wrong if wrong else float("nan")

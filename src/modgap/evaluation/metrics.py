@@ -191,11 +191,7 @@ def _mixed(
         data, k=PLACES, correction=correction, queries=asking, seed=seed
     ).queries
     groups = np.concatenate([q.group for q in queries])
-    # Wrong results of the query's own modality beyond its share of the index, over all wrong.
-    own = []
-    for q in queries:
-        place = data.names.index(q.modality)
-        own.append(q.non_relevant_by[:, place] - q.non_relevant * q.corpus_share[:, place])
+    own = [q.own_excess(data.names) for q in queries]
     wrong = np.concatenate([q.non_relevant for q in queries])
     return {
         NDCG: Sample(np.concatenate([q.ndcg for q in queries]), groups),

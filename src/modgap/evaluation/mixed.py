@@ -59,6 +59,15 @@ class MixedQueries(Result):
         """Wrong results among the k best."""
         return np.asarray(self.non_relevant_by.sum(axis=1))
 
+    def own_excess(self, names: Sequence[str]) -> np.ndarray:
+        """Wrong results of the query's own modality beyond its share of the index.
+
+        Their sum over that of ``non_relevant`` is the excess: 0 is fair.
+        """
+        place = list(names).index(self.modality)
+        fair = self.non_relevant * self.corpus_share[:, place]
+        return np.asarray(self.non_relevant_by[:, place] - fair)
+
     @property
     def non_relevant_x(self) -> np.ndarray:
         """Wrong results of the first modality among the k best."""
@@ -89,6 +98,8 @@ class MixedQueries(Result):
             if len(aimed):
                 metrics[f"ndcg@{NDCG_PLACES}_of_{name}_targets"] = float(np.mean(aimed))
         metrics["share_off"] = off
+        excess = float(np.sum(self.own_excess(names)))
+        metrics[f"own_modality_excess@{k}"] = excess / wrong if wrong else nan
         return metrics
 
 
@@ -111,6 +122,13 @@ class MixedRetrieval(Result):
     def ndcg(self) -> float:
         """Mean NDCG@10 over all queries."""
         return float(np.mean(np.concatenate([q.ndcg for q in self.queries])))
+
+    @property
+    def own_excess(self) -> float:
+        """Share of the query's own modality in the wrong results, beyond its share of the index."""
+        wrong = sum(float(np.sum(q.non_relevant)) for q in self.queries)
+        excess = sum(float(np.sum(q.own_excess(self.names))) for q in self.queries)
+        return excess / wrong if wrong else float("nan")
 
     def ndcg_of(self, modality: str, target: str) -> float:
         """Mean NDCG@10 of the queries of a modality whose match is of another, or of its own."""

@@ -22,7 +22,7 @@ from modgap._validate import (
     check_count,
     check_values,
 )
-from modgap.corrections import Correction, check_recognised
+from modgap.corrections import Correction, check_recognised, own_keys
 from modgap.index.answers import Hit, Id, IdType, one_sentence, to_hits
 from modgap.index.documents import as_embeddings, check_ids
 from modgap.index.lifting import lifted_lengths
@@ -32,6 +32,7 @@ from modgap.index.vectors import (
     Corrections,
     StoredVector,
     as_corrections,
+    check_banks,
     query_modality,
     vector_names,
 )
@@ -39,8 +40,6 @@ from modgap.io import Embeddings
 from modgap.search import Hits
 
 BATCH_ROWS = 4096
-# How wide a graph is searched unless told.
-EF_SEARCH = 64
 # One graph of all modalities is warned of below this recall@10, measured with so many queries.
 LOW_RECALL = 0.95
 _SAMPLE = 200
@@ -238,7 +237,8 @@ class VectorIndex(VectorStore):
         rows = to_numpy(queries)
         rows = rows[None] if rows.ndim == 1 else rows
         mapped = vector.query(rows, modality)
-        check_recognised(vector.correction, rows, modality, trust_rows=True)  # only warns
+        # Only warns.
+        check_recognised(vector.correction, rows, modality, role="query", trust_rows=True)
         if self._note is None:
             return to_hits([[] for _ in mapped], k, self._score, "int")
         return self._hits(vector, mapped, k, only, exact=False)
@@ -336,6 +336,7 @@ class VectorIndex(VectorStore):
     def _checked(self, vectors: Any, modality: str, trust_rows: bool) -> Embeddings:
         """Rows that can be stored; what cannot be used is refused before the first row is."""
         source = as_embeddings(vectors, modality, self._given[0])
+        check_banks(self._given)
         first = 0
         for batch in source.batches():
             check_values(batch, modality, first_row=first)
@@ -345,32 +346,40 @@ class VectorIndex(VectorStore):
 
     def _store(self, source: Embeddings, modality: str, ids: Any, progress: Progress | None) -> int:
         self._lock_to_add()
-        keys, id_type = self._keys(source, modality, ids)
+        first = self._first_row(modality)
+        every, id_type = self._ids_of(source, modality, ids, first)
+        named = source if ids is None else source.with_column("ids", ids)
+        keys = {
+            name: own_keys(vector.correction, named, modality, first_row=first)
+            for name, vector in self.vectors.items()
+        }
         with self._one_sentence():
             if self._replacing:
                 self._drop()
                 self._replacing = False
-            known = self._already(modality, keys, id_type)
+            known = self._already(modality, every, id_type)
             if self._note is None:
                 self._note = new_note(self.vectors.values(), id_type, graphs=self.graphs)
                 self._make(self._note, id_type)
                 self._resuming = True
             elif self._note["finished"]:
                 # Run again after a kill, rows without ids are numbered from here, as they were.
-                first = {name: self._count(name) for name in self.names}
-                self._note |= {"first_ids": first, "finished": False}
+                first_ids = {name: self._count(name) for name in self.names}
+                self._note |= {"first_ids": first_ids, "finished": False}
                 self._save_note(self._note)
             written, done = 0, 0
             for batch in source.batches(self.batch_rows):
-                names = keys[done : done + len(batch)]
-                new = [place for place, key in enumerate(names) if key not in known]
+                new = [p for p in range(len(batch)) if every[done + p] not in known]
                 if new:
                     rows = batch if len(new) == len(batch) else batch[new]
+                    places = done + np.array(new)
                     stored = {
-                        name: vector.document(rows, modality, first_row=done)
+                        name: vector.document(
+                            rows, modality, first_row=done, keys=_at(keys[name], places)
+                        )
                         for name, vector in self.vectors.items()
                     }
-                    self._add(stored, modality, [names[place] for place in new])
+                    self._add(stored, modality, [every[place] for place in places])
                 written, done = written + len(new), done + len(batch)
                 if progress is not None:
                     progress(f"storing {modality}", done, source.n_rows)
@@ -407,21 +416,25 @@ class VectorIndex(VectorStore):
                 "all of these and no others."
             )
 
-    def _keys(self, source: Embeddings, modality: str, ids: Any) -> tuple[list[Id], IdType]:
-        given = source.ids if ids is None else ids
-        if given is not None:
-            return check_ids(given, source.n_rows, modality)
-        # A build that is run again numbers its rows as it did before.
+    def _first_row(self, modality: str) -> int:
+        """The number of the next row; a build that is run again numbers them as it did before."""
         if self._note is None:
             first = 0
         elif self._note["finished"]:
             first = self.count(modality)
         else:
             first = self._note["first_ids"].get(modality, 0)
-        first += self._numbered.get(modality, 0)
+        return first + self._numbered.get(modality, 0)
+
+    def _ids_of(
+        self, source: Embeddings, modality: str, ids: Any, first: int
+    ) -> tuple[list[Id], IdType]:
+        given = source.ids if ids is None else ids
+        if given is not None:
+            return check_ids(given, source.n_rows, modality)
         return list(range(first, first + source.n_rows)), "int"
 
-    def _already(self, modality: str, keys: list[Id], id_type: IdType) -> set[Id]:
+    def _already(self, modality: str, ids: list[Id], id_type: IdType) -> set[Id]:
         """The ids that are stored; refused, unless an unfinished index is being finished."""
         if self._note is None:
             return set()
@@ -431,12 +444,16 @@ class VectorIndex(VectorStore):
                 f"The ids of {self.place} are {words[self._note['id_type']]}, got {words[id_type]}."
             )
         known: set[Id] = set()
-        for start in range(0, len(keys), self.batch_rows):
-            known |= self._known(modality, keys[start : start + self.batch_rows])
+        for start in range(0, len(ids), self.batch_rows):
+            known |= self._known(modality, ids[start : start + self.batch_rows])
         if known and not self._resuming:
-            example = next(key for key in keys if key in known)
+            example = next(one for one in ids if one in known)
             raise InputValueError(
                 f"{self.place} holds {len(known)} of these ids of {modality} already, {example!r} "
                 "for instance. Leave them out, or give the rows other ids."
             )
         return known
+
+
+def _at(keys: np.ndarray | None, places: np.ndarray) -> np.ndarray | None:
+    return None if keys is None else keys[places]

@@ -49,7 +49,11 @@ def check_ids(ids: Any, n_rows: int, modality: str) -> tuple[list[Id], IdType]:
 
 
 def open_documents(
-    given: Sequence[str], correction: Correction, *, column: str | None = None
+    given: Sequence[str],
+    correction: Correction,
+    *,
+    column: str | None = None,
+    groups: Sequence[str] = (),
 ) -> dict[str, Embeddings]:
     """The embeddings of each modality, from ``modality=path`` texts or one file of both.
 
@@ -61,14 +65,24 @@ def open_documents(
         Names the modalities, and says how many columns the rows must have.
     column : str, optional
         Array or column to read, where each modality has a file of its own.
+    groups : sequence of str
+        Labels by which the correction was fitted, where its bank goes by groups: the name of a
+        column of every file, or ``image=labels.npy`` and so on. Columns called ``group`` are found
+        without it.
     """
     names = correction.names
+    labels = _by_modality(groups, names)
     found: dict[str, Embeddings] = {}
     if len(given) == 1 and "=" not in given[0] and len(names) == 2:
         if column is not None:
             raise InputValueError(
                 "column chooses from files of one modality. Name the modality of each, as in "
                 f"{names[0]}={given[0]}, to use it."
+            )
+        if labels:
+            raise InputValueError(
+                "groups name the labels of files of one modality. Name the modality of each, as "
+                f"in {names[0]}={given[0]}, to use them."
             )
         pair = open_pair(given[0], names=(names[0], names[1]), paired=False)
         found = {names[0]: pair.x, names[1]: pair.y}
@@ -83,10 +97,21 @@ def open_documents(
             check_choice(name, "modality", names)
             if name in found:
                 raise InputValueError(f"{name} is given twice. Put its rows into one file.")
-            found[name] = open_embeddings(path, column=column)
+            found[name] = open_embeddings(path, column=column, groups=labels.get(name))
     if not found:
-        raise InputValueError(
-            f"There is nothing to read: give {names[0]}=PATH and {names[1]}=PATH, or one file of "
-            "both."
-        )
+        paths = " and ".join(f"{name}=PATH" for name in names)
+        both = ", or one file of both" if len(names) == 2 else ""
+        raise InputValueError(f"There is nothing to read: give {paths}{both}.")
     return {name: as_embeddings(rows, name, correction) for name, rows in found.items()}
+
+
+def _by_modality(groups: Sequence[str], names: Sequence[str]) -> dict[str, str]:
+    """Where the labels of each modality are: a column of all, or what is said of each."""
+    found: dict[str, str] = {}
+    for text in groups:
+        name, equals, place = text.partition("=")
+        if equals:
+            found[check_choice(name, "modality", tuple(names))] = place
+        else:
+            found |= dict.fromkeys(names, text)
+    return found

@@ -16,7 +16,7 @@ from modgap._files import atomic_path, sole_writer_of
 from modgap._tensors import read_tensors, write_tensors
 from modgap._validate import InputValueError, check_count, require
 from modgap.index.answers import Hit, Id, IdType
-from modgap.index.base import BATCH_ROWS, EF_SEARCH, VectorIndex
+from modgap.index.base import BATCH_ROWS, VectorIndex
 from modgap.index.notes import FORMAT, Graphs, Note
 from modgap.index.vectors import Corrections, StoredVector
 
@@ -40,7 +40,7 @@ class FaissIndex(VectorIndex):
         What to build in FAISS's words (``HNSW32,Flat``, ``IVF256,PQ32``); flat and exact by
         default. What needs training is trained on all rows when the index is finished.
     ef_search : int, optional
-        Candidates that a search of an HNSW graph keeps; 64 without it.
+        Candidates that a search of an HNSW graph keeps; 64 without it, 96 with hubs.
     nprobe : int, optional
         Cells that a search of an IVF index looks into; FAISS's default without it.
     one_graph : bool
@@ -219,7 +219,7 @@ class FaissIndex(VectorIndex):
             stored = self._faiss.downcast_index(self._searched(index).storage)
             found = stored.search(queries, k, params=self._selected(wanted))
         else:
-            found = index.search(queries, k, params=self._parameters(index, wanted))
+            found = index.search(queries, k, params=self._parameters(index, vector, wanted))
         places = self._places(part)
         return [
             [
@@ -268,12 +268,12 @@ class FaissIndex(VectorIndex):
         mask = np.array([name == only for name in self._modalities])
         return self._faiss.IDSelectorBitmap(np.packbits(mask, bitorder="little"))
 
-    def _parameters(self, index: Any, only: str | None) -> Any:
+    def _parameters(self, index: Any, vector: StoredVector, only: str | None) -> Any:
         """Filter, ef_search and nprobe in FAISS's words; None where nothing is asked."""
         faiss, searched = self._faiss, self._searched(index)
         given: dict[str, Any] = {} if only is None else {"sel": self._filter(only)}
         if isinstance(searched, faiss.IndexHNSW):
-            ef_search = self.ef_search or EF_SEARCH
+            ef_search = self.ef_search or vector.ef_search
             parameters = faiss.SearchParametersHNSW(efSearch=ef_search, **given)
         elif isinstance(searched, faiss.IndexIVF):
             nprobe = self.nprobe or searched.nprobe
@@ -312,17 +312,24 @@ def query_transforms(vector: StoredVector, modality: str) -> list[Any]:
     steps: list[Any] = []
     if affine.normalise:
         steps.append(faiss.NormalizationTransform(affine.dim_in, 2.0))
-    lifted = vector.dim - affine.dim_out  # a zero in one more column
-    if affine.matrix is not None or affine.offset is not None or lifted:
+    if affine.matrix is not None or affine.offset is not None:
         matrix = np.eye(affine.dim_in) if affine.matrix is None else affine.matrix
-        step = faiss.LinearTransform(affine.dim_in, vector.dim, affine.offset is not None)
-        rows = np.pad(affine.scale * matrix, ((0, lifted), (0, 0)))
-        faiss.copy_array_to_vector(np.ascontiguousarray(rows, np.float32).ravel(), step.A)
-        if affine.offset is not None:
-            offset = np.pad(affine.offset, (0, lifted))
-            faiss.copy_array_to_vector(offset.astype(np.float32), step.b)
-        step.is_trained = True
-        steps.append(step)
+        steps.append(_linear(affine.scale * matrix, affine.offset))
     if affine.renormalise or vector.correction.metric == "cosine":
-        steps.append(faiss.NormalizationTransform(vector.dim, 2.0))
+        steps.append(faiss.NormalizationTransform(affine.dim_out, 2.0))
+    if vector.dim > affine.dim_out:
+        added = np.zeros(vector.dim)
+        if vector.correction.hubs is not None:
+            added[affine.dim_out] = 1.0
+        steps.append(_linear(np.eye(vector.dim, affine.dim_out), added))
     return steps
+
+
+def _linear(matrix: np.ndarray, offset: np.ndarray | None) -> Any:
+    faiss = require("faiss", "faiss", "A FAISS transform")
+    step = faiss.LinearTransform(matrix.shape[1], matrix.shape[0], offset is not None)
+    faiss.copy_array_to_vector(np.ascontiguousarray(matrix, np.float32).ravel(), step.A)
+    if offset is not None:
+        faiss.copy_array_to_vector(offset.astype(np.float32), step.b)
+    step.is_trained = True
+    return step

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from modgap._validate import InputValueError
-from modgap.corrections import Affine, Correction
+from modgap.corrections import Affine, Correction, Hubs
 
 
 def lift_documents(rows: np.ndarray, length: float | None = None) -> np.ndarray:
@@ -51,6 +51,8 @@ def lifted_lengths(correction: Correction, *, one_graph: bool = False) -> dict[s
     lengths = {name: longest_row(affine) for name, affine in maps.items()}
     known = {name: length for name, length in lengths.items() if length is not None}
     even = all(affine.renormalise for affine in maps.values()) and len({*known.values()}) == 1
+    if correction.hubs is not None:
+        even, known = False, _with_hubs(known, correction.hubs)
     if even or len(known) < len(lengths):
         return None
     return dict.fromkeys(known, max(known.values())) if one_graph else known
@@ -73,3 +75,10 @@ def longest_row(affine: Affine) -> float | None:
     factors = (1.0,) if affine.blocks is None else affine.blocks
     # What is stored is float32.
     return round(length * float(np.linalg.norm(factors)) * (1 + 1e-6), 12)
+
+
+def _with_hubs(lengths: dict[str, float], hubs: Hubs) -> dict[str, float]:
+    """The same with the column −α h: h is the mean of k products with rows of the bank."""
+    longest = np.sort(np.linalg.norm(hubs.check_bank().astype(np.float64), axis=1))
+    share = hubs.weight * float(longest[-hubs.neighbours :].mean())
+    return {name: round(length * (1 + share**2) ** 0.5, 12) for name, length in lengths.items()}

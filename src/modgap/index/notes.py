@@ -56,6 +56,7 @@ def new_note(
         "vectors": {
             vector.name: {
                 "fingerprint": fingerprint(vector.correction),
+                "without_bank": fingerprint(vector.correction.without_bank()),
                 "queries": list(vector.correction.queries),
                 "dim": vector.correction.dim_out,
                 "lengths": None if vector.lengths is None else dict(vector.lengths),
@@ -134,7 +135,8 @@ def match_vectors(
     left = list(corrections)
     found: dict[str, StoredVector] = {}
     for name, held in note["vectors"].items():
-        alike = [c for c in left if marks[id(c)] == held["fingerprint"]]
+        made_by = {held["fingerprint"], held.get("without_bank", held["fingerprint"])}
+        alike = [c for c in left if marks[id(c)] in made_by]
         if alike:
             best = max(alike, key=lambda c: list(c.queries) == held["queries"])
             left.remove(best)
@@ -165,7 +167,10 @@ def _refuse(
 
 
 def fingerprint(correction: Correction) -> str:
-    """Tells whether two corrections store documents alike: the document maps and the metric."""
+    """Tells whether two corrections store documents alike: document maps, metric and hubs.
+
+    That of a correction whose bank was removed is another: it stores no documents.
+    """
     digest = hashlib.sha256(correction.metric.encode())
     for name in correction.names:
         affine = correction.affine(name, "document")
@@ -174,4 +179,9 @@ def fingerprint(correction: Correction) -> str:
             is_array = isinstance(value, np.ndarray)
             digest.update(f"{name}.{field.name}={None if is_array else value!r};".encode())
             digest.update(np.ascontiguousarray(value, "<f8").tobytes() if is_array else b"")
+    if correction.hubs is not None:
+        digest.update(json.dumps(correction.hubs.header()).encode())
+        for name, tensor in correction.hubs.tensors().items():
+            kind = "<f2" if name == "hubs.bank" else "<i8"
+            digest.update(np.ascontiguousarray(tensor, kind).tobytes())
     return digest.hexdigest()

@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from modgap._results import Progress
 from modgap._validate import InputError, InputValueError, check_choice, check_count
-from modgap.corrections import Correction
+from modgap.corrections import Correction, OwnQueriesWarning
 from modgap.index.answers import one_sentence
 from modgap.index.notes import match_vectors, new_note
 from modgap.index.postgres import Column, Table
-from modgap.index.vectors import Corrections, StoredVector, as_corrections, vector_names
+from modgap.index.vectors import (
+    Corrections,
+    StoredVector,
+    as_corrections,
+    check_banks,
+    vector_names,
+)
+from modgap.io.keys import named_keys
 
 _PENDING = "{new} IS NULL AND {column} IS NOT NULL"
 
@@ -27,6 +36,7 @@ def add_column(
     column: str = "embedding",
     modality_column: str = "modality",
     new_column: str | None = None,
+    group_column: str | None = None,
     batch_rows: int | None = None,
     progress: Progress | None = None,
 ) -> int:
@@ -51,6 +61,10 @@ def add_column(
     new_column : str, optional
         The column to make, ``embedding_corrected`` by default; with several corrections how their
         names begin, by default ``embedding``: ``embedding_text`` and so on.
+    group_column : str, optional
+        Of a correction with hubs: the column whose values say which queries of its bank are a
+        row's own: the id, the label of the group or the row number that a row had when the
+        correction was fitted. By default the primary key, unless it went by labels.
     batch_rows : int, optional
         Rows committed together; 1,000 by default.
     progress : callable, optional
@@ -58,26 +72,59 @@ def add_column(
     """
     batch_rows = 1000 if batch_rows is None else check_count(batch_rows, "batch_rows")
     given = as_corrections(correction)
+    check_banks(given)
+    source = _Source(column, modality_column, group_column)
     written = []
     with _locked(url, table, column=column, modality=modality_column) as work:
         for name, one in zip(column_names(given, new_column), given, strict=True):
             work.name("new", [name])
-            written.append(_add_one(work, one, column, modality_column, name, batch_rows, progress))
+            written.append(_add_one(work, one, source, name, batch_rows, progress))
     return max(written)
+
+
+@dataclass(frozen=True)
+class _Source:
+    """The columns of a table that are read: raw vectors, modalities, and groups if any."""
+
+    column: str
+    modality: str
+    group: str | None
+
+    def own(self, correction: Correction, keys: Sequence[str]) -> str | None:
+        """The column that says whose queries of a bank are a row's own; None if none does."""
+        hubs = correction.hubs
+        if hubs is None or hubs.keys is None:
+            return None
+        if self.group is not None:
+            return self.group
+        naming = [key for key in keys if key != self.modality]
+        own = naming[0] if len(naming) == 1 and hubs.keyed_by != "group" else None
+        if own is None or hubs.keyed_by != "id":
+            said = f"{own!r} is taken as" if own else "nothing says"
+            what = "the group" if hubs.keyed_by == "group" else "the number"
+            warnings.warn(
+                "Queries of the bank that are a row's own are left out of its hubness, and "
+                f"{said} {what} that the row had when the correction was fitted. Name the column "
+                "that says it (group_column=…, --group-column …).",
+                OwnQueriesWarning,
+                stacklevel=4,
+            )
+        return own
 
 
 def _add_one(
     work: Table,
     correction: Correction,
-    column: str,
-    modality_column: str,
+    source: _Source,
     new_column: str,
     batch_rows: int,
     progress: Progress | None,
 ) -> int:
     found = work.columns()
-    _check_source(work, found, correction, column, modality_column)
+    _check_source(work, found, correction, source)
     keys = _check_key(work, found)
+    own = source.own(correction, keys)
+    work.name("own", [] if own is None else [own], "{}::text", "")
     whole = [found[key].kind in ("int2", "int4", "int8") for key in keys]
     vector = StoredVector(new_column, correction)
     note = new_note([vector], "int" if whole == [True] else "str", scope="column")
@@ -87,7 +134,7 @@ def _add_one(
         with work.connection.transaction():
             work.run("ALTER TABLE {table} ADD COLUMN {new} vector({dim})", dim=vector.dim)
             work.save_note("new", note)
-    written = _fill(work, correction, len(keys), batch_rows, progress)
+    written = _fill(work, vector, len(keys), own is not None, batch_rows, progress)
     work.save_note("new", {**note, "finished": True})
     return written
 
@@ -122,13 +169,13 @@ def _check_source(
     work: Table,
     found: Mapping[str, Column],
     correction: Correction,
-    column: str,
-    modality_column: str,
+    source: _Source,
 ) -> None:
     """Vectors of the correction's dimension, and modalities that it names."""
     if not found:
         raise InputValueError(f"There is no {work.place}. Check the name and its schema.")
-    for name in (column, modality_column):
+    column = source.column
+    for name in filter(None, (column, source.modality, source.group)):
         check_choice(name, f"A column of {work.place}", tuple(found))
     if found[column].kind != "vector":
         raise InputValueError(
@@ -150,7 +197,7 @@ def _check_source(
     unknown = sorted(map(repr, held - {*correction.names}))
     if unknown:
         raise InputValueError(
-            f"Column {modality_column!r} of {work.place} holds {', '.join(unknown[:5])}, but the "
+            f"Column {source.modality!r} of {work.place} holds {', '.join(unknown[:5])}, but the "
             f"correction names {' and '.join(map(repr, correction.names))}. Fit it with these "
             "names (--names)."
         )
@@ -179,40 +226,57 @@ def _check_ours(work: Table, found: Column, correction: Correction, new_column: 
 
 
 def _fill(
-    work: Table, correction: Correction, n_keys: int, batch_rows: int, progress: Progress | None
+    work: Table,
+    vector: StoredVector,
+    n_keys: int,
+    has_own: bool,
+    batch_rows: int,
+    progress: Progress | None,
 ) -> int:
     """Correct what is still empty, batch by batch in the order of the key."""
     total = work.run(f"SELECT count(*) FROM {{table}} WHERE {_PENDING}").fetchone()[0]
     after: tuple[Any, ...] = ()
     written = 0
+    own = "{own} AS own_key" if has_own else "NULL"
     while True:
         condition = f"AND ({{keys}}) > ({', '.join(['%s'] * n_keys)})" if after else ""
         with work.connection.transaction():
             rows = work.run(
-                f"SELECT {{keys}}, {{modality}}::text, {{column}} FROM {{table}} WHERE {_PENDING} "
-                f"{condition} ORDER BY {{keys}} LIMIT {batch_rows} FOR UPDATE",
+                f"SELECT {{keys}}, {own}, {{modality}}::text, {{column}} FROM {{table}} "
+                f"WHERE {_PENDING} {condition} ORDER BY {{keys}} LIMIT {batch_rows} FOR UPDATE",
                 after,
             ).fetchall()
             if not rows:
                 return written
-            _store(work, [row[:-2] for row in rows], _corrected(work, correction, rows))
-        after = rows[-1][:-2]
+            keys = [row[:n_keys] for row in rows]
+            _store(work, keys, _corrected(work, vector.correction, keys, rows, has_own))
+        after = keys[-1]
         written += len(rows)
         if progress is not None:
             progress("correcting", written, total)
 
 
-def _corrected(work: Table, correction: Correction, rows: Sequence[tuple[Any, ...]]) -> np.ndarray:
+def _corrected(
+    work: Table,
+    correction: Correction,
+    keys: Sequence[tuple[Any, ...]],
+    rows: Sequence[tuple[Any, ...]],
+    has_own: bool,
+) -> np.ndarray:
     raw = np.stack([_array(row[-1]) for row in rows])
     names = np.array([row[-2] for row in rows])
+    own = np.array([row[-3] for row in rows], dtype=object)
     corrected = np.empty((len(rows), correction.dim_out), np.float32)
     try:
-        for name in np.unique(names):
-            corrected[names == name] = correction.apply(raw[names == name], str(name))
+        for name in np.unique(names).tolist():
+            of_name = names == name
+            found = None
+            if has_own and correction.hubs is not None and correction.hubs.keyed_by is not None:
+                found = named_keys(own[of_name].tolist(), name, correction.hubs.keyed_by)
+            corrected[of_name] = correction.apply(raw[of_name], name, keys=found)
     except InputError as error:
-        first, last = rows[0][:-2], rows[-1][:-2]
         raise InputValueError(
-            f"{error} These are the rows of {work.place} from key {first} to {last}; those "
+            f"{error} These are the rows of {work.place} from key {keys[0]} to {keys[-1]}; those "
             "before them are done."
         ) from error
     return corrected

@@ -10,9 +10,10 @@ import numpy as np
 
 from modgap._results import Progress, Result
 from modgap._validate import InputValueError, check_count
-from modgap.corrections import Metric
+from modgap.corrections import Metric, own_keys
 from modgap.index.base import VectorIndex
 from modgap.index.documents import as_embeddings
+from modgap.index.vectors import check_banks
 from modgap.search import Hits, search
 
 # Scores of float32 vectors agree to about this share of the largest of them.
@@ -86,6 +87,7 @@ def evaluate_index(
     check_count(sample, "sample")
     rng = np.random.default_rng(seed)
     corrections = index.corrections
+    check_banks([*corrections.values()])
     shape = next(iter(corrections.values()))
     corpus = {name: as_embeddings(rows, name, shape) for name, rows in documents.items()}
     total = sum(rows.n_rows for rows in corpus.values())
@@ -117,7 +119,12 @@ def evaluate_index(
         raw = rows.take(chosen)
         hits = index.search(raw, name, k)
         correction = corrections[name]
-        stored = np.concatenate([correction.apply(r.rows(), held) for held, r in corpus.items()])
+        stored = np.concatenate(
+            [
+                correction.apply(r.rows(), held, keys=own_keys(correction, r, held))
+                for held, r in corpus.items()
+            ]
+        )
         mapped = correction.apply(raw, name, "query")
         recall[name] = _recall(hits, mapped, stored, places, index.metric, min(k, total))
         n_queries[name] = len(chosen)

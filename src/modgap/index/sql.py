@@ -6,13 +6,17 @@ vectors and arrays.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 import numpy as np
 
-from modgap.corrections import Affine, Correction
+from modgap.corrections import Affine, Correction, Hubs
 from modgap.index.lifting import lifted_lengths
 from modgap.index.notes import fingerprint
+from modgap.index.vectors import check_banks, default_ef_search
+from modgap.io.keys import first_own_key
 
 # For each metric the operator that pgvector orders by, its operator class, and the score.
 _OPERATORS = {
@@ -56,6 +60,34 @@ CREATE OR REPLACE FUNCTION modgap_multiply(matrix_name text, v vector) RETURNS v
           FROM modgap_matrix WHERE name = matrix_name $$;
 """
 
+# The bank, and what a document's best queries of it score on average.
+_BANKS = """
+-- A bank of queries, from which the column of hubs is made. It is as private as the queries are;
+-- once all documents have their column it can go: DROP TABLE modgap_bank;
+CREATE TABLE IF NOT EXISTS modgap_bank (name text, own bigint, query vector);
+ALTER TABLE modgap_bank ALTER COLUMN query SET STORAGE MAIN;  -- read for every document
+CREATE OR REPLACE FUNCTION modgap_hubs(
+    bank_name text, v vector, weight double precision, k int, own_key bigint
+) RETURNS vector LANGUAGE sql STABLE PARALLEL SAFE
+    AS $$ SELECT (v::real[] || (-weight * coalesce(avg(best.score), 0))::real)::vector
+          FROM (SELECT -(query <#> v) AS score FROM modgap_bank
+                WHERE name = bank_name AND (own = own_key) IS NOT TRUE
+                ORDER BY score DESC LIMIT k) AS best $$;
+CREATE OR REPLACE FUNCTION modgap_key(label text) RETURNS bigint
+    LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
+    AS $$ SELECT ('x' || substr(encode(sha256(convert_to(label, 'UTF8')), 'hex'), 1, 16))
+                 ::bit(64)::bigint $$;
+CREATE OR REPLACE FUNCTION modgap_row(label text) RETURNS bigint
+    LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
+    AS $$ SELECT CASE WHEN label ~ '^[0-9]{1,15}$' THEN label::bigint END $$;
+"""
+# From this size on the SQL says what is shorter.
+_LARGE = 20_000_000
+_SHORTER = """\
+-- This file is {megabytes} MB, most of it the bank. Shorter: modgap index build postgresql://…
+-- CORRECTION --table {table} --from-column {column} does the same from the correction's file.
+"""
+
 
 def pgvector_sql(
     corrections: Mapping[str, Correction],
@@ -64,6 +96,7 @@ def pgvector_sql(
     column: str = "embedding",
     modality_column: str = "modality",
     id_column: str = "id",
+    group_column: str | None = None,
     file: str = "pgvector.sql",
 ) -> str:
     """SQL that adds a corrected column to a table, one HNSW graph per modality, and a search.
@@ -77,9 +110,13 @@ def pgvector_sql(
         By the modality that asks; each gets a column and a search function of its own.
     table, column, modality_column, id_column : str
         The table, its raw vectors, its modalities and its ids.
+    group_column : str, optional
+        Of corrections with hubs that were fitted with labels of groups: the column of the labels,
+        by which queries of a bank that are a document's own are left out.
     file : str
         The name under which the SQL is saved, for its comment.
     """
+    check_banks([*corrections.values()])
     first = next(iter(corrections.values()))
     names = {asking: f"{column}_{asking}" for asking in corrections}
     parts = [
@@ -93,31 +130,81 @@ def pgvector_sql(
     ]
     if any(m.matrix is not None for c in corrections.values() for m in c.maps.values()):
         parts.append(_MATRICES)
-    where = (_name(table), _name(column), _name(modality_column), _name(id_column))
+    if any(c.hubs is not None for c in corrections.values()):
+        parts.append(_BANKS)
+    where = _Table(
+        _name(table),
+        _name(column),
+        _name(modality_column),
+        _name(id_column),
+        None if group_column is None else _name(group_column),
+    )
     for asking, correction in corrections.items():
         parts.append(_one(correction, asking, names[asking], where))
-    return "\n".join(parts)
+    text = "\n".join(parts)
+    if len(text) > _LARGE:
+        text = _SHORTER.format(megabytes=round(len(text) / 1e6), table=table, column=column) + text
+    return text
 
 
-def _one(correction: Correction, asking: str, new: str, where: tuple[str, str, str, str]) -> str:
-    table, column, modality, identifier = where
+@dataclass(frozen=True)
+class _Table:
+    """The table and its columns, as SQL writes them."""
+
+    table: str
+    column: str
+    modality: str
+    id: str
+    group: str | None
+
+    def own(self, hubs: Hubs, name: str) -> str:
+        """The key of the group of a document, in SQL; NULL where the table does not say it."""
+        if hubs.keys is None:
+            return "NULL"
+        if hubs.keyed_by == "group":
+            return "NULL" if self.group is None else f"modgap_key({self.group}::text)"
+        if hubs.keyed_by == "id":
+            return f"modgap_key({self.id}::text)"
+        first = f" + {first_own_key(name)}" if hubs.keyed_by == "own row" else ""
+        return f"modgap_row({self.id}::text){first}"
+
+    def says(self, hubs: Hubs) -> str:
+        """Which queries are a document's own and left out, for a comment."""
+        if hubs.keys is None:
+            return ""
+        if hubs.keyed_by == "group" and self.group is None:
+            return " Those of a document's own group stay in: no column says which they are."
+        by = {"group": f"group ({self.group})", "id": f"id ({self.id})"}
+        number = f"row number (taken to be {self.id}, from 0)"
+        return f" Those of a document's own {by.get(str(hubs.keyed_by), number)} are left out."
+
+
+def _one(correction: Correction, asking: str, new: str, where: _Table) -> str:
+    table, column, modality, identifier = where.table, where.column, where.modality, where.id
     operator, kind, score = _OPERATORS[correction.metric]
     lengths = lifted_lengths(correction)
     target, dim = _name(new), correction.dim_out + (lengths is not None)
     lines = [
         f"-- For {asking} queries: {table}.{new}."
-        + (" Its last column only makes rows equally long, for the graphs." if lengths else ""),
+        + (" Its last column only makes rows equally long, for the graphs." if lengths else "")
+        + (" The one before it is that of hubs." if lengths and correction.hubs else ""),
         f"ALTER TABLE {table} ADD COLUMN IF NOT EXISTS {target} vector({dim});",
         _SAME_CORRECTION.format(
             table=table, target=target, table_text=_text(table), column_text=_text(new),
             mark=_text(f"modgap {fingerprint(correction)}"),
         ),
     ]  # fmt: skip
+    lines += _bank_rows(correction, new, where)
     searches = []
     for name in correction.names:
         affine = correction.affine(name)
         lines += _matrix_rows(affine, f"{new}/{name}")
         stored = _expression(affine, column, f"{new}/{name}")
+        if (hubs := correction.hubs) is not None:
+            stored = (
+                f"modgap_hubs({_text(new)}, {stored}, {hubs.weight!r}, {hubs.neighbours}, "
+                f"{where.own(hubs, name)})"
+            )
         if lengths is not None:
             stored = f"modgap_lift({stored}, {lengths[name]!r})"
         lines += [
@@ -135,9 +222,10 @@ def _one(correction: Correction, asking: str, new: str, where: tuple[str, str, s
     query = correction.affine(asking, "query")
     lines += _matrix_rows(query, f"{new}/{asking}/query")
     mapped = _expression(query, "query", f"{new}/{asking}/query")
-    if lengths is not None:
-        mapped = f"({mapped}::real[] || 0::real)::vector"
-    function = search_function(asking)
+    added = ["1"] * (correction.hubs is not None) + ["0"] * (lengths is not None)
+    if added:
+        mapped = f"({mapped}::real[] || ARRAY[{', '.join(added)}]::real[])::vector"
+    function, width = search_function(asking), default_ef_search(correction)
     union = "\n    UNION ALL\n".join(searches)
     lines.append(f"""\
 CREATE OR REPLACE FUNCTION {function}(query vector, k int DEFAULT 10)
@@ -146,7 +234,7 @@ CREATE OR REPLACE FUNCTION {function}(query vector, k int DEFAULT 10)
 #variable_conflict use_variable
 DECLARE mapped vector := {mapped};
 BEGIN
-    PERFORM set_config('hnsw.ef_search', least(greatest(64, k), 1000)::text, true);
+    PERFORM set_config('hnsw.ef_search', least(greatest({width}, k), 1000)::text, true);
     -- One graph for each modality; the best of each are the best of all.
     RETURN QUERY SELECT found.i, found.m, {score.format("found.distance")} FROM (
 {union}
@@ -192,6 +280,32 @@ def _matrix_rows(affine: Affine, name: str) -> list[str]:
         f"DELETE FROM modgap_matrix WHERE name = {_text(name)};",
         f"INSERT INTO modgap_matrix VALUES\n    {rows};",
     ]
+
+
+def _bank_rows(correction: Correction, name: str, where: _Table) -> list[str]:
+    """The bank of a correction with hubs, as a table that SQL can score documents by."""
+    hubs = correction.hubs
+    if hubs is None:
+        return []
+    bank = hubs.check_bank()
+    keys = [None] * len(bank) if hubs.keys is None else hubs.keys.tolist()
+    rows = ",\n    ".join(
+        f"({_text(name)}, {'NULL' if key is None else key}, '[{','.join(row)}]')"
+        for key, row in zip(keys, _few_digits(bank).tolist(), strict=True)
+    )
+    return [
+        f"-- {len(bank):,} queries.{where.says(hubs)}",
+        f"DELETE FROM modgap_bank WHERE name = {_text(name)};",
+        f"INSERT INTO modgap_bank VALUES\n    {rows};",
+    ]
+
+
+def _few_digits(values: np.ndarray) -> np.ndarray:
+    """Numbers of half precision as text: five digits, ten times what they are precise to."""
+    # There are at most 2¹⁶ of them, and many more entries.
+    found, places = np.unique(values, return_inverse=True)
+    short = [re.sub(r"^(-?)0\.", r"\1.", f"{value:.5g}") for value in found.tolist()]
+    return np.array(short)[places].reshape(values.shape)
 
 
 def _vector(values: np.ndarray) -> str:

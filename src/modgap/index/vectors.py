@@ -16,6 +16,10 @@ from modgap.index.lifting import lift_documents, lift_queries
 # What an index may be given: a correction or its path, or several that serve different queries.
 Corrections = Correction | str | os.PathLike[str] | Mapping[str, Correction] | Sequence[Correction]
 
+# How wide a graph is searched unless told. Hubs are what a graph finds most easily, so without
+# them it takes more to find as much.
+EF_SEARCH, HUBS_EF_SEARCH = 64, 96
+
 
 @dataclass(frozen=True)
 class StoredVector:
@@ -34,10 +38,22 @@ class StoredVector:
         """How many columns are stored."""
         return self.correction.dim_out + (self.lengths is not None)
 
-    def document(self, rows: np.ndarray, modality: str, *, first_row: int = 0) -> np.ndarray:
-        """Checked raw rows as they are stored."""
-        affine = self.correction.map(modality, "document")
-        mapped = affine.map_checked(rows, modality, first_row=first_row)
+    @property
+    def ef_search(self) -> int:
+        """How wide a graph of these vectors is searched unless told."""
+        return default_ef_search(self.correction)
+
+    def document(
+        self,
+        rows: np.ndarray,
+        modality: str,
+        *,
+        first_row: int = 0,
+        keys: np.ndarray | None = None,
+    ) -> np.ndarray:
+        """Checked raw rows as they are stored; ``keys`` as for ``Correction.apply``."""
+        row_map = self.correction.map(modality, "document")
+        mapped = row_map.map_checked(rows, modality, first_row=first_row, keys=keys)
         stored = self._float32(mapped, f"corrected {modality}")
         return stored if self.lengths is None else lift_documents(stored, self.lengths[modality])
 
@@ -82,6 +98,18 @@ def as_corrections(given: Corrections) -> tuple[Correction, ...]:
             f"{' and '.join(twice)} queries. Give one for each."
         )
     return found
+
+
+def default_ef_search(correction: Correction) -> int:
+    """How wide a graph of its documents is searched unless told."""
+    return EF_SEARCH if correction.hubs is None else HUBS_EF_SEARCH
+
+
+def check_banks(corrections: Sequence[Correction]) -> None:
+    """Refuse to store documents with a correction whose bank of queries was removed."""
+    for correction in corrections:
+        if correction.hubs is not None:
+            correction.hubs.check_bank()
 
 
 def vector_names(corrections: Sequence[Correction], prefix: str = "embedding") -> list[str]:

@@ -5,9 +5,9 @@ from modgap.io.embeddings import Embeddings
 from modgap.io.image_captions import ImageCaptions, open_image_captions
 from modgap.io.mixbench import MixBench, MixBenchSubset, open_mixbench
 from modgap.io.modalities import Modalities, Thumbnail
-from modgap.io.opening import open_embeddings, open_pair
+from modgap.io.opening import open_embeddings, open_modalities, open_pair, open_queries
 from modgap.io.pairing import PairingWarning
-from modgap.io.writing import write_embeddings, write_pair
+from modgap.io.writing import write_embeddings, write_pair, write_vectors
 
 __all__ = [
     "Embeddings",
@@ -20,8 +20,11 @@ __all__ = [
     "open_embeddings",
     "open_image_captions",
     "open_mixbench",
+    "open_modalities",
     "open_pair",
+    "open_queries",
     "write_clip_retrieval",
     "write_embeddings",
     "write_pair",
+    "write_vectors",
 ]

@@ -14,12 +14,30 @@ COLUMN_NAMES: Mapping[str, tuple[str, ...]] = {
     "groups": ("group", "groups"),
 }
 
+# How names of matrices end, after the name of their modality.
+_ENDINGS = ("", "s", "_features", "_embeddings", "_embedding", "_embeds", "_embed", "_emb")
+# Other names of a modality.
+_SHORT = {"image": ("img",), "text": ("txt",)}
 # Names of matrices that say they belong together, the first tower's before the second's.
-PAIR_NAMES: tuple[tuple[str, str], ...] = (
-    *((f"{x}{end}", f"{y}{end}")
-      for x, y in (("image", "text"), ("img", "txt"), ("img", "text"), ("x", "y"), ("X", "Y"))
-      for end in ("", "s", "_features", "_embeddings", "_embedding", "_embeds", "_embed", "_emb")),
-)  # fmt: skip
+PAIR_NAMES: tuple[tuple[str, str], ...] = tuple(
+    (f"{x}{end}", f"{y}{end}")
+    for x, y in (("image", "text"), ("img", "txt"), ("img", "text"), ("x", "y"), ("X", "Y"))
+    for end in _ENDINGS
+)
+
+
+def matrix_names(modality: str) -> list[str]:
+    """What the matrix of a modality may be called.
+
+    >>> matrix_names("audio")[:3]
+    ['audio', 'audios', 'audio_features']
+    """
+    return [f"{name}{end}" for name in own_prefixes(modality) for end in _ENDINGS]
+
+
+def own_prefixes(modality: str) -> tuple[str, ...]:
+    """What the names of a modality's matrix and columns may start with."""
+    return (modality, *_SHORT.get(modality, ()))
 
 
 def companions(

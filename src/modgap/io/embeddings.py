@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any
 
@@ -144,6 +144,12 @@ class Embeddings:
             for kind, column in self.columns.items()
         }
         return Embeddings(self.source, HeldMatrix(self.take(indices)), columns)
+
+    def with_column(self, kind: str, values: Any) -> Embeddings:
+        """The same rows with these as their ids, captions, labels or groups."""
+        column = Column.of(np.asarray(values))
+        check_length(column, self.n_rows, kind, self.source)
+        return replace(self, columns={**self.columns, kind: column})
 
     @cached_property
     def ids(self) -> np.ndarray | None:

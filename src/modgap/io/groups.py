@@ -1,4 +1,4 @@
-"""Which rows of two modalities match: labels from columns of the files, or from files of their own.
+"""Which rows match: labels from columns of the files, or from files of their own.
 
 A file of labels has one per row: `.npy` (one dimension), `.txt` (one per line), `.csv` (a header
 line; its column `group` or `groups`, or its only one) or `.parquet` (the same). Labels are strings
@@ -9,13 +9,18 @@ from __future__ import annotations
 
 import csv
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from modgap._validate import InputTypeError, InputValueError, did_you_mean
+from modgap._validate import (
+    InputTypeError,
+    InputValueError,
+    check_group_labels,
+    did_you_mean,
+)
 from modgap.io._contents import Contents, listed, reading
 from modgap.io.companions import COLUMN_NAMES
 from modgap.io.embeddings import Embeddings
@@ -24,43 +29,52 @@ from modgap.io.parquet import open_parquet
 
 
 def find_groups(
-    groups: Any, sides: tuple[Embeddings, Embeddings], contents: tuple[Contents, Contents]
-) -> tuple[np.ndarray, np.ndarray] | None:
-    """The labels of both sides.
+    groups: Any, sides: Mapping[str, Embeddings], contents: Mapping[str, Contents]
+) -> dict[str, np.ndarray] | None:
+    """The labels of every modality by name.
 
-    ``groups`` is None (the columns recognised by name, if both sides have them), one name or path
-    for both sides, or two: as a tuple, or as a string with a comma between. Each is the name of a
-    column, else a path, or the labels themselves.
+    ``groups`` is None (the columns recognised by name, if all sides have them), one name or path
+    for all sides, or one for each: by name, in order, or as a string with commas between. Each is
+    the name of a column, else a path, or the labels themselves.
     """
     if groups is None:
-        if any("groups" not in side.columns for side in sides):
+        if any("groups" not in side.columns for side in sides.values()):
             return None
-        found = [side.groups for side in sides]
+        given: Mapping[str, Any] = {name: side.groups for name, side in sides.items()}
     else:
-        given = _two(groups, contents)
-        found = [_labels(one, held) for one, held in zip(given, contents, strict=True)]
-    gx, gy = (_check(labels, side) for labels, side in zip(found, sides, strict=True))
+        given = _one_each(groups, contents)
+    found = {name: labels_of(given[name], contents[name], side) for name, side in sides.items()}
     # 7 in one file and "7" in the other are the same label; int64 beside uint64 fits no integer.
-    common = np.result_type(gx, gy)
+    common = np.result_type(*found.values())
     common = np.dtype(str) if common.kind == "f" else common
-    return gx.astype(common, copy=False), gy.astype(common, copy=False)
+    return {name: labels.astype(common, copy=False) for name, labels in found.items()}
 
 
-def _two(groups: Any, contents: tuple[Contents, Contents]) -> tuple[Any, Any]:
+def labels_of(given: Any, contents: Contents, side: Embeddings) -> np.ndarray:
+    """The label of every row of a side: from a column, from a file, or as given."""
+    return _check(_labels(given, contents), side)
+
+
+def _one_each(groups: Any, contents: Mapping[str, Contents]) -> Mapping[str, Any]:
+    names = tuple(contents)
+    if isinstance(groups, Mapping):
+        return dict(zip(names, check_group_labels(groups, names), strict=True))
     if isinstance(groups, (tuple, list)):
-        if len(groups) != 2:
-            raise InputValueError(f"groups must be one or two, one for each side, got {groups!r}.")
-        return groups[0], groups[1]
+        if len(groups) != len(names):
+            raise InputValueError(
+                f"groups must be one for all modalities, or one for each of {', '.join(names)}, "
+                f"got {groups!r}."
+            )
+        return dict(zip(names, groups, strict=True))
     if not isinstance(groups, (str, os.PathLike)):
         raise InputTypeError(
-            "groups must be the name of a column, a path, or two of them, "
+            "groups must be the name of a column, a path, or one for each side, "
             f"got {type(groups).__name__}."
         )
-    known = any(str(groups) in held.columns for held in contents) or Path(groups).exists()
-    if not known and str(groups).count(",") == 1:
-        first, second = str(groups).split(",")
-        return first.strip(), second.strip()
-    return groups, groups
+    known = any(str(groups) in held.columns for held in contents.values())
+    if not known and not Path(groups).exists() and str(groups).count(",") == len(names) - 1:
+        return dict(zip(names, map(str.strip, str(groups).split(",")), strict=True))
+    return dict.fromkeys(names, groups)
 
 
 def _labels(given: Any, contents: Contents) -> np.ndarray:

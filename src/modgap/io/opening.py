@@ -1,13 +1,15 @@
-"""Open embeddings of any known format: one modality, or two."""
+"""Open embeddings of any known format: one modality, two, or any number by name."""
 
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from modgap._validate import InputValueError, check_names
+from modgap._validate import InputValueError, check_choice, check_modalities, check_names
 from modgap.io._contents import Contents, listed
 from modgap.io.clip_retrieval import (
     in_order,
@@ -15,9 +17,9 @@ from modgap.io.clip_retrieval import (
     open_clip_retrieval,
     open_npy_shards,
 )
-from modgap.io.companions import PAIR_NAMES, companions
+from modgap.io.companions import PAIR_NAMES, companions, matrix_names, own_prefixes
 from modgap.io.embeddings import Embeddings
-from modgap.io.groups import find_groups
+from modgap.io.groups import find_groups, labels_of
 from modgap.io.modalities import DEFAULT_NAMES, Modalities
 from modgap.io.npy import open_npy
 from modgap.io.npz import open_npz
@@ -35,17 +37,23 @@ OPENERS: Mapping[str, Callable[[Path], Contents]] = {
 }
 
 
-def open_embeddings(path: str | os.PathLike[str], *, column: str | None = None) -> Embeddings:
+def open_embeddings(
+    path: str | os.PathLike[str], *, column: str | None = None, groups: str | None = None
+) -> Embeddings:
     """The rows of one modality in a file or folder.
 
     Files end in .npy, .npz, .safetensors, .pt, .pth or .parquet; a folder holds Parquet shards,
     .npy shards, or what clip-retrieval writes. ``column`` is the name of the array or column, and
-    may be left out where there is only one.
+    may be left out where there is only one; ``groups`` that of the labels, or a file of them.
     """
     contents = open_contents(path)
     name = contents.only_embedding() if column is None else column
     matrix = contents.matrix(name)
-    return Embeddings(str(contents.path), matrix, companions(contents.columns, matrix.shape[0]))
+    held = companions(contents.columns, matrix.shape[0])
+    found = Embeddings(str(contents.path), matrix, held)
+    if groups is None:
+        return found
+    return found.with_column("groups", labels_of(groups, contents, found))
 
 
 def open_pair(
@@ -91,17 +99,129 @@ def open_pair(
             x_contents.only_embedding() if x_column is None else x_column,
             y_contents.only_embedding() if y_column is None else y_column,
         )
-    x = _side(x_contents, columns[0], (first, "image", "img", "x"), one_file=path_y is None)
-    y = _side(y_contents, columns[1], (second, "text", "txt", "y"), one_file=path_y is None)
-    if x.dim != y.dim:
-        raise InputValueError(
-            f"{first} and {second} must have the same number of columns, "
-            f"got {x.dim} and {y.dim}. Embed both with the same model."
-        )
+    return _paired_up(
+        {
+            first: _Source(x_contents, columns[0], (first, "image", "img", "x")),
+            second: _Source(y_contents, columns[1], (second, "text", "txt", "y")),
+        },
+        groups,
+        paired,
+    )
+
+
+def open_modalities(
+    paths: Mapping[str, str | os.PathLike[str]],
+    *,
+    columns: Mapping[str, str] | None = None,
+    groups: Any = None,
+    paired: bool | None = None,
+) -> Modalities:
+    """The rows of two or more modalities, each in a file or folder; several may share one.
+
+    No row is read yet. ``pairing`` of the result says how rows were paired.
+
+    Parameters
+    ----------
+    paths : mapping of str to paths
+        The file or folder of each modality by its name, such as
+        ``{"image": "image.npy", "text": "text.npy", "audio": "audio.npy"}``.
+    columns : mapping of str to str, optional
+        The array or column of a modality. Without it, the one that is called like the modality
+        (``audio``, ``audio_features`` …), else the only one.
+    groups : str, path, or one for each modality, optional
+        Which rows match: a column or a file of labels for all, or one for each, by name or in
+        order, as for ``open_pair``.
+    paired : bool, optional
+        False: rows are not pairs, even if their numbers are equal. True: they must be.
+    """
+    names, chosen = check_modalities(tuple(paths)), columns or {}
+    for name in chosen:
+        check_choice(name, "modality", names)
+    held = {path: open_contents(path) for path in dict.fromkeys(map(Path, paths.values()))}
+    sources: dict[str, _Source] = {}
+    for name in names:
+        contents = held[Path(paths[name])]
+        column = chosen.get(name) or _own_column(contents, name)
+        for other, source in sources.items():
+            if source.contents is contents and source.column == column:
+                raise InputValueError(
+                    f"{other} and {name} are both {column!r} of {contents.path}. Give each a file, "
+                    "or an array or column of its own."
+                )
+        sources[name] = _Source(contents, column, own_prefixes(name))
+    return _paired_up(sources, groups, paired)
+
+
+def open_queries(
+    data: Modalities,
+    paths: Mapping[str, str | os.PathLike[str]],
+    groups: Mapping[str, Any] | None = None,
+) -> Modalities:
+    """The same data, asked by queries of their own; see ``Modalities.with_queries``.
+
+    Parameters
+    ----------
+    data : Modalities
+        The documents.
+    paths : mapping of str to paths
+        The file or folder with the queries of a modality, by its name.
+    groups : mapping of str to columns, paths or labels, optional
+        Which documents the queries of a modality match. Without it, a column called ``group`` or
+        ``groups`` is used where documents are paired by group, and ids where they are by id.
+    """
+    given = dict(groups or {})
+    for name in given:
+        check_choice(name, "modality of queries", tuple(paths))
+    rows: dict[str, Embeddings] = {}
+    labels: dict[str, Any] = {}
+    for name, path in paths.items():
+        check_choice(name, "modality", data.names)
+        contents = open_contents(path)
+        source = _Source(contents, _own_column(contents, name), ())
+        rows[name] = side = source.embeddings(alone=True)
+        if name in given:
+            labels[name] = labels_of(given[name], contents, side)
+        elif data.keyed_by == "group" and side.groups is not None:
+            labels[name] = side.groups
+        elif data.keyed_by == "id" and side.ids is not None:
+            labels[name] = side.ids
+    return data.with_queries(rows, labels)
+
+
+@dataclass(frozen=True, eq=False)
+class _Source:
+    """Where the rows of a modality are, and what names of its columns may start with."""
+
+    contents: Contents
+    column: str
+    prefixes: tuple[str, ...]
+
+    def embeddings(self, *, alone: bool) -> Embeddings:
+        """The rows; ``alone`` where the file holds no other modality's."""
+        matrix = self.contents.matrix(self.column)
+        own = () if alone else dict.fromkeys((self.column, *self.prefixes))
+        described = companions(self.contents.columns, matrix.shape[0], own)
+        return Embeddings(str(self.contents.path), matrix, described)
+
+
+def _paired_up(sources: Mapping[str, _Source], groups: Any, paired: bool | None) -> Modalities:
+    """The modalities as one value: rows of one space, and which of them match."""
+    shared = Counter(id(source.contents) for source in sources.values())
+    sides = {
+        name: source.embeddings(alone=shared[id(source.contents)] == 1)
+        for name, source in sources.items()
+    }
+    first, *others = sides
+    for name in others:
+        if sides[name].dim != sides[first].dim:
+            raise InputValueError(
+                f"{first} and {name} must have the same number of columns, "
+                f"got {sides[first].dim} and {sides[name].dim}. Embed both with the same model."
+            )
     labels = groups
     if paired is not False:
-        labels = find_groups(groups, (x, y), (x_contents, y_contents))
-    return Modalities.of(x, y, (first, second), groups=labels, paired=paired)
+        labels = find_groups(groups, sides, {n: source.contents for n, source in sources.items()})
+    return Modalities.of(sides, groups=labels, paired=paired)
 
 
 def open_contents(path: str | os.PathLike[str]) -> Contents:
@@ -134,14 +254,10 @@ def _open_folder(folder: Path) -> Contents:
     )
 
 
-def _side(
-    contents: Contents, column: str, prefixes: tuple[str, ...], *, one_file: bool
-) -> Embeddings:
-    matrix = contents.matrix(column)
-    own = dict.fromkeys((column, *prefixes)) if one_file else ()
-    return Embeddings(
-        str(contents.path), matrix, companions(contents.columns, matrix.shape[0], own)
-    )
+def _own_column(contents: Contents, modality: str) -> str:
+    """The matrix that is called like the modality, else the only one."""
+    named = [name for name in matrix_names(modality) if name in contents.embeddings]
+    return named[0] if named else contents.only_embedding()
 
 
 def _two_columns(

@@ -96,12 +96,36 @@ def write_pair(
     _write(path, {names[0]: x, names[1]: y}, columns, {x_group: 0, y_group: 1}, dtype)
 
 
+def write_vectors(
+    path: str | os.PathLike[str],
+    vectors: Mapping[str, Any],
+    *,
+    ids: Any = None,
+    captions: Any = None,
+    labels: Any = None,
+    dtype: Any = None,
+) -> None:
+    """Write several vectors of the same rows into one file, each under its name.
+
+    Parameters
+    ----------
+    path, ids, captions, labels, dtype
+        As for ``write_embeddings``.
+    vectors : mapping of str to matrices, Embeddings or iterables of batches
+        As many rows of each; their columns may differ.
+    """
+    columns = {"id": ids, "caption": captions, "label": labels}
+    _write(path, vectors, columns, {}, dtype, one_space=False)
+
+
 def _write(
     path: str | os.PathLike[str],
     matrices: Mapping[str, Any],
     columns: Mapping[str, Any],
     owners: Mapping[str, int],
     dtype: Any,
+    *,
+    one_space: bool = True,
 ) -> None:
     target = Path(path)
     suffix = target.suffix.lower()
@@ -110,7 +134,7 @@ def _write(
     checked = check_columns(columns)
     streams = {name: RowStream(rows, name, dtype) for name, rows in matrices.items()}
     dims = [stream.dim for stream in streams.values()]
-    if len(set(dims)) > 1:
+    if one_space and len(set(dims)) > 1:
         raise InputValueError(
             f"{' and '.join(streams)} must have the same number of columns, "
             f"got {dims[0]} and {dims[1]}. Embed both with the same model."

@@ -27,6 +27,7 @@ from modgap.measures.gap import (
     LinearSeparability,
     Norms,
     gap_distance,
+    gap_matrix,
     gap_orthogonality,
     gap_vector,
     linear_separability,
@@ -47,13 +48,15 @@ from modgap.measures.loss import (
     loss_terms,
     soft_assignments,
 )
+from modgap.measures.measurement import Between, Measurement, ModalitySummary, PairSummary
 from modgap.measures.pairing import PairingSignal, check_pairing, pairing_signal
 from modgap.measures.profile import Profile, profile
 from modgap.measures.projection import Projection, projection
-from modgap.measures.summary import Measurement, ModalitySummary, PairSummary, measure
+from modgap.measures.summary import measure
 from modgap.measures.uniformity import alignment, uniformity, wasserstein_uniformity
 
 __all__ = [
+    "Between",
     "Blur",
     "Cone",
     "EstimatedConformity",
@@ -86,6 +89,7 @@ __all__ = [
     "feature_offset",
     "feature_variance",
     "gap_distance",
+    "gap_matrix",
     "gap_orthogonality",
     "gap_vector",
     "linear_separability",

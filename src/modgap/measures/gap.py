@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,8 +22,17 @@ from modgap._arrays import (
     widen,
 )
 from modgap._results import Result
-from modgap._validate import Array, check_count, check_pairs, check_rows, check_two
+from modgap._validate import (
+    Array,
+    check_count,
+    check_pairs,
+    check_rows,
+    check_same_space,
+    check_two,
+)
+from modgap.io import Embeddings, Modalities
 from modgap.moments import PairMoments
+from modgap.moments import gap_matrix as moments_gap_matrix
 
 
 def gap_vector(X: Array, Y: Array) -> Array:
@@ -47,6 +57,25 @@ def gap_distance(X: Array, Y: Array) -> float:
     True
     """
     return PairMoments.from_batch(X, Y, detail="mean", unit=False).gap_distance()
+
+
+def gap_matrix(rows: Modalities | Mapping[str, Array | Embeddings]) -> np.ndarray:
+    """Distance between the means of every two modalities, (k, k) in the order of their names.
+
+    Entry (i, j) is ``gap_distance`` of modalities i and j: symmetric, 0 on the diagonal. Rows are
+    used as given.
+
+    >>> import numpy as np
+    >>> rows = {"image": np.eye(2)[:1], "text": np.eye(2)[1:], "audio": -np.eye(2)[:1]}
+    >>> gap_matrix(rows).round(3).tolist()
+    [[0.0, 1.414, 2.0], [1.414, 0.0, 1.414], [2.0, 1.414, 0.0]]
+    """
+    data = Modalities.of(rows, paired=False) if isinstance(rows, Mapping) else rows
+    found = data.side_moments(detail="mean", unit=False)
+    means = {name: side.given.mean[None, :] for name, side in found.items()}
+    for name in data.names[1:]:
+        check_same_space(means[data.names[0]], means[name], (data.names[0], name))
+    return moments_gap_matrix(list(found.values()))
 
 
 def local_gaps(X: Array, Y: Array) -> Array:

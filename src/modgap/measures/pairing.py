@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import combinations
 
 import numpy as np
 
@@ -80,19 +81,30 @@ def pairing_signal(
     others count for nothing. Pairs are believed where z is at least 4, and recall@1 at least four
     times chance or the mean matched cosine at least 0.9 of their spread above the others.
 
+    Of more than two modalities, every two are looked at, and the weakest signal is given.
+
     Parameters
     ----------
     data : Modalities
-        Two modalities.
+        Two modalities or more.
     seed : int
         Seed of the sample.
     at_most : int
         How many groups to look at.
     """
     check_count(at_most, "at_most", at_least=MIN_PAIRS)
-    x, y = data.two()
     if not data.paired:
         return None
+    found = [
+        _signal(two, seed, at_most)
+        for two in (data.pair(*names) for names in combinations(data.names, 2))
+        if two.group_codes is None or two.n_groups
+    ]
+    return min(found, key=lambda one: (one.looks_paired is not False, one.excess), default=None)
+
+
+def _signal(data: Modalities, seed: int, at_most: int) -> PairingSignal:
+    x, y = data.two()
     rng = np.random.default_rng(seed)
     if data.group_codes is None:  # without a look at every row's group
         chosen = _some(rng, x.n_rows, at_most)
@@ -159,7 +171,7 @@ def check_pairing(data: Modalities, *, trust_pairs: bool = False, seed: int = 0)
     Parameters
     ----------
     data : Modalities
-        Two modalities; without pairs there is nothing to check.
+        Two modalities or more; without pairs there is nothing to check.
     trust_pairs : bool
         Do not look.
     seed : int

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ from modgap._arrays import (
     to_numpy,
     unit,
 )
-from modgap._results import Result
+from modgap._results import Result, by_side
 from modgap._validate import Array, check_count, check_same_space
 from modgap.io import Embeddings, Modalities
 from modgap.io.modalities import DEFAULT_NAMES
@@ -35,34 +36,67 @@ _BINS = 80
 class CosineHistograms(Result):
     """Counts of cosines over shared bins: within each modality, of matches and of non-matches.
 
-    ``matching`` is None where no matches are known; ``others`` are then all pairs across.
+    ``matching`` is None where no matches are known; ``others`` are then all pairs across. Of more
+    than two modalities, both count the pairs of every two.
     """
 
     edges: np.ndarray
-    within_x: np.ndarray
-    within_y: np.ndarray
+    within: tuple[np.ndarray, ...]
     matching: np.ndarray | None
     others: np.ndarray
-    n: tuple[int, int]
+    n: tuple[int, ...]
+
+    @property
+    def within_x(self) -> np.ndarray:
+        """Those within the first modality."""
+        return self.within[0]
+
+    @property
+    def within_y(self) -> np.ndarray:
+        """Those within the second modality."""
+        return self.within[1]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The fields as plain values; of two modalities ``within_x`` and ``within_y``."""
+        found = super().to_dict()
+        edges, within = found.pop("edges"), found.pop("within")
+        return {"edges": edges, **by_side(within, "within"), **found}
 
 
 @dataclass(frozen=True, eq=False)
 class FeatureProfile(Result):
-    """One number per feature, from the moments of every row; x and y stand side by side."""
+    """One number per feature, from the moments of every row, for each modality.
 
-    separability: np.ndarray
-    variance: tuple[np.ndarray, np.ndarray]
-    offset: tuple[np.ndarray, np.ndarray]
-    dominance: tuple[np.ndarray, np.ndarray]
+    ``separability`` is that of two modalities; of more it is None.
+    """
+
+    separability: np.ndarray | None
+    variance: tuple[np.ndarray, ...]
+    offset: tuple[np.ndarray, ...]
+    dominance: tuple[np.ndarray, ...]
 
 
 @dataclass(frozen=True, eq=False)
 class SideBySide(Result):
-    """Counts over shared bins of a number that each row of either modality has."""
+    """Counts over shared bins of a number that each row of any modality has."""
 
     edges: np.ndarray
-    x: np.ndarray
-    y: np.ndarray
+    sides: tuple[np.ndarray, ...]
+
+    @property
+    def x(self) -> np.ndarray:
+        """The counts of the first modality."""
+        return self.sides[0]
+
+    @property
+    def y(self) -> np.ndarray:
+        """The counts of the second modality."""
+        return self.sides[1]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The fields as plain values; the counts of two modalities under x and y."""
+        found = super().to_dict()
+        return {"edges": found["edges"], **by_side(found["sides"])}
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,15 +111,18 @@ class Typical(Result):
 
 @dataclass(frozen=True, eq=False)
 class Profile(Result):
-    """Distributions of both modalities. What too few rows cannot tell is None."""
+    """Distributions of the modalities. What too few rows cannot tell is None.
+
+    ``moments`` are those of every row, by name.
+    """
 
     names: tuple[str, ...]
     features: FeatureProfile
     cosines: CosineHistograms | None
     radii: SideBySide | None
     conformity: SideBySide | None
-    typical: tuple[Typical, Typical] | None
-    moments: PairMoments
+    typical: tuple[Typical, ...] | None
+    moments: Mapping[str, Moments]
 
     def to_dict(self) -> dict[str, Any]:
         """Everything but the moments, which have a file format of their own."""
@@ -95,11 +132,11 @@ class Profile(Result):
 
 
 def profile(
-    X: Array | Embeddings | Modalities,
+    X: Array | Embeddings | Modalities | Mapping[str, Array | Embeddings],
     Y: Array | Embeddings | None = None,
     names: Sequence[str] = DEFAULT_NAMES,
     *,
-    groups: tuple[Any, Any] | None = None,
+    groups: tuple[Any, Any] | Mapping[str, Any] | None = None,
     paired: bool | None = None,
     sample: int = MAX_ROWS,
     typical: int = TYPICAL,
@@ -123,18 +160,19 @@ def profile(
     """
     check_count(sample, "sample", at_least=2)
     data = Modalities.of(X, Y, names, groups=groups, paired=paired)
-    x, y = data.two()
-    moments = data.moments()
-    check_same_space(moments.x.given.mean[None, :], moments.y.given.mean[None, :], data.names)
-    several = all(_varies(side) for side in (moments.x, moments.y))
-    values = _conformities(x, y, moments) if several else None
+    moments = data.side_moments()
+    means = {name: side.given.mean[None, :] for name, side in moments.items()}
+    for name in data.names[1:]:
+        check_same_space(means[data.names[0]], means[name], (data.names[0], name))
+    several = all(_varies(side) for side in moments.values())
+    values = _conformities(data, moments) if several else None
     return Profile(
         names=data.names,
-        features=_features(moments),
+        features=_features(tuple(moments.values())),
         cosines=_cosines(data, sample, seed) if several else None,
-        radii=_radii(x, y, moments) if several else None,
-        conformity=_side_by_side(*values) if values else None,
-        typical=(_typical(values[0], typical), _typical(values[1], typical)) if values else None,
+        radii=_side_by_side(_radii(data, moments)) if several else None,
+        conformity=_side_by_side(values) if values else None,
+        typical=tuple(_typical(one, typical) for one in values) if values else None,
         moments=moments,
     )
 
@@ -143,50 +181,45 @@ def _varies(side: Moments) -> bool:
     return side.n >= 2 and bool(np.any(to_numpy(side.given.variance) > 0))
 
 
-def _features(moments: PairMoments) -> FeatureProfile:
-    sides = (moments.x, moments.y)
-
-    def both(values: Iterator[Array]) -> tuple[np.ndarray, np.ndarray]:
-        first, second = (to_numpy(one) for one in values)
-        return first, second
-
+def _features(sides: tuple[Moments, ...]) -> FeatureProfile:
+    parted = to_numpy(PairMoments(*sides).separability()) if len(sides) == 2 else None
     return FeatureProfile(
-        separability=to_numpy(moments.separability()),
-        variance=both(s.given.variance for s in sides),
-        offset=both(s.feature_offset() for s in sides),
-        dominance=both(s.off_diagonal_dominance() for s in sides),
+        separability=parted,
+        variance=tuple(to_numpy(s.given.variance) for s in sides),
+        offset=tuple(to_numpy(s.feature_offset()) for s in sides),
+        dominance=tuple(to_numpy(s.off_diagonal_dominance()) for s in sides),
     )
 
 
 def _cosines(data: Modalities, sample: int, seed: int) -> CosineHistograms:
-    x, y = data.two()
     rng = np.random.default_rng(seed)
+    sides = tuple(data.sides.values())
 
     def some(n: int) -> np.ndarray:
         return np.sort(rng.choice(n, min(n, sample), replace=False))
 
-    matching = None
+    rows: list[Array] = []
     if data.paired:
-        ix, iy = data.matches()
-        chosen = some(len(ix))
-        U, V = unit(x.take(ix[chosen])), unit(y.take(iy[chosen]))
-        if len(chosen):
-            matching = paired_cosine_histogram(U, V)
-    if matching is None or len(U) < 2:
-        U, V = unit(x.take(some(x.n_rows))), unit(y.take(some(y.n_rows)))
-        matching = None
-    across = cosine_histogram(U, V)
-    counts = [cosine_extremes(U)[2], cosine_extremes(V)[2], across]
-    if matching is not None:
-        counts = [*counts[:2], np.maximum(across - matching, 0), matching]
+        matches = data.matches()
+        chosen = some(len(matches[0]))
+        rows = [unit(s.take(ix[chosen])) for s, ix in zip(sides, matches, strict=True)]
+    paired = bool(rows) and len(rows[0]) >= 2
+    if not paired:
+        rows = [unit(side.take(some(side.n_rows))) for side in sides]
+    every_two = list(combinations(rows, 2))
+    others = np.sum([cosine_histogram(U, V) for U, V in every_two], axis=0)
+    counts = [*(cosine_extremes(U)[2] for U in rows), others]
+    if paired:
+        matching = np.sum([paired_cosine_histogram(U, V) for U, V in every_two], axis=0)
+        counts = [*counts[:-1], np.maximum(others - matching, 0), matching]
     edges, coarse = _coarser(counts)
+    k = len(rows)
     return CosineHistograms(
         edges=edges,
-        within_x=coarse[0],
-        within_y=coarse[1],
-        others=coarse[2],
-        matching=coarse[3] if matching is not None else None,
-        n=(len(U), len(V)),
+        within=tuple(coarse[:k]),
+        others=coarse[k],
+        matching=coarse[k + 1] if paired else None,
+        n=tuple(len(U) for U in rows),
     )
 
 
@@ -201,30 +234,29 @@ def _coarser(counts: Sequence[np.ndarray]) -> tuple[np.ndarray, list[np.ndarray]
     return np.minimum(edges, 1.0), [np.add.reduceat(c[:last], starts) for c in counts]
 
 
-def _radii(x: Embeddings, y: Embeddings, moments: PairMoments) -> SideBySide:
-    sides = ((x, moments.x.given.mean), (y, moments.y.given.mean))
-    radii = [
-        np.concatenate([to_numpy(centred_radii(batch, mean)) for batch in side.batches()])
-        for side, mean in sides
+def _radii(data: Modalities, moments: Mapping[str, Moments]) -> list[np.ndarray]:
+    return [
+        np.concatenate(
+            [to_numpy(centred_radii(batch, moments[name].given.mean)) for batch in side.batches()]
+        )
+        for name, side in data.sides.items()
     ]
-    return _side_by_side(*radii)
 
 
-def _conformities(
-    x: Embeddings, y: Embeddings, moments: PairMoments
-) -> tuple[np.ndarray, np.ndarray]:
-    first, second = (
-        np.concatenate([to_numpy(conformity_among(b, part.unit_rows())) for b in side.batches()])
-        for side, part in ((x, moments.x), (y, moments.y))
-    )
-    return first, second
+def _conformities(data: Modalities, moments: Mapping[str, Moments]) -> list[np.ndarray]:
+    return [
+        np.concatenate(
+            [to_numpy(conformity_among(b, moments[name].unit_rows())) for b in side.batches()]
+        )
+        for name, side in data.sides.items()
+    ]
 
 
-def _side_by_side(x: np.ndarray, y: np.ndarray) -> SideBySide:
-    columns = x[:, None], y[:, None]
+def _side_by_side(values: Sequence[np.ndarray]) -> SideBySide:
+    columns = [one[:, None] for one in values]
     low, high = shared_range(*columns)
-    counts = [histogram(column, _BINS, low, high)[0] for column in columns]
-    return SideBySide(np.linspace(float(low[0]), float(high[0]), _BINS + 1), *counts)
+    counts = tuple(histogram(column, _BINS, low, high)[0] for column in columns)
+    return SideBySide(np.linspace(float(low[0]), float(high[0]), _BINS + 1), counts)
 
 
 def _typical(values: np.ndarray, count: int) -> Typical:

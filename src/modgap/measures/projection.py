@@ -1,8 +1,8 @@
-"""Both modalities in two or three dimensions, for looking at."""
+"""The modalities in two or three dimensions, for looking at."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Any, Literal
@@ -10,9 +10,16 @@ from typing import Any, Literal
 import numpy as np
 
 from modgap._arrays import to_numpy, unit
-from modgap._results import Result
-from modgap._validate import Array, check_choice, check_count, check_two, require
-from modgap.moments import PairMoments
+from modgap._results import Result, by_side
+from modgap._validate import (
+    Array,
+    check_choice,
+    check_count,
+    check_modalities,
+    check_two,
+    require,
+)
+from modgap.moments import Moments, PairMoments
 
 ProjectionMethod = Literal["pca", "svd", "umap"]
 # UMAP's neighbourhoods, as its authors set them; fewer rows than that get fewer.
@@ -21,7 +28,7 @@ _NEIGHBOURS = 15
 
 @dataclass(frozen=True, eq=False)
 class Projection(Result):
-    """Coordinates of the rows of both modalities, (n, k) and (m, k).
+    """Coordinates of the rows of each modality, ``sides`` of shape (n, k), (m, k) and so on.
 
     ``axes`` (k, d) are the directions drawn and ``origin`` (k,) what is subtracted after: a row r
     is drawn at axes @ r − origin. ``share`` is the share of the spread along each. UMAP has no
@@ -29,71 +36,93 @@ class Projection(Result):
     """
 
     method: str
-    x: np.ndarray
-    y: np.ndarray
+    sides: tuple[np.ndarray, ...]
     axes: np.ndarray | None
     origin: np.ndarray | None
     share: np.ndarray | None
+
+    @property
+    def x(self) -> np.ndarray:
+        """The rows of the first modality."""
+        return self.sides[0]
+
+    @property
+    def y(self) -> np.ndarray:
+        """The rows of the second modality."""
+        return self.sides[1]
 
     @property
     def dims(self) -> int:
         """How many dimensions are drawn."""
         return int(self.x.shape[1])
 
+    def to_dict(self) -> dict[str, Any]:
+        """The fields as plain values; the rows of two modalities under x and y."""
+        found = super().to_dict()
+        method, sides = found.pop("method"), found.pop("sides")
+        return {"method": method, **by_side(sides), **found}
+
 
 def projection(
-    X: Array,
-    Y: Array,
+    X: Array | Mapping[str, Array],
+    Y: Array | None = None,
     method: ProjectionMethod = "pca",
     dims: int = 2,
     *,
-    moments: PairMoments | None = None,
+    moments: PairMoments | Sequence[Moments] | None = None,
     seed: int = 0,
 ) -> Projection:
-    """Where the rows lie along the directions in which both modalities vary most.
+    """Where the rows lie along the directions in which the modalities vary most.
 
     Parameters
     ----------
     X, Y : (n, d) and (m, d) arrays
-        The rows to place.
+        The rows to place. ``X`` may also be a mapping of names to rows, with any number of
+        modalities.
     method : {"pca", "svd", "umap"}
-        "pca" takes the principal directions of both modalities together, each counting one half
+        "pca" takes the principal directions of all modalities together, each counting the same
         whatever its number of rows, and centres. "svd" does not centre, so that the origin of the
         space stays in the picture (Liang et al. 2022, fig. 1). "umap" keeps neighbourhoods by
         cosine (needs ``modgap[umap]``).
     dims : int
         How many dimensions to draw.
-    moments : PairMoments, optional
-        Those of all rows, where X and Y are a sample.
+    moments : PairMoments or the Moments of each modality, optional
+        Those of all rows, where the rows are a sample.
     seed : int
         Seed of UMAP.
     """
     check_choice(method, "method", ("pca", "svd", "umap"))
-    X, Y = check_two(X, Y)
-    dims = min(check_count(dims, "dims"), X.shape[1])
+    rows = _each_side(X, Y)
+    dims = min(check_count(dims, "dims"), rows[0].shape[1])
     if method == "umap":
-        return _umap(X, Y, dims, seed)
+        return _umap(rows, dims, seed)
     if moments is None:
-        moments = PairMoments.from_batch(X, Y, unit=False)
-    sides = (moments.x.given, moments.y.given)
-    means = [to_numpy(side.mean) for side in sides]
-    middle = (means[0] + means[1]) / 2
-    spread = (to_numpy(sides[0].covariance) + to_numpy(sides[1].covariance)) / 2
+        moments = [Moments.from_batch(one, unit=False) for one in rows]
+    elif isinstance(moments, PairMoments):
+        moments = [moments.x, moments.y]
+    means = [to_numpy(side.given.mean) for side in moments]
+    middle = np.mean(means, axis=0)
+    spread = np.mean([to_numpy(side.given.covariance) for side in moments], axis=0)
     for mean in means:
         away = mean - middle if method == "pca" else mean
-        spread = spread + np.outer(away, away) / 2
+        spread = spread + np.outer(away, away) / len(means)
     axes, sizes = _leading(spread, dims)
     total = float(np.trace(spread))
-    coordinates = [to_numpy(rows).astype(np.float64) @ axes.T for rows in (X, Y)]
     origin = axes @ middle if method == "pca" else np.zeros(dims)
     return Projection(
         method=method,
-        x=coordinates[0] - origin,
-        y=coordinates[1] - origin,
+        sides=tuple(to_numpy(one).astype(np.float64) @ axes.T - origin for one in rows),
         axes=axes,
         origin=origin,
         share=sizes / total if total > 0 else np.full(dims, np.nan),
     )
+
+
+def _each_side(X: Array | Mapping[str, Array], Y: Array | None) -> list[Array]:
+    if not isinstance(X, Mapping):
+        return list(check_two(X, Y))
+    names = check_modalities(tuple(X))
+    return [check_two(X[names[0]], X[name], names=(names[0], name))[1] for name in names]
 
 
 def umap_is_installed() -> bool:
@@ -112,9 +141,9 @@ def _leading(spread: np.ndarray, dims: int) -> tuple[np.ndarray, np.ndarray]:
     return axes * np.where(largest < 0, -1.0, 1.0)[:, None], np.maximum(sizes[::-1], 0.0)
 
 
-def _umap(X: Array, Y: Array, dims: int, seed: int) -> Projection:
+def _umap(sides: Sequence[Array], dims: int, seed: int) -> Projection:
     umap: Any = _quietly(require)("umap", "umap", 'projection(..., "umap")')
-    rows = np.concatenate([to_numpy(unit(X)), to_numpy(unit(Y))])
+    rows = np.concatenate([to_numpy(unit(one)) for one in sides])
     # A seed makes UMAP run on one core, and says so in a warning; that is what is wanted.
     reducer = umap.UMAP(
         n_components=dims,
@@ -125,7 +154,8 @@ def _umap(X: Array, Y: Array, dims: int, seed: int) -> Projection:
         n_jobs=1,
     )
     placed = np.asarray(_quietly(reducer.fit_transform)(rows), dtype=np.float64)
-    return Projection("umap", placed[: X.shape[0]], placed[X.shape[0] :], None, None, None)
+    ends = np.cumsum([one.shape[0] for one in sides])[:-1]
+    return Projection("umap", tuple(np.split(placed, ends)), None, None, None)
 
 
 def _quietly(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from itertools import combinations
 from typing import Any
 
 import numpy as np
 
 from modgap._arrays import namespace, to_numpy
-from modgap._drawing import Range, draw_ranges
-from modgap._results import Progress, Result, html_table, number, silent, text_table
+from modgap._results import Progress, silent
 from modgap._validate import (
     Array,
     InputValueError,
@@ -22,233 +22,48 @@ from modgap._validate import (
 )
 from modgap.io import Embeddings, Modalities
 from modgap.io.modalities import DEFAULT_NAMES
-from modgap.measures.cone import Cone, cone
+from modgap.measures.cone import cone
 from modgap.measures.conformity import (
     conformity,
     conformity_difference,
     conformity_divergence,
     estimated_conformity,
 )
-from modgap.measures.ellipsoid import Shell, feature_divergence, shell
-from modgap.measures.gap import (
-    GapOrthogonality,
-    LinearSeparability,
-    gap_orthogonality,
-    linear_separability,
-    margin,
-    norms,
+from modgap.measures.ellipsoid import feature_divergence, shell
+from modgap.measures.gap import gap_orthogonality, linear_separability, margin, norms
+from modgap.measures.landscape import origin_landscape, shift_landscape
+from modgap.measures.loss import loss_terms, soft_assignments
+from modgap.measures.measurement import (
+    MAX_LANDSCAPE,
+    Between,
+    Measurement,
+    ModalitySummary,
+    PairSummary,
 )
-from modgap.measures.landscape import (
-    OriginLandscape,
-    ShiftLandscape,
-    origin_landscape,
-    shift_landscape,
-)
-from modgap.measures.loss import LossTerms, loss_terms, soft_assignments
 from modgap.measures.pairing import MAX_SAMPLE as MAX_SIGNAL
 from modgap.measures.pairing import signal_of_rows, warn_if_unpaired
 from modgap.measures.uniformity import uniformity
-from modgap.moments import Moments, PairMoments
+from modgap.moments import Moments, PairMoments, gap_matrix, stacked_uniformity
 
 # What is quadratic in the rows uses a seeded sample of at most this many.
 MAX_SAMPLE = 20_000
-# The landscape over the origin repeats the whole loss at every step, so it uses fewer still.
-MAX_LANDSCAPE = 2_000
-
-
-@dataclass(frozen=True)
-class ModalitySummary(Result):
-    """One modality. What one row alone cannot tell is None."""
-
-    name: str
-    n: int
-    n_sample: int
-    norm_mean: float
-    norm_std: float
-    feature_offset_max: float
-    variance_tail: float
-    off_diagonal_dominance_median: float
-    cone: Cone | None
-    uniformity: float | None
-    shell: Shell | None
-    conformity_mean: float | None
-    conformity_std: float | None
-    conformity_pearson: float | None
-    conformity_slope: float | None
-
-
-@dataclass(frozen=True)
-class PairSummary(Result):
-    """What only pairs can tell."""
-
-    n_pairs: int
-    n_sample: int
-    alignment: float
-    margin: float | None
-    loss: LossTerms
-    temperature: float
-    soft_assignment_spread: tuple[float, float]
-    conformity_difference_std: float | None
-    shift_landscape: ShiftLandscape | None
-    origin_landscape: OriginLandscape | None
-
-
-@dataclass(frozen=True)
-class Line(Result):
-    """One line of the table: what it is, for each modality or for both together.
-
-    ``term`` names the quantity, for looking up what it means; NaN is a number that the rows
-    cannot tell, None one that the line does not have.
-    """
-
-    term: str
-    label: str
-    x: float | None = None
-    y: float | None = None
-    both: float | None = None
-
-
-@dataclass(frozen=True)
-class Measurement(Result):
-    """Everything ``measure`` found; prints as a table, in a notebook too."""
-
-    names: tuple[str, ...]
-    dim: int
-    seed: int
-    gap_distance: float
-    gap_orthogonality: GapOrthogonality
-    linear_separability: LinearSeparability | None
-    n_tags: int
-    top_features: tuple[tuple[int, float], ...]
-    feature_divergence_max: float
-    conformity_divergence: float | None
-    wasserstein_uniformity: float
-    modalities: tuple[ModalitySummary, ModalitySummary]
-    pairs: PairSummary | None
-
-    def lines(self) -> list[Line]:
-        """Every number that is shown: for each modality, or for both together."""
-        x, y = self.modalities
-        orthogonality = self.gap_orthogonality
-
-        def per_side(term: str, label: str, get: Callable[[ModalitySummary], Any]) -> Line:
-            return Line(term, label, *(float("nan") if get(m) is None else get(m) for m in (x, y)))
-
-        separable = self.linear_separability
-        lines = [
-            per_side("rows", "rows", lambda m: m.n),
-            Line("dim", "dimensions", both=self.dim),
-            Line("gap", "gap distance", both=self.gap_distance),
-            Line(
-                "gap_orthogonality",
-                "mean abs cosine to the gap",
-                orthogonality.x.mean_abs,
-                orthogonality.y.mean_abs,
-            ),
-            Line("tags", "features that tag the modality", both=self.n_tags),
-        ]
-        if separable is not None:
-            lines += [
-                Line("linear_separability", "linear separability", both=separable.all_features),
-                Line("linear_separability", "  with two features", both=separable.two_features),
-            ]
-        lines += [
-            per_side("norm", "row norm", lambda m: m.norm_mean),
-            per_side("cone", "cone: mean cosine", lambda m: m.cone and m.cone.mean),
-            per_side("cone", "cone: least cosine", lambda m: m.cone and m.cone.min),
-            per_side("uniformity", "uniformity", lambda m: m.uniformity),
-            Line(
-                "wasserstein_uniformity",
-                "Wasserstein uniformity",
-                both=self.wasserstein_uniformity,
-            ),
-            per_side("shell", "shell radius", lambda m: m.shell and m.shell.radius),
-            per_side("shell_offset", "shell offset", lambda m: m.shell and m.shell.offset),
-            per_side(
-                "dominance", "off-diagonal dominance", lambda m: m.off_diagonal_dominance_median
-            ),
-            per_side("conformity", "conformity", lambda m: m.conformity_mean),
-            per_side(
-                "estimated_conformity",
-                "  correlation with its estimate",
-                lambda m: m.conformity_pearson,
-            ),
-            Line("conformity_divergence", "conformity divergence", both=self.conformity_divergence),
-        ]
-        if self.pairs is not None:
-            pairs = self.pairs
-            lines += [
-                Line("pairs", "pairs", both=pairs.n_pairs),
-                Line("alignment", "alignment (mean squared distance)", both=pairs.alignment),
-                Line("margin", "margin", both=pairs.margin),
-                Line("loss", f"contrastive loss at {pairs.temperature:g}", both=pairs.loss.loss),
-            ]
-            landscape = pairs.shift_landscape
-            for temperature, (gap, _) in landscape.best().items() if landscape else ():
-                lines.append(
-                    Line("shift_landscape", f"gap of least loss at {temperature:g}", both=gap)
-                )
-        return lines
-
-    def table(self) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-        """Header and rows: the quantity, then each modality, then both together."""
-        rows = [
-            (line.label, *("" if v is None else number(v) for v in (line.x, line.y, line.both)))
-            for line in self.lines()
-        ]
-        return ("", *self.names, "both"), rows
-
-    def __str__(self) -> str:
-        header, rows = self.table()
-        return text_table(header, rows) + "\n" + self.sampling()
-
-    def sampling(self) -> str:
-        """Which rows the numbers rest on, in words."""
-        x, y = self.modalities
-        said = "The measures of each modality use every row."
-        if (x.n, y.n) != (x.n_sample, y.n_sample):
-            said = (
-                "Means, variances and the gap use every row; norms, cosines and conformity a "
-                f"sample of {x.n_sample:,} and {y.n_sample:,} rows (seed {self.seed})."
-            )
-        if self.pairs is not None:
-            said += f" Measures of pairs use {self.pairs.n_sample:,} pairs, one of each group."
-            if self.pairs.n_sample > MAX_LANDSCAPE:
-                said += f" The landscape over the origin uses the first {MAX_LANDSCAPE:,} of them."
-        return said
-
-    def _repr_html_(self) -> str:
-        return self._drawing() + html_table(*self.table(), caption=self.sampling())
-
-    def _drawing(self) -> str:
-        """Cosines within each modality, and of pairs across: the gap in one picture."""
-        lines = [
-            Range(
-                f"{m.name} – {m.name}", m.cone.mean, m.cone.min, m.cone.max, (m.cone.q1, m.cone.q3)
-            )
-            for m in self.modalities
-            if m.cone is not None
-        ]
-        if self.pairs is not None:
-            cosine = 1 - self.pairs.alignment / 2
-            label = f"{self.names[0]} – its {self.names[1]}"
-            lines.append(Range(label, cosine, cosine, cosine, marked=True))
-        return draw_ranges("Mean cosine, with quartiles and extremes", lines)
 
 
 def measure(
-    X: Array | Embeddings | Modalities,
+    X: Array | Embeddings | Modalities | Mapping[str, Array | Embeddings],
     Y: Array | Embeddings | None = None,
     names: Sequence[str] = DEFAULT_NAMES,
     *,
-    groups: tuple[Any, Any] | None = None,
+    groups: tuple[Any, Any] | Mapping[str, Any] | None = None,
     paired: bool | None = None,
     temperature: float = 0.01,
     sample: int = MAX_SAMPLE,
     seed: int = 0,
     progress: Progress | None = None,
 ) -> Measurement:
-    """Every measure of modgap on two modalities; without pairs, those that need none.
+    """Every measure of modgap on two modalities or more; without pairs, those that need none.
+
+    Of more than two, each is measured once, and every two of them together.
 
     Moment statistics use every row. What is quadratic in the rows uses a seeded sample, and the
     landscape over the origin the first 2,000 pairs of it; the result says how many. Warns where
@@ -257,12 +72,13 @@ def measure(
     Parameters
     ----------
     X, Y : (n, d) and (m, d) arrays, tensors or Embeddings
-        The rows of the two modalities. ``X`` may also be one ``Modalities`` with both.
+        The rows of the two modalities. ``X`` may also be one ``Modalities``, or a mapping of
+        names to rows with any number of them.
     names : pair of str
         What the modalities are called.
     groups : (gx, gy), optional
         One label per row; rows with the same label match. Without it row i matches row i where
-        n = m.
+        n = m. A mapping by name where the rows are one.
     paired : bool, optional
         False: the rows are not pairs, even if n = m.
     temperature : float
@@ -277,58 +93,99 @@ def measure(
     check_temperature(temperature)
     check_count(sample, "sample", at_least=2)
     data = Modalities.of(X, Y, names, groups=groups, paired=paired)
-    say, total = progress or silent, 5
-    sides = data.two()
-    rng = np.random.default_rng(seed)
-    picks = [_pick(rng, side.n_rows, sample) for side in sides]
-    matches = data.matches() if data.paired else None
-    pair_picks = _pick_pairs(rng, matches, sample) if matches else None
+    run = _Run(data, temperature, sample, seed, progress or silent)
+    return run.measure()
 
-    say("moments of every row", 0, total)
-    moments = data.moments(say)
-    xs, ys = (_rows(side, pick) for side, pick in zip(sides, picks, strict=True))
-    check_same_space(xs, ys, data.names)
-    pair_rows = None
-    if pair_picks is not None:
-        pair_rows = [_rows(side, pick) for side, pick in zip(sides, pair_picks, strict=True)]
-    separability = to_numpy(moments.separability())
-    tops = np.argsort(-separability, kind="stable")[:10]
-    enough = min(len(xs), len(ys)) >= 2
-    # The moments looked at every row, so the samples need no second look.
-    with already_checked(xs, ys, *(pair_rows or ()), nonzero=True):
-        say("gap and separability", 1, total)
-        orthogonality = gap_orthogonality(xs, ys)
-        separable = linear_separability(xs, ys, seed) if enough else None
-        divergence = float(np.max(to_numpy(feature_divergence(xs, ys))))
-        typical = conformity_divergence(xs, ys) if enough else None
-        modalities = []
-        for done, (name, rows, side) in enumerate(
-            zip(data.names, (xs, ys), (moments.x, moments.y), strict=True)
-        ):
-            say(f"cone, shell and conformity of {name}", 2 + done, total)
-            modalities.append(_modality(name, side.n, rows, side))
-        pairs = None
-        if matches is not None and pair_rows is not None:
-            say("pairs, loss and landscapes", 4, total)
-            some = _pick(rng, pair_rows[0].shape[0], MAX_SIGNAL)
-            looked_at = pair_rows if some is None else [rows[some] for rows in pair_rows]
-            warn_if_unpaired(signal_of_rows(looked_at[0], looked_at[1], data.names))
-            pairs = _pairs(pair_rows[0], pair_rows[1], len(matches[0]), temperature)
-    return Measurement(
-        names=data.names,
-        dim=moments.x.dim,
-        seed=seed,
-        gap_distance=moments.gap_distance(),
-        gap_orthogonality=orthogonality,
-        linear_separability=separable,
-        n_tags=int(np.sum(separability > 1)),
-        top_features=tuple((int(f), float(separability[f])) for f in tops),
-        feature_divergence_max=divergence,
-        conformity_divergence=typical,
-        wasserstein_uniformity=moments.wasserstein_uniformity(),
-        modalities=(modalities[0], modalities[1]),
-        pairs=pairs,
-    )
+
+@dataclass(eq=False)
+class _Run:
+    """What the steps of one measurement share: the rows looked at, and the moments of all."""
+
+    data: Modalities
+    temperature: float
+    sample: int
+    seed: int
+    progress: Progress
+    n_done: int = 0
+    rows: dict[str, Array] = field(default_factory=dict)
+    moments: dict[str, Moments] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.rng = np.random.default_rng(self.seed)
+
+    def say(self, step: str) -> None:
+        k = len(self.data.names)
+        total = 1 + k + len(self.data.asking) + k * (k - 1)
+        self.progress(step, self.n_done, total)
+        self.n_done += 1
+
+    def measure(self) -> Measurement:
+        data, names = self.data, self.data.names
+        asking = {f"{name} queries": side for name, side in data.asking.items()}
+        sides = {**data.sides, **asking}
+        self.say("moments of every row")
+        for name, side in sides.items():
+            self.moments[name] = side.moments(name, self.progress)
+            self.rows[name] = _rows(side, _pick(self.rng, side.n_rows, self.sample))
+            check_same_space(self.rows[names[0]], self.rows[name], (names[0], name))
+        # The moments looked at every row, so the samples need no second look.
+        with already_checked(*self.rows.values(), nonzero=True):
+            summaries = []
+            for name in sides:
+                self.say(f"cone, shell and conformity of {name}")
+                summaries.append(_modality(name, self.rows[name], self.moments[name]))
+            between = [self._between(*two) for two in combinations(names, 2)]
+        every = [self.moments[name] for name in names]
+        gaps = gap_matrix([*every, *(self.moments[name] for name in asking)])
+        k = len(names)
+        return Measurement(
+            names=names,
+            dim=every[0].dim,
+            seed=self.seed,
+            wasserstein_uniformity=stacked_uniformity(every),
+            modalities=tuple(summaries[:k]),
+            gap_matrix=gaps[:k, :k],
+            between=tuple(between),
+            asking=tuple(summaries[k:]),
+            asking_gaps=tuple(map(tuple, gaps[k:, :k].tolist())),
+        )
+
+    def _between(self, first: str, second: str) -> Between:
+        X, Y = self.rows[first], self.rows[second]
+        self.say(f"gap and separability of {first} and {second}")
+        moments = PairMoments(self.moments[first], self.moments[second])
+        separability = to_numpy(moments.separability())
+        tops = np.argsort(-separability, kind="stable")[:10]
+        enough = min(len(X), len(Y)) >= 2
+        return Between(
+            names=(first, second),
+            gap_distance=moments.gap_distance(),
+            gap_orthogonality=gap_orthogonality(X, Y),
+            linear_separability=linear_separability(X, Y, self.seed) if enough else None,
+            n_tags=int(np.sum(separability > 1)),
+            top_features=tuple((int(f), float(separability[f])) for f in tops),
+            feature_divergence_max=float(np.max(to_numpy(feature_divergence(X, Y)))),
+            conformity_divergence=conformity_divergence(X, Y) if enough else None,
+            pairs=self._pairs(first, second),
+        )
+
+    def _pairs(self, first: str, second: str) -> PairSummary | None:
+        """What a sample of the matching rows of two modalities tells, one pair of each group."""
+        two = self.data.pair(first, second)
+        if not two.paired or two.n_groups == 0:
+            return None
+        self.say(f"pairs, loss and landscapes of {first} and {second}")
+        matches = two.matches()
+        chosen = _pick(self.rng, two.n_groups, self.sample)
+        X, Y = (
+            _rows(side, rows if chosen is None else rows[chosen])
+            for side, rows in zip(two.two(), matches, strict=True)
+        )
+        some = _pick(self.rng, X.shape[0], MAX_SIGNAL)
+        looked_at = (X, Y) if some is None else (X[some], Y[some])
+        with already_checked(X, Y, nonzero=True):
+            warn_if_unpaired(signal_of_rows(*looked_at, two.names))
+            return _pair_summary(X, Y, len(matches[0]), self.temperature)
 
 
 def _rows(side: Embeddings, index: np.ndarray | None) -> Array:
@@ -340,14 +197,7 @@ def _pick(rng: np.random.Generator, n: int, sample: int) -> np.ndarray | None:
     return None if n <= sample else np.sort(rng.choice(n, sample, replace=False))
 
 
-def _pick_pairs(
-    rng: np.random.Generator, matches: tuple[np.ndarray, ...], sample: int
-) -> tuple[np.ndarray, ...]:
-    chosen = _pick(rng, len(matches[0]), sample)
-    return matches if chosen is None else tuple(rows[chosen] for rows in matches)
-
-
-def _modality(name: str, n: int, rows: Array, moments: Moments) -> ModalitySummary:
+def _modality(name: str, rows: Array, moments: Moments) -> ModalitySummary:
     xp = namespace(rows)
     lengths = norms(rows)
     several = rows.shape[0] >= 2 and bool(xp.any(rows != rows[:1]))
@@ -357,7 +207,7 @@ def _modality(name: str, n: int, rows: Array, moments: Moments) -> ModalitySumma
     middle = float(np.median(variance))
     return ModalitySummary(
         name=name,
-        n=n,
+        n=moments.n,
         n_sample=int(rows.shape[0]),
         norm_mean=lengths.mean,
         norm_std=lengths.std,
@@ -374,7 +224,7 @@ def _modality(name: str, n: int, rows: Array, moments: Moments) -> ModalitySumma
     )
 
 
-def _pairs(X: Array, Y: Array, n_pairs: int, temperature: float) -> PairSummary:
+def _pair_summary(X: Array, Y: Array, n_pairs: int, temperature: float) -> PairSummary:
     n = X.shape[0]
     moments = PairMoments.from_batch(X, Y, paired=True)
     assignments = soft_assignments(X, Y, temperature)

@@ -12,7 +12,15 @@ moments of its arrays, the streamed form on moments gathered from shards.
 """
 
 from modgap.moments.modality import Moments
-from modgap.moments.pair import Cross, PairMoments
+from modgap.moments.pair import Cross, PairMoments, gap_matrix, stacked_uniformity
 from modgap.moments.rows import Detail, RowMoments
 
-__all__ = ["Cross", "Detail", "Moments", "PairMoments", "RowMoments"]
+__all__ = [
+    "Cross",
+    "Detail",
+    "Moments",
+    "PairMoments",
+    "RowMoments",
+    "gap_matrix",
+    "stacked_uniformity",
+]

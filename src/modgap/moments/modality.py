@@ -104,6 +104,10 @@ class Moments:
         """Number of columns."""
         return int(self.given.mean.shape[0])
 
+    def at_unit_length(self) -> Moments:
+        """The moments of the unit rows, as if those had been given."""
+        return Moments(self.unit_rows(), self.unit_rows())
+
     def unit_rows(self) -> RowMoments:
         """Moments of the unit rows, or an error where they were left out."""
         if self.unit is None:

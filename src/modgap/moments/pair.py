@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import reduce
+from itertools import combinations
 from typing import Any
+
+import numpy as np
 
 from modgap._arrays import namespace, to_numpy, widen
 from modgap._tensors import read_tensors, write_tensors
@@ -112,8 +115,7 @@ class PairMoments:
     def at_unit_length(self) -> PairMoments:
         """The moments of the unit rows, as if those had been given."""
         cross = None if self.cross is None else Cross(self.cross.unit, self.cross.unit)
-        x, y = self.x.unit_rows(), self.y.unit_rows()
-        return PairMoments(Moments(x, x), Moments(y, y), cross)
+        return PairMoments(self.x.at_unit_length(), self.y.at_unit_length(), cross)
 
     def gap_vector(self) -> Array:
         """mean(X) − mean(Y)."""
@@ -143,13 +145,7 @@ class PairMoments:
 
     def wasserstein_uniformity(self) -> float:
         """−W₂ between a Gaussian of the stacked unit rows' moments and N(0, I/d)."""
-        xp = namespace(self.x.given.mean)
-        stacked = self.x.unit_rows() + self.y.unit_rows()
-        C, d = stacked.covariance, stacked.mean.shape[0]
-        spectrum = xp.clip(xp.linalg.eigvalsh(C), 0.0, None)
-        roots = float(xp.sum(xp.sqrt(spectrum)))
-        squared = float(xp.sum(stacked.mean**2)) + 1.0 + float(xp.linalg.trace(C))
-        return -(max(squared - 2.0 * roots / d**0.5, 0.0) ** 0.5)
+        return stacked_uniformity((self.x, self.y))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write one safetensors file."""
@@ -167,6 +163,25 @@ class PairMoments:
         if "cross.given" in tensors:
             cross = Cross(tensors["cross.given"], tensors["cross.unit"])
         return cls(from_tensors(tensors, "x"), from_tensors(tensors, "y"), cross)
+
+
+def gap_matrix(sides: Sequence[Moments]) -> np.ndarray:
+    """Distance between the means of every two modalities, (k, k)."""
+    found = np.zeros((len(sides), len(sides)))
+    for i, j in combinations(range(len(sides)), 2):
+        found[i, j] = found[j, i] = PairMoments(sides[i], sides[j]).gap_distance()
+    return found
+
+
+def stacked_uniformity(sides: Sequence[Moments]) -> float:
+    """Wasserstein uniformity of the unit rows of all modalities together."""
+    stacked = reduce(RowMoments.__add__, (side.unit_rows() for side in sides))
+    C, d = stacked.covariance, stacked.mean.shape[0]
+    xp = namespace(stacked.mean)
+    spectrum = xp.clip(xp.linalg.eigvalsh(C), 0.0, None)
+    roots = float(xp.sum(xp.sqrt(spectrum)))
+    squared = float(xp.sum(stacked.mean**2)) + 1.0 + float(xp.linalg.trace(C))
+    return -(max(squared - 2.0 * roots / d**0.5, 0.0) ** 0.5)
 
 
 def _paired_block(X: Array, Y: Array, names: tuple[str, str], first_row: int) -> PairMoments:

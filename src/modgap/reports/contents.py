@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from modgap._results import SCHEMA, Progress, document, plain, silent
+from modgap._results import SCHEMA, Progress, document, plain, silent, spoken
 from modgap._validate import InputError, InputValueError, check_choice
 from modgap._version import __version__
 from modgap.corrections import METRICS, Metric, asking_modalities, asking_or_text, row_length
@@ -22,10 +22,24 @@ from modgap.evaluation import GOAL_METRICS, Goal
 from modgap.evaluation.metrics import OWN_EXCESS
 from modgap.io import Modalities
 from modgap.measures import Measurement, Profile, measure, profile
+from modgap.moments import gap_matrix
 from modgap.reports.fix import fix_document, not_judged
 from modgap.reports.geometry import geometry_document
-from modgap.reports.picture import choose_drawn, path_move, picture_document, projections
+from modgap.reports.picture import (
+    Drawn,
+    choose_drawn,
+    path_move,
+    picture_document,
+    projections,
+)
 from modgap.reports.terms import move_words, terms
+
+# What is shown of two modalities only, and what to say of it where there are more.
+_ONLY_TWO = {
+    "slider": "The slider that closes the gap needs a page of two modalities.",
+    "separability": "How well each feature tells the modality needs a page of two modalities.",
+    "landscapes": "Landscapes of the loss need a page of two modalities.",
+}
 
 
 @dataclass
@@ -87,6 +101,8 @@ def contents(
     if known is not None and known.cosines is None:
         for section in ("cosines", "shell", "conformity"):
             page.missing[section] = "Not shown: it needs two different rows of each modality."
+    if len(data.names) > 2:
+        page.missing.update(_ONLY_TWO)
     picture, paths = None, []
     if known is not None and data.dim < 2:
         page.missing["picture"] = "Not shown: a picture needs at least two dimensions."
@@ -94,16 +110,11 @@ def contents(
         say("the picture", 0, 1)
         unit = row_length(metric) == "unit"
         drawn = choose_drawn(data, seed, unit=unit)
-        moments = known.moments.at_unit_length() if unit else known.moments
+        moments = [side.at_unit_length() if unit else side for side in known.moments.values()]
         found = projections(drawn, moments, umap=umap, seed=seed)
         picture = picture_document(data, drawn, found)
-        page.sampling.append(
-            f"The picture shows {len(drawn.x):,} of {data.x.n_rows:,} {data.names[0]} rows and "
-            f"{len(drawn.y):,} of {data.y.n_rows:,} {data.names[1]} rows"
-            + (f", with {drawn.n_pairs:,} pairs" if drawn.n_pairs else "")
-            + (", at unit length." if unit else ".")
-        )
-        if diagnosis is not None:
+        page.sampling.append(_drawn_words(data, drawn, unit=unit))
+        if diagnosis is not None and len(data.names) == 2:
             made, failures = gap_paths(
                 data, queries=asking, metric=metric, seed=seed, progress=progress
             )
@@ -125,22 +136,51 @@ def contents(
             "model": model,
             "source": [Path(side.source).name for side in data.sides.values()],
             "n": [side.n_rows for side in data.sides.values()],
+            "asking": [
+                {"name": f"{name} queries", "n": side.n_rows, "source": Path(side.source).name}
+                for name, side in data.asking.items()
+            ],
             "dim": data.dim,
             "paired": data.paired,
             "pairing": _pairing(data),
             "sampling": [*_sampling(diagnosis, measurement, known), *page.sampling],
             "missing": page.missing,
-            "terms": terms(data.names),
+            "terms": terms(data.names, asking, data.asking),
             "verdict": _verdict(diagnosis, known, metric, page),
             "diagnosis": document("diagnose", diagnosis) if diagnosis else None,
             "measurement": measurement.to_dict() if measurement else None,
-            "measures": [line.to_dict() for line in measurement.lines()] if measurement else [],
+            "measures": measurement.lines() if measurement else [],
+            "measure_columns": measurement.columns if measurement else data.names,
+            "every_two": _every_two(measurement),
             "fix": fix_document(diagnosis),
             "picture": picture,
             "paths": paths,
             **geometry_document(data, known, measurement),
         }
     ), diagnosis
+
+
+def _drawn_words(data: Modalities, drawn: Drawn, *, unit: bool) -> str:
+    rows = spoken(
+        f"{len(drawn.numbers[name]):,} of {side.n_rows:,} {name} rows"
+        for name, side in data.sides.items()
+    )
+    pairs = "pairs" if len(data.names) == 2 else "matches"
+    return (
+        f"The picture shows {rows}"
+        + (f", with {drawn.n_pairs:,} {pairs}" if drawn.n_pairs else "")
+        + (", at unit length." if unit else ".")
+    )
+
+
+def _every_two(measurement: Measurement | None) -> dict[str, Any] | None:
+    """What every two of more than two modalities tell together."""
+    if measurement is None or len(measurement.names) == 2:
+        return None
+    return {
+        "names": [one.names for one in measurement.between],
+        "lines": measurement.pair_lines(),
+    }
 
 
 def _asking(
@@ -159,7 +199,7 @@ def _asking(
 
 def _title(data: Modalities) -> str:
     names = [Path(side.source).name for side in data.sides.values()]
-    return " and ".join(dict.fromkeys(names))
+    return spoken(dict.fromkeys(names))
 
 
 def _pairing(data: Modalities) -> str:
@@ -199,7 +239,7 @@ def _say_what_is_missing(data: Modalities, diagnosis: Diagnosis | None, page: _N
     ]
     if without:
         page.missing["captions"] = (
-            f"The rows of {' and '.join(without)} have no captions or ids, so the page shows "
+            f"The rows of {spoken(without)} have no captions or ids, so the page shows "
             "their numbers."
         )
     if not data.thumbnails:
@@ -220,8 +260,9 @@ def _verdict(
     said = _apart(diagnosis, known, metric)
     if np.isfinite(own):
         wrong = "the wrong results of " if diagnosis.verdict != "no pairs" else "the results of "
+        every = "both" if len(diagnosis.names) == 2 else "all"
         said = (
-            f"In one index for both modalities, {wrong}{' and '.join(diagnosis.queries)} queries "
+            f"In one index for {every} modalities, {wrong}{spoken(diagnosis.queries)} queries "
             f"hold {abs(100 * own):.0f} percentage points {'more' if own >= 0 else 'less'} of the "
             f"query's own modality than is fair. {said}"
         )
@@ -234,11 +275,18 @@ def _verdict(
 
 def _apart(diagnosis: Diagnosis, known: Profile | None, metric: Metric) -> str:
     """How far the means are apart; of rows at unit length where the metric is cosine."""
-    given = gap = diagnosis.measurement.gap_distance
+    gaps = given = _of_two(diagnosis.measurement.gap_matrix)
     if known is not None and row_length(metric) == "unit":
-        gap = known.moments.at_unit_length().gap_distance()
-    said = f"The means of {' and '.join(diagnosis.names)} are {gap:.3f} apart"
-    return f"{said}." if np.isclose(gap, given, rtol=1e-3) else f"{said}, rows at unit length."
+        gaps = _of_two(gap_matrix([side.at_unit_length() for side in known.moments.values()]))
+    low, high = (f"{gap:.3f}" for gap in (gaps.min(), gaps.max()))
+    far = low if low == high else f"{low} to {high}"
+    said = f"The means of {spoken(diagnosis.names)} are {far} apart"
+    return f"{said}." if np.allclose(gaps, given, rtol=1e-3) else f"{said}, rows at unit length."
+
+
+def _of_two(matrix: np.ndarray) -> np.ndarray:
+    """The entries of a gap matrix above its diagonal."""
+    return matrix[np.triu_indices(len(matrix), 1)]
 
 
 def _sampling(
@@ -250,8 +298,8 @@ def _sampling(
     if known is not None:
         said.append("The distributions of features, radii and conformity use every row.")
         if known.cosines is not None:
-            n, m = known.cosines.n
-            said.append(f"Cosine histograms hold all pairs of {n:,} and {m:,} rows.")
+            sizes = spoken(f"{n:,}" for n in known.cosines.n)
+            said.append(f"Cosine histograms hold all pairs of {sizes} rows.")
     if diagnosis is not None:
         counts = ", ".join(f"{count:,} to {split}" for split, count in diagnosis.n_groups.items())
         kind = "Groups" if "choose" in diagnosis.n_groups else "Rows"

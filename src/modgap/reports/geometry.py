@@ -6,9 +6,10 @@ from typing import Any
 
 import numpy as np
 
+from modgap._results import by_side
 from modgap.io import Modalities
 from modgap.measures import Measurement, Profile
-from modgap.measures.profile import Typical
+from modgap.measures.profile import CosineHistograms, Typical
 from modgap.reports.labels import row_labels
 from modgap.reports.thumbnails import data_uri
 
@@ -21,21 +22,20 @@ def geometry_document(
     if known is None:
         return shown
     features = known.features
+    parted = features.separability
     shown["features"] = {
-        "separability": features.separability,
-        "order": np.argsort(-features.separability, kind="stable"),
-        **{
-            f"{name}_{side}": getattr(features, name)[place]
-            for name in ("variance", "offset", "dominance")
-            for place, side in enumerate("xy")
-        },
+        "separability": parted,
+        "order": None if parted is None else np.argsort(-parted, kind="stable"),
+        **by_side(features.variance, "variance"),
+        **by_side(features.offset, "offset"),
+        **by_side(features.dominance, "dominance"),
     }
     if known.cosines is not None:
         histograms = known.cosines.to_dict()
-        shown["cosines"] = {**histograms, "mean": _means(histograms)}
+        shown["cosines"] = {**histograms, "mean": _means(known.cosines)}
     if known.radii is not None:
-        spread = [side.given.variance for side in (known.moments.x, known.moments.y)]
-        shells = [m.shell for m in measurement.modalities] if measurement else [None, None]
+        spread = [side.given.variance for side in known.moments.values()]
+        shells = [m.shell for m in measurement.modalities] if measurement else [None] * len(spread)
         shown["shell"] = {
             **known.radii.to_dict(),
             "radius": [shell and shell.radius for shell in shells],
@@ -43,23 +43,32 @@ def geometry_document(
             "offset": [shell and shell.offset for shell in shells],
         }
     if known.conformity is not None and known.typical is not None:
-        shown["conformity"] = known.conformity.to_dict()
-        for side, name, typical in zip("xy", data.names, known.typical, strict=True):
-            for which in ("most", "least"):
-                shown["conformity"][f"{which}_{side}"] = _items(data, name, typical, which)
+        both = list(zip(data.names, known.typical, strict=True))
+        most, least = (
+            [_items(data, name, typical, which) for name, typical in both]
+            for which in ("most", "least")
+        )
+        shown["conformity"] = {
+            **known.conformity.to_dict(),
+            **by_side(most, "most"),
+            **by_side(least, "least"),
+        }
     return shown
 
 
-def _means(histograms: dict[str, Any]) -> dict[str, float | None]:
+def _means(histograms: CosineHistograms) -> dict[str, Any]:
     """The mean of each histogram, to the width of its bins."""
-    edges = np.asarray(histograms["edges"])
-    middles = (edges[1:] + edges[:-1]) / 2
-    means: dict[str, float | None] = {}
-    for name in ("within_x", "within_y", "matching", "others"):
-        counts = histograms[name]
-        total = 0 if counts is None else sum(counts)
-        means[name] = float(middles @ np.asarray(counts)) / total if total else None
-    return means
+    middles = (histograms.edges[1:] + histograms.edges[:-1]) / 2
+
+    def mean(counts: np.ndarray | None) -> float | None:
+        total = 0 if counts is None else int(np.sum(counts))
+        return float(middles @ np.asarray(counts)) / total if total else None
+
+    return {
+        **by_side([mean(counts) for counts in histograms.within], "within"),
+        "matching": mean(histograms.matching),
+        "others": mean(histograms.others),
+    }
 
 
 def _items(data: Modalities, name: str, typical: Typical, which: str) -> list[dict[str, Any]]:

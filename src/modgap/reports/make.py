@@ -1,17 +1,23 @@
-"""``report``: one page about two modalities, kept as one file."""
+"""``report``: one page about two modalities or more, kept as one file."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from modgap._files import write_text
 from modgap._results import Progress, Result
-from modgap._validate import Array, InputValueError, check_names
+from modgap._validate import (
+    Array,
+    InputValueError,
+    check_choice,
+    check_modalities,
+    check_names,
+)
 from modgap.corrections import Metric
 from modgap.diagnosis import Diagnosis
 from modgap.evaluation import Goal
@@ -20,6 +26,10 @@ from modgap.io.modalities import DEFAULT_NAMES
 from modgap.reports.assemble import page_html
 from modgap.reports.contents import contents
 from modgap.reports.thumbnails import from_pixels
+
+_T = TypeVar("_T")
+# What the modalities have of a kind, in order or by name; None for those that have none.
+_ForSides = Sequence[_T | None] | Mapping[str, _T | None]
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,14 +56,14 @@ class Report(Result):
 
 
 def report(
-    X: Array | Embeddings | Modalities,
+    X: Array | Embeddings | Modalities | Mapping[str, Array | Embeddings],
     Y: Array | Embeddings | None = None,
     names: Sequence[str] = DEFAULT_NAMES,
     *,
-    groups: tuple[Any, Any] | None = None,
+    groups: tuple[Any, Any] | Mapping[str, Any] | None = None,
     paired: bool | None = None,
-    captions: tuple[Sequence[str] | None, Sequence[str] | None] = (None, None),
-    images: tuple[np.ndarray | Thumbnail | None, np.ndarray | Thumbnail | None] = (None, None),
+    captions: _ForSides[Sequence[str]] | None = None,
+    images: _ForSides[np.ndarray | Thumbnail] | None = None,
     queries: str | Sequence[str] | None = None,
     goal: Goal = "mixed",
     metric: Metric = "cosine",
@@ -64,7 +74,7 @@ def report(
     seed: int = 0,
     progress: Progress | None = None,
 ) -> Report:
-    """One page about two modalities: the verdict, the gap to look at and to move, every measure.
+    """One page about the modalities: the verdict, the gap to look at and to move, every measure.
 
     ``report(X, Y).save("report.html")`` writes a file that opens anywhere.
 
@@ -72,9 +82,9 @@ def report(
     ----------
     X, Y, names, groups, paired
         The modalities, as for ``measure``.
-    captions : pair of sequences, optional
+    captions : pair of sequences, or mapping by name, optional
         Texts to show for the rows of each side, for arrays; Embeddings have their own.
-    images : pair of arrays or functions, optional
+    images : pair of arrays or functions, or mapping by name, optional
         Pixels from 0 to 255, (n, height, width) or (n, height, width, 3), or a function that
         gives the PNG or JPEG of a row by its number.
     queries, goal, metric, model, seed
@@ -89,14 +99,14 @@ def report(
         Called as ``progress(step, done, total)``.
     """
     if not isinstance(X, Modalities):
-        x, y = (
-            _side(rows, texts, name)
-            for rows, texts, name in zip((X, Y), captions, check_names(names), strict=True)
-        )
-        X, Y = x, y
+        called = check_modalities(tuple(X)) if isinstance(X, Mapping) else check_names(names)
+        texts = _by_name(captions, called, "captions")
+        given = X if isinstance(X, Mapping) else dict(zip(called, (X, Y), strict=True))
+        sides = {name: _side(given[name], texts.get(name), name) for name in called}
+        X, Y, names = sides, None, DEFAULT_NAMES
     data = Modalities.of(X, Y, names, groups=groups, paired=paired)
-    given = zip(data.sides.items(), images, strict=True)
-    thumbnails = {name: _pictures(one, side) for (name, side), one in given if one is not None}
+    pictures = _by_name(images, data.names, "images")
+    thumbnails = {name: _pictures(one, data.sides[name]) for name, one in pictures.items()}
     document, diagnosis = contents(
         replace(data, thumbnails=thumbnails) if thumbnails else data,
         queries=queries,
@@ -110,6 +120,23 @@ def report(
         progress=progress,
     )
     return Report(document, diagnosis)
+
+
+def _by_name(given: _ForSides[Any] | None, names: Sequence[str], what: str) -> dict[str, Any]:
+    """What was given for the modalities by name; those without any are left out."""
+    if given is None:
+        return {}
+    if isinstance(given, Mapping):
+        for name in given:
+            check_choice(name, "modality", tuple(names))
+        found = dict(given)
+    else:
+        if len(given) != len(names):
+            raise InputValueError(
+                f"{what} must be one for each of {', '.join(names)}, got {len(given)}."
+            )
+        found = dict(zip(names, given, strict=True))
+    return {name: one for name, one in found.items() if one is not None}
 
 
 def _side(rows: Any, captions: Sequence[str] | None, name: str) -> Embeddings:

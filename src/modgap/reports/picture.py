@@ -10,11 +10,12 @@ import numpy as np
 
 from modgap._arrays import to_numpy
 from modgap._arrays import unit as at_unit_length
+from modgap._results import by_side
 from modgap.diagnosis import GapPath
 from modgap.io import Modalities, Thumbnail
 from modgap.measures import Projection, projection
 from modgap.measures.projection import umap_is_installed
-from modgap.moments import PairMoments
+from modgap.moments import Moments
 from modgap.reports.labels import row_labels
 from modgap.reports.terms import Term, terms
 from modgap.reports.thumbnails import data_uri
@@ -27,13 +28,14 @@ _THUMBNAIL_BYTES = 1_200_000
 
 @dataclass(frozen=True, eq=False)
 class Drawn:
-    """Row numbers of each side that are drawn; the first ``n_pairs`` of both are pairs."""
+    """Row numbers that are drawn and the rows themselves, by modality.
 
-    x: np.ndarray
-    y: np.ndarray
+    The first ``n_pairs`` of every modality match.
+    """
+
+    numbers: Mapping[str, np.ndarray]
     n_pairs: int
-    X: np.ndarray
-    Y: np.ndarray
+    rows: Mapping[str, np.ndarray]
 
 
 def choose_drawn(
@@ -54,7 +56,7 @@ def choose_drawn(
     """
     rng = np.random.default_rng(seed)
     n_pairs = 0
-    picked: list[np.ndarray] = [np.zeros(0, dtype=np.int64)] * 2
+    picked: list[np.ndarray] = [np.zeros(0, dtype=np.int64)] * len(data.names)
     if data.paired:
         matches = data.matches()
         chosen = _some(rng, len(matches[0]), most)
@@ -63,11 +65,11 @@ def choose_drawn(
         single = np.flatnonzero(~np.isin(groups, data.matched_groups))
         room = most - len(picked[place])
         picked[place] = np.concatenate([picked[place], single[_some(rng, len(single), room)]])
-    x, y = picked
-    X, Y = (to_numpy(side.take(rows)) for side, rows in zip(data.two(), picked, strict=True))
+    numbers = dict(zip(data.names, picked, strict=True))
+    rows = {name: to_numpy(data.sides[name].take(some)) for name, some in numbers.items()}
     if unit:
-        X, Y = at_unit_length(X), at_unit_length(Y)
-    return Drawn(x, y, n_pairs, X, Y)
+        rows = {name: at_unit_length(some) for name, some in rows.items()}
+    return Drawn(numbers, n_pairs, rows)
 
 
 def _some(rng: np.random.Generator, n: int, most: int) -> np.ndarray:
@@ -75,26 +77,27 @@ def _some(rng: np.random.Generator, n: int, most: int) -> np.ndarray:
 
 
 def projections(
-    drawn: Drawn, moments: PairMoments, *, umap: bool | None, seed: int
+    drawn: Drawn, moments: Sequence[Moments], *, umap: bool | None, seed: int
 ) -> list[Projection]:
     """PCA and SVD from the moments of every row, and UMAP of the drawn ones where installed."""
     found = [
-        projection(drawn.X, drawn.Y, method, 3, moments=moments, seed=seed)
+        projection(drawn.rows, None, method, 3, moments=moments, seed=seed)
         for method in ("pca", "svd")
     ]
     if umap or (umap is None and umap_is_installed()):
-        found.append(projection(drawn.X, drawn.Y, "umap", 2, seed=seed))
+        found.append(projection(drawn.rows, None, "umap", 2, seed=seed))
     return found
 
 
 def picture_document(data: Modalities, drawn: Drawn, found: Sequence[Projection]) -> dict[str, Any]:
     """What the page needs to draw the rows."""
     words = terms(data.names)
+    sides = [_side(data, name, drawn.numbers[name], drawn.rows[name]) for name in data.names]
+    lines = [[i] * len(data.names) for i in range(drawn.n_pairs)]
     return {
         "projections": [_projection(one, words[one.method]) for one in found],
-        "x": _side(data, data.names[0], drawn.x, drawn.X),
-        "y": _side(data, data.names[1], drawn.y, drawn.Y),
-        "lines": [[i, i] for i in range(drawn.n_pairs)] if drawn.n_pairs else None,
+        **by_side(sides),
+        "lines": lines or None,
     }
 
 
@@ -108,7 +111,7 @@ def path_move(path: GapPath, drawn: Drawn, found: Sequence[Projection]) -> dict[
             "along": {p.method: _short(p.axes @ offset) for p in found if p.axes is not None},
         }
 
-    return {"x": side(drawn.X, path.offsets[0]), "y": side(drawn.Y, path.offsets[1])}
+    return by_side(list(map(side, drawn.rows.values(), path.offsets)))
 
 
 def _projection(one: Projection, words: Term) -> dict[str, Any]:
@@ -121,8 +124,7 @@ def _projection(one: Projection, words: Term) -> dict[str, Any]:
         "moves": one.axes is not None,
         "origin": _short(origin),
         # Before centring: the page moves the rows, then subtracts the origin.
-        "x": [_short(column) for column in (one.x + origin).T],
-        "y": [_short(column) for column in (one.y + origin).T],
+        **by_side([[_short(column) for column in (side + origin).T] for side in one.sides]),
     }
 
 

@@ -3,23 +3,33 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from functools import cache
 from importlib import resources
 from typing import Any
 
+from modgap.evaluation.metrics import directions
+
 Term = dict[str, str]
 
 
-def terms(names: Sequence[str]) -> dict[str, Term]:
-    """Label, definition and source of every term, for modalities of these names."""
+def terms(
+    names: Sequence[str], queries: Sequence[str] | None = None, apart: Collection[str] = ()
+) -> dict[str, Term]:
+    """Label, definition and source of every term, for modalities of these names.
+
+    ``queries`` ask, and those ``apart`` have queries that are not documents.
+    """
     known = _read()
     shown = {key: {"source": "", **term} for key, term in known["terms"].items()}
-    for found, asking in (names, names[::-1]):
+    if len(names) > 2:
+        for key, words in known["many"].items():
+            shown[key] |= words
+    ways = {**directions(names, None, apart), **directions(names, queries, apart)}
+    for key, (asking, found) in ways.items():
         words = {"found": found, "Found": found.capitalize(), "asking": asking}
-        shown[f"{found}_retrieval_recall@1"] = {
-            part: text.format(**words) for part, text in known["recall"].items()
-        }
+        entry = known["recall_by" if "_by_" in key else "recall"]
+        shown[key] = {part: text.format(**words) for part, text in entry.items()}
     return shown
 
 

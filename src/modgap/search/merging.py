@@ -52,6 +52,12 @@ def merge(
     queries = check_rows(queries, "queries")
     check_count(k, "k")
     check_choice(modality, "modality", correction.names)
+    if correction.hubs is not None:
+        raise InputValueError(
+            "A correction with hubs changes rankings within a modality, so raw searches cannot be "
+            "merged by it. Store corrected vectors (modgap index build), or merge by a correction "
+            "without hubs."
+        )
     if correction.metric != "inner_product" or not correction.keeps_rankings:
         method = correction.about.get("method", "This correction")
         raise InputValueError(

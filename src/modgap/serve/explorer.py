@@ -72,6 +72,12 @@ class Explorer:
         check_choice(metric, "metric", METRICS)
         check_choice(goal, "goal", tuple(GOAL_METRICS))
         check_count(rows, "rows")
+        if len(data.names) > 2:
+            raise InputValueError(
+                f"The live explorer searches two modalities, got {len(data.names)}: "
+                f"{', '.join(data.names)}. Serve two of them, or write a page of all with modgap "
+                "report."
+            )
         self.data, self.metric, self.goal, self.model, self.seed = data, metric, goal, model, seed
         self.bench = Bench(data, queries=queries, metric=metric, goal=goal, model=model, seed=seed)
         self.queries = self.bench.queries
@@ -113,8 +119,11 @@ class Explorer:
                 for m in modalities
                 if m.live_rows < m.rows
             ],
-            metrics=metric_descriptions(data.names, self.queries),
-            terms={key: TermInfo(**term) for key, term in terms(data.names).items()},
+            metrics=metric_descriptions(data.names, self.queries, data.asking),
+            terms={
+                key: TermInfo(**term)
+                for key, term in terms(data.names, self.queries, data.asking).items()
+            },
             methods=[
                 MethodInfo(available=data.paired or not method.needs_pairs, **asdict(method))
                 for method in METHODS.values()

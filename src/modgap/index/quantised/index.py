@@ -9,11 +9,14 @@ The first term is one number per query and modality. The second needs one number
 each direction of P, kept in half precision. Only the third is quantised, and there neither the
 documents nor the queries carry a mean: the error of a quantised score grows with the length of the
 query that is multiplied with it, and most of a CLIP query's length is its modality's mean.
+
+A column of hubs, −α h, is one more number per document, and kept in half precision too.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -28,10 +31,12 @@ from modgap._validate import (
     check_rows,
     require,
 )
-from modgap.corrections import NotFitted
+from modgap.corrections import Correction, NotFitted, own_keys
 from modgap.index.quantised.codes import BITS, Bits, train_codes
 from modgap.index.quantised.rotation import ROTATIONS, Rotate, learned_rotation, random_rotation
 from modgap.index.quantised.segment import BLOCK_ROWS, Segment, lengths_of, split, turn
+from modgap.index.vectors import query_modality
+from modgap.io import Embeddings
 from modgap.search import Hits
 from modgap.search.merging import best_of
 
@@ -78,12 +83,27 @@ class QuantisedIndex:
         self.subspaces = subspaces
         self.seed = seed
 
-    def fit(self, documents: Mapping[str, Array], train: Mapping[str, Array] | None = None) -> Self:
+    def fit(
+        self,
+        documents: Mapping[str, Array | Embeddings],
+        train: Mapping[str, Array] | None = None,
+        *,
+        correction: Correction | None = None,
+    ) -> Self:
         """Learn means, directions, rotation and ranges, and store the documents.
 
-        ``documents`` has the rows of each modality by its name. Everything is learned from
-        ``train``, by default the documents themselves. ``train`` may hold modalities of which
-        there are only queries: their means are taken out of the queries too.
+        Parameters
+        ----------
+        documents : mapping of str to (n, d) arrays or Embeddings
+            The rows of each modality by its name.
+        train : mapping of str to (n, d) arrays, optional
+            What everything is learned from; the documents themselves by default. It may hold
+            modalities of which there are only queries: their means are taken out of the queries
+            too.
+        correction : Correction, optional
+            Documents, queries and what is trained on are then raw rows, which it maps, and which
+            must be ranked by inner product. Its column of hubs is kept beside the codes, in half
+            precision.
         """
         require("faiss", "faiss", "A quantised index")
         check_choice(self.bits, "bits", BITS)
@@ -91,8 +111,12 @@ class QuantisedIndex:
         check_count(self.exact, "exact", at_least=0)
         if self.exact and not self.centre:
             raise InputValueError("exact keeps directions of centred rows; it needs centre=True.")
-        stored = _check_modalities(documents, "documents")
-        learned = stored if train is None else _check_modalities(train, "train")
+        self.correction_ = _by_inner_product(correction)
+        given = _check_modalities(documents, "documents")
+        stored, added = self._mapped(given, documents)
+        learned = stored
+        if train is not None:
+            learned = self._mapped(_check_modalities(train, "train"))[0]
         self.dim_ = next(iter(stored.values())).shape[1]
         for name in stored:
             check_choice(name, "documents", tuple(learned))
@@ -108,20 +132,26 @@ class QuantisedIndex:
         self.directions_ = self._directions(learned, means)
         rotation = random_rotation(self.dim_, self.seed) if self.rotate == "random" else None
         self.segments_ = {
-            name: self._store(rows, learned[name], means[name], rotation)
+            name: self._store(rows, learned[name], means[name], rotation, added.get(name))
             for name, rows in stored.items()
         }
         return self
 
     def search(
-        self, queries: Array, k: int = 10, only: str | None = None, *, pool: int | None = None
+        self,
+        queries: Array,
+        k: int = 10,
+        only: str | None = None,
+        *,
+        pool: int | None = None,
+        modality: str | None = None,
     ) -> Hits:
         """The k best documents of each query, best first; ids are row numbers in their modality.
 
         Parameters
         ----------
         queries : (n, d) array
-            Query vectors of any modality, as they are.
+            Query vectors of any modality, as they are; raw ones where there is a correction.
         k : int
             How many documents to find.
         only : str, optional
@@ -130,9 +160,11 @@ class QuantisedIndex:
             Let FAISS propose so many documents of each modality by the quantised remainder alone
             and score only these in full: faster for few queries, and approximate. Without it
             every document is scored.
+        modality : str, optional
+            That of the queries, where there is a correction that serves more than one.
         """
         segments = self._segments(only)
-        rows = _numpy_rows(queries, "queries")
+        rows = self._asked(_numpy_rows(queries, "queries"), modality)
         if rows.shape[1] != self.dim_:
             raise InputValueError(
                 f"The index holds rows of {self.dim_} columns, but queries has {rows.shape[1]}. "
@@ -151,7 +183,7 @@ class QuantisedIndex:
 
     @property
     def bytes_per_vector(self) -> int:
-        """What one document takes: its code, its exact coordinates, its length."""
+        """What one document takes: its code, its exact coordinates, its hubness, its length."""
         return next(iter(self._segments().values())).bytes_per_vector
 
     @property
@@ -174,14 +206,56 @@ class QuantisedIndex:
             return self.segments_
         return {only: self.segments_[check_choice(only, "only", tuple(self.segments_))]}
 
+    def _mapped(
+        self, rows: Mapping[str, np.ndarray], source: Mapping[str, Any] | None = None
+    ) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
+        """Rows as documents, and apart from them their column of hubs, for those of a source."""
+        correction = self.correction_
+        if correction is None:
+            return {**rows}, {}
+        mapped = {name: correction.affine(name)(one, name) for name, one in rows.items()}
+        if correction.hubs is None or source is None:
+            return mapped, {}
+        keys = {
+            name: own_keys(correction, Embeddings.of(source[name], name), name) for name in mapped
+        }
+        return mapped, {
+            name: correction.hubs.column(one, keys[name]) for name, one in mapped.items()
+        }
+
+    def _asked(self, queries: np.ndarray, modality: str | None) -> np.ndarray:
+        """Queries as the documents are stored, without the 1 in the column of hubs."""
+        if self.correction_ is None:
+            return queries
+        served = dict.fromkeys(self.correction_.queries, self.correction_)
+        asking = query_modality(served, modality)
+        return np.asarray(self.correction_.affine(asking, "query")(queries, "queries"))
+
+    def _means_of_queries(self) -> list[np.ndarray]:
+        """Where the queries lie that a correction was fitted on, as it maps them.
+
+        Without a correction they lie where the documents of their modality do.
+        """
+        found = []
+        if self.correction_ is not None:
+            known = {**self.correction_.fitted, **self.correction_.fitted_queries}
+            for name in self.correction_.queries:
+                if name in known:
+                    affine = self.correction_.affine(name, "query")
+                    straight = replace(affine, normalise=False, renormalise=False)
+                    found.append(straight(known[name].mean[None, :])[0])
+        return found
+
     def _directions(
         self, learned: Mapping[str, np.ndarray], means: Mapping[str, np.ndarray]
     ) -> np.ndarray:
         """Orthonormal columns: the span of the means, then the leading directions that are left."""
         if not self.centre:
             return np.zeros((self.dim_, 0))
-        left, singular, _ = np.linalg.svd(np.stack(list(means.values()), 1), full_matrices=False)
-        basis = left[:, singular > 1e-9 * max(float(singular[0]), 1e-30)]
+        spanning = [*means.values(), *self._means_of_queries()]
+        left, singular, _ = np.linalg.svd(np.stack(spanning, 1), full_matrices=False)
+        # What is left of means that a correction took out is rounding.
+        basis = left[:, singular > 1e-6 * max(float(singular[0]), 1e-30)]
         if basis.shape[1] + self.exact >= self.dim_:
             raise InputValueError(
                 f"{basis.shape[1]} means and exact={self.exact} leave nothing to quantise of "
@@ -199,7 +273,12 @@ class QuantisedIndex:
         return basis
 
     def _store(
-        self, rows: np.ndarray, learned: np.ndarray, mean: np.ndarray, rotation: np.ndarray | None
+        self,
+        rows: np.ndarray,
+        learned: np.ndarray,
+        mean: np.ndarray,
+        rotation: np.ndarray | None,
+        added: np.ndarray | None,
     ) -> Segment:
         """Train on the learned rows of one modality, then encode its documents in blocks."""
         coordinates, residuals = split(learned, mean, self.directions_)
@@ -213,6 +292,7 @@ class QuantisedIndex:
         sizes = np.abs(coordinates).max(axis=0, initial=0.0)
         sizes = np.where(sizes > 0, sizes, 1.0)
         exact, lengths = [], []
+        level = None if added is None else float(added.mean(dtype=np.float64))
         for block in row_blocks(len(rows), BLOCK_ROWS):
             coordinates, residuals = split(rows[block], mean, self.directions_)
             turned = turn(residuals, rotation)
@@ -220,16 +300,33 @@ class QuantisedIndex:
             exact.append((coordinates / sizes).astype(np.float16))
             if with_lengths:
                 lengths.append((lengths_of(turned, index) / unit_length).astype(np.float16))
+        kept = np.concatenate(exact)
+        if added is not None:
+            column = added - level
+            size = float(np.abs(column).max()) or 1.0
+            kept = np.hstack([kept, (column / size).astype(np.float16)[:, None]])
+            sizes = np.append(sizes, size)
         return Segment(
             mean=mean,
             directions=self.directions_,
             rotation=rotation,
             index=index,
-            exact=np.concatenate(exact),
+            exact=kept,
             sizes=sizes,
+            level=level,
             lengths=np.concatenate(lengths) if with_lengths else None,
             unit_length=unit_length,
         )
+
+
+def _by_inner_product(correction: Correction | None) -> Correction | None:
+    """A correction whose scores are what is quantised."""
+    if correction is not None and correction.metric != "inner_product":
+        raise InputValueError(
+            "Quantised scores are inner products, and this correction ranks by "
+            f"{correction.metric}. Use Calibrate."
+        )
+    return correction
 
 
 def _check_modalities(given: Any, what: str) -> dict[str, np.ndarray]:
@@ -249,4 +346,5 @@ def _check_modalities(given: Any, what: str) -> dict[str, np.ndarray]:
 
 
 def _numpy_rows(value: Any, name: str) -> np.ndarray:
-    return np.asarray(to_numpy(check_rows(value, name)))
+    rows = value.rows() if isinstance(value, Embeddings) else value
+    return np.asarray(to_numpy(check_rows(rows, name)))

@@ -22,6 +22,9 @@ class Segment:
     centred documents, in half precision and in units of ``sizes`` (e,). The rest of each document
     is rotated and encoded in ``index``; ``lengths`` (n,), in units of ``unit_length``, make up for
     what a code shrinks.
+
+    Where documents have a column of hubs, ``exact`` has it as its last, less its mean ``level``;
+    every query has a 1 there.
     """
 
     mean: np.ndarray
@@ -32,13 +35,14 @@ class Segment:
     sizes: np.ndarray
     lengths: np.ndarray | None
     unit_length: float
+    level: float | None = None
 
     def __len__(self) -> int:
         return int(self.index.ntotal)
 
     @property
     def bytes_per_vector(self) -> int:
-        """What one document takes: its code, its exact coordinates, its length."""
+        """What one document takes: its code, its exact coordinates, its hubness, its length."""
         length = 0 if self.lengths is None else self.lengths.itemsize
         code = int(self.index.sa_code_size())
         return code + self.exact.itemsize * self.exact.shape[1] + length
@@ -50,13 +54,17 @@ class Segment:
         k = min(k, len(self))
         along, rest = split(queries, np.zeros_like(self.mean), self.directions)
         rest = turn(rest, self.rotation)
+        known = queries @ self.mean
+        if self.level is not None:
+            along = np.hstack([along, np.ones((len(along), 1))])
+            known = known + self.level
         if self.lengths is None and not self.exact.shape[1]:
             scores, ids = self.index.search(rest, k)  # nothing to add: FAISS ranks as we would
         elif pool is None:
             ids, scores = self._scan(np.hstack([rest, along.astype(np.float32)]), k)
         else:
             ids, scores = self._rescored(rest, along, min(pool, len(self)))
-        return ids[:, :k], scores[:, :k] + (queries @ self.mean)[:, None]
+        return ids[:, :k], scores[:, :k] + known[:, None]
 
     def _scan(self, asked: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
         """Every document, decoded in blocks; equal scores go to the earlier one."""

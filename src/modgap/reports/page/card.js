@@ -1,23 +1,20 @@
 // The card of one drawn item and its pair, and the field that finds items by their words.
 //
 //   const card = modgap.card.make(data, {partners, choose})
-//   card.element, card.show(chosen, pinned)   chosen is {side, index} or null
+//   card.element, card.show(chosen, pinned)   chosen is {side, index} or null; side is its place
 (function (modgap) {
   "use strict";
 
   const { el, image } = modgap.dom;
-  const SIDES = ["x", "y"];
-
   function item(data, side, index) {
-    const s = SIDES.indexOf(side);
-    const items = data.picture[side];
+    const items = modgap.sides.of(data.picture)[side];
     const label = items.labels?.[index];
     return el("div", { class: "item" },
       image(items.thumbnails?.[index], ""),
       el("div", {},
-        el("p", { class: "item-name" }, el("i", { class: `mark ${side}`, "aria-hidden": "true" }),
-          `${data.names[s]}, row `,
-          modgap.number.show(data, ["picture", side, "rows", index], { term: "row" })),
+        el("p", { class: "item-name" }, modgap.sides.mark(side), `${data.names[side]}, row `,
+          modgap.number.show(data, ["picture", ...modgap.sides.path(data.picture, side), "rows", index],
+            { term: "row" })),
         label ? el("p", { class: "item-label" }, label) : null));
   }
 
@@ -25,8 +22,8 @@
   function search(data, words, from) {
     const wanted = words.trim().toLowerCase();
     if (!wanted) return null;
-    const all = SIDES.flatMap((side, s) => data.picture[side].rows.map((row, index) => ({ side, index,
-      text: `${data.names[s]} ${row} ${data.picture[side].labels?.[index] ?? ""}`.toLowerCase() })));
+    const all = modgap.sides.of(data.picture).flatMap((own, side) => own.rows.map((row, index) => ({ side, index,
+      text: `${data.names[side]} ${row} ${own.labels?.[index] ?? ""}`.toLowerCase() })));
     const start = from ? all.findIndex((one) => one.side === from.side && one.index === from.index) + 1 : 0;
     const turned = [...all.slice(start), ...all.slice(0, start)];
     return turned.find((one) => one.text.includes(wanted)) ?? null;
@@ -39,7 +36,8 @@
     let pinned = null;
 
     const empty = () => el("p", { class: "note hint" },
-      "Point at an item in the picture to see it here. Click it to keep it, with its pair.");
+      `Point at an item in the picture to see it here. Click it to keep it, with its ${
+        data.names.length > 2 ? "matches" : "pair"}.`);
 
     function show(chosen, keep) {
       if (keep) pinned = chosen;
@@ -48,11 +46,10 @@
         place.replaceChildren(empty());
         return;
       }
-      const other = one.side === "x" ? "y" : "x";
       const pairs = partners(one);
       place.replaceChildren(item(data, one.side, one.index),
-        ...(pairs.length ? [el("p", { class: "with" }, "and its pair")] : []),
-        ...pairs.slice(0, 5).map((index) => item(data, other, index)));
+        ...(pairs.length ? [el("p", { class: "with" }, pairs.length > 1 && data.names.length > 2 ? "and its matches" : "and its pair")] : []),
+        ...pairs.slice(0, 5).map((other) => item(data, other.side, other.index)));
     }
 
     const form = el("form", { class: "find", role: "search", on: { submit: (event) => {

@@ -6,25 +6,25 @@
 
   const { el, add, image } = modgap.dom;
 
-  function item(data, list, index) {
-    const one = data.conformity[list][index];
+  function item(data, one, path) {
     const { show } = modgap.number;
     return el("li", { class: "item" }, image(one.thumbnail, one.caption ?? `row ${one.row}`),
       el("div", {},
         one.caption ? el("p", { class: "item-label" }, one.caption) : null,
         el("p", { class: "item-name" },
-          el("span", {}, "row ", show(data, ["conformity", list, index, "row"], { term: "row" })), " ",
+          el("span", {}, "row ", show(data, [...path, "row"], { term: "row" })), " ",
           el("span", {}, "conformity ",
-            show(data, ["conformity", list, index, "value"], { term: "conformity", digits: 3 })))));
+            show(data, [...path, "value"], { term: "conformity", digits: 3 })))));
   }
 
   // Items without words stand side by side; with words, below each other.
-  function items(data, title, list) {
-    const all = data.conformity[list] ?? [];
+  function items(data, title, key, i) {
+    const all = modgap.sides.of(data.conformity, key)[i] ?? [];
+    const path = ["conformity", ...modgap.sides.path(data.conformity, i, key)];
     if (!all.length) return null;
     const words = all.some((one) => one.caption);
     return el("div", { class: words ? "items" : "items gallery" }, el("h4", {}, title),
-      modgap.terms.rove(el("ul", {}, all.map((_, index) => item(data, list, index)))));
+      modgap.terms.rove(el("ul", {}, all.map((one, index) => item(data, one, [...path, index])))));
   }
 
   function render(data) {
@@ -38,14 +38,13 @@
       + "high for common things, low for unusual ones."));
     const figure = modgap.figures.add({
       id: "conformity-figure", title: "How typical rows are",
-      caption: "Where the two curves are apart, the rows of one modality are more alike than those of the other.",
+      caption: "Where two curves are apart, the rows of one modality are more alike than those of the other.",
       describe: "Densities of the conformity of the rows of each modality.",
       draw: () => modgap.charts.histogram({ edges: own.edges, axis: "conformity",
-        series: modgap.charts.sides(names, [{ counts: own.x }, { counts: own.y }]) }),
+        series: modgap.charts.sides(names, modgap.sides.of(own).map((counts) => ({ counts }))) }),
     }).element;
-    const lists = [["most_x", `Most typical, ${names[0]}`], ["least_x", `Least typical, ${names[0]}`],
-      ["most_y", `Most typical, ${names[1]}`], ["least_y", `Least typical, ${names[1]}`]];
-    const all = lists.map(([list, title]) => items(data, title, list)).filter(Boolean);
+    const all = names.flatMap((name, i) => [items(data, `Most typical, ${name}`, "most", i),
+      items(data, `Least typical, ${name}`, "least", i)]).filter(Boolean);
     const short = all.filter((one) => one.classList.contains("gallery"));
     const long = all.filter((one) => !one.classList.contains("gallery"));
     place.append(

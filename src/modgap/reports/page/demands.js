@@ -17,10 +17,10 @@
 
   function more(title, ...all) {
     return el("details", { class: "demanded" }, el("summary", {}, title), all.map((one) => [
-      all.length > 1 ? el("p", { class: "demanded-for" }, `For ${one.queries.join(" and ")} queries`) : null,
+      all.length > 1 ? el("p", { class: "demanded-for" }, `For ${modgap.sides.list(one.queries)} queries`) : null,
       facts(one),
       el("pre", { tabindex: 0, role: "region",
-        "aria-label": `Next commands for ${one.queries.join(" and ")} queries: ${title}` },
+        "aria-label": `Next commands for ${modgap.sides.list(one.queries)} queries: ${title}` },
       el("code", {}, one.commands.join("\n")))]));
   }
 

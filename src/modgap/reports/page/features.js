@@ -65,7 +65,8 @@
   }
 
   function variance(data) {
-    const { features: own, names } = data;
+    const { names } = data;
+    const variances = modgap.sides.of(data.features, "variance");
     const sorted = (values) => values.map((value, feature) => ({ value, feature }))
       .filter((one) => one.value > 0).sort((a, b) => b.value - a.value);
     return modgap.figures.add({
@@ -75,7 +76,7 @@
       describe: "Variance of the features of each modality, sorted, on a logarithmic scale.",
       draw: () => {
         const colours = modgap.theme.colours();
-        const traces = modgap.charts.sides(names, [{ values: own.variance_x }, { values: own.variance_y }])
+        const traces = modgap.charts.sides(names, variances.map((values) => ({ values })))
           .map((side) => {
             const points = sorted(side.values);
             return { type: "scatter", name: plain(side.name),
@@ -89,7 +90,7 @@
         const decades = Math.log10(Math.max(...values) / Math.min(...values));
         return { traces, layout: { showlegend: true,
           xaxis: { title: { text: "features, most varied first" }, showgrid: false,
-            ...ranks(own.variance_x.length) },
+            ...ranks(variances[0].length) },
           yaxis: { title: { text: "variance" }, type: "log", minexponent: 3,
             dtick: decades > 1.5 ? 1 : null } } };
       },
@@ -106,28 +107,28 @@
     return counts;
   }
 
-  function distribution(data, { id, title, caption, axis, x, y }) {
+  function distribution(data, { id, title, caption, axis, key }) {
     const { names } = data;
-    const known = [...x, ...y].filter((value) => typeof value === "number");
+    const values = modgap.sides.of(data.features, key);
+    const known = values.flat().filter((value) => typeof value === "number");
     if (!known.length) return null;
     const low = Math.min(...known);
     const span = Math.max(...known) - low || 1;
     const bins = Math.min(BINS, Math.max(4, Math.ceil(Math.sqrt(known.length)) * 2));
     const edges = Array.from({ length: bins + 1 }, (_, i) => low + (span * i) / bins);
-    return modgap.figures.add({ id, title, caption, describe: `${title}, as densities of both modalities.`,
+    return modgap.figures.add({ id, title, caption, describe: `${title}, as densities of each modality.`,
       draw: () => modgap.charts.histogram({ edges, axis, series: modgap.charts.sides(names,
-        [{ counts: counted(edges, x) }, { counts: counted(edges, y) }]) }) }).element;
+        values.map((one) => ({ counts: counted(edges, one) }))) }) }).element;
   }
 
   function figures(data) {
-    const own = data.features;
-    return [separability(data), variance(data),
+    return [data.features.separability ? separability(data) : null, variance(data),
       distribution(data, { id: "dominance", title: "Off-diagonal dominance",
         caption: "Far above 1, features vary together: the ellipsoid is tilted against the axes.",
-        axis: "absolute covariances over own variance", x: own.dominance_x, y: own.dominance_y }),
+        axis: "absolute covariances over own variance", key: "dominance" }),
       distribution(data, { id: "offset", title: "How far features are from the origin",
         caption: "A feature above 1 has a mean larger than its own spread.",
-        axis: "absolute mean over standard deviation", x: own.offset_x, y: own.offset_y }),
+        axis: "absolute mean over standard deviation", key: "offset" }),
     ].filter(Boolean);
   }
 

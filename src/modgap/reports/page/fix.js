@@ -50,8 +50,8 @@
     if (!fix) return;
     modgap.dom.add(place, el("h2", {}, fix.label ? "A fix: " : "The recommended fix", fix.label ?? null),
       el("p", { class: "lead" }, el("code", { class: "method" }, fix.method),
-        ` is one small file. Documents of ${data.names.join(" and ")} go through it before they are `
-        + `indexed, ${fix.queries.join(" and ")} queries before they are asked: those you have, and those `
+        ` is one small file. Documents of ${modgap.sides.list(data.names)} go through it before they are `
+        + `indexed, ${modgap.sides.list(fix.queries)} queries before they are asked: those you have, and those `
         + `that come later. ${fix.note}`),
       modgap.demands.facts(fix),
       el("div", { class: "codes" },

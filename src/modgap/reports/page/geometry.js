@@ -1,4 +1,4 @@
-// Geometry: cosines and shells of the two modalities, then their features.
+// Geometry: cosines and shells of the modalities, then their features.
 //
 //   modgap.geometry.render(data)
 (function (modgap) {
@@ -9,24 +9,29 @@
 
   function cosines(data) {
     const { cosines: own, names } = data;
-    const kinds = [["within_x", `within ${names[0]}`], ["within_y", `within ${names[1]}`],
-      ["matching", "matching, across"], ["others", "non-matching, across"]];
-    const rows = kinds.filter(([key]) => own[key]).map(([key, label]) => ({ cells: [label,
-      cell(data, ["cosines", "mean", key], { term: "cosines" })] }));
+    const within = modgap.sides.of(own, "within");
+    const kinds = [...names.map((name, i) => ({ name: `within ${name}`, counts: within[i],
+      path: modgap.sides.path(own.mean, i, "within") })),
+    { name: "matching, across", counts: own.matching, path: ["matching"] },
+    { name: "non-matching, across", counts: own.others, path: ["others"] }].filter((one) => one.counts);
+    const rows = kinds.map(({ name, path }) => ({ cells: [name,
+      cell(data, ["cosines", "mean", ...path], { term: "cosines" })] }));
     return modgap.figures.add({
       id: "cosines", title: "Cosines within and across",
       caption: own.matching
         ? "Where rows of one modality are nearer to each other than to their matches, "
-          + "an index of both returns the query’s own modality."
+          + `an index of ${names.length > 2 ? "all" : "both"} returns the query’s own modality.`
         : "How alike the rows of one modality are. Across modalities this needs pairs.",
       describe: "Overlaid densities of cosines; the means are in the table below.",
       draw: () => {
         const colours = modgap.theme.colours();
-        const looks = { within_x: [colours.x, "solid"], within_y: [colours.y, "dash"],
-          matching: [colours.match, "dashdot"], others: [colours.other, "dot"] };
+        // A third modality has the colour of matches, which are then black.
+        const [match, other] = names.length > 2 ? [colours.ink, colours.muted]
+          : [colours.match, colours.other];
+        const across = { matching: { colour: match, dash: "dashdot" }, others: { colour: other, dash: "dot" } };
         return modgap.charts.histogram({ edges: own.edges, axis: "cosine",
-          series: kinds.map(([key, name]) =>
-            ({ name, counts: own[key], colour: looks[key][0], dash: looks[key][1] })) });
+          series: kinds.map(({ name, counts, path }, i) =>
+            ({ name, counts, ...(across[path[0]] ?? modgap.sides.look(i)) })) });
       },
       after: modgap.tables.render({ caption: "Mean cosine", file: "cosines", rows,
         columns: [{ label: "Pairs of rows" }, { label: "Mean cosine", term: "cosines" }] }),
@@ -46,11 +51,10 @@
       describe: "Densities of the distances of rows from the mean of their modality, "
         + "with the expected radius of each.",
       draw: () => {
-        const colours = modgap.theme.colours();
         return modgap.charts.histogram({ edges: own.edges, axis: "distance from the modality’s mean",
-          series: modgap.charts.sides(names, [{ counts: own.x }, { counts: own.y }]),
+          series: modgap.charts.sides(names, modgap.sides.of(own).map((counts) => ({ counts }))),
           lines: names.map((name, i) => ({ at: own.expected?.[i], name: `expected, ${name}`,
-            colour: [colours.x, colours.y][i], dash: ["solid", "dot"][i] })) });
+            colour: modgap.sides.look(i).colour, dash: ["solid", "dot"][i] ?? "dashdot" })) });
       },
       after: modgap.tables.render({ caption: "Shells", file: "shells", rows,
         columns: [{ label: "Modality" }, { label: "Mean radius", term: "shell" },
@@ -62,7 +66,7 @@
     const place = document.getElementById("geometry");
     place.append(el("h2", {}, "Geometry"), el("p", { class: "lead" },
       "Where each modality is in the space: how alike its rows are, how far they are from their mean, "
-      + "and which features tell the two modalities apart."));
+      + (data.names.length > 2 ? "and how its features vary." : "and which features tell the two modalities apart.")));
     const parts = [["cosines", () => [cosines(data)]], ["shell", () => [shell(data)]],
       ["features", () => modgap.features.figures(data)]];
     const grid = el("div", { class: "figures" });

@@ -8,18 +8,25 @@
   "use strict";
 
   const { el } = modgap.dom;
+  const { show } = modgap.number;
   let watcher = null;
 
   function fact(name, ...value) {
     return el("div", {}, el("dt", {}, name), el("dd", {}, ...value));
   }
 
+  // How many rows the queries of a modality have, where these are not its documents.
+  function own(data) {
+    return (data.asking ?? []).map(({ name, source }, i) => el("span", { class: "from" },
+      show(data, ["asking", i, "n"], { term: "rows" }), ` ${name} of their own`,
+      source ? `, ${source}` : ""));
+  }
+
   function render(data) {
-    const { show } = modgap.number;
-    const title = data.title || (data.source ?? []).join(" and ") || "Embeddings";
+    const title = data.title || modgap.sides.list(data.source ?? []) || "Embeddings";
     document.title = `${title} · modgap`;
     const sides = (data.names ?? []).map((name, i) =>
-      fact(el("span", { class: "side" }, el("i", { class: `mark ${"xy"[i]}`, "aria-hidden": "true" }), name),
+      fact(el("span", { class: "side" }, modgap.sides.mark(i), name),
         show(data, ["n", i], { term: "rows" }), " rows",
         data.source?.[i] && data.source[i] !== name ? el("span", { class: "from" }, data.source[i]) : null));
     document.getElementById("head").replaceChildren(
@@ -27,8 +34,8 @@
       el("h1", {}, title),
       el("dl", { class: "facts" }, sides,
         fact("Dimensions", show(data, ["dim"], { term: "dim" })),
-        fact("Pairs", data.pairing),
-        data.queries?.length ? fact("Queries", data.queries.join(" and ")) : null,
+        fact(data.names?.length > 2 ? "Matches" : "Pairs", data.pairing),
+        data.queries?.length ? fact("Queries", modgap.sides.list(data.queries), own(data)) : null,
         data.model ? fact("Model", data.model) : null));
   }
 

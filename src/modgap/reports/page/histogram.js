@@ -2,7 +2,7 @@
 //
 //   modgap.charts.histogram({edges, series, axis, lines})     {traces, layout}
 //     series  [{name, counts, colour, dash}]; lines [{at, name, colour, dash}] are upright
-//   modgap.charts.sides(names, [values of x, values of y])    the two modalities as such series
+//   modgap.charts.sides(names, values)                        the modalities as such series
 //   modgap.charts.translucent(colour, opacity)                a CSS rgb() colour made see-through
 (function (modgap) {
   "use strict";
@@ -49,11 +49,9 @@
       yaxis: { title: { text: "density" }, rangemode: "tozero" } } };
   }
 
-  // Both modalities as series: colours, and dashes for those who tell no colours apart.
+  // The modalities as series: colours, and dashes for those who tell no colours apart.
   function sides(names, values) {
-    const colours = modgap.theme.colours();
-    return [{ name: names[0], colour: colours.x, dash: "solid", ...values[0] },
-      { name: names[1], colour: colours.y, dash: "dash", ...values[1] }];
+    return names.map((name, i) => ({ name, ...modgap.sides.look(i), ...values[i] }));
   }
 
   Object.assign((modgap.charts ??= {}), { histogram, sides, translucent });

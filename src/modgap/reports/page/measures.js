@@ -15,23 +15,40 @@
 
   function table(data) {
     const place = document.getElementById("measures");
-    const { measures, names } = data;
+    const { measures } = data;
+    const columns = data.measure_columns ?? data.names;
     place.append(el("h2", {}, "Every measure"));
     if (!measures?.length) {
       place.append(modgap.head.missing(data, "measures", "Nothing was measured."));
       return;
     }
-    // 1 beside 0.998 is 1.000: both sides of a row have the same number of places.
-    const places = ({ x, y }) => ([x, y].some((value) => typeof value === "number"
-      && !Number.isInteger(value) && Math.abs(value) < 10 && Math.abs(value) >= 0.001) ? 3 : undefined);
-    const cell = (i, part, term) => ({ number: measures[i][part], key: `measures.${i}.${part}`, term,
-      digits: part === "both" || Math.abs(measures[i][part]) < 0.001 ? undefined : places(measures[i]) });
     const rows = measures.map((one, i) => ({ cells: [
       { node: modgap.terms.named(one.term, one.label), csv: one.label },
-      cell(i, "x", one.term), cell(i, "y", one.term), cell(i, "both", one.term)] }));
+      ...sides(data, ["measures", i], one),
+      modgap.number.cell(data, ["measures", i, "both"], { term: one.term })] }));
     place.append(modgap.tables.render({ caption: "Every measure of the rows as they are",
       file: "measures", rows, hideCaption: true,
-      columns: [{ label: "Measure" }, { label: names[0] }, { label: names[1] }, { label: "both" }] }));
+      columns: [{ label: "Measure" }, ...columns.map((label) => ({ label })),
+        { label: data.names.length > 2 ? "all" : "both" }] }));
+    if (data.every_two) place.append(everyTwo(data));
+  }
+
+  // 1 beside 0.998 is 1.000: all sides of a row have the same number of places.
+  function sides(data, path, one) {
+    const values = modgap.sides.of(one);
+    const uneven = values.some((value) => typeof value === "number" && !Number.isInteger(value)
+      && Math.abs(value) < 10 && Math.abs(value) >= 0.001);
+    return values.map((value, i) => modgap.number.cell(data, [...path, ...modgap.sides.path(one, i)],
+      { term: one.term, digits: uneven && Math.abs(value) >= 0.001 ? 3 : undefined }));
+  }
+
+  // One row for every two modalities, one column for each measure.
+  function everyTwo(data) {
+    const { names, lines } = data.every_two;
+    const columns = lines.map((line, i) => sides(data, ["every_two", "lines", i], line));
+    return modgap.tables.render({ caption: "Every two modalities", file: "every-two",
+      columns: [{ label: "Modalities" }, ...lines.map(({ label, term }) => ({ label, term }))],
+      rows: names.map((two, i) => ({ cells: [modgap.sides.list(two), ...columns.map((cells) => cells[i])] })) });
   }
 
   function sources(data) {

@@ -1,4 +1,4 @@
-// The picture: both modalities in one projection, and a slider that closes the gap.
+// The picture: the modalities in one projection, and a slider that closes the gap of two.
 //
 //   modgap.picture.render(data)   resolves once the picture is drawn
 //   modgap.picture.redraw()       draw it anew, e.g. before printing
@@ -112,11 +112,12 @@
   function build(data, place) {
     const { picture, names } = data;
     const hasPaths = (data.paths ?? []).length > 0;
+    const many = names.length > 2; // lines between more than two clouds hide them
+    const counts = modgap.sides.of(picture).map(({ rows }, i) => `${rows.length} ${names[i]} rows`);
     const state = { projection: picture.projections[0], path: null, pathIndex: 0, step: 0, t: 0,
-      lines: Boolean(picture.lines?.length), three: false, chosen: null, playing: false };
+      lines: Boolean(picture.lines?.length) && !many, three: false, chosen: null, playing: false };
     const plot = el("div", { class: "plot picture-plot", role: "img", "aria-label": `Scatter plot of `
-      + `${picture.x.rows.length} ${names[0]} rows and ${picture.y.rows.length} ${names[1]} rows in `
-      + "two dimensions; the numbers beside it say what it shows." });
+      + `${modgap.sides.list(counts)} in two dimensions; the numbers beside it say what it shows.` });
     const scene = modgap.scene.make(plot, picture, names);
     const metrics = hasPaths ? modgap.metrics.make(data) : null;
     const card = modgap.card.make(data, { partners: scene.partners, choose });
@@ -143,8 +144,8 @@
 
     const itemAt = (event) => {
       const point = event.points?.[0];
-      if (!point || point.curveNumber > 1) return null;
-      return { side: "xy"[point.curveNumber], index: point.pointNumber };
+      if (!point || point.curveNumber >= names.length) return null;
+      return { side: point.curveNumber, index: point.pointNumber };
     };
 
     // Plotly forgets its listeners when a drawing is purged, as a change to 3-D does.
@@ -166,7 +167,8 @@
       redraw();
     });
     const gl = modgap.scene.webgl();
-    const solid = () => gl && state.projection.origin.length > 2 && state.projection.x.length > 2;
+    const solid = () => gl && state.projection.origin.length > 2
+      && modgap.sides.of(state.projection)[0].length > 2;
     const controls = el("div", { class: "controls" },
       select("projection", "Projection", picture.projections.map((one) => one.label), (index) => {
         state.projection = picture.projections[index];
@@ -175,22 +177,23 @@
         slide?.describe();
         redraw();
       }),
-      picture.lines?.length ? toggle("lines", "Lines between pairs", state.lines, (on) => {
+      picture.lines?.length ? toggle("lines", many ? "Lines between matches" : "Lines between pairs", state.lines, (on) => {
         state.lines = on;
         move();
       }) : null,
       three, button("reset", "Reset view", () => redraw()));
     three.hidden = !solid();
     figure.append(
-      el("div", { class: "figure-head" }, el("h3", {}, `${names[0]} and ${names[1]} in one space`),
-        modgap.figures.buttons(`Picture of ${names[0]} and ${names[1]}`, () => plot)),
-      el("figcaption", {}, `The distance between the two clouds is the gap.${state.lines
-        ? " Every line joins two rows that match." : ""}`),
+      el("div", { class: "figure-head" }, el("h3", {}, `${modgap.sides.list(names)} in one space`),
+        modgap.figures.buttons(`Picture of ${modgap.sides.list(names)}`, () => plot)),
+      el("figcaption", {}, many ? "The distance between two clouds is the gap of the two."
+        : `The distance between the two clouds is the gap.${state.lines
+          ? " Every line joins two rows that match." : ""}`),
       controls, plot, about);
     add(figure, slide?.element, modgap.head.missing(data, "slider",
       hasPaths ? null : "There is no move to close the gap by."));
     place.append(el("div", { class: "picture-grid" }, figure,
-      el("div", { class: "picture-side" }, metrics?.element, card.element,
+      el("div", { class: "picture-side" }, many ? modgap.gaps.table(data) : metrics?.element, card.element,
         modgap.head.missing(data, "captions"), modgap.head.missing(data, "thumbnails"))));
     slide?.path(0);
     watch(plot);
@@ -214,8 +217,9 @@
       place.append(modgap.head.missing(data, "picture", "There is nothing to draw."));
       return;
     }
-    place.append(el("p", { class: "lead" },
-      "Every point is one row. Move the slider to close the gap, and see what gets better and what gets worse."));
+    place.append(el("p", { class: "lead" }, data.names.length > 2
+      ? "Every point is one row. Where the clouds of two modalities are apart, there is a gap between them."
+      : "Every point is one row. Move the slider to close the gap, and see what gets better and what gets worse."));
     await build(data, place);
   }
 

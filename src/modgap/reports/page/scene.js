@@ -1,15 +1,15 @@
-// The drawing of the picture: two clouds, the lines of their pairs, the chosen item; 2-D and 3-D.
+// The drawing of the picture: a cloud for each modality, the lines of their pairs, the chosen item; 2-D
+// and 3-D.
 //
 //   const scene = modgap.scene.make(plot, picture, names)
 //   scene.draw(state)      everything anew: another projection, theme, size, 2-D or 3-D
 //   scene.move(state)      only the points, at once on the screen and soon after in Plotly
 //   modgap.scene.webgl()   whether 3-D can be drawn
-//   state is {projection, path, t, lines, three, chosen: {side, index} | null}
+//   state is {projection, path, t, lines, three, chosen: {side, index} | null}; side is its place
 (function (modgap) {
   "use strict";
 
   const { plain } = modgap.dom;
-  const SIDES = ["x", "y"];
   const REST = 200; // milliseconds without a move
   const precise = (value) => value.toPrecision(6);
 
@@ -23,66 +23,61 @@
   }
 
   function hover(picture, names) {
-    return SIDES.map((side, s) => picture[side].rows.map((row, i) => {
-      const label = picture[side].labels?.[i];
+    return modgap.sides.of(picture).map((own, s) => own.rows.map((row, i) => {
+      const label = own.labels?.[i];
       return `<b>${plain(names[s])} ${row}</b>${label ? `<br>${plain(label)}` : ""}`;
     }));
   }
 
   // In 3-D, pairs as one line with a break after each.
   function joined(lines, placed, k) {
-    const values = new Float64Array(3 * lines.length);
-    lines.forEach(([i, j], at) => {
-      values[3 * at] = placed[0][k][i];
-      values[3 * at + 1] = placed[1][k][j];
-      values[3 * at + 2] = NaN;
-    });
-    return values;
+    return Float64Array.from(lines.flatMap((line) => [...line.map((i, s) => placed[s][k][i]), NaN]));
   }
 
   // In 2-D, pairs as one path below the points; one SVG line per pair is slow.
-  function path(lines, [x, y], text) {
+  function path(lines, points, text) {
     const parts = [];
-    for (const [i, j] of lines) {
-      if (!Number.isFinite(x[0][i] + x[1][i] + y[0][j] + y[1][j])) continue;
-      parts.push(`M${text(x[0][i], 0)},${text(x[1][i], 1)}L${text(y[0][j], 0)},${text(y[1][j], 1)}`);
+    for (const line of lines) {
+      const ends = line.map((i, s) => [points[s][0][i], points[s][1][i]]);
+      if (!ends.flat().every(Number.isFinite)) continue;
+      parts.push(`M${ends.map(([x, y]) => `${text(x, 0)},${text(y, 1)}`).join("L")}`);
     }
     return parts.join("") || `M${text(0, 0)},${text(0, 1)}`;
   }
 
-  function partners(picture, chosen) {
+  function chosenPairs(picture, chosen) {
     if (!chosen || !picture.lines) return [];
-    const here = chosen.side === "x" ? 0 : 1;
-    return picture.lines.filter((pair) => pair[here] === chosen.index).map((pair) => pair[1 - here]);
+    return picture.lines.filter((line) => line[chosen.side] === chosen.index);
   }
 
-  function chosenPairs(picture, chosen) {
-    return partners(picture, chosen)
-      .map((j) => (chosen.side === "x" ? [chosen.index, j] : [j, chosen.index]));
+  function partners(picture, chosen) {
+    return chosenPairs(picture, chosen).flatMap((line) => line.map((index, side) => ({ side, index }))
+      .filter((one) => one.side !== chosen.side));
   }
 
   // The rings around the chosen item and its pairs; in 3-D also the line between them.
   function ring(picture, chosen, points, k, three) {
     if (!chosen) return [];
-    const s = SIDES.indexOf(chosen.side);
-    const start = points[s][k][chosen.index];
-    const others = partners(picture, chosen).map((j) => points[1 - s][k][j]);
+    const start = points[chosen.side][k][chosen.index];
+    const others = partners(picture, chosen).map((one) => points[one.side][k][one.index]);
     return three ? others.flatMap((other) => [start, other, null]).concat([start]) : [start, ...others];
   }
 
   function make(plot, picture, names) {
     const texts = hover(picture, names);
+    const own = modgap.sides.of(picture);
+    const drawnTraces = Array.from({ length: names.length + 1 }, (_, n) => n); // the clouds and the ring
     let drawnAs = null;
     let settled = 0;
 
     function placed(state) {
-      return SIDES.map((side) =>
-        modgap.moving.place(state.projection, side, picture[side].squares, state.path, state.t));
+      return own.map(({ squares }, side) =>
+        modgap.moving.place(state.projection, side, squares, state.path, state.t));
     }
 
-    // Per axis, the values of each trace: both clouds, the ring, and in 3-D the pairs.
+    // Per axis, the values of each trace: the clouds, the ring, and in 3-D the pairs.
     function coordinates(state, points) {
-      return Array.from({ length: state.three ? 3 : 2 }, (_, k) => [points[0][k], points[1][k],
+      return Array.from({ length: state.three ? 3 : 2 }, (_, k) => [...points.map((one) => one[k]),
         ring(picture, state.chosen, points, k, state.three),
         ...(state.three ? [joined(pairs(state), points, k)] : [])]);
     }
@@ -106,21 +101,23 @@
       const colours = modgap.theme.colours();
       const type = kind(state);
       const values = coordinates(state, points);
-      const count = picture.x.rows.length + picture.y.rows.length;
+      const count = own.reduce((sum, { rows }) => sum + rows.length, 0);
       const size = state.three ? 3 : Math.max(4.5, Math.min(10, 280 / Math.sqrt(count + 1)));
       const at = (n) => Object.fromEntries(values.map((axis, k) => ["xyz"[k], axis[n]]));
-      const cloud = (s, symbol) => ({ type, mode: "markers", name: plain(names[s]), ...at(s),
-        hovertext: texts[s], hoverinfo: "text",
-        // A translucent fill is painted much faster than a translucent element; in 3-D depth counts.
-        marker: { size, symbol, opacity: 1, line: { width: 0 }, color: state.three ? colours[SIDES[s]]
-          : modgap.charts.translucent(colours[SIDES[s]], 0.72) } });
-      const drawn = [cloud(0, "circle"), cloud(1, "diamond"),
-        { type, mode: state.three ? "lines+markers" : "markers", ...at(2), hoverinfo: "skip",
+      const cloud = (name, s) => {
+        const { colour, symbol } = modgap.sides.look(s);
+        return { type, mode: "markers", name: plain(name), ...at(s), hovertext: texts[s], hoverinfo: "text",
+          // A translucent fill is painted much faster than a translucent element; in 3-D depth counts.
+          marker: { size, symbol, opacity: 1, line: { width: 0 },
+            color: state.three ? colour : modgap.charts.translucent(colour, 0.72) } };
+      };
+      const drawn = [...names.map(cloud),
+        { type, mode: state.three ? "lines+markers" : "markers", ...at(names.length), hoverinfo: "skip",
           showlegend: false, connectgaps: false, line: { color: colours.ink, width: 2 },
           marker: { size: state.three ? 7 : 15, symbol: "circle-open", color: colours.ink,
             line: { width: 2, color: colours.ink } } }];
       if (state.three) {
-        drawn.push({ type, mode: "lines", ...at(3), hoverinfo: "skip", showlegend: false,
+        drawn.push({ type, mode: "lines", ...at(names.length + 1), hoverinfo: "skip", showlegend: false,
           line: { color: colours.line, width: 1 } });
       }
       return drawn;
@@ -172,9 +169,9 @@
 
     function settle(state, values, points) {
       const update = Object.fromEntries(values.map((axis, k) => ["xyz"[k], axis]));
-      if (state.three) return Plotly.restyle(plot, update, [0, 1, 2, 3]);
+      if (state.three) return Plotly.restyle(plot, update, [...drawnTraces, names.length + 1]);
       const [all, chosen] = paths(state, points, precise);
-      return Plotly.update(plot, update, { "shapes[0].path": all, "shapes[1].path": chosen }, [0, 1, 2]);
+      return Plotly.update(plot, update, { "shapes[0].path": all, "shapes[1].path": chosen }, drawnTraces);
     }
 
     // Puts the drawn points where they belong; false where the drawing is not as expected.
@@ -183,7 +180,7 @@
       const nodes = plot._fullData.map((trace) => plot.querySelectorAll(`.trace${trace.uid} .point`));
       const lines = [0, 1].map((i) => plot.querySelector(`.shapelayer path[data-index="${i}"]`));
       const whole = (n) => values[0][n].every(Number.isFinite) && nodes[n].length === values[0][n].length;
-      if (!lines[0] || !lines[1] || ![0, 1, 2].every(whole)) return false;
+      if (!lines[0] || !lines[1] || !drawnTraces.every(whole)) return false;
       nodes.forEach((some, n) => some.forEach((node, i) => node.setAttribute("transform",
         `translate(${xaxis.l2p(values[0][n][i]).toFixed(2)},${yaxis.l2p(values[1][n][i]).toFixed(2)})`)));
       const axes = [xaxis, yaxis];

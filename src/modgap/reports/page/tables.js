@@ -3,7 +3,7 @@
 //   modgap.tables.render({caption, file, columns, rows, note, hideCaption})
 //     columns  [{label, term, text: true for words, className}]; the first column heads its row
 //     rows     [{cells, marked, className}]
-//     cell     a string, null, or {number, key, term, digits, signed, extra: Node},
+//     cell     a string, null, or {number, key, term, digits, signed, extra: Node, shade: 0 to 1},
 //              or {node: Node, csv: string or number}
 //   modgap.tables.csv(columns, rows)     the same as text
 (function (modgap) {
@@ -45,7 +45,10 @@
     const cells = row.cells.map((cell, index) => {
       if (index === 0) return el("th", { scope: "row" }, content(cell));
       const words = columns[index].text || typeof cell === "string";
-      return el("td", { class: words ? "words" : null }, content(cell));
+      const shaded = typeof cell?.shade === "number";
+      const made = el("td", { class: words ? "words" : shaded ? "shaded" : null }, content(cell));
+      if (shaded) made.style.setProperty("--shade", `${Math.round(100 * cell.shade)}%`);
+      return made;
     });
     const mark = [row.marked && "marked", row.className].filter(Boolean).join(" ");
     return el("tr", { class: mark || null }, cells);

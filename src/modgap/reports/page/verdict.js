@@ -68,7 +68,7 @@
     const kind = diagnosis.n_groups?.choose === undefined
       ? " rows of each modality that were not used to fit."
       : " groups that were used neither to fit nor to choose.";
-    const asking = data.queries?.length ? `, for ${data.queries.join(" and ")} queries` : "";
+    const asking = data.queries?.length ? `, for ${modgap.sides.list(data.queries)} queries` : "";
     return [el("h3", { class: "tiles-title" }, title),
       groups ? el("p", { class: "lead" }, "Measured on ",
         modgap.number.show(data, ["diagnosis", "n_groups", "confirm"],

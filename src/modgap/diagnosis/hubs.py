@@ -1,0 +1,242 @@
+"""Do hubs help here? How much hubness to subtract is chosen, and tested, by cross-fitting.
+
+The groups of the fit and the choose split are halved. Each half is searched with corrections
+fitted on the other, whose queries are the bank, so every group is judged by queries it has no part
+in. The confirm split is not looked at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from modgap._results import Result
+from modgap._validate import Array, InputError
+from modgap.corrections import Calibrate, Correction, Metric, row_length
+from modgap.corrections.bank import check_bank, with_hubs
+from modgap.corrections.hubs import MIN_BANK
+from modgap.evaluation import GroupBootstrap, Interval
+from modgap.evaluation.metrics import directions
+from modgap.evaluation.mixed import mixed_retrieval
+from modgap.evaluation.retrieval import query_ranks
+from modgap.evaluation.significance import beyond_max_t
+from modgap.io import Embeddings, Modalities
+
+NEIGHBOURS = (5, 10, 20, 50)
+WEIGHTS = (0.25, 0.5, 0.75)
+MODES: tuple[Literal["keep", "mixed"], ...] = ("keep", "mixed")
+
+
+@dataclass(frozen=True)
+class HubChoice(Result):
+    """The best of the hub corrections, and whether it finds matches across modalities better.
+
+    ``rank_gain`` is the change of the mean reciprocal rank across modalities, ``ndcg_gain`` that of
+    NDCG@10 in one index, both against ``Calibrate("keep")``, which ranks as the rows as they are
+    do. ``helps`` where the first is certainly above zero and the second not below it, and where the
+    gain over the same correction without hubs is beyond what the best of so many gains by chance.
+    """
+
+    method: str
+    mode: str
+    weight: float
+    neighbours: int
+    helps: bool
+    rank_gain: Interval
+    ndcg_gain: Interval
+    n_groups: int
+    n_bank: int
+    own_bank: bool
+
+    @property
+    def corrector(self) -> Calibrate:
+        """Unfitted."""
+        return _corrector(self.mode, self.weight, self.neighbours)
+
+    @property
+    def sentence(self) -> str:
+        """What was found, in words."""
+        bank = f"a bank of {self.n_bank:,} queries" + ("" if self.own_bank else ", as given")
+        gain = (
+            f"the mean reciprocal rank across modalities changes by {self.rank_gain.value:+.3f} "
+            f"({self.rank_gain.low:+.3f} to {self.rank_gain.high:+.3f}) and NDCG@10 in one index "
+            f"by {self.ndcg_gain.value:+.3f}, cross-fitted on {self.n_groups:,} groups"
+        )
+        if self.helps:
+            return f"Subtracting hubs helps: with {bank} {gain}."
+        foreign = (
+            "" if self.own_bank else " The bank may not be of the kind of queries that are asked."
+        )
+        return f"Subtracting hubs does not help beyond chance: with {bank} {gain}.{foreign}"
+
+
+def choose_hubs(
+    folds: tuple[Modalities, Modalities],
+    asking: str,
+    *,
+    metric: Metric,
+    bank: Array | Embeddings | None = None,
+    seed: int = 0,
+) -> HubChoice | None:
+    """The best of the hub corrections on two halves of the data; None where none can be fitted.
+
+    Parameters
+    ----------
+    folds : two Modalities
+        Halves of the groups.
+    asking : str
+        The modality that asks.
+    metric : {"cosine", "inner_product"}
+        How the rows as they are get ranked.
+    bank : (n, d) array, optional
+        Unlabelled queries; by default those of the other half.
+    seed : int
+        Seed of the mixed index and the resamples.
+    """
+    if bank is not None:
+        whole_kind = Calibrate().fit(folds[0], queries=asking, rows=row_length(metric))
+        check_bank(whole_kind.correction_, bank, folds[0])
+    found: dict[tuple[str, float, int], list[_Gains]] = {}
+    n_bank = 0
+    for fitted, held in (folds, folds[::-1]):
+        if metric == "cosine":
+            held = held.at_unit_length()
+        fold = _Fold(fitted, held, asking, metric, bank, seed)
+        n_bank = max(n_bank, fold.n_bank)
+        for key, gains in fold.every():
+            found.setdefault(key, []).append(gains)
+    whole = {key: _Gains.joined(parts) for key, parts in found.items() if len(parts) == len(folds)}
+    if not whole:
+        return None
+    first = next(iter(whole.values()))
+    bootstrap = GroupBootstrap(first.groups, seed=seed)
+    ranks = {key: bootstrap.ratios(one.ranks, one.groups) for key, one in whole.items()}
+    mixed = {key: bootstrap.ratios(one.ndcg, one.ndcg_groups) for key, one in whole.items()}
+    by_hubs = [bootstrap.ratios(one.by_hubs, one.groups) for one in whole.values()]
+    beyond = dict(zip(whole, beyond_max_t(by_hubs), strict=True))
+    # One that helps before one that does not; then by both gains together.
+    best = max(whole, key=lambda key: (beyond[key], ranks[key][0] + mixed[key][0]))
+    mode, weight, neighbours = best
+    rank_gain, ndcg_gain = (bootstrap.interval(*part[best]) for part in (ranks, mixed))
+    return HubChoice(
+        method=_corrector(*best).label,
+        mode=mode,
+        weight=weight,
+        neighbours=neighbours,
+        helps=bool(beyond[best] and rank_gain.low > 0 and ndcg_gain.value >= 0),
+        rank_gain=rank_gain,
+        ndcg_gain=ndcg_gain,
+        n_groups=len(bootstrap.labels),
+        n_bank=n_bank,
+        own_bank=bank is None,
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class _Gains:
+    """Changes against the calibrated index: of each query's reciprocal rank, and of its NDCG.
+
+    ``by_hubs`` is that of the reciprocal rank against the same correction without hubs.
+    """
+
+    ranks: np.ndarray
+    by_hubs: np.ndarray
+    groups: np.ndarray
+    ndcg: np.ndarray
+    ndcg_groups: np.ndarray
+
+    @classmethod
+    def joined(cls, parts: Sequence[_Gains]) -> _Gains:
+        """Those of all folds; groups of different folds differ."""
+        starts = np.cumsum(
+            [0, *(1 + max(one.groups.max(), one.ndcg_groups.max()) for one in parts)]
+        )
+        shifted = list(zip(parts, starts, strict=False))
+        return cls(
+            np.concatenate([one.ranks for one in parts]),
+            np.concatenate([one.by_hubs for one in parts]),
+            np.concatenate([one.groups + start for one, start in shifted]),
+            np.concatenate([one.ndcg for one in parts]),
+            np.concatenate([one.ndcg_groups + start for one, start in shifted]),
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class _Search:
+    """What queries found: reciprocal ranks across modalities, and NDCG@10 in one index."""
+
+    ranks: np.ndarray
+    groups: np.ndarray
+    ndcg: np.ndarray
+    ndcg_groups: np.ndarray
+
+    def gains(self, raw: _Search, without: _Search) -> _Gains:
+        return _Gains(
+            self.ranks - raw.ranks,
+            self.ranks - without.ranks,
+            self.groups,
+            self.ndcg - raw.ndcg,
+            self.ndcg_groups,
+        )
+
+
+class _Fold:
+    """One half, searched with corrections of the other."""
+
+    def __init__(
+        self,
+        fitted: Modalities,
+        held: Modalities,
+        asking: str,
+        metric: Metric,
+        bank: Array | Embeddings | None,
+        seed: int,
+    ) -> None:
+        self.fitted, self.held, self.asking = fitted, held, asking
+        self.rows, self.bank, self.seed = row_length(metric), bank, seed
+        source = fitted.queries_of(asking) if bank is None else Embeddings.of(bank, "bank")
+        self.n_bank = source.n_rows
+
+    def every(self) -> Iterator[tuple[tuple[str, float, int], _Gains]]:
+        """The gains of every setting that this bank is large enough for."""
+        if self.n_bank < MIN_BANK:
+            return
+        bases = {
+            mode: Calibrate(mode).try_fit(self.fitted, queries=self.asking, rows=self.rows)[0]
+            for mode in MODES
+        }
+        if bases["keep"] is None:
+            return
+        raw = self._search(bases["keep"])
+        for mode, base in bases.items():
+            if base is None:
+                continue
+            without = raw if mode == "keep" else self._search(base)
+            for neighbours in NEIGHBOURS:
+                if 2 * neighbours > self.n_bank:
+                    continue
+                for weight in WEIGHTS:
+                    try:
+                        hubs = with_hubs(base, self.fitted, weight, neighbours, self.bank)
+                        yield (mode, weight, neighbours), self._search(hubs).gains(raw, without)
+                    except InputError:  # a row on the origin, for instance
+                        continue
+
+    def _search(self, correction: Correction) -> _Search:
+        data, asking = self.held, self.asking
+        ranks, groups = [], []
+        for asks, searched in directions(data.names, [asking], data.asking).values():
+            found = query_ranks(data, asks, searched, correction.metric, correction)
+            answered = found >= 0
+            ranks.append(1 / (1.0 + found[answered]))
+            groups.append(data.query_groups(asks)[answered])
+        mixed = mixed_retrieval(data, correction=correction, queries=asking, seed=self.seed)
+        (queries,) = mixed.queries
+        return _Search(np.concatenate(ranks), np.concatenate(groups), queries.ndcg, queries.group)
+
+
+def _corrector(mode: str, weight: float, neighbours: int) -> Calibrate:
+    return Calibrate(mode, hubs=weight, neighbours=neighbours)  # type: ignore[arg-type]

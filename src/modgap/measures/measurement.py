@@ -1,0 +1,353 @@
+"""What ``measure`` finds: each modality, every two of them, and the table it prints as."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from modgap._drawing import Range, draw_ranges
+from modgap._results import Result, by_side, html_table, number, plain, spoken, text_table
+from modgap._validate import InputValueError, check_choice, check_names
+from modgap.measures.cone import Cone
+from modgap.measures.ellipsoid import Shell
+from modgap.measures.gap import GapOrthogonality, LinearSeparability
+from modgap.measures.landscape import OriginLandscape, ShiftLandscape
+from modgap.measures.loss import LossTerms
+
+# The landscape over the origin repeats the whole loss at every step, so it uses few pairs.
+MAX_LANDSCAPE = 2_000
+
+
+@dataclass(frozen=True)
+class ModalitySummary(Result):
+    """One modality. What one row alone cannot tell is None."""
+
+    name: str
+    n: int
+    n_sample: int
+    norm_mean: float
+    norm_std: float
+    feature_offset_max: float
+    variance_tail: float
+    off_diagonal_dominance_median: float
+    cone: Cone | None
+    uniformity: float | None
+    shell: Shell | None
+    conformity_mean: float | None
+    conformity_std: float | None
+    conformity_pearson: float | None
+    conformity_slope: float | None
+
+
+@dataclass(frozen=True)
+class PairSummary(Result):
+    """What only pairs can tell."""
+
+    n_pairs: int
+    n_sample: int
+    alignment: float
+    margin: float | None
+    loss: LossTerms
+    temperature: float
+    soft_assignment_spread: tuple[float, float]
+    conformity_difference_std: float | None
+    shift_landscape: ShiftLandscape | None
+    origin_landscape: OriginLandscape | None
+
+
+@dataclass(frozen=True)
+class Between(Result):
+    """What two modalities tell together; ``pairs`` is None where none of their rows match."""
+
+    names: tuple[str, str]
+    gap_distance: float
+    gap_orthogonality: GapOrthogonality
+    linear_separability: LinearSeparability | None
+    n_tags: int
+    top_features: tuple[tuple[int, float], ...]
+    feature_divergence_max: float
+    conformity_divergence: float | None
+    pairs: PairSummary | None
+
+
+@dataclass(frozen=True)
+class Line(Result):
+    """One line of the table: what it is, for each modality or for all together.
+
+    ``term`` names the quantity, for looking up what it means; NaN is a number that the rows
+    cannot tell, None one that the line does not have.
+    """
+
+    term: str
+    label: str
+    each: tuple[float | None, ...]
+    both: float | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """The fields; each modality under x and y where there are two."""
+        found = {"term": self.term, "label": self.label, **by_side(self.each), "both": self.both}
+        return {key: plain(value) for key, value in found.items()}
+
+
+@dataclass(frozen=True)
+class Measurement(Result):
+    """Everything ``measure`` found; prints as a table, in a notebook too.
+
+    ``modalities`` summarises each, ``gap_matrix`` has the distance between the means of every
+    two, and ``between`` what every two tell together, in the order of the names; ``pair`` finds
+    one of these. ``asking`` summarises queries that are not documents, and ``asking_gaps`` has the
+    distances of their means from those of the modalities.
+
+    With two modalities, what they tell together is an attribute here too: ``gap_distance``,
+    ``pairs`` and so on.
+    """
+
+    names: tuple[str, ...]
+    dim: int
+    seed: int
+    wasserstein_uniformity: float
+    modalities: tuple[ModalitySummary, ...]
+    gap_matrix: np.ndarray
+    between: tuple[Between, ...]
+    asking: tuple[ModalitySummary, ...] = ()
+    asking_gaps: tuple[tuple[float, ...], ...] = ()
+
+    def pair(self, first: str, second: str) -> Between:
+        """What two of the modalities tell together; ``names`` of the result has their order."""
+        for name in check_names((first, second)):
+            check_choice(name, "modality", self.names)
+        return next(one for one in self.between if {first, second} == {*one.names})
+
+    @property
+    def both(self) -> Between:
+        """What the two modalities tell together."""
+        if len(self.between) != 1:
+            raise InputValueError(
+                f"This was measured on {len(self.names)} modalities: {', '.join(self.names)}. Take "
+                "two of them with pair(first, second), or look at gap_matrix."
+            )
+        return self.between[0]
+
+    @property
+    def gap_distance(self) -> float:
+        """Distance between the means of the two modalities."""
+        return self.both.gap_distance
+
+    @property
+    def gap_orthogonality(self) -> GapOrthogonality:
+        """How far each of the two modalities varies along the gap."""
+        return self.both.gap_orthogonality
+
+    @property
+    def linear_separability(self) -> LinearSeparability | None:
+        """How well a linear classifier tells the two modalities apart."""
+        return self.both.linear_separability
+
+    @property
+    def n_tags(self) -> int:
+        """How many features tag the modality."""
+        return self.both.n_tags
+
+    @property
+    def top_features(self) -> tuple[tuple[int, float], ...]:
+        """The features of largest separability, with it."""
+        return self.both.top_features
+
+    @property
+    def feature_divergence_max(self) -> float:
+        """The largest divergence of one feature."""
+        return self.both.feature_divergence_max
+
+    @property
+    def conformity_divergence(self) -> float | None:
+        """Divergence between the conformities of the two modalities."""
+        return self.both.conformity_divergence
+
+    @property
+    def pairs(self) -> PairSummary | None:
+        """What only pairs can tell; None without."""
+        return self.both.pairs
+
+    def to_dict(self) -> dict[str, Any]:
+        """The fields as plain values; what two modalities tell together stands among them."""
+        found = super().to_dict()
+        if len(self.between) == 1:
+            (together,) = found.pop("between")
+            first = {key: found[key] for key in ("names", "dim", "seed")}
+            found = {**first, **together, **found}
+        return found
+
+    def lines(self) -> list[Line]:
+        """Every number that is shown: for each modality, or for all together."""
+        each = self._each
+        return [
+            each("rows", "rows", lambda m: m.n),
+            self._all("dim", "dimensions", self.dim),
+            *self._gap_lines(),
+            each("norm", "row norm", lambda m: m.norm_mean),
+            each("cone", "cone: mean cosine", lambda m: m.cone and m.cone.mean),
+            each("cone", "cone: least cosine", lambda m: m.cone and m.cone.min),
+            each("uniformity", "uniformity", lambda m: m.uniformity),
+            self._all(
+                "wasserstein_uniformity", "Wasserstein uniformity", self.wasserstein_uniformity
+            ),
+            each("shell", "shell radius", lambda m: m.shell and m.shell.radius),
+            each("shell_offset", "shell offset", lambda m: m.shell and m.shell.offset),
+            each("dominance", "off-diagonal dominance", lambda m: m.off_diagonal_dominance_median),
+            each("conformity", "conformity", lambda m: m.conformity_mean),
+            each(
+                "estimated_conformity",
+                "  correlation with its estimate",
+                lambda m: m.conformity_pearson,
+            ),
+            *(self._lines_of_both() if len(self.between) == 1 else ()),
+        ]
+
+    def _each(self, term: str, label: str, get: Callable[[ModalitySummary], Any]) -> Line:
+        known = (get(m) for m in (*self.modalities, *self.asking))
+        return Line(term, label, tuple(float("nan") if v is None else v for v in known))
+
+    def _all(self, term: str, label: str, value: float | None) -> Line:
+        return Line(term, label, (None,) * len(self.columns), value)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns of the table: the modalities, then their queries where these are apart."""
+        return (*self.names, *(one.name for one in self.asking))
+
+    def _gap_lines(self) -> Iterator[Line]:
+        """The gap of two modalities; of more, and of queries, the distances from each mean."""
+        if len(self.between) == 1:
+            yield self._all("gap", "gap distance", self.gap_distance)
+        if len(self.columns) > 2:
+            for i, name in enumerate(self.names):
+                own = (None if i == j else float(d) for j, d in enumerate(self.gap_matrix[i]))
+                asking = (gaps[i] for gaps in self.asking_gaps)
+                yield Line("gap", f"gap to {name}", (*own, *asking))
+        if len(self.between) > 1:
+            return
+        orthogonality = self.gap_orthogonality
+        blank = (None,) * len(self.asking)
+        yield Line(
+            "gap_orthogonality",
+            "mean abs cosine to the gap",
+            (orthogonality.x.mean_abs, orthogonality.y.mean_abs, *blank),
+        )
+        yield self._all("tags", "features that tag the modality", self.n_tags)
+        separable = self.linear_separability
+        if separable is not None:
+            term = "linear_separability"
+            yield self._all(term, "linear separability", separable.all_features)
+            yield self._all(term, "  with two features", separable.two_features)
+
+    def _lines_of_both(self) -> Iterator[Line]:
+        yield self._all(
+            "conformity_divergence", "conformity divergence", self.conformity_divergence
+        )
+        pairs = self.pairs
+        if pairs is None:
+            return
+        yield self._all("pairs", "pairs", pairs.n_pairs)
+        yield self._all("alignment", "alignment (mean squared distance)", pairs.alignment)
+        yield self._all("margin", "margin", pairs.margin)
+        yield self._all("loss", f"contrastive loss at {pairs.temperature:g}", pairs.loss.loss)
+        landscape = pairs.shift_landscape
+        for temperature, (gap, _) in landscape.best().items() if landscape else ():
+            yield self._all("shift_landscape", f"gap of least loss at {temperature:g}", gap)
+
+    def pair_lines(self) -> list[Line]:
+        """What every two of more than two modalities tell together; none for two."""
+        if len(self.between) == 1:
+            return []
+        matched = [one.pairs for one in self.between]
+        temperature = next((one.temperature for one in matched if one), None)
+
+        def each(term: str, label: str, get: Callable[[Between], Any]) -> Line:
+            return Line(term, label, tuple(get(one) for one in self.between))
+
+        lines = [
+            each("gap", "gap", lambda b: b.gap_distance),
+            each("tags", "tag features", lambda b: b.n_tags),
+            each(
+                "linear_separability",
+                "linear separability",
+                lambda b: b.linear_separability and b.linear_separability.all_features,
+            ),
+            each(
+                "conformity_divergence", "conformity divergence", lambda b: b.conformity_divergence
+            ),
+        ]
+        if temperature is not None:
+            lines += [
+                each("pairs", "pairs", lambda b: b.pairs and b.pairs.n_pairs),
+                each("alignment", "alignment", lambda b: b.pairs and b.pairs.alignment),
+                each("margin", "margin", lambda b: b.pairs and b.pairs.margin),
+                each("loss", f"loss at {temperature:g}", lambda b: b.pairs and b.pairs.loss.loss),
+            ]
+        return lines
+
+    def table(self) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+        """Header and rows: the quantity, then each modality, then all of them together."""
+        rows = [
+            (line.label, *("" if v is None else number(v) for v in (*line.each, line.both)))
+            for line in self.lines()
+        ]
+        return ("", *self.columns, "both" if len(self.names) == 2 else "all"), rows
+
+    def pair_table(self) -> tuple[tuple[str, ...], list[tuple[str, ...]]] | None:
+        """Header and rows of what every two of more than two modalities tell together."""
+        lines = self.pair_lines()
+        if not lines:
+            return None
+        rows = [
+            (" and ".join(one.names), *(number(line.each[place]) for line in lines))
+            for place, one in enumerate(self.between)
+        ]
+        return ("", *(line.label for line in lines)), rows
+
+    def __str__(self) -> str:
+        tables = [one for one in (self.table(), self.pair_table()) if one is not None]
+        return "\n".join([*("\n\n".join(text_table(*one) for one in tables), self.sampling())])
+
+    def sampling(self) -> str:
+        """Which rows the numbers rest on, in words."""
+        measured = (*self.modalities, *self.asking)
+        said = "The measures of each modality use every row."
+        if any(m.n != m.n_sample for m in measured):
+            sizes = spoken(f"{m.n_sample:,}" for m in measured)
+            said = (
+                "Means, variances and the gap use every row; norms, cosines and conformity a "
+                f"sample of {sizes} rows (seed {self.seed})."
+            )
+        sizes_of_pairs = [one.pairs.n_sample for one in self.between if one.pairs]
+        if sizes_of_pairs:
+            most = max(sizes_of_pairs)
+            at_most = "at most " if len({*sizes_of_pairs}) > 1 else ""
+            said += f" Measures of pairs use {at_most}{most:,} pairs, one of each group."
+            if most > MAX_LANDSCAPE:
+                said += f" The landscape over the origin uses the first {MAX_LANDSCAPE:,} of them."
+        return said
+
+    def _repr_html_(self) -> str:
+        more = self.pair_table()
+        first = html_table(*self.table(), caption=self.sampling())
+        return self._drawing() + first + (html_table(*more, caption="Every two") if more else "")
+
+    def _drawing(self) -> str:
+        """Cosines within each modality, and of pairs across: the gap in one picture."""
+        lines = [
+            Range(
+                f"{m.name} – {m.name}", m.cone.mean, m.cone.min, m.cone.max, (m.cone.q1, m.cone.q3)
+            )
+            for m in (*self.modalities, *self.asking)
+            if m.cone is not None
+        ]
+        for one in self.between:
+            if one.pairs is not None:
+                cosine = 1 - one.pairs.alignment / 2
+                label = f"{one.names[0]} – its {one.names[1]}"
+                lines.append(Range(label, cosine, cosine, cosine, marked=True))
+        return draw_ranges("Mean cosine, with quartiles and extremes", lines)
