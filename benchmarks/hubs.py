@@ -262,7 +262,8 @@ def banks_table(sets: dict[str, Half], other_wording: np.ndarray, splits: int) -
         fit, rest = data.parts(rng)
         for asking in (1, 0):
             correction = calibration(fit, asking)
-            rows = {f"{n} rows of the same kind": fit.rows[asking][:n] for n in BANK_SIZES}
+            drawn = fit.rows[asking][rng.permutation(len(fit.rows[asking]))]
+            rows = {f"{n} rows of the same kind": drawn[:n] for n in BANK_SIZES}
             rows |= {name: bank[asking] for name, bank in foreign.items() if asking in bank}
             rows["the documents themselves"] = rest.rows[1 - asking]
             rows["random vectors"] = unit(rng.normal(size=fit.rows[0].shape)).astype(np.float32)

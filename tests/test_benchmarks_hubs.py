@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 
 import numpy as np
 import pytest
@@ -92,3 +93,18 @@ def test_one_split_measures_every_method_both_ways(rng):
     found = hubs.one_split(hubs.Half(tuple(rows), (np.arange(120),) * 2), seed=0)
     assert found.shape == (len(hubs.METHODS), 2, 3)
     assert np.all(np.isfinite(found))
+
+
+def test_the_python_of_the_page_runs(rng):
+    page = hubs.PAGE.read_text(encoding="utf-8")
+    labels = np.repeat(np.arange(30), 4)
+    class_texts = rng.normal(size=(30, 12)) + 1
+    images = class_texts[labels] + rng.normal(size=(120, 12)) - 3
+    given = {"images": images, "class_texts": class_texts, "labels": labels}
+    given["captions"], given["query_log"] = (
+        class_texts[labels] + 0.1 * rng.normal(size=(120, 12)) for _ in range(2)
+    )
+    for block in re.findall(r"^```python\n(.*?)^```", page, flags=re.DOTALL | re.MULTILINE):
+        exec(block, given)
+    assert given["documents"].shape == given["queries"].shape == (120, 13)
+    assert given["found"].gain.n_groups == 60

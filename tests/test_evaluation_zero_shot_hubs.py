@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from modgap.corrections import Calibrate
+from modgap.corrections.bank import ForeignBankWarning
 from modgap.evaluation.zero_shot import zero_shot
 from modgap.evaluation.zero_shot_hubs import zero_shot_hubs
 from modgap.io import Modalities
@@ -153,8 +154,8 @@ def test_names_are_those_of_the_correction(task):
     ("change", "said"),
     [
         (lambda X, t, y, b: (X, t, y, b[:0]), "bank"),
-        (lambda X, t, y, b: (X, t, y, b[:19]), "must have at least 20 image rows, got 19"),
-        (lambda X, t, y, b: (X[:30], t, y[:30], None), "at least 20 image rows, got 15, half of X"),
+        (lambda X, t, y, b: (X, t, y, b[:19]), "must have at least 20 queries, got 19"),
+        (lambda X, t, y, b: (X[:30], t, y[:30], None), "X must have at least 40 rows .* got 30"),
         (lambda X, t, y, b: (X, t, y, b[:, :4]), "The bank must have the 16 columns of the rows"),
         (lambda X, t, y, b: (X, t, y, b * np.nan), "bank has 60 rows with NaN"),
         (lambda X, t, y, b: (X, t, y, 0 * b), "bank has 60 rows with length zero"),
@@ -169,6 +170,17 @@ def test_names_are_those_of_the_correction(task):
 def test_bad_input_is_refused_in_a_sentence(task, bank, change, said):
     with pytest.raises((ValueError, TypeError), match=said):
         zero_shot_hubs(*change(*task, bank))
+
+
+def test_a_bank_of_another_kind_is_warned_of_once(rng):
+    texts = rng.normal(size=(60, DIM))
+    labels = np.repeat(np.arange(60), 8)
+    half = np.arange(DIM) < DIM // 2  # rows differ in these features, the bank's in the others
+    X = 0.3 + texts[labels] * half + 0.3 * rng.normal(size=(480, DIM)) * half
+    foreign = 0.3 + rng.normal(size=(100, DIM)) * ~half
+    with pytest.warns(ForeignBankWarning, match="finds other hubs") as said:
+        zero_shot_hubs(X, texts, labels, foreign)
+    assert len(said) == 1
 
 
 def test_weights_that_are_no_shares_are_refused(task, bank):

@@ -20,6 +20,8 @@ from modgap.io.keys import document_keys
 # A bank whose hubs fall short of those of the rows that ask by more than this is foreign.
 FOREIGN_BANK = 0.25
 _SAMPLE, _DRAWS, _NEIGHBOURS = 1_000, 5, 10
+# Over fewer documents, ten classes say, a rank correlation is chance.
+_MIN_DOCUMENTS = 50
 
 
 class ForeignBankWarning(RecognitionWarning):
@@ -93,6 +95,8 @@ def shortfall(correction: Correction, bank: Array | Embeddings, data: Modalities
             if name != asking
         ]
     )
+    if len(documents) < _MIN_DOCUMENTS:
+        return float("nan")
     k = min(_NEIGHBOURS, size // 2)
     mapped = {
         "bank": to_numpy(correction.affine(asking, "query")(given, "bank")),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -12,8 +13,8 @@ import numpy as np
 from modgap._arrays import like, to_numpy
 from modgap._results import Result
 from modgap._validate import Array, InputValueError, check_rows
-from modgap.corrections import Calibrate, Correction
-from modgap.corrections.bank import with_hubs
+from modgap.corrections import Calibrate, Correction, RecognitionWarning
+from modgap.corrections.bank import check_bank, with_hubs
 from modgap.corrections.hubs import MAX_BANK, MIN_BANK
 from modgap.evaluation.significance import DEFAULT_RESAMPLES, Comparison, compare
 from modgap.evaluation.zero_shot import (
@@ -125,14 +126,16 @@ class _Halves:
         order = np.random.default_rng(seed).permutation(X.shape[0])
         first, second = (np.sort(half) for half in np.array_split(order, 2))
         rows = X[like(first, X)], X[like(second, X)]
-        banks = rows[::-1] if bank is None else (_check_bank(bank, X),) * 2
-        if (n := banks[0].shape[0]) < MIN_BANK:
+        banks = rows[::-1] if bank is None else (_without_rows_of(X, bank),) * 2
+        halves = cls(data, texts, rows, (labels[first], labels[second]), banks)
+        if bank is not None:
+            check_bank(halves.plain, bank, data)
+        elif len(second) < MIN_BANK:
             raise InputValueError(
-                f"A bank must have at least {MIN_BANK} {data.names[0]} rows, got {n}"
-                f"{', half of X' if bank is None else ''}. Take unlabelled ones of the kind that "
-                "will be classified."
+                f"X must have at least {2 * MIN_BANK} rows for each half to be the bank of the "
+                f"other, got {len(order)}. Give unlabelled rows of their kind as bank."
             )
-        return cls(data, texts, rows, (labels[first], labels[second]), banks)
+        return halves
 
     @cached_property
     def plain(self) -> Correction:
@@ -162,10 +165,12 @@ class _Halves:
         asking = self.data.names[0]
         rows = self.data.X if bank is None else bank
         corrector = Calibrate(hubs=weight, neighbours=k)
-        return corrector.fit(self.data, queries=asking, bank=rows).correction_
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", RecognitionWarning)  # said before
+            return corrector.fit(self.data, queries=asking, bank=rows).correction_
 
 
-def _check_bank(bank: Any, X: Array) -> Array:
+def _without_rows_of(X: Array, bank: Any) -> Array:
     """The bank; refused where it holds rows that are to be classified."""
     bank = check_rows(bank, "bank", nonzero=True)
     rows = {row.tobytes() for row in to_numpy(X)}
