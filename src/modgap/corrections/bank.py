@@ -74,7 +74,7 @@ def shortfall(correction: Correction, bank: Array | Embeddings, data: Modalities
 
     ρ₀ − ρ: ρ is the rank correlation, over documents, of their hubness by the bank and by a draw of
     the rows that ask; ρ₀ that of two such draws. About 0 for queries of the same kind, and above
-    0.25 for 0.5 to 2 % of proper banks and most foreign ones, see docs/hubs.md. NaN where there
+    0.25 for at most 3 % of proper banks and most foreign ones, see docs/hubs.md. NaN where there
     are too few rows to tell.
 
     Parameters
@@ -111,6 +111,8 @@ def shortfall(correction: Correction, bank: Array | Embeddings, data: Modalities
         drawn = rng.permutation(len(rows))[: 2 * size]
         first, second = hubness("rows", drawn[:size]), hubness("rows", drawn[size:])
         other = hubness("bank", rng.permutation(len(given))[:size])
+        if any(np.ptp(one) == 0 for one in (first, second, other)):
+            return float("nan")  # all documents alike
         same, strange = (np.corrcoef(first, one)[0, 1] for one in (second, other))
         shorts.append(same - strange)
     return float(np.mean(shorts))

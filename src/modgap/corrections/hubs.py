@@ -27,6 +27,9 @@ from modgap.io.keys import KEYED_BY, KeyedBy
 
 # A correction carries at most so many queries, and fewer than these say too little.
 MAX_BANK, MIN_BANK = 2_000, 20
+# What k and α are chosen from.
+NEIGHBOURS = (5, 10, 20, 50)
+WEIGHTS = (0.25, 0.5, 0.75)
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,9 +6,12 @@ import warnings
 
 import numpy as np
 
+from modgap._arrays import to_numpy
+from modgap._validate import Array
 from modgap.corrections.correction import Correction
 from modgap.io import Embeddings
-from modgap.io.keys import document_keys
+from modgap.io.keys import document_keys, row_keys
+from modgap.moments import Moments
 
 _MISSING = {"id": "ids", "group": "labels of groups (--groups, or a column called group)"}
 
@@ -50,3 +53,39 @@ def own_keys(
             stacklevel=3,
         )
     return keys
+
+
+def keys_of_fitted_rows(correction: Correction, rows: Array, modality: str) -> np.ndarray | None:
+    """The keys of rows in memory, where they are all that the correction was fitted on.
+
+    It warns where keys are of ids or labels, which the rows alone do not have.
+
+    Parameters
+    ----------
+    correction, modality
+        As for ``own_keys``.
+    rows : (n, d) array
+        The documents.
+    """
+    hubs, fitted = correction.hubs, correction.fitted.get(modality)
+    if hubs is None or hubs.keys is None or fitted is None or np.shape(rows) != (
+        fitted.n, correction.dim_in,
+    ):  # fmt: skip
+        return None
+    found = Moments.from_batch(rows, name=modality, detail="mean", unit=correction.unit_rows)
+    mean = found.unit_rows().mean if correction.unit_rows else found.given.mean
+    spread = float(np.sqrt(np.sum(fitted.variance)))
+    if float(np.linalg.norm(to_numpy(mean) - fitted.mean)) > 1e-5 * spread:
+        return None
+    if hubs.keyed_by == "row":
+        return row_keys(fitted.n)
+    if hubs.keyed_by == "own row":
+        return row_keys(fitted.n, modality)
+    warnings.warn(
+        f"These are the {modality} rows that the correction was fitted on, and its bank has queries "
+        f"of their own, known by {hubs.keyed_by}. Pass keys=data.keys_of({modality!r}), data being "
+        "the Modalities it was fitted on, to leave them out of their hubness.",
+        OwnQueriesWarning,
+        stacklevel=4,
+    )
+    return None

@@ -17,7 +17,7 @@ from modgap._results import Result
 from modgap._validate import Array, InputError
 from modgap.corrections import Calibrate, Correction, Metric, row_length
 from modgap.corrections.bank import check_bank, with_hubs
-from modgap.corrections.hubs import MIN_BANK
+from modgap.corrections.hubs import MIN_BANK, NEIGHBOURS, WEIGHTS
 from modgap.evaluation import GroupBootstrap, Interval
 from modgap.evaluation.metrics import directions
 from modgap.evaluation.mixed import mixed_retrieval
@@ -25,8 +25,6 @@ from modgap.evaluation.retrieval import query_ranks
 from modgap.evaluation.significance import beyond_max_t
 from modgap.io import Embeddings, Modalities
 
-NEIGHBOURS = (5, 10, 20, 50)
-WEIGHTS = (0.25, 0.5, 0.75)
 MODES: tuple[Literal["keep", "mixed"], ...] = ("keep", "mixed")
 
 
