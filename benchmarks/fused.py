@@ -101,9 +101,7 @@ def sweep(parts: tuple[np.ndarray, ...], splits: int) -> str:
         weight: float(np.mean(measured(documents(*parts, weight), Calibrate(), splits)["ndcg"]))
         for weight in WEIGHTS
     }
-    return ", ".join(
-        f"{value:.3f} at {weight:g}" for weight, value in zip(WEIGHTS, found, strict=True)
-    )
+    return ", ".join(f"{value:.3f} at {weight:g}" for weight, value in found.items())
 
 
 def main() -> None:

@@ -15,7 +15,7 @@ from modgap._results import Result
 from modgap._validate import Array, InputValueError, check_rows
 from modgap.corrections import Calibrate, Correction, RecognitionWarning
 from modgap.corrections.bank import check_bank, with_hubs
-from modgap.corrections.hubs import MAX_BANK, MIN_BANK
+from modgap.corrections.hubs import MAX_BANK, MIN_BANK, NEIGHBOURS, WEIGHTS
 from modgap.evaluation.significance import DEFAULT_RESAMPLES, Comparison, compare
 from modgap.evaluation.zero_shot import (
     ZeroShot,
@@ -25,9 +25,6 @@ from modgap.evaluation.zero_shot import (
 )
 from modgap.io import Modalities
 from modgap.io.modalities import DEFAULT_NAMES
-
-WEIGHTS = (0.25, 0.5, 0.75)
-NEIGHBOURS = (5, 10, 20, 50)
 
 
 @dataclass(frozen=True, eq=False)

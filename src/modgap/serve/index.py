@@ -71,11 +71,11 @@ class _Segment:
     longest: int
 
     @classmethod
-    def of(cls, live: LiveRows, correction: Correction) -> _Segment:
+    def of(cls, live: LiveRows, correction: Correction, keys: np.ndarray | None = None) -> _Segment:
         metric = correction.metric
         plain = metric == "euclidean" or correction.hubs is not None
         columns = None if plain else _filled_columns(correction.affine(live.name))
-        mapped = _mapped(live, correction.map(live.name), columns)
+        mapped = _mapped(live, correction.map(live.name), columns, keys)
         # The metric decides what documents must look like; any row of them will do as the query.
         _, documents = rows_to_multiply(mapped[:1], mapped, metric, (live.name, live.name))
         bias = document_bias(documents, metric)
@@ -254,7 +254,11 @@ class MixedIndex:
             return self._corrected.get(key)
 
     def _segments(self, correction: Correction) -> tuple[_Segment, ...]:
-        return tuple(_Segment.of(live, correction) for live in self.live.values())
+        keys = {
+            name: self.data.keys_of(name)[live.numbers] if correction.hubs else None
+            for name, live in self.live.items()
+        }
+        return tuple(_Segment.of(live, correction, keys[live.name]) for live in self.live.values())
 
 
 def check_vector(values: Sequence[float], dim: int) -> np.ndarray:
@@ -286,13 +290,16 @@ def _filled_columns(affine: Affine) -> np.ndarray | None:
     return np.concatenate(filled) if filled else np.arange(1)
 
 
-def _mapped(live: LiveRows, affine: RowMap, columns: np.ndarray | None) -> np.ndarray:
+def _mapped(
+    live: LiveRows, affine: RowMap, columns: np.ndarray | None, keys: np.ndarray | None
+) -> np.ndarray:
     """The rows as documents, block by block, so that scratch stays small."""
     if affine.is_identity:
         return live.rows
     width = affine.dim_out if columns is None else len(columns)
     out = np.empty((len(live), width), live.rows.dtype)
     for block in row_blocks(len(live), _BLOCK_ROWS):
-        rows = affine(live.rows[block], live.name, first_row=block.start)
+        own = None if keys is None else keys[block]
+        rows = affine(live.rows[block], live.name, first_row=block.start, keys=own)
         out[block] = rows if columns is None else rows[:, columns]
     return out
