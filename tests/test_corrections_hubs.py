@@ -13,7 +13,7 @@ from safetensors.numpy import save_file
 from conftest import make_pairs
 from modgap import Modalities
 from modgap._validate import InputError
-from modgap.corrections import Calibrate, Center, Correction, Hubs
+from modgap.corrections import Calibrate, Center, Correction, Hubs, OwnQueriesWarning
 
 X, Y = make_pairs(70)
 MODES = ("keep", "mixed")
@@ -50,7 +50,7 @@ def test_documents_get_their_hubness_and_queries_a_one(mode, name):
     np.testing.assert_allclose(
         others[:, -1], slow_column(correction, rows, name, keys + 1000), rtol=1e-6
     )
-    np.testing.assert_array_equal(correction.apply(rows, name), others)
+    np.testing.assert_array_equal(correction.apply(rows[:50], name), others[:50])
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -64,10 +64,15 @@ def test_torch_gives_what_numpy_gives(mode):
             ("text", Y, "document"),
             ("text", Y, "query"),
         ):
-            given = torch.tensor(rows, dtype=dtype)
+            given, keys = torch.tensor(rows, dtype=dtype), np.arange(70)
             np.testing.assert_allclose(
-                module(given, name, role).numpy(),
-                correction.apply(rows, name, role),
+                module(given, name, role, torch.tensor(keys)).numpy(),
+                correction.apply(rows, name, role, keys),
+                atol=tolerance,
+            )
+            np.testing.assert_allclose(
+                module(given[:50], name, role).numpy(),
+                correction.apply(rows[:50], name, role),
                 atol=tolerance,
             )
             ours = correction.apply(given, name, role)
@@ -75,7 +80,7 @@ def test_torch_gives_what_numpy_gives(mode):
             np.testing.assert_allclose(
                 ours.numpy(), correction.apply(rows, name, role), atol=tolerance
             )
-    assert [*module.state_dict()][-1] == "bank"
+    assert [*module.state_dict()][-2:] == ["bank", "bank_keys"]
     bare = correction.without_bank().to_torch()
     assert bare(torch.tensor(Y), "text", "query").shape == (70, 13)
     with pytest.raises(InputError, match="bank of queries was removed"):
@@ -215,3 +220,19 @@ def test_what_cannot_be_a_bank_is_refused_in_one_sentence(call, message):
         call()
     assert message in str(refused.value)
     assert "\n" not in str(refused.value)
+
+
+def test_all_rows_of_the_fit_are_recognised_in_memory_and_their_own_queries_left_out():
+    data = Modalities.of(X, Y)
+    correction = Calibrate(hubs=0.5, neighbours=6).fit(data).correction_
+    for name, rows in (("image", X), ("text", Y)):
+        np.testing.assert_array_equal(
+            correction.apply(rows, name), correction.apply(rows, name, keys=data.keys_of(name))
+        )
+        some = correction.apply(rows[:50], name)  # not all of them: nothing is left out
+        assert not np.array_equal(some, correction.apply(rows, name)[:50])
+    labels = [f"item {i}" for i in range(70)]
+    named = Modalities.of(X, Y, groups=(labels, labels))
+    correction = Calibrate(hubs=0.5, neighbours=6).fit(named).correction_
+    with pytest.warns(OwnQueriesWarning, match=r"known by group\. Pass keys"):
+        correction.apply(X, "image")

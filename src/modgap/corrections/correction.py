@@ -145,9 +145,9 @@ class Correction:
     ) -> Array:
         """Corrected rows of one modality.
 
-        ``keys`` of documents (`modgap.io.keys`, ``Modalities.keys_of``) leave bank rows of their own
-        group out of their hubness; only a correction with hubs looks at them. All the rows that it
-        was fitted on are recognised, and need none where they were paired row by row.
+        ``keys`` of documents (``Modalities.keys_of``) leave bank rows of their own group out of
+        their hubness; only a correction with hubs looks at them. All the rows that it was fitted on
+        are recognised, and need none where they were paired row by row.
         """
         if role == "document" and keys is None and self.hubs is not None:
             from modgap.corrections.own_queries import keys_of_fitted_rows

@@ -13,11 +13,12 @@ class CorrectionModule(torch.nn.Module):
     """Applies a correction to batches of rows; its maps are buffers and move with ``.to``.
 
     A row of zeros, which has no direction, is left at zero where the maps bring rows to unit
-    length; nothing is refused on the way through a network. With hubs, bank rows of a document's
-    own group are not left out: a module knows no groups.
+    length; nothing is refused on the way through a network. With hubs, ``keys`` of documents leave
+    bank rows of their own group out, as in ``Correction.apply``.
     """
 
     bank: torch.Tensor
+    bank_keys: torch.Tensor | None
 
     def __init__(self, correction: Correction) -> None:
         super().__init__()
@@ -33,8 +34,16 @@ class CorrectionModule(torch.nn.Module):
         hubs = correction.hubs
         bank = None if hubs is None or hubs.bank is None else torch.tensor(hubs.bank).float()
         self.register_buffer("bank", bank)
+        keys = None if hubs is None or hubs.keys is None else torch.tensor(hubs.keys)
+        self.register_buffer("bank_keys", keys)
 
-    def forward(self, rows: torch.Tensor, modality: str, role: Role = "document") -> torch.Tensor:
+    def forward(
+        self,
+        rows: torch.Tensor,
+        modality: str,
+        role: Role = "document",
+        keys: torch.Tensor | None = None,
+    ) -> torch.Tensor:
         """Corrected rows, in the precision of the given ones; gradients flow through."""
         self._correction.map(modality, role)  # refuses what it does not serve
         default = self._maps[modality, "document"]
@@ -57,9 +66,11 @@ class CorrectionModule(torch.nn.Module):
             mapped = _unit(mapped)
         if affine.blocks is not None:
             mapped = torch.cat([mapped * factor for factor in affine.blocks], dim=-1)
-        return mapped if self._correction.hubs is None else self._with_column(mapped, role)
+        return mapped if self._correction.hubs is None else self._with_column(mapped, role, keys)
 
-    def _with_column(self, mapped: torch.Tensor, role: Role) -> torch.Tensor:
+    def _with_column(
+        self, mapped: torch.Tensor, role: Role, keys: torch.Tensor | None
+    ) -> torch.Tensor:
         """One more column: 1 for queries, −α times the mean of the k best of the bank."""
         hubs = self._correction.hubs
         assert hubs is not None
@@ -68,6 +79,9 @@ class CorrectionModule(torch.nn.Module):
         else:
             hubs.check_bank()
             scores = mapped @ self.bank.to(mapped.dtype).T
+            if keys is not None and self.bank_keys is not None:
+                own = keys[..., None] == self.bank_keys
+                scores = scores.masked_fill(own, -float("inf"))
             best = scores.topk(hubs.neighbours, dim=-1).values
             column = -hubs.weight * best.mean(dim=-1, keepdim=True)
         return torch.cat([mapped, column], dim=-1)

@@ -82,9 +82,9 @@ def keys_of_fitted_rows(correction: Correction, rows: Array, modality: str) -> n
     if hubs.keyed_by == "own row":
         return row_keys(fitted.n, modality)
     warnings.warn(
-        f"These are the {modality} rows that the correction was fitted on, and its bank has queries "
-        f"of their own, known by {hubs.keyed_by}. Pass keys=data.keys_of({modality!r}), data being "
-        "the Modalities it was fitted on, to leave them out of their hubness.",
+        f"The {modality} rows are those that the correction was fitted on, and its bank has "
+        f"queries of their own, known by {hubs.keyed_by}. Pass keys=data.keys_of({modality!r}), "
+        "data being the Modalities it was fitted on, to leave them out of their hubness.",
         OwnQueriesWarning,
         stacklevel=4,
     )

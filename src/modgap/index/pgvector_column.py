@@ -273,7 +273,7 @@ def _corrected(
             found = None
             if has_own and correction.hubs is not None and correction.hubs.keyed_by is not None:
                 found = named_keys(own[of_name].tolist(), name, correction.hubs.keyed_by)
-            corrected[of_name] = correction.apply(raw[of_name], name, keys=found)
+            corrected[of_name] = correction.map(name)(raw[of_name], name, keys=found)
     except InputError as error:
         raise InputValueError(
             f"{error} These are the rows of {work.place} from key {keys[0]} to {keys[-1]}; those "

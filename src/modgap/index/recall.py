@@ -121,7 +121,7 @@ def evaluate_index(
         correction = corrections[name]
         stored = np.concatenate(
             [
-                correction.apply(r.rows(), held, keys=own_keys(correction, r, held))
+                correction.map(held)(r.rows(), held, keys=own_keys(correction, r, held))
                 for held, r in corpus.items()
             ]
         )
