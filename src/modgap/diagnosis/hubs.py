@@ -25,6 +25,8 @@ from modgap.evaluation.retrieval import query_ranks
 from modgap.evaluation.significance import beyond_max_t
 from modgap.io import Embeddings, Modalities
 
+# A gain of NDCG@10 in one index that is worth it where ranks across modalities only hold.
+MIN_NDCG_GAIN = 0.05
 MODES: tuple[Literal["keep", "mixed"], ...] = ("keep", "mixed")
 
 
@@ -35,7 +37,8 @@ class HubChoice(Result):
     ``rank_gain`` is the change of the mean reciprocal rank across modalities, ``ndcg_gain`` that of
     NDCG@10 in one index, both against ``Calibrate("keep")``, which ranks as the rows as they are
     do. ``helps`` where the first is certainly above zero and the second not below it, and where the
-    gain over the same correction without hubs is beyond what the best of so many gains by chance.
+    gain over the same correction without hubs is beyond what the best of so many gains by chance;
+    or where the first is not below zero and the second certainly above 0.05.
     """
 
     method: str
@@ -68,7 +71,7 @@ class HubChoice(Result):
         foreign = (
             "" if self.own_bank else " The bank may not be of the kind of queries that are asked."
         )
-        return f"Subtracting hubs does not help beyond chance: with {bank} {gain}.{foreign}"
+        return f"Subtracting hubs does not help enough: with {bank} {gain}.{foreign}"
 
 
 def choose_hubs(
@@ -115,22 +118,32 @@ def choose_hubs(
     mixed = {key: bootstrap.ratios(one.ndcg, one.ndcg_groups) for key, one in whole.items()}
     by_hubs = [bootstrap.ratios(one.by_hubs, one.groups) for one in whole.values()]
     beyond = dict(zip(whole, beyond_max_t(by_hubs), strict=True))
+    gains = {
+        key: (bootstrap.interval(*ranks[key]), bootstrap.interval(*mixed[key])) for key in whole
+    }
+    helping = {key for key in whole if _helps(*gains[key], beyond[key])}
     # One that helps before one that does not; then by both gains together.
-    best = max(whole, key=lambda key: (beyond[key], ranks[key][0] + mixed[key][0]))
+    best = max(whole, key=lambda key: (key in helping, ranks[key][0] + mixed[key][0]))
     mode, weight, neighbours = best
-    rank_gain, ndcg_gain = (bootstrap.interval(*part[best]) for part in (ranks, mixed))
+    rank_gain, ndcg_gain = gains[best]
     return HubChoice(
         method=_corrector(*best).label,
         mode=mode,
         weight=weight,
         neighbours=neighbours,
-        helps=bool(beyond[best] and rank_gain.low > 0 and ndcg_gain.value >= 0),
+        helps=best in helping,
         rank_gain=rank_gain,
         ndcg_gain=ndcg_gain,
         n_groups=len(bootstrap.labels),
         n_bank=n_bank,
         own_bank=bank is None,
     )
+
+
+def _helps(rank_gain: Interval, ndcg_gain: Interval, beyond: bool) -> bool:
+    if beyond and rank_gain.low > 0 and ndcg_gain.value >= 0:
+        return True
+    return rank_gain.value >= 0 and ndcg_gain.low >= MIN_NDCG_GAIN
 
 
 @dataclass(frozen=True, eq=False)

@@ -285,7 +285,7 @@ class _Run:
             if choosing is not None:
                 eligible, reason, bound = self._judged(choosing, on_choose, correction)
             if self.hubs and method == self.hubs.method and not self.hubs.helps:
-                eligible, reason = False, "hubs do not help beyond chance"
+                eligible, reason = False, "hubs do not help enough"
             self.corrections[method] = correction
             trial = Trial(
                 method=method,
