@@ -27,6 +27,9 @@ from modgap.io import Embeddings, Modalities
 
 # A gain of NDCG@10 in one index that is worth it where ranks across modalities only hold.
 MIN_NDCG_GAIN = 0.05
+# An index may lean this far to one modality, or as far as the calibrated one does.
+FAIR = 0.03
+Key = tuple[Literal["keep", "mixed"], float, int]
 MODES: tuple[Literal["keep", "mixed"], ...] = ("keep", "mixed")
 
 
@@ -38,7 +41,9 @@ class HubChoice(Result):
     NDCG@10 in one index, both against ``Calibrate("keep")``, which ranks as the rows as they are
     do. ``helps`` where the first is certainly above zero and the second not below it, and where the
     gain over the same correction without hubs is beyond what the best of so many gains by chance;
-    or where the first is not below zero and the second certainly above 0.05.
+    or where the first is not below zero and the second certainly above 0.05. In either case the
+    index must not lean further to one modality than the calibrated one: marking down all documents
+    of a modality is no gain.
     """
 
     method: str
@@ -100,7 +105,7 @@ def choose_hubs(
     if bank is not None:
         whole_kind = Calibrate().fit(folds[0], queries=asking, rows=row_length(metric))
         check_bank(whole_kind.correction_, bank, folds[0])
-    found: dict[tuple[str, float, int], list[_Gains]] = {}
+    found: dict[Key, list[_Gains]] = {}
     n_bank = 0
     for fitted, held in (folds, folds[::-1]):
         if metric == "cosine":
@@ -121,9 +126,15 @@ def choose_hubs(
     gains = {
         key: (bootstrap.interval(*ranks[key]), bootstrap.interval(*mixed[key])) for key in whole
     }
-    helping = {key for key in whole if _helps(*gains[key], beyond[key])}
+    helping = {
+        key for key, one in whole.items() if one.is_fair and _helps(*gains[key], beyond[key])
+    }
+
     # One that helps before one that does not; then by both gains together.
-    best = max(whole, key=lambda key: (key in helping, ranks[key][0] + mixed[key][0]))
+    def worth(key: Key) -> tuple[bool, bool, float]:
+        return key in helping, whole[key].is_fair, ranks[key][0] + mixed[key][0]
+
+    best = max(whole, key=worth)
     mode, weight, neighbours = best
     rank_gain, ndcg_gain = gains[best]
     return HubChoice(
@@ -150,7 +161,9 @@ def _helps(rank_gain: Interval, ndcg_gain: Interval, beyond: bool) -> bool:
 class _Gains:
     """Changes against the calibrated index: of each query's reciprocal rank, and of its NDCG.
 
-    ``by_hubs`` is that of the reciprocal rank against the same correction without hubs.
+    ``by_hubs`` is that of the reciprocal rank against the same correction without hubs. ``excess``
+    and ``raw_excess`` are wrong results of the asking modality beyond its share, and all wrong
+    ones, with hubs and calibrated.
     """
 
     ranks: np.ndarray
@@ -158,6 +171,16 @@ class _Gains:
     groups: np.ndarray
     ndcg: np.ndarray
     ndcg_groups: np.ndarray
+    excess: np.ndarray
+    raw_excess: np.ndarray
+
+    @property
+    def is_fair(self) -> bool:
+        """Whether the index leans no further to one modality than the calibrated one."""
+        leaning, before = (
+            abs(own) / wrong if wrong else 0.0 for own, wrong in (self.excess, self.raw_excess)
+        )
+        return bool(leaning <= max(before, FAIR))
 
     @classmethod
     def joined(cls, parts: Sequence[_Gains]) -> _Gains:
@@ -172,6 +195,8 @@ class _Gains:
             np.concatenate([one.groups + start for one, start in shifted]),
             np.concatenate([one.ndcg for one in parts]),
             np.concatenate([one.ndcg_groups + start for one, start in shifted]),
+            np.sum([one.excess for one in parts], axis=0),
+            np.sum([one.raw_excess for one in parts], axis=0),
         )
 
 
@@ -183,6 +208,7 @@ class _Search:
     groups: np.ndarray
     ndcg: np.ndarray
     ndcg_groups: np.ndarray
+    excess: np.ndarray
 
     def gains(self, raw: _Search, without: _Search) -> _Gains:
         return _Gains(
@@ -191,6 +217,8 @@ class _Search:
             self.groups,
             self.ndcg - raw.ndcg,
             self.ndcg_groups,
+            self.excess,
+            raw.excess,
         )
 
 
@@ -211,7 +239,7 @@ class _Fold:
         source = fitted.queries_of(asking) if bank is None else Embeddings.of(bank, "bank")
         self.n_bank = source.n_rows
 
-    def every(self) -> Iterator[tuple[tuple[str, float, int], _Gains]]:
+    def every(self) -> Iterator[tuple[Key, _Gains]]:
         """The gains of every setting that this bank is large enough for."""
         if self.n_bank < MIN_BANK:
             return
@@ -246,7 +274,12 @@ class _Fold:
             groups.append(data.query_groups(asks)[answered])
         mixed = mixed_retrieval(data, correction=correction, queries=asking, seed=self.seed)
         (queries,) = mixed.queries
-        return _Search(np.concatenate(ranks), np.concatenate(groups), queries.ndcg, queries.group)
+        excess = np.array(
+            [np.sum(queries.own_excess(data.names)), np.sum(queries.non_relevant)], dtype=float
+        )
+        return _Search(
+            np.concatenate(ranks), np.concatenate(groups), queries.ndcg, queries.group, excess
+        )
 
 
 def _corrector(mode: str, weight: float, neighbours: int) -> Calibrate:
