@@ -123,11 +123,11 @@ def choose_hubs(
     mixed = {key: bootstrap.ratios(one.ndcg, one.ndcg_groups) for key, one in whole.items()}
     by_hubs = [bootstrap.ratios(one.by_hubs, one.groups) for one in whole.values()]
     beyond = dict(zip(whole, beyond_max_t(by_hubs), strict=True))
-    gains = {
+    intervals = {
         key: (bootstrap.interval(*ranks[key]), bootstrap.interval(*mixed[key])) for key in whole
     }
     helping = {
-        key for key, one in whole.items() if one.is_fair and _helps(*gains[key], beyond[key])
+        key for key, one in whole.items() if one.is_fair and _helps(*intervals[key], beyond[key])
     }
 
     # One that helps before one that does not; then by both gains together.
@@ -136,7 +136,7 @@ def choose_hubs(
 
     best = max(whole, key=worth)
     mode, weight, neighbours = best
-    rank_gain, ndcg_gain = gains[best]
+    rank_gain, ndcg_gain = intervals[best]
     return HubChoice(
         method=_corrector(*best).label,
         mode=mode,
