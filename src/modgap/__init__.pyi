@@ -17,7 +17,7 @@ from . import (
     train,
 )
 from ._version import __version__
-from .corrections import Calibrate, Correction
+from .corrections import Calibrate, Correction, fuse
 from .datasets import load_digits
 from .diagnosis import diagnose, fix
 from .evaluation import evaluate_correction, mixed_retrieval, retrieval
@@ -47,6 +47,7 @@ __all__ = [
     "evaluate_correction",
     "evaluation",
     "fix",
+    "fuse",
     "gap_distance",
     "index",
     "io",
