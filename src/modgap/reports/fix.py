@@ -23,15 +23,20 @@ def fix_document(diagnosis: Diagnosis | None) -> dict[str, Any] | None:
         return None
     correction = diagnosis.correction
     content = correction_bytes(correction)
+    # A bank that was given is a query log: it does not travel with a page that is mailed.
+    private = correction.hubs is not None and correction.hubs.keys is None
+    hubs = "" if diagnosis.hubs is None else f" {diagnosis.hubs.sentence}"
     return {
         "method": diagnosis.recommended,
         "label": not_judged(diagnosis),
         **demanded(correction),
         "code": apply_lines(correction),
         "command": "\n".join(next_commands(correction, CORRECTION_FILE)),
-        "note": where_from(diagnosis),
+        "note": where_from(diagnosis) + hubs,
         "file": CORRECTION_FILE,
-        "data": base64.b64encode(content).decode() if len(content) <= _MOST_BYTES else None,
+        "data": (
+            None if private or len(content) > _MOST_BYTES else base64.b64encode(content).decode()
+        ),
     }
 
 
