@@ -31,6 +31,7 @@ from modgap.io._matrix import HeldMatrix
 from modgap.io.embeddings import Embeddings
 from modgap.io.keys import KeyedBy, id_keys, label_keys, row_keys
 from modgap.io.pairing import PairingWarning, match_ids
+from modgap.io.queries import queries_apart
 from modgap.moments import Moments, PairMoments
 
 # The picture of a row as PNG or JPEG, or None where it has none.
@@ -176,50 +177,8 @@ class Modalities:
             number, as the documents are paired. Queries without labels match nothing; corrections
             are fitted on them, and nothing is judged by them.
         """
-        labels = groups or {}
-        known = self.group_keys
-        asking: dict[str, Embeddings] = {}
-        codes: dict[str, np.ndarray] = {}
-        new = [known]
-        for name, given in rows.items():
-            check_choice(name, "modality", self.names)
-            side = asking[name] = Embeddings.of(given, f"{name} queries")
-            if side.dim != self.dim:
-                raise InputValueError(
-                    f"The {name} queries must have the {self.dim} columns of the documents, got "
-                    f"{side.dim}. Embed both with the same model."
-                )
-            keys = row_keys(side.n_rows, f"{name} queries")
-            if name in labels:
-                keys = self._keys_of(labels[name], side.n_rows, name)
-            new.append(np.setdiff1d(keys, np.concatenate(new)))
-            codes[name] = keys
-        every = np.concatenate(new)
-        order = np.argsort(every)
-        for name, keys in codes.items():
-            codes[name] = order[np.searchsorted(every, keys, sorter=order)]
-            if name in labels and self.paired and not np.any(codes[name] < len(known)):
-                raise InputValueError(
-                    f"No label of the {name} queries is one of the documents, which are paired "
-                    f"{self.pairing}."
-                )
-        return replace(self, asking=asking, asking_codes=codes, code_keys=every)
-
-    def _keys_of(self, labels: Any, n: int, name: str) -> np.ndarray:
-        found = np.asarray(labels)
-        if found.shape != (n,):
-            raise InputValueError(
-                f"groups must give one label per {name} query: {n} queries, got shape "
-                f"{found.shape}."
-            )
-        if self.keyed_by != "row":
-            return label_keys(found)
-        if found.dtype.kind not in "iu":
-            raise InputTypeError(
-                f"Documents are paired row by row, so the groups of {name} queries must be row "
-                f"numbers, got {found.dtype}."
-            )
-        return found.astype(np.int64)
+        asking, codes, keys = queries_apart(self, rows, groups or {})
+        return replace(self, asking=asking, asking_codes=codes, code_keys=keys)
 
     @property
     def names(self) -> tuple[str, ...]:
