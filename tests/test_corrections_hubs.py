@@ -197,7 +197,7 @@ def test_a_file_that_was_tampered_with_is_refused_in_one_sentence(tmp_path, spoi
         (lambda: fitted(bank=Y[:, :5]), "must have the 12 columns of the rows, got 5"),
         (lambda: fitted(bank=Y[:19]), "at least 20 queries, got 19"),
         (lambda: fitted(bank=np.where(np.arange(70)[:, None] == 3, np.nan, Y)), "NaN or infinity"),
-        (lambda: fitted(bank=X), "The text rows"),  # recognised as images
+        (lambda: fitted(bank=X), "its rows are image rows"),  # recognised as images
         (lambda: Center().fit(X, Y, bank=Y), "takes no bank of queries"),
         (lambda: Calibrate(hubs=2.0).fit(X, Y), "hubs must be between 0 and 1"),
         (lambda: Calibrate(hubs=0.5, form="blocks").fit(X, Y), "form must be 'single'"),

@@ -11,7 +11,6 @@ from modgap._validate import InputValueError
 from modgap.cli.options import (
     Bank,
     Data,
-    KeepBank,
     MetricOption,
     Model,
     Queries,
@@ -44,7 +43,6 @@ def fit(
     queries: Queries = None,
     metric: MetricOption = "cosine",
     bank: Bank = None,
-    keep_bank: KeepBank = True,
     model: Model = None,
 ) -> None:
     """Fit one correction to both modalities and write it as a small file.
@@ -78,7 +76,7 @@ def fit(
                 progress=step,
             )  # fmt: skip
             made |= dict.fromkeys(corrector.correction_.queries, corrector.correction_)
-    paths = save_corrections(made, output, bank=keep_bank)
+    paths = save_corrections(made, output)
     for path in paths:
         say(f"wrote {path}")
         say("\n".join(demands(Correction.load(path))))

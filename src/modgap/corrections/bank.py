@@ -52,11 +52,13 @@ def check_bank(correction: Correction, bank: Array | Embeddings, data: Modalitie
             f"The bank must have the {correction.dim_in} columns of the rows, got {source.dim}. "
             "Embed it with the same model."
         )
+    bad = sum(int(np.sum(~np.isfinite(batch).all(axis=1))) for batch in source.batches())
+    if bad:
+        raise InputValueError(f"The bank has {bad} rows with NaN or infinity. Drop them.")
     found = recognise(correction, source, asking, "query")
     if found.refused:
-        raise InputValueError(
-            f"The bank cannot be used: {found.sentence} A bank holds {asking} queries."
-        )
+        said = found.sentence.replace(f"The {asking} rows", "its rows", 1)
+        raise InputValueError(f"The bank cannot be used as {asking} queries: {said}")
     short = shortfall(correction, source, data)
     if short > FOREIGN_BANK:
         warnings.warn(

@@ -77,12 +77,12 @@ def correction_file(asking: str, *, several: bool) -> str:
 
 
 def save_corrections(
-    corrections: Mapping[str, Correction], path: str | os.PathLike[str], *, bank: bool = True
+    corrections: Mapping[str, Correction], path: str | os.PathLike[str]
 ) -> list[Path]:
     """Write corrections, keyed by asking modality; the files written.
 
     One goes to ``path`` itself, several beside it: ``correction-text.safetensors`` and so on for
-    ``correction.safetensors``. ``bank=False`` leaves banks of queries out.
+    ``correction.safetensors``.
     """
     target = Path(path)
     if not corrections:
@@ -99,7 +99,7 @@ def save_corrections(
                 f"The names {', '.join(map(repr, corrections))} would give two files one name."
             )
     for file, correction in zip(files, corrections.values(), strict=False):
-        correction.save(file, bank=bank)
+        correction.save(file)
     return files
 
 
