@@ -17,8 +17,8 @@ import numpy as np
 from safetensors.numpy import load_file
 
 from mixed import put
-from modgap import Modalities, load_digits
-from modgap.corrections import Calibrate, Center, Corrector, fuse
+from modgap import Modalities, fuse, load_digits
+from modgap.corrections import Calibrate, Center, Corrector
 from modgap.evaluation import GroupBootstrap, mixed_retrieval
 
 PAGE = Path(__file__).parents[1] / "docs" / "mixed-search.md"

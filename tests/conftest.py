@@ -15,8 +15,7 @@ from hypothesis import settings
 from safetensors.numpy import load_file
 from scipy.linalg import orthogonal_procrustes
 
-from modgap import load_digits
-from modgap.corrections import fuse
+from modgap import fuse, load_digits
 from modgap.io import Modalities, open_pair
 
 settings.register_profile("modgap", deadline=None, derandomize=True, max_examples=25)

@@ -6,9 +6,16 @@ import numpy as np
 import pytest
 
 from conftest import make_pairs
-from modgap.corrections import Calibrate, Center, fuse
+from modgap import fuse
+from modgap.corrections import Calibrate, Center
 from modgap.evaluation import mixed_retrieval, retrieval
-from modgap.io import Embeddings, Modalities
+from modgap.io import (
+    Embeddings,
+    Modalities,
+    open_embeddings,
+    open_modalities,
+    write_embeddings,
+)
 from modgap.io.keys import document_keys, label_keys, row_keys
 
 X, Y = make_pairs(30)
@@ -167,3 +174,39 @@ def test_fused_rows_lie_between_their_parts():
         fuse(X, Y[:3])
     with pytest.raises(ValueError, match="between 0 and 1"):
         fuse(X, Y, 1.5)
+
+
+def test_two_files_joined_by_a_plus_are_read_as_fused_documents(tmp_path):
+    for name, rows in (("image", X), ("text", Y)):
+        np.save(tmp_path / f"{name}.npy", rows.astype(np.float32))
+    side = open_embeddings(f"{tmp_path}/image.npy+{tmp_path}/text.npy")
+    expected = fuse(X.astype(np.float32), Y.astype(np.float32))
+    np.testing.assert_allclose(side.rows(), expected, rtol=1e-6)
+    np.testing.assert_allclose(np.concatenate([*side.batches(7)]), expected, rtol=1e-6)
+    np.testing.assert_allclose(side.take([4, 2]), expected[[4, 2]], rtol=1e-6)
+    data = open_modalities(
+        {
+            "image": tmp_path / "image.npy",
+            "text": tmp_path / "text.npy",
+            "fused": f"{tmp_path}/image.npy+{tmp_path}/text.npy",
+        }
+    )
+    assert data.names == ("image", "text", "fused")
+    assert data.pairing == "row by row"
+    np.save(tmp_path / "short.npy", Y[:3].astype(np.float32))
+    with pytest.raises(ValueError, match="two parts of the same documents"):
+        open_embeddings(f"{tmp_path}/image.npy+{tmp_path}/short.npy")
+    with pytest.raises(ValueError, match="no file or folder"):
+        open_embeddings(f"{tmp_path}/image.npy+{tmp_path}/missing.npy")
+    np.save(tmp_path / "a+b.npy", X)  # a file of that name comes first
+    np.testing.assert_array_equal(open_embeddings(tmp_path / "a+b.npy").rows(), X)
+
+
+def test_parts_whose_ids_differ_are_not_fused(tmp_path):
+    write_embeddings(tmp_path / "image.parquet", X, ids=NAMES)
+    write_embeddings(tmp_path / "text.parquet", Y, ids=NAMES[::-1])
+    with pytest.raises(ValueError, match="but their ids differ"):
+        open_embeddings(f"{tmp_path}/image.parquet+{tmp_path}/text.parquet")
+    write_embeddings(tmp_path / "text.parquet", Y, ids=NAMES)
+    side = open_embeddings(f"{tmp_path}/image.parquet+{tmp_path}/text.parquet")
+    assert list(side.ids) == NAMES

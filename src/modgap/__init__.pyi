@@ -17,13 +17,14 @@ from . import (
     train,
 )
 from ._version import __version__
-from .corrections import Calibrate, Correction, fuse
+from .corrections import Calibrate, Correction
 from .datasets import load_digits
 from .diagnosis import diagnose, fix
 from .evaluation import evaluate_correction, mixed_retrieval, retrieval
 from .io import (
     Embeddings,
     Modalities,
+    fuse,
     open_embeddings,
     open_modalities,
     open_pair,

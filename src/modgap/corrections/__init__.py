@@ -28,7 +28,6 @@ from modgap.corrections.files import (
     save_corrections,
 )
 from modgap.corrections.fitted import FittedRows
-from modgap.corrections.fusing import fuse
 from modgap.corrections.hubs import Hubs
 from modgap.corrections.orthogonal import OrthogonalShift
 from modgap.corrections.own_queries import OwnQueriesWarning, own_keys
@@ -80,7 +79,6 @@ __all__ = [
     "demands",
     "demands_by_topic",
     "file_safe",
-    "fuse",
     "in_one_sentence",
     "label",
     "load_corrections",

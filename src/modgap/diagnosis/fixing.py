@@ -31,6 +31,7 @@ from modgap.evaluation import Goal
 from modgap.index.sql import pgvector_sql, search_function
 from modgap.io import Embeddings, Modalities, write_embeddings, write_vectors
 from modgap.io.modalities import DEFAULT_NAMES
+from modgap.io.opening import fused_parts
 
 SEARCH_FILE, SQL_FILE, LIST_FILE = "search.py", "pgvector.sql", "fix.json"
 _EXAMPLES = 5
@@ -260,7 +261,7 @@ def _next_steps(
 def _sources(data: Modalities) -> str:
     """The files of the documents, as ``modgap index build`` takes them."""
     sources = {name: side.source for name, side in data.sides.items()}
-    if not all(Path(source).exists() for source in sources.values()):
+    if not all(Path(source).exists() or fused_parts(source) for source in sources.values()):
         return " ".join(f"{shlex.quote(name)}={name.upper()}.npy" for name in sources)
     if len({*sources.values()}) == 1:
         return shlex.quote(next(iter(sources.values())))

@@ -10,8 +10,9 @@ from sklearn.base import clone
 
 from modgap._arrays import to_numpy
 from modgap._validate import Array, InputValueError
-from modgap.corrections import Calibrate, Metric, fuse
+from modgap.corrections import Calibrate, Metric
 from modgap.evaluation.gr_clip import check_means, gr_clip_rows, own_means
+from modgap.io import fuse
 from modgap.io.mixbench import KINDS, Kind, MixBenchRows, MixBenchSubset
 from modgap.io.modalities import Modalities
 

@@ -2,6 +2,7 @@
 
 from modgap.io.clip_retrieval import write_clip_retrieval
 from modgap.io.embeddings import Embeddings
+from modgap.io.fusing import fuse
 from modgap.io.image_captions import ImageCaptions, open_image_captions
 from modgap.io.mixbench import MixBench, MixBenchSubset, open_mixbench
 from modgap.io.modalities import Modalities, Thumbnail
@@ -17,6 +18,7 @@ __all__ = [
     "Modalities",
     "PairingWarning",
     "Thumbnail",
+    "fuse",
     "open_embeddings",
     "open_image_captions",
     "open_mixbench",

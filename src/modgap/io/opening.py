@@ -19,6 +19,7 @@ from modgap.io.clip_retrieval import (
 )
 from modgap.io.companions import PAIR_NAMES, companions, matrix_names, own_prefixes
 from modgap.io.embeddings import Embeddings
+from modgap.io.fusing import open_fused
 from modgap.io.groups import find_groups, labels_of
 from modgap.io.modalities import DEFAULT_NAMES, Modalities
 from modgap.io.npy import open_npy
@@ -43,8 +44,10 @@ def open_embeddings(
     """The rows of one modality in a file or folder.
 
     Files end in .npy, .npz, .safetensors, .pt, .pth or .parquet; a folder holds Parquet shards,
-    .npy shards, or what clip-retrieval writes. ``column`` is the name of the array or column, and
-    may be left out where there is only one; ``groups`` that of the labels, or a file of them.
+    .npy shards, or what clip-retrieval writes. ``image.npy+text.npy`` are the fused rows of
+    documents whose parts are in two files; see ``fuse``. ``column`` is the name of the array or
+    column, and may be left out where there is only one; ``groups`` that of the labels, or a file of
+    them.
     """
     contents = open_contents(path)
     name = contents.only_embedding() if column is None else column
@@ -229,6 +232,8 @@ def open_contents(path: str | os.PathLike[str]) -> Contents:
     path = Path(path)
     if path.is_dir():
         return _open_folder(path)
+    if parts := fused_parts(path):
+        return open_fused(path, open_contents(parts[0]), open_contents(parts[1]))
     if not path.exists():
         raise InputValueError(f"There is no file or folder {str(path)!r}. Check the path.")
     if path.suffix.lower() not in OPENERS:
@@ -239,6 +244,14 @@ def open_contents(path: str | os.PathLike[str]) -> Contents:
     if path.stat().st_size == 0:
         raise InputValueError(f"{path} is empty (0 bytes). Write or download it again.")
     return OPENERS[path.suffix.lower()](path)
+
+
+def fused_parts(path: str | os.PathLike[str]) -> tuple[Path, Path] | None:
+    """The two files of "image.npy+text.npy", where there is no file of that name."""
+    first, plus, second = str(path).partition("+")
+    if not plus or Path(path).exists() or not (Path(first).exists() and Path(second).exists()):
+        return None
+    return Path(first), Path(second)
 
 
 def _open_folder(folder: Path) -> Contents:

@@ -1,0 +1,77 @@
+"""One row for a document of two parts, an image and its text for instance."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+
+from modgap._arrays import unit
+from modgap._validate import Array, InputValueError, check_finite, check_two
+from modgap.io._contents import EMBEDDING, Contents
+from modgap.io._matrix import Matrix
+from modgap.io.companions import companions
+
+
+def fuse(X: Array, Y: Array, weight: float = 0.5) -> Array:
+    """The rows of documents that have both parts: weight · x + (1 − weight) · y, at unit length.
+
+    x and y are unit rows. Fused documents lie between the modalities, so they are a modality of
+    their own, with their own mean and spread: fit ``Calibrate`` on ``{"image": …, "text": …,
+    "fused": …}`` and index them as ``"fused"``.
+
+    Parameters
+    ----------
+    X, Y : (n, d) arrays
+        The parts, row i of both of document i, of any length.
+    weight : float
+        Share of X, between 0 and 1.
+
+    >>> fuse([[2.0, 0.0]], [[0.0, 1.0]]).round(4).tolist()
+    [[0.7071, 0.7071]]
+    """
+    X, Y = check_two(X, Y, nonzero=True)
+    if X.shape[0] != Y.shape[0]:
+        raise InputValueError(
+            f"X and Y must hold the two parts of the same documents, got {X.shape[0]} and "
+            f"{Y.shape[0]} rows."
+        )
+    if not 0 <= check_finite(weight, "weight") <= 1:
+        raise InputValueError(f"weight must be between 0 and 1, got {weight}.")
+    return unit(weight * unit(X) + (1 - weight) * unit(Y))
+
+
+class FusedMatrix(Matrix):
+    """The fused rows of two matrices on disk, batch by batch."""
+
+    def __init__(self, first: Matrix, second: Matrix) -> None:
+        self._parts = first, second
+        self.shape = first.shape
+        self.dtype = np.result_type(first.dtype, second.dtype, np.float32)
+
+    def batches(self, size: int) -> Iterator[np.ndarray]:
+        """The rows in order, ``size`` at a time; only the last batch may be smaller."""
+        for x, y in zip(*(part.batches(size) for part in self._parts), strict=True):
+            yield fuse(x, y).astype(self.dtype, copy=False)
+
+
+def open_fused(path: Path, first: Contents, second: Contents) -> Contents:
+    """The documents whose parts are in two files, row by row; ids and captions are of the first."""
+    parts = [contents.matrix(contents.only_embedding()) for contents in (first, second)]
+    if parts[0].shape != parts[1].shape:
+        raise InputValueError(
+            f"{first.path} and {second.path} must hold the two parts of the same documents, row by "
+            f"row, got shapes {parts[0].shape} and {parts[1].shape}."
+        )
+    ids = [
+        companions(contents.columns, part.shape[0]).get("ids")
+        for contents, part in zip((first, second), parts, strict=True)
+    ]
+    known = [one.load() for one in ids if one is not None]
+    if len(known) == len(parts) and not np.array_equal(known[0], known[1]):
+        raise InputValueError(
+            f"{first.path} and {second.path} must hold the two parts of the same documents, row by "
+            "row, but their ids differ."
+        )
+    return Contents(path, {EMBEDDING: FusedMatrix(*parts)}, first.columns)
