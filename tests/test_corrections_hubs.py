@@ -14,6 +14,7 @@ from conftest import make_pairs
 from modgap import Modalities
 from modgap._validate import InputError
 from modgap.corrections import Calibrate, Center, Correction, Hubs, OwnQueriesWarning
+from modgap.moments import PairMoments
 
 X, Y = make_pairs(70)
 MODES = ("keep", "mixed")
@@ -197,6 +198,10 @@ def test_a_file_that_was_tampered_with_is_refused_in_one_sentence(tmp_path, spoi
         (lambda: fitted(bank=Y[:, :5]), "must have the 12 columns of the rows, got 5"),
         (lambda: fitted(bank=Y[:19]), "at least 20 queries, got 19"),
         (lambda: fitted(bank=np.where(np.arange(70)[:, None] == 3, np.nan, Y)), "NaN or infinity"),
+        (
+            lambda: Calibrate(hubs=0.5).fit_moments(PairMoments.from_batch(X, Y)),
+            "needs rows for its bank",
+        ),
         (lambda: fitted(bank=X), "its rows are image rows"),  # recognised as images
         (lambda: Center().fit(X, Y, bank=Y), "takes no bank of queries"),
         (lambda: Calibrate(hubs=2.0).fit(X, Y), "hubs must be between 0 and 1"),

@@ -137,32 +137,31 @@ class Corrector(BaseEstimator, ABC):
         self._check_bank(bank)
         self._ask(queries, data.names)
         unit = is_unit(rows)
-        keys = side_keys(data.names)
-        self.asking_moments_ = {
-            key: _used(data.asking[name].moments(f"{name} queries", say, unit=unit, nonzero=True),
-                       unit)
-            for key, name in zip(keys, data.names, strict=True)
-            if data.asks_apart(name)
-        }  # fmt: skip
+        self.asking_moments_ = _moments_of_queries(data, unit, say)
         if len(data.names) == 2:
-            if self.needs_pairs:
-                if not data.paired:
-                    raise InputValueError(self._pairs_needed())
-                moments = data.pairs().pair_moments(say)
-            elif moments is None:
-                moments = data.moments(say, unit=unit, nonzero=True)
-            used = moments.at_unit_length() if unit else moments
+            used = self._pair_moments(data, unit, moments, say)
             sides = _sides(used)
+            _check_one_space(sides, data.names)
+            maps = self._fit_rows(data, used, unit)
         else:
             found = data.side_moments(say, unit=unit, nonzero=True)
             sides = {name: _used(m, unit) for name, m in found.items()}
-        means = [side.mean[None, :] for side in sides.values()]
-        for name, mean in zip(data.names[1:], means[1:], strict=True):
-            check_same_space(means[0], mean, (data.names[0], name))
-        two = len(data.names) == 2
-        maps = self._fit_rows(data, used, unit) if two else self._maps_of(sides)
+            _check_one_space(sides, data.names)
+            maps = self._maps_of(sides)
         self._keep(maps, sides, data.names, unit, model)
         self._after_fit(data, bank)
+
+    def _pair_moments(
+        self, data: Modalities, unit: bool, given: PairMoments | None, say: Progress
+    ) -> PairMoments:
+        """The moments of two modalities, across them where pairs are needed."""
+        if self.needs_pairs:
+            if not data.paired:
+                raise InputValueError(self._pairs_needed())
+            found = data.pairs().pair_moments(say)
+        else:
+            found = data.moments(say, unit=unit, nonzero=True) if given is None else given
+        return found.at_unit_length() if unit else found
 
     def fit_moments(
         self,
@@ -183,6 +182,11 @@ class Corrector(BaseEstimator, ABC):
             As for ``fit``.
         """
         self._check_params()
+        if self.needs_bank:
+            raise InputValueError(
+                f"{self.label} needs rows for its bank of queries, which moments do not have. Use "
+                "fit."
+            )
         self._ask(queries, check_names(names))
         self.asking_moments_ = {}
         unit = is_unit(rows)
@@ -194,6 +198,11 @@ class Corrector(BaseEstimator, ABC):
     def takes_many(self) -> bool:
         """Whether it works on more than two modalities."""
         return type(self)._maps_of is not Corrector._maps_of
+
+    @property
+    def needs_bank(self) -> bool:
+        """Whether it takes a bank of queries."""
+        return False
 
     @property
     def serves_one(self) -> bool:
@@ -301,7 +310,7 @@ class Corrector(BaseEstimator, ABC):
         )
 
     def _check_bank(self, bank: Array | Embeddings | None) -> None:
-        if bank is not None:
+        if bank is not None and not self.needs_bank:
             raise InputValueError(
                 f"{self.label} takes no bank of queries; Calibrate(hubs=0.5) does."
             )
@@ -356,6 +365,21 @@ def is_unit(rows: RowLength) -> bool:
 def side_keys(names: Sequence[str]) -> tuple[str, ...]:
     """The keys of maps: "x" and "y" for two modalities, beyond that their names."""
     return ("x", "y") if len(names) == 2 else tuple(names)
+
+
+def _moments_of_queries(data: Modalities, unit: bool, say: Progress) -> dict[str, RowMoments]:
+    """The moments of rows that ask and are not documents, by the keys of maps."""
+    keys = dict(zip(data.names, side_keys(data.names), strict=True))
+    return {
+        keys[name]: _used(side.moments(f"{name} queries", say, unit=unit, nonzero=True), unit)
+        for name, side in data.asking.items()
+    }
+
+
+def _check_one_space(sides: Mapping[str, RowMoments], names: Sequence[str]) -> None:
+    means = [side.mean[None, :] for side in sides.values()]
+    for name, mean in zip(names[1:], means[1:], strict=True):
+        check_same_space(means[0], mean, (names[0], name))
 
 
 def _used(moments: Moments, unit: bool) -> RowMoments:

@@ -89,9 +89,10 @@ class Calibrate(Corrector):
         """Whether the queries of one modality only are served."""
         return self.form == "single"
 
-    def _check_bank(self, bank: Array | Embeddings | None) -> None:
-        if not self.hubs:
-            super()._check_bank(bank)
+    @property
+    def needs_bank(self) -> bool:
+        """Whether hubs are subtracted, which takes a bank of queries."""
+        return bool(self.hubs)
 
     def _after_fit(self, data: Modalities, bank: Array | Embeddings | None) -> None:
         if self.hubs and bank is not None:

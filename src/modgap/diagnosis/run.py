@@ -407,9 +407,9 @@ class _Run:
         if corrector.serves_one and len(self.asking) > 1:
             return None, "it serves the queries of one modality, and several ask"
         asking = self.asking[0] if corrector.serves_one else None
-        has_hubs = isinstance(corrector, Calibrate) and corrector.hubs
+        bank = self.bank if corrector.needs_bank else None
         return corrector.try_fit(
-            data, queries=asking, bank=self.bank if has_hubs else None,
+            data, queries=asking, bank=bank,
             rows=row_length(self.metric), model=self.model, moments=moments,
         )  # fmt: skip
 
