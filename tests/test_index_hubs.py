@@ -20,13 +20,12 @@ from index_services import (
     postgres_url,
     rows,
 )
-from modgap import Embeddings, Modalities
+from modgap import Embeddings, Modalities, fuse
 from modgap._validate import InputValueError
 from modgap.corrections import (
     Calibrate,
     Correction,
     OwnQueriesWarning,
-    fuse,
     own_keys,
 )
 from modgap.diagnosis.scripts import readme, search_script

@@ -52,7 +52,7 @@ def check_bank(correction: Correction, bank: Array | Embeddings, data: Modalitie
             f"The bank must have the {correction.dim_in} columns of the rows, got {source.dim}. "
             "Embed it with the same model."
         )
-    bad = sum(int(np.sum(~np.isfinite(batch).all(axis=1))) for batch in source.batches())
+    bad = sum(int(np.sum(~np.isfinite(to_numpy(batch)).all(axis=1))) for batch in source.batches())
     if bad:
         raise InputValueError(f"The bank has {bad} rows with NaN or infinity. Drop them.")
     found = recognise(correction, source, asking, "query")
