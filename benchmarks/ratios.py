@@ -2,9 +2,9 @@
 
     python benchmarks/ratios.py [--splits 10] [--write]
 
-Text queries with several captions of each item: a query's matches are the item's image, or its other
-captions. Corrections are fitted on half of the groups and measured on the other half. The sets are
-the digits and the held-out rows of the Flickr8k model with pretrained towers.
+Text queries with several captions of each item: a query's matches are the item's image, or its
+other captions. Corrections are fitted on half of the groups and measured on the other half. The
+sets are the digits and the held-out rows of the Flickr8k model with pretrained towers.
 """
 
 from __future__ import annotations
