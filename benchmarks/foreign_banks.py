@@ -17,7 +17,7 @@ import numpy as np
 from safetensors.numpy import load_file
 
 from hubs import BANK_SIZES, PAGE, Half, by_correction, calibration, recall, with_bank
-from mixed import put, unit
+from mixed import unit, write_into
 from mixups import real_sets
 from modgap.corrections import recognise
 from modgap.corrections.bank import FOREIGN_BANK, shortfall
@@ -141,8 +141,7 @@ def main() -> None:
     content = table(run(load(options.folder), options.splits))
     print(f"\n{content}")
     if options.write:
-        page = PAGE.read_text(encoding="utf-8")
-        PAGE.write_text(put(page, "foreign", content), encoding="utf-8")
+        write_into(PAGE, "foreign", content)
 
 
 if __name__ == "__main__":

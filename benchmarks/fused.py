@@ -16,13 +16,13 @@ from pathlib import Path
 import numpy as np
 from safetensors.numpy import load_file
 
-from mixed import put
+from mixed import write_into
 from modgap import Modalities, fuse, load_digits
 from modgap.corrections import Calibrate, Center, Corrector
 from modgap.evaluation import GroupBootstrap, mixed_retrieval
+from verdicts import FLICKR8K
 
 PAGE = Path(__file__).parents[1] / "docs" / "mixed-search.md"
-FLICKR8K = Path(__file__).parents[1] / "tests" / "data" / "flickr8k-pretrained.safetensors"
 WEIGHTS = (0.25, 0.5, 0.75)
 METHODS: dict[str, Corrector | None] = {
     "as it is": None,
@@ -120,8 +120,7 @@ def main() -> None:
         )
         print(f"{name}\n{text}\n", flush=True)
         if given.write:
-            page = PAGE.read_text(encoding="utf-8")
-            PAGE.write_text(put(page, f"fused-{name}", text), encoding="utf-8")
+            write_into(PAGE, f"fused-{name}", text)
 
 
 if __name__ == "__main__":

@@ -20,14 +20,13 @@ from safetensors.numpy import load_file
 from scipy.stats import t as student
 
 from hub_baselines import cosine, csls, dbsn, nnn, qb_norm
-from mixed import put, unit
+from mixed import unit, write_into
 from mixups import Set, real_sets
 from modgap.corrections import Calibrate, Correction, Hubs
-from modgap.corrections.hubs import MAX_BANK, MIN_BANK
+from modgap.corrections.hubs import MAX_BANK, MIN_BANK, NEIGHBOURS, WEIGHTS
 from modgap.evaluation import ndcg
 
 PAGE = Path(__file__).parents[1] / "docs" / "hubs.md"
-WEIGHTS, NEIGHBOURS = (0.25, 0.5, 0.75), (5, 10, 20, 50)
 BANK_SIZES = (20, 50, 100, 250)
 REAL = ("CLIP B/16, COCO", "CLIP B/32, Unsplash", "CLIP B/32, ImageNet", "Flickr8k")
 
@@ -310,8 +309,7 @@ def main() -> None:
     for name, content in tables(options.folder, options.splits, options.only):
         print(f"\n{name}\n\n{content}", flush=True)
         if options.write:
-            page = PAGE.read_text(encoding="utf-8")
-            PAGE.write_text(put(page, name, content), encoding="utf-8")
+            write_into(PAGE, name, content)
 
 
 if __name__ == "__main__":

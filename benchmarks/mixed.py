@@ -95,6 +95,12 @@ def put(text: str, name: str, content: str) -> str:
     return f"{before}{start}\n{content}\n{end}{rest.split(end)[1]}"
 
 
+def write_into(page: Path, name: str, content: str) -> None:
+    """Put a table into its place in a page."""
+    text = put(page.read_text(encoding="utf-8"), name, content)
+    page.write_text(text, encoding="utf-8")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--clip", type=Path, help="the published CLIP embeddings")

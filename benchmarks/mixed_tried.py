@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from mixed import PAGE, SPLITS, put, splits
+from mixed import PAGE, SPLITS, splits, write_into
 from modgap import load_digits
 from modgap.evaluation import ndcg
 
@@ -93,8 +93,7 @@ def main() -> None:
     table = "\n".join(lines)
     print(table)
     if options.write:
-        page = PAGE.read_text(encoding="utf-8")
-        PAGE.write_text(put(page, "tried", table), encoding="utf-8")
+        write_into(PAGE, "tried", table)
 
 
 if __name__ == "__main__":

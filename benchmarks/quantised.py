@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from hnsw import hnsw_recall
-from mixed import put
+from mixed import write_into
 from modgap import load_digits
 from quantised_gap import close_quantised_gap
 from quantised_recall import RecallRetained, recall_retained
@@ -175,8 +175,7 @@ def main() -> None:
         text = SECTIONS[name]()
         print(text, flush=True)
         if options.write:
-            page = put(PAGE.read_text(encoding="utf-8"), name, text)
-            PAGE.write_text(page, encoding="utf-8")
+            write_into(PAGE, name, text)
 
 
 if __name__ == "__main__":

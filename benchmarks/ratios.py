@@ -13,15 +13,14 @@ import argparse
 from pathlib import Path
 
 import numpy as np
-from safetensors.numpy import load_file
 
-from mixed import put
+from mixed import write_into
 from modgap import Modalities, load_digits
 from modgap.corrections import Calibrate
 from modgap.evaluation import MixedCurve, mixed_curve
+from verdicts import flickr8k
 
 PAGE = Path(__file__).parents[1] / "docs" / "hubs.md"
-FLICKR8K = Path(__file__).parents[1] / "tests" / "data" / "flickr8k-pretrained.safetensors"
 RATIOS = (0.1, 0.25, 0.5, 0.75, 0.9)
 METHODS = {"as it is": None, "calibrated": Calibrate(), "with hubs": Calibrate(hubs=0.5)}
 
@@ -31,13 +30,6 @@ def digits() -> Modalities:
     held = load_digits()
     two = held.wording < 2
     return Modalities.of(held.X, held.Y[two], groups=(held.groups[0], held.groups[1][two]))
-
-
-def flickr8k() -> Modalities:
-    """Photos with five captions each."""
-    held = load_file(FLICKR8K)
-    rows = (held[side].astype(np.float32) for side in ("image", "text"))
-    return Modalities.of(*rows, groups=(held["image_group"], held["text_group"]))
 
 
 def curves(data: Modalities, corrector: Calibrate | None, splits: int) -> list[MixedCurve]:
@@ -74,8 +66,7 @@ def main() -> None:
         text = table(load(), given.splits)
         print(f"{name}\n{text}\n", flush=True)
         if given.write:
-            page = PAGE.read_text(encoding="utf-8")
-            PAGE.write_text(put(page, f"ratios-{name}", text), encoding="utf-8")
+            write_into(PAGE, f"ratios-{name}", text)
 
 
 if __name__ == "__main__":

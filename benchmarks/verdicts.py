@@ -34,6 +34,13 @@ NDCG, EXCESS = "mixed_ndcg@10", "own_modality_excess@10"
 SETS = ("digits", "clip", "unsplash", "imagenet", "flickr8k", "videoclip", "esc50")
 
 
+def flickr8k() -> Modalities:
+    """Photos with five captions each."""
+    held = load_file(FLICKR8K)
+    rows = (held[side].astype(np.float32) for side in ("image", "text"))
+    return Modalities.of(*rows, groups=(held["image_group"], held["text_group"]))
+
+
 def load(name: str, folder: Path) -> Modalities:
     """One of the sets, with its groups."""
     if name == "digits":
@@ -42,9 +49,7 @@ def load(name: str, folder: Path) -> Modalities:
     if name in ("clip", "videoclip"):
         return Modalities.of(*np.load(folder / "liang2022" / f"features_{name}.npy"))
     if name == "flickr8k":
-        held = load_file(FLICKR8K)
-        rows = (held[side].astype(np.float32) for side in ("image", "text"))
-        return Modalities.of(*rows, groups=(held["image_group"], held["text_group"]))
+        return flickr8k()
     if name == "unsplash":
         held = load_file(folder / "published" / "unsplash-clip-b32.safetensors")
         return Modalities.of(held["image"], held["text"])

@@ -16,7 +16,7 @@ import numpy as np
 from safetensors.numpy import load_file
 
 from hubs import PAGE, interval
-from mixed import put
+from mixed import write_into
 from modgap.corrections import Calibrate
 from modgap.evaluation import zero_shot, zero_shot_hubs
 from modgap.io import Modalities
@@ -116,8 +116,7 @@ def main() -> None:
         content = table(options.folder, options.splits)
         print(f"\n{name}\n\n{content}", flush=True)
         if options.write:
-            page = PAGE.read_text(encoding="utf-8")
-            PAGE.write_text(put(page, name, content), encoding="utf-8")
+            write_into(PAGE, name, content)
 
 
 if __name__ == "__main__":

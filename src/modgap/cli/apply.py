@@ -68,7 +68,8 @@ def apply(
     if dtype is not None:
         check_choice(dtype, "--dtype", ("float16", "float32", "float64"))
     source = open_embeddings(embeddings, column=column)
-    labelled = open_embeddings(embeddings, column=column, groups=groups)
+    # Labels that are given beside the file are not written with its rows.
+    labelled = open_embeddings(embeddings, column=column, groups=groups) if groups else source
     as_role = cast("Role", role)  # which map refuses if it is none
     chosen = _chosen(correction, queries, modality, role, output)
     for target, fixed in chosen.items():

@@ -12,7 +12,7 @@ from modgap.corrections.base import (
 )
 from modgap.corrections.calibrate import Calibrate
 from modgap.corrections.check import check_corrector
-from modgap.corrections.correction import METRICS, Correction, Metric, Role, RowMap
+from modgap.corrections.correction import METRICS, Correction, Metric, Role
 from modgap.corrections.demands import (
     METRIC_NAMES,
     demands,
@@ -39,6 +39,7 @@ from modgap.corrections.recognise import (
     recognise,
 )
 from modgap.corrections.registry import CORRECTORS, METHODS, Method, make_corrector
+from modgap.corrections.row_map import RowMap
 from modgap.corrections.shift import Center, OriginShift, Shift
 from modgap.corrections.whiten import Whiten
 

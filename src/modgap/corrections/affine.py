@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from modgap._arrays import as_float, like, namespace, row_blocks, rows_per_block, widen
-from modgap._validate import Array, InputValueError, check_matrix, check_values
+from modgap._validate import Array, InputValueError
+from modgap.corrections.row_map import RowMap
 
 
 @dataclass(frozen=True, eq=False)
-class Affine:
+class Affine(RowMap):
     """v ↦ scale · matrix v + offset.
 
     ``normalise`` brings v to unit length first, so that rows of any length come out alike;
@@ -87,37 +87,6 @@ class Affine:
     def _moves(self) -> bool:
         return self.offset is not None and bool(np.any(self.offset))
 
-    def __call__(
-        self,
-        rows: Array,
-        name: str = "rows",
-        *,
-        first_row: int = 0,
-        keys: np.ndarray | None = None,
-    ) -> Array:
-        """The mapped rows, in the precision of the given ones (half precision becomes float32).
-
-        ``name`` and ``first_row`` say in errors what the rows are and where in a stream they are.
-        ``keys`` matter to maps with hubs only.
-        """
-        rows = check_matrix(rows, name)
-        check_values(rows, name, first_row=first_row)
-        if rows.shape[1] != self.dim_in:
-            raise InputValueError(
-                f"The correction is for rows of {self.dim_in} columns, got {rows.shape[1]}. "
-                "It must be fitted on embeddings of the same model."
-            )
-        return self.map_checked(rows, name, first_row=first_row)
-
-    def over(
-        self, batches: Iterable[Array], name: str = "rows", keys: np.ndarray | None = None
-    ) -> Iterator[Array]:
-        """The batches mapped; a row that cannot be used is named by its place in the stream."""
-        done = 0
-        for batch in batches:
-            yield self(batch, name, first_row=done)
-            done += batch.shape[0]
-
     def map_checked(
         self,
         rows: Array,
@@ -126,7 +95,7 @@ class Affine:
         first_row: int = 0,
         keys: np.ndarray | None = None,
     ) -> Array:
-        """The same for a matrix of finite floats with ``dim_in`` columns, which is not checked."""
+        """The mapped rows; ``keys`` do not matter."""
         rows = as_float(rows)
         if self.is_identity:
             return rows

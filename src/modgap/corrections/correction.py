@@ -27,7 +27,6 @@ Role = Literal["document", "query"]
 Metric = Literal["cosine", "inner_product", "euclidean"]
 ROLES = ("document", "query")
 METRICS = ("cosine", "inner_product", "euclidean")
-RowMap = Affine | HubMap
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,7 +114,7 @@ class Correction:
         """Number of columns of the rows it gives."""
         return next(iter(self.maps.values())).dim_out + (self.hubs is not None)
 
-    def map(self, modality: str, role: Role = "document") -> RowMap:
+    def map(self, modality: str, role: Role = "document") -> Affine | HubMap:
         """The map for a modality in a role; refused for queries that are not served."""
         affine = self.affine(modality, role)
         return affine if self.hubs is None else HubMap(affine, self.hubs, role == "query")

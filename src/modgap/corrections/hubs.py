@@ -6,7 +6,7 @@ subtracted from its score. That is one more column: the document stores −α h,
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -23,6 +23,7 @@ from modgap._validate import (
     check_finite,
 )
 from modgap.corrections.affine import Affine
+from modgap.corrections.row_map import RowMap
 from modgap.io.keys import KEYED_BY, KeyedBy
 
 # A correction carries at most so many queries, and fewer than these say too little.
@@ -135,7 +136,7 @@ class Hubs:
 
 
 @dataclass(frozen=True, eq=False)
-class HubMap:
+class HubMap(RowMap):
     """An affine map, and one more column: −α h for documents, 1 for queries."""
 
     affine: Affine
@@ -143,7 +144,7 @@ class HubMap:
     is_query: bool
 
     @property
-    def dim_in(self) -> int:
+    def dim_in(self) -> int:  # type: ignore[override]
         """Number of columns of the rows it takes."""
         return self.affine.dim_in
 
@@ -157,17 +158,6 @@ class HubMap:
         """Whether rows come out as they went in: never."""
         return False
 
-    def __call__(
-        self,
-        rows: Array,
-        name: str = "rows",
-        *,
-        first_row: int = 0,
-        keys: np.ndarray | None = None,
-    ) -> Array:
-        """The mapped rows; ``keys`` of documents leave bank rows of their group out."""
-        return self._with_column(self.affine(rows, name, first_row=first_row), keys)
-
     def map_checked(
         self,
         rows: Array,
@@ -176,20 +166,8 @@ class HubMap:
         first_row: int = 0,
         keys: np.ndarray | None = None,
     ) -> Array:
-        """The same for a matrix of finite floats with ``dim_in`` columns, which is not checked."""
-        return self._with_column(self.affine.map_checked(rows, name, first_row=first_row), keys)
-
-    def over(
-        self, batches: Iterable[Array], name: str = "rows", keys: np.ndarray | None = None
-    ) -> Iterator[Array]:
-        """The batches mapped; ``keys`` has those of all rows of the stream."""
-        done = 0
-        for batch in batches:
-            end = done + batch.shape[0]
-            yield self(batch, name, first_row=done, keys=None if keys is None else keys[done:end])
-            done = end
-
-    def _with_column(self, mapped: Array, keys: np.ndarray | None) -> Array:
+        """The mapped rows with their column."""
+        mapped = self.affine.map_checked(rows, name, first_row=first_row)
         xp = namespace(mapped)
         column = xp.ones_like(mapped[:, 0]) if self.is_query else self.hubs.column(mapped, keys)
         return xp.concat([mapped, xp.astype(column, mapped.dtype, copy=False)[:, None]], axis=1)

@@ -12,7 +12,8 @@ import numpy as np
 from modgap._arrays import as_float, row_blocks, row_norms, to_numpy
 from modgap._arrays.ranks import tie_tolerance
 from modgap._validate import Array, InputValueError, check_rows
-from modgap.corrections import Affine, Correction, Metric, RowMap
+from modgap.corrections import Affine, Correction, Metric
+from modgap.corrections.hubs import HubMap
 from modgap.io import Embeddings, Modalities
 from modgap.search import Hits, search
 from modgap.search.merging import best_of
@@ -291,7 +292,7 @@ def _filled_columns(affine: Affine) -> np.ndarray | None:
 
 
 def _mapped(
-    live: LiveRows, affine: RowMap, columns: np.ndarray | None, keys: np.ndarray | None
+    live: LiveRows, affine: Affine | HubMap, columns: np.ndarray | None, keys: np.ndarray | None
 ) -> np.ndarray:
     """The rows as documents, block by block, so that scratch stays small."""
     if affine.is_identity:

@@ -1,0 +1,60 @@
+"""What maps rows: an affine map, or one with a column of hubs."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator
+
+import numpy as np
+
+from modgap._validate import Array, InputValueError, check_matrix, check_values
+
+
+class RowMap(ABC):
+    """Maps rows of ``dim_in`` columns, a batch or a stream of them.
+
+    ``name`` and ``first_row`` say in errors what the rows are and where in a stream they are.
+    ``keys`` of documents leave bank rows of their group out, where the map has hubs.
+    """
+
+    dim_in: int
+
+    @abstractmethod
+    def map_checked(
+        self,
+        rows: Array,
+        name: str = "rows",
+        *,
+        first_row: int = 0,
+        keys: np.ndarray | None = None,
+    ) -> Array:
+        """The mapped rows of a matrix of finite floats with ``dim_in`` columns, unchecked."""
+
+    def __call__(
+        self,
+        rows: Array,
+        name: str = "rows",
+        *,
+        first_row: int = 0,
+        keys: np.ndarray | None = None,
+    ) -> Array:
+        """The mapped rows, in the precision of the given ones (half precision becomes float32)."""
+        rows = check_matrix(rows, name)
+        check_values(rows, name, first_row=first_row)
+        if rows.shape[1] != self.dim_in:
+            raise InputValueError(
+                f"The correction is for rows of {self.dim_in} columns, got {rows.shape[1]}. "
+                "It must be fitted on embeddings of the same model."
+            )
+        return self.map_checked(rows, name, first_row=first_row, keys=keys)
+
+    def over(
+        self, batches: Iterable[Array], name: str = "rows", keys: np.ndarray | None = None
+    ) -> Iterator[Array]:
+        """The batches mapped; ``keys`` has those of all rows of the stream."""
+        done = 0
+        for batch in batches:
+            end = done + batch.shape[0]
+            own = None if keys is None else keys[done:end]
+            yield self(batch, name, first_row=done, keys=own)
+            done = end
