@@ -41,13 +41,15 @@ class Column:
 class Contents:
     """The arrays of one file or folder, by name, none of them read yet.
 
-    ``pair`` names the two modalities where the format itself tells them apart.
+    ``pair`` names the matrices of two modalities where the format itself tells them apart, and
+    ``names`` what these modalities are.
     """
 
     path: Path
     matrices: Mapping[str, Matrix]
     columns: Mapping[str, Column] = field(default_factory=dict)
     pair: tuple[str, str] | None = None
+    names: tuple[str, str] | None = None
 
     @classmethod
     def of_array(cls, path: Path, matrix: ArrayMatrix) -> Contents:
