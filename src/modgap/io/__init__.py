@@ -4,6 +4,8 @@ from modgap.io.clip_retrieval import write_clip_retrieval
 from modgap.io.embeddings import Embeddings
 from modgap.io.fusing import fuse
 from modgap.io.image_captions import ImageCaptions, open_image_captions
+from modgap.io.items import Items
+from modgap.io.items_opening import open_items
 from modgap.io.mixbench import MixBench, MixBenchSubset, open_mixbench
 from modgap.io.modalities import Modalities, Thumbnail
 from modgap.io.opening import open_embeddings, open_modalities, open_pair, open_queries
@@ -13,6 +15,7 @@ from modgap.io.writing import write_embeddings, write_pair, write_vectors
 __all__ = [
     "Embeddings",
     "ImageCaptions",
+    "Items",
     "MixBench",
     "MixBenchSubset",
     "Modalities",
@@ -21,6 +24,7 @@ __all__ = [
     "fuse",
     "open_embeddings",
     "open_image_captions",
+    "open_items",
     "open_mixbench",
     "open_modalities",
     "open_pair",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from modgap._validate import InputValueError
@@ -33,10 +33,7 @@ def merged(rows: Iterable[CaptionRow]) -> list[CaptionRow]:
         key = (row.name, row.split)
         first.setdefault(key, row)
         captions.setdefault(key, []).extend(row.captions)
-    return [
-        CaptionRow(row.name, tuple(captions[key]), row.split, row.read)
-        for key, row in first.items()
-    ]
+    return [replace(row, captions=tuple(captions[key])) for key, row in first.items()]
 
 
 def clean(captions: Iterable[object]) -> tuple[str, ...]:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Self
 
-from modgap._validate import InputValueError, check_choice, did_you_mean
+from modgap._validate import InputValueError, check_choice
 from modgap.io._contents import listed
 from modgap.io.captions_coco import find_coco, open_coco
 from modgap.io.captions_csv import SUFFIXES as CSV_SUFFIXES
@@ -16,63 +16,33 @@ from modgap.io.captions_parquet import find_parquet, open_caption_parquet
 from modgap.io.captions_rows import CaptionRow
 from modgap.io.captions_webdataset import find_shards, open_webdataset
 from modgap.io.images import ImageError
+from modgap.io.items import Items
 
 __all__ = ["ImageCaptions", "ImageError", "open_image_captions"]
 
 
-class ImageCaptions:
+class ImageCaptions(Items):
     """Images and the captions of each, in a fixed order; images are read when they are asked for.
 
     ``left_out`` names the images that have no caption and are therefore not among the rows.
     """
 
     def __init__(self, source: str, rows: Sequence[CaptionRow], left_out: Sequence[str] = ()):
-        self.source = source
+        super().__init__(source, rows)
         self.left_out = tuple(left_out)
-        self._rows = tuple(rows)
-        self.names: tuple[str, ...] = tuple(row.name for row in self._rows)
-
-    def __len__(self) -> int:
-        return len(self._rows)
-
-    def __repr__(self) -> str:
-        n_captions = sum(len(row.captions) for row in self._rows)
-        return f"ImageCaptions({self.source!r}, {len(self)} images, {n_captions} captions)"
 
     def image(self, row: int) -> bytes:
-        """The image of a row as it is stored: a JPEG or a PNG, say.
+        """The image of a row as it is stored: see `stored`."""
+        return self.stored(row)
 
-        Raises `ImageError` where it is missing or must not be read. Safe to call from threads.
-        """
-        return self._rows[row].read()
-
-    def captions(self, row: int) -> tuple[str, ...]:
-        """The captions of a row, at least one."""
-        return self._rows[row].captions
-
-    def splits(self) -> dict[str, int]:
-        """The names of the splits, in the order they appear in, and how many images each has."""
-        return dict(Counter(row.split for row in self._rows if row.split is not None))
-
-    def split(self, name: str) -> ImageCaptions:
-        """The images of one split."""
-        splits = self.splits()
-        if name not in splits:
-            has = f"It has {listed(list(splits))}." if splits else "It says nothing about splits."
-            raise InputValueError(
-                f"{self.source} has no split {name!r}.{did_you_mean(name, splits)} {has}"
-            )
-        return self.select([i for i, row in enumerate(self._rows) if row.split == name])
-
-    def select(self, rows: Sequence[int]) -> ImageCaptions:
-        """Some of the rows, in the given order."""
-        return ImageCaptions(self.source, [self._rows[row] for row in rows], self.left_out)
+    def _of(self, rows: Sequence[CaptionRow]) -> Self:
+        return type(self)(self.source, rows, self.left_out)
 
 
 # Which files of a folder belong to a format, and how they are opened.
-_Found = Sequence[Path]
-_FORMATS: dict[
-    str, tuple[Callable[[Path], _Found], Callable[[_Found, Path | None], list[CaptionRow]]]
+Found = Sequence[Path]
+FORMATS: dict[
+    str, tuple[Callable[[Path], Found], Callable[[Found, Path | None], list[CaptionRow]]]
 ] = {
     "parquet": (find_parquet, open_caption_parquet),
     "webdataset": (find_shards, open_webdataset),
@@ -113,12 +83,12 @@ def open_image_captions(
     """
     path = Path(path)
     if format is not None:
-        check_choice(format, "format", tuple(_FORMATS))
+        check_choice(format, "format", tuple(FORMATS))
     home = None if images is None else Path(images)
     if home is not None and not home.is_dir():
         raise InputValueError(f"images must be a folder of image files, but {home} is none.")
-    kind, files = _find(path, format)
-    rows = _FORMATS[kind][1](files, home)
+    kind, files = find_format(path, format)
+    rows = FORMATS[kind][1](files, home)
     kept = [row for row in rows if row.captions]
     left_out = [row.name for row in rows if not row.captions]
     if not kept:
@@ -128,7 +98,7 @@ def open_image_captions(
     return data if split is None else data.split(split)
 
 
-def _find(path: Path, format: str | None) -> tuple[str, _Found]:  # noqa: A002
+def find_format(path: Path, format: str | None) -> tuple[str, Found]:  # noqa: A002
     """The format of a path and its files."""
     if not path.exists():
         raise InputValueError(f"There is no file or folder {str(path)!r}. Check the path.")
@@ -141,7 +111,7 @@ def _find(path: Path, format: str | None) -> tuple[str, _Found]:  # noqa: A002
                 f"{path} must end in {', '.join(_SUFFIXES)}, or be a folder, got {path.suffix!r}."
             )
         return kind, [path]
-    found = {kind: files for kind, (find, _) in _FORMATS.items() if (files := find(path))}
+    found = {kind: files for kind, (find, _) in FORMATS.items() if (files := find(path))}
     if format is not None:
         found = {kind: files for kind, files in found.items() if kind == format}
     if len(found) == 1:
@@ -160,7 +130,7 @@ def _find(path: Path, format: str | None) -> tuple[str, _Found]:  # noqa: A002
     )
 
 
-def _refuse_links_out(files: _Found, folder: Path) -> None:
+def _refuse_links_out(files: Found, folder: Path) -> None:
     """Files found in a folder must lie in it: a link may point to anything on the machine."""
     home = folder.resolve()
     for file in files:
