@@ -15,6 +15,7 @@ from modgap._version import __version__
 from modgap.cli.apply import apply
 from modgap.cli.demo import demo
 from modgap.cli.diagnose import diagnose
+from modgap.cli.embed import embed
 from modgap.cli.evaluate import evaluate
 from modgap.cli.fit import fit
 from modgap.cli.fix import fix
@@ -47,6 +48,7 @@ for command in (
     fit,
     apply,
     evaluate,
+    embed,
     train,
     reproduce,
 ):

@@ -11,7 +11,7 @@ import json
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -22,15 +22,14 @@ from modgap._files import atomic_path, sole_writer_of
 from modgap._results import Progress, Result, silent
 from modgap._validate import InputValueError, check_choice, check_count
 from modgap.embed.ahead import ahead
+from modgap.embed.decoding import ItemError, decoder
 from modgap.embed.model import BATCH, Model
 from modgap.embed.opening import open_model
 from modgap.embed.plan import PROBE, Plan
 from modgap.io import open_items
 from modgap.io.clip_retrieval import EMBEDDED, METADATA, TEXT_METADATA, TEXTS
 from modgap.io.embedded import NOTE, read_note
-from modgap.io.images import ImageError, unpack_image
 from modgap.io.items import Items
-from modgap.io.sounds import SoundError, unpack_sound
 
 SHARD_ITEMS = 10_000
 DTYPES = ("float32", "float16")
@@ -103,7 +102,7 @@ def embed(
     folder = Path(output)
     with sole_writer_of(folder):
         done = _begin(folder, plan)
-        work = _Work(found, items, plan, folder, size, workers)
+        work = _Work(found, items, plan, folder, size, workers, decoder(items, found))
         say = progress or silent
         say("embedding", min(done * shard, len(items)), len(items))
         for number in range(done, plan.n_shards):
@@ -193,6 +192,7 @@ class _Work:
     folder: Path
     batch_size: int
     workers: int | None
+    _decode: Callable[[bytes], Any]
 
     def write_shard(self, number: int, count: Callable[[int], None]) -> None:
         """Embed the items of a shard and write its files, the metadata last."""
@@ -210,8 +210,9 @@ class _Work:
             told = count if kind == "text" else None
             self._write(TEXTS, number, self._texts(captions, told))
             if kind != "text" and not self.plan.one_caption_each:
-                names = [self.items.names[row] for row in of_text]
-                self._write_table(TEXT_METADATA, number, {"image_path": names, "caption": captions})
+                names = _strings([self.items.names[row] for row in of_text])
+                described = {"image_path": names, "caption": _strings(captions)}
+                self._write_table(TEXT_METADATA, number, described)
         self._write_table(METADATA, number, self._described(kept), skipped)
         count(len(rows))
 
@@ -234,15 +235,13 @@ class _Work:
 
     def _prepared(self, batch: Sequence[int]) -> tuple[Sequence[int], dict[str, str], Any]:
         """A batch ready for the network, and why some of its items are not in it."""
-        kind, why, decoded = self.items.kind, {}, []
+        kind = self.items.kind
+        why: dict[str, str] = {}
+        decoded: list[Any] = []
         for row in batch:
             try:
-                stored = self.items.stored(row)
-                if kind == "image":
-                    decoded.append(unpack_image(stored, None))
-                else:
-                    decoded.append(unpack_sound(stored, self.model.sampling_rate))
-            except (ImageError, SoundError) as error:
+                decoded.append(self._decode(self.items.stored(row)))
+            except ItemError as error:
                 why[self.items.names[row]] = str(error)
         return batch, why, self.model.prepare(decoded, kind) if decoded else None
 
@@ -261,7 +260,8 @@ class _Work:
 
     def _write(self, kind: str, number: int, rows: np.ndarray) -> None:
         rows = unit(rows) if self.plan.normalise and len(rows) else rows
-        stored = rows.astype(self.plan.dtype)
+        with np.errstate(over="ignore"):  # refused below, in words
+            stored = rows.astype(self.plan.dtype)
         if not np.isfinite(stored).all():
             raise InputValueError(
                 f"{kind} has numbers that {self.plan.dtype} cannot hold. Use --dtype float32, or "
@@ -278,9 +278,15 @@ class _Work:
             columns["caption"] = [next(iter(items.captions(row)), "") for row in kept]
         if items.labels is not None:
             columns["label"] = [items.labels[row] for row in kept]
-        taken = {*columns, "image_path", "caption", "label"}
-        others = {name: values for name, values in items.fields.items() if name not in taken}
-        return columns | {name: [values[row] for row in kept] for name, values in others.items()}
+        columns = {name: _strings(values) for name, values in columns.items()}
+        return columns | {name: values.take(kept) for name, values in self._fields.items()}
+
+    @cached_property
+    def _fields(self) -> dict[str, Any]:
+        """What else the source says, as columns whose types are the same in every shard."""
+        own = ("image_path", "caption", "label")
+        fields = {name: values for name, values in self.items.fields.items() if name not in own}
+        return {name: _arrow(values) for name, values in fields.items()}
 
     def _write_table(
         self,
@@ -292,7 +298,7 @@ class _Work:
         import pyarrow as pa
         import pyarrow.parquet as pq
 
-        table = pa.table({name: _arrow(values) for name, values in columns.items()})
+        table = pa.table(dict(columns))
         if skipped is not None:
             note = json.dumps(skipped).encode()
             table = table.replace_schema_metadata({_SKIPPED: note})
@@ -324,6 +330,13 @@ class _Work:
             yield from json.loads(note.get(_SKIPPED, b"{}")).items()
 
 
+def _strings(values: Sequence[str | None]) -> Any:
+    """Texts as a column, also where there are none."""
+    import pyarrow as pa
+
+    return pa.array(values, pa.string())
+
+
 def _arrow(values: Sequence[Any]) -> Any:
     """A column; values of several kinds become texts."""
     import pyarrow as pa
@@ -331,4 +344,4 @@ def _arrow(values: Sequence[Any]) -> Any:
     try:
         return pa.array(values)
     except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
-        return pa.array([None if value is None else str(value) for value in values])
+        return _strings([None if value is None else str(value) for value in values])

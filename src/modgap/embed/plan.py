@@ -59,8 +59,7 @@ class Plan:
         differing = [
             name
             for name, value in own.items()
-            if name not in ("source", "images", "probe", "temperature")
-            and value != found.get(name)
+            if name not in ("source", "images", "probe", "temperature") and value != found.get(name)
         ]
         if differing:
             name = differing[0]

@@ -1,4 +1,4 @@
-"""What `modgap embed` notes beside the rows it writes: the model, the items, whether all is there."""
+"""What `modgap embed` notes beside its rows: the model, the items, whether all is there."""
 
 from __future__ import annotations
 

@@ -30,12 +30,13 @@ def check_size(n_bytes: int) -> None:
         raise ImageError(f"it has {n_bytes} bytes, more than the {MAX_BYTES} that are read")
 
 
-def unpack_image(stored: bytes, side: int, mode: Literal["RGB", "L"] = "RGB") -> Any:
+def unpack_image(stored: bytes, side: int | None, mode: Literal["RGB", "L"] = "RGB") -> Any:
     """A stored image as one of Pillow's, in colour or in grey.
 
-    ``side`` is what it will be scaled to: JPEGs are unpacked at no more than they need for that.
+    ``side`` is what it will be scaled to: JPEGs are unpacked at no more than they need for that;
+    with None, as they are.
     """
-    from PIL import Image
+    from PIL import Image, UnidentifiedImageError
 
     try:
         with Image.open(io.BytesIO(stored), formats=FORMATS) as image:
@@ -44,7 +45,8 @@ def unpack_image(stored: bytes, side: int, mode: Literal["RGB", "L"] = "RGB") ->
                     f"it would unpack to {image.width} × {image.height} pixels, more than "
                     f"{MAX_PIXELS // 10**6} million"
                 )
-            image.draft(mode, (2 * side, 2 * side))
+            if side is not None:
+                image.draft(mode, (2 * side, 2 * side))
             if image.mode.startswith("I"):
                 # 16 bits per pixel, which Pillow would clip at 255 instead of scaling.
                 high = np.asarray(image).astype(np.int64) >> 8
@@ -54,6 +56,8 @@ def unpack_image(stored: bytes, side: int, mode: Literal["RGB", "L"] = "RGB") ->
             return image.convert(mode)
     except (ImageError, MemoryError):
         raise
+    except UnidentifiedImageError as error:
+        raise ImageError("it is no image of a known format") from error
     except Exception as error:  # damaged images make Pillow raise nearly anything
         raise ImageError(f"{type(error).__name__}: {error}") from error
 
