@@ -62,7 +62,8 @@ def _json_records(path: Path) -> tuple[list[str], list[tuple[int, Record]]]:
         (line, {utf8(name): _written(value) for name, value in record.items()})
         for line, record in records(path)
     ]
-    return list(dict.fromkeys(name for _, record in found for name in record)), found
+    said = (name for _, record in found for name in record if record[name] is not None)
+    return list(dict.fromkeys(said)), found
 
 
 def _written(value: Any) -> Any:

@@ -60,9 +60,8 @@ class Roles:
         captions = _first(CAPTION_COLUMNS, rest)
         if file is None and captions is None:
             raise InputValueError(
-                f"{path} must have a column of files, called {listed(['image', 'audio'])} for "
-                f"instance, or of texts, called {listed(['caption', 'text'])}. It has "
-                f"{listed(names)}."
+                f"{path} must have a column of files, called 'image' or 'audio' for instance, or "
+                f"of texts, called 'caption' or 'text'. It has {listed(names) or 'none'}."
             )
         label = _first(_LABEL_COLUMNS, rest) or (classes[0] if len(classes) == 1 else None)
         name, split = _first(NAME_COLUMNS, rest), _first(SPLIT_COLUMNS, rest)
