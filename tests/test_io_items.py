@@ -5,7 +5,9 @@ from __future__ import annotations
 import io
 import json
 import os
+import re
 import tarfile
+from pathlib import Path
 
 import pytest
 
@@ -23,11 +25,8 @@ from mixbench_files import make_subset
 from modgap._validate import InputValueError
 from modgap.io import Items, open_image_captions, open_items
 from modgap.io.images import ImageError
+from modgap.io.items_opening import ITEM_FORMATS
 from test_io_image_captions import CAPTIONS, EXPECTED, MAKERS, SPLITS
-
-
-def names_of(folder):
-    return open_items(folder).names
 
 
 @pytest.mark.parametrize("make", MAKERS)
@@ -163,7 +162,7 @@ def test_sounds_lie_in_folders_or_tables(tmp_path):
     table = open_items(tmp_path / "table")
     assert (table.kind, table.captions(0), table.stored(0)) == ("audio", ("Rain .",), wav(tone()))
     write(tmp_path / "folders" / "rain" / "cover.jpg")
-    with pytest.raises(InputValueError, match="images and sounds. Choose one by format"):
+    with pytest.raises(InputValueError, match=r"images and sounds\. Choose one by format"):
         open_items(tmp_path / "folders")
     assert len(open_items(tmp_path / "folders", format="images")) == 1
 
@@ -257,6 +256,7 @@ def test_json_lines_that_name_nothing_are_refused(records, message, tmp_path):
         (b'{"image": "\xff.jpg"}\n', "line 1: must be UTF-8"),
         (b"[" * 100_000 + b"\n", "line 1: must be JSON"),
     ],
+    ids=["cut", "list", "bytes", "deep"],
 )
 def test_damaged_json_lines_are_refused_with_their_line(content, message, tmp_path):
     with pytest.raises((InputValueError, TypeError), match=message):
@@ -289,7 +289,7 @@ def test_a_folder_of_two_formats_asks_which(tmp_path):
     write_images(tmp_path)
     write_table(tmp_path / "t.csv", [("image",), ("b.jpg",)])
     write_json_lines(tmp_path / "t.jsonl", [{"image": "a.jpg"}])
-    with pytest.raises(InputValueError, match="holds 'csv', 'jsonl'. Choose one by format"):
+    with pytest.raises(InputValueError, match=r"holds 'csv', 'jsonl'\. Choose one by format"):
         open_items(tmp_path)
     assert open_items(tmp_path, format="csv").names == ("b.jpg",)
     assert len(open_items(tmp_path, format="images")) == 3
@@ -307,3 +307,19 @@ def test_splits_and_captions_are_those_of_the_source(tmp_path):
     assert [data.captions(row) for row in range(3)] == [CAPTIONS[name] for name in IMAGES]
     assert data.splits() == {"train": 2, "test": 1}
     assert set(SPLITS.values()) == set(data.splits())
+
+
+def test_the_python_of_the_docs_runs(tmp_path, monkeypatch, capsys):
+    page = Path(__file__).parents[1] / "docs" / "embedding.md"
+    section = page.read_text(encoding="utf-8").partition("## Data")[2]
+    (code,) = re.findall(r"^```python\n(.*?)^```", section, re.DOTALL | re.MULTILINE)[:1]
+    monkeypatch.chdir(tmp_path)
+    exec(compile(code, "embedding.md", "exec"), {})
+    printed = capsys.readouterr().out.splitlines()
+    assert f"# {printed[0]}\n" in code
+    assert printed[1] == ("('bee.jpg',) ('A bee .', 'An insect .') ('bee',) {'year': (2021,)}")
+
+
+def test_the_docs_list_every_format():
+    page = (Path(__file__).parents[1] / "docs" / "embedding.md").read_text(encoding="utf-8")
+    assert set(re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE)) >= set(ITEM_FORMATS)

@@ -147,7 +147,7 @@ def test_nulls_and_too_large_files_are_not_fatal(tmp_path, monkeypatch):
 def test_a_column_of_numbers_holds_no_images(tmp_path):
     path = tmp_path / "f.parquet"
     pq.write_table(pa.table({"image": [1, 2]}), path)
-    with pytest.raises(InputTypeError, match="'image' of .* must hold bytes"):
+    with pytest.raises(InputTypeError, match=r"'image' of .* must hold bytes"):
         open_items(path)
     pq.write_table(table().slice(0, 0), path)
     with pytest.raises(InputValueError, match="something to embed, but it has no items"):

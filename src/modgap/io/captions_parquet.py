@@ -172,8 +172,10 @@ def split_of(path: Path) -> str | None:
 
     >>> split_of(Path("data/validation-00000-of-00002.parquet"))
     'validation'
+    >>> split_of(Path("data/test-00000-of-00001-b42a775f407cee45.parquet"))
+    'test'
     """
-    found = re.fullmatch(r"(\w+)-\d+-of-\d+", path.stem)
+    found = re.fullmatch(r"(\w+)-\d+-of-\d+(-\w+)?", path.stem)
     return found[1] if found else None
 
 

@@ -61,7 +61,8 @@ class Roles:
         if file is None and captions is None:
             raise InputValueError(
                 f"{path} must have a column of files, called 'image' or 'audio' for instance, or "
-                f"of texts, called 'caption' or 'text'. It has {listed(names) or 'none'}."
+                f"of texts, called 'caption' or 'text'. It has {listed(names) or 'none'}. A folder "
+                "of files beside it is opened by format='images' or 'audio'."
             )
         label = _first(_LABEL_COLUMNS, rest) or (classes[0] if len(classes) == 1 else None)
         name, split = _first(NAME_COLUMNS, rest), _first(SPLIT_COLUMNS, rest)
@@ -101,7 +102,7 @@ def _is_plain(value: Any) -> bool:
 
 def utf8(text: str) -> str:
     """A text that can be written: what is no character, in a file's name say, becomes "?"."""
-    return text.encode("utf-8", "replace").decode()
+    return text if text.isascii() else text.encode("utf-8", "replace").decode()
 
 
 def label_of(value: Any) -> str | None:

@@ -24,16 +24,16 @@ class SoundError(InputError, ValueError):
     """One sound cannot be used. Readers of many count it and go on."""
 
 
-def unpack_sound(stored: bytes, sampling_rate: int) -> np.ndarray:
-    """A stored sound as float32 (samples,) from −1 to 1, one channel, at a rate of samples.
+def unpack_sound(stored: bytes, rate: int) -> np.ndarray:
+    """A stored sound as float32 (samples,) from −1 to 1, one channel, ``rate`` samples a second.
 
     WAV is read through SciPy; other formats need soundfile, of the extra ``audio``.
     """
     try:
         check_size(len(stored))
-        samples, rate = _read(stored)
-        _check(samples, rate, sampling_rate)
-        return _resampled(_one_channel(samples), rate, sampling_rate)
+        samples, own_rate = _read(stored)
+        _check(samples, own_rate, rate)
+        return _resampled(_one_channel(samples), own_rate, rate)
     except (SoundError, MissingExtraError, MemoryError):
         raise
     except ImageError as error:
@@ -73,12 +73,12 @@ def _read_packed(stored: bytes, soundfile: Any) -> tuple[np.ndarray, int]:
         return file.read(dtype="float32"), int(file.samplerate)
 
 
-def _check(samples: np.ndarray, rate: int, sampling_rate: int) -> None:
+def _check(samples: np.ndarray, rate: int, wanted: int) -> None:
     if not _RATES[0] <= rate <= _RATES[1]:
         raise SoundError(f"it says {rate} samples a second, outside {_RATES[0]} to {_RATES[1]}")
     if samples.size == 0:
         raise SoundError("it has no samples")
-    longest = max(samples.size, ceil(len(samples) * sampling_rate / rate))
+    longest = max(samples.size, ceil(len(samples) * wanted / rate))
     if longest > MAX_SAMPLES:
         raise _too_long(longest)
     if samples.dtype.kind == "f" and not np.isfinite(samples).all():
