@@ -81,7 +81,7 @@ def test_texts_alone_can_be_embedded(tmp_path):
         [{"id": 7, "text": "seven"}, {"id": 8, "text": "eight"}, {"id": 7, "text": "again"}],
     )
     data = open_items(path)
-    assert (data.kind, data.names) == ("text", ("7", "8", "7#2"))
+    assert (data.kind, data.names, data.fields) == ("text", ("7", "8", "7#2"), {})
     assert [data.captions(row) for row in range(3)] == [("seven",), ("eight",), ("again",)]
     with pytest.raises(ImageError, match="no file"):
         data.stored(0)
@@ -225,6 +225,20 @@ def test_whole_paths_are_read_if_they_lie_in_the_folder_that_is_named(tmp_path):
     assert (data.names, data.stored(0)) == (("b.jpg",), IMAGES["b.jpg"])
 
 
+def test_a_column_that_names_nothing_gives_way_to_another(tmp_path):
+    write_images(tmp_path)
+    write_table(tmp_path / "t.csv", [("image", "path", "text"), ("", "b.jpg", "A bee .")])
+    assert open_items(tmp_path).names == ("b.jpg",)
+    path = write_json_lines(tmp_path / "t.jsonl", [{"image": 5, "text": "only a text"}])
+    assert open_items(path).kind == "text"
+
+
+def test_a_name_too_long_for_a_file_is_not_fatal(tmp_path):
+    path = write_json_lines(tmp_path / "d.jsonl", [{"image": "a" * 5000}, {"image": "b.jpg"}])
+    with pytest.raises(ImageError, match="cannot be read"):
+        open_items(path).stored(0)
+
+
 def test_a_missing_file_is_not_fatal(tmp_path):
     write_images(tmp_path)
     write_table(tmp_path / "t.csv", [("image", "caption"), ("b.jpg", "A bee ."), ("no.jpg", "No")])
@@ -305,7 +319,7 @@ def test_files_of_two_kinds_are_refused(tmp_path):
 def test_splits_and_captions_are_those_of_the_source(tmp_path):
     data = open_items(MAKERS[0](tmp_path))
     assert [data.captions(row) for row in range(3)] == [CAPTIONS[name] for name in IMAGES]
-    assert data.splits() == {"train": 2, "test": 1}
+    assert (data.splits(), data.fields) == ({"train": 2, "test": 1}, {})
     assert set(SPLITS.values()) == set(data.splits())
 
 

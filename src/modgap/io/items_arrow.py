@@ -136,7 +136,8 @@ def _open(table: _Table, images: Path, split: str | None) -> Rows:
     paths = column(roles.file) if roles.file and _is_text(table, roles.file) else nothing
     names = column(roles.name) if paths is nothing else paths
     said, labels, splits = column(roles.captions), column(roles.label), column(roles.split)
-    small = [name for name in roles.others if _is_small(table.schema.field(name).type)]
+    others = roles.others if names is paths else roles.without_name
+    small = [name for name in others if _is_small(table.schema.field(name).type)]
     fields = {name: column(name) for name in small}
     readers = _readers(table, roles.file, ImageFolder(images))
     where = f"{split}/{table.path.name}" if split else table.path.name

@@ -12,7 +12,7 @@ from modgap._validate import InputValueError
 from modgap.io.captions_csv import read_table
 from modgap.io.captions_rows import CaptionRow, clean
 from modgap.io.images import ImageError, ImageFolder, home_of
-from modgap.io.items import Item, Rows, joined, no_file
+from modgap.io.items import Item, Kind, Rows, joined, no_file
 from modgap.io.items_roles import Roles, label_of, one_per_name, plain_fields, utf8
 from modgap.io.mixbench_files import DOCUMENT_IDS, QUERY_IDS, records
 
@@ -94,23 +94,25 @@ def _open(
     if not rows:
         raise InputValueError(f"{path} must have at least one row, got none.")
     roles = Roles.of(names, path)
-    files = [record.get(roles.file) for _, record in rows] if roles.file else []
-    if not any(isinstance(file, str) and file for file in files):
-        roles = Roles.of([name for name in names if name != roles.file], path)
-    kind = roles.kind(files)
-    folder = _folder(files, path, images) if roles.file else None
+    while roles.file and not (files := _texts(rows, roles.file)):
+        names = [name for name in names if name != roles.file]  # it names nothing
+        roles = Roles.of(names, path)
+    kind: Kind = roles.kind(files) if roles.file else "text"
+    folder = ImageFolder(images or _home(files[0], path.parent)) if roles.file else None
     make = partial(_item, path, roles, folder, path.stem if several else None)
     items = [make(line, record) for line, record in rows]
     return kind, one_per_name(items, text=kind == "text")
 
 
-def _folder(files: Sequence[Any], path: Path, images: Path | None) -> ImageFolder:
+def _texts(rows: Sequence[tuple[int, Record]], name: str) -> list[str]:
+    """What a column holds that can name a file."""
+    held = (record.get(name) for _, record in rows)
+    return [value for value in held if isinstance(value, str) and value]
+
+
+def _home(first: str, own: Path) -> Path:
     """Where the names start from: the folder in which the first file lies."""
-    first = next(file for file in files if isinstance(file, str) and file)
-    own = path.parent
-    near = [own, own / "images", own / "Images", own / "audio", own.parent]
-    safe = not os.path.isabs(first) and "\x00" not in first
-    return ImageFolder(images or (home_of(first, near) if safe else own))
+    return home_of(first, [own, own / "images", own / "Images", own / "audio"])
 
 
 def _item(
@@ -134,7 +136,7 @@ def _item(
         own_split or split,
         read,
         label_of(record.get(roles.label)) if roles.label else None,
-        plain_fields(record, roles.others),
+        plain_fields(record, roles.others if roles.file else roles.without_name),
     )
 
 

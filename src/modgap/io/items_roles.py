@@ -66,10 +66,14 @@ class Roles:
             )
         label = _first(_LABEL_COLUMNS, rest) or (classes[0] if len(classes) == 1 else None)
         name, split = _first(NAME_COLUMNS, rest), _first(SPLIT_COLUMNS, rest)
-        # A name says what an item is, and may be wanted as it was called.
         taken = {file, captions, label, split}
         others = tuple(other for other in names if other not in taken)
         return cls(file, captions, label, name, split, others)
+
+    @property
+    def without_name(self) -> tuple[str, ...]:
+        """The other columns, where the items are called by one of them."""
+        return tuple(other for other in self.others if other != self.name)
 
     def kind(self, paths: Iterable[Any], *, sounds: Sequence[str] = ()) -> Kind:
         """What the files are, by the column's name or else by the first path that is stated."""

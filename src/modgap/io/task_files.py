@@ -53,7 +53,7 @@ def images_home(images: Path | None, near: Sequence[Path], first: str, what: str
     """The folder of a data set's images: the one that has the first, else the first that exists."""
     candidates = [images, *(images / one.name for one in near)] if images else list(near)
     for folder in candidates:
-        if (folder / first).is_file():
+        if os.path.isfile(folder / first):
             return folder
     existing = [folder for folder in candidates if folder.is_dir()]
     if not existing:
