@@ -144,6 +144,29 @@ def test_nulls_and_too_large_files_are_not_fatal(tmp_path, monkeypatch):
             data.stored(row)
 
 
+def test_a_damaged_part_of_a_file_costs_only_its_items(tmp_path):
+    path = tmp_path / "f.parquet"
+    images = {"image": [b"one" * 50, b"two" * 50]}
+    plain = {"compression": "none", "use_dictionary": False}
+    pq.write_table(pa.table(images), path, row_group_size=1, **plain)
+    data = open_items(path)
+    metadata = pq.read_metadata(path)
+    place = metadata.row_group(1).column(0).data_page_offset
+    stored = bytearray(path.read_bytes())
+    stored[place : place + 8] = b"\xff" * 8
+    path.write_bytes(stored)
+    assert data.stored(0) == b"one" * 50
+    with pytest.raises(ImageError, match="cannot be read"):
+        data.stored(1)
+
+
+def test_columns_of_one_name_are_refused(tmp_path):
+    path = tmp_path / "f.parquet"
+    pq.write_table(pa.table([["a"], ["b"]], names=["text", "text"]), path)
+    with pytest.raises(InputValueError, match="must name every column once"):
+        open_items(path)
+
+
 def test_a_column_of_numbers_holds_no_images(tmp_path):
     path = tmp_path / "f.parquet"
     pq.write_table(pa.table({"image": [1, 2]}), path)

@@ -9,8 +9,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from modgap._validate import InputTypeError, InputValueError
-from modgap.io._contents import reading
+from modgap._validate import InputError, InputTypeError, InputValueError, first_line
+from modgap.io._contents import listed, reading
 from modgap.io.captions_parquet import RowGroups, split_of, stored_bytes
 from modgap.io.captions_rows import CaptionRow, clean
 from modgap.io.images import ImageError, ImageFolder, check_size
@@ -49,6 +49,7 @@ class _Table(ABC):
 
     path: Path
     schema: Any
+    names: list[str]
     n: int
 
     @abstractmethod
@@ -68,6 +69,7 @@ class _Parquet(_Table):
         with _reading(path, "a Parquet file"), pq.ParquetFile(path) as file:
             self.metadata = file.metadata
             self.schema = file.schema_arrow
+            self.names = self.schema.names
         self.n = self.metadata.num_rows
 
     def column(self, name: str) -> list[Any]:
@@ -98,7 +100,8 @@ class _Arrow(_Table):
             self.table = pa.ipc.open_stream(pa.memory_map(str(path))).read_all()
             # Offsets that point outside would otherwise be followed.
             self.table.validate(full=True)
-        self.schema = self.table.schema
+            self.schema = self.table.schema
+            self.names = self.schema.names  # refused here where they are no text
         self.n = self.table.num_rows
 
     def column(self, name: str) -> list[Any]:
@@ -121,17 +124,21 @@ def _open_all(tables: Sequence[_Table], images: Path | None, split: str | None) 
 
 
 def _open(table: _Table, images: Path, split: str | None) -> Rows:
+    if len(set(table.names)) < len(table.names):
+        raise InputValueError(f"{table.path} must name every column once: {listed(table.names)}.")
     features = _features(table.schema)
     noted_images, sounds, classes = (
         [name for name, feature in features.items() if feature.get("_type") == wanted]
         for wanted in ("Image", "Audio", "ClassLabel")
     )
     files = [*noted_images, *sounds]
-    roles = Roles.of(table.schema.names, table.path, files=files, classes=classes)
+    roles = Roles.of(table.names, table.path, files=files, classes=classes)
     nothing: list[Any] = [None] * table.n
 
     def column(name: str | None) -> list[Any]:
-        return nothing if name is None else _named(table.column(name), features.get(name, {}))
+        if name is None:
+            return nothing
+        return _named(_whole(table.column(name), table), features.get(name, {}))
 
     paths = column(roles.file) if roles.file and _is_text(table, roles.file) else nothing
     names = column(roles.name) if paths is nothing else paths
@@ -175,11 +182,24 @@ def _readers(table: _Table, column: str | None, folder: ImageFolder) -> list[Cal
             f"{column!r} of {table.path} must hold bytes, structures of bytes and path, or names "
             f"of files, got {kind}."
         )
-    return [partial(_stored, value, folder, table.path) for value in table.values(column)]
+    values = _whole(table.values(column), table)
+    return [partial(_stored, value, folder, table.path) for value in values]
+
+
+def _whole(values: list[Any], table: _Table) -> list[Any]:
+    """The values of a column, refused where there is not one for each row."""
+    if len(values) != table.n:
+        raise InputValueError(
+            f"{table.path} is damaged: it must have {table.n} rows, a column has {len(values)}."
+        )
+    return values
 
 
 def _stored(value: Any, folder: ImageFolder, path: Path) -> bytes:
-    held = value()
+    try:
+        held = value()
+    except (InputError, IndexError, UnicodeDecodeError) as error:  # a damaged part of the file
+        raise ImageError(f"it cannot be read ({first_line(error)})") from error
     if isinstance(held, str):
         held = {"bytes": None, "path": held}
     if held is None:
@@ -257,4 +277,4 @@ def _json(path: Path) -> dict[str, Any]:
 def _reading(path: Path, what: str) -> Any:
     import pyarrow as pa
 
-    return reading(path, what, pa.ArrowException, OSError)
+    return reading(path, what, pa.ArrowException, OSError, UnicodeDecodeError)
