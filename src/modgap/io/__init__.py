@@ -1,19 +1,25 @@
 """Load and write embeddings: files, pairs of files and folders, in batches or memory-mapped."""
 
+from modgap.io.aokvqa import AOKVQA, open_aokvqa
 from modgap.io.clip_retrieval import write_clip_retrieval
 from modgap.io.embeddings import Embeddings
+from modgap.io.fairface import FairFace, open_fairface
 from modgap.io.fusing import fuse
 from modgap.io.image_captions import ImageCaptions, open_image_captions
 from modgap.io.items import Items
 from modgap.io.items_opening import open_items
 from modgap.io.mixbench import MixBench, MixBenchSubset, open_mixbench
+from modgap.io.mmvp import MMVP, open_mmvp
 from modgap.io.modalities import Modalities, Thumbnail
 from modgap.io.opening import open_embeddings, open_modalities, open_pair, open_queries
 from modgap.io.pairing import PairingWarning
 from modgap.io.writing import write_embeddings, write_pair, write_vectors
 
 __all__ = [
+    "AOKVQA",
+    "MMVP",
     "Embeddings",
+    "FairFace",
     "ImageCaptions",
     "Items",
     "MixBench",
@@ -22,10 +28,13 @@ __all__ = [
     "PairingWarning",
     "Thumbnail",
     "fuse",
+    "open_aokvqa",
     "open_embeddings",
+    "open_fairface",
     "open_image_captions",
     "open_items",
     "open_mixbench",
+    "open_mmvp",
     "open_modalities",
     "open_pair",
     "open_queries",

@@ -51,6 +51,16 @@ def open_csv(files: Sequence[Path], images: Path | None) -> list[CaptionRow]:
 
 def _rows(path: Path) -> Iterator[tuple[str, str, str | None]]:
     """Image, caption and split of every row."""
+    names, rows = read_table(path)
+    image = choose_column(names, IMAGE_COLUMNS, "image names", path)
+    caption = choose_column(names, CAPTION_COLUMNS, "captions", path)
+    split = choose_column(names, SPLIT_COLUMNS, "splits", path, needed=False)
+    for values in rows:
+        yield values[image or ""], values[caption or ""], values[split] if split else None
+
+
+def read_table(path: Path) -> tuple[list[str], list[dict[str, str]]]:
+    """The names of the columns, and every row by them."""
     with (
         reading(path, "a table of text", UnicodeDecodeError, csv.Error),
         # utf-8-sig: spreadsheets put a byte order mark before the first column's name.
@@ -60,9 +70,7 @@ def _rows(path: Path) -> Iterator[tuple[str, str, str | None]]:
         file.seek(0)
         table = csv.reader(file, delimiter="\t" if "\t" in header else ",", strict=True)
         names = [name.strip() for name in next(table, [])]
-        image = choose_column(names, IMAGE_COLUMNS, "image names", path)
-        caption = choose_column(names, CAPTION_COLUMNS, "captions", path)
-        split = choose_column(names, SPLIT_COLUMNS, "splits", path, needed=False)
+        rows = []
         for row in table:
             if not row:
                 continue
@@ -71,5 +79,5 @@ def _rows(path: Path) -> Iterator[tuple[str, str, str | None]]:
                     f"Every row of {path} must have {len(names)} fields, as its header has, but "
                     f"line {table.line_num} has {len(row)}. Put captions with commas in quotes."
                 )
-            values = dict(zip(names, row, strict=True))
-            yield values[image or ""], values[caption or ""], values[split] if split else None
+            rows.append(dict(zip(names, row, strict=True)))
+        return names, rows

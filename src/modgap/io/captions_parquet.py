@@ -59,8 +59,7 @@ class _File:
         self.caption = choose_column(columns, CAPTION_COLUMNS, "captions", path)
         self.name = choose_column(columns, NAME_COLUMNS, "names", path, needed=False)
         self.split = choose_column(columns, SPLIT_COLUMNS, "splits", path, needed=False)
-        self._groups: OrderedDict[int, Any] = OrderedDict()
-        self._lock = Lock()
+        self._images = RowGroups(path, self.metadata, image)
 
     def _check_type(self) -> None:
         """Bytes, or the structure of Hugging Face's datasets."""
@@ -88,7 +87,7 @@ class _File:
         captions = table[self.caption or ""]
         n = len(captions)
         readers = self._readers()
-        splits = table[self.split] if self.split else [_split_of(self.path)] * n
+        splits = table[self.split] if self.split else [split_of(self.path)] * n
         # Without a name, the file and the row's number say which image is meant.
         names = table[self.name] if self.name else [f"{self.path.name}/{row}" for row in range(n)]
         if not self.name and not any(isinstance(said, list) for said in captions):
@@ -117,31 +116,47 @@ class _File:
 
     def read(self, group: int, row: int) -> bytes:
         """The image of a row of a row group."""
-        stored = self._group(group)[row].as_py()
-        path = None
-        if isinstance(stored, dict):
-            stored, path = stored["bytes"], stored.get("path")
-        if stored is not None:
-            return stored
-        if not path:
-            raise ImageError("there is neither an image nor a path")
-        try:
-            return self.folder.reader(path, self.path)()
-        except InputValueError as error:
-            raise ImageError(str(error)) from error
+        return stored_bytes(self._images.value(group, row), self.folder, self.path)
+
+
+class RowGroups:
+    """One column of a Parquet file, read a row group at a time; the last few are kept."""
+
+    def __init__(self, path: Path, metadata: Any, column: str) -> None:
+        self.path, self.metadata, self.column = path, metadata, column
+        self._groups: OrderedDict[int, Any] = OrderedDict()
+        self._lock = Lock()
+
+    def value(self, group: int, row: int) -> Any:
+        """What a row of a row group holds."""
+        return self._group(group)[row].as_py()
 
     def _group(self, group: int) -> Any:
-        """The images of one row group; the last few are kept."""
         import pyarrow.parquet as pq
 
         with self._lock:
             if group not in self._groups:
                 with _reading(self.path), pq.ParquetFile(self.path, metadata=self.metadata) as file:
-                    self._groups[group] = file.read_row_group(group, [self.image])[self.image]
+                    self._groups[group] = file.read_row_group(group, [self.column])[self.column]
                 while len(self._groups) > _KEPT:
                     self._groups.popitem(last=False)
             self._groups.move_to_end(group)
             return self._groups[group]
+
+
+def stored_bytes(value: Any, folder: ImageFolder, listed_in: Path) -> bytes:
+    """The bytes of a value: bytes, or {bytes, path} with the one or the other."""
+    path = None
+    if isinstance(value, dict):
+        value, path = value["bytes"], value.get("path")
+    if value is not None:
+        return bytes(value)
+    if not path:
+        raise ImageError("there is neither an image nor a path")
+    try:
+        return folder.reader(path, listed_in)()
+    except InputValueError as error:
+        raise ImageError(str(error)) from error
 
 
 def _digest(read: Callable[[], bytes]) -> str:
@@ -152,13 +167,15 @@ def _digest(read: Callable[[], bytes]) -> str:
         return ""
 
 
-def _split_of(path: Path) -> str | None:
+def split_of(path: Path) -> str | None:
     """The split that a shard's name says, as Hugging Face writes them.
 
-    >>> _split_of(Path("data/validation-00000-of-00002.parquet"))
+    >>> split_of(Path("data/validation-00000-of-00002.parquet"))
     'validation'
+    >>> split_of(Path("data/test-00000-of-00001-b42a775f407cee45.parquet"))
+    'test'
     """
-    found = re.fullmatch(r"(\w+)-\d+-of-\d+", path.stem)
+    found = re.fullmatch(r"(\w+)-\d+-of-\d+(-\w+)?", path.stem)
     return found[1] if found else None
 
 

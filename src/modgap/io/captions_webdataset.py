@@ -13,8 +13,10 @@ from modgap._validate import InputValueError
 from modgap.io._contents import reading
 from modgap.io.captions_rows import CAPTION_COLUMNS, CaptionRow, clean
 from modgap.io.images import ImageError, check_size
+from modgap.io.items import Item
 
 _IMAGES = ("jpg", "jpeg", "png", "webp")
+SOUNDS = ("wav", "flac", "ogg", "mp3")
 _MOST_TEXT = 1024**2
 
 
@@ -23,8 +25,10 @@ def find_shards(folder: Path) -> Sequence[Path]:
     return sorted(folder.glob("*.tar")) or sorted(folder.glob("*/*.tar"))
 
 
-def open_webdataset(files: Sequence[Path], images: Path | None) -> list[CaptionRow]:
-    """One row per key that has an image, in the order of the shards.
+def open_webdataset(
+    files: Sequence[Path], images: Path | None, kinds: Sequence[str] = _IMAGES
+) -> list[CaptionRow]:
+    """One row per key that has an image, in the order of the shards; a .cls is its label.
 
     Shards are looked through once; images are then read from where they lie. Nothing is unpacked.
     """
@@ -34,11 +38,11 @@ def open_webdataset(files: Sequence[Path], images: Path | None) -> list[CaptionR
     return [
         row
         for file in files
-        for row in _open(file, split=file.parent.name if len(folders) > 1 else None)
+        for row in _open(file, file.parent.name if len(folders) > 1 else None, kinds)
     ]
 
 
-def _open(path: Path, split: str | None) -> Iterator[CaptionRow]:
+def _open(path: Path, split: str | None, kinds: Sequence[str]) -> Iterator[CaptionRow]:
     places: dict[str, tuple[str, int, int]] = {}
     said: dict[str, dict[str, bytes]] = {}
     with (
@@ -50,10 +54,10 @@ def _open(path: Path, split: str | None) -> Iterator[CaptionRow]:
             if not member.isreg() or member.issparse():
                 continue  # links and devices carry no data of their own
             key, kind = _split_name(member.name)
-            if kind in ("txt", "json") and member.size <= _MOST_TEXT:
+            if kind in ("txt", "json", "cls") and member.size <= _MOST_TEXT:
                 file = tar.extractfile(member)
                 said.setdefault(key, {})[kind] = file.read() if file else b""
-            if kind in _IMAGES:
+            if kind in kinds:
                 if key in places:
                     raise InputValueError(
                         f"{path} must hold one image per key, got several of {key!r}."
@@ -62,7 +66,8 @@ def _open(path: Path, split: str | None) -> Iterator[CaptionRow]:
     for key, (kind, offset, size) in places.items():
         captions = _captions(said.get(key, {}), path, key)
         read = partial(_read, path, offset, size)
-        yield CaptionRow(f"{path.name}/{key}.{kind}", captions, split, read)
+        label = said.get(key, {}).get("cls", b"").decode("utf-8", "replace").strip() or None
+        yield Item(f"{path.name}/{key}.{kind}", captions, split, read, label)
 
 
 def _split_name(name: str) -> tuple[str, str]:

@@ -40,9 +40,9 @@ class ImageCaptions(Items):
 
 
 # Which files of a folder belong to a format, and how they are opened.
-Found = Sequence[Path]
-FORMATS: dict[
-    str, tuple[Callable[[Path], Found], Callable[[Found, Path | None], list[CaptionRow]]]
+_Found = Sequence[Path]
+_FORMATS: dict[
+    str, tuple[Callable[[Path], _Found], Callable[[_Found, Path | None], list[CaptionRow]]]
 ] = {
     "parquet": (find_parquet, open_caption_parquet),
     "webdataset": (find_shards, open_webdataset),
@@ -83,12 +83,12 @@ def open_image_captions(
     """
     path = Path(path)
     if format is not None:
-        check_choice(format, "format", tuple(FORMATS))
+        check_choice(format, "format", tuple(_FORMATS))
     home = None if images is None else Path(images)
     if home is not None and not home.is_dir():
         raise InputValueError(f"images must be a folder of image files, but {home} is none.")
-    kind, files = find_format(path, format)
-    rows = FORMATS[kind][1](files, home)
+    kind, files = _find(path, format)
+    rows = _FORMATS[kind][1](files, home)
     kept = [row for row in rows if row.captions]
     left_out = [row.name for row in rows if not row.captions]
     if not kept:
@@ -98,7 +98,7 @@ def open_image_captions(
     return data if split is None else data.split(split)
 
 
-def find_format(path: Path, format: str | None) -> tuple[str, Found]:  # noqa: A002
+def _find(path: Path, format: str | None) -> tuple[str, _Found]:  # noqa: A002
     """The format of a path and its files."""
     if not path.exists():
         raise InputValueError(f"There is no file or folder {str(path)!r}. Check the path.")
@@ -111,12 +111,12 @@ def find_format(path: Path, format: str | None) -> tuple[str, Found]:  # noqa: A
                 f"{path} must end in {', '.join(_SUFFIXES)}, or be a folder, got {path.suffix!r}."
             )
         return kind, [path]
-    found = {kind: files for kind, (find, _) in FORMATS.items() if (files := find(path))}
+    found = {kind: files for kind, (find, _) in _FORMATS.items() if (files := find(path))}
     if format is not None:
         found = {kind: files for kind, files in found.items() if kind == format}
     if len(found) == 1:
         kind, files = next(iter(found.items()))
-        _refuse_links_out(files, path)
+        refuse_links_out(files, path)
         return kind, files
     wanted = (
         "a folder with a CSV of images and captions, COCO captions JSON, Parquet files or "
@@ -130,7 +130,7 @@ def find_format(path: Path, format: str | None) -> tuple[str, Found]:  # noqa: A
     )
 
 
-def _refuse_links_out(files: Found, folder: Path) -> None:
+def refuse_links_out(files: _Found, folder: Path) -> None:
     """Files found in a folder must lie in it: a link may point to anything on the machine."""
     home = folder.resolve()
     for file in files:

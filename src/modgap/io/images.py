@@ -100,6 +100,6 @@ class ImageFolder:
 def home_of(first_name: str, candidates: list[Path]) -> Path:
     """The first folder in which the first image lies; the first of all where none has it."""
     for folder in candidates:
-        if folder.is_dir() and (folder / first_name).is_file():
+        if os.path.isfile(folder / first_name):
             return folder
     return candidates[0]

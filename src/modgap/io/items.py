@@ -14,6 +14,8 @@ from modgap.io.captions_rows import CaptionRow
 from modgap.io.images import ImageError
 
 Kind = Literal["image", "audio", "text"]
+# What a format gives: the kind of its items, and a row for each.
+Rows = tuple[Kind, list[CaptionRow]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,13 +60,12 @@ class Items:
     def stored(self, row: int) -> bytes:
         """The image or sound of a row as it is stored: a JPEG or a WAV, say.
 
-        Raises `ImageError` or `SoundError` where it is missing or must not be read. Safe to call
-        from threads.
+        Raises `ImageError` where it is missing or must not be read. Safe to call from threads.
         """
         return self._rows[row].read()
 
     def captions(self, row: int) -> tuple[str, ...]:
-        """The captions of a row, of which there may be none; of a text, the text."""
+        """The captions of a row, of which there may be none; of a text, the text itself."""
         return self._rows[row].captions
 
     @cached_property
@@ -114,6 +115,17 @@ def text_item(name: str, text: str, split: str | None = None, **more: Any) -> It
     return Item(name, (text,), split, no_file, **more)
 
 
+def joined(opened: Sequence[Rows], where: object) -> Rows:
+    """The items of several files, which must be of one kind."""
+    kinds = sorted({kind for kind, _ in opened})
+    if len(kinds) > 1:
+        raise InputValueError(
+            f"The files of {where} must all hold images, sounds or texts, got "
+            f"{' and '.join(kinds)}. Give the path of one."
+        )
+    return opened[0][0], [row for _, rows in opened for row in rows]
+
+
 def unique(rows: Iterable[CaptionRow]) -> list[CaptionRow]:
     """The rows with a name of its own for each.
 
@@ -125,12 +137,13 @@ def unique(rows: Iterable[CaptionRow]) -> list[CaptionRow]:
     """
     rows = list(rows)
     counts = Counter(row.name for row in rows)
+    used: Counter[str] = Counter()
     found: dict[str, CaptionRow] = {}
     for row in rows:
         name = f"{row.split}/{row.name}" if row.split and counts[row.name] > 1 else row.name
-        own, number = name, 1
-        while own in found or (number > 1 and own in counts):
-            number += 1
-            own = f"{name}#{number}"
+        own = name
+        while own in found or (own != name and own in counts):
+            used[name] += 1
+            own = f"{name}#{used[name] + 1}"
         found[own] = row if own == row.name else replace(row, name=own)
     return list(found.values())

@@ -33,7 +33,7 @@ class Shown:
 def read_shown(path: Path, keys: Sequence[str]) -> dict[str, Shown]:
     """The items of a JSONL file by id: which of text and image each of them has."""
     found: dict[str, Shown] = {}
-    for line, item in _records(path):
+    for line, item in records(path):
         where = f"{path}, line {line}"
         name = _id_of(item, keys, where)
         if name in found:
@@ -141,7 +141,7 @@ def read_qrels(path: Path, queries: Sequence[str], documents: Sequence[str]) -> 
     asked = {name: place for place, name in enumerate(queries)}
     held = {name: place for place, name in enumerate(documents)}
     judged: dict[tuple[int, int], int] = {}
-    for line, item in _records(path):
+    for line, item in records(path):
         where = f"{path}, line {line}"
         query, document = _id_of(item, QUERY_IDS[:2], where), _id_of(item, DOCUMENT_IDS[:2], where)
         for name, known, what in ((query, asked, "query"), (document, held, "document")):
@@ -184,7 +184,7 @@ def _id_of(item: Mapping[str, Any], keys: Sequence[str], where: str) -> str:
     raise InputValueError(f"{where}: has no {keys[0]}.")
 
 
-def _records(path: Path) -> Iterator[tuple[int, Mapping[str, Any]]]:
+def records(path: Path) -> Iterator[tuple[int, Mapping[str, Any]]]:
     """The lines of a .jsonl file, or of a .tsv file below its header, numbered from 1."""
     lines = _lines(path)
     header = next(lines)[1].split("\t") if path.suffix == ".tsv" else []

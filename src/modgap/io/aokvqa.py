@@ -1,0 +1,137 @@
+"""A-OKVQA: questions about photographs of COCO, four answers to choose from.
+
+Published with Schwenk et al. 2022, *A-OKVQA: A Benchmark for Visual Question Answering using World
+Knowledge* (arXiv 2206.01718). Its folder holds aokvqa_v1p0_train.json, _val.json and _test.json,
+and the photographs are those of COCO 2017, val2017/000000123456.jpg for instance.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from modgap._validate import InputValueError
+from modgap.io._contents import reading
+from modgap.io.images import ImageFolder
+from modgap.io.items import Item, Items
+from modgap.io.task_files import check_home, images_home, the_file
+
+_DATA_SET = "A-OKVQA"
+
+
+@dataclass(frozen=True, eq=False)
+class AOKVQA:
+    """Questions with a photograph and answers to choose from.
+
+    ``correct`` (n,) is the place of the right answer among the ``choices`` of a question, and
+    ``image_of`` (n,) the row of its photograph in ``images``: questions can share one.
+    ``difficult`` (n,) marks those whose answers in free words are not to be scored.
+    """
+
+    source: str
+    ids: tuple[str, ...]
+    questions: tuple[str, ...]
+    choices: tuple[tuple[str, ...], ...]
+    correct: np.ndarray
+    image_of: np.ndarray
+    images: Items
+    difficult: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.questions)
+
+
+def open_aokvqa(
+    path: str | os.PathLike[str],
+    *,
+    split: str = "val",
+    images: str | os.PathLike[str] | None = None,
+) -> AOKVQA:
+    """Read A-OKVQA as it is published.
+
+    Parameters
+    ----------
+    path : path
+        The folder with aokvqa_v1p0_val.json and so on, or one such file.
+    split : str
+        "val" or "train"; the answers of "test" are not published.
+    images : path, optional
+        COCO's folder, which holds val2017 and so on, or one of these. By default it is looked for
+        beside the questions, as coco, images or by itself.
+    """
+    given = Path(path)
+    named = given.is_file() and given.suffix == ".json"
+    file = given if named else the_file(given, f"aokvqa_v1p0_{split}.json", _DATA_SET)
+    entries = _entries(file)
+    names = [f"{entry['image_id']:012d}.jpg" for entry in entries]
+    distinct = list(dict.fromkeys(names))
+    home = _photographs(file, check_home(images), split, distinct[0])
+    folder = ImageFolder(home)
+    rows = {name: row for row, name in enumerate(distinct)}
+    return AOKVQA(
+        str(file),
+        tuple(str(entry["question_id"]) for entry in entries),
+        tuple(entry["question"].strip() for entry in entries),
+        tuple(tuple(choice.strip() for choice in entry["choices"]) for entry in entries),
+        np.array([entry["correct_choice_idx"] for entry in entries]),
+        np.array([rows[name] for name in names]),
+        Items(str(file), [Item(name, (), None, folder.reader(name, file)) for name in distinct]),
+        np.array([bool(entry.get("difficult_direct_answer")) for entry in entries]),
+    )
+
+
+def _entries(path: Path) -> list[Mapping[str, Any]]:
+    with reading(path, "JSON", ValueError, RecursionError):
+        entries = json.loads(path.read_bytes())
+    if not isinstance(entries, list) or not entries:
+        raise InputValueError(f"{path} must be a list of questions, as A-OKVQA publishes them.")
+    seen: set[str] = set()
+    for number, entry in enumerate(entries):
+        where = f"{path}, question {number}"
+        if not isinstance(entry, Mapping):
+            raise InputValueError(f"{where}: must be an object, got {type(entry).__name__}.")
+        _check(entry, where)
+        name = str(entry["question_id"])
+        if name in seen:
+            raise InputValueError(f"{where}: question_id {name!r} is there already.")
+        seen.add(name)
+    return entries
+
+
+def _check(entry: Mapping[str, Any], where: str) -> None:
+    for name, kind in {"question_id": (str, int), "question": str, "image_id": int}.items():
+        value = entry.get(name)
+        if isinstance(value, bool) or not isinstance(value, kind) or value == "":  # type: ignore[arg-type]
+            raise InputValueError(f"{where}: {name} is missing, or {value!r}.")
+    if not 0 <= entry["image_id"] < 10**12:
+        raise InputValueError(f"{where}: image_id must have 12 digits, got {entry['image_id']}.")
+    choices = entry.get("choices")
+    texts = isinstance(choices, list) and all(isinstance(c, str) and c.strip() for c in choices)
+    if not isinstance(choices, list) or not texts or len(choices) < 2:
+        raise InputValueError(f"{where}: choices must be two texts or more, got {choices!r}.")
+    correct = entry.get("correct_choice_idx")
+    if correct is None:
+        raise InputValueError(
+            f"{where}: has no correct_choice_idx. The answers of the test split are not "
+            "published: take val."
+        )
+    if isinstance(correct, bool) or not isinstance(correct, int) or not 0 <= correct < len(choices):
+        raise InputValueError(
+            f"{where}: correct_choice_idx must be below {len(choices)}, got {correct!r}."
+        )
+
+
+def _photographs(file: Path, images: Path | None, split: str, first: str) -> Path:
+    """The folder of COCO in which the first photograph lies."""
+    own = split if f"_{split}." in file.name else file.stem.rpartition("_")[2]
+    folders = list(dict.fromkeys(f"{one}2017" for one in (own, "val", "train", "test")))
+    here = file.parent
+    roots = [here / "coco", here / "images", here, here.parent / "coco", here.parent]
+    near = [root / one for root in roots for one in folders] + roots[:2]
+    return images_home(images, near, first, "The photographs of COCO 2017")

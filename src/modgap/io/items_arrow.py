@@ -1,0 +1,280 @@
+"""Items of Parquet files, and of Hugging Face datasets as ``save_to_disk`` writes them."""
+
+from __future__ import annotations
+
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from modgap._validate import InputError, InputTypeError, InputValueError, first_line
+from modgap.io._contents import listed, reading
+from modgap.io.captions_parquet import RowGroups, split_of, stored_bytes
+from modgap.io.captions_rows import CaptionRow, clean
+from modgap.io.images import ImageError, ImageFolder, check_size
+from modgap.io.items import Item, Rows, joined, no_file
+from modgap.io.items_roles import Roles, label_of, one_per_name, plain_fields
+
+_STATE, _DICT = "state.json", "dataset_dict.json"
+
+
+def find_saved(folder: Path) -> Sequence[Path]:
+    """What ``save_to_disk`` leaves: state.json of a dataset, dataset_dict.json of several."""
+    return [path for path in (folder / _DICT, folder / _STATE) if path.is_file()][:1]
+
+
+def open_saved(files: Sequence[Path], images: Path | None) -> Rows:
+    """A dataset, or the splits of several."""
+    stated = files[0]
+    if stated.name != _DICT:
+        return _open_all(_shards(stated), images, None)
+    names = _json(stated).get("splits")
+    if not isinstance(names, list) or not names:
+        raise InputValueError(f"{stated} must list the splits of the dataset, got {names!r}.")
+    opened = [
+        _open_all(_shards(_inside(stated, name) / _STATE), images, str(name)) for name in names
+    ]
+    return joined(opened, stated.parent)
+
+
+def open_parquet(files: Sequence[Path], images: Path | None) -> Rows:
+    """Parquet files; shards that Hugging Face names by split are splits."""
+    return _open_all([_Parquet(file) for file in files], images, None)
+
+
+class _Table(ABC):
+    """A file of columns: the small ones are read at once, images and sounds when asked for."""
+
+    path: Path
+    schema: Any
+    names: list[str]
+    n: int
+
+    @abstractmethod
+    def column(self, name: str) -> list[Any]:
+        """A whole column."""
+
+    @abstractmethod
+    def values(self, name: str) -> list[Callable[[], Any]]:
+        """For each row, what gives its value in a column."""
+
+
+class _Parquet(_Table):
+    def __init__(self, path: Path) -> None:
+        import pyarrow.parquet as pq
+
+        self.path = path
+        with _reading(path, "a Parquet file"), pq.ParquetFile(path) as file:
+            self.metadata = file.metadata
+            self.schema = file.schema_arrow
+            self.names = self.schema.names
+        self.n = self.metadata.num_rows
+
+    def column(self, name: str) -> list[Any]:
+        import pyarrow.parquet as pq
+
+        whole = _reading(self.path, "a Parquet file")
+        with whole, pq.ParquetFile(self.path, metadata=self.metadata) as file:
+            found: list[Any] = file.read([name])[name].to_pylist()
+        return found
+
+    def values(self, name: str) -> list[Callable[[], Any]]:
+        groups = RowGroups(self.path, self.metadata, name)
+        return [
+            partial(groups.value, group, row)
+            for group in range(self.metadata.num_row_groups)
+            for row in range(self.metadata.row_group(group).num_rows)
+        ]
+
+
+class _Arrow(_Table):
+    """A stream of record batches, mapped into memory."""
+
+    def __init__(self, path: Path) -> None:
+        import pyarrow as pa
+
+        self.path = path
+        with _reading(path, "an Arrow stream"):
+            self.table = pa.ipc.open_stream(pa.memory_map(str(path))).read_all()
+            # Offsets that point outside would otherwise be followed.
+            self.table.validate(full=True)
+            self.schema = self.table.schema
+            self.names = self.schema.names  # refused here where they are no text
+        self.n = self.table.num_rows
+
+    def column(self, name: str) -> list[Any]:
+        found: list[Any] = self.table[name].to_pylist()
+        return found
+
+    def values(self, name: str) -> list[Callable[[], Any]]:
+        chunks = self.table[name].chunks
+        return [partial(_value, chunk, row) for chunk in chunks for row in range(len(chunk))]
+
+
+def _value(chunk: Any, row: int) -> Any:
+    return chunk[row].as_py()
+
+
+def _open_all(tables: Sequence[_Table], images: Path | None, split: str | None) -> Rows:
+    opened = [_open(table, images or table.path.parent, split) for table in tables]
+    kind, rows = joined(opened, tables[0].path.parent)
+    return kind, one_per_name(rows, text=kind == "text")
+
+
+def _open(table: _Table, images: Path, split: str | None) -> Rows:
+    if len(set(table.names)) < len(table.names):
+        raise InputValueError(f"{table.path} must name every column once: {listed(table.names)}.")
+    features = _features(table.schema)
+    noted_images, sounds, classes = (
+        [name for name, feature in features.items() if feature.get("_type") == wanted]
+        for wanted in ("Image", "Audio", "ClassLabel")
+    )
+    files = [*noted_images, *sounds]
+    roles = Roles.of(table.names, table.path, files=files, classes=classes)
+    nothing: list[Any] = [None] * table.n
+
+    def column(name: str | None) -> list[Any]:
+        if name is None:
+            return nothing
+        return _named(_whole(table.column(name), table), features.get(name, {}))
+
+    paths = column(roles.file) if roles.file and _is_text(table, roles.file) else nothing
+    names = column(roles.name) if paths is nothing else paths
+    said, labels, splits = column(roles.captions), column(roles.label), column(roles.split)
+    others = roles.others if names is paths else roles.without_name
+    small = [name for name in others if _is_small(table.schema.field(name).type)]
+    fields = {name: column(name) for name in small}
+    readers = _readers(table, roles.file, ImageFolder(images))
+    where = f"{split}/{table.path.name}" if split else table.path.name
+    rows: list[CaptionRow] = [
+        Item(
+            label_of(names[row]) or f"{where}/{row}",
+            clean(said[row] if isinstance(said[row], list) else [said[row]]),
+            label_of(splits[row]) or split or split_of(table.path),
+            readers[row],
+            label_of(labels[row]),
+            plain_fields({name: values[row] for name, values in fields.items()}, small),
+        )
+        for row in range(table.n)
+    ]
+    return roles.kind(paths, sounds=sounds), rows
+
+
+def _is_text(table: _Table, column: str) -> bool:
+    import pyarrow as pa
+
+    kind = table.schema.field(column).type
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
+
+
+def _readers(table: _Table, column: str | None, folder: ImageFolder) -> list[Callable[[], bytes]]:
+    import pyarrow as pa
+
+    if column is None:
+        return [no_file] * table.n
+    kind = table.schema.field(column).type
+    inner = kind.field("bytes").type if _has_bytes(kind) else kind
+    checks = (pa.types.is_binary, pa.types.is_large_binary, pa.types.is_null)
+    if not _is_text(table, column) and not any(check(inner) for check in checks):
+        raise InputTypeError(
+            f"{column!r} of {table.path} must hold bytes, structures of bytes and path, or names "
+            f"of files, got {kind}."
+        )
+    values = _whole(table.values(column), table)
+    return [partial(_stored, value, folder, table.path) for value in values]
+
+
+def _whole(values: list[Any], table: _Table) -> list[Any]:
+    """The values of a column, refused where there is not one for each row."""
+    if len(values) != table.n:
+        raise InputValueError(
+            f"{table.path} is damaged: it must have {table.n} rows, a column has {len(values)}."
+        )
+    return values
+
+
+def _stored(value: Any, folder: ImageFolder, path: Path) -> bytes:
+    try:
+        held = value()
+    except (InputError, IndexError, UnicodeDecodeError) as error:  # a damaged part of the file
+        raise ImageError(f"it cannot be read ({first_line(error)})") from error
+    if isinstance(held, str):
+        held = {"bytes": None, "path": held}
+    if held is None:
+        raise ImageError("there is neither a file nor a path")
+    found = stored_bytes(held, folder, path)
+    check_size(len(found))
+    return found
+
+
+def _has_bytes(kind: Any) -> bool:
+    import pyarrow as pa
+
+    return bool(pa.types.is_struct(kind)) and kind.get_field_index("bytes") >= 0
+
+
+def _is_small(kind: Any) -> bool:
+    """Texts, numbers, and lists of texts: what can be kept beside an item."""
+    import pyarrow as pa
+
+    types = pa.types
+    if types.is_list(kind) or types.is_large_list(kind):
+        kind = kind.value_type
+        return bool(types.is_string(kind) or types.is_large_string(kind))
+    checks = (types.is_string, types.is_large_string, types.is_integer, types.is_floating)
+    return any(check(kind) for check in (*checks, types.is_boolean))
+
+
+def _features(schema: Any) -> dict[str, dict[str, Any]]:
+    """What Hugging Face's datasets note about columns; nothing where it is not theirs."""
+    try:
+        noted = json.loads((schema.metadata or {})[b"huggingface"])["info"]["features"]
+        return {name: kind for name, kind in noted.items() if isinstance(kind, dict)}
+    except (KeyError, TypeError, ValueError, AttributeError, RecursionError):
+        return {}
+
+
+def _named(values: list[Any], feature: dict[str, Any]) -> list[Any]:
+    """Classes by their names, where they are stored as numbers; −1 stands for none."""
+    names = feature.get("names")
+    if feature.get("_type") != "ClassLabel" or not isinstance(names, list):
+        return values
+    return [str(names[v]) if isinstance(v, int) and 0 <= v < len(names) else None for v in values]
+
+
+def _shards(state: Path) -> list[_Arrow]:
+    files = _json(state).get("_data_files")
+    if not isinstance(files, list) or not files:
+        raise InputValueError(
+            f"{state} must list the Arrow files of a dataset. Save it again with save_to_disk."
+        )
+    names = [file.get("filename") if isinstance(file, dict) else None for file in files]
+    return [_Arrow(_inside(state, name)) for name in names]
+
+
+def _inside(stated: Path, name: Any) -> Path:
+    """A file or folder beside the one that names it."""
+    if not isinstance(name, str) or Path(name).name != name or name in ("", ".", ".."):
+        raise InputValueError(f"{stated} must name what lies beside it, got {name!r}.")
+    path = stated.parent / name
+    if not path.exists():
+        raise InputValueError(f"{stated} names {name!r}, which is not there.")
+    if not path.resolve().is_relative_to(stated.parent.resolve()):
+        raise InputValueError(f"{path} must lie in {stated.parent}, but is a link that leads out.")
+    return path
+
+
+def _json(path: Path) -> dict[str, Any]:
+    if not path.is_file():
+        raise InputValueError(f"{path} is missing: is this what save_to_disk wrote?")
+    with reading(path, "JSON", ValueError, RecursionError):
+        found = json.loads(path.read_bytes())
+    return found if isinstance(found, dict) else {}
+
+
+def _reading(path: Path, what: str) -> Any:
+    import pyarrow as pa
+
+    return reading(path, what, pa.ArrowException, OSError, UnicodeDecodeError)
