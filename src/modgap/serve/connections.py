@@ -136,6 +136,11 @@ class Connection(H11Protocol):
         self._all.forget(self)
         super().connection_lost(exc)
 
+    def resume_writing(self) -> None:
+        """Most of an answer was read; the next has its own time."""
+        self._unread = 0
+        super().resume_writing()
+
     def drop(self) -> None:
         """End it at once; what was not read of an answer is lost."""
         self._all.forget(self)
