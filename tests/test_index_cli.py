@@ -30,7 +30,7 @@ def files(tmp_path_factory):
 @pytest.mark.parametrize("kind", sorted(LIBRARIES))
 def test_an_index_is_built_searched_and_checked_from_the_command_line(kind, files, tmp_path):
     store = make_store(kind, tmp_path)
-    table = ["--table", store.options["table"]] if store.options else []
+    table = store.words
     common = (store.address, files / "calibrate.safetensors")
     documents = (f"image={files / 'image.npy'}", f"text={files / 'text.npy'}")
     built = modgap("index", "build", *common, *documents, *table)

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
+from modgap._secrets import sentence_without_secrets
 from modgap._validate import InputError
 from modgap._version import __version__
 from modgap.cli.apply import apply
@@ -86,7 +87,8 @@ def main() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         status = 1
     except (_UsageError, InputError, OSError) as error:
-        print(f"modgap: {_sentence(error)}", file=sys.stderr)
+        said = sentence_without_secrets(_sentence(error), *sys.argv[1:])
+        print(f"modgap: {said}", file=sys.stderr)
         status = 2
     if status == 130:
         print("modgap: interrupted; nothing half-written is left.", file=sys.stderr)
@@ -108,4 +110,5 @@ def _sentence(error: Exception) -> str:
 
 def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
     """A warning as a sentence; where in the code it arose helps nobody at the terminal."""
-    print(f"modgap: warning: {message}", file=sys.stderr)
+    said = sentence_without_secrets(str(message), *sys.argv[1:])
+    print(f"modgap: warning: {said}", file=sys.stderr)

@@ -104,6 +104,11 @@ def fix(
     say, place = progress or silent, Path(folder)
     check_replaceable(place)
     data = Modalities.of(X, Y, names, groups=groups, paired=paired)
+    if len({file_safe(name) for name in data.names}) < len(data.names):
+        raise InputValueError(
+            f"The names {', '.join(map(repr, data.names))} would give two files one name. Choose "
+            "names that differ in letters or digits."
+        )
     asking = [queries] if isinstance(queries, str) else list(queries or ())
     options: dict[str, Any] = {"goal": goal, "metric": metric, "model": model, "seed": seed}
     options |= {"trust_pairs": trust_pairs, "bank": bank}
@@ -237,7 +242,7 @@ def _next_steps(
     folder = shlex.quote(str(place))
     file = folder if several else f"{folder}/{correction_file(asking, several=False)}"
     both = " --queries both" if several else ""
-    choice = f" [--modality {'|'.join(corrections)}]" if several else ""
+    choice = f" [--modality {'|'.join(map(shlex.quote, corrections))}]" if several else ""
     functions = " or ".join(f"{search_function(name)}('[…]', 10)" for name in corrections)
     queries = "; ".join(
         f"modgap apply {file} QUERIES.npy --modality {shlex.quote(name)} --role query -o OUT.npy"
@@ -262,7 +267,7 @@ def _sources(data: Modalities) -> str:
     """The files of the documents, as ``modgap index build`` takes them."""
     sources = {name: side.source for name, side in data.sides.items()}
     if not all(Path(source).exists() or fused_parts(source) for source in sources.values()):
-        return " ".join(f"{shlex.quote(name)}={name.upper()}.npy" for name in sources)
+        return " ".join(shlex.quote(f"{name}={name.upper()}.npy") for name in sources)
     if len({*sources.values()}) == 1:
         return shlex.quote(next(iter(sources.values())))
     return " ".join(shlex.quote(f"{name}={source}") for name, source in sources.items())

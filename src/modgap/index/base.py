@@ -71,6 +71,7 @@ class VectorIndex(VectorStore):
     ) -> None:
         self._given = as_corrections(corrections)
         self.place = place
+        self._address = ""  # whose secrets no sentence repeats
         self.batch_rows = check_count(batch_rows, "batch_rows")
         self.ef_search = None if ef_search is None else check_count(ef_search, "ef_search")
         self.one_graph = one_graph
@@ -316,7 +317,7 @@ class VectorIndex(VectorStore):
             self.close()
 
     def _one_sentence(self) -> AbstractContextManager[None]:
-        return one_sentence(self.place, self.failures)
+        return one_sentence(self.place, self.failures, self._address)
 
     def _checked(self, vectors: Any, modality: str, trust_rows: bool) -> Embeddings:
         """Rows that can be stored; what cannot be used is refused before the first row is."""
