@@ -8,7 +8,7 @@ import sys
 import numpy as np
 import pytest
 
-from index_services import check_exact, make_store, modgap, new_name, postgres_url, rows
+from index_services import LIBRARIES, check_exact, make_store, modgap, new_name, postgres_url, rows
 from modgap._validate import InputValueError
 from modgap.corrections import Calibrate, Correction
 from modgap.diagnosis import fix
@@ -268,6 +268,22 @@ def test_modalities_with_odd_names_are_kept_apart_in_every_store(kind, names, tm
         assert (index.count(names[0]), index.count(names[1])) == (N, N)
         documents = {names[0]: (X, range(N)), names[1]: (Y, range(N))}
         check_exact(index.search(Y[:3], names[1], 6), correction, Y[:3], names[1], documents)
+
+
+@pytest.mark.parametrize("odd", ["zero\0byte", "lone \udcff"])
+@pytest.mark.parametrize("kind", sorted(LIBRARIES))
+def test_text_that_a_database_cannot_keep_is_refused_before_anything_is_made(kind, odd, tmp_path):
+    store = make_store(kind, tmp_path)
+    message = "must be text of Unicode without zero bytes"
+    with pytest.raises(InputValueError, match=message):
+        store.open(named((odd, "text")), create=True)
+    with pytest.raises(InputValueError, match=message):
+        pgvector_sql({"text": named((odd, "text"))})
+    with store.open(named(), create=True) as index:
+        with pytest.raises(InputValueError, match=message):
+            index.write(X, "image", ids=[odd, *map(str, range(1, N))])
+        assert index.count() == 0
+        index.write(X, "image")  # nothing was made that would be in the way
 
 
 @pytest.mark.parametrize("table", ["", "../outside", "..", "zero\0", "x" * 256])

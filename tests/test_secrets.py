@@ -117,6 +117,13 @@ def test_keys_of_the_environment_are_not_repeated(monkeypatch):
     assert sentence_without_secrets(f"bad header {FIRST}, {LAST}") == "bad header …, …"
 
 
+def test_a_password_that_is_a_word_leaves_other_words_alone():
+    address = "postgresql://postgres:postgres@host/shop"
+    said = f"got {address}: user postgres has no postgresql://…"
+    shown = sentence_without_secrets(said, address)
+    assert shown == "got postgresql://…:…@host/shop: user … has no postgresql://…"
+
+
 @pytest.fixture(scope="module")
 def files(tmp_path_factory):
     folder = tmp_path_factory.mktemp("files")

@@ -27,9 +27,9 @@ _IN_SENTENCE = re.compile(
 )
 _QUOTED_OR_WORD = re.compile(r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|[^\s&;,'\")]+")
 _DELIMITERS = re.compile(r"[\s/@:?#&=%;,'\"\[\]\\]+")
-_ENVIRONMENT = ("QDRANT_API_KEY", "MILVUS_TOKEN", "PGPASSWORD")
-# Pieces of a secret that are shorter are not looked for, and shorter secrets only as words of
-# their own: they may be part of any word.
+_ENVIRONMENT = ("QDRANT_API_KEY", "MILVUS_TOKEN", "PGPASSWORD", "MODGAP_TOKEN")
+# Shorter pieces of a secret are not looked for; shorter secrets, and those of letters only, such as
+# postgres, are looked for as words of their own: they may be part of any word.
 _SHORTEST_PIECE, _SHORTEST_PART = 4, 6
 
 
@@ -104,7 +104,7 @@ def _spellings(secrets: Iterable[str]) -> set[str]:
 
 def _pattern(secret: str) -> str:
     pattern = re.escape(secret)
-    if len(secret) < _SHORTEST_PART:
+    if len(secret) < _SHORTEST_PART or secret.isalpha():
         pattern = rf"(?<!\w){pattern}(?!\w)"
     return pattern
 

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from modgap._validate import InputValueError
 from modgap.corrections import Affine, Correction, Hubs
 from modgap.index.lifting import lifted_lengths
 from modgap.index.notes import fingerprint
@@ -26,7 +25,7 @@ from modgap.index.postgres_names import (
     quoted_text,
     shortened,
 )
-from modgap.index.vectors import check_banks, default_ef_search
+from modgap.index.vectors import check_banks, check_storable, default_ef_search
 from modgap.io.keys import first_own_key
 
 # For each metric the operator that pgvector orders by, its operator class, and the score.
@@ -131,7 +130,7 @@ def pgvector_sql(
     for name in (column, modality_column, id_column, group_column):
         if name is not None:
             check_identifier(name, "a column")
-    _check_modalities(first)
+    check_storable(first.names, "The name of a modality")
     names = {asking: shortened(f"{column}_{asking}") for asking in corrections}
     parts = [
         _HEAD.format(
@@ -313,15 +312,6 @@ def _matrix_rows(affine: Affine, name: str) -> list[str]:
         f"DELETE FROM modgap_matrix WHERE name = {quoted_text(name)};",
         f"INSERT INTO modgap_matrix VALUES\n    {rows};",
     ]
-
-
-def _check_modalities(correction: Correction) -> None:
-    """PostgreSQL's text has no zero bytes, and a file of SQL is text of Unicode."""
-    for name in correction.names:
-        if "\0" in name or name != name.encode(errors="ignore").decode():
-            raise InputValueError(
-                f"A modality in SQL must be text of Unicode without zero bytes, got {name!r}."
-            )
 
 
 def _bank_rows(correction: Correction, name: str, where: _Table) -> list[str]:

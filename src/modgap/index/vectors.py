@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -74,7 +74,7 @@ def as_corrections(given: Corrections) -> tuple[Correction, ...]:
     if isinstance(given, str | os.PathLike):
         given = load_corrections(given)
     if isinstance(given, Correction):
-        return (given,)
+        given = [given]
     every = given.values() if isinstance(given, Mapping) else given
     # One that serves several modalities is listed under each.
     found = tuple({id(correction): correction for correction in every}.values())
@@ -83,6 +83,7 @@ def as_corrections(given: Corrections) -> tuple[Correction, ...]:
             "An index takes a Correction, the path of one, or several of them, got "
             f"{type(given).__name__}."
         )
+    check_storable(found[0].names, "The name of a modality")
     for one in found[1:]:
         for what in ("names", "metric", "dim_in"):
             if getattr(one, what) != getattr(found[0], what):
@@ -98,6 +99,15 @@ def as_corrections(given: Corrections) -> tuple[Correction, ...]:
             f"{' and '.join(twice)} queries. Give one for each."
         )
     return found
+
+
+def check_storable(texts: Iterable[str], what: str) -> None:
+    """Text that every database can keep: of Unicode, without zero bytes."""
+    for text in texts:
+        if "\0" in text or text != text.encode(errors="ignore").decode():
+            raise InputValueError(
+                f"{what} must be text of Unicode without zero bytes, got {text!r}."
+            )
 
 
 def default_ef_search(correction: Correction) -> int:
