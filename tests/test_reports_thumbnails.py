@@ -53,8 +53,8 @@ def test_files_are_found_by_name_with_or_without_suffix_and_made_small(folder):
     ("name", "why"),
     [
         ("missing.jpg", "no such file"),
-        ("broken.jpg", "Error: "),
-        ("page.png", "cannot identify"),
+        ("broken.jpg", "damaged, or none of"),
+        ("page.png", "damaged, or none of"),
         ("", "no such file"),
         (".", "no such file"),
         ("inner", "no such file"),
@@ -82,7 +82,7 @@ def test_a_damaged_file_is_passed_over_where_another_fits(folder):
     (folder / "a").write_bytes(b"no image")
     assert from_folder(folder, ["a"])(0) is not None
     (folder / "a.jpg").write_bytes(b"\xff\xd8\xff no image either")
-    with pytest.raises(ImageError, match="cannot identify"):
+    with pytest.raises(ImageError, match="damaged, or none of JPEG"):
         from_folder(folder, ["a"])(0)
 
 

@@ -79,11 +79,15 @@ def unpack_image(stored: bytes, side: int | None = None, mode: Literal["RGB", "L
     mode : {"RGB", "L"}
         Colour or grey.
     """
-    from PIL import Image
+    from PIL import Image, UnidentifiedImageError
 
     with one_image():
         check_size(len(stored))
-        with Image.open(io.BytesIO(stored), formats=FORMATS) as image:
+        try:
+            opened = Image.open(io.BytesIO(stored), formats=FORMATS)
+        except UnidentifiedImageError as error:
+            raise ImageError(f"it is damaged, or none of {', '.join(FORMATS)}") from error
+        with opened as image:
             _check_claims(image, stored)
             if side is not None:
                 image.draft(mode, (2 * side, 2 * side))
