@@ -114,13 +114,13 @@ def mutate(
     rng: Random, whole: bytes, others: Sequence[bytes], words: Sequence[tuple[bytes, bytes]] = ()
 ) -> bytes:
     """One to four damages to a file; ``words`` are exchanges that its format invites."""
+    if zipfile.is_zipfile(io.BytesIO(whole)) and rng.random() < 0.7:
+        return _inside_zip(rng, whole, others, words)
     if words and rng.random() < 0.3:
         old, new = rng.choice(words)
         whole = whole.replace(old, new, rng.choice((1, -1)))
         if rng.random() < 0.5:
             return whole
-    if zipfile.is_zipfile(io.BytesIO(whole)) and rng.random() < 0.7:
-        return _inside_zip(rng, whole, others, words)
     data = bytearray(whole)
     for _ in range(rng.choice((1, 1, 2, 4))):
         if data:

@@ -20,7 +20,8 @@ from modgap._validate import InputError, InputValueError, first_line
 MAX_BYTES = 256 * 1024**2
 # A few kilobytes can unpack to any size. Below Pillow's own limit, so that it need not warn.
 MAX_PIXELS = 80_000_000
-# A progressive JPEG refines the whole picture in every scan: ten are usual, thousands take hours.
+# A progressive JPEG refines the whole picture in every scan: ten are usual, and the thirty thousand
+# that fit in a megabyte take hours.
 MAX_SCANS = 100
 # Pillow can open formats that start other programs (EPS); photographs come in these. The name of
 # a file says nothing about its format.
