@@ -12,9 +12,9 @@ from pathlib import Path
 from modgap._validate import InputValueError
 from modgap.io._contents import reading
 from modgap.io.captions_rows import CAPTION_COLUMNS, CaptionRow, clean
-from modgap.io.images import ImageError, check_size
+from modgap.io.images import SUFFIXES, ImageError, check_size
 
-_IMAGES = ("jpg", "jpeg", "png", "webp")
+_IMAGES = tuple(suffix[1:] for suffix in SUFFIXES)
 _MOST_TEXT = 1024**2
 
 

@@ -34,7 +34,8 @@ from modgap.io.pairing import PairingWarning, match_ids
 from modgap.io.queries import queries_apart
 from modgap.moments import Moments, PairMoments
 
-# The picture of a row as PNG or JPEG, or None where it has none.
+# The picture of a row as PNG or JPEG, or None where it has none. An ImageError says why one that
+# should be there cannot be shown.
 Thumbnail = Callable[[int], bytes | None]
 
 DEFAULT_NAMES = ("image", "text")
