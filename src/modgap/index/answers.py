@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from modgap._files import FULL, WriteError, errno_of
 from modgap._validate import InputError, InputValueError, first_line
 from modgap.search import Hits
 
@@ -25,6 +26,8 @@ def one_sentence(place: str, failures: tuple[type[Exception], ...]) -> Iterator[
     except InputError:
         raise
     except failures as error:
+        if (number := errno_of(error)) is not None and number in FULL:
+            raise WriteError(place, number) from error
         said = first_line(getattr(error, "message", None) or error)[:300]
         raise InputValueError(f"{place} cannot be used: {said}.") from error
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import sqlite3
 import uuid
 import warnings
 from collections.abc import Mapping, Sequence
@@ -71,7 +72,7 @@ class QdrantIndex(VectorIndex):
         self.table = table
         self._models = qdrant.models
         raised = require("qdrant_client.http.exceptions", "qdrant", "Qdrant")
-        self.failures = (raised.ApiException, ValueError, RuntimeError, OSError)
+        self.failures = (raised.ApiException, sqlite3.Error, ValueError, RuntimeError, OSError)
         self.is_server = "://" in where
         with self._one_sentence():
             if self.is_server:
