@@ -130,6 +130,8 @@ def errno_of(error: BaseException) -> int | None:
     """
     if isinstance(error, OSError) and error.errno is not None:
         return error.errno
+    if error.__context__ is not None and (number := errno_of(error.__context__)) is not None:
+        return number
     said = str(error).lower()
     if found := re.search(r"\b(?:os error|errno) (\d+)", said):
         return int(found[1])

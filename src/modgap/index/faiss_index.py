@@ -152,10 +152,10 @@ class FaissIndex(VectorIndex):
         ids = np.array(self._ids, np.int64) if note["id_type"] == "int" else _as_bytes(self._ids)
         codes = [note["names"].index(name) for name in self._modalities]
         tensors = {"ids": ids, "modality": np.array(codes, np.uint8)}
-        # The table takes its name first: without the index beside it, there is none yet.
-        with atomic_path(self.path) as vectors, atomic_path(self._table) as table:
+        with atomic_path(self.path) as vectors:
             _write_indexes(vectors, self._indexes.values())
-            write_tensors(table, _KIND, tensors, {"note": note})
+            # It takes its name before the vectors do: a table alone is no index yet.
+            write_tensors(self._table, _KIND, tensors, {"note": note})
 
     def _new(self, dim: int) -> Any:
         return self._faiss.index_factory(dim, self.factory, getattr(self._faiss, self._metric_name))
@@ -287,6 +287,9 @@ class FaissIndex(VectorIndex):
 
     def _count(self, only: str | None) -> int:
         return len(self._ids) if only is None else self._modalities.count(only)
+
+    def _make_way(self) -> None:
+        self._forget()  # the file stays until the new one takes its place
 
     def _drop(self) -> None:
         self.path.unlink(missing_ok=True)
