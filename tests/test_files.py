@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import socket
 import stat
@@ -18,6 +19,7 @@ from modgap._files import (
     atomic_folder,
     atomic_path,
     replaced_folder,
+    sweep,
     write_text,
 )
 from modgap._tensors import read_tensors, write_tensors
@@ -292,6 +294,65 @@ def test_all_of_a_folder_is_on_the_disk_before_it_has_its_name(
     }
     assert all("shards" not in before for _, before in inside)
     assert (last, after) == (tmp_path.stat().st_ino, {"shards"})
+
+
+def leave_behind(target: Path) -> Path:
+    """What a process that is killed while it writes to a target leaves behind."""
+    block = atomic_path(target)
+    place = block.__enter__().parent
+    kept = place.with_name(f"{place.name}-kept")
+    place.rename(kept)
+    block.__exit__(KeyboardInterrupt, KeyboardInterrupt(), None)
+    return kept.rename(place)
+
+
+def test_what_a_killed_process_left_is_removed_by_the_next_to_write_there(tmp_path: Path) -> None:
+    target = tmp_path / "rows.npy"
+    left, other = leave_behind(target), leave_behind(tmp_path / "another.npy")
+    assert (left / "new.npy").exists()
+    with atomic_path(target) as temporary:
+        assert not left.exists()
+        temporary.write_text("whole")
+        # What is being written is locked, and left alone.
+        with atomic_path(target) as second:
+            second.write_text("second")
+            sweep(tmp_path)
+            assert not other.exists()
+            assert len(list(tmp_path.iterdir())) == 2
+    assert target.read_text() == "whole"
+    assert list(tmp_path.iterdir()) == [target]
+
+
+def test_a_folder_that_a_killed_process_had_moved_aside_gets_its_name_back(tmp_path: Path) -> None:
+    target = tmp_path / "folder"
+    left = leave_behind(target)
+    (left / "old").mkdir()
+    (left / "old" / "file").write_text("old")
+    sweep(tmp_path)  # without knowing whose it is, it is kept
+    with pytest.raises(ValueError):
+        fail_in(replaced_folder(target), ValueError)
+    assert (target / "file").read_text() == "old"
+    assert everything_in(tmp_path) == {"folder", "folder/file"}
+
+
+def test_a_folder_is_put_back_where_its_successor_cannot_have_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target = tmp_path / "folder"
+    target.mkdir()
+    (target / "file").write_text("old")
+    rename, calls = os.replace, iter(range(9))
+
+    def second_fails(*paths: object) -> None:
+        if next(calls) == 1:
+            raise OSError(errno.EIO, os.strerror(errno.EIO), str(target))
+        rename(*paths)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(os, "replace", second_fails)
+    with pytest.raises(WriteError, match="folder cannot be written"), replaced_folder(target):
+        pass
+    assert (target / "file").read_text() == "old"
+    assert everything_in(tmp_path) == {"folder", "folder/file"}
 
 
 @pytest.mark.parametrize("checksum", [False, True])
