@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import json
 import os
 import zlib
@@ -26,31 +25,23 @@ def write_tensors(
     tensors: Mapping[str, np.ndarray],
     header: Mapping[str, Any],
     *,
-    durable: bool = False,
+    checksum: bool = False,
     file_format: int = 1,
 ) -> None:
     """Write one file in one step; ``kind`` says what it is, "correction" for instance.
 
-    A ``durable`` one is flushed to the disk and carries a checksum, which reading it checks. What
-    the disk refuses is an OSError. Versions that know formats below ``file_format`` refuse the
-    file.
+    With a ``checksum``, reading it finds damage. Versions that know formats below ``file_format``
+    refuse the file.
     """
-    from safetensors import SafetensorError
     from safetensors.numpy import save_file
 
     said = {"kind": kind, "format": file_format, "version": __version__, **header}
     # save_file writes stray memory for arrays that are not contiguous.
     contiguous = {name: np.asarray(value, order="C") for name, value in tensors.items()}
-    if durable:
+    if checksum:
         said["checksum"] = _checksum(contiguous)
-    with atomic_path(path, durable=durable) as temporary:
-        try:
-            save_file(contiguous, temporary, metadata={"modgap": json.dumps(said)})
-        except SafetensorError as error:
-            # safetensors puts what the system said into words of its own.
-            full = "no space" in str(error).lower() or "os error 28" in str(error).lower()
-            number = errno.ENOSPC if full else errno.EIO
-            raise OSError(number, os.strerror(number) if full else str(error)) from error
+    with atomic_path(path) as temporary:
+        save_file(contiguous, temporary, metadata={"modgap": json.dumps(said)})
 
 
 def read_tensors(

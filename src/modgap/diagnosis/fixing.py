@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from modgap._files import replaced_folder, sole_writer_of, write_text
+from modgap._files import folder_to_write, replaced_folder, write_text
+from modgap._locks import sole_writer_of
 from modgap._results import Progress, Result, document, silent, to_json
 from modgap._validate import Array, InputValueError
 from modgap._version import __version__
@@ -142,7 +143,7 @@ def fix(
 
 def check_replaceable(place: Path) -> None:
     """A folder that can be replaced without a loss: new, empty, or written by ``fix`` alone."""
-    if not place.is_dir():
+    if not folder_to_write(place).exists():
         return
     held = {entry.name for entry in place.iterdir()}
     ours = {LIST_FILE}

@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from modgap._files import FULL, WriteError, errno_of
 from modgap._secrets import sentence_without_secrets
 from modgap._validate import InputError, InputValueError, first_line
 from modgap.search import Hits
@@ -31,6 +32,8 @@ def one_sentence(
     except InputError:
         raise
     except failures as error:
+        if (number := errno_of(error)) is not None and number in FULL:
+            raise WriteError(place, number) from error
         said, cause = said_by(error, address)
         raise InputValueError(f"{place} cannot be used: {said}.") from cause
 

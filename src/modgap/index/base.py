@@ -341,7 +341,7 @@ class VectorIndex(VectorStore):
         }
         with self._one_sentence():
             if self._replacing:
-                self._drop()
+                self._make_way()
                 self._replacing = False
             known = self._already(modality, every, id_type)
             if self._note is None:

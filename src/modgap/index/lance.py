@@ -13,7 +13,8 @@ from typing import Any, ClassVar
 import numpy as np
 import pyarrow as pa
 
-from modgap._files import sole_writer_of
+from modgap._files import folder_to_write
+from modgap._locks import sole_writer_of
 from modgap._validate import InputValueError, require
 from modgap.index.answers import Hit, Id, IdType
 from modgap.index.base import BATCH_ROWS, VectorIndex
@@ -81,6 +82,7 @@ class LanceIndex(VectorIndex):
         }
 
     def _lock(self) -> None:
+        folder_to_write(self.path)
         self._resources.enter_context(sole_writer_of(self.path))
 
     def _load_note(self) -> Note | None:

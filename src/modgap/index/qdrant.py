@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import os
+import sqlite3
 import uuid
 import warnings
 from collections.abc import Mapping, Sequence
@@ -85,7 +86,7 @@ class QdrantIndex(VectorIndex):
         self.table = table
         self._models = qdrant.models
         raised = require("qdrant_client.http.exceptions", "qdrant", "Qdrant")
-        self.failures = (raised.ApiException, ValueError, RuntimeError, OSError)
+        self.failures = (raised.ApiException, sqlite3.Error, ValueError, RuntimeError, OSError)
         # A damaged folder raises whatever its pickles and its JSON do.
         with one_sentence(place, (Exception,), where):
             if self.is_server:

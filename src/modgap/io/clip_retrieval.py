@@ -17,7 +17,7 @@ from modgap._validate import InputValueError, check_count
 from modgap.io._contents import EMBEDDING, Column, Contents
 from modgap.io._matrix import ArrayMatrix, Matrix, join_files, rebatch
 from modgap.io._stream import RowStream, check_columns, check_lengths
-from modgap.io.npy import map_array
+from modgap.io.npy import map_array, save_array
 from modgap.io.parquet import open_parquet
 
 IMAGES, TEXTS, METADATA = "img_emb", "text_emb", "metadata"
@@ -116,7 +116,7 @@ def write_clip_retrieval(
         for number, sides in enumerate(shards):
             for name, rows in zip(streams, sides, strict=True):
                 if rows is not None:
-                    np.save(temporary / name / f"{name}_{number}.npy", rows)
+                    save_array(temporary / name / f"{name}_{number}.npy", rows)
         counts = {name: stream.n_written for name, stream in streams.items()}
         if len(set(counts.values())) > 1:
             raise InputValueError(

@@ -79,7 +79,7 @@ def write_npy(
         counts = []
         for stream in streams:
             for batch in stream.batches():
-                batch.tofile(file)
+                _write_rows(file, batch)
             counts.append(stream.n_written)
         if len(set(counts)) > 1:
             raise InputValueError(
@@ -89,6 +89,20 @@ def write_npy(
         # NumPy pads its headers, so the one with the real number of rows fits over the first.
         file.seek(0)
         assert _write_header(file, streams[0], len(streams), counts[0]) == start
+
+
+def save_array(path: Path, rows: np.ndarray) -> None:
+    """Write one array, as np.save does."""
+    rows = np.ascontiguousarray(rows)
+    with path.open("wb") as file:
+        npy_format.write_array_header_1_0(file, npy_format.header_data_from_array_1_0(rows))
+        _write_rows(file, rows)
+
+
+def _write_rows(file: IO[bytes], rows: np.ndarray) -> None:
+    # Not tofile, nor np.save which calls it: where the disk is full, what is less than their
+    # buffer of 4 KiB is lost without an error.
+    file.write(np.ascontiguousarray(rows).data)
 
 
 def _write_header(file: IO[bytes], stream: RowStream, n_sides: int, n_rows: int) -> int:

@@ -94,10 +94,16 @@ def write_torch(
     torch = require("torch", "torch", f"Writing {path.suffix} files")
     tensors = {name: torch.from_numpy(stream.collect()) for name, stream in matrices.items()}
     if len(tensors) == 1 and not columns:
-        torch.save(next(iter(tensors.values())), path)
+        _save(torch, next(iter(tensors.values())), path)
         return
     others = {
         name: values.tolist() if is_text(values) else torch.tensor(values)
         for name, values in columns.items()
     }
-    torch.save({**tensors, **others}, path)
+    _save(torch, {**tensors, **others}, path)
+
+
+def _save(torch: Any, held: Any, path: Path) -> None:
+    # Through a file of Python's, which says why the disk refuses it.
+    with path.open("wb") as file:
+        torch.save(held, file)
