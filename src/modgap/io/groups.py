@@ -15,6 +15,8 @@ from typing import Any
 
 import numpy as np
 
+from modgap._changes import SteadyFile
+from modgap._claims import as_text
 from modgap._validate import (
     InputTypeError,
     InputValueError,
@@ -24,7 +26,7 @@ from modgap._validate import (
 from modgap.io._contents import Contents, listed, reading
 from modgap.io.companions import COLUMN_NAMES
 from modgap.io.embeddings import Embeddings
-from modgap.io.npy import map_array
+from modgap.io.npy import open_array
 from modgap.io.parquet import open_parquet
 
 
@@ -95,7 +97,7 @@ def read_labels(path: Path) -> np.ndarray:
     """The labels in a file, one per row."""
     match path.suffix.lower():
         case ".npy":
-            return map_array(path)
+            return as_text(open_array(SteadyFile(path)).rows(), str(path))
         case ".txt":
             with reading(path, "UTF-8 text", UnicodeDecodeError):
                 return _whole_numbers(path.read_text(encoding="utf-8").splitlines())
