@@ -52,10 +52,15 @@ def check_unpacked(where: str, claimed: int, stored: int) -> None:
         )
 
 
+def check_shape(where: str, shape: tuple[int, ...]) -> None:
+    """Refuse shapes that no array has."""
+    if min(shape, default=0) < 0 or len(shape) > 32 or max(shape, default=0) > 2**48:
+        raise InputValueError(f"{where} claims the shape {shape}, which no array has.")
+
+
 def check_array(where: str, shape: tuple[int, ...], dtype: np.dtype) -> None:
     """Refuse shapes and dtypes that no file of embeddings, labels or texts has."""
-    if any(size < 0 for size in shape) or len(shape) > 32 or max(shape, default=0) > 2**48:
-        raise InputValueError(f"{where} claims the shape {shape}, which no array has.")
+    check_shape(where, shape)
     if dtype.itemsize == 0 or dtype.kind not in "biufcmMSUO":
         raise InputTypeError(
             f"{where} must hold plain numbers or strings, got {first_line(dtype)[:80]}."
@@ -81,6 +86,23 @@ def as_text(values: np.ndarray, where: str) -> np.ndarray:
         if codes.max(initial=0) > 0x10FFFF or np.any((codes >= low) & (codes <= high)):
             raise InputValueError(f"{where} must hold text, got numbers that are no characters.")
     return values
+
+
+def strings(values: list[str], where: str) -> np.ndarray:
+    """An array of strings; refused where one is so long that all would take its memory.
+
+    Each string of an array takes as much memory as the longest.
+
+    >>> strings(["a", "cat"], "A label")
+    array(['a', 'cat'], dtype='<U3')
+    """
+    longest = max(map(len, values), default=0)
+    if 4 * longest * len(values) > max(UNPACKED_BYTES, UNPACKED_TIMES * sum(map(len, values))):
+        raise InputValueError(
+            f"{where} has {longest:,} characters, which {len(values):,} rows cannot all have. "
+            "Use short labels."
+        )
+    return np.array(values, dtype=str)
 
 
 def parse_json(text: str | bytes, where: str) -> Any:
@@ -113,7 +135,8 @@ def read_bytes(path: str | os.PathLike[str], what: str, most_bytes: int = TEXT_B
     path = Path(path)
     try:
         with path.open("rb") as file:
-            found = file.read(most_bytes + 1)
+            size = os.fstat(file.fileno()).st_size
+            found = file.read(min(size, most_bytes) + 1)
     except OSError as error:
         raise InputValueError(f"{path} cannot be read: {error.strerror or error}.") from error
     if len(found) > most_bytes:

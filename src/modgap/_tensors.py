@@ -84,7 +84,7 @@ def read_tensors(
     tensors = {}
     with file.open() as opened:
         for name, tensor in stored.items():
-            if tensor.dtype is None:
+            if tensor.dtype is None or tensor.kind == "BF16":
                 raise InputValueError(f"{path} is not a {kind}: it holds {tensor.kind} numbers.")
             tensors[name] = np.empty(tensor.shape, tensor.dtype)
             file.read_into(opened, tensor.offset, tensors[name])

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from modgap._changes import SteadyFile
-from modgap._claims import as_text, check_array, check_unpacked, n_bytes
+from modgap._claims import as_text, check_array, check_shape, check_unpacked, n_bytes
 from modgap._validate import InputTypeError, InputValueError
 from modgap.io._contents import Column, Contents, reading
 from modgap.io._matrix import ArrayMatrix, Matrix
@@ -85,6 +85,7 @@ class _Member(Matrix):
         self.where = f"{info.filename.removesuffix('.npy')!r} of {file.path}"
         with archive.open(info) as opened:
             self.shape, self.fortran, self.stored_dtype = read_header(opened)
+        check_shape(self.where, self.shape)
         claimed = n_bytes(self.shape, self.stored_dtype)
         if claimed > info.file_size and not self.stored_dtype.hasobject:
             raise InputValueError(

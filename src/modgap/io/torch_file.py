@@ -17,7 +17,7 @@ import numpy as np
 
 from modgap._changes import SteadyFile
 from modgap._claims import check_unpacked
-from modgap._validate import InputTypeError, InputValueError, require
+from modgap._validate import InputTypeError, InputValueError, first_line, require
 from modgap.io._contents import Column, Contents, reading
 from modgap.io._file_matrix import MappedMatrix
 from modgap.io._matrix import ArrayMatrix, Matrix, from_bfloat16
@@ -52,7 +52,7 @@ def open_torch(path: Path) -> Contents:
         elif isinstance(value, torch.Tensor) and value.ndim == 1:
             columns[str(name)] = Column.of(_matrix(torch, file, name, value).rows())
         elif isinstance(value, list) and value and isinstance(value[0], (str, int)):
-            columns[str(name)] = Column.of(np.array(value, dtype=_list_dtype(value)))
+            columns[str(name)] = Column.of(_column(value, f"{name!r} of {path}"))
     if pair is not None and list(matrices) != list(pair):
         raise InputTypeError(f"{path} must hold two matrices, the rows of each modality.")
     return Contents(path, matrices, columns, pair)
@@ -137,9 +137,16 @@ def _matrix(torch: Any, file: SteadyFile, name: object, tensor: Any) -> ArrayMat
     return MappedMatrix.of(file, found) if is_mapped(file) else found
 
 
-def _list_dtype(values: list) -> type:
-    whole = all(isinstance(value, int) and abs(value) < 2**63 for value in values)
-    return np.int64 if whole else object
+def _column(values: list, where: str) -> np.ndarray:
+    """Whole numbers, or objects; strings must be text."""
+    if all(isinstance(value, int) and abs(value) < 2**63 for value in values):
+        return np.array(values, dtype=np.int64)
+    try:
+        for value in values:
+            str(value).encode()
+    except UnicodeEncodeError as error:
+        raise InputValueError(f"{where} must hold text ({first_line(error)}).") from error
+    return np.array(values, dtype=object)
 
 
 def write_torch(
