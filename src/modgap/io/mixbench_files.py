@@ -184,6 +184,8 @@ def _id_of(item: Mapping[str, Any], keys: Sequence[str], where: str) -> str:
             found = item[key]
             if isinstance(found, bool) or not isinstance(found, (str, int)) or found == "":
                 raise InputTypeError(f"{where}: {key} must be a string or a number, got {found!r}.")
+            if isinstance(found, int) and abs(found) >= 2**63:
+                raise InputValueError(f"{where}: {key} must be a number of 64 bits, or a string.")
             return str(found)
     raise InputValueError(f"{where}: has no {keys[0]}.")
 

@@ -189,7 +189,7 @@ def _load_column(files: Sequence[_File], column: str) -> np.ndarray:
         file.check_claim(column, 0 if encoded else 8 * file.n_rows)
         n_bytes = 0
         for array in file.arrays(column, None, BATCH_ROWS * 8, encoded=encoded):
-            n_bytes += _text_bytes(array)
+            n_bytes += text_bytes(array)
             file.check_claim(column, n_bytes)
             chunks.append(array)
     with _reading(files[0].path):
@@ -201,7 +201,7 @@ def _load_column(files: Sequence[_File], column: str) -> np.ndarray:
         return whole.to_numpy()
 
 
-def _text_bytes(array: Any) -> int:
+def text_bytes(array: Any) -> int:
     """The bytes of the strings of an array, each counted as often as it is there."""
     import pyarrow as pa
     import pyarrow.compute as pc

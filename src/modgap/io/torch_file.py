@@ -144,7 +144,7 @@ def _column(values: list, where: str) -> np.ndarray:
     try:
         for value in values:
             str(value).encode()
-    except UnicodeEncodeError as error:
+    except ValueError as error:  # half a character, or a number of thousands of digits
         raise InputValueError(f"{where} must hold text ({first_line(error)}).") from error
     return np.array(values, dtype=object)
 
