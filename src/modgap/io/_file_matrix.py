@@ -12,7 +12,7 @@ from io import FileIO
 import numpy as np
 
 from modgap._changes import SteadyFile
-from modgap.io._matrix import BATCH_ROWS, ArrayMatrix, Decode, Matrix, decoding
+from modgap.io._matrix import BATCH_ROWS, ArrayMatrix, Decode, Matrix, as_stored, decoding
 
 # Wanted rows this near to each other are read together, and at most so many bytes at once.
 _NEAR_BYTES, _SPAN_BYTES = 64 * 1024, 16 * 1024**2
@@ -44,6 +44,15 @@ class FileMatrix(Matrix):
         with self.file.open() as opened:
             for start in range(0, self.shape[0], size):
                 yield self.decode(self._read(opened, start, min(start + size, self.shape[0])))
+
+    def _fill(self, whole: np.ndarray) -> None:
+        if self.decode is not as_stored or 0 in self.shape:
+            return super()._fill(whole)
+        with self.file.open() as opened:
+            for start in range(0, len(whole), BATCH_ROWS):
+                block = whole[start : start + BATCH_ROWS]
+                self.file.read_into(opened, self.offset + start * self._row_bytes, block)
+        return None
 
     def take(self, indices: np.ndarray) -> np.ndarray:
         taken = np.empty((len(indices), *self.shape[1:]), self.dtype)
@@ -77,6 +86,9 @@ class ColumnsMatrix(FileMatrix):
     """Numbers in Fortran's order, column after column; those of ``n_sides`` matrices alternate."""
 
     n_sides, own_side = 1, 0
+
+    def _fill(self, whole: np.ndarray) -> None:
+        Matrix._fill(self, whole)
 
     def take(self, indices: np.ndarray) -> np.ndarray:
         return Matrix.take(self, indices)

@@ -38,13 +38,16 @@ class Matrix(ABC):
         whole = self._held() if self._held is not None else None
         if whole is None:
             whole = np.empty(self.shape, self.dtype)
-            start = 0
-            for batch in self.batches(BATCH_ROWS):
-                whole[start : start + len(batch)] = batch
-                start += len(batch)
+            self._fill(whole)
             whole.flags.writeable = False
             self._held = weakref.ref(whole)
         return whole
+
+    def _fill(self, whole: np.ndarray) -> None:
+        start = 0
+        for batch in self.batches(BATCH_ROWS):
+            whole[start : start + len(batch)] = batch
+            start += len(batch)
 
     def take(self, indices: np.ndarray) -> np.ndarray:
         """The rows at ``indices``, in that order; reads no further than the last of them."""
@@ -182,7 +185,7 @@ def decoding(
     """How stored numbers are read, and the dtype they then have."""
     if decode is None and not stored.isnative:
         return _to_native, stored.newbyteorder("=")
-    return decode or _as_stored, dtype or stored
+    return decode or as_stored, dtype or stored
 
 
 def from_bfloat16(bits: np.ndarray) -> np.ndarray:
@@ -194,5 +197,6 @@ def _to_native(array: np.ndarray) -> np.ndarray:
     return array.astype(array.dtype.newbyteorder("="))
 
 
-def _as_stored(array: np.ndarray) -> np.ndarray:
+def as_stored(array: np.ndarray) -> np.ndarray:
+    """The numbers as they are."""
     return array

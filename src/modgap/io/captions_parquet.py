@@ -55,7 +55,7 @@ class _File:
         with _reading(path), self.file.watched(), pq.ParquetFile(path) as file:
             self.metadata = file.metadata
             self.schema = file.schema_arrow
-        columns = self.schema.names
+            columns = self.schema.names
         image = choose_column(columns, _IMAGE_COLUMNS, "images", path)
         assert image is not None
         self.image = image

@@ -22,6 +22,11 @@ _BUFFER = 1024**2
 
 def open_parquet(paths: Sequence[Path], source: Path) -> Contents:
     """The vector columns and the plain columns of shards, read one after the other."""
+    with _reading(source):  # names that are no text, for instance
+        return _contents(paths, source)
+
+
+def _contents(paths: Sequence[Path], source: Path) -> Contents:
     import pyarrow as pa
 
     files = [_File(path) for path in paths]
@@ -189,7 +194,8 @@ def _load_column(files: Sequence[_File], column: str) -> np.ndarray:
         file.check_claim(column, 0 if encoded else 8 * file.n_rows)
         n_bytes = 0
         for array in file.arrays(column, None, BATCH_ROWS * 8, encoded=encoded):
-            n_bytes += text_bytes(array)
+            with _reading(file.path):
+                n_bytes += text_bytes(array)
             file.check_claim(column, n_bytes)
             chunks.append(array)
     with _reading(files[0].path):
