@@ -10,12 +10,14 @@ from typing import Any, Literal
 
 import numpy as np
 
+from modgap._claims import MOST_COLUMNS
 from modgap._tensors import read_tensors, write_tensors
 from modgap._validate import (
     Array,
     InputError,
     InputValueError,
     check_choice,
+    check_count,
     check_modalities,
     require,
 )
@@ -26,6 +28,8 @@ from modgap.corrections.hubs import HubMap, Hubs
 Role = Literal["document", "query"]
 Metric = Literal["cosine", "inner_product", "euclidean"]
 ROLES = ("document", "query")
+# A file that claims more was not written by modgap: one block is one asking modality's.
+_MOST_NAMES, _MOST_BLOCKS = 1_000, 64
 METRICS = ("cosine", "inner_product", "euclidean")
 
 
@@ -318,6 +322,7 @@ class Correction:
         """Read what ``save`` wrote; nothing in the file is ever executed."""
         header, tensors = read_tensors(path, "correction")
         try:
+            _check_counts(header)
             maps = {
                 (entry["modality"], entry["role"]): _affine(entry, tensors)
                 for entry in header["maps"]
@@ -339,15 +344,37 @@ class Correction:
             )  # fmt: skip
         except InputError as error:
             raise InputValueError(f"{path} is not a whole correction. {error}") from error
-        except (KeyError, TypeError, IndexError, AttributeError, ValueError) as error:
+        except (
+            KeyError, TypeError, IndexError, AttributeError, ValueError, OverflowError
+        ) as error:  # fmt: skip
             raise InputValueError(f"{path} is not a whole correction: {error!r}.") from error
+
+
+def _check_counts(header: dict[str, Any]) -> None:
+    """Refuse a file whose header claims more than any correction has."""
+    if not isinstance(header["about"], dict):
+        raise InputValueError("It must say how it came to be.")
+    n_names, n_maps = len(header["names"]), len(header["maps"])
+    if n_names > _MOST_NAMES or n_maps > len(ROLES) * n_names:
+        raise InputValueError(
+            f"It has {n_names:,} modalities and {n_maps:,} maps, and may have {_MOST_NAMES:,} and "
+            "a map for the documents and the queries of each."
+        )
+    for entry in header["maps"]:
+        blocks = entry.get("blocks")
+        n_blocks = 1 if blocks is None else len(blocks)
+        check_count(entry["dim_in"], "dim_in", at_most=MOST_COLUMNS)
+        if n_blocks > _MOST_BLOCKS:
+            raise InputValueError(
+                f"Its columns are repeated in {n_blocks:,} blocks, and may be in {_MOST_BLOCKS}."
+            )
 
 
 def _affine(entry: dict[str, Any], tensors: dict[str, np.ndarray]) -> Affine:
     key = f"{entry['modality']}.{entry['role']}"
     parts = {part: tensors[f"{key}.{part}"] for part in entry["parts"]}
     return Affine(
-        dim_in=int(entry["dim_in"]),
+        dim_in=entry["dim_in"],
         matrix=parts.get("matrix"),
         scale=float(entry["scale"]),
         offset=parts.get("offset"),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from modgap._claims import read_json
 from modgap._files import folder_to_write, replaced_folder, write_text
 from modgap._locks import sole_writer_of
 from modgap._results import Progress, Result, document, silent, to_json
@@ -149,7 +149,7 @@ def check_replaceable(place: Path) -> None:
     ours = {LIST_FILE}
     if LIST_FILE in held:
         try:
-            ours |= {*json.loads((place / LIST_FILE).read_text(encoding="utf-8"))["files"]}
+            ours |= {*read_json(place / LIST_FILE, "a list of files")["files"]}
         except (ValueError, KeyError, TypeError):
             ours = set()
     if others := sorted(held - ours):

@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from modgap._arrays import unit
+from modgap._claims import parse_json
 from modgap._files import atomic_path, file_to_write
 from modgap._locks import sole_writer_of
 from modgap._tensors import read_tensors, write_tensors
@@ -137,7 +138,7 @@ class FaissIndex(VectorIndex):
             return note  # to be refused in words
         self._ids = tensors["ids"].tolist()
         if note["id_type"] == "str":
-            self._ids = json.loads(tensors["ids"].tobytes())
+            self._ids = parse_json(tensors["ids"].tobytes(), f"The ids of {self._table}")
         self._modalities = [note["names"][code] for code in tensors["modality"]]
         self._places_of = {}
         reader = self._faiss.FileIOReader(str(self.path))

@@ -12,12 +12,13 @@ from typing import Any
 
 import numpy as np
 
+from modgap._changes import SteadyFile
 from modgap._files import atomic_folder
 from modgap._validate import InputValueError, check_count
 from modgap.io._contents import EMBEDDING, Column, Contents
-from modgap.io._matrix import ArrayMatrix, Matrix, join_files, rebatch
+from modgap.io._matrix import Matrix, join_files, rebatch
 from modgap.io._stream import RowStream, check_columns, check_lengths
-from modgap.io.npy import map_array, save_array
+from modgap.io.npy import open_array, save_array
 from modgap.io.parquet import open_parquet
 
 IMAGES, TEXTS, METADATA = "img_emb", "text_emb", "metadata"
@@ -40,7 +41,8 @@ def open_clip_retrieval(folder: Path) -> Contents:
     if shards := in_order(folder / METADATA, ".parquet"):
         metadata = open_parquet(shards, folder / METADATA)
         columns = dict(metadata.columns)
-        counts[METADATA] = next(iter(columns.values())).length
+        for column in columns.values():
+            counts[METADATA] = column.length
     if len(set(counts.values())) > 1:
         found = ", ".join(f"{name} has {count}" for name, count in counts.items())
         raise InputValueError(
@@ -55,7 +57,7 @@ def open_npy_shards(folder: Path) -> Contents:
     shards = in_order(folder, ".npy")
     if not shards:
         raise InputValueError(f"{folder} must hold .npy files, got none.")
-    parts: dict[Path, Matrix] = {path: ArrayMatrix(map_array(path)) for path in shards}
+    parts: dict[Path, Matrix] = {path: open_array(SteadyFile(path)) for path in shards}
     return Contents(folder, {EMBEDDING: join_files(parts)})
 
 

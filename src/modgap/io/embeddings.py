@@ -116,7 +116,10 @@ class Embeddings:
         )
 
     def rows(self) -> np.ndarray:
-        """The whole matrix: a read-only memory map where the format allows, otherwise loaded."""
+        """The whole matrix, in memory: as many bytes as its shape and dtype say.
+
+        It is read once for as long as someone holds it. What can do with less takes ``batches``.
+        """
         return self.matrix.rows()
 
     def take(self, indices: Any) -> np.ndarray:

@@ -21,6 +21,7 @@ from modgap._results import Result
 from modgap._tensors import read_tensors, write_tensors
 from modgap._validate import (
     Array,
+    InputError,
     InputTypeError,
     InputValueError,
     check_choice,
@@ -236,7 +237,9 @@ class ScoreCalibrator(BaseEstimator):
                 )
                 for entry in header["pairs"]
             }
-        except (KeyError, TypeError, AttributeError) as error:
+        except InputError:
+            raise
+        except (KeyError, TypeError, AttributeError, ValueError, OverflowError) as error:
             raise InputValueError(
                 f"{path} is not a complete score calibrator: {error!r}."
             ) from error
