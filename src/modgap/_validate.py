@@ -152,25 +152,31 @@ def _memory_of(X: Array) -> Any:
     return X.__array_interface__["data"][0], X.shape, X.strides
 
 
-def check_values(X: Array, name: str, *, nonzero: bool = False, first_row: int = 0) -> None:
-    """Refuse NaN and infinity, and with ``nonzero`` also rows of length zero."""
+def check_values(
+    X: Array, name: str, *, nonzero: bool = False, first_row: int = 0, advice: str | None = None
+) -> None:
+    """Refuse NaN and infinity, and with ``nonzero`` also rows of length zero.
+
+    ``advice`` says what to do about numbers that are out of range.
+    """
     if is_checked(X, nonzero=nonzero):
         return
     xp = array_api_compat.array_namespace(X)
-    refusals = [("NaN or infinity", lambda b: ~xp.all(xp.isfinite(b), axis=1), _KEEP_ALIGNED)]
+    refusals = [("NaN or infinity", lambda b: ~xp.all(xp.isfinite(b), axis=1), advice or _KEEP_ALIGNED)]
     if nonzero:
         refusals.append(("length zero", lambda b: ~xp.any(b != 0, axis=1), _NO_DIRECTION))
     if X.dtype == xp.float64:
-        refusals.append(("numbers beyond 1e100", lambda b: xp.any(abs(b) > 1e100, axis=1), _SCALE))
+        is_huge = lambda b: xp.any(abs(b) > 1e100, axis=1)  # noqa: E731
+        refusals.append(("numbers beyond 1e100", is_huge, advice or _SCALE))
         if nonzero:
             refusals.append(
                 ("length below 1e-100", lambda b: xp.all(abs(b) < 1e-100, axis=1), _SCALE)
             )
     for start in range(0, X.shape[0], _CHECK_ROWS):
         block = X[start : start + _CHECK_ROWS]
-        for what, is_bad, advice in refusals:
+        for what, is_bad, what_to_do in refusals:
             if bool(xp.any(is_bad(block))):
-                _refuse_rows(X, name, what, is_bad, advice, first_row)
+                _refuse_rows(X, name, what, is_bad, what_to_do, first_row)
 
 
 def _refuse_rows(X: Array, name: str, what: str, is_bad: Any, advice: str, first_row: int) -> None:
@@ -183,7 +189,7 @@ def _refuse_rows(X: Array, name: str, what: str, is_bad: Any, advice: str, first
             first = start + int(xp.argmax(xp.astype(bad, xp.int64)))
         n_bad += count
     rows = "1 row" if n_bad == 1 else f"{n_bad} rows"
-    if str(X.dtype).endswith("float16") and what.startswith("NaN"):
+    if str(X.dtype).endswith("float16") and advice == _KEEP_ALIGNED:
         advice += " float16 overflows above 65504: keep such embeddings in float32."
     raise InputValueError(
         f"{name} has {rows} with {what}, the first at row {first_row + first}. {advice}"
@@ -331,6 +337,20 @@ def check_finite(value: float, name: str) -> float:
     if not np.isfinite(value):
         raise InputValueError(f"{name} must be finite, got {value}.")
     return float(value)
+
+
+def check_all_finite(values: np.ndarray, what: str) -> np.ndarray:
+    """An array of finite numbers, of any shape; ``what`` says whose they are."""
+    try:
+        is_finite = np.isfinite(values)
+    except TypeError:
+        raise InputTypeError(f"{what} must hold numbers, got {values.dtype}.") from None
+    if not np.all(is_finite):
+        place = [int(i) for i in np.argwhere(~is_finite)[0]]
+        raise InputValueError(
+            f"{what} must hold finite numbers, got {values[tuple(place)]} at {place}."
+        )
+    return values
 
 
 def check_count(value: int, name: str, *, at_least: int = 1, at_most: int | None = None) -> int:

@@ -157,10 +157,12 @@ class _Counter:
         """Count for queries ``i``, whose scores with kinds ``d`` these are."""
         place = like(i, self.queries)
         sizes = None if self.equal_documents.all_apart else self.equal_documents.sizes[d]
-        above, near = _compare(scores, *(bound[place] for bound in self.bounds), sizes)
+        upper, lower = self.bounds
+        above, near = _compare(scores, upper[place], lower[place], sizes)
         if len(near[0]) * _CROWDED > max(scores.shape[0] * scores.shape[1], _CROWDED * len(i)):
+            upper, lower = self._wide_bounds
             wide = self._wide_scores(place, d)
-            above, near = _compare(wide, *(bound[place] for bound in self._wide_bounds), sizes)
+            above, near = _compare(wide, upper[place], lower[place], sizes)
         self.above[i] += above
         self._settle(i[near[0]], near[1] + d.start)
 

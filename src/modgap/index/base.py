@@ -322,12 +322,24 @@ class VectorIndex(VectorStore):
         """Rows that can be stored; what cannot be used is refused before the first row is."""
         source = as_embeddings(vectors, modality, self._given[0])
         check_banks(self._given)
-        first = 0
+        first, smallest, largest = 0, np.inf, 0.0
         for batch in source.batches():
             check_values(batch, modality, first_row=first)
+            sizes = np.maximum(batch.max(axis=1), -batch.min(axis=1))
+            smallest, largest = min(smallest, float(sizes.min())), max(largest, float(sizes.max()))
             first += len(batch)
         check_recognised(self._given[0], source, modality, trust_rows=trust_rows)
+        for vector in self.vectors.values():
+            if vector.may_refuse(modality, smallest, largest):
+                self._map_all(vector, source, modality)
         return source
+
+    def _map_all(self, vector: StoredVector, source: Embeddings, modality: str) -> None:
+        """Map every row once before the first is stored: one of them may be refused."""
+        first = 0
+        for batch in source.batches(self.batch_rows):
+            vector.document(batch, modality, first_row=first)
+            first += len(batch)
 
     def _store(self, source: Embeddings, modality: str, ids: Any, progress: Progress | None) -> int:
         self._lock_to_add()

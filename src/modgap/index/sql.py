@@ -309,6 +309,11 @@ def _few_digits(values: np.ndarray) -> np.ndarray:
 
 
 def _vector(values: np.ndarray) -> str:
+    if not np.all(np.abs(values) < np.finfo(np.float32).max):
+        raise InputValueError(
+            "The numbers of this correction are beyond float32, in which pgvector holds vectors. "
+            "Fit it on rows of smaller numbers."
+        )
     # pgvector holds float32: eight digits are all of it.
     return "'[" + ",".join(f"{value:.8g}" for value in values) + "]'::vector"
 

@@ -15,6 +15,7 @@ from modgap._tensors import read_tensors, write_tensors
 from modgap._validate import (
     Array,
     InputValueError,
+    check_all_finite,
     check_matrix,
     check_same_space,
     check_values,
@@ -179,6 +180,8 @@ def to_tensors(moments: Moments, side: str) -> dict[str, np.ndarray]:
 def from_tensors(tensors: dict[str, np.ndarray], side: str) -> Moments:
     """The moments that ``to_tensors`` gave the names of."""
     n = int(tensors[f"{side}.n"].item())
+    for name, values in tensors.items():
+        check_all_finite(values, f"{name} of a set of moments")
 
     def rows(kind: str) -> RowMoments | None:
         if f"{side}.{kind}.mean" not in tensors:
