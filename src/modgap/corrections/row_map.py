@@ -71,9 +71,7 @@ class RowMap(ABC):
             done = end
 
 
-def check_mapped(
-    mapped: Array, name: str, *, first_row: int = 0, nonzero: bool = False
-) -> None:
+def check_mapped(mapped: Array, name: str, *, first_row: int = 0, nonzero: bool = False) -> None:
     """Refuse rows that the map took out of the range of their precision.
 
     ``name`` says what the rows are, ``nonzero`` refuses those without a direction too.

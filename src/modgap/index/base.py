@@ -235,7 +235,15 @@ class VectorIndex(VectorStore):
         check_recognised(vector.correction, rows, modality, role="query", trust_rows=True)
         if self._note is None:
             return to_hits([[] for _ in mapped], k, self._score, "int")
-        return self._hits(vector, mapped, k, only, exact=False)
+        found = self._hits(vector, mapped, k, only, exact=False)
+        # −∞ stands for a hit that is missing.
+        bad = np.flatnonzero(np.any(np.isnan(found.scores) | (found.scores == np.inf), axis=1))
+        if len(bad):
+            raise InputValueError(
+                f"The scores of query {bad[0]} leave the range of float32, in which an index "
+                "scores. Scale the queries."
+            )
+        return found
 
     def vector_for(self, modality: str | None) -> tuple[StoredVector, str]:
         """The vector that queries of a modality search, and the modality."""

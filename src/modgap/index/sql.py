@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from modgap._validate import InputValueError
 from modgap.corrections import Affine, Correction, Hubs
 from modgap.index.lifting import lifted_lengths
 from modgap.index.notes import fingerprint
@@ -75,8 +76,9 @@ CREATE OR REPLACE FUNCTION modgap_hubs(
                 ORDER BY score DESC LIMIT k) AS best $$;
 CREATE OR REPLACE FUNCTION modgap_key(label text) RETURNS bigint
     LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
-    AS $$ SELECT ('x' || substr(encode(sha256(convert_to(label, 'UTF8')), 'hex'), 1, 16))
-                 ::bit(64)::bigint $$;
+    AS $$ SELECT ('x' || substr(encode(sha256(convert_to(
+                 CASE WHEN getdatabaseencoding() = 'UTF8' THEN normalize(label) ELSE label END,
+                 'UTF8')), 'hex'), 1, 16))::bit(64)::bigint $$;
 CREATE OR REPLACE FUNCTION modgap_row(label text) RETURNS bigint
     LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
     AS $$ SELECT CASE WHEN label ~ '^[0-9]{1,15}$' THEN label::bigint END $$;

@@ -19,8 +19,8 @@ Corrections = Correction | str | os.PathLike[str] | Mapping[str, Correction] | S
 # How wide a graph is searched unless told. Hubs are what a graph finds most easily, so without
 # them it takes more to find as much.
 EF_SEARCH, HUBS_EF_SEARCH = 64, 96
-# Products of rows this long stay within float32.
-_SAFE_LENGTH = 1e15
+# Products of rows up to this length stay within float32.
+MAX_LENGTH = 1e19
 
 
 @dataclass(frozen=True)
@@ -57,6 +57,8 @@ class StoredVector:
         row_map = self.correction.map(modality, "document")
         mapped = row_map.map_checked(rows, modality, first_row=first_row, keys=keys)
         stored = self._float32(mapped, modality, first_row)
+        if not self.correction.unit_rows and self.correction.metric != "cosine":
+            check_products(stored, f"corrected {modality}", first_row=first_row)
         return stored if self.lengths is None else lift_documents(stored, self.lengths[modality])
 
     def query(self, rows: Any, modality: str) -> np.ndarray:
@@ -80,7 +82,7 @@ class StoredVector:
         length = longest_row(affine, largest * affine.dim_in**0.5) or 0.0
         if self.correction.hubs is not None:
             length = with_hubs({modality: length}, self.correction.hubs)[modality]
-        return not length < _SAFE_LENGTH
+        return not length < MAX_LENGTH
 
     def _float32(self, mapped: np.ndarray, name: str, first_row: int = 0) -> np.ndarray:
         with np.errstate(over="ignore"):
@@ -88,6 +90,18 @@ class StoredVector:
         nonzero = self.correction.metric == "cosine"
         check_mapped(rows, name, first_row=first_row, nonzero=nonzero)
         return rows
+
+
+def check_products(rows: np.ndarray, name: str, *, first_row: int = 0) -> None:
+    """Refuse rows so long that the products of two leave the range of float32."""
+    sizes = np.maximum(rows.max(axis=1), -rows.min(axis=1))
+    if float(sizes.max()) * rows.shape[1] ** 0.5 > MAX_LENGTH:
+        row = int(np.argmax(sizes))
+        raise InputValueError(
+            f"Row {first_row + row} of {name} holds {sizes[row]:.3g}, and products of such rows "
+            "leave the range of float32, in which an index scores. Scale the rows, or use a "
+            "correction that brings them to unit length."
+        )
 
 
 def _misses_origin(affine: Affine) -> bool:
@@ -165,7 +179,7 @@ def query_modality(corrections: Mapping[str, Correction], modality: str | None) 
             "--modality …): it says which map is applied to it."
         )
     first = next(iter(corrections.values()))
-    check_choice(modality, "modality", first.names)
+    modality = str(check_choice(modality, "modality", first.names))
     if modality not in corrections:
         first.check_serves(modality)
     return modality

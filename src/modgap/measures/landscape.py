@@ -19,6 +19,7 @@ from modgap._arrays import (
     row_blocks,
     row_norms,
     rows_per_block,
+    safe_to_multiply,
     sum_squares,
     unit,
     widen,
@@ -256,6 +257,7 @@ def _losses(
     """Loss terms for each move (outer) and temperature (inner), from one product per block."""
     xp = namespace(X)
     n = X.shape[0]
+    X, Y = safe_to_multiply(X, Y)
     if batch_size is None or check_count(batch_size, "batch_size") >= n:
         gathered = [[PairLosses(t) for t in temperatures] for _ in moves]
         for rows in row_blocks(n, rows_per_block(n)):

@@ -35,7 +35,7 @@ from modgap.corrections import Correction, NotFitted, check_mapped, own_keys
 from modgap.index.quantised.codes import BITS, Bits, train_codes
 from modgap.index.quantised.rotation import ROTATIONS, Rotate, learned_rotation, random_rotation
 from modgap.index.quantised.segment import BLOCK_ROWS, Segment, lengths_of, split, turn
-from modgap.index.vectors import query_modality
+from modgap.index.vectors import check_products, query_modality
 from modgap.io import Embeddings
 from modgap.search import Hits
 from modgap.search.merging import best_of
@@ -117,6 +117,9 @@ class QuantisedIndex:
         learned = stored
         if train is not None:
             learned = self._mapped(_check_modalities(train, "train"))[0]
+        for part in (stored, learned):
+            for name, rows in part.items():
+                check_products(rows, name)
         self.dim_ = next(iter(stored.values())).shape[1]
         for name in stored:
             check_choice(name, "documents", tuple(learned))
@@ -170,6 +173,7 @@ class QuantisedIndex:
                 f"The index holds rows of {self.dim_} columns, but queries has {rows.shape[1]}. "
                 "Embed both with the same model."
             )
+        check_products(rows, "queries")
         check_count(k, "k", at_most=self.count(only))
         if pool is not None:
             check_count(pool, "pool", at_least=k)
