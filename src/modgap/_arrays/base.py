@@ -62,15 +62,6 @@ def widen(A: Array) -> Array:
     return xp.astype(A, wide_dtype(A), copy=False)
 
 
-def safe_to_multiply(*arrays: Array) -> tuple[Array, ...]:
-    """The arrays, widened where products of their rows would leave the range of float32."""
-    xp = namespace(*arrays)
-    # Squares of float32 end at 1e38.
-    if all(1e-12 < float(xp.max(xp.abs(A))) < 1e12 for A in arrays):
-        return arrays
-    return tuple(widen(A) for A in arrays)
-
-
 def row_blocks(n: int, size: int) -> Iterator[slice]:
     """Slices that cut ``n`` rows into blocks of at most ``size``."""
     for start in range(0, n, size):

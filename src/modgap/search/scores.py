@@ -6,7 +6,7 @@ import warnings
 
 import numpy as np
 
-from modgap._arrays import as_float, namespace, safe_to_multiply, sum_squares, to_numpy, unit
+from modgap._arrays import as_float, namespace, sum_squares, to_numpy, unit, wide_dtype
 from modgap._validate import Array, check_choice, check_rows, check_same_space
 from modgap.corrections import METRIC_NAMES, METRICS, Correction, Metric
 
@@ -26,7 +26,11 @@ def one_side(rows: Array, metric: Metric, name: str) -> Array:
     check_choice(metric, "metric", METRICS)
     rows = check_rows(rows, name, nonzero=metric == "cosine")
     rows = as_float(unit(rows) if metric == "cosine" else rows)
-    return safe_to_multiply(rows)[0]
+    xp = namespace(rows)
+    # Squares of float32 end at 1e38.
+    if not 1e-12 < float(xp.max(xp.abs(rows))) < 1e12:
+        return xp.astype(rows, wide_dtype(rows), copy=False)
+    return rows
 
 
 def same_precision(queries: Array, documents: Array) -> tuple[Array, Array]:
