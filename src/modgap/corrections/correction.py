@@ -12,6 +12,7 @@ import numpy as np
 
 from modgap._claims import MOST_COLUMNS
 from modgap._tensors import read_tensors, write_tensors
+from modgap._text import same_text
 from modgap._validate import (
     Array,
     InputError,
@@ -59,8 +60,14 @@ class Correction:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "names", check_modalities(self.names))
+        maps = {(same_text(name), role): affine for (name, role), affine in self.maps.items()}
+        object.__setattr__(self, "maps", maps)
+        for part in ("fitted", "fitted_queries"):
+            known = {same_text(name): rows for name, rows in getattr(self, part).items()}
+            object.__setattr__(self, part, known)
         check_choice(self.metric, "metric", METRICS)
         asking = (self.queries,) if isinstance(self.queries, str) else self.queries
+        asking = tuple(same_text(name) for name in asking)
         for name in (*asking, *self.fitted, *self.fitted_queries):
             check_choice(name, "modality", self.names)
         served = tuple(name for name in self.names if name in asking)
@@ -125,14 +132,14 @@ class Correction:
 
     def affine(self, modality: str, role: Role = "document") -> Affine:
         """The map without the column of hubs."""
-        check_choice(modality, "modality", self.names)
+        modality = check_choice(modality, "modality", self.names)
         if check_choice(role, "role", ROLES) == "query":
             self.check_serves(modality)
         return self.maps.get((modality, role), self.maps[modality, "document"])
 
     def check_serves(self, modality: str) -> None:
         """Refuse queries of a modality that the correction was not made for."""
-        if modality not in self.queries:
+        if same_text(modality) not in self.queries:
             raise InputValueError(
                 f"This correction serves {' and '.join(self.queries)} queries, not {modality} "
                 f"queries. Make one that does: modgap fit … --queries {modality} "

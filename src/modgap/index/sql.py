@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from modgap._validate import InputValueError
 from modgap.corrections import Affine, Correction, Hubs
 from modgap.index.lifting import lifted_lengths
 from modgap.index.notes import fingerprint
@@ -84,8 +85,9 @@ CREATE OR REPLACE FUNCTION modgap_hubs(
                 ORDER BY score DESC LIMIT k) AS best $$;
 CREATE OR REPLACE FUNCTION modgap_key(label text) RETURNS bigint
     LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
-    AS $$ SELECT ('x' || substr(encode(sha256(convert_to(label, 'UTF8')), 'hex'), 1, 16))
-                 ::bit(64)::bigint $$;
+    AS $$ SELECT ('x' || substr(encode(sha256(convert_to(
+                 CASE WHEN getdatabaseencoding() = 'UTF8' THEN normalize(label) ELSE label END,
+                 'UTF8')), 'hex'), 1, 16))::bit(64)::bigint $$;
 CREATE OR REPLACE FUNCTION modgap_row(label text) RETURNS bigint
     LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
     AS $$ SELECT CASE WHEN label ~ '^[0-9]{1,15}$' THEN label::bigint END $$;
@@ -341,5 +343,10 @@ def _few_digits(values: np.ndarray) -> np.ndarray:
 
 
 def _vector(values: np.ndarray) -> str:
+    if not np.all(np.abs(values) < np.finfo(np.float32).max):
+        raise InputValueError(
+            "The numbers of this correction are beyond float32, in which pgvector holds vectors. "
+            "Fit it on rows of smaller numbers."
+        )
     # pgvector holds float32: eight digits are all of it.
     return "'[" + ",".join(f"{value:.8g}" for value in values) + "]'::vector"

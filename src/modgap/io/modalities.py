@@ -156,7 +156,8 @@ class Modalities:
         pairing = "row by row" if paired else "not paired"
         if by_id is not None:
             _warn(
-                f"No id of {names[0]} is an id of {' and '.join(names[1:])} ({by_id.examples()}), "
+                f"No id of {names[0]} is an id of {' and '.join(names[1:])} ({by_id.examples()}; "
+                "texts are compared in Unicode's NFC), "
                 f"so rows are taken as {'pairs row by row' if paired else pairing}. {_HOW_TO_PAIR}"
             )
         return cls(sides, paired, pairing=pairing, keyed_by="row" if paired else "own row")

@@ -15,6 +15,7 @@ from modgap._tensors import read_tensors, write_tensors
 from modgap._validate import (
     Array,
     InputValueError,
+    check_all_finite,
     check_count,
     check_matrix,
     check_same_space,
@@ -184,6 +185,8 @@ def from_tensors(tensors: dict[str, np.ndarray], side: str) -> Moments:
     if tensors[f"{side}.n"].size != 1 or tensors[f"{side}.n"].dtype.kind not in "iu":
         raise InputValueError("The number of rows of moments must be one whole number.")
     n = check_count(tensors[f"{side}.n"].item(), "the number of rows of moments")
+    for name, values in tensors.items():
+        check_all_finite(values, f"{name} of a set of moments")
 
     def rows(kind: str) -> RowMoments | None:
         if f"{side}.{kind}.mean" not in tensors:
