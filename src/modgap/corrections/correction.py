@@ -368,6 +368,8 @@ def _check_counts(header: dict[str, Any]) -> None:
             "a map for the documents and the queries of each."
         )
     for entry in header["maps"]:
+        if not isinstance(entry, dict):
+            raise TypeError(f"a map must be an object, got {entry!r}")
         blocks = entry.get("blocks")
         n_blocks = 1 if blocks is None else len(blocks)
         check_count(entry["dim_in"], "dim_in", at_most=MOST_COLUMNS)
