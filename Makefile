@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet -c constraints.txt
 INPUTS := pyproject.toml constraints.txt
 
-.PHONY: demo test test-long lint bench picture browser clean
+.PHONY: demo test test-long fuzz lint bench picture browser clean
 
 demo: $(VENV)/.core
 	$(BIN)/modgap demo -o modgap-demo
@@ -16,6 +16,10 @@ test: $(VENV)/.test browser
 test-long: $(VENV)/.test browser
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadgroup -q -m long
 
+# Damaged files through the command line for MODGAP_FUZZ seconds, 600 by default.
+fuzz: $(VENV)/.test
+	PYTHONPATH=tests $(BIN)/python -m fuzz
+
 lint: $(VENV)/.lint
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -25,6 +29,7 @@ lint: $(VENV)/.lint
 bench: $(VENV)/.test browser
 	$(BIN)/python benchmarks/run.py
 	$(BIN)/python benchmarks/page.py
+	$(BIN)/python benchmarks/serve_load.py
 
 picture: $(VENV)/.core
 	$(BIN)/python docs/make_picture.py

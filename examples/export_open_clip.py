@@ -15,16 +15,15 @@ normalised: entries do that where their paper does.
 from __future__ import annotations
 
 import argparse
-import io
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from PIL import Image
 
 from modgap.io import open_image_captions
+from modgap.io.images import unpack_image
 
 Encoder = Callable[[Sequence[Any]], torch.Tensor]
 OPEN_CLIP = "open_clip:"
@@ -42,7 +41,7 @@ def main(
     data = open_image_captions(photos)
     embed_images, embed_texts = towers(model)
     output.mkdir(parents=True, exist_ok=True)
-    images = (Image.open(io.BytesIO(data.image(k))).convert("RGB") for k in range(len(data)))
+    images = (unpack_image(data.image(k)) for k in range(len(data)))
     captions = [caption for k in range(len(data)) for caption in data.captions(k)]
     written = ["--rows", save(output / "image.npy", rows(embed_images, images, batch))]
     written += [save(output / "text.npy", rows(embed_texts, captions, batch))]

@@ -18,7 +18,8 @@ from typing import Any
 import numpy as np
 
 from modgap._arrays import unit
-from modgap._files import atomic_path, sole_writer_of
+from modgap._files import atomic_path
+from modgap._locks import sole_writer_of
 from modgap._results import Progress, Result, silent
 from modgap._validate import InputValueError, check_choice, check_count
 from modgap.embed.ahead import ahead
@@ -223,7 +224,8 @@ class _Work:
         kind = self.items.kind
         starts = range(0, len(rows), self.batch_size)
         batches = (rows[start : start + self.batch_size] for start in starts)
-        found, kept = [np.empty((0, self.plan.dim), np.float32)], []
+        found = [np.empty((0, self.plan.dim), np.float32)]
+        kept: list[int] = []
         for batch, why, prepared in ahead(self._prepared, batches, self.workers):
             skipped |= why
             usable = [row for row in batch if self.items.names[row] not in why]

@@ -17,13 +17,14 @@ from typing import Any
 
 import numpy as np
 
+from modgap._changes import SteadyFile
 from modgap._files import atomic_folder
 from modgap._validate import InputValueError, check_count
 from modgap.io._contents import EMBEDDING, Column, Contents, listed
-from modgap.io._matrix import ArrayMatrix, Matrix, join_files, rebatch
+from modgap.io._matrix import Matrix, join_files, rebatch
 from modgap.io._stream import RowStream, check_columns, check_lengths
 from modgap.io.embedded import check_finished
-from modgap.io.npy import map_array
+from modgap.io.npy import open_array, save_array
 from modgap.io.parquet import open_parquet
 
 IMAGES, TEXTS, METADATA, TEXT_METADATA = "img_emb", "text_emb", "metadata", "text_metadata"
@@ -46,8 +47,8 @@ def open_clip_retrieval(folder: Path) -> Contents:
     }
     counts = {name: matrix.shape[0] for name, matrix in matrices.items()}
     columns = _table(folder / METADATA)
-    if columns:
-        counts[METADATA] = next(iter(columns.values())).length
+    for column in columns.values():
+        counts[METADATA] = column.length
     if texts := _table(folder / TEXT_METADATA):
         own = {TEXTS: counts.pop(TEXTS, 0), TEXT_METADATA: next(iter(texts.values())).length}
         _check_counts(folder, own)
@@ -112,7 +113,7 @@ def open_npy_shards(folder: Path) -> Contents:
     shards = in_order(folder, ".npy")
     if not shards:
         raise InputValueError(f"{folder} must hold .npy files, got none.")
-    parts: dict[Path, Matrix] = {path: ArrayMatrix(map_array(path)) for path in shards}
+    parts: dict[Path, Matrix] = {path: open_array(SteadyFile(path)) for path in shards}
     return Contents(folder, {EMBEDDING: join_files(parts)})
 
 
@@ -173,7 +174,7 @@ def write_clip_retrieval(
         for number, sides in enumerate(shards):
             for name, rows in zip(streams, sides, strict=True):
                 if rows is not None:
-                    np.save(temporary / name / f"{name}_{number}.npy", rows)
+                    save_array(temporary / name / f"{name}_{number}.npy", rows)
         counts = {name: stream.n_written for name, stream in streams.items()}
         if len(set(counts.values())) > 1:
             raise InputValueError(

@@ -22,10 +22,8 @@ from modgap._validate import (
     require,
 )
 from modgap.io import ImageCaptions
-from modgap.io.images import ImageError, unpack_image
+from modgap.io.images import ImageError, first_of, one_image, unpack_image
 from modgap.towers.config import CLIP_MEAN, CLIP_STD
-
-_NAMED = 5  # images that an error lists
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,9 +121,10 @@ def decode_image(stored: bytes, size: int, channels: int = 3) -> np.ndarray:
     """One stored image as uint8 (channels, size, size); see `decode`."""
     from PIL import Image
 
-    whole = unpack_image(stored, size, "RGB" if channels == 3 else "L")
-    square = whole.resize((size, size), Image.Resampling.BICUBIC, box=_middle(whole.size, size))
-    return np.asarray(square).reshape(size, size, channels).transpose(2, 0, 1)
+    with one_image():
+        whole = unpack_image(stored, size, "RGB" if channels == 3 else "L")
+        square = whole.resize((size, size), Image.Resampling.BICUBIC, box=_middle(whole.size, size))
+        return np.asarray(square).reshape(size, size, channels).transpose(2, 0, 1)
 
 
 def _middle(sides: tuple[int, int], size: int) -> tuple[float, float, float, float]:
@@ -147,12 +146,10 @@ def _middle(sides: tuple[int, int], size: int) -> tuple[float, float, float, flo
 def _too_many(
     data: ImageCaptions, skipped: dict[str, str], seen: int, max_corrupt: float
 ) -> InputValueError:
-    first = "; ".join(f"{name} ({why})" for name, why in list(skipped.items())[:_NAMED])
-    more = f"; and {len(skipped) - _NAMED} more" if len(skipped) > _NAMED else ""
     return InputValueError(
         f"At most {max_corrupt:.3g} of the {len(data)} images of {data.source} may be unusable, "
-        f"but {len(skipped)} of the first {seen} are: {first}{more}. Mend or remove them, or "
-        "raise max_corrupt."
+        f"but {len(skipped)} of the first {seen} are: {first_of([*skipped.items()])}. Mend or "
+        "remove them, or raise max_corrupt."
     )
 
 
