@@ -205,7 +205,7 @@ def test_the_log_and_the_loop_stay_quiet_when_no_connection_can_be_taken(
         refused = 0
 
         def accept(self) -> Any:
-            if self.refused < 30:
+            if self.refused < 15:
                 self.refused += 1
                 raise OSError(errno.EMFILE, "Too many open files")
             return super().accept()
@@ -215,7 +215,7 @@ def test_the_log_and_the_loop_stay_quiet_when_no_connection_can_be_taken(
     opened.listen(128)
     with serving(opened=opened) as server:
         assert ask(server.port)[0] == 200
-    assert opened.refused == 30
+    assert opened.refused == 15
     assert caplog.messages == [
         "No connection could be taken: Too many open files. Those that asked nothing were dropped."
     ]

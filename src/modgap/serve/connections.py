@@ -22,9 +22,9 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from modgap.serve.server import CONNECTION, WAITING
 
-# Connections taken before any other is heard. Few, so that one whose request is already there is
-# read before as many newer ones have come as there is room for.
-TAKEN_AT_ONCE = 32
+# Connections taken in one turn of the loop. It takes three turns to read what the first of them
+# sent; meanwhile there must be room, or the oldest would go unheard. A fourth closes those dropped.
+TAKEN_AT_ONCE = 16
 # Descriptors left for files and for what else the process opens.
 SPARE_FILES = 64
 # What must have been read of an answer when its deadline comes, for it to go on.
@@ -55,8 +55,7 @@ class Limits:
 
     def within_files(self) -> Limits:
         """The same with no more connections than this process may have files."""
-        # Twice, because those dropped for one lot are closed while the next is taken.
-        free = _free_files() - 2 * TAKEN_AT_ONCE - SPARE_FILES
+        free = _free_files() - 4 * TAKEN_AT_ONCE - SPARE_FILES
         return replace(self, connections=min(self.connections, max(free, 8)))
 
 
