@@ -102,10 +102,7 @@ class SentenceTransformersModel(TorchModel):
         known = getattr(network, "modalities", ["text"])
         self.modalities = tuple(m for m in ("image", "audio", "text") if m in known)
         if "text" not in self.modalities:
-            raise InputValueError(
-                f"{name} embeds {spoken(self.modalities) or 'nothing that modgap knows'}: a model "
-                "needs a text tower."
-            )
+            raise InputValueError(f"{name} embeds {spoken(known)}: a model needs a text tower.")
         self._prompts = dict(getattr(network, "prompts", None) or {})
         self._default_prompt = self._prompts.get(getattr(network, "default_prompt_name", None))
         self._truncate = getattr(network, "truncate_dim", None)
