@@ -33,9 +33,7 @@ def pictures(n: int = 7) -> list[Any]:
 def sounds(n: int = 4) -> list[np.ndarray]:
     """Noise of up to a second at 8 kHz."""
     rng = np.random.default_rng(6)
-    return [
-        rng.uniform(-0.5, 0.5, size=3000 + 1500 * k).astype(np.float32) for k in range(n)
-    ]
+    return [rng.uniform(-0.5, 0.5, size=3000 + 1500 * k).astype(np.float32) for k in range(n)]
 
 
 def write_tokenizer(folder: Path, **settings: Any) -> None:
@@ -49,7 +47,7 @@ def write_tokenizer(folder: Path, **settings: Any) -> None:
 
 
 def write_model(folder: Path, kind: str, seed: int = 0, dim: int = 12) -> Path:
-    """"clip", "siglip", "siglip2", "clap", "align" or "blip", with what goes before the network."""
+    """A CLIP, SigLIP, SigLIP 2, CLAP, ALIGN or BLIP, with what goes before the network."""
     import torch
     import transformers as t
 
@@ -72,7 +70,11 @@ def write_model(folder: Path, kind: str, seed: int = 0, dim: int = 12) -> Path:
         text = {**SMALL, **TOKENS, "max_position_embeddings": 20, "projection_size": 16}
         network = of[1](of[0](vision_config={**SMALL, **vision}, text_config=text))
         processor = (
-            {"image_processor_type": "Siglip2ImageProcessor", "patch_size": 8, "max_num_patches": 16}
+            {
+                "image_processor_type": "Siglip2ImageProcessor",
+                "patch_size": 8,
+                "max_num_patches": 16,
+            }
             if two
             else {**processor, "image_processor_type": "SiglipImageProcessor"}
         )
@@ -125,3 +127,35 @@ def write_model(folder: Path, kind: str, seed: int = 0, dim: int = 12) -> Path:
     (folder / "preprocessor_config.json").write_text(json.dumps(processor))
     write_tokenizer(folder, **settings)
     return folder
+
+
+def fake_open_clip(asked: dict[str, Any]) -> Any:
+    """Stands in for open_clip: means of pixels, lengths of texts, notes of what it is asked."""
+    from types import SimpleNamespace
+
+    import torch
+
+    class Network(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.logit_scale = torch.nn.Parameter(torch.tensor(100.0).log())
+
+        def encode_image(self, pixels: Any) -> Any:
+            return pixels.mean(dim=(2, 3))
+
+        def encode_text(self, tokens: Any) -> Any:
+            return tokens.float()
+
+    def create(name: str, pretrained: str) -> Any:
+        asked.update(name=name, pretrained=pretrained)
+        return (
+            Network(),
+            lambda image: torch.tensor(np.array(image.resize((8, 8)))).permute(2, 0, 1).float(),
+        )
+
+    return SimpleNamespace(
+        create_model_from_pretrained=create,
+        get_tokenizer=lambda name: lambda texts: torch.tensor([[len(t), 1, 2] for t in texts]),
+        list_models=lambda: ["ViT-B-16", "ViT-B-32"],
+        list_pretrained_tags_by_model=lambda name: ["openai", "laion2b_s34b_b79k"],
+    )

@@ -179,7 +179,7 @@ def test_any_module_is_a_layer_and_unknown_ones_suggest_near_ones(clip):
     rows = clip.encode_layers(ITEMS["image"], "image", ["visual_projection"])
     expected = clip.encode_images(ITEMS["image"])
     np.testing.assert_allclose(rows["visual_projection"], expected, atol=1e-6)
-    with pytest.raises(ValueError, match="Did you mean 'vision_model.encoder.layers.1'"):
+    with pytest.raises(ValueError, match=r"Did you mean 'vision_model\.encoder.layers.1'"):
         clip.encode_layers(ITEMS["image"], "image", ["vision_model.encoder.layer.1"])
     with pytest.raises(ValueError, match="image does not go through 'text_projection'"):
         clip.encode_layers(ITEMS["image"], "image", ["text_projection"])

@@ -107,7 +107,9 @@ class Model(ABC):
         """A modality that this model embeds."""
         if modality not in self.modalities:
             near = did_you_mean(modality, self.modalities)
-            raise InputValueError(f"{self.name} embeds {spoken(self.modalities)}, not {modality}.{near}")
+            raise InputValueError(
+                f"{self.name} embeds {spoken(self.modalities)}, not {modality}.{near}"
+            )
         return modality
 
     def _encode(

@@ -125,7 +125,7 @@ class OnnxModel(ReplicatedModel):
     def part_rows(self, replica: int, prepared: Any, modality: str) -> np.ndarray:
         """Rows by the session of one device; what else a whole model takes is blank."""
         session = self.sessions[replica][modality]
-        inputs = {}
+        inputs: dict[str, np.ndarray] = {}
         for one in session.get_inputs():
             value = prepared.get(one.name, self._blanks.get(one.name))
             if value is None and one.name == "attention_mask":  # SigLIP's tokenizer makes none
@@ -206,9 +206,10 @@ def _session(runtime: Any, file: Path, provider: Any) -> Any:
 def _check_modalities(name: str, found: Sequence[str]) -> None:
     if "text" not in found or len(found) < 2:
         lacks = "text_model.onnx" if "text" not in found else "vision_model.onnx"
+        embeds = f"{spoken(found)} only" if found else "nothing"
         raise InputValueError(
-            f"{name} embeds {spoken(found) if found else 'nothing'} only: a model needs a text tower and one "
-            f"for images or sounds. Put {lacks} beside the others."
+            f"{name} embeds {embeds}: a model needs a text tower and one for images or sounds. "
+            f"Put {lacks} beside the others."
         )
 
 

@@ -97,7 +97,7 @@ class Processors:
 
 
 def without_torchvision(transformers: Any) -> dict[str, Any]:
-    """The option for image processors that use Pillow alone, whose pixels are the published ones."""
+    """The option for image processors that use Pillow alone, as the papers' did."""
     is_new = int(transformers.__version__.split(".")[0]) >= 5
     return {"backend": "pil"} if is_new else {"use_fast": False}
 
@@ -105,7 +105,9 @@ def without_torchvision(transformers: Any) -> dict[str, Any]:
 def max_tokens(tokenizer: Any, config: Any) -> int:
     """Tokens of the longest text: what tokenizer and network both take."""
     of_network = getattr(
-        getattr(config, "text_config", config), "max_position_embeddings", tokenizer.model_max_length
+        getattr(config, "text_config", config),
+        "max_position_embeddings",
+        tokenizer.model_max_length,
     )
     return int(min(tokenizer.model_max_length, of_network))
 

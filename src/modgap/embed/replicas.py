@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -34,7 +35,7 @@ class ReplicatedModel(Model):
         bounds = np.linspace(0, len(items), min(self.n_replicas, len(items)) + 1).astype(int)
         return [
             self.prepare_part(list(items[start:stop]), modality, role)
-            for start, stop in zip(bounds[:-1], bounds[1:], strict=True)
+            for start, stop in pairwise(bounds)
         ]
 
     def rows(self, prepared: Sequence[Any], modality: str) -> np.ndarray:
@@ -43,7 +44,7 @@ class ReplicatedModel(Model):
             return self.part_rows(0, prepared[0], modality)
         with ThreadPoolExecutor(len(prepared)) as pool:
             found = pool.map(
-                lambda part: self.part_rows(*part, modality), list(enumerate(prepared))
+                lambda k: self.part_rows(k, prepared[k], modality), range(len(prepared))
             )
             return np.concatenate(list(found))
 

@@ -117,11 +117,11 @@ class SentenceTransformersModel(TorchModel):
         processor = getattr(self.networks[0], "processor", None)
         images = getattr(processor, "image_processor", None)
         if "image" in self.modalities and images is not None:
-            self.image_side = image_side(images, self._transformer.config)
+            self.image_side = image_side(images, getattr(self._transformer, "config", None))
             if not input_normalisation:
                 images.do_normalize = False
         if "audio" in self.modalities:
-            sounds = getattr(processor, "feature_extractor", processor)
+            sounds: Any = getattr(processor, "feature_extractor", processor)
             self.sampling_rate = int(sounds.sampling_rate)
 
     def prompt(self, role: Role) -> str | None:

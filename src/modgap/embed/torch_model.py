@@ -99,9 +99,7 @@ class TorchModel(ReplicatedModel):
             states = self._blank_states(held, modality)
             # Blocks within blocks are left out.
             outer = [
-                name
-                for name in states
-                if not any(name.startswith(f"{other}.") for other in states)
+                name for name in states if not any(name.startswith(f"{other}.") for other in states)
             ]
             if outer:
                 return tuple(outer)

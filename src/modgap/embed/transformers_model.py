@@ -105,7 +105,9 @@ class TransformersModel(TorchModel):
         found = getattr(network, f"get_{modality}_features")(**inputs)
         rows = getattr(found, "pooler_output", found)  # transformers 5 returns more than rows
         if not isinstance(rows, Tensor):
-            raise InputValueError(f"{self.name} gives no row for {modality}: it is no model of two towers.")
+            raise InputValueError(
+                f"{self.name} gives no row for {modality}: it is no model of two towers."
+            )
         return rows
 
     def pooling(self, modality: str) -> PoolingRule:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from torch import nn
 
 from modgap._validate import InputValueError
@@ -33,13 +35,13 @@ def draw_weights(network: nn.Module, seed: int) -> None:
         _draw(network, PreTrainedModel)
 
 
-def _draw(module: nn.Module, pretrained: type) -> None:
+def _draw(module: Any, pretrained: Any) -> None:
     if isinstance(module, pretrained):
-        drawn = type(module)(module.config)  # type: ignore[call-arg]
+        drawn = type(module)(module.config)
         module.load_state_dict(drawn.state_dict(), strict=False)
         return
     if hasattr(module, "reset_parameters"):
-        module.reset_parameters()  # type: ignore[operator]
+        module.reset_parameters()
         return
     own = [name for name, _ in module.named_parameters(recurse=False)]
     if own:
