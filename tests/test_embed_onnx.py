@@ -154,6 +154,20 @@ def test_what_a_file_fixes_cannot_be_changed(folders):
         open_model(f"onnx:{folders / 'clip'}").layers("image")
 
 
+def test_memory_that_is_used_up_says_to_lower_the_batch(folders, monkeypatch):
+    model = open_model(f"onnx:{folders / 'clip'}")
+
+    class Full:
+        get_inputs = model.sessions[0]["text"].get_inputs
+
+        def run(self, *inputs):
+            raise Exception("Failed to allocate memory for requested buffer of size 20")
+
+    monkeypatch.setitem(model.sessions[0], "text", Full())
+    with pytest.raises(RuntimeError, match=r"not enough memory .* Lower the batch size\."):
+        model.encode_texts(TEXTS)
+
+
 def test_a_gpu_that_is_not_there_is_a_sentence(folders):
     if "CUDAExecutionProvider" in runtime.get_available_providers():
         pytest.skip("there is a GPU")

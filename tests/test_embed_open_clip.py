@@ -97,6 +97,8 @@ def test_unknown_names_and_weights_suggest_near_ones(library, tiny):
         open_model("open_clip:ViT-B-32")
     with pytest.raises(ValueError, match="there is no such file"):
         open_model("open_clip:ViT-B-32//nowhere/weights.pt")
+    with pytest.raises(ValueError, match=r"Did you mean 'weights\.pt'"):
+        open_model(f"open_clip:{tiny.replace('weights', 'weight')}")
 
 
 def test_open_clip_is_asked_as_it_documents(monkeypatch):

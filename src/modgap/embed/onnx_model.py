@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 
 from modgap._results import spoken
-from modgap._validate import InputValueError, check_temperature, require
+from modgap._validate import InputValueError, check_temperature, first_line, require
 from modgap.embed.model import Role
 from modgap.embed.names import near_folder
 from modgap.embed.opening import Precision
 from modgap.embed.processors import Processors
-from modgap.embed.replicas import ReplicatedModel
+from modgap.embed.replicas import OutOfMemory, ReplicatedModel
 from modgap.embed.variants import variant_name
 
 EXTRA = "onnx"
@@ -135,7 +135,15 @@ class OnnxModel(ReplicatedModel):
                     f"{self.name} takes {one.name!r}, which its processor does not make."
                 )
             inputs[one.name] = np.asarray(value).astype(_TYPES.get(one.type, np.float32))
-        found: np.ndarray = session.run([self._outputs[modality]], inputs)[0]
+        try:
+            found: np.ndarray = session.run([self._outputs[modality]], inputs)[0]
+        except Exception as error:  # onnxruntime's own classes; only their words say which
+            if "allocate memory" not in str(error):
+                raise
+            raise OutOfMemory(
+                f"There is not enough memory for this batch ({first_line(error)}). Lower the "
+                "batch size."
+            ) from error
         return found.astype(np.float32)
 
     def _output(self, modality: str) -> str:

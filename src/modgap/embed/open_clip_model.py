@@ -12,7 +12,6 @@ from torch import Tensor
 
 from modgap._validate import InputValueError, did_you_mean, first_line, require
 from modgap.embed.model import Role
-from modgap.embed.names import near_folder
 from modgap.embed.opening import Precision
 from modgap.embed.pooling import PoolingRule
 from modgap.embed.torch_model import TorchModel
@@ -140,10 +139,11 @@ def _check_known(library: Any, architecture: str, weights: str, random: int | No
         )
     place = Path(weights).expanduser()
     if not place.is_file():
-        near = did_you_mean(weights, tags) or near_folder(place) if "/" in weights else ""
+        beside = place.parent.iterdir() if "/" in weights and place.parent.is_dir() else ()
+        near = did_you_mean(weights, tags) or did_you_mean(place.name, [f.name for f in beside])
         raise InputValueError(
             f"open_clip has no weights {weights!r} of {architecture}, and there is no such file."
-            f"{near or did_you_mean(weights, tags)} It has {', '.join(tags) or 'none'}."
+            f"{near} It has {', '.join(tags) or 'none'}."
         )
 
 

@@ -10,8 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from modgap._validate import InputValueError
+from modgap._validate import InputError, InputValueError
 from modgap.embed.model import Model, Role
+
+
+class OutOfMemory(InputError, RuntimeError):
+    """A batch does not fit; the message says what to do."""
 
 
 class ReplicatedModel(Model):

@@ -23,13 +23,9 @@ from modgap._validate import (
 from modgap.embed.model import BATCH, Role
 from modgap.embed.opening import Precision
 from modgap.embed.pooling import PoolingRule, pool
-from modgap.embed.replicas import ReplicatedModel
+from modgap.embed.replicas import OutOfMemory, ReplicatedModel
 from modgap.towers.devices import find_devices, is_out_of_memory
 from modgap.towers.normalisation import without_normalisation
-
-
-class OutOfMemory(InputError, RuntimeError):
-    """A batch does not fit; the message says what to do."""
 
 
 class TorchModel(ReplicatedModel):
