@@ -19,6 +19,7 @@ from modgap._files import write_text
 from modgap._locks import sole_writer_of
 from modgap._results import Result, document, to_json
 from modgap._validate import InputError, InputValueError, first_line
+from modgap.towers.devices import is_out_of_memory
 from modgap.train.checkpoint import (
     CONFIG,
     MODEL,
@@ -243,9 +244,7 @@ def in_words(output: Path, device: torch.device) -> Iterator[None]:
             f"The run cannot write to {output}: {why}. {left} Mend that, and go on with --resume."
         ) from error
     except (RuntimeError, MemoryError) as error:
-        # torch says it in two ways: a class of its own on a GPU, words on a CPU.
-        known = isinstance(error, (torch.cuda.OutOfMemoryError, MemoryError))
-        if not (known or "can't allocate memory" in str(error)):
+        if not is_out_of_memory(error):
             raise
         raise TrainingStopped(
             f"There is not enough memory on {device} ({first_line(error)}). Raise "
