@@ -82,8 +82,8 @@ def test_rows_are_those_of_the_model_in_order(tmp_path, captions):
 def test_one_caption_each_is_what_clip_retrieval_writes(tmp_path):
     embed(make_model(), make_photos(tmp_path / "photos", 5), tmp_path / "rows", shard_items=3)
     names = sorted(path for path in files_of(tmp_path / "rows") if path != "embed.json")
-    assert names == [f"{kind}/{kind}_{k}.{suffix}" for kind, suffix in (
-        ("img_emb", "npy"), ("metadata", "parquet"), ("text_emb", "npy")) for k in range(2)]  # fmt: skip
+    kinds = {"img_emb": "npy", "metadata": "parquet", "text_emb": "npy"}
+    assert names == [f"{kind}/{kind}_{k}.{kinds[kind]}" for kind in kinds for k in range(2)]
     table = pq.read_table(tmp_path / "rows" / "metadata")
     assert table.column_names == ["image_path", "caption"]
     assert table["caption"].to_pylist() == [f"a photo {k}, 0" for k in range(5)]

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from modgap._results import spoken
+from modgap._validate import InputValueError
 from modgap.cli.options import (
     AsJson,
     Bank,
@@ -25,13 +26,17 @@ from modgap.cli.options import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from modgap.corrections import Correction
     from modgap.io import Modalities
 
+_PICTURES = "From pictures"
 
-@takes_data(writes="folder")
+
+@takes_data(writes="folder", unless="data")
 def fix(
-    data: Data,
+    rows: Data | None,
     output: Annotated[
         Path,
         typer.Option(
@@ -47,6 +52,27 @@ def fix(
     bank: Bank = None,
     keep_bank: KeepBank = True,
     model: Model = None,
+    data: Annotated[
+        Path | None,
+        typer.Option(
+            help="Images with captions instead of embeddings: they are embedded by --model, and an "
+            "index is built. Rows go beside the output, into OUTPUT-rows.",
+            show_default=False,
+            rich_help_panel=_PICTURES,
+        ),
+    ] = None,
+    split: Annotated[
+        str | None,
+        typer.Option(help="A split of --data.", show_default=False, rich_help_panel=_PICTURES),
+    ] = None,
+    device: Annotated[
+        str | None,
+        typer.Option(
+            help="cpu, cuda …; the first GPU if there is one.",
+            show_default=False,
+            rich_help_panel=_PICTURES,
+        ),
+    ] = None,
     trust_pairs: TrustPairs = False,
     seed: Seed = 0,
     as_json: AsJson = False,
@@ -54,6 +80,8 @@ def fix(
     """Diagnose, fit the chosen correction on all rows, and write all that a search needs.
 
     Example: modgap fix image.npy text.npy -o fixed
+
+    Example: modgap fix --model hf:openai/clip-vit-base-patch32 --data photos -o fixed
     """
     from modgap._results import document
     from modgap.cli.diagnose import print_diagnosis
@@ -62,10 +90,14 @@ def fix(
     from modgap.diagnosis import fix as run
     from modgap.reports.fix import where_from
 
-    say(f"modgap: {_which_file(data)}")
+    if data is None and (split or device):
+        raise InputValueError("--split and --device belong to --data, which is not given.")
+    source = _embedded(data, model, output, split, device) if data is not None else rows
+    assert source is not None  # one of the two is given
+    say(f"modgap: {_which_file(source)}")
     with steps() as step, tidy_when_terminated():
         result = run(
-            data, None, output, queries=asking_names(queries, data.names), goal=goal,
+            source, None, output, queries=asking_names(queries, source.names), goal=goal,
             metric=metric, bank=open_bank(bank), keep_bank=keep_bank, model=model,
             trust_pairs=trust_pairs, seed=seed, progress=step,
         )  # fmt: skip
@@ -84,6 +116,67 @@ def fix(
             out.print(f"  {line}", markup=False, soft_wrap=True)
     for path in result.files:
         say(f"wrote {path}")
+    if data is not None and result.corrections:
+        _build_index(source, result.corrections, output)
+
+
+def _embedded(
+    data: Path, model: str | None, output: Path, split: str | None, device: str | None
+) -> Modalities:
+    """Images and captions, embedded beside the output; a run that was stopped goes on."""
+    from modgap.cli.embed import skipped_words
+    from modgap.cli.outputs import tidy_when_terminated
+    from modgap.cli.show import say, steps
+    from modgap.diagnosis.fixing import check_replaceable
+    from modgap.embed import embed
+    from modgap.io import open_items, open_pair
+
+    if model is None:
+        raise InputValueError(
+            "--data needs --model, the model that embeds, such as hf:openai/clip-vit-base-patch32."
+        )
+    check_replaceable(output)
+    items = open_items(data, split=split)
+    if not any(items.captions(row) for row in range(len(items))) or items.kind == "text":
+        raise InputValueError(
+            f"{data} must hold images or sounds with captions, so that there are two modalities, "
+            f"but {'it holds texts alone' if items.kind == 'text' else 'it has no captions'}."
+        )
+    with steps(rate=True) as step, tidy_when_terminated():
+        done = embed(model, data, _beside(output, "-rows"), split=split, device=device,
+                     progress=step)  # fmt: skip
+    if done.skipped:
+        say(f"modgap: {skipped_words(done.skipped, done.n_items)}")
+    return open_pair(done.folder)
+
+
+def _build_index(data: Modalities, corrections: Mapping[str, Correction], output: Path) -> None:
+    """An index of all documents beside the output, and the command that searches it in words."""
+    import shlex
+    from importlib.util import find_spec
+
+    from modgap.cli.show import say, steps
+    from modgap.corrections.files import correction_file
+    from modgap.index import open_index
+
+    if find_spec("faiss") is None:
+        say("modgap: for an index of all documents: pip install 'modgap[faiss]'")
+        return
+    place = _beside(output, ".faiss")
+    with open_index(place, dict(corrections), create=True, replace=True) as index, steps() as step:
+        index.write_all(dict(data.sides), step)
+        index.finish()
+    say(f"wrote {place}")
+    several = len(corrections) > 1
+    file = output if several else output / correction_file(next(iter(corrections)), several=False)
+    words = ["modgap", "index", "search", str(place), str(file), "--text", "a dog on the beach"]
+    if "text" in corrections:
+        say(f"next: {shlex.join(words)}")
+
+
+def _beside(output: Path, ending: str) -> Path:
+    """A name beside the output folder."""
+    return output.parent / f"{output.name}{ending}"
 
 
 def _fitted_on(correction: Correction) -> str:

@@ -281,7 +281,8 @@ def _open_folder(folder: Path) -> Contents:
         return open_npy_shards(folder)
     raise InputValueError(
         f"{folder} must be a folder of .parquet shards, of .npy shards, or one that clip-retrieval "
-        "wrote (img_emb, text_emb, metadata), got none of these."
+        "wrote (img_emb, text_emb, metadata), got none of these. Pictures are embedded first: "
+        f"modgap embed MODEL {folder} -o rows"
     )
 
 
