@@ -34,6 +34,7 @@ lint: $(VENV)/.lint
 bench: $(VENV)/.test browser
 	$(BIN)/python benchmarks/run.py
 	$(BIN)/python benchmarks/page.py
+	$(BIN)/python benchmarks/embed.py
 	$(BIN)/python benchmarks/serve_load.py
 
 picture: $(VENV)/.core

@@ -42,7 +42,7 @@ def test_embed_writes_what_all_commands_read(model, photos, tmp_path):
     assert told.status == 0, told.err
     html = page.read_text()
     assert "data:image/jpeg;base64" in html
-    assert "a photo 0, 1" in html
+    assert "a photo 0, 0" in html
     again = modgap("embed", model, photos, "-o", rows)
     assert "40 of 40 items were there already" in again.err
 
