@@ -25,6 +25,9 @@ settings.load_profile("modgap")
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
+# Milvus Lite's servers say good-bye in the log of gRPC when a suite ends.
+os.environ.setdefault("GRPC_VERBOSITY", "NONE")
+
 BESIDE = Path(__file__).parents[2] / "shared" / "data" / "liang2022"
 PUBLISHED = Path(os.environ.get("MODGAP_PUBLISHED", BESIDE))
 # Folders of embeddings for modgap reproduce: those of Liang et al. 2022, and of others.

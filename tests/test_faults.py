@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import os
 import shutil
 import signal
 import subprocess
@@ -20,7 +21,7 @@ import pytest
 
 from command_line import everything_in, make_files, modgap
 from modgap import Correction
-from modgap.io import Embeddings, open_embeddings, write_embeddings
+from modgap.io import Embeddings, open_embeddings
 
 KILL, TERM = signal.SIGKILL, signal.SIGTERM
 # Reading: rows are asked for, first to check them. Writing: a file is flushed, then renamed.
@@ -188,41 +189,58 @@ def test_whatever_call_of_the_system_is_the_last_one_files_are_old_or_new(
     assert everything_in(tmp_path) == {"file.txt", "folder", "folder/file.txt"}
 
 
-@pytest.mark.parametrize("suffix", [".npy", ".npz", ".safetensors", ".parquet"])
-@pytest.mark.parametrize("command", ["apply", "fit", "index build"])
-def test_an_input_that_vanishes_ends_in_a_result_or_in_a_sentence(
-    files: Path, suffix: str, command: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A mapped file can still be read on some systems; one that is opened again cannot."""
-    monkeypatch.chdir(files)
-    write_embeddings(files / f"rows{suffix}", open_embeddings(files / "image.npy").rows())
-    words = {
-        "apply": f"apply c.safetensors rows{suffix} --modality image -o out.npy",
-        "fit": f"fit rows{suffix} text.npy -o out.safetensors",
-        "index build": f"index build out.faiss c.safetensors image=rows{suffix} --trust-rows",
-    }[command]
-    batches, take = Embeddings.batches, Embeddings.take
+CHANGING = {
+    "apply": "apply c.safetensors rows.npy --modality image -o out.npy",
+    "fit": "fit rows.npy text.npy -o out.safetensors",
+    "index build": "index build out.faiss c.safetensors image=rows.npy --trust-rows",
+    "diagnose": "diagnose rows.npy text.npy --unpaired --no-umap -o out",
+    "fix": "fix rows.npy text.npy --unpaired -o out",
+}
 
-    def vanishing(original: Callable[..., Any]) -> Callable[..., Any]:
+
+@pytest.mark.parametrize("how", ["vanishes", "shrinks"])
+@pytest.mark.parametrize("command", CHANGING)
+def test_an_input_that_changes_at_any_read_ends_in_a_result_or_in_a_sentence(
+    files: Path, command: str, how: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before the first read, the second, … until the command has no more to come."""
+    monkeypatch.chdir(files)
+    rows = files / "rows.npy"
+    stored = (files / "image.npy").read_bytes()
+    reads = 0
+
+    def changing(original: Callable[..., Any], call: int) -> Callable[..., Any]:
         def read(*given: Any, **named: Any) -> Any:
-            (files / f"rows{suffix}").unlink(missing_ok=True)
+            nonlocal reads
+            reads += 1
+            if reads == call:
+                rows.unlink() if how == "vanishes" else os.truncate(rows, 300)
             return original(*given, **named)
 
         return read
 
-    monkeypatch.setattr(Embeddings, "batches", vanishing(batches))
-    monkeypatch.setattr(Embeddings, "take", vanishing(take))
-    monkeypatch.setattr(Embeddings, "rows", vanishing(Embeddings.rows))
-    ran = modgap(*words.split())
-    assert not (files / f"rows{suffix}").exists()
-    assert "Traceback" not in ran.err
-    if ran.status == 0:
-        check_whole(files)
-    else:
-        assert ran.status == 2
-        assert f"rows{suffix}" in ran.err.splitlines()[-1]
-        assert not list(files.glob("out*"))
-    assert not list(files.glob(".modgap-*"))
+    for call in range(1, 9):
+        rows.write_bytes(stored)
+        reads = 0
+        with monkeypatch.context() as patched:
+            for name in ("batches", "take", "rows"):
+                patched.setattr(Embeddings, name, changing(getattr(Embeddings, name), call))
+            ran = modgap(*CHANGING[command].split())
+        assert "Traceback" not in ran.err
+        assert not list(files.glob(".modgap-*"))
+        made = list(files.glob("out*"))
+        rows.unlink(missing_ok=True)
+        if ran.status == 0:
+            check_whole(files)
+        else:
+            assert ran.status == 2
+            assert "rows.npy" in ran.err.splitlines()[-1]
+            assert not made
+        for path in made:
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+        if reads < call:
+            break
+    assert call > 1
 
 
 def test_training_that_was_killed_while_it_read_trained_or_wrote_is_resumed(

@@ -64,14 +64,16 @@ def test_every_answer_has_the_strict_headers(
 
 
 def test_a_failing_route_is_500_in_json_with_the_same_headers(
-    caplog: pytest.LogCaptureFixture,
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def broken(row: int) -> bytes:
+    def broken(**given: object) -> None:
         raise RuntimeError("secret place")
 
-    client = make_client(Explorer(make_data(pictures=broken)))
+    explorer = Explorer(make_data())
+    client = make_client(explorer)
+    monkeypatch.setattr(explorer, "search", broken)
     with caplog.at_level(logging.ERROR):
-        answer = client.get("/api/thumbnails/image/1")
+        answer = client.post("/api/search", json={"modality": "text", "row": 0})
     assert answer.status_code == 500
     assert answer.json() == {"detail": "The server failed on this request; its log says why."}
     assert "secret place" in caplog.text
