@@ -80,6 +80,19 @@ def test_the_python_of_the_page_docs_runs(tmp_path, monkeypatch, capsys):
     assert f"# {capsys.readouterr().out.strip()}\n" in many
 
 
+def test_the_python_of_the_embedding_page_runs_and_prints_what_it_says(
+    tmp_path, monkeypatch, capsys
+):
+    monkeypatch.chdir(tmp_path)
+    page = (ROOT / "docs" / "embedding.md").read_text(encoding="utf-8")
+    for code in blocks("python", page):
+        exec(compile(code, "embedding.md", "exec"), {})
+        said = re.findall(r"^print\(.*\)  # (.+)$", code, flags=re.MULTILINE)
+        printed = capsys.readouterr().out.splitlines()
+        assert said
+        assert set(said) - set(printed) <= {"the bytes of bee.jpg"}
+
+
 def test_the_python_of_the_training_page_runs(tmp_path, monkeypatch, capsys):
     pytest.importorskip("torch", reason="torch is not installed")
     monkeypatch.chdir(tmp_path)
