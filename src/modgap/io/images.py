@@ -58,6 +58,34 @@ def unpack_image(stored: bytes, side: int, mode: Literal["RGB", "L"] = "RGB") ->
         raise ImageError(f"{type(error).__name__}: {error}") from error
 
 
+def square_pixels(image: Any, size: int) -> np.ndarray:
+    """An image of Pillow as a square: uint8 (channels, size, size).
+
+    The shorter side is scaled to ``size`` (bicubic, as CLIP's image processor does) and the middle
+    is kept.
+    """
+    from PIL import Image
+
+    square = image.resize((size, size), Image.Resampling.BICUBIC, box=_middle(image.size, size))
+    return np.asarray(square).reshape(size, size, -1).transpose(2, 0, 1)
+
+
+def _middle(sides: tuple[int, int], size: int) -> tuple[float, float, float, float]:
+    """The part of an image that scaling the shorter side and cutting out the middle would keep.
+
+    Scaling that part alone gives the same pixels up to rounding, and a very long image no huge
+    copy.
+    """
+    short = min(sides)
+    starts, stops = [], []
+    for side in sides:
+        scaled = size * side // short
+        first = (scaled - size) // 2
+        starts.append(first * side / scaled)
+        stops.append((first + size) * side / scaled)
+    return (starts[0], starts[1], stops[0], stops[1])
+
+
 class ImageFolder:
     """Reads files by their names relative to ``home``; links and ``..`` cannot lead out of it.
 

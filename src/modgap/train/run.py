@@ -17,6 +17,7 @@ from torch import Tensor
 from modgap._files import sole_writer_of, write_text
 from modgap._results import Result, document, to_json
 from modgap._validate import InputError, InputValueError, first_line
+from modgap.towers.devices import is_out_of_memory
 from modgap.train.checkpoint import (
     CONFIG,
     MODEL,
@@ -241,9 +242,7 @@ def in_words(output: Path, device: torch.device) -> Iterator[None]:
             "Mend that, and go on with --resume."
         ) from error
     except (RuntimeError, MemoryError) as error:
-        # torch says it in two ways: a class of its own on a GPU, words on a CPU.
-        known = isinstance(error, (torch.cuda.OutOfMemoryError, MemoryError))
-        if not (known or "can't allocate memory" in str(error)):
+        if not is_out_of_memory(error):
             raise
         raise TrainingStopped(
             f"There is not enough memory on {device} ({first_line(error)}). Raise "
