@@ -6,7 +6,7 @@ OPENCLIP := .venv-openclip
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet -c constraints.txt
 INPUTS := pyproject.toml constraints.txt
 
-.PHONY: demo test test-long test-openclip lint bench picture browser clean
+.PHONY: demo test test-long test-openclip fuzz lint bench picture browser clean
 
 demo: $(VENV)/.core
 	$(BIN)/modgap demo -o modgap-demo
@@ -21,6 +21,10 @@ test-long: $(VENV)/.test browser
 test-openclip: $(OPENCLIP)/.made
 	OMP_NUM_THREADS=1 $(OPENCLIP)/bin/python -m pytest -q -m open_clip tests/test_embed_open_clip.py
 
+# Damaged files through the command line for MODGAP_FUZZ seconds, 600 by default.
+fuzz: $(VENV)/.test
+	PYTHONPATH=tests $(BIN)/python -m fuzz
+
 lint: $(VENV)/.lint
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -30,6 +34,7 @@ lint: $(VENV)/.lint
 bench: $(VENV)/.test browser
 	$(BIN)/python benchmarks/run.py
 	$(BIN)/python benchmarks/page.py
+	$(BIN)/python benchmarks/serve_load.py
 
 picture: $(VENV)/.core
 	$(BIN)/python docs/make_picture.py

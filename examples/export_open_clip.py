@@ -15,15 +15,14 @@ normalised: entries do that where their paper does.
 from __future__ import annotations
 
 import argparse
-import io
 from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
-from PIL import Image
 
 from modgap.embed import open_model
 from modgap.io import open_image_captions
+from modgap.io.images import unpack_image
 
 
 def main(
@@ -41,7 +40,7 @@ def main(
     images = np.empty((len(data), encoder.dim), np.float32)
     for start in range(0, len(data), batch):  # some at a time: photos may not fit in memory
         some = range(start, min(start + batch, len(data)))
-        opened = [Image.open(io.BytesIO(data.image(k))) for k in some]
+        opened = [unpack_image(data.image(k)) for k in some]
         images[start : start + batch] = encoder.encode_images(opened, batch_size=batch)
     captions = [caption for k in range(len(data)) for caption in data.captions(k)]
     written = ["--rows", save(output / "image.npy", images)]

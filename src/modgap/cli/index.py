@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shlex
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from modgap._secrets import without_secrets
 from modgap._validate import InputValueError
 from modgap.cli.options import AsJson, Seed, TrustRows, WithoutBank, groups_by_name
 
@@ -97,6 +97,14 @@ ModalityColumn = Annotated[
 IdColumn = Annotated[
     str | None, typer.Option(help="Its column of ids; id if left out.", rich_help_panel=_YOURS)
 ]
+Trust = Annotated[
+    bool,
+    typer.Option(
+        "--trust",
+        help="Open a folder of Qdrant's embedded mode that is there already: it holds pickles, "
+        "which can run any code.",
+    ),
+]
 _NEW = "embedding_corrected"
 
 
@@ -134,6 +142,7 @@ def build(
     groups: Groups = None,
     without_bank: WithoutBank = None,
     trust_rows: TrustRows = False,
+    trust: Trust = False,
     replace: Annotated[
         bool, typer.Option("--replace", help="Drop an index that modgap built there before.")
     ] = False,
@@ -175,12 +184,13 @@ def build(
     from modgap.cli.show import say, steps
     from modgap.corrections import load_corrections
     from modgap.index import open_documents, open_index
+    from modgap.index.postgres import is_postgres
 
     fixed = load_corrections(correction, queries)
     if without_bank is not None:
         check_file(without_bank, (correction,))
     if from_column is not None:
-        if documents or table is None or not address.startswith("postgres"):
+        if documents or table is None or not is_postgres(address):
             raise InputValueError(
                 "--from-column corrects a column of a PostgreSQL table: give the address, the "
                 "correction and --table, and no files."
@@ -205,7 +215,7 @@ def build(
     options: dict[str, Any] = {"table": table, "ef_search": ef_search, "nprobe": nprobe}
     options |= {"factory": factory, "batch_rows": batch, "one_graph": one_graph or None}
     with (
-        open_index(address, fixed, create=True, replace=replace, **options) as index,
+        open_index(address, fixed, create=True, replace=replace, trust=trust, **options) as index,
         steps() as step,
     ):
         for name, stored in index.write_all(sources, step, trust_rows=trust_rows).items():
@@ -283,8 +293,9 @@ def _say_next(
     from modgap.cli.show import say
 
     say("  the index corrects documents and queries itself: give it vectors as the model does")
-    hidden = re.sub(r"(://[^/@]*:)[^/@]+@", r"\1…@", address)
+    hidden = without_secrets(address)
     given = [part for key, value in options.items() if value for part in (key, str(value))]
+    given += ["--trust"] * (address.startswith("qdrant:") and "://" not in address)
     for asking in served:
         words = ["modgap", "index", "search", hidden, str(correction), "QUERIES.npy"]
         words += ["--modality", asking, *given]
@@ -317,6 +328,7 @@ def search(
     vector_column: VectorColumn = None,
     modality_column: ModalityColumn = None,
     id_column: IdColumn = None,
+    trust: Trust = False,
     as_json: AsJson = False,
 ) -> None:
     """Search an index of all modalities with raw vectors of one.
@@ -338,7 +350,7 @@ def search(
     rows, first = (source.rows(), 0) if row is None else (source.take([row]), row)
     options: dict[str, Any] = {"table": table, "ef_search": ef_search, "nprobe": nprobe}
     options |= {"column": vector_column, "modality_column": modality_column, "id_column": id_column}
-    with open_index(address, fixed, **options) as index:
+    with open_index(address, fixed, trust=trust, **options) as index:
         hits = index.search(rows, modality, k, only)
     if as_json:
         print_json(document("index_search", hits, modality=modality, first_row=first))
@@ -367,6 +379,7 @@ def evaluate(
     vector_column: VectorColumn = None,
     modality_column: ModalityColumn = None,
     id_column: IdColumn = None,
+    trust: Trust = False,
     seed: Seed = 0,
     as_json: AsJson = False,
 ) -> None:
@@ -386,7 +399,7 @@ def evaluate(
     asked = open_documents(queries, first, column=column) if queries else None
     options: dict[str, Any] = {"table": table, "ef_search": ef_search, "nprobe": nprobe}
     options |= {"column": vector_column, "modality_column": modality_column, "id_column": id_column}
-    with open_index(address, fixed, **options) as index, steps() as step:
+    with open_index(address, fixed, trust=trust, **options) as index, steps() as step:
         result = evaluate_index(index, sources, asked, k=k, sample=sample, seed=seed, progress=step)
     if as_json:
         print_json(document("index_evaluate", result, seed=seed))

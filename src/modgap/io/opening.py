@@ -89,10 +89,12 @@ def open_pair(
     paired : bool, optional
         False: rows are not pairs, even if their numbers are equal. True: they must be.
     names : pair of str
-        What the modalities are called.
+        What the modalities are called, by default as the file or folder says, if it does.
     """
     first, second = check_names(names)
     x_contents = open_contents(path_x)
+    if path_y is None and tuple(names) == DEFAULT_NAMES and x_contents.names is not None:
+        first, second = x_contents.names
     if path_y is None:
         y_contents = x_contents
         columns = _two_columns(x_contents, x_column, y_column, (first, second))

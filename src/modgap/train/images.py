@@ -21,11 +21,9 @@ from modgap._validate import (
     require,
 )
 from modgap.io import ImageCaptions
-from modgap.io.images import ImageError, square_pixels, unpack_image
+from modgap.io.images import ImageError, first_of, one_image, square_pixels, unpack_image
 from modgap.towers.config import CLIP_MEAN, CLIP_STD
 from modgap.towers.normalisation import pixel_scale
-
-_NAMED = 5  # images that an error lists
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,18 +119,17 @@ def decode(
 
 def decode_image(stored: bytes, size: int, channels: int = 3) -> np.ndarray:
     """One stored image as uint8 (channels, size, size); see `decode`."""
-    return square_pixels(unpack_image(stored, size, "RGB" if channels == 3 else "L"), size)
+    with one_image():
+        return square_pixels(unpack_image(stored, size, "RGB" if channels == 3 else "L"), size)
 
 
 def _too_many(
     data: ImageCaptions, skipped: dict[str, str], seen: int, max_corrupt: float
 ) -> InputValueError:
-    first = "; ".join(f"{name} ({why})" for name, why in list(skipped.items())[:_NAMED])
-    more = f"; and {len(skipped) - _NAMED} more" if len(skipped) > _NAMED else ""
     return InputValueError(
         f"At most {max_corrupt:.3g} of the {len(data)} images of {data.source} may be unusable, "
-        f"but {len(skipped)} of the first {seen} are: {first}{more}. Mend or remove them, or "
-        "raise max_corrupt."
+        f"but {len(skipped)} of the first {seen} are: {first_of([*skipped.items()])}. Mend or "
+        "remove them, or raise max_corrupt."
     )
 
 
