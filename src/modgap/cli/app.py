@@ -27,6 +27,7 @@ from modgap.cli.report import report
 from modgap.cli.reproduce import reproduce
 from modgap.cli.serve import serve
 from modgap.cli.train import train
+from modgap.cli.vslerp import vslerp
 
 app = typer.Typer(
     name="modgap",
@@ -52,6 +53,7 @@ for command in (
     evaluate,
     embed,
     train,
+    vslerp,
     reproduce,
 ):
     app.command()(command)

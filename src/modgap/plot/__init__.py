@@ -5,7 +5,7 @@ Each takes ``title`` and ``ax``, draws into those axes or into new ones, and ret
 
 from modgap.plot._bars import bars, histograms, intervals
 from modgap.plot._curves import curves
-from modgap.plot._images import image_grid
+from modgap.plot._images import filmstrip, image_grid
 from modgap.plot._panels import panels
 from modgap.plot._points import cones, projection_pairs, scatter, sphere
 
@@ -13,6 +13,7 @@ __all__ = [
     "bars",
     "cones",
     "curves",
+    "filmstrip",
     "histograms",
     "image_grid",
     "intervals",
