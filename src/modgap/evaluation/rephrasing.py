@@ -117,7 +117,7 @@ def rephrased_choice(
     of = {"texts": check_answers(texts, "texts")}
     n = int(of["texts"][1][-1]) + 1
     of |= {"right": check_answers(right, "right", n), "wrong": check_answers(wrong, "wrong", n)}
-    _check_enough(of["texts"][1], of["wrong"][1])
+    check_enough(of["texts"][1], of["wrong"][1])
     correct, image_of = (
         check_correct(correct, of["texts"][1]),
         check_image_of(image_of, n, len(images)),
@@ -226,7 +226,8 @@ def _unit_rows(rows: Array, name: str) -> np.ndarray:
     return unit(to_numpy(check_rows(rows, name, nonzero=True)).astype(np.float64))
 
 
-def _check_enough(question_of: np.ndarray, wrong_of: np.ndarray) -> None:
+def check_enough(question_of: np.ndarray, wrong_of: np.ndarray) -> None:
+    """Refuse a question with fewer wrong texts than it has wrong answers."""
     needed, found = np.bincount(question_of) - 1, np.bincount(wrong_of)
     short = np.flatnonzero(found < needed)
     if len(short):
