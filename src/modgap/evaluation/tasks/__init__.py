@@ -1,5 +1,6 @@
 """The papers' tasks, each swept over corrections and amounts in the same way."""
 
+from modgap.evaluation.tasks.probe import linear_probe_task
 from modgap.evaluation.tasks.result import TaskPoint, TaskSweep, TaskTest
 from modgap.evaluation.tasks.sweep import sweep_task
 from modgap.evaluation.tasks.task import Published, Task
@@ -17,6 +18,7 @@ __all__ = [
     "TaskTest",
     "Way",
     "default_ways",
+    "linear_probe_task",
     "sweep_task",
     "zero_shot_task",
 ]
