@@ -2,10 +2,11 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+OPENCLIP := .venv-openclip
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet -c constraints.txt
 INPUTS := pyproject.toml constraints.txt
 
-.PHONY: demo test test-long lint bench picture browser clean
+.PHONY: demo test test-long test-openclip fuzz lint bench picture browser clean
 
 demo: $(VENV)/.core
 	$(BIN)/modgap demo -o modgap-demo
@@ -16,6 +17,14 @@ test: $(VENV)/.test browser
 test-long: $(VENV)/.test browser
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadgroup -q -m long
 
+# Damaged files through the command line for MODGAP_FUZZ seconds, 600 by default.
+fuzz: $(VENV)/.test
+	PYTHONPATH=tests $(BIN)/python -m fuzz
+
+# open_clip needs the torchvision of its torch, so it has an environment of its own.
+test-openclip: $(OPENCLIP)/.made
+	OMP_NUM_THREADS=1 $(OPENCLIP)/bin/python -m pytest -q -m open_clip tests/test_embed_open_clip.py
+
 lint: $(VENV)/.lint
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -25,6 +34,7 @@ lint: $(VENV)/.lint
 bench: $(VENV)/.test browser
 	$(BIN)/python benchmarks/run.py
 	$(BIN)/python benchmarks/page.py
+	$(BIN)/python benchmarks/serve_load.py
 
 picture: $(VENV)/.core
 	$(BIN)/python docs/make_picture.py
@@ -34,7 +44,7 @@ browser:
 	@$(BIN)/python tests/browser.py --install
 
 clean:
-	rm -rf $(VENV) modgap-demo artefacts build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) $(OPENCLIP) modgap-demo artefacts build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
 
 $(VENV)/.made:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "modgap needs Python 3.11 or newer; say which with: make PYTHON=/path/to/python3.11" >&2; exit 1; }
@@ -51,4 +61,10 @@ $(VENV)/.test: $(VENV)/.made $(INPUTS)
 
 $(VENV)/.lint: $(VENV)/.made $(INPUTS)
 	$(PIP) -e '.[all,pretrained,test,lint]'
+	@touch $@
+
+# Without constraints.txt: no torchvision loads beside the CPU wheel that it may pick.
+$(OPENCLIP)/.made: $(INPUTS)
+	$(PYTHON) -m venv $(OPENCLIP)
+	$(OPENCLIP)/bin/python -m pip --disable-pip-version-check install --quiet -e '.[open-clip]' pytest hypothesis
 	@touch $@

@@ -203,6 +203,39 @@ def hubness_case(scale: float) -> Case:
     )
 
 
+def equal_ranks_case(scale: float) -> Case:
+    n = round(12_000 * scale)
+    (X, Y), (one, other) = ((_rows(n, 512, 0), _rows(n, 512, 1)), _equal(n))
+    return Case(
+        f"retrieval both ways of {n:,} equal rows, × 512",
+        "the same of distinct rows",
+        lambda: retrieval(one, other),
+        lambda: retrieval(X, Y),
+        3.0,
+        None,
+    )
+
+
+def equal_search_case(scale: float) -> Case:
+    from modgap.search import search
+
+    n = round(12_000 * scale)
+    (X, Y), (one, other) = ((_rows(n, 512, 0), _rows(n, 512, 1)), _equal(n))
+    return Case(
+        f"exact search of {n:,} equal rows, × 512",
+        "the same of distinct rows",
+        lambda: search(one, other),
+        lambda: search(X, Y),
+        3.0,
+        None,
+    )
+
+
+def _equal(n: int) -> tuple[np.ndarray, np.ndarray]:
+    one, other = (np.repeat(_rows(1, 512, seed), n, axis=0) for seed in (0, 1))
+    return one, other
+
+
 CASES = {
     "cone": cone_case,
     "retrieval": retrieval_case,
@@ -212,4 +245,6 @@ CASES = {
     "search": corrected_search_case,
     "hub-search": hub_search_case,
     "hubness": hubness_case,
+    "equal-ranks": equal_ranks_case,
+    "equal-search": equal_search_case,
 }

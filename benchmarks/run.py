@@ -23,6 +23,7 @@ from pathlib import Path
 HERE = Path(__file__).parent
 NAMES = [
     "cone", "retrieval", "robustness", "moments", "calibrate", "search", "hub-search", "hubness",
+    "equal-ranks", "equal-search",
 ]  # fmt: skip
 START, END = "<!-- measured: start -->", "<!-- measured: end -->"
 

@@ -25,7 +25,7 @@ def main(run: Path) -> None:
     for name in linked:
         target = HERE / "reproduction" / name
         target.parent.mkdir(parents=True, exist_ok=True)
-        with Image.open(run / name) as picture:
+        with Image.open(run / name, formats=["PNG"]) as picture:
             small = picture.convert("RGB")
             small.thumbnail((WIDTH, 10 * WIDTH))
             small.quantize(COLOURS).save(target, optimize=True)

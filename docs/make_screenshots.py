@@ -59,7 +59,7 @@ def main(embeddings: Path) -> None:
                 full_page=True,
                 clip={"x": 0, "y": 0, "width": SIZE["width"], "height": end["y"] + end["height"]},
             )
-            with Image.open(HERE / f"{name}.png") as seen:
+            with Image.open(HERE / f"{name}.png", formats=["PNG"]) as seen:
                 seen.convert("RGB").quantize(96).save(HERE / f"{name}.png", optimize=True)
             print(f"wrote {name}.png")
 

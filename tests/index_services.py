@@ -82,6 +82,12 @@ class Store:
     address: str
     options: dict[str, Any]
 
+    @property
+    def words(self) -> list[str]:
+        """The options on the command line."""
+        table = ["--table", self.options["table"]] if "table" in self.options else []
+        return table + ["--trust"] * ("trust" in self.options)
+
     def open(self, correction: Correction, **more: Any) -> Any:
         return open_index(self.address, correction, **{**self.options, **more})
 
@@ -96,7 +102,9 @@ def make_store(kind: str, folder: Path) -> Store:
         folder = Path(tempfile.mkdtemp(prefix="modgap-", dir="/dev/shm"))
         atexit.register(shutil.rmtree, folder, ignore_errors=True)
     scheme = f"{kind}:" if kind in ("qdrant", "milvus") else ""
-    return Store(kind, f"{scheme}{folder / ends[kind]}", {})
+    return Store(
+        kind, f"{scheme}{folder / ends[kind]}", {"trust": True} if kind == "qdrant" else {}
+    )
 
 
 def rows(n: int = 80, d: int = 8, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:

@@ -120,12 +120,3 @@ def test_a_warning_is_one_line_on_stderr_without_source_code(tmp_path: Path) -> 
     )
     assert wrote == f"wrote {tmp_path / 'c.safetensors'}"
     assert (process.returncode, out) == (0, "")
-
-
-def test_a_mistake_of_ours_keeps_its_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(*_: object) -> None:
-        raise ZeroDivisionError
-
-    monkeypatch.setattr("modgap.datasets.load_digits", broken)
-    with pytest.raises(ZeroDivisionError):
-        modgap("demo")

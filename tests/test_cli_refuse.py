@@ -227,6 +227,12 @@ def test_rows_that_do_not_fit_into_float16_any_more_are_refused(folder: Path) ->
         ("apply c.safetensors text.npy --modality text -o sub/../text.npy", "file being read"),
         ("apply c.safetensors text.npy --modality text -o c.safetensors", "is a file being read"),
         ("apply c.safetensors text.npy --modality text -o text.npy/a.npy", "text.npy is a file"),
+        ("apply c.safetensors text.npy --modality text -o pipe.npy", "pipe.npy is a pipe."),
+        ("apply c.safetensors text.npy --modality text -o /dev/null", "/dev/null is a device."),
+        ("fit image.npy text.npy -o pipe.npy", "a file to write to, but pipe.npy is a pipe."),
+        ("report image.npy text.npy -o pipe.npy", "a file to write to, but pipe.npy is a pipe."),
+        ("diagnose image.npy text.npy -o pipe.npy", "a folder to write to, but pipe.npy is a pipe"),
+        ("fix image.npy text.npy -o /dev/null", "a folder to write to, but /dev/null is a device"),
     ],
 )
 def test_a_place_that_cannot_be_written_is_refused_before_any_work(
@@ -238,6 +244,7 @@ def test_a_place_that_cannot_be_written_is_refused_before_any_work(
     for place in ("modgap.diagnosis.diagnose", "modgap.io.open_pair", "modgap.io.open_embeddings"):
         monkeypatch.setattr(place, work)
     (folder / "sub").mkdir()
+    os.mkfifo(folder / "pipe.npy")
     before = {name: (folder / name).read_bytes() for name in ("image.npy", "text.npy")}
     assert sentence in refused(folder, *words.split())
     assert {name: (folder / name).read_bytes() for name in before} == before

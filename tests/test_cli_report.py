@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -63,14 +64,22 @@ def test_the_verdict_is_printed_and_the_same_run_writes_the_same_page(folder, tm
     assert pages[0].read_bytes() == pages[1].read_bytes()
 
 
+@pytest.mark.filterwarnings("default:10 of 60 images")
 def test_images_are_found_by_the_ids_of_the_rows(folder, tmp_path):
     page = tmp_path / "page.html"
+    photos = tmp_path / "photos"
+    shutil.copytree(folder / "photos", photos)
+    (photos / "photo-50.jpg").write_bytes(b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 8 8\n")
     ran = modgap(
         "report", folder / "image.parquet", folder / "text.parquet", "--no-umap",
-        "--images", folder / "photos", "--title", "My photos", "-o", page,
+        "--images", photos, "--title", "My photos", "-o", page,
     )  # fmt: skip
     assert ran.status == 0, ran.err
     document = data_of(page)
+    said = document["missing"]["thumbnails"]
+    assert said.startswith("10 of 60 images could not be read: photo-50 (it is damaged, or none")
+    assert said.endswith(f"photo-54 (there is no such file in {photos}); and 5 more.")
+    assert ran.err == f"modgap: warning: {said}\nwrote {page}\n"
     assert document["title"] == "My photos"
     shown = document["picture"]["x"]
     assert sum(one is not None for one in shown["thumbnails"]) == 50

@@ -261,7 +261,7 @@ def set_tensor(key, value):
         (drop("names"), "KeyError"),
         (drop("metric"), "KeyError"),
         (drop("about"), "KeyError"),
-        (set_entry("dim_in", "twelve"), "invalid literal"),
+        (set_entry("dim_in", "twelve"), "dim_in must be a whole number"),
         (set_entry("dim_in", 5), r"must be \(d_out, 5\), got shape \(12, 12\)"),
         (set_entry("role", "reader"), "image.reader.matrix"),
         (set_entry("modality", "audio"), "audio.document.matrix"),

@@ -6,14 +6,16 @@ import importlib.util
 import json
 import sys
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
+from types import ModuleType
 from typing import Any
 
 import numpy as np
 import pytest
 
 from command_line import modgap
+from embedders import fake_open_clip
 from encoders import CAPTIONS, PIECES, SPECIAL, write_text_encoder
+from modgap.embed import open_model
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 pytest.importorskip("transformers", reason="transformers is not installed")
@@ -73,7 +75,9 @@ def clip(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_rows_are_the_models_own_and_modgap_reads_them(export, photos, clip, tmp_path) -> None:
     (tmp_path / "classes.txt").write_text("red bar\ngreen bar\nblue bar\n")
     prompts = ("a {}", "no {}")
-    options = export.main(str(clip), photos, tmp_path, tmp_path / "classes.txt", prompts, batch=5)
+    options = export.main(
+        f"hf:{clip}", photos, tmp_path, tmp_path / "classes.txt", prompts, batch=5
+    )
     assert options[::3][:2] == ["--rows", "--groups"]
     image, text, group = (
         np.load(tmp_path / f"{name}.npy") for name in ("image", "text", "text_groups")
@@ -81,10 +85,9 @@ def test_the_rows_are_the_models_own_and_modgap_reads_them(export, photos, clip,
     assert (len(image), len(text)) == (N, 2 * N - 1)
     np.testing.assert_array_equal(group, [0, *np.repeat(np.arange(1, N), 2)])
     assert np.ptp(np.linalg.norm(image, axis=1)) > 0  # raw
-    embed_images, embed_texts = export.towers(str(clip))
-    with torch.inference_mode():
-        one = embed_images([Image.open(photos / "7.png").convert("RGB")])
-        caption = embed_texts([CAPTIONS[7]])
+    model = open_model(f"hf:{clip}")
+    one = model.encode_images([Image.open(photos / "7.png")])
+    caption = model.encode_texts([CAPTIONS[7]])
     np.testing.assert_allclose(image[7], one[0], atol=1e-5)
     np.testing.assert_allclose(text[13], caption[0], atol=1e-5)
     np.save(tmp_path / "labels.npy", np.arange(N) % 3)
@@ -97,21 +100,7 @@ def test_the_rows_are_the_models_own_and_modgap_reads_them(export, photos, clip,
 
 def test_open_clip_is_asked_as_it_documents(export, photos, tmp_path, monkeypatch) -> None:
     asked: dict[str, Any] = {}
-    network = SimpleNamespace(
-        eval=lambda: None,
-        encode_image=lambda pixels: pixels.mean(dim=(2, 3)),
-        encode_text=lambda tokens: tokens.float(),
-    )
-
-    def create(name: str, pretrained: str) -> Any:
-        asked.update(name=name, pretrained=pretrained)
-        return network, lambda image: torch.from_numpy(np.array(image)).permute(2, 0, 1).float()
-
-    library = SimpleNamespace(
-        create_model_from_pretrained=create,
-        get_tokenizer=lambda name: lambda texts: torch.tensor([[len(t), 1, 2] for t in texts]),
-    )
-    monkeypatch.setitem(sys.modules, "open_clip", library)
+    monkeypatch.setitem(sys.modules, "open_clip", fake_open_clip(asked))
     export.main("open_clip:ViT-B-32/laion2b_s34b_b79k", photos, tmp_path)
     assert asked == {"name": "ViT-B-32", "pretrained": "laion2b_s34b_b79k"}
     assert np.load(tmp_path / "image.npy").shape == (N, 3)

@@ -14,7 +14,7 @@ import pytest
 from command_line import everything_in, modgap
 from index_services import new_name, postgres_url
 from modgap import Correction, Modalities, load_digits, open_embeddings, open_pair
-from modgap._files import sole_writer_of
+from modgap._locks import sole_writer_of
 from modgap.corrections import Center, Procrustes, Whiten
 from modgap.corrections.calibrate import Calibrate
 from modgap.diagnosis import fix

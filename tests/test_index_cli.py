@@ -30,7 +30,7 @@ def files(tmp_path_factory):
 @pytest.mark.parametrize("kind", sorted(LIBRARIES))
 def test_an_index_is_built_searched_and_checked_from_the_command_line(kind, files, tmp_path):
     store = make_store(kind, tmp_path)
-    table = ["--table", store.options["table"]] if store.options else []
+    table = store.words
     common = (store.address, files / "calibrate.safetensors")
     documents = (f"image={files / 'image.npy'}", f"text={files / 'text.npy'}")
     built = modgap("index", "build", *common, *documents, *table)
@@ -71,7 +71,7 @@ def test_a_build_looks_for_bad_values_once_in_every_row(files, tmp_path, monkeyp
         rows_checked[name] += len(block)
         check_values(block, name, **more)
 
-    for module in ("index.base", "index.vectors", "corrections.row_map", "_validate"):
+    for module in ("index.base", "corrections.row_map", "_validate"):
         monkeypatch.setattr(f"modgap.{module}.check_values", counted)
     documents = (f"image={files / 'image.npy'}", f"text={files / 'text.npy'}")
     modgap("index", "build", tmp_path / "x.faiss", files / "calibrate.safetensors", *documents)

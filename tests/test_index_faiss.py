@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import subprocess
 import sys
 
@@ -183,7 +184,7 @@ def test_files_that_are_no_whole_index_are_refused(tmp_path):
         index.write(X, "image")
     whole = path.read_bytes()
     path.write_bytes(whole[:100])
-    with pytest.raises(InputValueError, match="cannot be used"):
+    with pytest.raises(InputValueError, match="or is damaged"):
         open_index(path, correction)
     path.write_bytes(whole)
     (tmp_path / "x.index.ids.safetensors").write_bytes(b"nothing")
@@ -217,3 +218,40 @@ def test_a_lock_that_cannot_be_made_is_not_taken_for_another_process(tmp_path, m
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "gone"))
     with pytest.raises(InputValueError, match=r"cannot be locked for writing: .*gone"):
         open_index(tmp_path / "x.faiss", Correction.identity(3), create=True)
+
+
+@pytest.mark.parametrize("name", ["pipe.faiss", "pipe.faiss.ids.safetensors", "t.lance"])
+def test_an_index_goes_only_where_a_file_or_a_folder_may_be(tmp_path, name):
+    os.mkfifo(tmp_path / name)
+    place = tmp_path / name.removesuffix(".ids.safetensors")
+    with pytest.raises(ValueError, match=rf"{name} is a pipe, where a (file|folder) is to be writ"):
+        open_index(place, Correction.identity(4), create=True)
+
+
+def test_an_index_that_is_replaced_stays_until_the_new_one_is_whole(tmp_path):
+    def build(n):
+        with open_index(
+            tmp_path / "i.faiss", Correction.identity(4), create=True, replace=True
+        ) as index:
+            index.write(np.eye(n, 4), "image")
+            if n == 3:
+                raise KeyboardInterrupt
+
+    build(4)
+    with pytest.raises(KeyboardInterrupt):
+        build(3)
+    with open_index(tmp_path / "i.faiss", Correction.identity(4)) as index:
+        assert index.count() == 4
+    build(2)
+    with open_index(tmp_path / "i.faiss", Correction.identity(4)) as index:
+        assert index.count() == 2
+
+
+def test_ids_of_one_index_are_not_taken_for_those_of_another(tmp_path):
+    """A kill between the renames of its two files, where both builds have as many rows."""
+    for name, order in (("old", 1), ("new", -1)):
+        with open_index(tmp_path / f"{name}.faiss", Correction.identity(4), create=True) as index:
+            index.write(np.eye(4)[::order], "image", np.arange(4)[::order])
+    (tmp_path / "new.faiss.ids.safetensors").rename(tmp_path / "old.faiss.ids.safetensors")
+    with pytest.raises(ValueError, match="was not built by modgap, or is damaged"):
+        open_index(tmp_path / "old.faiss", Correction.identity(4))

@@ -39,7 +39,7 @@ def test_three_modalities_are_built_searched_and_checked_from_the_command_line(
     correction.save(tmp_path / "c.safetensors")
     for name, one in three().items():
         np.save(tmp_path / f"{name}.npy", one)
-    table = ["--table", store.options["table"]] if store.options else []
+    table = store.words
     documents = [f"{name}={tmp_path / name}.npy" for name in three()]
     common = (store.address, tmp_path / "c.safetensors")
     built = modgap("index", "build", *common, *documents, *table)

@@ -2,12 +2,16 @@ from __future__ import annotations
 
 import base64
 import io
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from PIL import Image
 
 from modgap._validate import InputValueError
+from modgap.io import Modalities
+from modgap.io.images import ImageError
+from modgap.reports.row_pictures import RowPictures
 from modgap.reports.thumbnails import data_uri, from_folder, from_pixels, media_type, png
 
 
@@ -46,31 +50,45 @@ def test_files_are_found_by_name_with_or_without_suffix_and_made_small(folder):
 
 
 @pytest.mark.parametrize(
-    "name",
+    ("name", "why"),
     [
-        "missing.jpg",
-        "broken.jpg",
-        "page.png",
-        "",
-        ".",
-        "inner",
-        "../secret.png",
-        "inner/../../secret.png",
-        "link.png",
-        "loop.png",
-        "a\x00.jpg",
-        "x" * 5000,
-        "..\\secret.png",
-        "%2e%2e/secret.png",
-        None,
+        ("missing.jpg", "no such file"),
+        ("broken.jpg", "damaged, or none of"),
+        ("page.png", "damaged, or none of"),
+        ("", "no such file"),
+        (".", "no such file"),
+        ("inner", "no such file"),
+        ("../secret.png", "leads out"),
+        ("inner/../../secret.png", "leads out"),
+        ("link.png", "leads out"),
+        ("loop.png", "cannot be read"),
+        ("a\x00.jpg", "cannot be read"),
+        ("x" * 5000, "cannot be read"),
+        ("..\\secret.png", "no such file"),
+        ("%2e%2e/secret.png", "no such file"),
     ],
+    ids=lambda text: ascii(text)[:20],
 )
-def test_what_is_missing_broken_or_outside_has_no_picture(folder, name):
-    assert from_folder(folder, [name])(0) is None
+def test_what_is_missing_broken_or_outside_says_why(folder, name, why):
+    with pytest.raises(ImageError, match=why):
+        from_folder(folder, [name])(0)
+
+
+def test_a_row_without_an_id_has_no_picture(folder):
+    assert from_folder(folder, [None])(0) is None
+
+
+def test_a_damaged_file_is_passed_over_where_another_fits(folder):
+    (folder / "a").write_bytes(b"no image")
+    assert from_folder(folder, ["a"])(0) is not None
+    (folder / "a.jpg").write_bytes(b"\xff\xd8\xff no image either")
+    with pytest.raises(ImageError, match="damaged, or none of JPEG"):
+        from_folder(folder, ["a"])(0)
 
 
 def test_an_absolute_path_outside_has_no_picture(folder):
-    assert from_folder(folder, [str(folder.parent / "secret.png")])(0) is None
+    with pytest.raises(ImageError, match="leads out"):
+        from_folder(folder, [str(folder.parent / "secret.png")])(0)
     assert from_folder(folder, [str(folder / "a.jpg")])(0) is not None
 
 
@@ -79,7 +97,27 @@ def test_a_picture_of_too_many_pixels_is_left_out(folder):
     header.save(folder / "bomb.png")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Image, "MAX_IMAGE_PIXELS", None)
-        assert from_folder(folder, ["bomb.png"])(0) is None
+        with pytest.raises(ImageError, match="more than 80 million"):
+            from_folder(folder, ["bomb.png"])(0)
+
+
+def test_pictures_that_fail_are_counted_named_and_left_out(rng):
+    X = rng.normal(size=(6, 4))
+    data = Modalities.of(X, X)
+
+    def picture(row: int) -> bytes | None:
+        if row == 2:
+            raise OSError("the disk is gone")
+        return {0: png(np.zeros((2, 2), np.uint8)), 1: b"<svg>", 3: None}.get(row, 5)
+
+    pictures = RowPictures(replace(data, thumbnails={"image": picture}))
+    shown = [pictures("image", row) for row in (0, 1, 2, 3, 4, 4)]
+    assert [one is not None for one in shown] == [True] + 5 * [False]
+    assert pictures("text", 0) is None
+    assert pictures.sentence() == (
+        "3 of 5 images could not be read: image 1 (A thumbnail must be a PNG or a JPEG); "
+        "image 2 (OSError: the disk is gone); image 4 (A thumbnail must be a PNG or a JPEG)."
+    )
 
 
 def test_data_uri_holds_the_picture():
@@ -90,9 +128,10 @@ def test_data_uri_holds_the_picture():
     assert data_uri(None) is None
 
 
-def test_only_png_and_jpeg_are_taken():
-    with pytest.raises(InputValueError, match="PNG or a JPEG"):
-        data_uri(b"<svg onload=alert(1)>")
+@pytest.mark.parametrize("given", [b"<svg onload=alert(1)>", b"", "text", 5])
+def test_only_png_and_jpeg_are_taken(given):
+    with pytest.raises(ImageError, match="PNG or a JPEG"):
+        data_uri(given)
 
 
 def test_a_file_is_no_folder_and_a_wrong_shape_no_picture(folder):

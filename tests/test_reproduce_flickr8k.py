@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from modgap._files import sole_writer_of
+from modgap._locks import sole_writer_of
 from modgap._validate import InputValueError
 from modgap.reproduce.flickr8k.cones import CONES
 from modgap.reproduce.flickr8k.methods import (

@@ -16,6 +16,7 @@ from modgap import Correction, diagnose
 from modgap._validate import InputValueError
 from modgap._version import __version__
 from modgap.corrections import Center, Shift, next_commands
+from modgap.io.images import ImageError
 from modgap.serve import Explorer, Jobs
 from serving import (
     DIM,
@@ -321,6 +322,15 @@ def test_thumbnails_come_as_the_images_they_are() -> None:
     assert client.get("/api/thumbnails/image/2").headers["content-type"] == "image/jpeg"
     for none in ("image/3", "image/4", "text/1", "image/99999", "image/-1", "nothing/1"):
         assert client.get(f"/api/thumbnails/{none}").status_code == 404
+
+
+def test_a_picture_that_cannot_be_read_is_not_there() -> None:
+    def damaged(row: int) -> bytes:
+        raise ImageError("it is cut short") if row else OSError("the disk is gone")
+
+    client = make_client(Explorer(make_data(pictures=damaged)))
+    for row in (0, 1):
+        assert client.get(f"/api/thumbnails/image/{row}").status_code == 404
 
 
 @pytest.mark.parametrize(

@@ -98,6 +98,8 @@ def test_every_preset_loads_and_says_what_it_is(name):
             "[train]\nseed = 4294967296",
             "train.seed must be at least 0 and at most 4294967295, got 4294967296",
         ),
+        (f"[data]\nvocab_size = {2**70}", "data.vocab_size must be at most 9,007,199,254,740,992"),
+        (f"[train]\nlearning_rate = {10**400}", "train.learning_rate must be at most"),
         ("[data]\nworkers = -1", "data.workers must be at least 0, got -1"),
         ("[data]\nheld_out = 1", "data.held_out must be above 0 and below 1, got 1.0"),
         ("[data]\nmax_corrupt = 2", "data.max_corrupt must be at least 0 and at most 1, got 2.0"),

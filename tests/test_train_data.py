@@ -113,7 +113,8 @@ def test_corrupt_images_are_counted_and_their_captions_left_out(bars, tmp_path):
     rows[1]["image"] = b"no image"
     pq.write_table(pa.Table.from_pylist(rows), tmp_path / "bars.parquet")
     config = bars_config(tmp_path / "bars.parquet", data={"max_corrupt": 0.1}, train={"epochs": 1})
-    data = load_data(config.data)
+    with pytest.warns(UserWarning, match=r"^1 of 40 images could not be read: 1\.png \("):
+        data = load_data(config.data)
     assert data.corrupt == ("1.png",)
     assert (len(data.train), len(data.train.tokens)) == (39, 78)
     assert train(config, output=tmp_path / "run", data=data).n_corrupt == 1

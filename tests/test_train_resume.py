@@ -220,13 +220,13 @@ def test_an_optimiser_gets_its_moments_back_in_the_layout_of_its_parameters(tmp_
 
 def test_two_processes_cannot_train_into_one_folder(digits, tmp_path):
     """The second is refused while the first goes on, and may resume once it is gone."""
-    from modgap._files import sole_writer_of
+    from modgap._locks import sole_writer_of
 
     config = digits_config(train={"steps": 2})
     with sole_writer_of(tmp_path):
         held = subprocess.run(
             [sys.executable, "-c",
-             "from modgap._files import sole_writer_of\n"
+             "from modgap._locks import sole_writer_of\n"
              f"with sole_writer_of({str(tmp_path)!r}): pass"],
             capture_output=True, text=True,
         )  # fmt: skip
@@ -259,9 +259,9 @@ def test_a_run_cannot_be_resumed_on_other_data(digits, bars, tmp_path):
 
 
 def test_what_a_killed_process_had_begun_to_write_is_removed(digits, tmp_path):
-    begun = tmp_path / "checkpoints" / ".modgap-0123456789abcdef.safetensors"
-    begun.parent.mkdir()
-    begun.write_bytes(b"half")
+    begun = tmp_path / "checkpoints" / ".modgap-01234567-0123456789abcdef"
+    begun.mkdir(parents=True)
+    (begun / "new.safetensors").write_bytes(b"half")
     train(digits_config(), output=tmp_path, resume=True, data=digits)
     assert not begun.exists()
 

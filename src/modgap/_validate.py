@@ -11,6 +11,8 @@ from typing import Any
 import array_api_compat
 import numpy as np
 
+from modgap._text import same_text, same_texts
+
 # An array of NumPy or a tensor of torch; torch is optional, so it has no type of its own here.
 Array = Any
 
@@ -152,25 +154,31 @@ def _memory_of(X: Array) -> Any:
     return X.__array_interface__["data"][0], X.shape, X.strides
 
 
-def check_values(X: Array, name: str, *, nonzero: bool = False, first_row: int = 0) -> None:
-    """Refuse NaN and infinity, and with ``nonzero`` also rows of length zero."""
+def check_values(
+    X: Array, name: str, *, nonzero: bool = False, first_row: int = 0, advice: str | None = None
+) -> None:
+    """Refuse NaN and infinity, and with ``nonzero`` also rows of length zero.
+
+    ``advice`` says what to do about numbers that are out of range.
+    """
     if is_checked(X, nonzero=nonzero):
         return
     xp = array_api_compat.array_namespace(X)
-    refusals = [("NaN or infinity", lambda b: ~xp.all(xp.isfinite(b), axis=1), _KEEP_ALIGNED)]
+    aligned, scaled = advice or _KEEP_ALIGNED, advice or _SCALE
+    refusals = [("NaN or infinity", lambda b: ~xp.all(xp.isfinite(b), axis=1), aligned)]
     if nonzero:
         refusals.append(("length zero", lambda b: ~xp.any(b != 0, axis=1), _NO_DIRECTION))
     if X.dtype == xp.float64:
-        refusals.append(("numbers beyond 1e100", lambda b: xp.any(abs(b) > 1e100, axis=1), _SCALE))
+        refusals.append(("numbers beyond 1e100", lambda b: xp.any(abs(b) > 1e100, axis=1), scaled))
         if nonzero:
             refusals.append(
                 ("length below 1e-100", lambda b: xp.all(abs(b) < 1e-100, axis=1), _SCALE)
             )
     for start in range(0, X.shape[0], _CHECK_ROWS):
         block = X[start : start + _CHECK_ROWS]
-        for what, is_bad, advice in refusals:
+        for what, is_bad, what_to_do in refusals:
             if bool(xp.any(is_bad(block))):
-                _refuse_rows(X, name, what, is_bad, advice, first_row)
+                _refuse_rows(X, name, what, is_bad, what_to_do, first_row)
 
 
 def _refuse_rows(X: Array, name: str, what: str, is_bad: Any, advice: str, first_row: int) -> None:
@@ -183,7 +191,7 @@ def _refuse_rows(X: Array, name: str, what: str, is_bad: Any, advice: str, first
             first = start + int(xp.argmax(xp.astype(bad, xp.int64)))
         n_bad += count
     rows = "1 row" if n_bad == 1 else f"{n_bad} rows"
-    if str(X.dtype).endswith("float16") and what.startswith("NaN"):
+    if str(X.dtype).endswith("float16") and advice == _KEEP_ALIGNED:
         advice += " float16 overflows above 65504: keep such embeddings in float32."
     raise InputValueError(
         f"{name} has {rows} with {what}, the first at row {first_row + first}. {advice}"
@@ -235,8 +243,11 @@ def check_pairs(
 def encode_groups(
     labels: Sequence[Any], sizes: Sequence[int], names: Sequence[str]
 ) -> tuple[np.ndarray, ...]:
-    """Group labels of several sides as whole numbers, the same number for the same label."""
-    arrays = [np.asarray(one) for one in labels]
+    """Group labels of several sides as whole numbers, the same number for the same label.
+
+    Texts are compared in NFC, see `modgap._text`.
+    """
+    arrays = [same_texts(one) for one in labels]
     for array, rows, name in zip(arrays, sizes, names, strict=True):
         if array.ndim != 1 or len(array) != rows:
             raise InputValueError(
@@ -250,7 +261,10 @@ def encode_groups(
         common = np.intersect1d(common, other)
     if len(common) == 0:
         where = "on both sides" if len(found) == 2 else "of every modality"
-        raise InputValueError(f"No group has rows {where}, so no row has a match.")
+        raise InputValueError(
+            f"No group has rows {where}, so no row has a match. Texts are "
+            "compared after Unicode normalisation (NFC), upper and lower case apart."
+        )
     return found
 
 
@@ -272,12 +286,13 @@ def check_groups(
 def check_group_labels(groups: Any, names: Sequence[str]) -> list[Any]:
     """The labels of each modality in order, from a mapping by name or, for two, from a pair."""
     if isinstance(groups, Mapping):
-        if set(groups) != set(names):
+        groups = {same_text(str(name)): labels for name, labels in groups.items()}
+        if set(groups) != {same_text(name) for name in names}:
             raise InputValueError(
                 f"groups must name the same modalities as the rows, {', '.join(names)}, got "
                 f"{', '.join(map(str, groups))}."
             )
-        return [groups[name] for name in names]
+        return [groups[same_text(name)] for name in names]
     if len(names) != 2:
         raise InputTypeError(
             f"groups of {len(names)} modalities must be a mapping, one label per row of "
@@ -300,9 +315,10 @@ def check_names(names: Sequence[str]) -> tuple[str, str]:
 
 
 def check_modalities(names: Sequence[str]) -> tuple[str, ...]:
-    """Two or more different, non-empty modality names."""
+    """Two or more different, non-empty modality names, in NFC as all texts are compared."""
     if isinstance(names, str) or len(names) < 2:
         raise InputValueError(f"names must be two or more modality names, got {names!r}.")
+    names = tuple(same_text(name) if isinstance(name, str) else name for name in names)
     if len(set(names)) < len(names) or any(not name or "." in name for name in names):
         raise InputValueError(
             f"Modality names must differ, not be empty and contain no dot, got {names!r}."
@@ -333,6 +349,20 @@ def check_finite(value: float, name: str) -> float:
     return float(value)
 
 
+def check_all_finite(values: np.ndarray, what: str) -> np.ndarray:
+    """An array of finite numbers, of any shape; ``what`` says whose they are."""
+    try:
+        is_finite = np.isfinite(values)
+    except TypeError:
+        raise InputTypeError(f"{what} must hold numbers, got {values.dtype}.") from None
+    if not np.all(is_finite):
+        place = [int(i) for i in np.argwhere(~is_finite)[0]]
+        raise InputValueError(
+            f"{what} must hold finite numbers, got {values[tuple(place)]} at {place}."
+        )
+    return values
+
+
 def check_count(value: int, name: str, *, at_least: int = 1, at_most: int | None = None) -> int:
     """A whole number within bounds."""
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
@@ -358,9 +388,16 @@ def check_numbers(values: Any, name: str, *, positive: bool = False) -> np.ndarr
 
 
 def check_choice(value: Any, name: str, choices: Sequence[Any]) -> Any:
-    """One of a few allowed values; a near miss is pointed out."""
+    """One of a few allowed values; a near miss is pointed out.
+
+    Texts that are the same after Unicode normalisation are the same value, as the choice has it.
+    """
     if value in choices:
         return value
+    if isinstance(value, str):
+        for choice in choices:
+            if isinstance(choice, str) and same_text(choice) == same_text(value):
+                return choice
     listed = ", ".join(repr(c) for c in choices)
     raise InputValueError(
         f"{name} must be one of {listed}, got {value!r}.{did_you_mean(value, choices)}"

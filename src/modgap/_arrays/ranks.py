@@ -1,13 +1,15 @@
 """Rank of each row's best match among all rows of the other side, both ways from one product.
 
 The blocks are computed in the rows' own precision. Whatever scores within a small tolerance of
-the best match is scored again in float64, so neither rounding nor block size changes a rank.
+the best match is scored again in float64, so neither rounding nor block size changes a rank. Equal
+rows are scored once, and where many are nearly equal, whole blocks are computed in float64 first.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -21,25 +23,42 @@ from modgap._arrays.base import (
     row_norms,
     rows_per_block,
     to_numpy,
+    wide_dtype,
     widen,
 )
+from modgap._arrays.equal_rows import EqualRows, equal_rows
 from modgap._validate import Array
 
 # Scores nearer than this to the one they are compared with are computed again in float64. It is
 # relative to the largest product of norms, that is absolute for cosines.
 TIE_TOLERANCE = 1e-6
+# The same, as a share of it, for products that were computed in float64 already.
+WIDE_SHARE = 1e-6
+# Where more than one score in so many is near, the block is computed again as a whole.
+_CROWDED = 64
 
 
-def tie_tolerance(X: Array, Y: Array, bias: Array | None = None) -> float:
-    """How far two scores of these rows may be apart through rounding, generously."""
+def tie_tolerance(X: Array, Y: Array, bias: Array | None = None, *, wide: bool = False) -> float:
+    """How far two scores of these rows may be apart through rounding, generously.
+
+    ``wide`` is for products in float64, where the device has it.
+    """
     xp = namespace(X)
+    if wide and wide_dtype(X) == xp.float64:
+        bias = None if bias is None else widen(bias)
+        return WIDE_SHARE * tie_tolerance(X, Y) + _bias_tolerance(bias)
     scale = float(row_norms(X).max()) * float(row_norms(Y).max())
     # Rounding of a sum grows with the root of its length; 1e-6 covers 1,024 columns of float32.
     tolerance = TIE_TOLERANCE * max(1.0, math.sqrt(X.shape[1] / 1024)) * scale
+    return tolerance + _bias_tolerance(None if bias is None else xp.astype(bias, X.dtype))
+
+
+def _bias_tolerance(bias: Array | None) -> float:
+    """A bias is rounded, added and compared in its precision; it may outweigh the products."""
     if bias is None:
-        return tolerance
-    # The bias is rounded, added and compared in the rows' precision; it may outweigh the products.
-    return tolerance + 4 * float(xp.finfo(X.dtype).eps) * float(xp.max(xp.abs(bias)))
+        return 0.0
+    xp = namespace(bias)
+    return 4 * float(xp.finfo(bias.dtype).eps) * float(xp.max(xp.abs(bias)))
 
 
 def pair_scores(X: Array, Y: Array, i: Any, j: Any, bias: Array | None = None) -> Array:
@@ -66,80 +85,129 @@ def match_ranks(
     earlier. Rows without a match have rank -1. The score of document j is q · d_j + bias_j.
     """
     n, m = X.shape[0], Y.shape[0]
-    best_x = _best_matches(X, Y, groups, bias_y)
+    equal_x, equal_y = equal_rows(X, bias_x), equal_rows(Y, bias_y)
+    best_x = _best_matches(X, Y, groups, bias_y, equal_y)
     flipped = None if groups is None else (groups[1], groups[0])
-    best_y = _best_matches(Y, X, flipped, bias_x)
+    best_y = _best_matches(Y, X, flipped, bias_x, equal_x)
     gx, gy = (np.arange(n), np.arange(m)) if groups is None else groups
-    rows = _Counter(best_x, tie_tolerance(X, Y, bias_y), X, Y, gx, gy, bias_y)
-    columns = _Counter(best_y, tie_tolerance(Y, X, bias_x), Y, X, gy, gx, bias_x)
+    rows = _Counter(best_x, X, Y, (gx, gy), (equal_x, equal_y), bias_y)
+    columns = _Counter(best_y, Y, X, (gy, gx), (equal_y, equal_x), bias_x)
     side = math.isqrt(BLOCK_BYTES // X.dtype.itemsize)
-    for a in row_blocks(n, side):
-        left = X[a]
-        for b in row_blocks(m, side):
-            scores = left @ Y[b].T
+    for a in row_blocks(len(equal_x.first), side):
+        left = _of_kinds(X, equal_x, a)
+        for b in row_blocks(len(equal_y.first), side):
+            scores = left @ _of_kinds(Y, equal_y, b).T
             rows.add(scores, a, b)
             columns.add(scores.T, b, a)
     return rows.ranks(), columns.ranks()
 
 
+def _of_kinds(A: Array, equal: EqualRows, kinds: slice) -> Array:
+    """The first row of each kind."""
+    return A[kinds] if equal.all_apart else A[like(equal.first[kinds], A)]
+
+
 class _Counter:
-    """Counts, block by block, the documents that outrank each query's best match."""
+    """Counts, block by block, the documents that outrank each query's best match.
+
+    Blocks hold the scores of each kind of query with each kind of document, see `EqualRows`. No
+    document of a query's own group outranks the best match, so only others are counted.
+    """
 
     def __init__(
         self,
         best: tuple[np.ndarray, np.ndarray],
-        tolerance: float,
         queries: Array,
         documents: Array,
-        query_groups: np.ndarray,
-        document_groups: np.ndarray,
+        groups: tuple[np.ndarray, np.ndarray],
+        equal: tuple[EqualRows, EqualRows],
         bias: Array | None,
     ) -> None:
         self.best_score, self.best_index = best
         self.queries, self.documents = queries, documents
-        self.query_groups, self.document_groups = query_groups, document_groups
-        self.bias = bias
-        self.upper = like(self.best_score + tolerance, queries, queries.dtype)
-        self.lower = like(self.best_score - tolerance, queries, queries.dtype)
+        self.groups, self.bias = groups, bias
+        self.equal_queries, self.equal_documents = equal
+        self.bounds = self._bounds(tie_tolerance(queries, documents, bias), queries.dtype)
         self.above = np.zeros(queries.shape[0], dtype=np.int64)
 
-    def add(self, scores: Array, q: slice, d: slice) -> None:
-        """Take in a block of scores, queries by documents."""
-        if self.bias is not None:
-            scores = scores + namespace(scores).astype(self.bias[d], scores.dtype)[None, :]
-        above, near = _compare(scores, self.upper[q], self.lower[q])
-        self.above[q] += above
-        self._settle(near[0] + q.start, near[1] + d.start)
+    def _bounds(self, tolerance: float, dtype: Any) -> tuple[Array, Array]:
+        upper, lower = self.best_score + tolerance, self.best_score - tolerance
+        return like(upper, self.queries, dtype), like(lower, self.queries, dtype)
 
-    def _settle(self, i: np.ndarray, j: np.ndarray) -> None:
+    @cached_property
+    def _wide_bounds(self) -> tuple[Array, Array]:
+        tolerance = tie_tolerance(self.queries, self.documents, self.bias, wide=True)
+        return self._bounds(tolerance, wide_dtype(self.queries))
+
+    def add(self, scores: Array, q: slice, d: slice) -> None:
+        """Take in a block of scores, kinds of queries by kinds of documents."""
+        if self.bias is not None:
+            bias = _of_kinds(self.bias, self.equal_documents, d)
+            scores = scores + namespace(scores).astype(bias, scores.dtype)[None, :]
+        if self.equal_queries.all_apart:
+            self._count(scores, np.arange(q.start, q.stop), d)
+            return
+        members = self.equal_queries.members(q)
+        # Any number of queries may be of one kind.
+        for piece in row_blocks(len(members), rows_per_block(scores.shape[1])):
+            i = members[piece]
+            self._count(scores[like(self.equal_queries.kind[i] - q.start, scores)], i, d)
+
+    def _count(self, scores: Array, i: np.ndarray, d: slice) -> None:
+        """Count for queries ``i``, whose scores with kinds ``d`` these are."""
+        place = like(i, self.queries)
+        sizes = None if self.equal_documents.all_apart else self.equal_documents.sizes[d]
+        upper, lower = self.bounds
+        above, near = _compare(scores, upper[place], lower[place], sizes)
+        if len(near[0]) * _CROWDED > max(scores.shape[0] * scores.shape[1], _CROWDED * len(i)):
+            upper, lower = self._wide_bounds
+            wide = self._wide_scores(place, d)
+            above, near = _compare(wide, upper[place], lower[place], sizes)
+        self.above[i] += above
+        self._settle(i[near[0]], near[1] + d.start)
+
+    def _wide_scores(self, place: Array, d: slice) -> Array:
+        """The block of scores in float64."""
+        documents = widen(_of_kinds(self.documents, self.equal_documents, d))
+        scores = widen(self.queries[place]) @ documents.T
+        if self.bias is None:
+            return scores
+        return scores + widen(_of_kinds(self.bias, self.equal_documents, d))[None, :]
+
+    def _settle(self, i: np.ndarray, kinds: np.ndarray) -> None:
         """Decide near ties in float64; the best match itself is always among them."""
-        rival = self.query_groups[i] != self.document_groups[j]
-        i, j = i[rival], j[rival]
+        equal = self.equal_documents
+        if equal.all_apart:
+            rival = self.groups[0][i] != self.groups[1][kinds]
+            i, kinds = i[rival], kinds[rival]
         if len(i) == 0:
             return
-        bias = None if self.bias is None else self.bias
+        j = like(equal.first[kinds], self.queries)
         exact = to_numpy(
-            pair_scores(
-                self.queries, self.documents, like(i, self.queries), like(j, self.queries), bias
-            )
+            pair_scores(self.queries, self.documents, like(i, self.queries), j, self.bias)
         )
         best = self.best_score[i]
-        ahead = (exact > best) | ((exact == best) & (j < self.best_index[i]))
-        np.add.at(self.above, i[ahead], 1)
+        earlier = equal.before(kinds, np.maximum(self.best_index[i], 0))
+        ahead = np.where(exact > best, equal.sizes[kinds], np.where(exact == best, earlier, 0))
+        self.above += np.bincount(i, ahead, minlength=len(self.above)).astype(np.int64)
 
     def ranks(self) -> np.ndarray:
         return np.where(self.best_index < 0, -1, self.above)
 
 
 def _compare(
-    scores: Array, upper: Array, lower: Array
+    scores: Array, upper: Array, lower: Array, sizes: np.ndarray | None
 ) -> tuple[np.ndarray, tuple[np.ndarray, np.ndarray]]:
-    """Per query, how many documents are clearly above; and which (query, document) are near."""
+    """Per query, how many documents are clearly above; and which (query, document) are near.
+
+    Each document counts for ``sizes`` equal ones where they are given.
+    """
     if is_torch(scores):
         higher = scores > upper[:, None]
         near = (scores >= lower[:, None]) & ~higher
         i, j = namespace(scores).nonzero(near)
-        return to_numpy(higher.sum(1)), (to_numpy(i), to_numpy(j))
+        above = higher.sum(1) if sizes is None else (higher * like(sizes, scores)).sum(1)
+        return to_numpy(above), (to_numpy(i), to_numpy(j))
     transposed = not scores.flags.c_contiguous
     if transposed:  # work along memory, whichever side is the query
         higher = np.greater(scores.T, upper[None, :])
@@ -149,6 +217,8 @@ def _compare(
         higher = np.greater(scores, upper[:, None])
         near = np.greater_equal(scores, lower[:, None])
         above = np.fromiter((np.count_nonzero(row) for row in higher), np.int64, len(higher))
+    if sizes is not None:
+        above = (higher.T if transposed else higher) @ sizes
     np.not_equal(near, higher, out=near)
     # divmod of flat positions: nonzero of a vector is far faster than of a matrix.
     first, second = np.divmod(np.flatnonzero(near), near.shape[1])
@@ -160,6 +230,7 @@ def _best_matches(
     documents: Array,
     groups: Sequence[np.ndarray] | None,
     bias: Array | None,
+    equal: EqualRows,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Score and index of each query's best match, ties to the earlier document; -1 for none."""
     n = queries.shape[0]
@@ -167,7 +238,7 @@ def _best_matches(
         index = np.arange(n)
         order = like(index, queries)
         return to_numpy(pair_scores(queries, documents, order, order, bias)), index
-    i, j = _candidate_matches(queries, documents, groups, bias)
+    i, j = _candidate_matches(queries, documents, groups, bias, equal)
     scores = to_numpy(pair_scores(queries, documents, like(i, queries), like(j, queries), bias))
     # Best score first, then the earlier document; the first line of each query is its best.
     order = np.lexsort((j, -scores, i))
@@ -184,15 +255,18 @@ def _candidate_matches(
     documents: Array,
     groups: Sequence[np.ndarray],
     bias: Array | None,
+    equal: EqualRows,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Pairs (query, document) of one group that may be the query's best match."""
     xp = namespace(queries)
     # These products are in float64 already: only their own rounding is left to allow for.
-    slack = 1e-3 * tie_tolerance(queries, documents, bias)
+    slack = tie_tolerance(queries, documents, bias, wide=True)
     found_i, found_j = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
     query_rows, document_rows = _members(groups[0]), _members(groups[1])
     for group in sorted(query_rows.keys() & document_rows.keys()):
         i, j = query_rows[group], document_rows[group]
+        if not equal.all_apart:  # of equal documents the first of the group is the best
+            j = j[np.sort(np.unique(equal.kind[j], return_index=True)[1])]
         if len(j) == 1:
             found_i.append(i)
             found_j.append(np.full(len(i), j[0]))

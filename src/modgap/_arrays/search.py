@@ -4,9 +4,21 @@ from __future__ import annotations
 
 import numpy as np
 
-from modgap._arrays.base import is_torch, like, namespace, row_blocks, rows_per_block, to_numpy
+from modgap._arrays.base import (
+    like,
+    namespace,
+    row_blocks,
+    rows_per_block,
+    to_numpy,
+    widen,
+)
+from modgap._arrays.equal_rows import EqualRows, equal_rows
+from modgap._arrays.floors import floors
 from modgap._arrays.ranks import pair_scores, tie_tolerance
 from modgap._validate import Array
+
+# Where so many times k documents a query are near the k-th place, equal ones are scored once.
+_CROWDED = 4
 
 
 def top_k(
@@ -23,15 +35,24 @@ def top_k(
     # Two scores are compared, each off by at most the tolerance.
     margin = 2 * tie_tolerance(queries, documents, bias)
     size = rows_per_block(documents.shape[0], queries.dtype.itemsize)
+    equal: EqualRows | None = None  # looked for where many documents score alike
     for rows in row_blocks(n, size):
         scores = queries[rows] @ documents.T
         if bias is not None:
             scores = scores + namespace(scores).astype(bias, scores.dtype)[None, :]
-        floor = _kth_largest(scores, k) - margin
-        i, j = (to_numpy(index) for index in namespace(scores).nonzero(scores >= floor[:, None]))
+        near = scores >= (floors(scores, k) - margin)[:, None]
+        if _is_crowded(near, k):
+            equal = equal_rows(documents, bias) if equal is None else equal
+            if not equal.all_apart:
+                near = near & like(equal.is_first, near)[None, :]
+            if _is_crowded(near, k):
+                near = _nearer(near, queries[rows], documents, k, bias)
+        i, j = (to_numpy(index) for index in namespace(near).nonzero(near))
         exact = to_numpy(
             pair_scores(queries, documents, like(i + rows.start, queries), like(j, queries), bias)
         )
+        if equal is not None and not equal.all_apart:
+            i, j, exact = _with_equal(i, j, exact, k, equal)
         order = np.lexsort((j, -exact, i))
         starts = np.searchsorted(i[order], np.arange(rows.stop - rows.start))
         chosen = order[starts[:, None] + np.arange(k)[None, :]]
@@ -39,7 +60,47 @@ def top_k(
     return indices, values
 
 
-def _kth_largest(scores: Array, k: int) -> Array:
-    if is_torch(scores):
-        return scores.topk(k, dim=1).values[:, -1]
-    return scores.max(axis=1) if k == 1 else np.partition(scores, -k, axis=1)[:, -k]
+def _is_crowded(near: Array, k: int) -> bool:
+    """Whether many more than k documents a query are near the k-th place."""
+    return int(near.sum()) > _CROWDED * k * near.shape[0]
+
+
+def _nearer(near: Array, queries: Array, documents: Array, k: int, bias: Array | None) -> Array:
+    """Of the documents that are near, those that are by scores in float64."""
+    xp = namespace(queries)
+    parts = []
+    for block in row_blocks(documents.shape[0], rows_per_block(documents.shape[1])):
+        scores = widen(queries) @ widen(documents[block]).T
+        if bias is not None:
+            scores = scores + widen(bias[block])[None, :]
+        parts.append(xp.where(near[:, block], scores, xp.full_like(scores, -float("inf"))))
+    scores = xp.concat(parts, axis=1)
+    margin = 2 * tie_tolerance(queries, documents, bias, wide=True)
+    return near & (scores >= (floors(scores, k) - margin)[:, None])
+
+
+def _with_equal(
+    i: np.ndarray, j: np.ndarray, exact: np.ndarray, k: int, equal: EqualRows
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The same with the documents that equal those at ``j``, as far as they may be needed.
+
+    Every entry must be the first of its kind.
+    """
+    is_first = equal.is_first[j]
+    i, j, exact = i[is_first], j[is_first], exact[is_first]
+    order = np.lexsort((j, -exact, i))
+    i, kinds, exact = i[order], equal.kind[j[order]], exact[order]
+    sizes = equal.sizes[kinds]
+    # How many documents score higher: all before the first of those that score the same.
+    starts = np.r_[True, i[1:] != i[:-1]]
+    runs = starts | np.r_[True, exact[1:] != exact[:-1]]
+    before = np.cumsum(sizes) - sizes
+    lines = np.arange(len(i))
+    ahead = before[np.maximum.accumulate(np.where(runs, lines, 0))]
+    ahead -= before[np.maximum.accumulate(np.where(starts, lines, 0))]
+    needed = ahead < k
+    i, kinds, exact, sizes = i[needed], kinds[needed], exact[needed], sizes[needed]
+    counts = np.minimum(sizes, k)
+    places = np.arange(int(counts.sum())) - np.repeat(np.cumsum(counts) - counts, counts)
+    j = equal.by_kind[np.repeat(equal.starts[kinds], counts) + places]
+    return np.repeat(i, counts), j, np.repeat(exact, counts)

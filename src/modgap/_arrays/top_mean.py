@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from modgap._arrays.base import as_float, is_torch, like, namespace, row_blocks, rows_per_block
+from modgap._arrays.floors import floors
 from modgap._validate import Array
 
 
@@ -49,15 +50,13 @@ def _mean_of_largest(scores: Array, k: int) -> Array:
     if is_torch(scores):
         return scores.topk(k, dim=1).values.mean(dim=1)
     n_rows, n = scores.shape
-    n_chunks = 4 * k
-    if n < 2 * n_chunks:
+    if n < 8 * k:
         return _numpy_mean(scores, k)
-    # At least k scores reach the k-th largest maximum of chunks, and few more do.
-    depth = n // n_chunks
-    maxima = scores[:, : depth * n_chunks].reshape(n_rows, depth, n_chunks).max(axis=1)
-    floor = np.partition(maxima, -k, axis=1)[:, -k]
-    i, j = np.nonzero(scores >= floor[:, None])
-    counts = np.bincount(i, minlength=n_rows)
+    reach = scores >= floors(scores, k)[:, None]
+    counts = np.count_nonzero(reach, axis=1)
+    if counts.sum() > 4 * k * n_rows:  # many rows of the bank are equal
+        return np.asarray(np.sort(scores, axis=1)[:, -k:].mean(axis=1))
+    i, j = np.nonzero(reach)
     few = np.full((n_rows, int(counts.max())), -np.inf, dtype=scores.dtype)
     few[i, np.arange(len(i)) - np.repeat(np.cumsum(counts) - counts, counts)] = scores[i, j]
     return _numpy_mean(few, k)

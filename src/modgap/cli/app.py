@@ -1,4 +1,4 @@
-"""The app, and what happens when something goes wrong: one sentence, and exit status 2."""
+"""The app, and what happens when something goes wrong: one line, and an exit status."""
 
 from __future__ import annotations
 
@@ -10,11 +10,14 @@ from typing import Annotated, Any
 
 import typer
 
+from modgap._secrets import sentence_without_secrets
 from modgap._validate import InputError
 from modgap._version import __version__
+from modgap.cli import crash
 from modgap.cli.apply import apply
 from modgap.cli.demo import demo
 from modgap.cli.diagnose import diagnose
+from modgap.cli.embed import embed
 from modgap.cli.evaluate import evaluate
 from modgap.cli.fit import fit
 from modgap.cli.fix import fix
@@ -47,6 +50,7 @@ for command in (
     fit,
     apply,
     evaluate,
+    embed,
     train,
     reproduce,
 ):
@@ -70,7 +74,11 @@ def _options(
 
 
 def main() -> None:
-    """Run a command; what the user can mend is one sentence on stderr and exit status 2."""
+    """Run a command; what the user can mend is one sentence on stderr and exit status 2.
+
+    What nobody foresaw is one line too, with exit status 1; the trace is in a log. With
+    MODGAP_DEBUG=1 the trace of every error is shown.
+    """
     warnings.showwarning = _show_warning
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
@@ -85,16 +93,35 @@ def main() -> None:
     except BrokenPipeError:  # `modgap … | head` is no mistake
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         status = 1
-    except (_UsageError, InputError, OSError) as error:
-        print(f"modgap: {_sentence(error)}", file=sys.stderr)
-        status = 2
+    except SystemExit:
+        raise
+    except BaseException as error:  # libraries in Rust raise what is no Exception
+        status = _say_what_is_wrong(error)
     if status == 130:
         print("modgap: interrupted; nothing half-written is left.", file=sys.stderr)
     sys.exit(status or 0)
 
 
+def _say_what_is_wrong(error: BaseException) -> int:
+    """Print an error as one line, and return the exit status."""
+    if os.environ.get("MODGAP_DEBUG", "0") not in ("", "0"):
+        print(crash.trace_of(error), file=sys.stderr)
+    status = 2
+    if isinstance(error, (_UsageError, InputError, OSError)):
+        said = f"modgap: {_sentence(error)}"
+    elif crash.out_of_memory(error):
+        said = (
+            "modgap: there is not enough memory for this. Give fewer rows, or free some memory"
+            f"{_in_brackets(error)}."
+        )
+    else:
+        said, status = crash.unexpected(error), 1
+    print(_shown(said), file=sys.stderr)
+    return status
+
+
 def _sentence(error: Exception) -> str:
-    """What is wrong, in one line."""
+    """What is wrong, in words."""
     if isinstance(error, _UsageError):
         command = getattr(getattr(error, "ctx", None), "command_path", "modgap")
         said: str = error.format_message()  # type: ignore[attr-defined]
@@ -103,9 +130,29 @@ def _sentence(error: Exception) -> str:
         return f"{said}{stop} See {command} --help."
     if isinstance(error, OSError) and error.strerror and error.filename is not None:
         return f"{error.filename} cannot be used: {error.strerror}."
-    return str(error)
+    return str(error) or type(error).__name__
+
+
+def _in_brackets(error: BaseException) -> str:
+    said = str(error).strip().splitlines()
+    return f" ({said[0].rstrip('.')})" if said else ""
+
+
+def _shown(text: str) -> str:
+    """What may be printed of a text: one line, without the secrets of addresses that were given."""
+    return _one_line(sentence_without_secrets(text, *sys.argv[1:]))
+
+
+def _one_line(text: str) -> str:
+    """Text in one line; what would steer a terminal is shown instead of done.
+
+    >>> _one_line("a\\nb \\x1b[2J")
+    'a b \\\\x1b[2J'
+    """
+    joined = " ".join(text.splitlines())
+    return "".join(c if c.isprintable() or c.isspace() else ascii(c)[1:-1] for c in joined)
 
 
 def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
     """A warning as a sentence; where in the code it arose helps nobody at the terminal."""
-    print(f"modgap: warning: {message}", file=sys.stderr)
+    print(_shown(f"modgap: warning: {message}"), file=sys.stderr)

@@ -72,6 +72,8 @@ def apply(
     labelled = open_embeddings(embeddings, column=column, groups=groups) if groups else source
     as_role = cast("Role", role)  # which map refuses if it is none
     chosen = _chosen(correction, queries, modality, role, output)
+    for target in chosen:
+        check_file(target, (embeddings, correction))
     for target, fixed in chosen.items():
         mapping = fixed.map(modality, as_role)
         keys = None

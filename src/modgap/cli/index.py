@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shlex
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -10,12 +9,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from modgap._secrets import without_secrets
 from modgap._validate import InputValueError
 from modgap.cli.options import AsJson, Seed, TrustRows, WithoutBank, groups_by_name
 
 if TYPE_CHECKING:
     from modgap.corrections import Correction
     from modgap.index import VectorIndex
+    from modgap.io import Embeddings
 
 index_app = typer.Typer(
     name="index",
@@ -29,6 +30,7 @@ index_app = typer.Typer(
 )
 
 _YOURS = "A table you have"
+_ASKED = "Words and images"
 
 Address = Annotated[
     str,
@@ -97,6 +99,14 @@ ModalityColumn = Annotated[
 IdColumn = Annotated[
     str | None, typer.Option(help="Its column of ids; id if left out.", rich_help_panel=_YOURS)
 ]
+Trust = Annotated[
+    bool,
+    typer.Option(
+        "--trust",
+        help="Open a folder of Qdrant's embedded mode that is there already: it holds pickles, "
+        "which can run any code.",
+    ),
+]
 _NEW = "embedding_corrected"
 
 
@@ -134,6 +144,7 @@ def build(
     groups: Groups = None,
     without_bank: WithoutBank = None,
     trust_rows: TrustRows = False,
+    trust: Trust = False,
     replace: Annotated[
         bool, typer.Option("--replace", help="Drop an index that modgap built there before.")
     ] = False,
@@ -175,12 +186,13 @@ def build(
     from modgap.cli.show import say, steps
     from modgap.corrections import load_corrections
     from modgap.index import open_documents, open_index
+    from modgap.index.postgres import is_postgres
 
     fixed = load_corrections(correction, queries)
     if without_bank is not None:
         check_file(without_bank, (correction,))
     if from_column is not None:
-        if documents or table is None or not address.startswith("postgres"):
+        if documents or table is None or not is_postgres(address):
             raise InputValueError(
                 "--from-column corrects a column of a PostgreSQL table: give the address, the "
                 "correction and --table, and no files."
@@ -205,7 +217,7 @@ def build(
     options: dict[str, Any] = {"table": table, "ef_search": ef_search, "nprobe": nprobe}
     options |= {"factory": factory, "batch_rows": batch, "one_graph": one_graph or None}
     with (
-        open_index(address, fixed, create=True, replace=replace, **options) as index,
+        open_index(address, fixed, create=True, replace=replace, trust=trust, **options) as index,
         steps() as step,
     ):
         for name, stored in index.write_all(sources, step, trust_rows=trust_rows).items():
@@ -283,8 +295,9 @@ def _say_next(
     from modgap.cli.show import say
 
     say("  the index corrects documents and queries itself: give it vectors as the model does")
-    hidden = re.sub(r"(://[^/@]*:)[^/@]+@", r"\1…@", address)
+    hidden = without_secrets(address)
     given = [part for key, value in options.items() if value for part in (key, str(value))]
+    given += ["--trust"] * (address.startswith("qdrant:") and "://" not in address)
     for asking in served:
         words = ["modgap", "index", "search", hidden, str(correction), "QUERIES.npy"]
         words += ["--modality", asking, *given]
@@ -296,8 +309,39 @@ def search(
     address: Address,
     correction: CorrectionFile,
     queries: Annotated[
-        Path, typer.Argument(metavar="QUERIES", help="Embeddings to search with, as they are.")
-    ],
+        Path | None,
+        typer.Argument(
+            metavar="[QUERIES]",
+            help="Embeddings to search with, as they are; or --text or --image.",
+            show_default=False,
+        ),
+    ] = None,
+    text: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Search with these words, embedded by the model. May be repeated.",
+            show_default=False,
+            rich_help_panel=_ASKED,
+        ),
+    ] = None,
+    image: Annotated[
+        list[Path] | None,
+        typer.Option(
+            metavar="FILE",
+            help="Search with an image file. May be repeated.",
+            show_default=False,
+            rich_help_panel=_ASKED,
+        ),
+    ] = None,
+    model: Annotated[
+        str | None,
+        typer.Option(
+            help="The model that embeds them, such as hf:openai/clip-vit-base-patch32; by default "
+            "the one noted in the correction.",
+            show_default=False,
+            rich_help_panel=_ASKED,
+        ),
+    ] = None,
     modality: Annotated[
         str | None,
         typer.Option(
@@ -317,11 +361,14 @@ def search(
     vector_column: VectorColumn = None,
     modality_column: ModalityColumn = None,
     id_column: IdColumn = None,
+    trust: Trust = False,
     as_json: AsJson = False,
 ) -> None:
-    """Search an index of all modalities with raw vectors of one.
+    """Search an index of all modalities with vectors of one, with words or with images.
 
     Example: modgap index search both.faiss correction.safetensors query.npy --modality text -k 5
+
+    Example: modgap index search both.faiss correction.safetensors --text "a dog on the beach"
     """
     from modgap._results import document
     from modgap.cli.show import print_json, print_table
@@ -331,19 +378,53 @@ def search(
     from modgap.io import open_embeddings
 
     fixed = load_corrections(correction)
-    modality = query_modality(fixed, modality)
-    source = open_embeddings(queries, column=column)
+    if (queries is not None) + bool(text) + bool(image) != 1:
+        raise InputValueError(
+            "Give what to search with: a file of embeddings, --text or --image, one of them."
+        )
+    if queries is None:
+        modality, source = _asked(fixed, model, text, image, modality)
+    else:
+        modality = query_modality(fixed, modality)
+        source = open_embeddings(queries, column=column)
     if row is not None and row >= source.n_rows:
         raise InputValueError(f"--row must be below {source.n_rows}, got {row}.")
     rows, first = (source.rows(), 0) if row is None else (source.take([row]), row)
     options: dict[str, Any] = {"table": table, "ef_search": ef_search, "nprobe": nprobe}
     options |= {"column": vector_column, "modality_column": modality_column, "id_column": id_column}
-    with open_index(address, fixed, **options) as index:
+    with open_index(address, fixed, trust=trust, **options) as index:
         hits = index.search(rows, modality, k, only)
     if as_json:
         print_json(document("index_search", hits, modality=modality, first_row=first))
     else:
         print_table(*hits.table(first))
+
+
+def _asked(
+    fixed: Mapping[str, Correction],
+    model: str | None,
+    texts: list[str] | None,
+    images: list[Path] | None,
+    modality: str | None,
+) -> tuple[str, Embeddings]:
+    """The modality that asks, and the rows of words or images."""
+    from modgap.embed import open_model
+    from modgap.embed.asking import image_queries, text_queries
+    from modgap.index.vectors import query_modality
+    from modgap.io import Embeddings
+
+    noted = str(next(iter(fixed.values())).about.get("model") or "")
+    name = model or noted
+    if ":" not in name:
+        raise InputValueError(
+            "Say with --model which model embeds the queries, such as "
+            "hf:openai/clip-vit-base-patch32: the one of the documents. The correction "
+            + (f"names only {noted!r}." if noted else "names none.")
+        )
+    asking = query_modality(fixed, modality or ("image" if images else "text"))
+    opened = open_model(name)
+    rows = image_queries(opened, images) if images else text_queries(opened, texts or [])
+    return asking, Embeddings.from_array(rows, source=name)
 
 
 @index_app.command()
@@ -367,6 +448,7 @@ def evaluate(
     vector_column: VectorColumn = None,
     modality_column: ModalityColumn = None,
     id_column: IdColumn = None,
+    trust: Trust = False,
     seed: Seed = 0,
     as_json: AsJson = False,
 ) -> None:
@@ -386,7 +468,7 @@ def evaluate(
     asked = open_documents(queries, first, column=column) if queries else None
     options: dict[str, Any] = {"table": table, "ef_search": ef_search, "nprobe": nprobe}
     options |= {"column": vector_column, "modality_column": modality_column, "id_column": id_column}
-    with open_index(address, fixed, **options) as index, steps() as step:
+    with open_index(address, fixed, trust=trust, **options) as index, steps() as step:
         result = evaluate_index(index, sources, asked, k=k, sample=sample, seed=seed, progress=step)
     if as_json:
         print_json(document("index_evaluate", result, seed=seed))

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from modgap._files import file_to_write, kind_of
 from modgap._validate import InputValueError
 
 if TYPE_CHECKING:
@@ -20,14 +21,15 @@ if TYPE_CHECKING:
 def check_folder(folder: Path) -> None:
     """A folder that is there and can be written to, or can be made."""
     if folder.exists() and not folder.is_dir():
-        raise InputValueError(f"-o takes a folder to write to, but {folder} is a file.")
+        raise InputValueError(f"-o takes a folder to write to, but {folder} is {kind_of(folder)}.")
     _check_place(folder, folder)
 
 
 def check_file(path: Path, inputs: Sequence[Path | None]) -> None:
     """A file that can be written and is none of those being read."""
-    if path.is_dir():
-        raise InputValueError(f"-o takes a file to write to, but {path} is a folder.")
+    if path.exists() and not path.is_file():
+        raise InputValueError(f"-o takes a file to write to, but {path} is {kind_of(path)}.")
+    file_to_write(path)
     for given in inputs:
         if given is not None and given.exists() and path.exists() and path.samefile(given):
             raise InputValueError(f"{path} is a file being read. Write to another one with -o.")

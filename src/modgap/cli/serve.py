@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from modgap._secrets import without_secrets
 from modgap.cli.options import (
     AskingModality,
     Data,
@@ -92,7 +93,8 @@ def serve(
         document = partial(explorer.document, umap=None if umap else False)
         app = make_app(explorer, document, token=token, hosts=server.names_for(host))
         address = server.address_of(opened, host, token)
-        say(f"modgap serves at {address} (Ctrl-C to stop)")
+        yours = "your token for the …, " if token else ""  # what is printed may be kept in a log
+        say(f"modgap serves at {without_secrets(address)} ({yours}Ctrl-C to stop)")
         if browser:
             _open_soon(address)
         server.run(app, opened)

@@ -39,7 +39,7 @@ from modgap.corrections.recognise import (
     recognise,
 )
 from modgap.corrections.registry import CORRECTORS, METHODS, Method, make_corrector
-from modgap.corrections.row_map import RowMap
+from modgap.corrections.row_map import RowMap, check_mapped
 from modgap.corrections.shift import Center, OriginShift, Shift
 from modgap.corrections.whiten import Whiten
 
@@ -75,6 +75,7 @@ __all__ = [
     "asking_modality",
     "asking_or_text",
     "check_corrector",
+    "check_mapped",
     "check_recognised",
     "correction_file",
     "demands",

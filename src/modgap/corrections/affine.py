@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from modgap._arrays import as_float, like, namespace, row_blocks, rows_per_block, widen
-from modgap._validate import Array, InputValueError
+from modgap._validate import Array, InputValueError, check_all_finite, check_finite
 from modgap.corrections.row_map import RowMap
 
 
@@ -39,10 +39,13 @@ class Affine(RowMap):
             object.__setattr__(self, "blocks", tuple(float(factor) for factor in self.blocks))
             if not self.blocks:
                 raise InputValueError("blocks must hold at least one factor, got none.")
+            check_all_finite(np.array(self.blocks), "The blocks of a map")
+        check_finite(self.scale, "The scale of a map")
         for name in ("matrix", "offset"):
             value = getattr(self, name)
             if value is not None:
-                object.__setattr__(self, name, np.asarray(value, dtype=np.float64))
+                numbers = np.asarray(value, dtype=np.float64)
+                object.__setattr__(self, name, check_all_finite(numbers, f"The {name} of a map"))
         if self.matrix is not None and self.matrix.shape[1:] != (self.dim_in,):
             raise InputValueError(
                 f"The matrix of a map of {self.dim_in} columns must be (d_out, {self.dim_in}), "
@@ -87,6 +90,7 @@ class Affine(RowMap):
     def _moves(self) -> bool:
         return self.offset is not None and bool(np.any(self.offset))
 
+    @np.errstate(over="ignore", invalid="ignore")  # what leaves the range is refused after it
     def map_checked(
         self,
         rows: Array,

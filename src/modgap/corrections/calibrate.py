@@ -136,6 +136,7 @@ class Calibrate(Corrector):
         """The moments of the queries of a modality, which may not be those of its documents."""
         return self.asking_moments_.get(side, sides[side])
 
+    @np.errstate(over="ignore", invalid="ignore")
     def _spread(self, asking: RowMoments, held: RowMoments) -> float:
         """Within-query spread of the scores of non-matching documents, over all queries."""
         queries, documents = to_numpy(asking.covariance), to_numpy(held.covariance)
@@ -147,6 +148,11 @@ class Calibrate(Corrector):
             float(np.trace(covariance) + np.sum(to_numpy(side.mean) ** 2))
             for side, covariance in ((asking, queries), (held, documents))
         ]
+        if not np.isfinite(variance):
+            raise InputValueError(
+                "The scores of these rows leave the range of float64, so their spread is unknown. "
+                'Scale the rows, or fit with rows="unit".'
+            )
         if variance <= 1e-26 * sizes[0] * sizes[1]:  # nothing but rounding
             raise InputValueError(
                 "Calibrate needs documents that vary where the queries look: "

@@ -10,12 +10,15 @@ from typing import Any, Literal
 
 import numpy as np
 
+from modgap._claims import MOST_COLUMNS
 from modgap._tensors import read_tensors, write_tensors
+from modgap._text import same_text
 from modgap._validate import (
     Array,
     InputError,
     InputValueError,
     check_choice,
+    check_count,
     check_modalities,
     require,
 )
@@ -26,6 +29,8 @@ from modgap.corrections.hubs import HubMap, Hubs
 Role = Literal["document", "query"]
 Metric = Literal["cosine", "inner_product", "euclidean"]
 ROLES = ("document", "query")
+# A file that claims more was not written by modgap: one block is one asking modality's.
+_MOST_NAMES, _MOST_BLOCKS = 1_000, 64
 METRICS = ("cosine", "inner_product", "euclidean")
 
 
@@ -55,8 +60,14 @@ class Correction:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "names", check_modalities(self.names))
+        maps = {(same_text(name), role): affine for (name, role), affine in self.maps.items()}
+        object.__setattr__(self, "maps", maps)
+        for part in ("fitted", "fitted_queries"):
+            known = {same_text(name): rows for name, rows in getattr(self, part).items()}
+            object.__setattr__(self, part, known)
         check_choice(self.metric, "metric", METRICS)
         asking = (self.queries,) if isinstance(self.queries, str) else self.queries
+        asking = tuple(same_text(name) for name in asking)
         for name in (*asking, *self.fitted, *self.fitted_queries):
             check_choice(name, "modality", self.names)
         served = tuple(name for name in self.names if name in asking)
@@ -121,14 +132,14 @@ class Correction:
 
     def affine(self, modality: str, role: Role = "document") -> Affine:
         """The map without the column of hubs."""
-        check_choice(modality, "modality", self.names)
+        modality = check_choice(modality, "modality", self.names)
         if check_choice(role, "role", ROLES) == "query":
             self.check_serves(modality)
         return self.maps.get((modality, role), self.maps[modality, "document"])
 
     def check_serves(self, modality: str) -> None:
         """Refuse queries of a modality that the correction was not made for."""
-        if modality not in self.queries:
+        if same_text(modality) not in self.queries:
             raise InputValueError(
                 f"This correction serves {' and '.join(self.queries)} queries, not {modality} "
                 f"queries. Make one that does: modgap fit … --queries {modality} "
@@ -318,6 +329,7 @@ class Correction:
         """Read what ``save`` wrote; nothing in the file is ever executed."""
         header, tensors = read_tensors(path, "correction")
         try:
+            _check_counts(header)
             maps = {
                 (entry["modality"], entry["role"]): _affine(entry, tensors)
                 for entry in header["maps"]
@@ -339,15 +351,39 @@ class Correction:
             )  # fmt: skip
         except InputError as error:
             raise InputValueError(f"{path} is not a whole correction. {error}") from error
-        except (KeyError, TypeError, IndexError, AttributeError, ValueError) as error:
+        except (
+            KeyError, TypeError, IndexError, AttributeError, ValueError, OverflowError
+        ) as error:  # fmt: skip
             raise InputValueError(f"{path} is not a whole correction: {error!r}.") from error
+
+
+def _check_counts(header: dict[str, Any]) -> None:
+    """Refuse a file whose header claims more than any correction has."""
+    if not isinstance(header["about"], dict):
+        raise InputValueError("It must say how it came to be.")
+    n_names, n_maps = len(header["names"]), len(header["maps"])
+    if n_names > _MOST_NAMES or n_maps > len(ROLES) * n_names:
+        raise InputValueError(
+            f"It has {n_names:,} modalities and {n_maps:,} maps, and may have {_MOST_NAMES:,} and "
+            "a map for the documents and the queries of each."
+        )
+    for entry in header["maps"]:
+        if not isinstance(entry, dict):
+            raise TypeError(f"a map must be an object, got {entry!r}")
+        blocks = entry.get("blocks")
+        n_blocks = 1 if blocks is None else len(blocks)
+        check_count(entry["dim_in"], "dim_in", at_most=MOST_COLUMNS)
+        if n_blocks > _MOST_BLOCKS:
+            raise InputValueError(
+                f"Its columns are repeated in {n_blocks:,} blocks, and may be in {_MOST_BLOCKS}."
+            )
 
 
 def _affine(entry: dict[str, Any], tensors: dict[str, np.ndarray]) -> Affine:
     key = f"{entry['modality']}.{entry['role']}"
     parts = {part: tensors[f"{key}.{part}"] for part in entry["parts"]}
     return Affine(
-        dim_in=int(entry["dim_in"]),
+        dim_in=entry["dim_in"],
         matrix=parts.get("matrix"),
         scale=float(entry["scale"]),
         offset=parts.get("offset"),

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from modgap._arrays import to_numpy
+from modgap._validate import check_all_finite
 from modgap.moments import RowMoments
 
 
@@ -21,6 +22,10 @@ class FittedRows:
     n: int
     mean: np.ndarray
     variance: np.ndarray
+
+    def __post_init__(self) -> None:
+        check_all_finite(self.mean, "The mean of the fitted rows")
+        check_all_finite(self.variance, "The variance of the fitted rows")
 
     @classmethod
     def of_each(cls, moments: Mapping[str, RowMoments]) -> dict[str, FittedRows]:

@@ -158,6 +158,7 @@ class HubMap(RowMap):
         """Whether rows come out as they went in: never."""
         return False
 
+    @np.errstate(over="ignore", invalid="ignore")  # what leaves the range is refused after it
     def map_checked(
         self,
         rows: Array,

@@ -19,6 +19,11 @@ class RowMap(ABC):
 
     dim_in: int
 
+    @property
+    @abstractmethod
+    def is_identity(self) -> bool:
+        """Whether rows come out as they went in."""
+
     @abstractmethod
     def map_checked(
         self,
@@ -28,7 +33,10 @@ class RowMap(ABC):
         first_row: int = 0,
         keys: np.ndarray | None = None,
     ) -> Array:
-        """The mapped rows of a matrix of finite floats with ``dim_in`` columns, unchecked."""
+        """The mapped rows of a matrix of finite floats with ``dim_in`` columns, unchecked.
+
+        Whoever calls it checks what comes out, in the precision that is kept: `check_mapped`.
+        """
 
     def __call__(
         self,
@@ -46,7 +54,10 @@ class RowMap(ABC):
                 f"The correction is for rows of {self.dim_in} columns, got {rows.shape[1]}. "
                 "It must be fitted on embeddings of the same model."
             )
-        return self.map_checked(rows, name, first_row=first_row, keys=keys)
+        mapped = self.map_checked(rows, name, first_row=first_row, keys=keys)
+        if not self.is_identity:
+            check_mapped(mapped, name, first_row=first_row)
+        return mapped
 
     def over(
         self, batches: Iterable[Array], name: str = "rows", keys: np.ndarray | None = None
@@ -58,3 +69,19 @@ class RowMap(ABC):
             own = None if keys is None else keys[done:end]
             yield self(batch, name, first_row=done, keys=own)
             done = end
+
+
+def check_mapped(mapped: Array, name: str, *, first_row: int = 0, nonzero: bool = False) -> None:
+    """Refuse rows that the map took out of the range of their precision.
+
+    ``name`` says what the rows are, ``nonzero`` refuses those without a direction too.
+    """
+    kind = str(mapped.dtype).removeprefix("torch.")
+    check_values(
+        mapped,
+        f"corrected {name}",
+        nonzero=nonzero,
+        first_row=first_row,
+        advice=f"The correction takes them out of the range of {kind}: scale the rows, or "
+        "fit it on rows like these.",
+    )

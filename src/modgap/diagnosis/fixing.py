@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,7 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from modgap._files import replaced_folder, sole_writer_of, write_text
+from modgap._claims import read_json
+from modgap._files import folder_to_write, replaced_folder, write_text
+from modgap._locks import sole_writer_of
 from modgap._results import Progress, Result, document, silent, to_json
 from modgap._validate import Array, InputValueError
 from modgap._version import __version__
@@ -104,6 +105,11 @@ def fix(
     say, place = progress or silent, Path(folder)
     check_replaceable(place)
     data = Modalities.of(X, Y, names, groups=groups, paired=paired)
+    if len({file_safe(name) for name in data.names}) < len(data.names):
+        raise InputValueError(
+            f"The names {', '.join(map(repr, data.names))} would give two files one name. Choose "
+            "names that differ in letters or digits."
+        )
     asking = [queries] if isinstance(queries, str) else list(queries or ())
     options: dict[str, Any] = {"goal": goal, "metric": metric, "model": model, "seed": seed}
     options |= {"trust_pairs": trust_pairs, "bank": bank}
@@ -137,13 +143,13 @@ def fix(
 
 def check_replaceable(place: Path) -> None:
     """A folder that can be replaced without a loss: new, empty, or written by ``fix`` alone."""
-    if not place.is_dir():
+    if not folder_to_write(place).exists():
         return
     held = {entry.name for entry in place.iterdir()}
     ours = {LIST_FILE}
     if LIST_FILE in held:
         try:
-            ours |= {*json.loads((place / LIST_FILE).read_text(encoding="utf-8"))["files"]}
+            ours |= {*read_json(place / LIST_FILE, "a list of files")["files"]}
         except (ValueError, KeyError, TypeError):
             ours = set()
     if others := sorted(held - ours):
@@ -237,7 +243,7 @@ def _next_steps(
     folder = shlex.quote(str(place))
     file = folder if several else f"{folder}/{correction_file(asking, several=False)}"
     both = " --queries both" if several else ""
-    choice = f" [--modality {'|'.join(corrections)}]" if several else ""
+    choice = f" [--modality {'|'.join(map(shlex.quote, corrections))}]" if several else ""
     functions = " or ".join(f"{search_function(name)}('[…]', 10)" for name in corrections)
     queries = "; ".join(
         f"modgap apply {file} QUERIES.npy --modality {shlex.quote(name)} --role query -o OUT.npy"
@@ -262,7 +268,7 @@ def _sources(data: Modalities) -> str:
     """The files of the documents, as ``modgap index build`` takes them."""
     sources = {name: side.source for name, side in data.sides.items()}
     if not all(Path(source).exists() or fused_parts(source) for source in sources.values()):
-        return " ".join(f"{shlex.quote(name)}={name.upper()}.npy" for name in sources)
+        return " ".join(shlex.quote(f"{name}={name.upper()}.npy") for name in sources)
     if len({*sources.values()}) == 1:
         return shlex.quote(next(iter(sources.values())))
     return " ".join(shlex.quote(f"{name}={source}") for name, source in sources.items())

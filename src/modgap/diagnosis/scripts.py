@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 
 from modgap.corrections import METRIC_NAMES, Correction, correction_file, demands, file_safe
@@ -38,7 +39,7 @@ EXAMPLES = {examples!r}
 def main():
     parser = argparse.ArgumentParser(description="Search the corrected documents.")
     parser.add_argument("queries", nargs="?", help="embeddings as the model gives them")
-    parser.add_argument("--modality", choices=list(CORRECTIONS), default={asking!r})
+    parser.add_argument("--modality", choices=list(CORRECTIONS), default={asking!r}, metavar="NAME")
     parser.add_argument("-k", type=int, default=10, help="results of each query")
     given = parser.parse_args()
 
@@ -112,8 +113,11 @@ def search_script(corrections: Mapping[str, Correction]) -> str:
     """The text of ``search.py``."""
     asking, correction = next(iter(corrections.items()))
     several = len(corrections) > 1
+    # Into the text of the script itself only names that cannot end its docstring.
+    plain = all(re.fullmatch(r"[\w -]+", name) for name in corrections)
+    choices = " | ".join(corrections) if plain else "MODALITY"
     return _SEARCH.format(
-        usage=f" [--modality {' | '.join(corrections)}]" if several else "",
+        usage=f" [--modality {choices}]" if several else "",
         metric=METRIC_NAMES[correction.metric],
         files={name: correction_file(name, several=several) for name in corrections},
         columns=document_columns(corrections),
@@ -148,15 +152,20 @@ def readme(corrections: Mapping[str, Correction], names: Sequence[str]) -> str:
     first, correction = next(iter(corrections.items()))
     bank = (_NO_BANK if bare else _BANK).format(s="s" if several else "")
     return _README.format(
-        files="\n".join(f"| `{name}` | {what} |" for name, what in listed),
+        files="\n".join(f"| `{name}` | {_cell(what)} |" for name, what in listed),
         demands="\n".join(line for c in corrections.values() for line in demands(c)),
-        asking=" or ".join(corrections),
+        asking=_cell(" or ".join(corrections)),
         metric=METRIC_NAMES[correction.metric],
         first=files[first],
         first_asking=first,
         new="" if bare else f"document = correction.apply(rows, {names[0]!r})  # a new one\n",
         hubs=_HUBS.format(n=f"{hubs[0].n_bank:,}", bank=bank) if hubs else "",
     )
+
+
+def _cell(text: str) -> str:
+    """Text of one line, without what would end a cell of the table."""
+    return re.sub(r"\s+", " ", text).replace("|", r"\|")
 
 
 def document_columns(corrections: Mapping[str, Correction]) -> dict[str, str]:

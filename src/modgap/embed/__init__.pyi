@@ -1,5 +1,6 @@
 from .callables import CallableModel
+from .folder import Embedded, embed
 from .model import Model, Role
 from .opening import KINDS, open_model
 
-__all__ = ["KINDS", "CallableModel", "Model", "Role", "open_model"]
+__all__ = ["KINDS", "CallableModel", "Embedded", "Model", "Role", "embed", "open_model"]

@@ -9,6 +9,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from modgap._arrays import unit
+from modgap._results import spoken
 from modgap._validate import InputValueError, check_choice, check_count, check_values, did_you_mean
 
 # Some models take texts that are asked in another way than texts that are found.
@@ -82,12 +83,32 @@ class Model(ABC):
         """Rows (n, dim) of sounds: float32 (samples,) at ``sampling_rate``, from −1 to 1."""
         return self._encode(sounds, "audio", "document", normalise, batch_size)
 
+    def layers(self, modality: str) -> tuple[str, ...]:
+        """Names of the blocks that a modality goes through, first to last."""
+        raise InputValueError(f"{self.name} has no hidden layers that can be read.")
+
+    def encode_layers(
+        self,
+        items: Sequence[Any],
+        modality: str,
+        layers: Sequence[str] | None = None,
+        *,
+        role: Role = "document",
+        batch_size: int = BATCH,
+    ) -> dict[str, np.ndarray]:
+        """Rows (n, width) at hidden layers by their names, all of ``layers(modality)`` by default.
+
+        Each is pooled over tokens or pixels as the tower pools its last one, before what the
+        tower does after that.
+        """
+        raise InputValueError(f"{self.name} has no hidden layers that can be read.")
+
     def check_modality(self, modality: str) -> str:
         """A modality that this model embeds."""
         if modality not in self.modalities:
             near = did_you_mean(modality, self.modalities)
             raise InputValueError(
-                f"{self.name} embeds {' and '.join(self.modalities)}, not {modality}.{near}"
+                f"{self.name} embeds {spoken(self.modalities)}, not {modality}.{near}"
             )
         return modality
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from modgap._arrays import namespace, unit
 from modgap._results import Result
+from modgap._text import same_texts
 from modgap._validate import Array, InputTypeError, InputValueError, check_rows
 from modgap.corrections import Correction, Metric
 from modgap.search import search
@@ -103,7 +104,7 @@ def check_labels(labels: Any, n: int, name: str = "labels") -> np.ndarray:
     """One label per row, in the memory of NumPy."""
     if hasattr(labels, "detach"):
         labels = labels.detach().cpu()
-    found = np.asarray(labels)
+    found = same_texts(labels)
     if found.ndim != 1 or len(found) != n:
         raise InputValueError(
             f"{name} must give one label per row: {n} rows, got shape {found.shape}."

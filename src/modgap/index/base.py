@@ -71,6 +71,7 @@ class VectorIndex(VectorStore):
     ) -> None:
         self._given = as_corrections(corrections)
         self.place = place
+        self._address = ""  # whose secrets no sentence repeats
         self.batch_rows = check_count(batch_rows, "batch_rows")
         self.ef_search = None if ef_search is None else check_count(ef_search, "ef_search")
         self.one_graph = one_graph
@@ -235,7 +236,15 @@ class VectorIndex(VectorStore):
         check_recognised(vector.correction, rows, modality, role="query", trust_rows=True)
         if self._note is None:
             return to_hits([[] for _ in mapped], k, self._score, "int")
-        return self._hits(vector, mapped, k, only, exact=False)
+        found = self._hits(vector, mapped, k, only, exact=False)
+        # −∞ stands for a hit that is missing.
+        bad = np.flatnonzero(np.any(np.isnan(found.scores) | (found.scores == np.inf), axis=1))
+        if len(bad):
+            raise InputValueError(
+                f"The scores of query {bad[0]} leave the range of float32, in which an index "
+                "scores. Scale the queries."
+            )
+        return found
 
     def vector_for(self, modality: str | None) -> tuple[StoredVector, str]:
         """The vector that queries of a modality search, and the modality."""
@@ -316,18 +325,30 @@ class VectorIndex(VectorStore):
             self.close()
 
     def _one_sentence(self) -> AbstractContextManager[None]:
-        return one_sentence(self.place, self.failures)
+        return one_sentence(self.place, self.failures, self._address)
 
     def _checked(self, vectors: Any, modality: str, trust_rows: bool) -> Embeddings:
         """Rows that can be stored; what cannot be used is refused before the first row is."""
         source = as_embeddings(vectors, modality, self._given[0])
         check_banks(self._given)
-        first = 0
+        first, smallest, largest = 0, np.inf, 0.0
         for batch in source.batches():
             check_values(batch, modality, first_row=first)
+            sizes = np.maximum(batch.max(axis=1), -batch.min(axis=1))
+            smallest, largest = min(smallest, float(sizes.min())), max(largest, float(sizes.max()))
             first += len(batch)
         check_recognised(self._given[0], source, modality, trust_rows=trust_rows)
+        for vector in self.vectors.values():
+            if vector.may_refuse(modality, smallest, largest):
+                self._map_all(vector, source, modality)
         return source
+
+    def _map_all(self, vector: StoredVector, source: Embeddings, modality: str) -> None:
+        """Map every row once before the first is stored: one of them may be refused."""
+        first = 0
+        for batch in source.batches(self.batch_rows):
+            vector.document(batch, modality, first_row=first)
+            first += len(batch)
 
     def _store(self, source: Embeddings, modality: str, ids: Any, progress: Progress | None) -> int:
         self._lock_to_add()
@@ -340,7 +361,7 @@ class VectorIndex(VectorStore):
         }
         with self._one_sentence():
             if self._replacing:
-                self._drop()
+                self._make_way()
                 self._replacing = False
             known = self._already(modality, every, id_type)
             if self._note is None:

@@ -11,6 +11,7 @@ import numpy as np
 from modgap._validate import InputTypeError, InputValueError, check_choice
 from modgap.corrections import Correction
 from modgap.index.answers import Id, IdType
+from modgap.index.vectors import check_storable
 from modgap.io import Embeddings, open_embeddings, open_pair
 
 
@@ -40,6 +41,8 @@ def check_ids(ids: Any, n_rows: int, modality: str) -> tuple[list[Id], IdType]:
         raise InputTypeError(f"ids must all be whole numbers or all be text, got {given.dtype}.")
     if types == {int} and max(keys) >= 2**63:
         raise InputValueError("ids must be below 2**63. Pass larger ones as text.")
+    if types == {str}:
+        check_storable(keys, "An id")
     (key, times), *_ = Counter(keys).most_common(1)
     if times > 1:
         raise InputValueError(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import operator
 import os
+import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
@@ -12,7 +13,9 @@ from typing import Any, ClassVar
 import numpy as np
 
 from modgap._arrays import unit
-from modgap._files import atomic_path, sole_writer_of
+from modgap._claims import parse_json
+from modgap._files import atomic_path, file_to_write
+from modgap._locks import sole_writer_of
 from modgap._tensors import read_tensors, write_tensors
 from modgap._validate import InputValueError, check_count, require
 from modgap.index.answers import Hit, Id, IdType
@@ -21,6 +24,7 @@ from modgap.index.notes import FORMAT, Graphs, Note
 from modgap.index.vectors import Corrections, StoredVector
 
 _KIND = "table of ids"
+_ENDS = 1 << 20
 
 
 class FaissIndex(VectorIndex):
@@ -118,9 +122,11 @@ class FaissIndex(VectorIndex):
         for step in reversed(query_transforms(vector, modality)):
             whole.prepend_transform(step)
         with atomic_path(path) as temporary:
-            faiss.write_index(whole, str(temporary))
+            _write_indexes(temporary, [whole])
 
     def _lock(self) -> None:
+        for path in (self.path, self._table):
+            file_to_write(path)
         self._resources.enter_context(sole_writer_of(self.path))
 
     def _load_note(self) -> Note | None:
@@ -132,9 +138,11 @@ class FaissIndex(VectorIndex):
         note: Note = header["note"]
         if note["format"] != FORMAT:
             return note  # to be refused in words
+        if header.get("index_file", found := _fingerprint(self.path)) != found:
+            return {}  # a kill between their two renames: one of the files is an older one
         self._ids = tensors["ids"].tolist()
         if note["id_type"] == "str":
-            self._ids = json.loads(tensors["ids"].tobytes())
+            self._ids = parse_json(tensors["ids"].tobytes(), f"The ids of {self._table}")
         self._modalities = [note["names"][code] for code in tensors["modality"]]
         self._places_of = {}
         reader = self._faiss.FileIOReader(str(self.path))
@@ -149,12 +157,11 @@ class FaissIndex(VectorIndex):
         ids = np.array(self._ids, np.int64) if note["id_type"] == "int" else _as_bytes(self._ids)
         codes = [note["names"].index(name) for name in self._modalities]
         tensors = {"ids": ids, "modality": np.array(codes, np.uint8)}
-        with atomic_path(self._table) as table, atomic_path(self.path) as vectors:
-            writer = self._faiss.FileIOWriter(str(vectors))
-            for index in self._indexes.values():
-                self._faiss.write_index(index, writer)
-            del writer  # which closes the file
-            write_tensors(table, _KIND, tensors, {"note": note})
+        with atomic_path(self.path) as vectors:
+            _write_indexes(vectors, self._indexes.values())
+            # It takes its name before the vectors do: a table alone is no index yet.
+            header = {"note": note, "index_file": _fingerprint(vectors)}
+            write_tensors(self._table, _KIND, tensors, header)
 
     def _new(self, dim: int) -> Any:
         return self._faiss.index_factory(dim, self.factory, getattr(self._faiss, self._metric_name))
@@ -287,10 +294,31 @@ class FaissIndex(VectorIndex):
     def _count(self, only: str | None) -> int:
         return len(self._ids) if only is None else self._modalities.count(only)
 
+    def _make_way(self) -> None:
+        self._forget()  # the file stays until the new one takes its place
+
     def _drop(self) -> None:
         self.path.unlink(missing_ok=True)
         self._table.unlink(missing_ok=True)
         self._forget()
+
+
+def _write_indexes(path: Path, indexes: Iterable[Any]) -> None:
+    """Write FAISS indexes one after the other; its own writer hides what fails on closing."""
+    faiss = require("faiss", "faiss", "A FAISS index")
+    with path.open("wb") as file:
+        writer = faiss.PyCallbackIOWriter(file.write)
+        for index in indexes:
+            faiss.write_index(index, writer)
+
+
+def _fingerprint(path: Path) -> list[int]:
+    """Size and checksums of both ends of a file, enough to tell one index from the next."""
+    size = path.stat().st_size
+    with path.open("rb") as file:
+        first = file.read(_ENDS)
+        file.seek(max(size - _ENDS, 0))
+        return [size, zlib.crc32(first), zlib.crc32(file.read(_ENDS))]
 
 
 def _as_bytes(ids: list[Id]) -> np.ndarray:

@@ -13,7 +13,8 @@ from typing import Any, ClassVar
 import numpy as np
 import pyarrow as pa
 
-from modgap._files import sole_writer_of
+from modgap._files import folder_to_write
+from modgap._locks import sole_writer_of
 from modgap._validate import InputValueError, require
 from modgap.index.answers import Hit, Id, IdType
 from modgap.index.base import BATCH_ROWS, VectorIndex
@@ -73,8 +74,15 @@ class LanceIndex(VectorIndex):
         with self._one_sentence():
             self._database = lancedb.connect(str(self.path.parent))
         self._table: Any = None
+        # Two names may be spelled alike: they are then told apart by their places.
+        plain = [re.sub(r"[^0-9A-Za-z]", "_", name) for name in self.names]
+        self._spelled = {
+            name: one if plain.count(one) == 1 else f"{one}_{place}"
+            for place, (name, one) in enumerate(zip(self.names, plain, strict=True))
+        }
 
     def _lock(self) -> None:
+        folder_to_write(self.path)
         self._resources.enter_context(sole_writer_of(self.path))
 
     def _load_note(self) -> Note | None:
@@ -82,6 +90,8 @@ class LanceIndex(VectorIndex):
             return None
         self._table = self._database.open_table(self.path.stem)
         schema = self._table.schema
+        if b"embedding_functions" in (schema.metadata or {}):
+            return {}  # LanceDB would make these models when rows are added; modgap has none
         metadata = schema.field("modality").metadata if "modality" in schema.names else None
         return read_note((metadata or {}).get(b"modgap"))
 
@@ -101,7 +111,7 @@ class LanceIndex(VectorIndex):
         if self.graphs != "each":
             return {None: vector}
         names = self.names if only is None else (only,)
-        return {name: f"{vector}_of_{re.sub(r'[^0-9A-Za-z]', '_', name)}" for name in names}
+        return {name: f"{vector}_of_{self._spelled[name]}" for name in names}
 
     def _make(self, note: Note, id_type: IdType) -> None:
         schema = pa.schema(

@@ -52,24 +52,27 @@ def lifted_lengths(correction: Correction, *, one_graph: bool = False) -> dict[s
     known = {name: length for name, length in lengths.items() if length is not None}
     even = all(affine.renormalise for affine in maps.values()) and len({*known.values()}) == 1
     if correction.hubs is not None:
-        even, known = False, _with_hubs(known, correction.hubs)
+        even, known = False, with_hubs(known, correction.hubs)
     if even or len(known) < len(lengths):
         return None
     return dict.fromkeys(known, max(known.values())) if one_graph else known
 
 
-def longest_row(affine: Affine) -> float | None:
+def longest_row(affine: Affine, given: float | None = None) -> float | None:
     """A bound of the length of what a map gives; None where rows of any length go in.
+
+    ``given`` is the length of the longest of them, where it is known.
 
     >>> longest_row(Affine(2, scale=2.0, offset=np.array([3.0, 4.0]), normalise=True))
     7.000007
     """
     if affine.renormalise:
         length = 1.0
-    elif affine.normalise:
+    elif affine.normalise or given is not None:
         stretch = 1.0 if affine.matrix is None else float(np.linalg.norm(affine.matrix, 2))
         moved = 0.0 if affine.offset is None else float(np.linalg.norm(affine.offset))
-        length = abs(affine.scale) * stretch + moved
+        before = 1.0 if affine.normalise or given is None else given
+        length = abs(affine.scale) * stretch * before + moved
     else:
         return None
     factors = (1.0,) if affine.blocks is None else affine.blocks
@@ -77,7 +80,7 @@ def longest_row(affine: Affine) -> float | None:
     return round(length * float(np.linalg.norm(factors)) * (1 + 1e-6), 12)
 
 
-def _with_hubs(lengths: dict[str, float], hubs: Hubs) -> dict[str, float]:
+def with_hubs(lengths: dict[str, float], hubs: Hubs) -> dict[str, float]:
     """The same with the column −α h: h is the mean of k products with rows of the bank."""
     longest = np.sort(np.linalg.norm(hubs.check_bank().astype(np.float64), axis=1))
     share = hubs.weight * float(longest[-hubs.neighbours :].mean())

@@ -15,14 +15,17 @@ from typing import ClassVar
 
 import numpy as np
 
+from modgap._secrets import without_secrets
 from modgap._validate import InputValueError, require
 from modgap.index.answers import Hit, Id, IdType
 from modgap.index.base import VectorIndex
 from modgap.index.notes import Note, read_note
+from modgap.index.servers import check_collection, check_server
 from modgap.index.vectors import Corrections, StoredVector
 
 _MAX_KEY = 1024
 _MAX_HITS = 16384
+_NAME = r"[A-Za-z_][0-9A-Za-z_]{0,254}"
 
 
 class MilvusIndex(VectorIndex):
@@ -42,13 +45,18 @@ class MilvusIndex(VectorIndex):
     def __init__(
         self, where: str, correction: Corrections, *, table: str = "modgap", batch_rows: int = 1024
     ) -> None:
-        super().__init__(correction, f"collection {table!r} of {where}", batch_rows)
+        place = f"collection {table!r} of {without_secrets(where)}"
+        super().__init__(correction, place, batch_rows)
+        self._address = where
+        is_server = check_server(where, "milvus")
+        check_collection(table, _NAME, "Milvus", "at most 255 letters of ASCII, digits and _, no "
+                         "digit first")  # fmt: skip
         pymilvus = require("pymilvus", "milvus", "Milvus")
         self.table = table
         self.failures = (pymilvus.MilvusException, ValueError, OSError)
         self._types = pymilvus.DataType
         with self._one_sentence():
-            token = os.environ.get("MILVUS_TOKEN", "") if "://" in where else ""
+            token = os.environ.get("MILVUS_TOKEN", "") if is_server else ""
             self._client = pymilvus.MilvusClient(where, token=token)
         self._resources.callback(self._client.close)
 

@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from modgap._claims import parse_json
 from modgap._validate import InputValueError
 from modgap._version import __version__
 from modgap.corrections import Correction
@@ -73,7 +74,7 @@ def new_note(
 def read_note(text: str | bytes | None) -> Note:
     """The note that a text holds; empty where it is no note of modgap's."""
     try:
-        note = json.loads(text or "")
+        note = parse_json(text or "", "the note")
     except ValueError:
         return {}
     return note if isinstance(note, dict) and note.get("modgap") == "index" else {}

@@ -8,8 +8,10 @@ import re
 from pathlib import Path
 from typing import Any
 
+from modgap._secrets import without_secrets
 from modgap._validate import InputValueError, check_choice
 from modgap.index.base import VectorIndex
+from modgap.index.postgres import is_postgres
 from modgap.index.vectors import Corrections
 
 # The class that a scheme or an ending means; each is imported when asked for, and needs an extra.
@@ -18,7 +20,6 @@ _CLASSES = {
     ".index": "FaissIndex",
     ".lance": "LanceIndex",
     "postgresql": "PgvectorIndex",
-    "postgres": "PgvectorIndex",
     "qdrant": "QdrantIndex",
     "milvus": "MilvusIndex",
 }
@@ -30,6 +31,7 @@ def open_index(
     *,
     create: bool = False,
     replace: bool = False,
+    trust: bool = False,
     **options: Any,
 ) -> VectorIndex:
     """Open an index of both modalities, or with ``create`` begin one.
@@ -38,7 +40,8 @@ def open_index(
     ----------
     address : str or path
         A file that ends in .faiss or .index, a folder that ends in .lance, postgresql://…,
-        qdrant:FOLDER, qdrant+http://…, milvus:FILE.db or milvus+http://….
+        qdrant:FOLDER, qdrant+http://…, milvus:FILE.db or milvus+http://…. No secret of it is
+        repeated in errors.
     correction : Correction, path, or several
         What documents and queries are mapped with; the index remembers it and refuses another.
         Several serve different queries, as those of a folder or of `load_corrections` do: a
@@ -47,6 +50,9 @@ def open_index(
         Begin an index, or go on with one that was not finished.
     replace : bool
         With ``create``, drop an index that modgap built there before.
+    trust : bool
+        Open a folder of Qdrant's embedded mode that is there already: it holds pickles, and these
+        can run any code. The other indexes hold none and need no trust.
     **options
         Those of the class, such as ``table``, ``ef_search`` or ``nprobe``; None is the default.
     """
@@ -55,8 +61,13 @@ def open_index(
 
     store: Any = getattr(index, _CLASSES[kind])
     given = {name: value for name, value in options.items() if value is not None}
+    known = [*inspect.signature(store).parameters][2:]
+    if "trust" in known:
+        known.remove("trust")
     for name in given:
-        check_choice(name, f"An option of {kind}", list(inspect.signature(store).parameters)[2:])
+        check_choice(name, f"An option of {kind}", known)
+    if kind == "qdrant":
+        given["trust"] = trust
     made: VectorIndex = store(where, correction, **given)
     try:
         return made.open(create=create, replace=replace)
@@ -71,14 +82,15 @@ def _parse(address: str) -> tuple[str, str]:
     >>> _parse("qdrant+http://host"), _parse("milvus:x.db"), _parse("a/b.lance")
     (('qdrant', 'http://host'), ('milvus', 'x.db'), ('.lance', 'a/b.lance'))
     """
-    if found := re.fullmatch(r"(qdrant|milvus)(?:\+(?=https?:)|:)(.+)", address):
+    if found := re.fullmatch(r"(qdrant|milvus)(?:\+(?=https?:)|:)(.+)", address, flags=re.DOTALL):
         return found[1], found[2]
-    scheme = address.partition(":")[0]
-    kind = scheme if scheme.startswith("postgres") else Path(address).suffix
-    if kind not in _CLASSES:
+    if is_postgres(address):
+        return "postgresql", address
+    kind = Path(address).suffix
+    if kind not in _CLASSES or "://" in address or "\0" in address:
         raise InputValueError(
             "An index is a file that ends in .faiss or .index, a folder that ends in .lance, "
             "postgresql://…, qdrant:FOLDER, qdrant+http://…, milvus:FILE.db or milvus+http://…; "
-            f"got {address!r}."
+            f"got {without_secrets(address)!r}."
         )
     return kind, address

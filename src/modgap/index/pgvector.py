@@ -15,6 +15,12 @@ from modgap.index.answers import Hit, Id, IdType
 from modgap.index.base import BATCH_ROWS, VectorIndex
 from modgap.index.notes import FORMAT, Note
 from modgap.index.postgres import Table, place_of
+from modgap.index.postgres_names import (
+    check_identifier,
+    quoted_name,
+    quoted_table,
+    quoted_text,
+)
 from modgap.index.vectors import Corrections, StoredVector, vector_names
 
 # What pgvector's HNSW takes at most: columns of a vector, and ef_search, and so results.
@@ -77,6 +83,7 @@ class PgvectorIndex(VectorIndex):
     ) -> None:
         place = place_of(url, table)
         super().__init__(correction, place, batch_rows, ef_search=ef_search, one_graph=one_graph)
+        self._address = url
         if ef_search is not None:
             check_count(ef_search, "ef_search", at_most=_MAX_EF_SEARCH)
         elif one_graph:
@@ -88,7 +95,8 @@ class PgvectorIndex(VectorIndex):
         self._run, self.failures = self._table.run, (self._table.failure,)
 
     def _vector_names(self) -> list[str]:
-        return vector_names(self._given, self._column or "embedding")
+        names = vector_names(self._given, "embedding" if self._column is None else self._column)
+        return [check_identifier(name, "a column") for name in names]
 
     def _check_plan(self) -> None:
         widest = max(vector.dim for vector in self.vectors.values())
@@ -167,8 +175,9 @@ class PgvectorIndex(VectorIndex):
 
     def _create_graph(self, name: str) -> str:
         return (
-            f"CREATE INDEX ON {self._table.table} USING hnsw ({name} {self._metric_name[1]}) "
-            f"WHERE {self._others[0]} = '{self.names[0]}'; and so on for the others."
+            f"CREATE INDEX ON {quoted_table(self._table.table)} USING hnsw "
+            f"({quoted_name(name)} {self._metric_name[1]}) WHERE {quoted_name(self._others[0])} = "
+            f"{quoted_text(self.names[0])}; and so on for the others."
         )
 
     def _make(self, note: Note, id_type: IdType) -> None:
@@ -223,8 +232,8 @@ class PgvectorIndex(VectorIndex):
         # As a literal: a parameter would not tell the planner which graph holds the modality.
         condition = "" if only is None else "AND {modality} = {only}"
         found: list[Hit] = self._run(
-            f"SELECT {{id}}, {{modality}}::text, {{column}} {self._metric_name[0]} %s AS distance "
-            f"FROM {{table}} WHERE {{column}} IS NOT NULL {condition} ORDER BY distance LIMIT %s",
+            f"SELECT {{id}}, {{modality}}::text, {{column}} {self._metric_name[0]} %s "
+            f"FROM {{table}} WHERE {{column}} IS NOT NULL {condition} ORDER BY 3 LIMIT %s",
             (query, k),
             only=only,
         ).fetchall()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
@@ -16,6 +17,7 @@ from modgap.corrections import Correction, OwnQueriesWarning
 from modgap.index.answers import one_sentence
 from modgap.index.notes import match_vectors, new_note
 from modgap.index.postgres import Column, Table
+from modgap.index.postgres_names import check_identifier
 from modgap.index.vectors import (
     Corrections,
     StoredVector,
@@ -74,9 +76,10 @@ def add_column(
     given = as_corrections(correction)
     check_banks(given)
     source = _Source(column, modality_column, group_column)
+    names = [check_identifier(name, "a column") for name in column_names(given, new_column)]
     written = []
     with _locked(url, table, column=column, modality=modality_column) as work:
-        for name, one in zip(column_names(given, new_column), given, strict=True):
+        for name, one in zip(names, given, strict=True):
             work.name("new", [name])
             written.append(_add_one(work, one, source, name, batch_rows, progress))
     return max(written)
@@ -142,7 +145,7 @@ def _add_one(
 def column_names(corrections: Sequence[Correction], new_column: str | None = None) -> list[str]:
     """What `add_column` calls the columns that it makes, one for each correction."""
     default = "embedding_corrected" if len(corrections) == 1 else "embedding"
-    return vector_names(corrections, new_column or default)
+    return vector_names(corrections, default if new_column is None else new_column)
 
 
 def drop_column(url: str, table: str, new_column: str = "embedding_corrected") -> None:
@@ -160,7 +163,7 @@ def drop_column(url: str, table: str, new_column: str = "embedding_corrected") -
 def _locked(url: str, table: str, **columns: str) -> Iterator[Table]:
     """A table that no other process is writing to; what goes wrong becomes one sentence."""
     work = Table(url, table, **columns)
-    with closing(work.connection), one_sentence(work.place, (work.failure,)):
+    with closing(work.connection), one_sentence(work.place, (work.failure,), url):
         work.lock()
         yield work
 
@@ -212,7 +215,10 @@ def _check_key(work: Table, found: Mapping[str, Column]) -> list[str]:
             f"{work.place} has no primary key, so batches cannot be kept apart. Add one first."
         )
     work.name("keys", keys)
+    work.name("sorted", keys, "t.{}")
     work.name("same", keys, "t.{0} = b.{0}", " AND ")
+    # Unlike any table of yours: a temporary table hides one of the same name.
+    work.name("batch", [f"modgap_batch_{hashlib.sha256(work.table.encode()).hexdigest()[:16]}"])
     return keys
 
 
@@ -237,13 +243,13 @@ def _fill(
     total = work.run(f"SELECT count(*) FROM {{table}} WHERE {_PENDING}").fetchone()[0]
     after: tuple[Any, ...] = ()
     written = 0
-    own = "{own} AS own_key" if has_own else "NULL"
+    own = "{own}" if has_own else "NULL"
     while True:
         condition = f"AND ({{keys}}) > ({', '.join(['%s'] * n_keys)})" if after else ""
         with work.connection.transaction():
             rows = work.run(
-                f"SELECT {{keys}}, {own}, {{modality}}::text, {{column}} FROM {{table}} "
-                f"WHERE {_PENDING} {condition} ORDER BY {{keys}} LIMIT {batch_rows} FOR UPDATE",
+                f"SELECT {{keys}}, {own}, {{modality}}::text, {{column}} FROM {{table}} AS t "
+                f"WHERE {_PENDING} {condition} ORDER BY {{sorted}} LIMIT {batch_rows} FOR UPDATE",
                 after,
             ).fetchall()
             if not rows:
@@ -285,12 +291,11 @@ def _corrected(
 def _store(work: Table, keys: Sequence[tuple[Any, ...]], vectors: np.ndarray) -> None:
     """Through a temporary table: one COPY and one UPDATE for the whole batch."""
     work.run(
-        "CREATE TEMPORARY TABLE modgap_batch ON COMMIT DROP AS SELECT {keys}, {new} FROM {table} "
-        "LIMIT 0"
+        "CREATE TEMPORARY TABLE {batch} ON COMMIT DROP AS SELECT {keys}, {new} FROM {table} LIMIT 0"
     )
     lines = ((*key, vector) for key, vector in zip(keys, vectors, strict=True))
-    work.copy("modgap_batch ({keys}, {new})", lines)
-    work.run("UPDATE {table} t SET {new} = b.{new} FROM modgap_batch b WHERE {same}")
+    work.copy("{batch} ({keys}, {new})", lines)
+    work.run("UPDATE {table} t SET {new} = b.{new} FROM {batch} b WHERE {same}")
 
 
 def _array(value: Any) -> np.ndarray:

@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import unquote
 
-from modgap._validate import InputValueError, first_line, require
+from modgap._secrets import without_secrets
+from modgap._validate import InputValueError, require
+from modgap.index.answers import said_by
 from modgap.index.notes import Note, read_note
+from modgap.index.postgres_names import check_identifier, table_parts
 
 _LOCK_TRIES = 20
+_HOST = r"(?:\[[^\]]*\]|[^:,\[\]]*)(?::\d*)?"
+# Also as SQLAlchemy writes it, with the name of a driver.
+_SCHEME = re.compile(r"(?i)(?:postgres(?:ql)?|pg)(?:\+\w+)?://")
 
 
 @dataclass(frozen=True)
@@ -33,25 +40,30 @@ class Table:
     """
 
     def __init__(self, url: str, table: str, **columns: str) -> None:
-        if not url.startswith(("postgresql:", "postgres:")):
-            raise InputValueError(f"A PostgreSQL address begins with postgresql://, got {url!r}.")
         self.table, self.place = table, place_of(url, table)
+        parts = table_parts(table)
+        for column in columns.values():
+            check_identifier(column, "a column")
         psycopg = require("psycopg", "pgvector", "PostgreSQL")
         self.failure: type[Exception] = psycopg.Error
         self._sql = psycopg.sql
         self._names = {name: self._sql.Identifier(column) for name, column in columns.items()}
-        self._names["table"] = self._sql.Identifier(*table.split("."))
+        self._names["table"] = self._sql.Identifier(*parts)
         try:
-            self.connection = psycopg.connect(url, connect_timeout=10, autocommit=True)
-        except psycopg.Error as error:
+            self.connection = psycopg.connect(
+                libpq_address(url), connect_timeout=10, autocommit=True
+            )
+        except (psycopg.Error, ValueError) as error:
+            said, cause = said_by(error, url)
             raise InputValueError(
-                f"{self.place} cannot be reached: {first_line(error)}. Check that the server runs, "
-                "and the address, user and password."
-            ) from error
+                f"{self.place} cannot be reached: {said}. Check that the server runs, and the "
+                "address, user and password."
+            ) from cause
 
     def run(self, statement: str, parameters: Any = (), **values: Any) -> Any:
         """Execute a statement; ``values`` are written into it as quoted literals."""
-        return self.connection.execute(self._composed(statement, values), parameters)
+        composed = self._composed(statement, values, has_parameters=bool(parameters))
+        return self.connection.execute(composed, parameters or None)
 
     def copy(self, target: str, rows: Iterable[Any], kinds: list[str] | None = None) -> None:
         """COPY rows into a target; in binary where the kinds of the columns are given."""
@@ -62,13 +74,20 @@ class Table:
             for row in rows:
                 copy.write_row(row)
 
-    def _composed(self, statement: str, values: dict[str, Any]) -> Any:
-        literals = {name: self._sql.Literal(value) for name, value in values.items()}
-        return self._sql.SQL(statement).format(**self._names, **literals)
+    def _composed(
+        self, statement: str, values: dict[str, Any], *, has_parameters: bool = False
+    ) -> Any:
+        parts = dict(self._names)
+        parts |= {name: self._sql.Literal(value) for name, value in values.items()}
+        if has_parameters:  # psycopg then takes a % for the beginning of a placeholder
+            written = {name: part.as_string(self.connection) for name, part in parts.items()}
+            parts = {name: self._sql.SQL(one.replace("%", "%%")) for name, one in written.items()}
+        return self._sql.SQL(statement).format(**parts)
 
     def name(self, key: str, columns: Iterable[str], each: str = "{}", between: str = ", ") -> None:
         """Let statements say ``{key}`` for several columns, each written as ``each`` says."""
-        quoted = (self._sql.SQL(each).format(self._sql.Identifier(name)) for name in columns)
+        names = [check_identifier(name, "a column") for name in columns]
+        quoted = [self._sql.SQL(each).format(self._sql.Identifier(name)) for name in names]
         self._names[key] = self._sql.SQL(between).join(quoted)
 
     def columns(self) -> dict[str, Column]:
@@ -132,8 +151,44 @@ class Table:
         raise InputValueError(f"Another process is writing to {self.place}. Wait until it is done.")
 
 
+def is_postgres(address: str) -> bool:
+    """Whether an address is one of PostgreSQL, however its scheme is spelled."""
+    return _SCHEME.match(address) is not None
+
+
+def libpq_address(url: str) -> str:
+    """The address as PostgreSQL's own library reads it.
+
+    >>> libpq_address("postgresql+psycopg://me:a%2Fb@host/db")
+    'postgresql://me:a%2Fb@host/db'
+    """
+    user, at, rest = _split(url)
+    return f"postgresql://{user}{at}{rest}"
+
+
 def place_of(url: str, table: str) -> str:
     """What to call the table in a sentence: never with the password."""
-    parts = urlsplit(url)
-    database = parts.path.lstrip("/") or "the default database"
-    return f"table {table!r} of {database} at {parts.hostname or 'the local server'}"
+    rest = _split(url)[2]
+    hosts, _, database = re.sub(r"[?#].*", "", rest, flags=re.DOTALL).partition("/")
+    hosts = re.sub(r":\d*(?=,|$)", "", hosts)
+    named = unquote(database) or "the default database"
+    return f"table {table!r} of {named} at {unquote(hosts) or 'the local server'}"
+
+
+def _split(url: str) -> tuple[str, str, str]:
+    """User and password, the @ after them, and the rest; refused where that is not clear."""
+    scheme = _SCHEME.match(url)
+    if scheme is None:
+        raise InputValueError(
+            f"A PostgreSQL address begins with postgresql://, got {without_secrets(url)!r}."
+        )
+    user, at, rest = url[scheme.end() :].rpartition("@")
+    hosts = re.split("[/?]", rest, maxsplit=1)[0]
+    clear = not re.search(r"[/@\s\0]", user) and re.fullmatch(rf"{_HOST}(?:,{_HOST})*", hosts)
+    if not clear or re.search(r"%(?![0-9A-Fa-f]{2})|%00|\0", user + rest):
+        raise InputValueError(
+            "The address of a PostgreSQL database must be postgresql://USER:PASSWORD@HOST/DATABASE "
+            "with %2F for a /, %40 for a @, %25 for a % and %20 for a space inside a name or the "
+            f"password, got {without_secrets(url)!r}."
+        )
+    return user, at, rest

@@ -2,13 +2,15 @@
 
 The embedded mode (a folder, or ``:memory:``) is a reimplementation of Qdrant in Python that the
 client brings along: exact, in memory, good for trying things out and for tests, not the server.
-It keeps its points in a folder as pickles, so open only folders that you trust.
+It keeps its points in a folder as pickles, which can run any code when they are read: a folder that
+is there already is opened only with ``trust``.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import sqlite3
 import uuid
 import warnings
 from collections.abc import Mapping, Sequence
@@ -16,14 +18,18 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from modgap._validate import require
-from modgap.index.answers import Hit, Id, IdType
+from modgap._secrets import without_secrets
+from modgap._validate import InputValueError, require
+from modgap.index.answers import Hit, Id, IdType, one_sentence
 from modgap.index.base import VectorIndex
 from modgap.index.notes import Note, read_note
+from modgap.index.servers import check_collection, check_server
 from modgap.index.vectors import Corrections, StoredVector
 
 # Edges of a point in a graph; Qdrant's own default.
 _M = 16
+# What a server takes, and what a folder of the embedded mode can be called.
+_NAME = r"""(?!\.{1,2}$)[^<>:"/\\|?*\x00-\x1f\x7f-\x9f]{1,255}"""
 
 
 class QdrantIndex(VectorIndex):
@@ -47,6 +53,8 @@ class QdrantIndex(VectorIndex):
         measured when it is finished, with a warning where that is low.
     batch_rows : int
         Points stored together.
+    trust : bool
+        Open a folder that is there already, with its pickles.
     """
 
     metrics: ClassVar = {
@@ -64,16 +72,23 @@ class QdrantIndex(VectorIndex):
         ef_search: int | None = None,
         one_graph: bool = False,
         batch_rows: int = 512,
+        trust: bool = False,
     ) -> None:
-        place = f"collection {table!r} of {where}"
+        place = f"collection {table!r} of {without_secrets(where)}"
         super().__init__(correction, place, batch_rows, ef_search=ef_search, one_graph=one_graph)
+        self._address = where
+        self.is_server = check_server(where, "qdrant")
+        check_collection(table, _NAME, "Qdrant", "at most 255 letters, digits and other characters "
+                         r'but no < > : " / \ | ? * and none that cannot be printed')  # fmt: skip
+        if not self.is_server and not trust:
+            _check_no_pickles(where)
         qdrant = require("qdrant_client", "qdrant", "Qdrant")
         self.table = table
         self._models = qdrant.models
         raised = require("qdrant_client.http.exceptions", "qdrant", "Qdrant")
-        self.failures = (raised.ApiException, ValueError, RuntimeError, OSError)
-        self.is_server = "://" in where
-        with self._one_sentence():
+        self.failures = (raised.ApiException, sqlite3.Error, ValueError, RuntimeError, OSError)
+        # A damaged folder raises whatever its pickles and its JSON do.
+        with one_sentence(place, (Exception,), where):
             if self.is_server:
                 key = os.environ.get("QDRANT_API_KEY")
                 target = {"url": where, "api_key": key, "check_compatibility": False}
@@ -166,6 +181,16 @@ class QdrantIndex(VectorIndex):
 
     def _drop(self) -> None:
         self._client.delete_collection(self.table)
+
+
+def _check_no_pickles(folder: str) -> None:
+    """Refuse a folder that has anything in it: its points are pickles."""
+    if folder != ":memory:" and os.path.isdir(folder) and os.listdir(folder):
+        raise InputValueError(
+            f"{folder} is a folder of Qdrant's embedded mode, whose points are pickles, and these "
+            "can run any code when they are read. Where you trust all who could write to it, say "
+            "so (trust=True, --trust)."
+        )
 
 
 def _point(modality: str, key: Id) -> str:

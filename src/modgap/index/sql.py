@@ -7,15 +7,26 @@ vectors and arrays.
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
+from modgap._validate import InputValueError
 from modgap.corrections import Affine, Correction, Hubs
 from modgap.index.lifting import lifted_lengths
 from modgap.index.notes import fingerprint
-from modgap.index.vectors import check_banks, default_ef_search
+from modgap.index.postgres_names import (
+    check_identifier,
+    comment_text,
+    quoted_body,
+    quoted_name,
+    quoted_table,
+    quoted_text,
+    shortened,
+)
+from modgap.index.vectors import check_banks, check_storable, default_ef_search
 from modgap.io.keys import first_own_key
 
 # For each metric the operator that pgvector orders by, its operator class, and the score.
@@ -43,14 +54,13 @@ CREATE OR REPLACE FUNCTION modgap_lift(v vector, length double precision) RETURN
 """
 # Rows that another correction made must not stand beside those of this one.
 _SAME_CORRECTION = """\
-DO $$ BEGIN
+ BEGIN
     IF EXISTS (SELECT 1 FROM {table} WHERE {target} IS NOT NULL) AND {mark} IS DISTINCT FROM
         (SELECT col_description(attrelid, attnum) FROM pg_attribute
          WHERE attrelid = {table_text}::regclass AND attname = {column_text})
     THEN RAISE EXCEPTION 'Another correction made this column. Drop it first, see above.';
     END IF;
-END $$;
-COMMENT ON COLUMN {table}.{target} IS {mark};"""
+END """
 _MATRICES = """
 CREATE TABLE IF NOT EXISTS modgap_matrix
     (name text, place int, line vector, PRIMARY KEY (name, place));
@@ -75,8 +85,9 @@ CREATE OR REPLACE FUNCTION modgap_hubs(
                 ORDER BY score DESC LIMIT k) AS best $$;
 CREATE OR REPLACE FUNCTION modgap_key(label text) RETURNS bigint
     LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
-    AS $$ SELECT ('x' || substr(encode(sha256(convert_to(label, 'UTF8')), 'hex'), 1, 16))
-                 ::bit(64)::bigint $$;
+    AS $$ SELECT ('x' || substr(encode(sha256(convert_to(
+                 CASE WHEN getdatabaseencoding() = 'UTF8' THEN normalize(label) ELSE label END,
+                 'UTF8')), 'hex'), 1, 16))::bit(64)::bigint $$;
 CREATE OR REPLACE FUNCTION modgap_row(label text) RETURNS bigint
     LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
     AS $$ SELECT CASE WHEN label ~ '^[0-9]{1,15}$' THEN label::bigint END $$;
@@ -118,14 +129,18 @@ def pgvector_sql(
     """
     check_banks([*corrections.values()])
     first = next(iter(corrections.values()))
-    names = {asking: f"{column}_{asking}" for asking in corrections}
+    for name in (column, modality_column, id_column, group_column):
+        if name is not None:
+            check_identifier(name, "a column")
+    check_storable(first.names, "The name of a modality")
+    names = {asking: shortened(f"{column}_{asking}") for asking in corrections}
     parts = [
         _HEAD.format(
-            table=_name(table),
+            table=comment_text(quoted_table(table)),
             dim=first.dim_in,
-            names=", ".join(map(_text, first.names)),
-            file=file,
-            columns=", DROP COLUMN ".join(_name(new) for new in names.values()),
+            names=comment_text(", ".join(map(quoted_text, first.names))),
+            file=comment_text(file),
+            columns=comment_text(", DROP COLUMN ".join(map(quoted_name, names.values()))),
         )
     ]
     if any(m.matrix is not None for c in corrections.values() for m in c.maps.values()):
@@ -133,17 +148,24 @@ def pgvector_sql(
     if any(c.hubs is not None for c in corrections.values()):
         parts.append(_BANKS)
     where = _Table(
-        _name(table),
-        _name(column),
-        _name(modality_column),
-        _name(id_column),
-        None if group_column is None else _name(group_column),
+        quoted_table(table),
+        quoted_name(column),
+        quoted_name(modality_column),
+        quoted_name(id_column),
+        None if group_column is None else quoted_name(group_column),
     )
     for asking, correction in corrections.items():
         parts.append(_one(correction, asking, names[asking], where))
     text = "\n".join(parts)
     if len(text) > _LARGE:
-        text = _SHORTER.format(megabytes=round(len(text) / 1e6), table=table, column=column) + text
+        text = (
+            _SHORTER.format(
+                megabytes=round(len(text) / 1e6),
+                table=comment_text(shlex.quote(table)),
+                column=comment_text(shlex.quote(column)),
+            )
+            + text
+        )
     return text
 
 
@@ -183,17 +205,23 @@ def _one(correction: Correction, asking: str, new: str, where: _Table) -> str:
     table, column, modality, identifier = where.table, where.column, where.modality, where.id
     operator, kind, score = _OPERATORS[correction.metric]
     lengths = lifted_lengths(correction)
-    target, dim = _name(new), correction.dim_out + (lengths is not None)
+    target, dim = quoted_name(new), correction.dim_out + (lengths is not None)
+    mark = quoted_text(f"modgap {fingerprint(correction)}")
+    same = _SAME_CORRECTION.format(
+        table=table,
+        target=target,
+        table_text=quoted_text(table),
+        column_text=quoted_text(new),
+        mark=mark,
+    )
     lines = [
-        f"-- For {asking} queries: {table}.{new}."
+        comment_text(f"-- For {asking} queries: {table}.{target}.")
         + (" Its last column only makes rows equally long, for the graphs." if lengths else "")
         + (" The one before it is that of hubs." if lengths and correction.hubs else ""),
         f"ALTER TABLE {table} ADD COLUMN IF NOT EXISTS {target} vector({dim});",
-        _SAME_CORRECTION.format(
-            table=table, target=target, table_text=_text(table), column_text=_text(new),
-            mark=_text(f"modgap {fingerprint(correction)}"),
-        ),
-    ]  # fmt: skip
+        f"DO {quoted_body(same)};",
+        f"COMMENT ON COLUMN {table}.{target} IS {mark};",
+    ]
     lines += _bank_rows(correction, new, where)
     searches = []
     for name in correction.names:
@@ -202,20 +230,21 @@ def _one(correction: Correction, asking: str, new: str, where: _Table) -> str:
         stored = _expression(affine, column, f"{new}/{name}")
         if (hubs := correction.hubs) is not None:
             stored = (
-                f"modgap_hubs({_text(new)}, {stored}, {hubs.weight!r}, {hubs.neighbours}, "
+                f"modgap_hubs({quoted_text(new)}, {stored}, {hubs.weight!r}, {hubs.neighbours}, "
                 f"{where.own(hubs, name)})"
             )
         if lengths is not None:
             stored = f"modgap_lift({stored}, {lengths[name]!r})"
         lines += [
             f"UPDATE {table} SET {target} = {stored}",
-            f"    WHERE {modality} = {_text(name)} AND {target} IS NULL AND {column} IS NOT NULL;",
-            f"CREATE INDEX IF NOT EXISTS {_name(f'{new}_{name}_hnsw')} ON {table}",
-            f"    USING hnsw ({target} {kind}) WHERE {modality} = {_text(name)};",
+            f"    WHERE {modality} = {quoted_text(name)} AND {target} IS NULL",
+            f"        AND {column} IS NOT NULL;",
+            f"CREATE INDEX IF NOT EXISTS {_graph(new, name)} ON {table}",
+            f"    USING hnsw ({target} {kind}) WHERE {modality} = {quoted_text(name)};",
         ]
         searches.append(
             f"    (SELECT t.{identifier}::text, t.{modality}::text, t.{target} {operator} mapped\n"
-            f"     FROM {table} AS t WHERE t.{modality} = {_text(name)}\n"
+            f"     FROM {table} AS t WHERE t.{modality} = {quoted_text(name)}\n"
             f"         AND t.{target} IS NOT NULL\n"
             f"     ORDER BY t.{target} {operator} mapped LIMIT k)"
         )
@@ -227,10 +256,7 @@ def _one(correction: Correction, asking: str, new: str, where: _Table) -> str:
         mapped = f"({mapped}::real[] || ARRAY[{', '.join(added)}]::real[])::vector"
     function, width = search_function(asking), default_ef_search(correction)
     union = "\n    UNION ALL\n".join(searches)
-    lines.append(f"""\
-CREATE OR REPLACE FUNCTION {function}(query vector, k int DEFAULT 10)
-    RETURNS TABLE (id text, modality text, score double precision)
-    LANGUAGE plpgsql AS $$
+    body = f"""
 #variable_conflict use_variable
 DECLARE mapped vector := {mapped};
 BEGIN
@@ -239,14 +265,22 @@ BEGIN
     RETURN QUERY SELECT found.i, found.m, {score.format("found.distance")} FROM (
 {union}
     ) AS found (i, m, distance) ORDER BY found.distance LIMIT k;
-END $$;
+END """
+    lines.append(f"""\
+CREATE OR REPLACE FUNCTION {function}(query vector, k int DEFAULT 10)
+    RETURNS TABLE (id text, modality text, score double precision)
+    LANGUAGE plpgsql AS {quoted_body(body)};
 """)
     return "\n".join(lines)
 
 
 def search_function(asking: str) -> str:
     """The name of the function that searches with queries of a modality."""
-    return _name(f"search_by_{asking}")
+    return quoted_name(shortened(f"search_by_{asking}"))
+
+
+def _graph(column: str, modality: str) -> str:
+    return quoted_name(shortened(f"{column}_{modality}_hnsw"))
 
 
 def _expression(affine: Affine, row: str, matrix: str) -> str:
@@ -254,7 +288,7 @@ def _expression(affine: Affine, row: str, matrix: str) -> str:
     if affine.normalise:
         row = f"modgap_unit({row})"
     if affine.matrix is not None:
-        row = f"modgap_multiply({_text(matrix)}, {row})"
+        row = f"modgap_multiply({quoted_text(matrix)}, {row})"
     if affine.scale != 1.0:
         row = f"modgap_scale({row}, {affine.scale!r})"
     if affine.offset is not None:
@@ -274,10 +308,10 @@ def _matrix_rows(affine: Affine, name: str) -> list[str]:
     if affine.matrix is None:
         return []
     rows = ",\n    ".join(
-        f"({_text(name)}, {place}, {_vector(row)})" for place, row in enumerate(affine.matrix)
+        f"({quoted_text(name)}, {place}, {_vector(row)})" for place, row in enumerate(affine.matrix)
     )
     return [
-        f"DELETE FROM modgap_matrix WHERE name = {_text(name)};",
+        f"DELETE FROM modgap_matrix WHERE name = {quoted_text(name)};",
         f"INSERT INTO modgap_matrix VALUES\n    {rows};",
     ]
 
@@ -290,12 +324,12 @@ def _bank_rows(correction: Correction, name: str, where: _Table) -> list[str]:
     bank = hubs.check_bank()
     keys = [None] * len(bank) if hubs.keys is None else hubs.keys.tolist()
     rows = ",\n    ".join(
-        f"({_text(name)}, {'NULL' if key is None else key}, '[{','.join(row)}]')"
+        f"({quoted_text(name)}, {'NULL' if key is None else key}, '[{','.join(row)}]')"
         for key, row in zip(keys, _few_digits(bank).tolist(), strict=True)
     )
     return [
-        f"-- {len(bank):,} queries.{where.says(hubs)}",
-        f"DELETE FROM modgap_bank WHERE name = {_text(name)};",
+        comment_text(f"-- {len(bank):,} queries.{where.says(hubs)}"),
+        f"DELETE FROM modgap_bank WHERE name = {quoted_text(name)};",
         f"INSERT INTO modgap_bank VALUES\n    {rows};",
     ]
 
@@ -309,17 +343,10 @@ def _few_digits(values: np.ndarray) -> np.ndarray:
 
 
 def _vector(values: np.ndarray) -> str:
+    if not np.all(np.abs(values) < np.finfo(np.float32).max):
+        raise InputValueError(
+            "The numbers of this correction are beyond float32, in which pgvector holds vectors. "
+            "Fit it on rows of smaller numbers."
+        )
     # pgvector holds float32: eight digits are all of it.
     return "'[" + ",".join(f"{value:.8g}" for value in values) + "]'::vector"
-
-
-def _text(value: str) -> str:
-    return "'" + value.replace("'", "''") + "'"
-
-
-def _name(value: str) -> str:
-    """An identifier, quoted where plain SQL would read it otherwise; schema.table is two."""
-    parts = value.split(".")
-    plain = [part.isidentifier() and part == part.lower() and part.isascii() for part in parts]
-    quoted = ['"' + part.replace('"', '""') + '"' for part in parts]
-    return ".".join(p if ok else q for p, ok, q in zip(parts, plain, quoted, strict=True))

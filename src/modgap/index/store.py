@@ -68,6 +68,10 @@ class VectorStore(ABC):
     def _drop(self) -> None:
         """Remove the table and all that belongs to it."""
 
+    def _make_way(self) -> None:
+        """Remove what is to be replaced, before the first row of its successor is stored."""
+        self._drop()
+
     def _builds_graphs(self) -> bool:
         """Whether an index that is begun gets graphs; options that cannot be met are refused."""
         return self.ef_search is not None

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -17,6 +18,7 @@ from modgap._validate import (
     did_you_mean,
     first_line,
 )
+from modgap.io._file_matrix import FileMatrix
 from modgap.io._matrix import ArrayMatrix, Matrix
 
 # The name of the rows in a file that holds one matrix, and in the files modgap writes.
@@ -41,25 +43,25 @@ class Column:
 class Contents:
     """The arrays of one file or folder, by name, none of them read yet.
 
-    ``pair`` names the two modalities where the format itself tells them apart.
+    ``pair`` names the matrices of two modalities where the format itself tells them apart, and
+    ``names`` what these modalities are. ``note`` is what ``modgap embed`` wrote beside them.
     """
 
     path: Path
     matrices: Mapping[str, Matrix]
     columns: Mapping[str, Column] = field(default_factory=dict)
     pair: tuple[str, str] | None = None
+    names: tuple[str, str] | None = None
+    note: Mapping[str, Any] | None = None
 
     @classmethod
-    def of_array(cls, path: Path, matrix: ArrayMatrix) -> Contents:
+    def of_array(cls, path: Path, matrix: ArrayMatrix | FileMatrix) -> Contents:
         """A file of one unnamed array; shape (2, n, d) is two modalities stacked."""
         if len(matrix.shape) == 3 and matrix.shape[0] == 2:
-            sides = {
-                str(side): ArrayMatrix(matrix.array[side], matrix.decode, matrix.dtype)
-                for side in (0, 1)
-            }
-            return cls(path, sides, pair=("0", "1"))
+            return cls(path, {str(side): matrix.side(side) for side in (0, 1)}, pair=("0", "1"))
         if len(matrix.shape) == 1:
-            return cls(path, {}, {EMBEDDING: Column.of(matrix.array)})
+            column = Column(matrix.shape[0], str(matrix.dtype), matrix.rows)
+            return cls(path, {}, {EMBEDDING: column})
         return cls(path, {EMBEDDING: matrix})
 
     @property

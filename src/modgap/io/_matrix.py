@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
@@ -16,6 +17,8 @@ from modgap._validate import InputValueError
 # Rows read together where a caller does not say how many.
 BATCH_ROWS = 8192
 
+Decode = Callable[[np.ndarray], np.ndarray]
+
 
 class Matrix(ABC):
     """Something of a known shape and dtype; a format only has to say how its batches are read."""
@@ -27,14 +30,24 @@ class Matrix(ABC):
     def batches(self, size: int) -> Iterator[np.ndarray]:
         """The rows in order, ``size`` at a time; only the last batch may be smaller."""
 
+    # The whole matrix, for as long as someone holds it: it is then not read again.
+    _held: weakref.ref[np.ndarray] | None = None
+
     def rows(self) -> np.ndarray:
-        """The whole matrix."""
-        whole = np.empty(self.shape, self.dtype)
+        """The whole matrix, in memory; it cannot be written to."""
+        whole = self._held() if self._held is not None else None
+        if whole is None:
+            whole = np.empty(self.shape, self.dtype)
+            self._fill(whole)
+            whole.flags.writeable = False
+            self._held = weakref.ref(whole)
+        return whole
+
+    def _fill(self, whole: np.ndarray) -> None:
         start = 0
         for batch in self.batches(BATCH_ROWS):
             whole[start : start + len(batch)] = batch
             start += len(batch)
-        return whole
 
     def take(self, indices: np.ndarray) -> np.ndarray:
         """The rows at ``indices``, in that order; reads no further than the last of them."""
@@ -51,7 +64,7 @@ class Matrix(ABC):
 
 
 class ArrayMatrix(Matrix):
-    """An array in memory, or mapped from a file.
+    """An array in memory.
 
     ``decode`` turns stored numbers into floats, for what NumPy cannot compute with as it is.
     """
@@ -59,15 +72,11 @@ class ArrayMatrix(Matrix):
     def __init__(
         self,
         array: np.ndarray,
-        decode: Callable[[np.ndarray], np.ndarray] | None = None,
+        decode: Decode | None = None,
         dtype: np.dtype | None = None,
     ) -> None:
-        if decode is None and not array.dtype.isnative:
-            dtype = array.dtype.newbyteorder("=")
-            decode = _to_native
         self.array = array
-        self.decode = decode or _as_stored
-        self.dtype = dtype or array.dtype
+        self.decode, self.dtype = decoding(array.dtype, decode, dtype)
         self.shape = array.shape
 
     def batches(self, size: int) -> Iterator[np.ndarray]:
@@ -79,6 +88,10 @@ class ArrayMatrix(Matrix):
 
     def take(self, indices: np.ndarray) -> np.ndarray:
         return self.decode(np.asarray(self.array[indices]))
+
+    def side(self, side: int) -> Matrix:
+        """One of the matrices that are stacked in the array."""
+        return type(self)(self.array[side], self.decode, self.dtype)
 
 
 class HeldMatrix(Matrix):
@@ -158,15 +171,6 @@ def rebatch(pieces: Iterable[np.ndarray], size: int) -> Iterator[np.ndarray]:
         yield held[0] if len(held) == 1 else np.concatenate(held)
 
 
-def map_file(
-    path: Path, dtype: np.dtype, shape: tuple[int, ...], *, offset: int, fortran: bool = False
-) -> np.ndarray:
-    """A read-only memory map of a part of a file."""
-    if 0 in shape:  # nothing can be mapped
-        return np.empty(shape, dtype)
-    return np.memmap(path, dtype, "r", offset, shape, order="F" if fortran else "C")
-
-
 def as_numpy(array: Any) -> np.ndarray:
     """A NumPy array of the numbers of an array or tensor; bfloat16 becomes float32."""
     if not array_api_compat.is_torch_array(array):
@@ -175,12 +179,17 @@ def as_numpy(array: Any) -> np.ndarray:
     return (array.float() if str(array.dtype) == "torch.bfloat16" else array).numpy()
 
 
-def bfloat16_matrix(bits: np.ndarray) -> ArrayMatrix:
-    """Bfloat16 numbers, given as uint16, read as float32: they are its upper half."""
-    return ArrayMatrix(bits, decode=_from_bfloat16, dtype=np.dtype(np.float32))
+def decoding(
+    stored: np.dtype, decode: Decode | None, dtype: np.dtype | None
+) -> tuple[Decode, np.dtype]:
+    """How stored numbers are read, and the dtype they then have."""
+    if decode is None and not stored.isnative:
+        return _to_native, stored.newbyteorder("=")
+    return decode or as_stored, dtype or stored
 
 
-def _from_bfloat16(bits: np.ndarray) -> np.ndarray:
+def from_bfloat16(bits: np.ndarray) -> np.ndarray:
+    """Bfloat16 numbers, given as uint16, as float32: they are its upper half."""
     return (bits.astype(np.uint32) << 16).view(np.float32)
 
 
@@ -188,5 +197,6 @@ def _to_native(array: np.ndarray) -> np.ndarray:
     return array.astype(array.dtype.newbyteorder("="))
 
 
-def _as_stored(array: np.ndarray) -> np.ndarray:
+def as_stored(array: np.ndarray) -> np.ndarray:
+    """The numbers as they are."""
     return array

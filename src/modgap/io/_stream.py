@@ -53,6 +53,14 @@ class RowStream:
         with np.errstate(over="ignore"):
             converted = np.ascontiguousarray(batch, dtype=self.dtype)
         if self.dtype.itemsize < batch.dtype.itemsize:
+            gone = np.any(batch != 0, axis=1) & ~np.any(converted != 0, axis=1)
+            if gone.any():
+                row = int(np.argmax(gone))
+                raise InputValueError(
+                    f"{self.name} must fit into {self.dtype}, but row {self.n_written + row} is "
+                    f"all below {np.finfo(self.dtype).smallest_subnormal:g}, and would be zero. "
+                    "Write a wider dtype, or scale the rows."
+                )
             lost = np.isinf(converted) & np.isfinite(batch)
             if lost.any():
                 row, column = np.argwhere(lost)[0]

@@ -7,10 +7,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from modgap._claims import read_bytes
 from modgap._validate import InputValueError
 from modgap.io._contents import reading
 from modgap.io.captions_rows import CaptionRow, clean
 from modgap.io.images import ImageFolder, home_of
+
+# Those of COCO have 90 MB; Python takes about ten times as much for what it reads.
+_MOST_BYTES = 1024**3
 
 
 def find_coco(folder: Path) -> Sequence[Path]:
@@ -27,7 +31,7 @@ def open_coco(files: Sequence[Path], images: Path | None) -> list[CaptionRow]:
 
 def _open(path: Path, images: Path | None, *, several: bool) -> list[CaptionRow]:
     with reading(path, "JSON", ValueError, RecursionError):
-        data = json.loads(path.read_bytes())
+        data = json.loads(read_bytes(path, "captions", _MOST_BYTES))
     entries = data.get("images") if isinstance(data, Mapping) else None
     if not isinstance(entries, list) or not all(isinstance(entry, Mapping) for entry in entries):
         raise InputValueError(
@@ -44,9 +48,12 @@ def _open(path: Path, images: Path | None, *, several: bool) -> list[CaptionRow]
         name = _name(entry, path)
         if folder is None:
             folder = ImageFolder(images or home_of(name, _near(path)))
-        said = entry.get("sentences", ()) if has_sentences else captions.get(entry.get("id"), ())
+        said = entry.get("sentences") if has_sentences else captions.get(_key(entry.get("id")))
         own_split = entry.get("split", split)
-        rows.append(CaptionRow(name, clean(said), own_split, folder.reader(name, path)))
+        if not isinstance(own_split, str | None):
+            raise InputValueError(f"The split of {name!r} in {path} must be text, got {own_split}.")
+        captioned = clean(said if isinstance(said, list) else ())
+        rows.append(CaptionRow(name, captioned, own_split, folder.reader(name, path)))
     return rows
 
 
@@ -56,13 +63,18 @@ def _annotations(data: Mapping[str, Any], path: Path) -> dict[Any, list[Any]]:
     captions: dict[Any, list[Any]] = {}
     try:
         for annotation in annotations or ():
-            captions.setdefault(annotation["image_id"], []).append(annotation["caption"])
+            captions.setdefault(_key(annotation["image_id"]), []).append(annotation["caption"])
     except (TypeError, KeyError) as error:
         raise InputValueError(
             f"Every annotation of {path} must have an image_id and a caption, got one without "
             f"({error}). Take the captions_*.json, not the instances."
         ) from error
     return captions
+
+
+def _key(image_id: Any) -> Any:
+    """An id that captions can be looked up by; lists and objects are none."""
+    return image_id if isinstance(image_id, (str, int, float)) else None
 
 
 def _name(entry: Mapping[str, Any], path: Path) -> str:

@@ -11,6 +11,8 @@ from pathlib import Path
 from threading import Lock
 from typing import Any
 
+from modgap._changes import SteadyFile
+from modgap._claims import check_unpacked
 from modgap._validate import InputTypeError, InputValueError
 from modgap.io._contents import reading
 from modgap.io.captions_rows import (
@@ -23,6 +25,7 @@ from modgap.io.captions_rows import (
     merged,
 )
 from modgap.io.images import ImageError, ImageFolder
+from modgap.io.parquet import text_bytes
 
 _IMAGE_COLUMNS = ("image", "jpg", "png", "image_bytes", "bytes", "img")
 # Row groups kept in memory: threads that decode in order straddle at most two.
@@ -47,11 +50,12 @@ class _File:
         import pyarrow.parquet as pq
 
         self.path = path
+        self.file = SteadyFile(path)
         self.folder = ImageFolder(images)
-        with _reading(path), pq.ParquetFile(path) as file:
+        with _reading(path), self.file.watched(), pq.ParquetFile(path) as file:
             self.metadata = file.metadata
             self.schema = file.schema_arrow
-        columns = self.schema.names
+            columns = self.schema.names
         image = choose_column(columns, _IMAGE_COLUMNS, "images", path)
         assert image is not None
         self.image = image
@@ -59,7 +63,7 @@ class _File:
         self.caption = choose_column(columns, CAPTION_COLUMNS, "captions", path)
         self.name = choose_column(columns, NAME_COLUMNS, "names", path, needed=False)
         self.split = choose_column(columns, SPLIT_COLUMNS, "splits", path, needed=False)
-        self._images = RowGroups(path, self.metadata, image)
+        self._images = RowGroups(path, self.metadata, image, self.file)
 
     def _check_type(self) -> None:
         """Bytes, or the structure of Hugging Face's datasets."""
@@ -79,14 +83,11 @@ class _File:
 
     def rows(self, seen: dict[str, str]) -> list[CaptionRow]:
         """A row for each of the file's, in order; ``seen`` are images by their bytes."""
-        import pyarrow.parquet as pq
-
         wanted = [name for name in (self.name, self.split, self.caption) if name]
-        with _reading(self.path), pq.ParquetFile(self.path, metadata=self.metadata) as file:
-            table = {name: file.read([name])[name].to_pylist() for name in dict.fromkeys(wanted)}
+        table = {name: self._column(name) for name in dict.fromkeys(wanted)}
         captions = table[self.caption or ""]
         n = len(captions)
-        readers = self._readers()
+        readers = self._readers(n)
         splits = table[self.split] if self.split else [split_of(self.path)] * n
         # Without a name, the file and the row's number say which image is meant.
         names = table[self.name] if self.name else [f"{self.path.name}/{row}" for row in range(n)]
@@ -107,12 +108,31 @@ class _File:
             for name, said, split, read in zip(names, captions, splits, readers, strict=True)
         ]
 
-    def _readers(self) -> list[Callable[[], bytes]]:
-        return [
-            partial(self.read, group, row)
-            for group in range(self.metadata.num_row_groups)
-            for row in range(self.metadata.row_group(group).num_rows)
-        ]
+    def _column(self, name: str) -> list[Any]:
+        """One column; strings stay a dictionary of values until it is known how long all are."""
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        kind = self.schema.field(name).type
+        coded = [name] if pa.types.is_string(kind) or pa.types.is_binary(kind) else None
+        with (
+            _reading(self.path),
+            self.file.watched(),
+            pq.ParquetFile(self.path, metadata=self.metadata, read_dictionary=coded) as file,
+        ):
+            column = file.read([name])[name]
+            n_bytes = sum(text_bytes(chunk) for chunk in column.chunks)
+            check_unpacked(f"{name!r} of {self.path}", n_bytes, self.file.size)
+            return column.to_pylist()
+
+    def _readers(self, n: int) -> list[Callable[[], bytes]]:
+        groups = range(self.metadata.num_row_groups)
+        sizes = [self.metadata.row_group(group).num_rows for group in groups]
+        if sum(sizes) != n or min(sizes, default=0) < 0:
+            raise InputValueError(
+                f"{self.path} is damaged: it claims {sum(sizes)} rows and has {n} captions."
+            )
+        return [partial(self.read, group, row) for group in groups for row in range(sizes[group])]
 
     def read(self, group: int, row: int) -> bytes:
         """The image of a row of a row group."""
@@ -122,8 +142,11 @@ class _File:
 class RowGroups:
     """One column of a Parquet file, read a row group at a time; the last few are kept."""
 
-    def __init__(self, path: Path, metadata: Any, column: str) -> None:
+    def __init__(
+        self, path: Path, metadata: Any, column: str, file: SteadyFile | None = None
+    ) -> None:
         self.path, self.metadata, self.column = path, metadata, column
+        self.file = file or SteadyFile(path)
         self._groups: OrderedDict[int, Any] = OrderedDict()
         self._lock = Lock()
 
@@ -136,7 +159,12 @@ class RowGroups:
 
         with self._lock:
             if group not in self._groups:
-                with _reading(self.path), pq.ParquetFile(self.path, metadata=self.metadata) as file:
+                with (
+                    _reading(self.path),
+                    self.file.watched(),
+                    pq.ParquetFile(self.path, metadata=self.metadata) as file,
+                ):
+                    self.file.check()
                     self._groups[group] = file.read_row_group(group, [self.column])[self.column]
                 while len(self._groups) > _KEPT:
                     self._groups.popitem(last=False)
@@ -182,4 +210,4 @@ def split_of(path: Path) -> str | None:
 def _reading(path: Path) -> Any:
     import pyarrow as pa
 
-    return reading(path, "a Parquet file", pa.ArrowException, OSError)
+    return reading(path, "a Parquet file", pa.ArrowException, OSError, UnicodeDecodeError)

@@ -12,12 +12,13 @@ from pathlib import Path
 from modgap._validate import InputValueError
 from modgap.io._contents import reading
 from modgap.io.captions_rows import CAPTION_COLUMNS, CaptionRow, clean
-from modgap.io.images import ImageError, check_size
+from modgap.io.images import SUFFIXES, ImageError, check_size
 from modgap.io.items import Item
 
-_IMAGES = ("jpg", "jpeg", "png", "webp")
+_IMAGES = tuple(suffix[1:] for suffix in SUFFIXES)
 SOUNDS = ("wav", "flac", "ogg", "mp3")
 _MOST_TEXT = 1024**2
+_TAR_ERRORS = (tarfile.TarError, OSError, ValueError, OverflowError)
 
 
 def find_shards(folder: Path) -> Sequence[Path]:
@@ -45,12 +46,15 @@ def open_webdataset(
 def _open(path: Path, split: str | None, kinds: Sequence[str]) -> Iterator[CaptionRow]:
     places: dict[str, tuple[str, int, int]] = {}
     said: dict[str, dict[str, bytes]] = {}
+    size = path.stat().st_size
     with (
-        reading(path, "an uncompressed tar shard", tarfile.TarError, OSError, ValueError),
+        reading(path, "an uncompressed tar shard", *_TAR_ERRORS),
         # "r:" refuses compressed shards: images could not be read from where they lie.
         tarfile.open(path, "r:") as tar,
     ):
         for member in tar:
+            if member.size < 0 or member.offset_data + member.size > size:
+                raise ValueError(f"{member.name[:80]!r} claims {member.size} bytes")
             if not member.isreg() or member.issparse():
                 continue  # links and devices carry no data of their own
             key, kind = _split_name(member.name)

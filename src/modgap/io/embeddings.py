@@ -51,7 +51,7 @@ class Embeddings:
         source: str = "array",
     ) -> Embeddings:
         """Rows that are in memory already: an array, or a tensor, which is brought to the CPU."""
-        matrix = ArrayMatrix(as_numpy(check_matrix(array, source)))
+        matrix = LoadedMatrix(as_numpy(check_matrix(array, source)))
         given = {"ids": ids, "captions": captions, "labels": labels, "groups": groups}
         columns = {kind: Column.of(np.asarray(v)) for kind, v in given.items() if v is not None}
         for kind, column in columns.items():
@@ -116,7 +116,10 @@ class Embeddings:
         )
 
     def rows(self) -> np.ndarray:
-        """The whole matrix: a read-only memory map where the format allows, otherwise loaded."""
+        """The whole matrix, in memory: as many bytes as its shape and dtype say.
+
+        It is read once for as long as someone holds it. What can do with less takes ``batches``.
+        """
         return self.matrix.rows()
 
     def take(self, indices: Any) -> np.ndarray:
@@ -144,6 +147,18 @@ class Embeddings:
             for kind, column in self.columns.items()
         }
         return Embeddings(self.source, HeldMatrix(self.take(indices)), columns)
+
+    def with_rows_loaded(self) -> Embeddings:
+        """The same with the rows in memory: the file is not read for them any more."""
+        if isinstance(self.matrix, (HeldMatrix, LoadedMatrix)):
+            return self
+        return replace(self, matrix=LoadedMatrix(Matrix.rows(self.matrix)))
+
+    def with_words_loaded(self) -> Embeddings:
+        """The same with ids and captions in memory."""
+        words = {kind: self._column(kind) for kind in ("ids", "captions")}
+        held = {kind: Column.of(np.array(own)) for kind, own in words.items() if own is not None}
+        return replace(self, columns={**self.columns, **held})
 
     def with_column(self, kind: str, values: Any) -> Embeddings:
         """The same rows with these as their ids, captions, labels or groups."""
@@ -177,6 +192,10 @@ class Embeddings:
         column = self.columns[kind]
         check_length(column, self.n_rows, kind, self.source)
         return column.load()
+
+
+class LoadedMatrix(ArrayMatrix):
+    """Rows that are in memory, whatever happens to the file they came from."""
 
 
 def _take_from(column: Column, indices: np.ndarray) -> np.ndarray:

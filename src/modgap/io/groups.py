@@ -15,6 +15,8 @@ from typing import Any
 
 import numpy as np
 
+from modgap._changes import SteadyFile
+from modgap._claims import as_text, strings
 from modgap._validate import (
     InputTypeError,
     InputValueError,
@@ -24,7 +26,7 @@ from modgap._validate import (
 from modgap.io._contents import Contents, listed, reading
 from modgap.io.companions import COLUMN_NAMES
 from modgap.io.embeddings import Embeddings
-from modgap.io.npy import map_array
+from modgap.io.npy import open_array
 from modgap.io.parquet import open_parquet
 
 
@@ -95,10 +97,10 @@ def read_labels(path: Path) -> np.ndarray:
     """The labels in a file, one per row."""
     match path.suffix.lower():
         case ".npy":
-            return map_array(path)
+            return as_text(open_array(SteadyFile(path)).rows(), str(path))
         case ".txt":
             with reading(path, "UTF-8 text", UnicodeDecodeError):
-                return _whole_numbers(path.read_text(encoding="utf-8").splitlines())
+                return _whole_numbers(path.read_text(encoding="utf-8").splitlines(), path)
         case ".csv":
             with (
                 reading(path, "UTF-8 text", UnicodeDecodeError, csv.Error),
@@ -106,7 +108,7 @@ def read_labels(path: Path) -> np.ndarray:
             ):
                 header, *lines = list(csv.reader(file)) or [[]]
             place = header.index(_group_column(path, header))
-            return _whole_numbers([line[place] for line in lines if len(line) > place])
+            return _whole_numbers([line[place] for line in lines if len(line) > place], path)
         case ".parquet":
             columns = open_parquet([path], path).columns
             return columns[_group_column(path, list(columns))].load()
@@ -126,21 +128,24 @@ def _group_column(path: Path, names: Sequence[str]) -> str:
     )
 
 
-def _whole_numbers(labels: list[str]) -> np.ndarray:
+def _whole_numbers(labels: list[str], path: Path) -> np.ndarray:
     """Labels of a text file: numbers if all are, and written plainly ("007" stays a string)."""
+    if max(map(len, labels), default=0) > 20:  # no 64-bit number is as long
+        return strings(labels, f"A label of {path}")
     try:
         numbers = [int(label) for label in labels]
     except ValueError:
-        return np.array(labels)
+        return strings(labels, f"A label of {path}")
     plain = all(str(number) == label for number, label in zip(numbers, labels, strict=True))
-    return np.array(numbers if plain else labels)
+    fits = all(-(2**63) <= number < 2**63 for number in numbers)
+    return np.array(numbers, np.int64) if plain and fits else strings(labels, f"A label of {path}")
 
 
 def _check(labels: Any, side: Embeddings) -> np.ndarray:
     """One string or whole number for every row."""
     array = np.asarray(labels)
     if array.dtype == object and all(isinstance(label, str) for label in array):
-        array = array.astype(str)
+        array = strings(array.tolist(), f"A label of {side.source}")
     if array.shape != (side.n_rows,):
         raise InputValueError(
             f"groups must have one label per row of {side.source}: "

@@ -13,6 +13,7 @@ from zlib import crc32
 
 import numpy as np
 
+from modgap._text import same_texts
 from modgap.io.embeddings import Embeddings
 
 # What the keys of the rows were made from: their numbers where rows are pairs, their numbers
@@ -36,14 +37,14 @@ def first_own_key(side: str) -> int:
 
 
 def label_keys(labels: Any) -> np.ndarray:
-    """A number for each label; 7 and "7" have the same.
+    """A number for each label; 7 and "7" have the same, and so have texts that are one in NFC.
 
     The first 8 bytes of SHA-256, which databases have too.
 
     >>> label_keys([7, 8, 7]).tolist() == label_keys(["7", "8", "7"]).tolist()
     True
     """
-    found, places = np.unique(np.asarray(labels).astype(str), return_inverse=True)
+    found, places = np.unique(same_texts(np.asarray(labels).astype(str)), return_inverse=True)
     keys = [hashlib.sha256(label.encode()).digest()[:8] for label in found.tolist()]
     return np.frombuffer(b"".join(keys), dtype=">i8").astype(np.int64)[places]
 

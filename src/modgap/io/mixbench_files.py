@@ -5,7 +5,6 @@ What does not fit is refused with the file and the line, or the entry of a list.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +12,9 @@ from typing import Any, Literal
 
 import numpy as np
 
-from modgap._validate import InputTypeError, InputValueError, first_line, require
+from modgap._changes import SteadyFile
+from modgap._claims import parse_json
+from modgap._validate import InputTypeError, InputValueError, require
 from modgap.io.torch_file import load_torch
 
 Kind = Literal["image", "text", "fused"]
@@ -94,7 +95,8 @@ def read_embedded(path: Path, keys: Sequence[str]) -> Embedded:
     """The list of dicts, one an item, that the benchmark's scripts save; nothing is unpickled."""
     torch = require("torch", "torch", f"Reading {path}")
     form = f"a list of dicts with {keys[0]}, text_embedding and image_embedding"
-    saved = load_torch(torch, path, f"Save {form} with torch.save.")
+    file = SteadyFile(path)
+    saved = load_torch(torch, file, f"Save {form} with torch.save.")
     if not isinstance(saved, (list, tuple)) or not saved:
         got = "none" if isinstance(saved, (list, tuple)) else type(saved).__name__
         raise InputTypeError(f"{path} must hold {form}, got {got}.")
@@ -112,6 +114,7 @@ def read_embedded(path: Path, keys: Sequence[str]) -> Embedded:
         values = {part: item.get(f"{part}_embedding") for part in parts}
         kind_of(values["text"] is not None, values["image"] is not None, where)
         for part, value in values.items():
+            file.check()
             row = None if value is None else _row(torch, value, f"{where}: {part}_embedding")
             if row is not None:
                 dim = dim or len(row)
@@ -128,7 +131,8 @@ def _row(torch: Any, value: Any, where: str) -> np.ndarray:
     if not isinstance(value, torch.Tensor) or value.ndim != 1 or not value.is_floating_point():
         got = tuple(value.shape) if isinstance(value, torch.Tensor) else type(value).__name__
         raise InputTypeError(f"{where} must be a tensor of floats with one dimension, got {got}.")
-    row: np.ndarray = value.detach().to(torch.float32).numpy()
+    # A copy: the tensor may be a map of the file.
+    row: np.ndarray = value.detach().to(torch.float32, copy=True).numpy()
     if not np.isfinite(row).all():
         raise InputValueError(f"{where} holds NaN or infinity.")
     if not row.any():
@@ -166,9 +170,9 @@ def _score(item: Mapping[str, Any], where: str) -> int:
     given = item.get("score", 1)
     try:
         score = int(given)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         score = -1
-    if score < 0:
+    if not 0 <= score < 2**31:
         raise InputValueError(f"{where}: score must be a whole number from 0 up, got {given!r}.")
     return score
 
@@ -180,6 +184,8 @@ def _id_of(item: Mapping[str, Any], keys: Sequence[str], where: str) -> str:
             found = item[key]
             if isinstance(found, bool) or not isinstance(found, (str, int)) or found == "":
                 raise InputTypeError(f"{where}: {key} must be a string or a number, got {found!r}.")
+            if isinstance(found, int) and abs(found) >= 2**63:
+                raise InputValueError(f"{where}: {key} must be a number of 64 bits, or a string.")
             return str(found)
     raise InputValueError(f"{where}: has no {keys[0]}.")
 
@@ -198,10 +204,7 @@ def records(path: Path) -> Iterator[tuple[int, Mapping[str, Any]]]:
                 )
             yield number, dict(zip(header, cells, strict=True))
             continue
-        try:
-            item = json.loads(line)
-        except (ValueError, RecursionError) as error:
-            raise InputValueError(f"{where}: must be JSON ({first_line(error)}).") from error
+        item = parse_json(line, f"{where}:")
         if not isinstance(item, Mapping):
             raise InputTypeError(f"{where}: must be a JSON object, got {type(item).__name__}.")
         yield number, item

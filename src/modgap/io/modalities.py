@@ -34,7 +34,8 @@ from modgap.io.pairing import PairingWarning, match_ids
 from modgap.io.queries import queries_apart
 from modgap.moments import Moments, PairMoments
 
-# The picture of a row as PNG or JPEG, or None where it has none.
+# The picture of a row as PNG or JPEG, or None where it has none. An ImageError says why one that
+# should be there cannot be shown.
 Thumbnail = Callable[[int], bytes | None]
 
 DEFAULT_NAMES = ("image", "text")
@@ -155,7 +156,8 @@ class Modalities:
         pairing = "row by row" if paired else "not paired"
         if by_id is not None:
             _warn(
-                f"No id of {names[0]} is an id of {' and '.join(names[1:])} ({by_id.examples()}), "
+                f"No id of {names[0]} is an id of {' and '.join(names[1:])} ({by_id.examples()}; "
+                "texts are compared in Unicode's NFC), "
                 f"so rows are taken as {'pairs row by row' if paired else pairing}. {_HOW_TO_PAIR}"
             )
         return cls(sides, paired, pairing=pairing, keyed_by="row" if paired else "own row")

@@ -1,30 +1,38 @@
-"""NumPy's `.npz`: named arrays in a zip file; mapped where stored, streamed where compressed."""
+"""NumPy's `.npz`: named arrays in a zip file, read in blocks and unpacked as they are read."""
 
 from __future__ import annotations
 
+import io
+import lzma
 import struct
 import zipfile
 import zlib
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
 
-from modgap._validate import InputTypeError
+from modgap._changes import SteadyFile
+from modgap._claims import as_text, check_array, check_shape, check_unpacked, n_bytes
+from modgap._validate import InputTypeError, InputValueError
 from modgap.io._contents import Column, Contents, reading
 from modgap.io._matrix import ArrayMatrix, Matrix
 from modgap.io._stream import RowStream
-from modgap.io.npy import HEADER_ERRORS, map_array, read_header
+from modgap.io.npy import HEADER_ERRORS, open_array, read_header
 
 _ERRORS = (
     *HEADER_ERRORS,
     zipfile.BadZipFile,
     zlib.error,
+    lzma.LZMAError,
     struct.error,
     NotImplementedError,  # a compression Python does not know
     RuntimeError,  # a password
     OSError,
 )
+
+_BUFFER = 1024**2
 
 # A zip member starts with 30 fixed bytes; the lengths of its name and extra field end them.
 _MEMBER_HEADER = struct.Struct("<26xHH")
@@ -34,49 +42,73 @@ def open_npz(path: Path) -> Contents:
     """The matrices and the one-dimensional arrays of a file; numbers without rows are left out."""
     matrices: dict[str, Matrix] = {}
     columns: dict[str, Column] = {}
-    with reading(path, "an .npz file", *_ERRORS), zipfile.ZipFile(path) as archive:
+    file = SteadyFile(path)
+    with _opened(file) as archive:
         for info in archive.infolist():
             if not info.filename.endswith(".npy"):
                 continue
             name = info.filename.removesuffix(".npy")
-            member = _Member(path, info.filename)
+            member = _Member(file, archive, info)
             if len(member.shape) == 1:
                 columns[name] = Column(member.shape[0], str(member.dtype), member.load_column)
-            elif info.compress_type == zipfile.ZIP_STORED and not member.dtype.hasobject:
-                matrices[name] = ArrayMatrix(map_array(path, _data_offset(path, info)))
+            elif info.compress_type == zipfile.ZIP_STORED and member.is_plain:
+                matrices[name] = open_array(file, _data_offset(archive, info))
             elif member.shape:
                 matrices[name] = member
     return Contents(path, matrices, columns)
 
 
-def _data_offset(path: Path, info: zipfile.ZipInfo) -> int:
-    with path.open("rb") as file:
-        file.seek(info.header_offset)
-        name_length, extra_length = _MEMBER_HEADER.unpack(file.read(_MEMBER_HEADER.size))
+@contextmanager
+def _opened(file: SteadyFile) -> Iterator[zipfile.ZipFile]:
+    with (
+        reading(file.path, "an .npz file", *_ERRORS),
+        file.watched(),
+        file.open() as opened,
+        io.BufferedReader(opened, _BUFFER) as buffered,
+        zipfile.ZipFile(buffered) as archive,
+    ):
+        yield archive
+
+
+def _data_offset(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> int:
+    assert archive.fp is not None
+    archive.fp.seek(info.header_offset)
+    name_length, extra_length = _MEMBER_HEADER.unpack(archive.fp.read(_MEMBER_HEADER.size))
     return info.header_offset + _MEMBER_HEADER.size + name_length + extra_length
 
 
 class _Member(Matrix):
     """An array of a zip file that is unpacked as it is read."""
 
-    def __init__(self, path: Path, member: str) -> None:
-        self.path, self.member = path, member
-        with zipfile.ZipFile(path) as archive, archive.open(member) as file:
-            self.shape, self.fortran, self.stored_dtype = read_header(file)
+    def __init__(self, file: SteadyFile, archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> None:
+        self.file, self.member = file, info.filename
+        self.where = f"{info.filename.removesuffix('.npy')!r} of {file.path}"
+        with archive.open(info) as opened:
+            self.shape, self.fortran, self.stored_dtype = read_header(opened)
+        check_shape(self.where, self.shape)
+        claimed = n_bytes(self.shape, self.stored_dtype)
+        if claimed > info.file_size and not self.stored_dtype.hasobject:
+            raise InputValueError(
+                f"{self.where} is cut short: an array of shape {self.shape} and dtype "
+                f"{self.stored_dtype} needs {claimed:,} bytes, got {info.file_size:,}."
+            )
+        check_unpacked(self.where, claimed, info.compress_size)
         self.dtype = self.stored_dtype.newbyteorder("=")
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether it holds numbers or strings, not Python objects or structures."""
+        return self.dtype.kind in "biufcmMSU"
 
     def batches(self, size: int) -> Iterator[np.ndarray]:
         if self.fortran:  # its columns are stored one after the other, so no row comes early
             yield from ArrayMatrix(self._load()).batches(size)
             return
         row_bytes = self.stored_dtype.itemsize * int(np.prod(self.shape[1:]))
-        with (
-            reading(self.path, "an .npz file", *_ERRORS),
-            zipfile.ZipFile(self.path) as archive,
-            archive.open(self.member) as file,
-        ):
+        with _opened(self.file) as archive, archive.open(self.member) as file:
             read_header(file)
             for start in range(0, self.shape[0], size):
+                self.file.check()
                 n_rows = min(size, self.shape[0] - start)
                 data = np.frombuffer(file.read(n_rows * row_bytes), self.stored_dtype)
                 yield data.reshape(n_rows, *self.shape[1:]).astype(self.dtype, copy=False)
@@ -85,19 +117,17 @@ class _Member(Matrix):
         """The array, with bytes read as text; Python objects are refused."""
         if self.dtype.hasobject:
             raise InputTypeError(
-                f"{self.member.removesuffix('.npy')!r} of {self.path} holds Python objects, "
+                f"{self.where} holds Python objects, "
                 "which are stored as a pickle and never loaded. Save it as an array of str or int."
             )
-        values = self._load()
-        return np.char.decode(values, "utf-8") if values.dtype.kind == "S" else values
+        check_array(self.where, self.shape, self.dtype)
+        return as_text(self._load(), self.where)
 
     def _load(self) -> np.ndarray:
-        with (
-            reading(self.path, "an .npz file", *_ERRORS),
-            zipfile.ZipFile(self.path) as archive,
-            archive.open(self.member) as file,
-        ):
-            return np.lib.format.read_array(file, allow_pickle=False)
+        with _opened(self.file) as archive, archive.open(self.member) as file:
+            read_header(file)
+            data = np.frombuffer(file.read(n_bytes(self.shape, self.dtype)), self.stored_dtype)
+            return data.reshape(self.shape, order="F" if self.fortran else "C")
 
 
 def write_npz(

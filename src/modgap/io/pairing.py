@@ -58,7 +58,8 @@ class IdMatches:
 def match_ids(*sides: Embeddings) -> IdMatches | None:
     """Which rows have the same id; None where a side has none, or ids that cannot be compared.
 
-    7 and "7" are the same id. Rows without an id match nothing.
+    7 and "7" are the same id, and so are texts that are one in NFC. Rows without an id match
+    nothing.
     """
     import pyarrow as pa
 
@@ -73,6 +74,7 @@ def match_ids(*sides: Embeddings) -> IdMatches | None:
         found = [_comparable(side.ids) for side in sides]
     if any(ids is None for ids in found):
         return None
+    found = [_in_nfc(ids) for ids in found]
     if len({ids.type for ids in found}) > 1:
         found = [ids.cast(pa.large_string()) for ids in found]
     if found[0].null_count == 0 and all(found[0].equals(ids) for ids in found[1:]):
@@ -82,6 +84,14 @@ def match_ids(*sides: Embeddings) -> IdMatches | None:
     on_sides = np.sum([np.bincount(one, minlength=n_codes) > 0 for one in codes], axis=0)
     matched = tuple(int(np.sum(on_sides[one] > 1)) for one in codes)
     return IdMatches(n_rows, matched, tuple(codes), tuple(ids[0].as_py() for ids in found))
+
+
+def _in_nfc(ids: Any) -> Any:
+    """Texts as they are compared, see `modgap._text`."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    return pc.utf8_normalize(ids, form="NFC") if pa.types.is_large_string(ids.type) else ids
 
 
 def _comparable(ids: np.ndarray | None) -> Any:

@@ -9,14 +9,24 @@ from typing import Any
 
 import numpy as np
 
+from modgap._changes import SteadyFile
+from modgap._claims import check_unpacked
 from modgap._validate import InputTypeError, InputValueError
 from modgap.io._contents import Column, Contents, reading
 from modgap.io._matrix import BATCH_ROWS, Matrix, Shards, join_files, rebatch
 from modgap.io._stream import RowStream
 
+# Bytes that are read of a column at once.
+_BUFFER = 1024**2
+
 
 def open_parquet(paths: Sequence[Path], source: Path) -> Contents:
     """The vector columns and the plain columns of shards, read one after the other."""
+    with _reading(source):  # names that are no text, for instance
+        return _contents(paths, source)
+
+
+def _contents(paths: Sequence[Path], source: Path) -> Contents:
     import pyarrow as pa
 
     files = [_File(path) for path in paths]
@@ -42,10 +52,31 @@ class _File:
         import pyarrow.parquet as pq
 
         self.path = path
-        with _reading(path), pq.ParquetFile(path) as file:
+        self.file = SteadyFile(path)
+        with _reading(path), self.file.watched(), pq.ParquetFile(path) as file:
             self.metadata = file.metadata
             self.schema = file.schema_arrow
         self.n_rows: int = self.metadata.num_rows
+        groups = [self.metadata.row_group(g).num_rows for g in range(self.metadata.num_row_groups)]
+        if min(groups, default=0) < 0 or sum(groups) != self.n_rows:
+            raise InputValueError(
+                f"{path} is damaged: it claims {self.n_rows} rows, and its row groups "
+                f"{sum(groups)}. Write or download it again."
+            )
+
+    def check_claim(self, column: str, claimed: int) -> None:
+        """Refuse a column that would unpack to far more bytes than the file has."""
+        check_unpacked(f"{column!r} of {self.path}", claimed, self.file.size)
+
+    def _n_values(self, column: str) -> int:
+        """How many numbers a column of lists claims to hold."""
+        total = 0
+        for group in range(self.metadata.num_row_groups):
+            held = self.metadata.row_group(group)
+            for place in range(held.num_columns):
+                if held.column(place).path_in_schema.split(".")[0] == column:
+                    total += held.column(place).num_values
+        return total
 
     def column_type(self, column: str) -> Any:
         if column not in self.schema.names:
@@ -60,7 +91,10 @@ class _File:
         list_type = self.column_type(column)
         if not _is_list(list_type):
             raise InputTypeError(f"{column!r} of {self.path} must hold lists, got {list_type}.")
+        itemsize = _numpy_dtype(list_type.value_type).itemsize
+        self.check_claim(column, self._n_values(column) * itemsize)
         dim = self._first_length(column)
+        self.check_claim(column, self.n_rows * dim * itemsize)
         groups, first_row = [], 0
         for group in range(self.metadata.num_row_groups):
             n_rows = self.metadata.row_group(group).num_rows
@@ -69,15 +103,27 @@ class _File:
             first_row += n_rows
         return groups[0] if len(groups) == 1 else Shards(groups)
 
-    def arrays(self, column: str, row_groups: list[int] | None, size: int) -> Iterator[Any]:
-        """The column as Arrow arrays of at most ``size`` rows."""
+    def arrays(
+        self, column: str, row_groups: list[int] | None, size: int, *, encoded: bool = False
+    ) -> Iterator[Any]:
+        """The column as Arrow arrays of at most ``size`` rows.
+
+        ``encoded`` strings are left as a dictionary of values, which may be long and many rows'.
+        """
         import pyarrow.parquet as pq
 
         with (
             _reading(self.path),
-            pq.ParquetFile(self.path, metadata=self.metadata, memory_map=True) as file,
+            self.file.watched(),
+            pq.ParquetFile(
+                self.path,
+                metadata=self.metadata,
+                buffer_size=_BUFFER,
+                read_dictionary=[column] if encoded else None,
+            ) as file,
         ):
             for batch in file.iter_batches(size, row_groups=row_groups, columns=[column]):
+                self.file.check()
                 yield batch.column(column)
 
     def _first_length(self, column: str) -> int:
@@ -110,6 +156,11 @@ class _RowGroup(Matrix):
         for array in self.file.arrays(self.column, [self.group], size):
             yield self._numbers(array, row)
             row += len(array)
+        if row - self.first_row != self.shape[0]:
+            raise InputValueError(
+                f"{self.file.path} is damaged: row group {self.group} claims {self.shape[0]} rows, "
+                f"and {self.column!r} has {row - self.first_row}. Write or download it again."
+            )
 
     def _numbers(self, array: Any, row: int) -> np.ndarray:
         """Arrow's lists as a matrix; ``row`` is the first one's number in the file."""
@@ -136,15 +187,37 @@ class _RowGroup(Matrix):
 def _load_column(files: Sequence[_File], column: str) -> np.ndarray:
     import pyarrow as pa
 
+    chunks = []
     for file in files:
-        file.column_type(column)
-    chunks = [array for file in files for array in file.arrays(column, None, BATCH_ROWS * 8)]
-    whole = pa.chunked_array(chunks)
-    if pa.types.is_dictionary(whole.type):
-        whole = whole.cast(whole.type.value_type)
-    if whole.null_count:  # to_numpy would turn whole numbers into floats to have a NaN
-        return np.array(whole.to_pylist(), dtype=object)
-    return whole.to_numpy()
+        kind = file.column_type(column)
+        encoded = pa.types.is_string(kind) or pa.types.is_binary(kind)
+        file.check_claim(column, 0 if encoded else 8 * file.n_rows)
+        n_bytes = 0
+        for array in file.arrays(column, None, BATCH_ROWS * 8, encoded=encoded):
+            with _reading(file.path):
+                n_bytes += text_bytes(array)
+            file.check_claim(column, n_bytes)
+            chunks.append(array)
+    with _reading(files[0].path):
+        whole = pa.chunked_array(chunks)
+        if pa.types.is_dictionary(whole.type):
+            whole = whole.cast(whole.type.value_type)
+        if whole.null_count:  # to_numpy would turn whole numbers into floats to have a NaN
+            return np.array(whole.to_pylist(), dtype=object)
+        return whole.to_numpy()
+
+
+def text_bytes(array: Any) -> int:
+    """The bytes of the strings of an array, each counted as often as it is there."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if not pa.types.is_dictionary(array.type):
+        return array.nbytes
+    if pa.types.is_primitive(array.type.value_type):
+        return 8 * len(array)
+    lengths = pc.take(pc.binary_length(array.dictionary), array.indices)
+    return 8 * len(array) + (pc.sum(pc.cast(lengths, pa.int64())).as_py() or 0)
 
 
 def _is_list(arrow_type: Any) -> bool:
@@ -172,7 +245,7 @@ def _null_rows(column: str, path: Path, row: int) -> InputValueError:
 def _reading(path: Path) -> Any:
     import pyarrow as pa
 
-    return reading(path, "a Parquet file", pa.ArrowException, OSError)
+    return reading(path, "a Parquet file", pa.ArrowException, OSError, UnicodeDecodeError)
 
 
 def write_parquet(

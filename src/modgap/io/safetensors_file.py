@@ -1,44 +1,32 @@
-"""Hugging Face's `.safetensors`: named tensors, memory-mapped; bfloat16 is read as float32."""
+"""Hugging Face's `.safetensors`: named tensors; bfloat16 is read as float32."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
 
+from modgap._changes import SteadyFile
+from modgap._tensors import StoredTensor, list_tensors
 from modgap._validate import InputTypeError
 from modgap.io._contents import Column, Contents, reading
-from modgap.io._matrix import ArrayMatrix, Matrix, bfloat16_matrix, map_file
+from modgap.io._file_matrix import FileMatrix
+from modgap.io._matrix import Matrix, from_bfloat16
 from modgap.io._stream import RowStream, is_text, refuse_columns
-
-_DTYPES = {
-    "F16": "<f2", "F32": "<f4", "F64": "<f8", "BF16": "<u2", "BOOL": "?",
-    "I8": "<i1", "I16": "<i2", "I32": "<i4", "I64": "<i8",
-    "U8": "<u1", "U16": "<u2", "U32": "<u4", "U64": "<u8",
-}  # fmt: skip
 
 
 def open_safetensors(path: Path) -> Contents:
     """The matrices and the one-dimensional tensors of a file."""
-    import safetensors
-
-    # The library checks the header against the file; the offsets are read from it below.
-    with (
-        reading(path, "a safetensors file", safetensors.SafetensorError),
-        safetensors.safe_open(path, framework="numpy"),
-    ):
-        pass
-    with path.open("rb") as file:
-        header_bytes = int.from_bytes(file.read(8), "little")
-        header = json.loads(file.read(header_bytes))
+    file = SteadyFile(path)
+    with reading(path, "a safetensors file", ValueError):
+        stored = list_tensors(file)[1]
     matrices: dict[str, Matrix] = {}
     columns: dict[str, Column] = {}
-    for name, entry in header.items():
-        if name == "__metadata__" or not entry["shape"]:
+    for name, tensor in stored.items():
+        if not tensor.shape:
             continue
-        matrix = _map_tensor(path, name, entry, 8 + header_bytes)
+        matrix = _matrix(file, name, tensor)
         if len(matrix.shape) == 1:
             columns[name] = Column(matrix.shape[0], str(matrix.dtype), matrix.rows)
         else:
@@ -46,16 +34,16 @@ def open_safetensors(path: Path) -> Contents:
     return Contents(path, matrices, columns)
 
 
-def _map_tensor(path: Path, name: str, entry: dict, data_start: int) -> ArrayMatrix:
-    kind = entry["dtype"]
-    if kind not in _DTYPES:
+def _matrix(file: SteadyFile, name: str, tensor: StoredTensor) -> FileMatrix:
+    if tensor.dtype is None:
         raise InputTypeError(
-            f"{name!r} of {path} must hold float16, bfloat16, float32 or float64, got {kind}. "
-            "Convert it to float16."
+            f"{name!r} of {file.path} must hold float16, bfloat16, float32 or float64, got "
+            f"{tensor.kind}. Convert it to float16."
         )
-    offset = data_start + entry["data_offsets"][0]
-    array = map_file(path, np.dtype(_DTYPES[kind]), tuple(entry["shape"]), offset=offset)
-    return bfloat16_matrix(array) if kind == "BF16" else ArrayMatrix(array)
+    if tensor.kind == "BF16":
+        decoded = np.dtype(np.float32)
+        return FileMatrix(file, tensor.dtype, tensor.shape, tensor.offset, from_bfloat16, decoded)
+    return FileMatrix(file, tensor.dtype, tensor.shape, tensor.offset)
 
 
 def write_safetensors(

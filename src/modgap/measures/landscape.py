@@ -256,6 +256,9 @@ def _losses(
     """Loss terms for each move (outer) and temperature (inner), from one product per block."""
     xp = namespace(X)
     n = X.shape[0]
+    # Beside a row of length 1, products of rows this short leave the range of float32.
+    if min(float(xp.min(row_norms(A))) for A in (X, Y)) < 1e-12:
+        X, Y = widen(X), widen(Y)
     if batch_size is None or check_count(batch_size, "batch_size") >= n:
         gathered = [[PairLosses(t) for t in temperatures] for _ in moves]
         for rows in row_blocks(n, rows_per_block(n)):

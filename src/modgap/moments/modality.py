@@ -15,6 +15,8 @@ from modgap._tensors import read_tensors, write_tensors
 from modgap._validate import (
     Array,
     InputValueError,
+    check_all_finite,
+    check_count,
     check_matrix,
     check_same_space,
     check_values,
@@ -178,7 +180,13 @@ def to_tensors(moments: Moments, side: str) -> dict[str, np.ndarray]:
 
 def from_tensors(tensors: dict[str, np.ndarray], side: str) -> Moments:
     """The moments that ``to_tensors`` gave the names of."""
-    n = int(tensors[f"{side}.n"].item())
+    if f"{side}.n" not in tensors or f"{side}.given.mean" not in tensors:
+        raise InputValueError("The file holds no whole moments: their number or mean is missing.")
+    if tensors[f"{side}.n"].size != 1 or tensors[f"{side}.n"].dtype.kind not in "iu":
+        raise InputValueError("The number of rows of moments must be one whole number.")
+    n = check_count(tensors[f"{side}.n"].item(), "the number of rows of moments")
+    for name, values in tensors.items():
+        check_all_finite(values, f"{name} of a set of moments")
 
     def rows(kind: str) -> RowMoments | None:
         if f"{side}.{kind}.mean" not in tensors:

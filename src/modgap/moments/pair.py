@@ -161,6 +161,8 @@ class PairMoments:
         tensors = read_tensors(path, "set of pair moments")[1]
         cross = None
         if "cross.given" in tensors:
+            if "cross.unit" not in tensors:
+                raise InputValueError(f"{path} holds no whole moments: those of pairs are missing.")
             cross = Cross(tensors["cross.given"], tensors["cross.unit"])
         return cls(from_tensors(tensors, "x"), from_tensors(tensors, "y"), cross)
 

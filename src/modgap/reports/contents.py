@@ -5,6 +5,7 @@ What cannot be shown is named in ``missing`` with the reason, and the rest is sh
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -32,6 +33,7 @@ from modgap.reports.picture import (
     picture_document,
     projections,
 )
+from modgap.reports.row_pictures import RowPictures
 from modgap.reports.terms import move_words, terms
 
 # What is shown of two modalities only, and what to say of it where there are more.
@@ -82,7 +84,7 @@ def contents(
     """
     check_choice(goal, "goal", tuple(GOAL_METRICS))
     check_choice(metric, "metric", METRICS)
-    say, page = progress or silent, _Notes()
+    say, page, pictures = progress or silent, _Notes(), RowPictures(data)
     asking = _asking(queries, data.names, diagnosis)
     if diagnosis is None:
         with page.noting("No verdict: ", "verdict"):
@@ -112,7 +114,7 @@ def contents(
         drawn = choose_drawn(data, seed, unit=unit)
         moments = [side.at_unit_length() if unit else side for side in known.moments.values()]
         found = projections(drawn, moments, umap=umap, seed=seed)
-        picture = picture_document(data, drawn, found)
+        picture = picture_document(data, drawn, found, pictures)
         page.sampling.append(_drawn_words(data, drawn, unit=unit))
         if diagnosis is not None and len(data.names) == 2:
             made, failures = gap_paths(
@@ -124,7 +126,11 @@ def contents(
                     for method, why in failures.items()
                 )
             paths = [_path_document(path, path_move(path, drawn, found)) for path in made]
+    geometry = geometry_document(data, known, measurement, pictures)
     _say_what_is_missing(data, diagnosis, page)
+    if unreadable := pictures.sentence():
+        page.missing["thumbnails"] = unreadable
+        warnings.warn(unreadable, stacklevel=2)
     return plain(
         {
             "schema": f"modgap/report/{SCHEMA}",
@@ -155,7 +161,7 @@ def contents(
             "fix": fix_document(diagnosis),
             "picture": picture,
             "paths": paths,
-            **geometry_document(data, known, measurement),
+            **geometry,
         }
     ), diagnosis
 

@@ -11,11 +11,14 @@ from modgap.io import Modalities
 from modgap.measures import Measurement, Profile
 from modgap.measures.profile import CosineHistograms, Typical
 from modgap.reports.labels import row_labels
-from modgap.reports.thumbnails import data_uri
+from modgap.reports.row_pictures import RowPictures
 
 
 def geometry_document(
-    data: Modalities, known: Profile | None, measurement: Measurement | None
+    data: Modalities,
+    known: Profile | None,
+    measurement: Measurement | None,
+    pictures: RowPictures,
 ) -> dict[str, Any]:
     """Cosines, features, shells and conformity; None for what the data does not allow."""
     shown: dict[str, Any] = dict.fromkeys(("cosines", "features", "shell", "conformity"))
@@ -45,7 +48,7 @@ def geometry_document(
     if known.conformity is not None and known.typical is not None:
         both = list(zip(data.names, known.typical, strict=True))
         most, least = (
-            [_items(data, name, typical, which) for name, typical in both]
+            [_items(data, name, typical, which, pictures) for name, typical in both]
             for which in ("most", "least")
         )
         shown["conformity"] = {
@@ -71,16 +74,17 @@ def _means(histograms: CosineHistograms) -> dict[str, Any]:
     }
 
 
-def _items(data: Modalities, name: str, typical: Typical, which: str) -> list[dict[str, Any]]:
+def _items(
+    data: Modalities, name: str, typical: Typical, which: str, pictures: RowPictures
+) -> list[dict[str, Any]]:
     rows, values = getattr(typical, which), getattr(typical, f"{which}_values")
     labels = row_labels(data.sides[name], rows) or [None] * len(rows)
-    thumbnail = data.thumbnails.get(name)
     return [
         {
             "row": row,
             "value": value,
             "caption": label,
-            "thumbnail": data_uri(thumbnail(row)) if thumbnail else None,
+            "thumbnail": pictures(name, row),
         }
         for row, value, label in zip(rows.tolist(), values.tolist(), labels, strict=True)
     ]

@@ -12,13 +12,13 @@ from modgap._arrays import to_numpy
 from modgap._arrays import unit as at_unit_length
 from modgap._results import by_side
 from modgap.diagnosis import GapPath
-from modgap.io import Modalities, Thumbnail
+from modgap.io import Modalities
 from modgap.measures import Projection, projection
 from modgap.measures.projection import umap_is_installed
 from modgap.moments import Moments
 from modgap.reports.labels import row_labels
+from modgap.reports.row_pictures import RowPictures
 from modgap.reports.terms import Term, terms
-from modgap.reports.thumbnails import data_uri
 
 MAX_DRAWN = 2_000
 _DIGITS = 6
@@ -89,10 +89,15 @@ def projections(
     return found
 
 
-def picture_document(data: Modalities, drawn: Drawn, found: Sequence[Projection]) -> dict[str, Any]:
+def picture_document(
+    data: Modalities, drawn: Drawn, found: Sequence[Projection], pictures: RowPictures
+) -> dict[str, Any]:
     """What the page needs to draw the rows."""
     words = terms(data.names)
-    sides = [_side(data, name, drawn.numbers[name], drawn.rows[name]) for name in data.names]
+    sides = [
+        {**_side(data, name, drawn), "thumbnails": _thumbnails(data, name, drawn, pictures)}
+        for name in data.names
+    ]
     lines = [[i] * len(data.names) for i in range(drawn.n_pairs)]
     return {
         "projections": [_projection(one, words[one.method]) for one in found],
@@ -128,24 +133,28 @@ def _projection(one: Projection, words: Term) -> dict[str, Any]:
     }
 
 
-def _side(data: Modalities, name: str, rows: np.ndarray, vectors: np.ndarray) -> dict[str, Any]:
-    labels, thumbnail = row_labels(data.sides[name], rows), data.thumbnails.get(name)
+def _side(data: Modalities, name: str, drawn: Drawn) -> dict[str, Any]:
+    rows = drawn.numbers[name]
     return {
         "rows": rows,
-        "labels": labels,
-        "thumbnails": None if thumbnail is None else _pictures(thumbnail, rows),
-        "squares": _short(np.sum(vectors.astype(np.float64) ** 2, axis=1)),
+        "labels": row_labels(data.sides[name], rows),
+        "squares": _short(np.sum(drawn.rows[name].astype(np.float64) ** 2, axis=1)),
     }
 
 
-def _pictures(thumbnail: Thumbnail, rows: np.ndarray) -> list[str | None]:
-    pictures: list[str | None] = []
+def _thumbnails(
+    data: Modalities, name: str, drawn: Drawn, pictures: RowPictures
+) -> list[str | None] | None:
+    """Pictures of the drawn rows while there is room for them; None where there are none at all."""
+    if name not in data.thumbnails:
+        return None
+    shown: list[str | None] = []
     room = _THUMBNAIL_BYTES
-    for row in rows.tolist():
-        one = data_uri(thumbnail(row)) if room > 0 else None
+    for row in drawn.numbers[name].tolist():
+        one = pictures(name, row) if room > 0 else None
         room -= len(one or "")
-        pictures.append(one)
-    return pictures
+        shown.append(one)
+    return shown
 
 
 def _short(values: np.ndarray) -> list[float]:

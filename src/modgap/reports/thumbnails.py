@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import io
 import struct
 import zlib
 from collections.abc import Sequence
@@ -14,10 +13,14 @@ import numpy as np
 
 from modgap._validate import InputValueError, require
 from modgap.io import Thumbnail
-from modgap.io.images import ImageError, ImageFolder, unpack_image
+from modgap.io.images import (
+    SUFFIXES,
+    ImageError,
+    ImageFolder,
+    MissingImageError,
+    shrink,
+)
 
-SIDE = 72
-_SUFFIXES = ("", ".jpg", ".jpeg", ".png", ".webp", ".gif", ".bmp")
 _SIGNATURES = {b"\x89PNG\r\n\x1a\n": "image/png", b"\xff\xd8\xff": "image/jpeg"}
 
 
@@ -38,8 +41,9 @@ def from_pixels(images: np.ndarray) -> Thumbnail:
 def from_folder(folder: Path, names: Sequence[Any] | np.ndarray) -> Thumbnail:
     """Pictures of files in a folder, called as the rows' ids say, with or without a suffix.
 
-    A name that leads out of the folder, by ``..`` or by a link, has no picture. Files that are
-    missing, damaged or no images have none either.
+    A row without an id has no picture. A file that is missing, damaged, no image or too large to
+    unpack raises an `ImageError`, and so does a name that leads out of the folder, by ``..`` or by
+    a link.
     """
     require("PIL.Image", "images", "Thumbnails of image files")
     if not folder.is_dir():
@@ -47,18 +51,23 @@ def from_folder(folder: Path, names: Sequence[Any] | np.ndarray) -> Thumbnail:
     home = ImageFolder(folder)
 
     def picture(row: int) -> bytes | None:
-        for suffix in _SUFFIXES:
-            try:
-                small = unpack_image(home.read(f"{names[row]}{suffix}"), SIDE)
-            except ImageError:
-                continue
-            small.thumbnail((SIDE, SIDE))
-            out = io.BytesIO()
-            small.save(out, "JPEG", quality=70)
-            return out.getvalue()
-        return None
+        return None if names[row] is None else _first_of(home, str(names[row]))
 
     return picture
+
+
+def _first_of(home: ImageFolder, name: str) -> bytes:
+    """The file of that name, or of that name with a suffix, made small."""
+    reason: ImageError | None = None
+    for suffix in ("", *SUFFIXES):
+        try:
+            return shrink(home.read(f"{name}{suffix}"))
+        except MissingImageError as error:
+            reason = reason or error
+        except ImageError as error:  # of the first file that is there
+            reason = error if reason is None or isinstance(reason, MissingImageError) else reason
+    assert reason is not None
+    raise reason
 
 
 def media_type(picture: bytes) -> str | None:
@@ -70,9 +79,9 @@ def data_uri(picture: bytes | None) -> str | None:
     """A picture as an address that holds it."""
     if picture is None:
         return None
-    kind = media_type(picture)
+    kind = media_type(picture) if isinstance(picture, bytes) else None
     if kind is None:
-        raise InputValueError("A thumbnail must be a PNG or a JPEG.")
+        raise ImageError("A thumbnail must be a PNG or a JPEG")
     return f"data:{kind};base64,{base64.b64encode(picture).decode('ascii')}"
 
 

@@ -21,6 +21,7 @@ from modgap._results import Result
 from modgap._tensors import read_tensors, write_tensors
 from modgap._validate import (
     Array,
+    InputError,
     InputTypeError,
     InputValueError,
     check_choice,
@@ -229,14 +230,16 @@ class ScoreCalibrator(BaseEstimator):
         header, tensors = read_tensors(path, _KIND)
         try:
             method = check_choice(header["method"], "method", CALIBRATION_METHODS)
-            loaded = cls(method, header["k"])
+            loaded = cls(method, check_count(header["k"], "k", at_least=2))
             loaded.models_ = {
                 check_pair(entry["pair"]): PairModel.read(
                     ".".join(entry["pair"]), tensors, {**entry, "method": method}
                 )
                 for entry in header["pairs"]
             }
-        except (KeyError, TypeError, AttributeError) as error:
+        except InputError as error:
+            raise InputValueError(f"{path} is not a complete score calibrator. {error}") from error
+        except (KeyError, TypeError, AttributeError, ValueError, OverflowError) as error:
             raise InputValueError(
                 f"{path} is not a complete score calibrator: {error!r}."
             ) from error

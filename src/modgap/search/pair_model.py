@@ -8,7 +8,7 @@ from typing import Any, Literal, Self
 
 import numpy as np
 
-from modgap._validate import InputValueError
+from modgap._validate import InputValueError, check_all_finite, check_finite
 from modgap.search.judged import JudgedHits, Pair
 from modgap.search.reliability import precision_curve
 
@@ -40,6 +40,13 @@ class PairModel:
     n_queries: int
     n_documents: int | None
     match_share: float
+
+    def __post_init__(self) -> None:
+        held = {"weights": self.weights, "steps": self.steps, "curve": self.curve}
+        for name, values in held.items():
+            if values is not None:
+                check_all_finite(values, f"The {name} of a score calibrator")
+        check_finite(self.match_share, "The share of matches of a score calibrator")
 
     @classmethod
     def fit(cls, hits: JudgedHits, method: CalibrationMethod, k: int) -> Self:

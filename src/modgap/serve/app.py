@@ -84,7 +84,7 @@ def make_app(
         # A redirect would be addressed by the name the request came with.
         redirect_slashes=False,
         generate_unique_id_function=lambda route: route.name,
-        responses=refusals(401, 403, 413, 414, 421),
+        responses=refusals(401, 403, 413, 414, 421, 431),
     )
     api = make_router(explorer, document, jobs)
     app.include_router(api)

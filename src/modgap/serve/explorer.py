@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any, get_args
 
 import numpy as np
@@ -15,7 +15,7 @@ from modgap._version import __version__
 from modgap.corrections import METHODS, METRICS, Corrector, Metric, in_one_sentence
 from modgap.evaluation import GOAL_METRICS, Goal
 from modgap.evaluation.metrics import metric_descriptions
-from modgap.io import Modalities
+from modgap.io import Embeddings, Modalities
 from modgap.reports import contents
 from modgap.reports.terms import terms
 from modgap.search import Hits
@@ -52,7 +52,9 @@ class Explorer:
     goal, model, seed
         As for ``diagnose``; the seed also draws the sample of the index.
     rows : int
-        Search at most this many rows of each modality, a sample if there are more.
+        Search at most this many rows of each modality, a sample if there are more. They are held
+        in memory. Files of more are read again for the document and for fitting, and have to stay
+        as they are.
     kept : int
         Remember at most this many corrections. The oldest goes first, the recommended one never.
     """
@@ -78,6 +80,7 @@ class Explorer:
                 f"{', '.join(data.names)}. Serve two of them, or write a page of all with modgap "
                 "report."
             )
+        data = _held(data, rows)
         self.data, self.metric, self.goal, self.model, self.seed = data, metric, goal, model, seed
         self.bench = Bench(data, queries=queries, metric=metric, goal=goal, model=model, seed=seed)
         self.queries = self.bench.queries
@@ -248,3 +251,16 @@ class Explorer:
         self.corrections.add(identifier, fitted)
         progress("done", STEPS, STEPS)
         return identifier
+
+
+def _held(data: Modalities, at_most: int) -> Modalities:
+    """The data in memory, but for the rows of sides that have more than ``at_most``."""
+
+    def held(side: Embeddings) -> Embeddings:
+        side = side.with_words_loaded()
+        return side.with_rows_loaded() if side.n_rows <= at_most else side
+
+    sides, asking = (
+        {name: held(side) for name, side in given.items()} for given in (data.sides, data.asking)
+    )
+    return replace(data, sides=sides, asking=asking)

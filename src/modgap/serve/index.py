@@ -38,7 +38,7 @@ class LiveRows:
     def of(cls, name: str, side: Embeddings, at_most: int, seed: int) -> LiveRows:
         """Every row of a modality, or a sample of them in their order."""
         if side.n_rows <= at_most:
-            numbers, rows = np.arange(side.n_rows), side.rows()
+            numbers, rows = np.arange(side.n_rows), side.with_rows_loaded().rows()
         else:
             chosen = np.random.default_rng(seed).choice(side.n_rows, at_most, replace=False)
             numbers = np.sort(chosen)

@@ -46,6 +46,7 @@ _REFUSALS = {
     421: "The server does not answer to this name.",
     422: "The request cannot be used; detail says why.",
     429: "Too many jobs are waiting.",
+    431: "The headers are too large.",
 }
 _SEARCHES = {
     "row": {

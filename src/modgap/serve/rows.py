@@ -8,6 +8,7 @@ from urllib.parse import quote
 
 from modgap._validate import InputValueError, check_choice
 from modgap.io import Modalities
+from modgap.io.images import ImageError, one_image
 from modgap.reports.labels import label_text
 from modgap.serve.index import LiveRows
 from modgap.serve.models import Item, ItemPage
@@ -57,11 +58,15 @@ class Rows:
         return ItemPage(total=len(numbers), offset=offset, items=shown)
 
     def thumbnail(self, modality: str, row: int) -> bytes | None:
-        """The picture of a row, where there is one."""
+        """The picture of a row, where there is one that can be read."""
         picture = self._data.thumbnails.get(modality)
         if picture is None or not 0 <= row < self._n_rows(modality):
             return None
-        return picture(row)
+        try:
+            with one_image():
+                return picture(row)
+        except ImageError:
+            return None
 
     def _n_rows(self, modality: str) -> int:
         return self._data.sides[check_choice(modality, "modality", self._data.names)].n_rows

@@ -95,31 +95,12 @@ def _as_inputs(tower: Tower, inputs: Array) -> Any:
 def without_normalisation(model: Any) -> Any:
     """A copy of a torch model whose normalisation layers do nothing (Liang et al., fig. 15).
 
-    Layer, batch, group and instance norms become the identity. The given model stays as it is.
-    A batch norm with random weights already does nothing when a model answers, for it divides by
-    a stored variance of 1: removing it matters in trained models, and while training.
+    See `modgap.towers.normalisation`.
     """
-    nn = require("torch", "towers", "Removing normalisation layers").nn
-    # _NormBase is what batch and instance norms for 1, 2 and 3 dimensions have in common.
-    kinds = [nn.modules.batchnorm._NormBase, nn.LayerNorm, nn.GroupNorm]
-    kinds += [nn.RMSNorm] if hasattr(nn, "RMSNorm") else []
-    if isinstance(model, tuple(kinds)):
-        return nn.Identity()
-    changed = copy.deepcopy(model)
-    norms = [
-        (parent, name)
-        for parent in changed.modules()
-        for name, child in parent.named_children()
-        if isinstance(child, tuple(kinds))
-    ]
-    if not norms:
-        raise InputValueError(
-            "The model has no normalisation layer to remove. Use it as it is: removing them "
-            "would change nothing."
-        )
-    for parent, name in norms:
-        setattr(parent, name, nn.Identity())
-    return changed
+    require("torch", "towers", "Removing normalisation layers")
+    from modgap.towers import normalisation
+
+    return normalisation.without_normalisation(model)
 
 
 def fit_classifier(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -12,6 +11,7 @@ from typing import Any
 
 from torch import Tensor
 
+from modgap._claims import parse_json
 from modgap._validate import InputValueError, MissingExtraError
 from modgap.towers.config import TowerConfig
 
@@ -44,7 +44,9 @@ class Encoder:
 
 def read_architecture(config: str) -> dict[str, Any]:
     """What a config.json says of the network."""
-    return {k: v for k, v in json.loads(config).items() if k not in _NOT_ARCHITECTURE}
+    return {
+        k: v for k, v in parse_json(config, "config.json").items() if k not in _NOT_ARCHITECTURE
+    }
 
 
 def known_config(transformers: Any, known: Mapping[str, Any], source: str) -> Any:

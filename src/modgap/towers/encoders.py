@@ -8,7 +8,6 @@ folders.
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -19,6 +18,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from modgap._claims import read_json
 from modgap._tensors import read_tensors
 from modgap._validate import InputValueError, did_you_mean
 from modgap.towers.config import MODEL_FILE, Side, TowerConfig
@@ -114,7 +114,7 @@ def _on_disk(path: Path, side: Side) -> Encoder:
     file = path / WEIGHTS if path.is_dir() else path
     if _is_own(file):
         return _own_tower(file, side)
-    known = json.loads((folder / CONFIG).read_text(encoding="utf-8"))
+    known = read_json(folder / CONFIG, "a network's config")
     if known.get("model_type") == EFFICIENTNET:
 
         def weights() -> dict[str, Tensor]:

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from modgap._claims import read_json
 from modgap._validate import InputValueError, require
 from modgap.towers.config import CLIP_MEAN, CLIP_STD, TowerConfig
 from modgap.towers.encoder import (
@@ -154,7 +155,7 @@ def vision_encoder(source: str, folder: Path, known: dict[str, Any]) -> Encoder:
     """From a folder of transformers with an image processor."""
     transformers = require("transformers", EXTRA, "An image encoder")
     try:
-        processor = json.loads((folder / PREPROCESSOR).read_text(encoding="utf-8"))
+        processor = read_json(folder / PREPROCESSOR, "what goes before a network")
         pixels = {"mean": processor["image_mean"], "std": processor["image_std"]}
     except (OSError, ValueError, KeyError) as error:
         raise InputValueError(

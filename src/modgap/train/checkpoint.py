@@ -1,12 +1,12 @@
 """The folder of a run and its checkpoints: one safetensors file each, never pickle.
 
-A checkpoint is written beside its final name, flushed to the disk and renamed, and carries a
-checksum of its tensors: a full disk, a kill or a damaged sector costs at most the newest one.
+A checkpoint is written as any file of ours is, whole or not at all, and carries a checksum of its
+tensors: a full disk, a kill or a damaged sector costs at most the newest one.
 """
 
 from __future__ import annotations
 
-import errno
+import os
 import warnings
 from collections.abc import Mapping
 from pathlib import Path
@@ -15,6 +15,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from modgap import _files
+from modgap._files import FULL
 from modgap._tensors import read_tensors, write_tensors
 from modgap._validate import InputValueError
 from modgap.train.config import Config, differences, make_config
@@ -24,7 +26,6 @@ MODEL, EMBEDDINGS = "model.safetensors", "embeddings.safetensors"
 DIGITS = "digits.safetensors"
 FOLDER = "checkpoints"
 KIND = "checkpoint"
-_FULL = (errno.ENOSPC, errno.EDQUOT)
 
 Saved = tuple[dict[str, Any], dict[str, Tensor]]
 
@@ -48,7 +49,7 @@ def write_checkpoint(
     path = output / FOLDER / f"step-{step:08d}.safetensors"
     arrays = {name: value.detach().cpu().numpy() for name, value in tensors.items()}
     try:
-        write_tensors(path, KIND, arrays, {"step": step, **header}, durable=True)
+        write_tensors(path, KIND, arrays, {"step": step, **header}, checksum=True)
     except OSError as error:
         older = [place for place in checkpoints(output) if place != path]
         left = (
@@ -56,10 +57,11 @@ def write_checkpoint(
             if older
             else "There is none before it."
         )
-        mend = "Free some room" if error.errno in _FULL else "Mend that"
+        mend = "Free some room" if error.errno in FULL else "Mend that"
+        why = os.strerror(error.errno) if error.errno else error
         raise CheckpointError(
-            f"The checkpoint of step {step} cannot be written to {path.parent}: "
-            f"{error.strerror or error}. {left} {mend} and go on with --resume."
+            f"The checkpoint of step {step} cannot be written to {path.parent}: {why}. {left} "
+            f"{mend} and go on with --resume."
         ) from error
     for old in checkpoints(output)[:-keep]:
         old.unlink(missing_ok=True)
@@ -117,9 +119,9 @@ def find_saved(output: Path, config: Config, resume: bool) -> Saved | None:
 
 
 def sweep(output: Path) -> None:
-    """Remove what a killed process had begun to write; nobody else writes to a run's folder."""
-    for begun in (output / FOLDER).glob(".modgap-*"):
-        begun.unlink(missing_ok=True)
+    """Remove what a killed process had begun to write."""
+    for folder in (output, output / FOLDER):
+        _files.sweep(folder)
 
 
 def optimiser_tensors(optimiser: Any) -> dict[str, Tensor]:

@@ -36,6 +36,8 @@ AtLeast1 = Annotated[int, Must(lambda n: n >= 1, "at least 1")]
 AtLeast2 = Annotated[int, Must(lambda n: n >= 2, "at least 2")]
 # scikit-learn, which splits the digits, takes no larger seed.
 Seed = Annotated[int, Must(lambda n: 0 <= n < 2**32, "at least 0 and at most 4294967295")]
+# Libraries below take no larger ones, and nothing has so many parts.
+_LARGEST = 2**53
 NotNegative = Annotated[float, Must(lambda x: x >= 0, "at least 0")]
 Positive = Annotated[float, Must(lambda x: x > 0, "above 0")]
 Share = Annotated[float, Must(lambda x: 0 <= x <= 1, "at least 0 and at most 1")]
@@ -281,6 +283,8 @@ def _typed(value: Any, wanted: Any, key: str) -> Any:
         return None if value is None else _typed(value, arguments[0], key)
     if origin is tuple:
         return _typed_list(value, arguments, key)
+    if isinstance(value, int) and abs(value) > _LARGEST:
+        raise InputValueError(f"{key} must be at most {_LARGEST:,} in size, got {str(value)[:30]}.")
     if wanted is float and isinstance(value, int) and not isinstance(value, bool):
         value = float(value)
     if not isinstance(value, wanted) or (wanted is int and isinstance(value, bool)):

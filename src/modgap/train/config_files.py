@@ -13,7 +13,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from modgap._validate import InputTypeError, InputValueError, did_you_mean
+from modgap._claims import read_bytes
+from modgap._validate import InputError, InputTypeError, InputValueError, did_you_mean
 from modgap.train.config import Config, check_section, make_config
 
 PRESETS = Path(__file__).with_name("presets")
@@ -52,9 +53,11 @@ def _read(source: str | os.PathLike[str], above: tuple[Path, ...] = ()) -> dict[
     if path.resolve() in above:
         raise InputValueError(f"{path} extends itself; extends must name another preset.")
     try:
-        text = path.read_text(encoding="utf-8")
+        text = read_bytes(path, "a config").decode("utf-8")
         values = json.loads(text) if path.suffix == ".json" else tomllib.loads(text)
-    except ValueError as error:
+    except InputError:
+        raise
+    except (ValueError, RecursionError) as error:
         raise InputValueError(f"{path} cannot be read as a config: {error}.") from error
     if not isinstance(values, dict):
         raise InputValueError(f"{path} must hold sections such as [train], got {values!r}.")
@@ -100,6 +103,6 @@ def _setting(setting: str) -> tuple[str, str, Any]:
         )
     try:
         value = tomllib.loads(f"value = {text.strip()}")["value"]
-    except tomllib.TOMLDecodeError:
+    except (tomllib.TOMLDecodeError, RecursionError):
         value = text.strip()
     return section, name, value

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -17,6 +18,7 @@ from torch import Tensor, nn
 from modgap._results import Progress, silent
 from modgap._validate import InputValueError
 from modgap.io import ImageCaptions, open_image_captions
+from modgap.io.images import unreadable
 from modgap.train.config import DataConfig
 
 if TYPE_CHECKING:
@@ -148,6 +150,8 @@ def load_data(
             max_corrupt=config.max_corrupt,
             progress=say,
         )
+        if decoded.skipped:
+            warnings.warn(unreadable([*decoded.skipped.items()], len(side)), stacklevel=2)
         corrupt += decoded.skipped
         splits.append(
             make_split(

@@ -18,14 +18,12 @@ from modgap._validate import (
     InputTypeError,
     InputValueError,
     check_count,
-    check_positive,
     require,
 )
 from modgap.io import ImageCaptions
-from modgap.io.images import ImageError, unpack_image
+from modgap.io.images import ImageError, first_of, one_image, square_pixels, unpack_image
 from modgap.towers.config import CLIP_MEAN, CLIP_STD
-
-_NAMED = 5  # images that an error lists
+from modgap.towers.normalisation import pixel_scale
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,38 +119,17 @@ def decode(
 
 def decode_image(stored: bytes, size: int, channels: int = 3) -> np.ndarray:
     """One stored image as uint8 (channels, size, size); see `decode`."""
-    from PIL import Image
-
-    whole = unpack_image(stored, size, "RGB" if channels == 3 else "L")
-    square = whole.resize((size, size), Image.Resampling.BICUBIC, box=_middle(whole.size, size))
-    return np.asarray(square).reshape(size, size, channels).transpose(2, 0, 1)
-
-
-def _middle(sides: tuple[int, int], size: int) -> tuple[float, float, float, float]:
-    """The part of an image that scaling the shorter side and cutting out the middle would keep.
-
-    Scaling that part alone gives the same pixels up to rounding, and a very long image no huge
-    copy.
-    """
-    short = min(sides)
-    starts, stops = [], []
-    for side in sides:
-        scaled = size * side // short
-        first = (scaled - size) // 2
-        starts.append(first * side / scaled)
-        stops.append((first + size) * side / scaled)
-    return (starts[0], starts[1], stops[0], stops[1])
+    with one_image():
+        return square_pixels(unpack_image(stored, size, "RGB" if channels == 3 else "L"), size)
 
 
 def _too_many(
     data: ImageCaptions, skipped: dict[str, str], seen: int, max_corrupt: float
 ) -> InputValueError:
-    first = "; ".join(f"{name} ({why})" for name, why in list(skipped.items())[:_NAMED])
-    more = f"; and {len(skipped) - _NAMED} more" if len(skipped) > _NAMED else ""
     return InputValueError(
         f"At most {max_corrupt:.3g} of the {len(data)} images of {data.source} may be unusable, "
-        f"but {len(skipped)} of the first {seen} are: {first}{more}. Mend or remove them, or "
-        "raise max_corrupt."
+        f"but {len(skipped)} of the first {seen} are: {first_of([*skipped.items()])}. Mend or "
+        "remove them, or raise max_corrupt."
     )
 
 
@@ -199,15 +176,10 @@ class Augment(nn.Module):
         if not 0 <= flip <= 1:
             raise InputValueError(f"flip must be a share from 0 to 1, got {flip}.")
         self.scale, self.ratio, self.flip = tuple(scale), tuple(ratio), float(flip)
-        if len(mean) != len(std):
-            raise InputValueError(
-                f"mean and std must have one number per channel, got {len(mean)} and {len(std)}."
-            )
-        deviation = torch.tensor([check_positive(value, "std") for value in std])[:, None, None]
-        centre = torch.tensor([float(value) for value in mean])[:, None, None]
         # One multiplication and one addition turn bytes into what a tower takes.
-        self.register_buffer("_factor", 1 / (255 * deviation), persistent=False)
-        self.register_buffer("_shift", -centre / deviation, persistent=False)
+        factor, shift = pixel_scale(mean, std)
+        self.register_buffer("_factor", factor, persistent=False)
+        self.register_buffer("_shift", shift, persistent=False)
 
     def forward(self, pixels: Tensor, generator: torch.Generator | None = None) -> Tensor:
         """From uint8 (n, channels, S, S) to float32 (n, channels, size, size).

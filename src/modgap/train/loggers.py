@@ -142,5 +142,5 @@ def _numbers(metrics: Mapping[str, Any]) -> dict[str, float]:
 def _upto(line: str, step: int) -> bool:
     try:
         return bool(json.loads(line)["step"] <= step)
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         return False

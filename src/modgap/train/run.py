@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import time
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,9 +15,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from modgap._files import sole_writer_of, write_text
+from modgap._files import write_text
+from modgap._locks import sole_writer_of
 from modgap._results import Result, document, to_json
 from modgap._validate import InputError, InputValueError, first_line
+from modgap.towers.devices import is_out_of_memory
 from modgap.train.checkpoint import (
     CONFIG,
     MODEL,
@@ -232,18 +235,16 @@ def in_words(output: Path, device: torch.device) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        if error.filename is not None or isinstance(error, InputError):
+        if error.filename is not None:
             raise
         found = checkpoints(output)
         left = f"The newest checkpoint is {found[-1].name}." if found else "No checkpoint yet."
+        why = os.strerror(error.errno) if error.errno else error
         raise TrainingStopped(
-            f"The run cannot write to {output}: {error.strerror or error}. {left} "
-            "Mend that, and go on with --resume."
+            f"The run cannot write to {output}: {why}. {left} Mend that, and go on with --resume."
         ) from error
     except (RuntimeError, MemoryError) as error:
-        # torch says it in two ways: a class of its own on a GPU, words on a CPU.
-        known = isinstance(error, (torch.cuda.OutOfMemoryError, MemoryError))
-        if not (known or "can't allocate memory" in str(error)):
+        if not is_out_of_memory(error):
             raise
         raise TrainingStopped(
             f"There is not enough memory on {device} ({first_line(error)}). Raise "

@@ -9,6 +9,7 @@ from modgap.evaluation.tasks.multiple_choice import (
     rephrased_choice_task,
 )
 from modgap.evaluation.tasks.pair_matching import pair_matching_task
+from modgap.evaluation.tasks.probe import linear_probe_task
 from modgap.evaluation.tasks.result import TaskPoint, TaskSweep, TaskTest
 from modgap.evaluation.tasks.sweep import sweep_task
 from modgap.evaluation.tasks.task import Published, Task
@@ -29,6 +30,7 @@ __all__ = [
     "conformity_task",
     "default_ways",
     "denigration_task",
+    "linear_probe_task",
     "multiple_choice_task",
     "own_shift",
     "pair_matching_task",

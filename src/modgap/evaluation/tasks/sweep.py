@@ -123,8 +123,8 @@ def _try(rows: TaskRows, ways: Sequence[Way], say: Progress) -> tuple[list[Tried
     """Everything that could be tried, the rows as they are first; and why the others could not."""
     total, done = 1 + sum(len(way.amounts) for way in ways), 1
     say(AS_THEY_ARE, 0, total)
-    raw = rows.task.outcomes()
-    tried: list[Tried] = [(AS_THEY_ARE, 0.0, rows.gap_after(), raw)]
+    raw, gap = rows.judged()
+    tried: list[Tried] = [(AS_THEY_ARE, 0.0, gap, raw)]
     failures: dict[str, str] = {}
     for way in ways:
         say(way.name, done, total)

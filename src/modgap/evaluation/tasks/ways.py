@@ -11,7 +11,7 @@ from typing import Literal
 
 import numpy as np
 
-from modgap._arrays import like, to_numpy
+from modgap._arrays import like, to_numpy, unit
 from modgap._validate import Array, InputValueError, check_numbers
 from modgap.corrections import (
     Calibrate,
@@ -34,6 +34,8 @@ from modgap.io import Modalities
 # Shares of the gap that are closed: −1 doubles it, 1 closes it.
 BOTH_WAYS = tuple(k / 20 for k in (-20, -16, -12, *range(-8, 9), 12, 16, 20, 24))
 CLOSING = tuple(k / 10 for k in range(1, 13))
+# A probe is fitted anew at every point.
+FEW_BOTH_WAYS, FEW_CLOSING = (-1.0, -0.5, 0.5, 1.0), (0.5, 1.0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,34 +52,40 @@ class TaskRows:
     bank: Array | None = None
 
     @cached_property
+    def as_they_are(self) -> Correction:
+        """The correction that changes nothing, ranked as the task ranks."""
+        return Correction.identity(self.fit.dim, self.task.names, metric=self.task.metric)
+
+    @cached_property
     def gap(self) -> np.ndarray:
-        """From the mean of Y to that of X, of the rows that a correction starts with."""
-        identity = Correction.identity(self.fit.dim, self.task.names, metric=self.task.metric)
-        return self._gap(identity)
+        """From the mean of Y to that of X, before any correction."""
+        return _gap(self.as_they_are, *self.task.rows())
 
-    def gap_after(self, correction: Correction | None = None) -> float:
-        """The distance between the means, negative once they have crossed.
+    def judged(self, correction: Correction | None = None) -> tuple[np.ndarray, float]:
+        """The outcome of each item, and the distance between the means, after a correction.
 
-        NaN where a correction gives queries and documents other lengths, so that there is none.
+        The distance is negative once the means have crossed, and NaN where a correction gives
+        queries and documents other lengths, so that there is none.
         """
-        if correction is None:
-            return float(np.linalg.norm(self.gap))
-        if correction.metric == "inner_product":
-            return float("nan")
-        left = self._gap(correction)
-        moved = all(m.matrix is None and m.blocks is None for m in correction.maps.values())
-        sign = np.sign(left @ self.gap) if moved and left @ self.gap else 1.0
-        return float(sign * np.linalg.norm(left))
+        used = correction or self.as_they_are
+        X, Y = self.task.rows(correction)
+        outcomes = self.task.checked(self.task.judge(X, Y, used.metric))
+        if used.metric == "inner_product" and correction is not None:
+            return outcomes, float("nan")
+        left = _gap(used, X, Y)
+        moved = all(m.matrix is None and m.blocks is None for m in used.maps.values())
+        crossed = moved and left @ self.gap < 0
+        return outcomes, float(np.linalg.norm(left)) * (-1 if crossed else 1)
 
-    def _gap(self, correction: Correction) -> np.ndarray:
-        means = []
-        for rows in self.task.rows(correction):
-            wide = to_numpy(rows).astype(np.float64)
-            if correction.metric == "cosine":
-                wide /= np.linalg.norm(wide, axis=1, keepdims=True)
-            means.append(wide.mean(axis=0))
-        found: np.ndarray = means[0] - means[1]
-        return found
+
+def _gap(correction: Correction, *rows: Array) -> np.ndarray:
+    """The difference of the means of mapped rows, at unit length where cosines rank them."""
+    given = correction.metric != "cosine" or all(
+        m.gives_unit_rows for m in correction.maps.values()
+    )
+    X, Y = (to_numpy(side if given else unit(side)).mean(axis=0, dtype=np.float64) for side in rows)
+    found: np.ndarray = X - Y
+    return found
 
 
 # Given an amount: the outcome of each item, and the gap that is left.
@@ -117,7 +125,7 @@ class CorrectionWay(Way):
 
         def at(amount: float) -> tuple[np.ndarray, float]:
             used = correction if amount == 1 else partly(correction, amount)
-            return task.outcomes(used), rows.gap_after(used)
+            return rows.judged(used)
 
         return at
 
@@ -177,16 +185,17 @@ def default_ways(task: Task) -> tuple[Way, ...]:
 
     Liang et al.'s shift along the gap, from doubled over closed to beyond; centring and Chowers et
     al.'s orthogonal shift of the candidates, from none to a little beyond; the other corrections
-    as they are; and, where X asks, hubs with several k and α.
+    as they are; and, where X asks, hubs with several k and α. Where both sides are documents, as
+    for a probe, there are fewer amounts.
     """
     asks = task.roles[0] == "query"
     moved: Literal["x", "y"] = "y" if asks else "x"
-    exact, most = OrthogonalShift(moved), OrthogonalShift(moved, 0.95)
+    closing = CLOSING if asks else FEW_CLOSING
     ways: list[Way] = [
-        CorrectionWay("Shift", BOTH_WAYS, Shift(0.5)),
-        CorrectionWay("Center", CLOSING, Center()),
-        CorrectionWay("OrthogonalShift, 100 %", CLOSING, exact),
-        CorrectionWay("OrthogonalShift, 95 %", CLOSING, most),
+        CorrectionWay("Shift", BOTH_WAYS if asks else FEW_BOTH_WAYS, Shift(0.5)),
+        CorrectionWay("Center", closing, Center()),
+        CorrectionWay("OrthogonalShift, 100 %", closing, OrthogonalShift(moved)),
+        CorrectionWay("OrthogonalShift, 95 %", closing, OrthogonalShift(moved, 0.95)),
         CorrectionWay("Calibrate", (1.0,), Calibrate()),
         CorrectionWay("Calibrate, mixed", (1.0,), Calibrate("mixed")),
         CorrectionWay("Whiten", (1.0,), Whiten()),

@@ -119,4 +119,5 @@ def check_subspaces(subspaces: int | None, dim: int) -> int:
 
 def float32(rows: np.ndarray) -> np.ndarray:
     """Rows as FAISS takes them."""
-    return np.ascontiguousarray(rows, dtype=np.float32)
+    with np.errstate(over="ignore"):  # what leaves the range is refused before it is stored
+        return np.ascontiguousarray(rows, dtype=np.float32)

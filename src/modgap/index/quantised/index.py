@@ -31,11 +31,11 @@ from modgap._validate import (
     check_rows,
     require,
 )
-from modgap.corrections import Correction, NotFitted, own_keys
+from modgap.corrections import Correction, NotFitted, check_mapped, own_keys
 from modgap.index.quantised.codes import BITS, Bits, train_codes
 from modgap.index.quantised.rotation import ROTATIONS, Rotate, learned_rotation, random_rotation
 from modgap.index.quantised.segment import BLOCK_ROWS, Segment, lengths_of, split, turn
-from modgap.index.vectors import query_modality
+from modgap.index.vectors import check_products, query_modality
 from modgap.io import Embeddings
 from modgap.search import Hits
 from modgap.search.merging import best_of
@@ -117,6 +117,9 @@ class QuantisedIndex:
         learned = stored
         if train is not None:
             learned = self._mapped(_check_modalities(train, "train"))[0]
+        for part in (stored, learned):
+            for name, rows in part.items():
+                check_products(rows, name)
         self.dim_ = next(iter(stored.values())).shape[1]
         for name in stored:
             check_choice(name, "documents", tuple(learned))
@@ -132,7 +135,7 @@ class QuantisedIndex:
         self.directions_ = self._directions(learned, means)
         rotation = random_rotation(self.dim_, self.seed) if self.rotate == "random" else None
         self.segments_ = {
-            name: self._store(rows, learned[name], means[name], rotation, added.get(name))
+            name: self._store(name, rows, learned[name], means[name], rotation, added.get(name))
             for name, rows in stored.items()
         }
         return self
@@ -170,6 +173,7 @@ class QuantisedIndex:
                 f"The index holds rows of {self.dim_} columns, but queries has {rows.shape[1]}. "
                 "Embed both with the same model."
             )
+        check_products(rows, "queries")
         check_count(k, "k", at_most=self.count(only))
         if pool is not None:
             check_count(pool, "pool", at_least=k)
@@ -274,6 +278,7 @@ class QuantisedIndex:
 
     def _store(
         self,
+        name: str,
         rows: np.ndarray,
         learned: np.ndarray,
         mean: np.ndarray,
@@ -296,25 +301,32 @@ class QuantisedIndex:
         for block in row_blocks(len(rows), BLOCK_ROWS):
             coordinates, residuals = split(rows[block], mean, self.directions_)
             turned = turn(residuals, rotation)
+            check_mapped(turned, name, first_row=block.start)
             index.add(turned)
-            exact.append((coordinates / sizes).astype(np.float16))
+            kept = [coordinates / sizes]
             if with_lengths:
-                lengths.append((lengths_of(turned, index) / unit_length).astype(np.float16))
-        kept = np.concatenate(exact)
+                kept.append(lengths_of(turned, index)[:, None] / unit_length)
+            with np.errstate(over="ignore"):
+                halves = np.hstack(kept).astype(np.float16)
+            check_mapped(halves, name, first_row=block.start)
+            exact.append(halves[:, : coordinates.shape[1]])
+            lengths.append(halves[:, coordinates.shape[1] :])
+        beside = np.concatenate(exact)
         if added is not None:
+            check_mapped(added[:, None], name)
             column = added - level
             size = float(np.abs(column).max()) or 1.0
-            kept = np.hstack([kept, (column / size).astype(np.float16)[:, None]])
+            beside = np.hstack([beside, (column / size).astype(np.float16)[:, None]])
             sizes = np.append(sizes, size)
         return Segment(
             mean=mean,
             directions=self.directions_,
             rotation=rotation,
             index=index,
-            exact=kept,
+            exact=beside,
             sizes=sizes,
             level=level,
-            lengths=np.concatenate(lengths) if with_lengths else None,
+            lengths=np.concatenate(lengths)[:, 0] if with_lengths else None,
             unit_length=unit_length,
         )
 

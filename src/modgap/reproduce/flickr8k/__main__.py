@@ -24,7 +24,8 @@ from pathlib import Path
 from time import monotonic
 from typing import Any
 
-from modgap._files import sole_writer_of, write_text
+from modgap._files import write_text
+from modgap._locks import sole_writer_of
 from modgap._results import to_json
 from modgap._validate import InputValueError
 from modgap.reproduce.flickr8k import training

@@ -10,10 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from modgap._validate import InputValueError
+from modgap._validate import InputValueError, require
 from modgap.datasets.digits import DIGITS, load_scans
 from modgap.evaluation.probe import linear_probe
 from modgap.evaluation.zero_shot import zero_shot
+from modgap.io.images import ImageFolder, unpack_image
 
 # Where Debian's package dataset-fashion-mnist puts its files.
 FASHION = Path("/usr/share/datasets/fashion-mnist")
@@ -70,12 +71,9 @@ def cifar_task(folder: Path) -> TransferTask:
 
     Its test_batch.png has an image a row, and test_lables.json, so spelt, a list of labels.
     """
-    from modgap._validate import require
-
-    image = require("PIL.Image", "train", "CIFAR-10")
+    require("PIL.Image", "train", "CIFAR-10")
     try:
-        with image.open(folder / "test_batch.png") as file:
-            rows = np.asarray(file.convert("RGB"))
+        rows = np.asarray(unpack_image(ImageFolder(folder).read("test_batch.png")))
         labels = np.array(json.loads((folder / "test_lables.json").read_text(encoding="utf-8")))
         images = rows.reshape(-1, 32, 32, 3).transpose(0, 3, 1, 2)
     except (OSError, ValueError) as error:

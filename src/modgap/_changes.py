@@ -1,0 +1,95 @@
+"""Files that change while they are read: noticed before each block, and said in one sentence.
+
+Nothing maps a file: a map of one that shrinks kills the process, without a word.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from io import FileIO
+from pathlib import Path
+
+import numpy as np
+
+from modgap._validate import InputValueError
+
+
+class ChangedFileError(InputValueError):
+    """A file is not the one that was opened: it was written to, replaced or removed."""
+
+
+class SteadyFile:
+    """A file that must stay as it is: its size, time and place on the disk are remembered."""
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = Path(path)
+        with _reading(self.path):
+            self._seen = os.stat(self.path)
+
+    @property
+    def size(self) -> int:
+        """Its bytes when it was first seen."""
+        return self._seen.st_size
+
+    @contextmanager
+    def open(self) -> Iterator[FileIO]:
+        """The file for reading, if it is still the same."""
+        with _reading(self.path):
+            file = open(self.path, "rb", buffering=0)  # noqa: SIM115 - closed below
+        with file:
+            self.check(file)
+            yield file
+
+    @contextmanager
+    def watched(self) -> Iterator[None]:
+        """While a library reads the file: what goes wrong because it changed is said to be that."""
+        try:
+            yield
+        except Exception:
+            self.check()
+            raise
+
+    def check(self, file: FileIO | None = None) -> None:
+        """Refuse to go on where the file is not the same any more."""
+        with _reading(self.path):
+            now = os.stat(self.path if file is None else file.fileno())
+        before = self._seen
+        if now.st_size != before.st_size:
+            what = f"it had {before.st_size:,} bytes and has {now.st_size:,} now"
+        elif (now.st_dev, now.st_ino) != (before.st_dev, before.st_ino):
+            what = "another file took its place"
+        elif now.st_mtime_ns != before.st_mtime_ns:
+            what = "it was written to"
+        else:
+            return
+        raise self._changed(what)
+
+    def read_into(self, file: FileIO, offset: int, out: np.ndarray) -> None:
+        """Fill a contiguous array with what lies at ``offset``."""
+        self.check(file)
+        buffer = out.reshape(-1).view(np.uint8).data if out.size else memoryview(b"")
+        done = 0
+        with _reading(self.path):
+            file.seek(offset)
+            while done < len(buffer):
+                n = file.readinto(buffer[done:])
+                if not n:
+                    raise self._changed("it ends earlier than it did")
+                done += n
+
+    def _changed(self, what: str) -> ChangedFileError:
+        return ChangedFileError(
+            f"{self.path} changed while it was read: {what}. Start again once nothing writes to it."
+        )
+
+
+@contextmanager
+def _reading(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except FileNotFoundError as error:
+        raise ChangedFileError(f"{path} was removed or renamed while it was read.") from error
+    except OSError as error:
+        raise InputValueError(f"{path} cannot be read: {error.strerror or error}.") from error

@@ -1,0 +1,349 @@
+"""Embed items into a folder of clip-retrieval's layout, shard by shard.
+
+A shard holds the rows of a fixed range of items. Its metadata is written last, so a shard without
+metadata is one that a killed run did not finish, and is made again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property, partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from modgap._arrays import unit
+from modgap._files import atomic_path
+from modgap._locks import sole_writer_of
+from modgap._results import Progress, Result, silent
+from modgap._validate import InputValueError, check_choice, check_count
+from modgap.embed.ahead import ahead
+from modgap.embed.decoding import ItemError, decoder
+from modgap.embed.model import BATCH, Model
+from modgap.embed.opening import open_model
+from modgap.embed.plan import PROBE, Plan
+from modgap.io import open_items
+from modgap.io.clip_retrieval import EMBEDDED, METADATA, TEXT_METADATA, TEXTS
+from modgap.io.embedded import NOTE, read_note
+from modgap.io.items import Items
+
+SHARD_ITEMS = 10_000
+DTYPES = ("float32", "float16")
+_SKIPPED = b"modgap.skipped"
+
+
+@dataclass(frozen=True)
+class Embedded(Result):
+    """An embedded folder: how many rows each modality has, and which items could not be read."""
+
+    folder: str
+    model: str
+    dim: int
+    rows: Mapping[str, int]
+    n_items: int
+    n_done_before: int
+    skipped: Mapping[str, str] = field(repr=False)
+
+
+def embed(
+    model: str | Model,
+    data: str | os.PathLike[str] | Items,
+    output: str | os.PathLike[str],
+    *,
+    split: str | None = None,
+    format: str | None = None,  # noqa: A002 - the word users know
+    images: str | os.PathLike[str] | None = None,
+    normalise: bool = False,
+    dtype: str = "float32",
+    batch_size: int = BATCH,
+    shard_items: int = SHARD_ITEMS,
+    workers: int | None = None,
+    progress: Progress | None = None,
+    **more: Any,
+) -> Embedded:
+    """Embed images or sounds with their captions, or texts, into a folder of rows and metadata.
+
+    The folder is what clip-retrieval writes; all of modgap reads it. A run that was stopped goes on
+    where it was when it is started again in the same way. Items that cannot be read are left out,
+    with their captions, and named.
+
+    Parameters
+    ----------
+    model : str or Model
+        As for `open_model`, which takes ``more``.
+    data : path or Items
+        As for `modgap.io.open_items`, which takes ``split``, ``format`` and ``images``.
+    output : path
+        The folder.
+    normalise : bool
+        Rows of unit length. modgap needs none: its corrections normalise by themselves.
+    dtype : {"float32", "float16"}
+        Of the stored rows.
+    batch_size, workers : int
+        Items to a batch, and threads that read and prepare them.
+    shard_items : int
+        Items to a file.
+    progress : callable, optional
+        ``progress(what, done, total)`` is told how many items are done.
+    """
+    check_choice(dtype, "dtype", DTYPES)
+    size, shard = check_count(batch_size, "batch_size"), check_count(shard_items, "shard_items")
+    items = data if isinstance(data, Items) else open_items(
+        data, split=split, format=format, images=images
+    )  # fmt: skip
+    found = open_model(model, **more)
+    for modality in _modalities(items):
+        found.check_modality(modality)
+    plan = _plan(found, items, split, format, images, normalise, dtype, shard)
+    folder = Path(output)
+    with sole_writer_of(folder):
+        done = _begin(folder, plan)
+        work = _Work(found, items, plan, folder, size, workers, decoder(items, found))
+        say = progress or silent
+        say("embedding", min(done * shard, len(items)), len(items))
+        for number in range(done, plan.n_shards):
+            work.write_shard(number, partial(_count_from, say, number * shard, len(items)))
+        rows, skipped = work.finish()
+    return Embedded(
+        str(folder), found.name, found.dim, rows, len(items), min(done * shard, len(items)), skipped
+    )
+
+
+def _count_from(say: Progress, first: int, total: int, done: int) -> None:
+    say("embedding", first + done, total)
+
+
+def _modalities(items: Items) -> tuple[str, ...]:
+    if items.kind == "text":
+        return ("text",)
+    has_captions = any(items.captions(row) for row in range(len(items)))
+    return (items.kind, "text") if has_captions else (items.kind,)
+
+
+def _plan(
+    model: Model,
+    items: Items,
+    split: str | None,
+    format: str | None,  # noqa: A002
+    images: str | os.PathLike[str] | None,
+    normalise: bool,
+    dtype: str,
+    shard_items: int,
+) -> Plan:
+    digest = hashlib.sha256()
+    for row, name in enumerate(items.names):
+        label = None if items.labels is None else items.labels[row]
+        digest.update(json.dumps([name, items.captions(row), label]).encode())
+    has_text = "text" in model.modalities
+    probe = model.encode_texts([PROBE], normalise=True)[0] if has_text else np.zeros(0)
+    counts = {len(items.captions(row)) for row in range(len(items))}
+    return Plan(
+        model=model.name,
+        dim=model.dim,
+        temperature=model.temperature,
+        modalities=_modalities(items),
+        source=os.path.abspath(items.source),
+        format=format or "",
+        split=split,
+        images=None if images is None else os.path.abspath(images),
+        n_items=len(items),
+        items=digest.hexdigest(),
+        shard_items=shard_items,
+        dtype=dtype,
+        normalise=normalise,
+        one_caption_each=counts == {1},
+        probe=tuple(float(value) for value in probe),
+    )
+
+
+def _begin(folder: Path, plan: Plan) -> int:
+    """Make the folder, or go on in it; returns how many shards are done."""
+    known = read_note(folder)
+    if known is None:
+        if folder.exists() and any(folder.iterdir()):
+            raise InputValueError(
+                f"{folder} holds other files, and no {NOTE}. Give a new folder with -o."
+            )
+        folder.mkdir(parents=True, exist_ok=True)
+        plan.save(folder, finished=False)
+        return 0
+    plan.check_same(known, folder)
+    done = 0
+    while _metadata(folder, METADATA, done).is_file():
+        done += 1
+    return done
+
+
+def _metadata(folder: Path, kind: str, number: int) -> Path:
+    return folder / kind / f"{kind}_{number}.parquet"
+
+
+@dataclass(eq=False)
+class _Work:
+    """One pass over the items of a folder."""
+
+    model: Model
+    items: Items
+    plan: Plan
+    folder: Path
+    batch_size: int
+    workers: int | None
+    _decode: Callable[[bytes], Any]
+
+    def write_shard(self, number: int, count: Callable[[int], None]) -> None:
+        """Embed the items of a shard and write its files, the metadata last."""
+        first = number * self.plan.shard_items
+        rows = range(first, min(first + self.plan.shard_items, len(self.items)))
+        skipped: dict[str, str] = {}
+        kept = list(rows)
+        kind = self.items.kind
+        if kind != "text":
+            matrix, kept = self._media(rows, skipped, count)
+            self._write(EMBEDDED[kind], number, matrix)
+        if "text" in self.plan.modalities:
+            of_text = [row for row in kept for _ in self.items.captions(row)]
+            captions = [text for row in kept for text in self.items.captions(row)]
+            told = count if kind == "text" else None
+            self._write(TEXTS, number, self._texts(captions, told))
+            if kind != "text" and not self.plan.one_caption_each:
+                names = _strings([self.items.names[row] for row in of_text])
+                described = {"image_path": names, "caption": _strings(captions)}
+                self._write_table(TEXT_METADATA, number, described)
+        self._write_table(METADATA, number, self._described(kept), skipped)
+        count(len(rows))
+
+    def _media(
+        self, rows: Sequence[int], skipped: dict[str, str], count: Callable[[int], None]
+    ) -> tuple[np.ndarray, list[int]]:
+        """The rows of images or sounds, and which items they are of."""
+        kind = self.items.kind
+        starts = range(0, len(rows), self.batch_size)
+        batches = (rows[start : start + self.batch_size] for start in starts)
+        found = [np.empty((0, self.plan.dim), np.float32)]
+        kept: list[int] = []
+        for batch, why, prepared in ahead(self._prepared, batches, self.workers):
+            skipped |= why
+            usable = [row for row in batch if self.items.names[row] not in why]
+            if usable:
+                found.append(self.model.checked_rows(prepared, kind, len(kept)))
+                kept += usable
+            count(batch[-1] - rows[0] + 1)
+        return np.concatenate(found), kept
+
+    def _prepared(self, batch: Sequence[int]) -> tuple[Sequence[int], dict[str, str], Any]:
+        """A batch ready for the network, and why some of its items are not in it."""
+        kind = self.items.kind
+        why: dict[str, str] = {}
+        decoded: list[Any] = []
+        for row in batch:
+            try:
+                decoded.append(self._decode(self.items.stored(row)))
+            except ItemError as error:
+                why[self.items.names[row]] = str(error)
+        return batch, why, self.model.prepare(decoded, kind) if decoded else None
+
+    def _texts(self, captions: Sequence[str], count: Callable[[int], None] | None) -> np.ndarray:
+        starts = range(0, len(captions), self.batch_size)
+        batches = [captions[start : start + self.batch_size] for start in starts]
+        found = [np.empty((0, self.plan.dim), np.float32)]
+        done = 0
+        prepare = partial(self.model.prepare, modality="text")
+        for batch, prepared in zip(batches, ahead(prepare, batches, self.workers), strict=True):
+            found.append(self.model.checked_rows(prepared, "text", done))
+            done += len(batch)
+            if count:
+                count(done)
+        return np.concatenate(found)
+
+    def _write(self, kind: str, number: int, rows: np.ndarray) -> None:
+        rows = unit(rows) if self.plan.normalise and len(rows) else rows
+        with np.errstate(over="ignore"):  # refused below, in words
+            stored = rows.astype(self.plan.dtype)
+        if not np.isfinite(stored).all():
+            raise InputValueError(
+                f"{kind} has numbers that {self.plan.dtype} cannot hold. Use --dtype float32, or "
+                "--normalise."
+            )
+        with atomic_path(self.folder / kind / f"{kind}_{number}.npy") as path:
+            np.save(path, stored)
+
+    def _described(self, kept: Sequence[int]) -> dict[str, Any]:
+        """The columns that describe the items of a shard."""
+        items = self.items
+        columns: dict[str, Any] = {"image_path": [items.names[row] for row in kept]}
+        if "text" in self.plan.modalities:
+            columns["caption"] = [next(iter(items.captions(row)), "") for row in kept]
+        if items.labels is not None:
+            columns["label"] = [items.labels[row] for row in kept]
+        columns = {name: _strings(values) for name, values in columns.items()}
+        return columns | {name: values.take(kept) for name, values in self._fields.items()}
+
+    @cached_property
+    def _fields(self) -> dict[str, Any]:
+        """What else the source says, as columns whose types are the same in every shard."""
+        own = ("image_path", "caption", "label")
+        fields = {name: values for name, values in self.items.fields.items() if name not in own}
+        return {name: _arrow(values) for name, values in fields.items()}
+
+    def _write_table(
+        self,
+        kind: str,
+        number: int,
+        columns: Mapping[str, Any],
+        skipped: Mapping[str, str] | None = None,
+    ) -> None:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        table = pa.table(dict(columns))
+        if skipped is not None:
+            note = json.dumps(skipped).encode()
+            table = table.replace_schema_metadata({_SKIPPED: note})
+        with atomic_path(_metadata(self.folder, kind, number)) as path:
+            pq.write_table(table, path)
+
+    def finish(self) -> tuple[dict[str, int], dict[str, str]]:
+        """Count the rows, collect what was skipped, and say that the folder is whole."""
+        skipped = dict(self._skipped())
+        rows = {}
+        for modality in self.plan.modalities:
+            kind = EMBEDDED[modality]
+            shards = (self.folder / kind / f"{kind}_{k}.npy" for k in range(self.plan.n_shards))
+            rows[modality] = sum(np.load(path, mmap_mode="r").shape[0] for path in shards)
+        if not any(rows.values()):
+            name, why = next(iter(skipped.items()))
+            raise InputValueError(
+                f"None of the {len(self.items)} items of {self.items.source} can be read; the "
+                f"first is {name} ({why})."
+            )
+        self.plan.save(self.folder, finished=True, rows=rows, skipped=skipped)
+        return rows, skipped
+
+    def _skipped(self) -> Iterator[tuple[str, str]]:
+        import pyarrow.parquet as pq
+
+        for number in range(self.plan.n_shards):
+            note = pq.read_schema(_metadata(self.folder, METADATA, number)).metadata or {}
+            yield from json.loads(note.get(_SKIPPED, b"{}")).items()
+
+
+def _strings(values: Sequence[str | None]) -> Any:
+    """Texts as a column, also where there are none."""
+    import pyarrow as pa
+
+    return pa.array(values, pa.string())
+
+
+def _arrow(values: Sequence[Any]) -> Any:
+    """A column; values of several kinds become texts."""
+    import pyarrow as pa
+
+    try:
+        return pa.array(values)
+    except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
+        return _strings([None if value is None else str(value) for value in values])

@@ -1,0 +1,140 @@
+"""``run:FOLDER``: a model that ``modgap train`` wrote."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from modgap._validate import InputValueError
+from modgap.embed.model import Role
+from modgap.embed.names import near_folder
+from modgap.embed.opening import Precision
+from modgap.embed.pooling import PoolingRule, pool
+from modgap.embed.processors import read_json
+from modgap.embed.torch_model import TorchModel
+from modgap.embed.variants import variant_name
+from modgap.io.images import square_pixels
+from modgap.towers.build import seeded
+from modgap.towers.encoder import TOKENIZER, WEIGHTS
+from modgap.towers.normalisation import pixel_scale
+from modgap.towers.tokenizer import Tokenizer
+from modgap.towers.two_tower import TwoTower
+
+CONFIG, RESULT = "config.json", "result.json"
+# How each kind of tower makes one row; the others have no tokens.
+_POOLING: dict[str, PoolingRule] = {"vit": "first", "transformer": "end", "vision": "mean"}
+
+
+def open_model(
+    name: str,
+    *,
+    device: str | None = None,
+    precision: Precision = "auto",
+    random: int | None = None,
+    norm_layers: bool = True,
+    input_normalisation: bool = True,
+) -> RunModel:
+    """The model of a run's folder, with the tokenizer, the pixels and the temperature of the run.
+
+    Parameters
+    ----------
+    name : str
+        The folder, with model.safetensors and tokenizer.json.
+    device, precision, random
+        See `modgap.embed.open_model`. With ``random``, towers that started from pretrained ones
+        have random weights too.
+    norm_layers : bool
+        False makes every normalisation layer the identity.
+    input_normalisation : bool
+        False leaves pixels in [0, 1] as they are.
+    """
+    folder = Path(name).expanduser()
+    if not folder.is_dir():
+        raise InputValueError(f"There is no folder {name}.{near_folder(folder)}")
+    for file in (WEIGHTS, TOKENIZER):
+        if not (folder / file).is_file():
+            raise InputValueError(
+                f"{name} has no {file}, which a finished run of modgap train leaves. Finish it "
+                "with modgap train --resume -o, or name another folder."
+            )
+    network = TwoTower.load(folder / WEIGHTS)
+    if random is not None:
+        with seeded(random):
+            network = TwoTower(network.config)
+    return RunModel(
+        variant_name(f"run:{name}", random, norm_layers, input_normalisation),
+        network,
+        folder,
+        input_normalisation,
+        device=device,
+        precision=precision,
+        norm_layers=norm_layers,
+    )
+
+
+class RunModel(TorchModel):
+    """Two towers of modgap, given the pixels and tokens that evaluation in training gave them."""
+
+    def __init__(
+        self,
+        name: str,
+        network: TwoTower,
+        folder: Path,
+        input_normalisation: bool = True,
+        **options: Any,
+    ) -> None:
+        super().__init__(network, **options)
+        config = network.config
+        self.name, self.dim, self.image_side = name, config.dimension, config.image.image_size
+        self.temperature = _temperature(folder)
+        self.tokenizer = Tokenizer.load(folder)
+        self.factor, self.shift = _pixel_scale(folder, config.image.channels, input_normalisation)
+        self._config = config
+
+    def prepare_part(self, items: Sequence[Any], modality: str, role: Role) -> dict[str, Tensor]:
+        """Squares of pixels, or token ids."""
+        if modality == "text":
+            length = self._config.text.context_length
+            return {"input_ids": self.tokenizer(list(items), length)}
+        if self._config.image.channels == 1:
+            items = [image.convert("L") for image in items]
+        size = self._config.image.image_size
+        pixels = torch.stack([torch.tensor(square_pixels(image, size)) for image in items])
+        return {"pixels": pixels.float() * self.factor + self.shift}
+
+    def features(self, network: Any, inputs: Any, modality: str) -> Tensor:
+        """Rows of the image tower or of the text tower."""
+        if modality == "image":
+            return network.encode_image(inputs["pixels"])
+        return network.encode_text(inputs["input_ids"])
+
+    def pooling(self, modality: str) -> PoolingRule:
+        """As the kind of tower pools."""
+        return _POOLING.get(getattr(self._config, modality).kind, "mean")
+
+    def pool(self, states: Tensor, inputs: Any, modality: str) -> Tensor:
+        """A row of each item, from the states of a hidden layer."""
+        known = dict(inputs)
+        if modality == "text":
+            known["attention_mask"] = inputs["input_ids"] != self.tokenizer.pad_token_id
+        return pool(states, self.pooling(modality), known, self._config.text.eos_token_id)
+
+
+def _temperature(folder: Path) -> float | None:
+    """That of the end of the run; None where its record is missing."""
+    path = folder / RESULT
+    found = read_json(path).get("temperature") if path.is_file() else None
+    return None if found is None else float(found)
+
+
+def _pixel_scale(folder: Path, channels: int, normalise: bool) -> tuple[Tensor, Tensor]:
+    """Factor and shift of bytes; the digits' ink has neither mean nor deviation taken off."""
+    config = read_json(folder / CONFIG) if (folder / CONFIG).is_file() else {}
+    on_digits = config.get("data", {}).get("path") == "digits"
+    if normalise and not on_digits and channels == 3:
+        return pixel_scale()
+    return torch.tensor(1 / 255), torch.tensor(0.0)

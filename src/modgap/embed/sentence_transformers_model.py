@@ -1,0 +1,165 @@
+"""``st:NAME``: models of sentence-transformers, with their prompts for queries and documents."""
+
+from __future__ import annotations
+
+import threading
+import zipfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+from torch import Tensor
+
+from modgap._results import spoken
+from modgap._validate import InputValueError, require
+from modgap.embed.model import Role
+from modgap.embed.names import opening
+from modgap.embed.opening import Precision
+from modgap.embed.pooling import end_token_of, pool, rule_of
+from modgap.embed.processors import image_side
+from modgap.embed.torch_model import TorchModel
+from modgap.embed.transformers_model import logits_of
+from modgap.embed.variants import draw_weights, variant_name
+from modgap.towers.encoder import quiet
+from modgap.towers.text_encoders import MINILM, minilm_archive
+
+EXTRA = "st"
+# The prompts that sentence-transformers looks for, in its order.
+_PROMPTS: dict[Role, tuple[str, ...]] = {
+    "query": ("query",),
+    "document": ("document", "passage", "corpus"),
+}
+
+
+def open_model(
+    name: str,
+    *,
+    device: str | None = None,
+    precision: Precision = "auto",
+    random: int | None = None,
+    norm_layers: bool = True,
+    input_normalisation: bool = True,
+) -> SentenceTransformersModel:
+    """A model of sentence-transformers by its name on the hub, from its cache, or from a folder.
+
+    Parameters
+    ----------
+    name : str
+        As in ``clip-ViT-B-32`` or ``BAAI/bge-small-en``, or a folder. ``all-minilm-l6-v2`` comes
+        from its wheel, without the hub.
+    device, precision, random
+        See `modgap.embed.open_model`.
+    norm_layers : bool
+        False makes every normalisation layer the identity.
+    input_normalisation : bool
+        False leaves pixels in [0, 1] as they are.
+    """
+    library = require("sentence_transformers", EXTRA, "A model of sentence-transformers")
+    transformers = require("transformers", EXTRA, "A model of sentence-transformers")
+    with (
+        _place(name) as place,
+        opening("st", place, "sentence-transformers", "sentence-transformers"),
+        quiet(transformers),
+    ):
+        network = library.SentenceTransformer(place, device="cpu")
+    if random is not None:
+        draw_weights(network, random)
+    return SentenceTransformersModel(
+        variant_name(f"st:{name}", random, norm_layers, input_normalisation),
+        network,
+        input_normalisation,
+        device=device,
+        precision=precision,
+        norm_layers=norm_layers,
+    )
+
+
+@contextmanager
+def _place(name: str) -> Iterator[str]:
+    """The name itself, or the folder in which the wheel of MiniLM is unpacked."""
+    if name != MINILM:
+        yield name
+        return
+    with TemporaryDirectory() as place, zipfile.ZipFile(minilm_archive()) as files:
+        files.extractall(place)
+        yield place
+
+
+class SentenceTransformersModel(TorchModel):
+    """A SentenceTransformer; one of texts alone embeds nothing else.
+
+    Texts go in behind the prompt that the model has for their role. Rows are what its modules
+    give: many models end in one that makes unit rows.
+    """
+
+    def __init__(
+        self, name: str, network: Any, input_normalisation: bool = True, **options: Any
+    ) -> None:
+        super().__init__(network, **options)
+        self.name = name
+        known = getattr(network, "modalities", ["text"])
+        self.modalities = tuple(m for m in ("image", "audio", "text") if m in known)
+        if "text" not in self.modalities:
+            raise InputValueError(f"{name} embeds {spoken(known)}: a model needs a text tower.")
+        self._prompts = dict(getattr(network, "prompts", None) or {})
+        self._default_prompt = self._prompts.get(getattr(network, "default_prompt_name", None))
+        self._truncate = getattr(network, "truncate_dim", None)
+        self._tokenizing = threading.Lock()
+        self._transformer = getattr(network, "transformers_model", None)
+        if self._transformer is not None:
+            self.temperature = logits_of(self._transformer)[0]
+        self._read_processor(input_normalisation)
+        self.dim = self.find_dim()
+
+    def _read_processor(self, input_normalisation: bool) -> None:
+        processor = getattr(self.networks[0], "processor", None)
+        images = getattr(processor, "image_processor", None)
+        if "image" in self.modalities and images is not None:
+            self.image_side = image_side(images, getattr(self._transformer, "config", None))
+            if not input_normalisation:
+                images.do_normalize = False
+        if "audio" in self.modalities:
+            sounds: Any = getattr(processor, "feature_extractor", processor)
+            self.sampling_rate = int(sounds.sampling_rate)
+
+    def prompt(self, role: Role) -> str | None:
+        """What the model puts before texts of a role."""
+        for name in _PROMPTS[role]:
+            if name in self._prompts:
+                return self._prompts[name]
+        return self._default_prompt
+
+    def prepare_part(self, items: Sequence[Any], modality: str, role: Role) -> dict[str, Any]:
+        """What the model's first module makes of them."""
+        prompt = self.prompt(role) if modality == "text" else None
+        if modality == "audio":
+            items = [{"array": np.asarray(sound), "sampling_rate": self.sampling_rate}
+                     for sound in items]  # fmt: skip
+        network = self.networks[0]
+        with self._tokenizing:
+            if hasattr(network, "preprocess"):
+                found = network.preprocess(list(items), prompt=prompt, task=role)
+            else:  # before 5.4
+                found = network.tokenize([prompt + i for i in items] if prompt else list(items))
+        return {**found, "_task": role}
+
+    def features(self, network: Any, inputs: Any, modality: str) -> Tensor:
+        """What its modules give, one after another."""
+        task = inputs["_task"]
+        given = {name: value for name, value in inputs.items() if name != "_task"}
+        rows: Tensor = network(given, task=task)["sentence_embedding"]
+        return rows[:, : self._truncate]
+
+    def pool(self, states: Tensor, inputs: Any, modality: str) -> Tensor:
+        """A row of each item by the model's own pooling, where it is a module."""
+        for module in self.networks[0]:
+            if type(module).__name__ == "Pooling" and states.ndim == 3 and modality == "text":
+                pooled = module({**inputs, "token_embeddings": states})
+                return pooled["sentence_embedding"]
+        if self._transformer is None:
+            return pool(states, "mean", inputs)
+        config = self._transformer.config
+        rule = rule_of(self._transformer, config.model_type, modality)
+        return pool(states, rule, inputs, end_token_of(config))

@@ -1,0 +1,207 @@
+"""What models of torch share: devices, precision, copies on several GPUs, hidden layers."""
+
+from __future__ import annotations
+
+import copy
+from abc import abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
+from typing import Any, get_args
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from modgap._validate import (
+    InputError,
+    InputValueError,
+    check_choice,
+    check_count,
+    did_you_mean,
+    first_line,
+)
+from modgap.embed.model import BATCH, Role
+from modgap.embed.opening import Precision
+from modgap.embed.pooling import PoolingRule, pool
+from modgap.embed.replicas import OutOfMemory, ReplicatedModel
+from modgap.towers.devices import find_devices, is_out_of_memory
+from modgap.towers.normalisation import without_normalisation
+
+
+class TorchModel(ReplicatedModel):
+    """A model whose network is one of torch.
+
+    Parameters
+    ----------
+    network : nn.Module
+        On the processor, float32; it is put into evaluation mode.
+    device, precision
+        See `modgap.embed.open_model`.
+    norm_layers : bool
+        False makes every layer, batch and RMS norm the identity (Liang et al. 2022, fig. 15).
+    """
+
+    def __init__(
+        self,
+        network: nn.Module,
+        *,
+        device: str | None = None,
+        precision: Precision = "auto",
+        norm_layers: bool = True,
+    ) -> None:
+        devices = find_devices(device)
+        self.precision = find_precision(precision, devices[0])
+        network = network.float().eval().requires_grad_(False)
+        if not norm_layers:
+            network = without_normalisation(network)
+        copies = [network, *(copy.deepcopy(network) for _ in devices[1:])]
+        with enough_memory(devices[0], "the network", "Take a smaller one, or the processor."):
+            self.networks = [one.to(place) for one, place in zip(copies, devices, strict=True)]
+        self.devices = devices
+        self.n_replicas = len(devices)
+
+    @abstractmethod
+    def features(self, network: Any, inputs: Any, modality: str) -> Tensor:
+        """Rows of inputs on the network's device."""
+
+    def pooling(self, modality: str) -> PoolingRule:
+        """How a tower makes one row of its tokens."""
+        return "mean"
+
+    def pool(self, states: Tensor, inputs: Mapping[str, Any], modality: str) -> Tensor:
+        """A row of each item, from the states of a hidden layer."""
+        return pool(states, self.pooling(modality), inputs)
+
+    def part_rows(self, replica: int, prepared: Any, modality: str) -> np.ndarray:
+        """Rows by the network of one device, float32."""
+        return self._on(
+            replica, prepared, lambda network, inputs: self.features(network, inputs, modality)
+        )
+
+    def layers(self, modality: str) -> tuple[str, ...]:
+        """Names of the blocks that a modality goes through, first to last.
+
+        They are those of the network's lists of modules; `encode_layers` takes the name of any
+        other module too.
+        """
+        self.check_modality(modality)
+        for kind in (nn.ModuleList, nn.Sequential):
+            held = [
+                f"{name}.{child}" if name else child
+                for name, module in self.networks[0].named_modules()
+                if isinstance(module, kind)
+                for child, _ in module.named_children()
+            ]
+            states = self._blank_states(held, modality)
+            # Blocks within blocks are left out.
+            outer = [
+                name for name in states if not any(name.startswith(f"{other}.") for other in states)
+            ]
+            if outer:
+                return tuple(outer)
+        raise InputValueError(f"{self.name} has no blocks for {modality} in lists of modules.")
+
+    def encode_layers(
+        self,
+        items: Sequence[Any],
+        modality: str,
+        layers: Sequence[str] | None = None,
+        *,
+        role: Role = "document",
+        batch_size: int = BATCH,
+    ) -> dict[str, np.ndarray]:
+        """Rows (n, width) at hidden layers by their names; see `Model`."""
+        names = self.layers(modality) if layers is None else tuple(layers)
+        self.check_modality(modality)
+        size = check_count(batch_size, "batch_size")
+        known = dict(self.networks[0].named_modules())
+        for name in names:
+            if name not in known:
+                raise InputValueError(
+                    f"{self.name} has no layer {name!r}.{did_you_mean(name, known)} "
+                    f"model.layers({modality!r}) names its blocks."
+                )
+        found: dict[str, list[np.ndarray]] = {name: [] for name in names}
+        for start in range(0, len(items), size):
+            prepared = self.prepare_part(list(items[start : start + size]), modality, role)
+            for name, rows in self._states(names, prepared, modality).items():
+                found[name].append(rows)
+        return {name: np.concatenate(rows) for name, rows in found.items()}
+
+    def _blank_states(self, names: Sequence[str], modality: str) -> dict[str, np.ndarray]:
+        """Rows of a blank item at those layers that it goes through, in that order."""
+        prepared = self.prepare_part([self.blank(modality)], modality, "document")
+        return self._states(names, prepared, modality, must_run=False)
+
+    def _states(
+        self, names: Sequence[str], prepared: Any, modality: str, must_run: bool = True
+    ) -> dict[str, np.ndarray]:
+        modules = dict(self.networks[0].named_modules())
+        seen: dict[str, Tensor] = {}
+        hooks = [
+            modules[name].register_forward_hook(
+                lambda module, args, output, name=name: seen.__setitem__(name, output)
+            )
+            for name in names
+        ]
+        found: dict[str, np.ndarray] = {}
+
+        def run(network: Any, inputs: Any) -> Tensor:
+            last = self.features(network, inputs, modality)
+            for name, output in seen.items():
+                states = output[0] if isinstance(output, tuple) else output
+                if isinstance(states, Tensor) and states.ndim >= 2 and states.is_floating_point():
+                    if states.ndim == 3 and len(states) != len(last):
+                        states = states.transpose(0, 1)  # open_clip may have tokens first
+                    rows = self.pool(states, inputs, modality)
+                    found[name] = rows.float().cpu().numpy()
+            return last
+
+        try:
+            self._on(0, prepared, run)
+        finally:
+            for hook in hooks:
+                hook.remove()
+        missing = [name for name in names if name not in found]
+        if must_run and missing:
+            raise InputValueError(f"{modality} does not go through {missing[0]!r} of {self.name}.")
+        return found
+
+    def _on(self, replica: int, prepared: Any, run: Callable[[Any, Any], Tensor]) -> np.ndarray:
+        device = self.devices[replica]
+        is_float32 = self.precision == torch.float32
+        cast = nullcontext() if is_float32 else torch.autocast(device.type, self.precision)
+        with (
+            torch.inference_mode(),
+            cast,
+            enough_memory(device, "this batch", "Lower the batch size."),
+        ):
+            inputs = {
+                name: value.to(device, non_blocking=True) if isinstance(value, Tensor) else value
+                for name, value in prepared.items()
+            }
+            rows: np.ndarray = run(self.networks[replica], inputs).float().cpu().numpy()
+        return rows
+
+
+def find_precision(precision: Precision, device: torch.device) -> torch.dtype:
+    """What to compute in: by default bfloat16 on a GPU that has it, else float32."""
+    check_choice(precision, "precision", get_args(Precision))
+    if precision != "auto":
+        found: torch.dtype = getattr(torch, precision)
+        return found
+    has_bfloat16 = device.type == "cuda" and torch.cuda.is_bf16_supported()
+    return torch.bfloat16 if has_bfloat16 else torch.float32
+
+
+@contextmanager
+def enough_memory(device: torch.device, what: str, advice: str) -> Iterator[None]:
+    """Memory that is used up, as one sentence."""
+    try:
+        yield
+    except (RuntimeError, MemoryError) as error:
+        if isinstance(error, InputError) or not is_out_of_memory(error):
+            raise
+        raise OutOfMemory(
+            f"There is not enough memory on {device} for {what} ({first_line(error)}). {advice}"
+        ) from error

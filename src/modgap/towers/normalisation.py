@@ -1,0 +1,65 @@
+"""Networks without their normalisation layers, and pixels with CLIP's normalisation."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+
+from modgap._validate import InputValueError, check_positive
+from modgap.towers.config import CLIP_MEAN, CLIP_STD
+
+# _NormBase is what batch and instance norms for 1, 2 and 3 dimensions have in common.
+_NORMS: tuple[type, ...] = (nn.modules.batchnorm._NormBase, nn.LayerNorm, nn.GroupNorm)
+if hasattr(nn, "RMSNorm"):
+    _NORMS += (nn.RMSNorm,)
+# Libraries write their own besides: T5LayerNorm, LlamaRMSNorm, …
+_NORM_NAMES = ("LayerNorm", "RMSNorm")
+
+
+def without_normalisation(model: nn.Module) -> nn.Module:
+    """A copy of a torch model whose normalisation layers do nothing (Liang et al., fig. 15).
+
+    Layer, batch, group and instance norms become the identity. The given model stays as it is.
+    A batch norm with random weights already does nothing when a model answers, for it divides by
+    a stored variance of 1: removing it matters in trained models, and while training.
+    """
+    if _is_norm(model):
+        return nn.Identity()
+    changed = copy.deepcopy(model)
+    norms = [
+        (parent, name)
+        for parent in changed.modules()
+        for name, child in parent.named_children()
+        if _is_norm(child)
+    ]
+    if not norms:
+        raise InputValueError(
+            "The model has no normalisation layer to remove. Use it as it is: removing them "
+            "would change nothing."
+        )
+    for parent, name in norms:
+        setattr(parent, name, nn.Identity())
+    return changed
+
+
+def _is_norm(module: nn.Module) -> bool:
+    return isinstance(module, _NORMS) or type(module).__name__.endswith(_NORM_NAMES)
+
+
+def pixel_scale(
+    mean: Sequence[float] = CLIP_MEAN, std: Sequence[float] = CLIP_STD
+) -> tuple[Tensor, Tensor]:
+    """Factor and shift, (channels, 1, 1) each, that turn bytes into what a tower takes.
+
+    Pixels from 0 to 1, less the mean, over the standard deviation of each channel.
+    """
+    if len(mean) != len(std):
+        raise InputValueError(
+            f"mean and std must have one number per channel, got {len(mean)} and {len(std)}."
+        )
+    deviation = torch.tensor([check_positive(value, "std") for value in std])[:, None, None]
+    centre = torch.tensor([float(value) for value in mean])[:, None, None]
+    return 1 / (255 * deviation), -centre / deviation

@@ -1,0 +1,87 @@
+"""Runs commands that end themselves by a signal at a stated point, each in a child of its own.
+
+One process imports what they need, once, and forks: each line of its input asks for a run, and
+each line of its output says how it ended. It computes nothing itself, so that no library has
+threads when it forks.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+
+def end_at(point: str, call: int, number: int) -> None:
+    """Let the so-manieth call of a function end the process, before or after it does its work.
+
+    A point is ``module:name``, such as ``os:replace``; ``module:name+`` is after the work.
+    """
+    place, _, name = point.rstrip("+").rpartition(":")
+    module, _, inside = place.partition(":")
+    owner: Any = importlib.import_module(module)
+    owner = getattr(owner, inside) if inside else owner
+    original: Callable[..., Any] = getattr(owner, name)
+    calls = 0
+
+    def ending(*given: Any, **named: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        if calls == call and not point.endswith("+"):
+            os.kill(os.getpid(), number)
+        done = original(*given, **named)
+        if calls == call and point.endswith("+"):
+            os.kill(os.getpid(), number)
+        return done
+
+    setattr(owner, name, ending)
+
+
+def run(asked: dict[str, Any]) -> tuple[int, str]:
+    """The status of a command, as a shell has it, and what it said on stderr."""
+    with tempfile.TemporaryFile("w+") as said:
+        child = os.fork()
+        if child == 0:
+            os.dup2(said.fileno(), 2)
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+            os.chdir(asked["folder"])
+            sys.argv = ["modgap", *asked["words"]]
+            status: Any = 1
+            try:
+                if asked["point"]:
+                    end_at(asked["point"], asked["call"], asked["signal"])
+                if asked["code"]:
+                    exec(asked["code"])
+                    os._exit(0)
+                from modgap.cli import main
+
+                main()
+            except SystemExit as stop:
+                status = stop.code
+            except BaseException:
+                import traceback
+
+                traceback.print_exc()
+            sys.stderr.flush()
+            os._exit(status or 0)
+        status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        said.seek(0)
+        return status, said.read()
+
+
+def main() -> None:
+    """Answer one line after another."""
+    for module in sys.argv[1:]:
+        importlib.import_module(module)
+    for line in sys.stdin:
+        print(json.dumps(run(json.loads(line))), flush=True)
+
+
+if __name__ == "__main__":
+    sys.path.insert(0, str(Path(__file__).parent))
+    main()

@@ -1,0 +1,248 @@
+"""Items embedded into a folder: in order, whole, resumable, whatever happens on the way."""
+
+from __future__ import annotations
+
+import csv
+import io
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from PIL import Image
+
+from modgap._validate import InputError
+from modgap.embed import CallableModel, embed
+from modgap.embed.ahead import ahead
+from modgap.io import open_embeddings, open_pair
+
+SIDE = 6
+
+
+def image_rows(images):
+    """The mean of each third of the pixels, by channel: enough to tell random images apart."""
+    pixels = np.stack([np.asarray(image.resize((SIDE, SIDE)), float) for image in images])
+    return pixels.reshape(len(images), 3, -1).mean(axis=2) / 255 + 0.1
+
+
+def text_rows(texts):
+    return np.array([[len(t), t.count("a") + 1, sum(map(ord, t)) % 97] for t in texts], float)
+
+
+def make_model(name="functions", shift=0.0):
+    return CallableModel(image_rows, lambda texts: text_rows(texts) + shift, name=name)
+
+
+def picture(seed: int) -> bytes:
+    pixels = np.random.default_rng(seed).integers(0, 255, (SIDE, SIDE, 3), dtype=np.uint8)
+    out = io.BytesIO()
+    Image.fromarray(pixels).save(out, "PNG")
+    return out.getvalue()
+
+
+def make_photos(folder: Path, n: int, captions: int = 1, broken: tuple[int, ...] = ()) -> Path:
+    folder.mkdir()
+    with (folder / "captions.csv").open("w", newline="") as file:
+        table = csv.writer(file)
+        table.writerow(["image", "caption"])
+        for k in range(n):
+            name = f"{k}.png"
+            (folder / name).write_bytes(b"no image" if k in broken else picture(k))
+            table.writerows([name, f"a photo {k}, {c}"] for c in range(captions))
+    return folder
+
+
+def files_of(folder: Path) -> dict[str, bytes]:
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }
+
+
+@pytest.mark.parametrize("captions", [1, 3])
+def test_rows_are_those_of_the_model_in_order(tmp_path, captions):
+    photos = make_photos(tmp_path / "photos", 11, captions)
+    done = embed(make_model(), photos, tmp_path / "rows", batch_size=2, shard_items=4)
+    assert done.rows == {"image": 11, "text": 11 * captions}
+    data = open_pair(tmp_path / "rows")
+    images = [Image.open(photos / f"{k}.png").convert("RGB") for k in range(11)]
+    texts = [f"a photo {k}, {c}" for k in range(11) for c in range(captions)]
+    np.testing.assert_allclose(data.x.rows(), make_model().encode_images(images), rtol=1e-6)
+    np.testing.assert_allclose(data.y.rows(), make_model().encode_texts(texts), rtol=1e-6)
+    assert data.y.captions.tolist() == texts
+    assert data.x.ids.tolist() == [f"{k}.png" for k in range(11)]
+    first, second = data.matches()
+    assert sorted(first.tolist()) == [*range(11)]
+    assert (second // captions).tolist() == first.tolist()
+
+
+def test_one_caption_each_is_what_clip_retrieval_writes(tmp_path):
+    embed(make_model(), make_photos(tmp_path / "photos", 5), tmp_path / "rows", shard_items=3)
+    names = sorted(path for path in files_of(tmp_path / "rows") if path != "embed.json")
+    assert names == [f"{kind}/{kind}_{k}.{suffix}" for kind, suffix in (
+        ("img_emb", "npy"), ("metadata", "parquet"), ("text_emb", "npy")) for k in range(2)]  # fmt: skip
+    table = pq.read_table(tmp_path / "rows" / "metadata")
+    assert table.column_names == ["image_path", "caption"]
+    assert table["caption"].to_pylist() == [f"a photo {k}, 0" for k in range(5)]
+
+
+def test_what_cannot_be_read_is_left_out_with_its_captions_and_named(tmp_path):
+    photos = make_photos(tmp_path / "photos", 9, captions=2, broken=(0, 4, 5))
+    done = embed(make_model(), photos, tmp_path / "rows", shard_items=2, batch_size=1)
+    assert list(done.skipped) == ["0.png", "4.png", "5.png"]
+    assert done.rows == {"image": 6, "text": 12}
+    data = open_pair(tmp_path / "rows")
+    assert data.x.ids.tolist() == ["1.png", "2.png", "3.png", "6.png", "7.png", "8.png"]
+    assert data.y.groups.tolist() == [name for name in data.x.ids.tolist() for _ in range(2)]
+    whole = make_photos(tmp_path / "all", 3, broken=(0, 1, 2))
+    with pytest.raises(InputError, match="None of the 3 items"):
+        embed(make_model(), whole, tmp_path / "none")
+
+
+def test_a_finished_folder_is_left_as_it_is(tmp_path):
+    photos = make_photos(tmp_path / "photos", 5)
+    embed(make_model(), photos, tmp_path / "rows", shard_items=2)
+    before = files_of(tmp_path / "rows")
+    again = embed(make_model(), photos, tmp_path / "rows", shard_items=2)
+    assert again.n_done_before == 5
+    assert files_of(tmp_path / "rows") == before
+
+
+def test_a_run_goes_on_only_with_the_same_model_and_items(tmp_path):
+    photos, rows = make_photos(tmp_path / "photos", 5), tmp_path / "rows"
+    embed(make_model(), photos, rows, shard_items=2)
+    other = make_photos(tmp_path / "other", 5, captions=2)
+    before = files_of(rows)
+    for model, data, options, said in [
+        (make_model("another"), photos, {}, "another model"),
+        (make_model(shift=30.0), photos, {}, "other weights"),
+        (make_model(), other, {}, "another set of items"),
+        (make_model(), photos, {"dtype": "float16"}, "another dtype"),
+        (make_model(), photos, {"normalise": True}, "another choice of --normalise"),
+        (make_model(), photos, {"shard_items": 3}, "another number of items a shard"),
+    ]:
+        with pytest.raises(InputError, match=said):
+            embed(model, data, rows, **{"shard_items": 2, **options})
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "mine.txt").write_text("mine")
+    with pytest.raises(InputError, match="holds other files"):
+        embed(make_model(), photos, tmp_path / "full")
+    assert files_of(rows) == before
+
+
+def test_an_unfinished_folder_is_refused_by_readers(tmp_path, monkeypatch):
+    photos, rows = make_photos(tmp_path / "photos", 5), tmp_path / "rows"
+    model, count = make_model(), iter(range(100))
+    give = model.rows
+
+    def rows_then_stop(prepared, modality):
+        if next(count) == 3:
+            raise KeyboardInterrupt
+        return give(prepared, modality)
+
+    monkeypatch.setattr(model, "rows", rows_then_stop)
+    with pytest.raises(KeyboardInterrupt):
+        embed(model, photos, rows, shard_items=2, batch_size=2)
+    with pytest.raises(InputError, match="is not finished"):
+        open_pair(rows)
+    done = embed(make_model(), photos, rows, shard_items=2, batch_size=2)
+    assert 0 < done.n_done_before < 5
+    assert open_pair(rows).x.n_rows == 5
+
+
+def test_one_kind_alone(tmp_path):
+    photos = tmp_path / "photos"
+    for label in ("cat", "dog"):
+        (photos / label).mkdir(parents=True)
+        for k in range(2):
+            (photos / label / f"{k}.png").write_bytes(picture(k + len(label)))
+    done = embed(make_model(), photos, tmp_path / "rows")
+    assert done.rows == {"image": 4}
+    found = open_embeddings(tmp_path / "rows")
+    assert found.labels.tolist() == ["cat", "cat", "dog", "dog"]
+    (tmp_path / "queries.txt").write_text("a cat\na dog\n")
+    assert embed(make_model(), tmp_path / "queries.txt", tmp_path / "asked").rows == {"text": 2}
+    assert open_embeddings(tmp_path / "asked").captions.tolist() == ["a cat", "a dog"]
+
+
+def test_numbers_that_cannot_be_stored_are_refused(tmp_path):
+    photos = make_photos(tmp_path / "photos", 3)
+    huge = CallableModel(lambda images: image_rows(images) * 1e6, text_rows)
+    with pytest.raises(InputError, match="float16 cannot hold"):
+        embed(huge, photos, tmp_path / "rows", dtype="float16")
+    nan = CallableModel(lambda images: image_rows(images) * np.nan, text_rows)
+    with pytest.raises(InputError, match="NaN or infinity"):
+        embed(nan, photos, tmp_path / "nan")
+    wrong = CallableModel(lambda images: image_rows(images)[:, :2], text_rows)
+    with pytest.raises(InputError, match="rows of 3 columns"):
+        embed(wrong, photos, tmp_path / "wrong")
+
+
+def test_work_ahead_is_in_order_bounded_and_passes_errors_on():
+    started = []
+
+    def work(item):
+        started.append(item)
+        if item == 7:
+            raise ValueError("seven")
+        return item
+
+    found = ahead(work, range(100), workers=2)
+    assert [next(found) for _ in range(7)] == [*range(7)]
+    assert max(started) <= 6 + 2 + 1
+    with pytest.raises(ValueError, match="seven"):
+        next(found)
+
+
+# Runs in a process of its own: children that embed slowly, killed one after the other.
+_KILLER = """
+import os, random, select, signal, sys, time
+import PIL.Image, pyarrow.parquet  # once, not in every child
+PIL.Image.init()
+sys.path.insert(0, {tests!r})
+from test_embed_folder import make_model
+from modgap.embed import embed
+
+model = make_model()
+give = model.rows
+begun, begin = os.pipe()
+def slowly(prepared, modality):
+    if modality == "image":
+        os.write(begin, b".")
+    time.sleep(0.003)
+    return give(prepared, modality)
+model.rows = slowly
+chance = random.Random(0)
+for _ in range(10):
+    child = os.fork()
+    if not child:
+        embed(model, {photos!r}, {rows!r}, batch_size=3, shard_items=6)
+        os._exit(0)
+    for _ in range(chance.randint(1, 6)):
+        os.read(begun, 1)
+    time.sleep(chance.uniform(0, 0.01))
+    os.kill(child, signal.SIGKILL)
+    os.set_blocking(begun, False)
+    while os.read(begun, 999) if select.select([begun], [], [], 0)[0] else b"": pass
+    os.set_blocking(begun, True)
+    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), len(os.listdir({rows!r})))
+"""
+
+
+def test_killed_at_random_points_it_ends_with_the_rows_of_an_uninterrupted_run(tmp_path):
+    photos = make_photos(tmp_path / "photos", 120, captions=2, broken=(7, 91))
+    embed(make_model(), photos, tmp_path / "whole", batch_size=3, shard_items=6)
+    rows = tmp_path / "rows"
+    rows.mkdir()
+    tests = str(Path(__file__).parent)
+    code = _KILLER.format(tests=tests, photos=str(photos), rows=str(rows))
+    killed = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    ).stdout.splitlines()
+    assert [line.split()[0] for line in killed] == ["-9"] * 10
+    done = embed(make_model(), photos, rows, batch_size=3, shard_items=6)
+    assert 0 < done.n_done_before < 120
+    assert files_of(rows) == files_of(tmp_path / "whole")

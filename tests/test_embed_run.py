@@ -1,0 +1,103 @@
+"""run:FOLDER gives the rows that the evaluation of the run has."""
+
+from __future__ import annotations
+
+import io
+
+import numpy as np
+import pytest
+
+from modgap.embed.opening import open_model
+from modgap.io import open_image_captions, open_pair
+from training import bars_config, digits_config, write_captions
+
+torch = pytest.importorskip("torch", reason="torch is not installed")
+pytest.importorskip("transformers", reason="transformers is not installed")
+pytest.importorskip("tokenizers", reason="tokenizers is not installed")
+Image = pytest.importorskip("PIL.Image", reason="Pillow is not installed")
+
+from modgap.towers.two_tower import TwoTower  # noqa: E402
+from modgap.train import load_data, train  # noqa: E402
+from modgap.train.hooks import embed_split  # noqa: E402
+
+
+@pytest.fixture(scope="module")
+def bars(tmp_path_factory):
+    """A run on coloured bars, with its held-out images and captions."""
+    place = tmp_path_factory.mktemp("bars")
+    data = write_captions(place)
+    config = bars_config(data, train={"epochs": 1})
+    result = train(config, output=place / "run")
+    held_out = open_image_captions(data).split("test")
+    images = [
+        Image.open(io.BytesIO(held_out.image(row))).convert("RGB") for row in range(len(held_out))
+    ]
+    captions = [caption for row in range(len(held_out)) for caption in held_out.captions(row)]
+    return place / "run", images, captions, result
+
+
+def test_rows_are_those_of_the_runs_evaluation(bars):
+    folder, images, captions, result = bars
+    model = open_model(f"run:{folder}", device="cpu")
+    # What the loop calls after a step, on data that it reads by itself.
+    data = load_data(bars_config(folder.parent / "bars.parquet").data)
+    network = TwoTower.load(folder / "model.safetensors")
+    X, Y, _ = embed_split(network, data.test, data.prepare, batch_size=64)
+    rows = model.encode_images(images)
+    np.testing.assert_allclose(rows, X, atol=1e-5)
+    np.testing.assert_allclose(model.encode_texts(captions), Y, atol=1e-5)
+    backwards = model.encode_images(images[::-1], batch_size=5)[::-1]
+    np.testing.assert_allclose(backwards, rows, atol=1e-5)
+    assert model.temperature == pytest.approx(result.temperature)
+    assert (model.dim, model.image_side) == (X.shape[1], 32)
+    written = open_pair(folder / "embeddings.safetensors").x.rows()  # unit rows in float16
+    np.testing.assert_allclose(model.encode_images(images, normalise=True), written, atol=1e-3)
+
+
+def test_a_run_on_digits_takes_grey_scans(tmp_path):
+    from sklearn.datasets import load_digits
+
+    train(digits_config(train={"steps": 2}), output=tmp_path / "run")
+    model = open_model(f"run:{tmp_path / 'run'}", device="cpu")
+    scans = load_digits().images[:3]
+    images = [Image.fromarray((scan * 255 / 16).astype(np.uint8)).convert("RGB") for scan in scans]
+    pixels = model.prepare(images, "image")[0]["pixels"]
+    np.testing.assert_allclose(pixels[:, 0], scans / 16, atol=1 / 255)
+    assert model.encode_texts(["a small seven"]).shape == (1, model.dim)
+
+
+def test_hidden_layers_end_in_the_rows(bars):
+    folder, images, captions, _ = bars
+    model = open_model(f"run:{folder}", device="cpu")
+    network = model.networks[0]
+    for modality, items, norm in (
+        ("image", images, network.image.body.post_layernorm),
+        ("text", captions, network.text.body.final_layer_norm),
+    ):
+        last = model.layers(modality)[-1]
+        rows = torch.from_numpy(model.encode_layers(items, modality, [last])[last])
+        with torch.inference_mode():
+            expected = getattr(network, modality).projection(norm(rows))
+        encode = model.encode_images if modality == "image" else model.encode_texts
+        np.testing.assert_allclose(encode(items), expected, atol=1e-5)
+
+
+def test_random_weights_and_no_normalisation(bars):
+    folder, images, captions, _ = bars
+    one, again, other = (
+        open_model(f"run:{folder}", random=seed).encode_texts(captions) for seed in (1, 1, 2)
+    )
+    np.testing.assert_array_equal(one, again)
+    assert np.abs(one - other).max() > 1e-3
+    bare = open_model(f"run:{folder}", random=1, norm_layers=False, input_normalisation=False)
+    assert not any(isinstance(m, torch.nn.LayerNorm) for m in bare.networks[0].modules())
+    pixels = bare.prepare(images, "image")[0]["pixels"]
+    assert 0 <= float(pixels.min()) < float(pixels.max()) <= 1
+
+
+def test_folders_that_are_no_finished_run_are_sentences(bars, tmp_path):
+    folder = bars[0]
+    with pytest.raises(ValueError, match="Did you mean 'run'"):
+        open_model(f"run:{folder.with_name('rum')}")
+    with pytest.raises(ValueError, match=r"has no model\.safetensors, which a finished run"):
+        open_model(f"run:{tmp_path}")

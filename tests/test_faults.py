@@ -1,0 +1,260 @@
+"""Killed at any point of reading, fitting or writing: the next run finishes, and nothing is left.
+
+Each run is ended by a signal at a stated point, several one after the other in the same folder.
+After each, what is there is whole; the last one is left to finish.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from command_line import everything_in, make_files, modgap
+from modgap import Correction
+from modgap.io import Embeddings, open_embeddings, write_embeddings
+
+KILL, TERM = signal.SIGKILL, signal.SIGTERM
+# Reading: rows are asked for, first to check them. Writing: a file is flushed, then renamed.
+READ = ("modgap.io.embeddings:Embeddings:batches", 2)
+FLUSH, RENAME, RENAMED = ("os:fsync", 1), ("os:replace", 1), ("os:replace+", 1)
+
+
+def twice(*points: tuple[str, int]) -> list[tuple[str, int]]:
+    """Each point for both signals."""
+    return [point for point in points for _ in (TERM, KILL)]
+
+
+class Worker:
+    """A process that runs commands in children of its own; see fault_worker.py."""
+
+    def __init__(self, *modules: str) -> None:
+        script = str(Path(__file__).with_name("fault_worker.py"))
+        self.process = subprocess.Popen(
+            [sys.executable, script, *modules],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+        )  # fmt: skip
+
+    def __call__(
+        self,
+        folder: Path,
+        words: str,
+        point: tuple[str, int] = ("", 0),
+        number: int = KILL,
+        code: str = "",
+    ) -> tuple[int, str]:
+        asked: dict[str, Any] = {"folder": str(folder), "words": words.split(), "code": code}
+        asked |= {"point": point[0], "call": point[1], "signal": number}
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        print(json.dumps(asked), file=self.process.stdin, flush=True)
+        status, said = json.loads(self.process.stdout.readline())
+        assert "Traceback" not in said
+        return status, said
+
+    def close(self) -> None:
+        self.process.communicate()
+
+
+@pytest.fixture(scope="module")
+def worker() -> Iterator[Worker]:
+    pytest.importorskip("faiss")
+    made = Worker(
+        "modgap.cli", "modgap.cli.show", "modgap.diagnosis", "modgap.reports", "modgap.index",
+        "faiss", "plotly.offline", "pyarrow.parquet", "rich.progress", "safetensors.numpy",
+        "sklearn.linear_model", "sklearn.metrics",
+    )  # fmt: skip
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> Path:
+    make_files(tmp_path, 40)
+    Correction.identity(16).save(tmp_path / "c.safetensors")
+    return tmp_path
+
+
+def check_whole(folder: Path) -> None:
+    """Every file that has its name can be read to its end."""
+    for path in folder.rglob("[!.]*"):
+        if path.is_dir() or any(part.startswith(".modgap-") for part in path.parts):
+            continue
+        if path.suffix in (".npy", ".parquet"):
+            assert open_embeddings(path).rows().size
+        elif path.name.endswith("correction.safetensors"):
+            Correction.load(path)
+        elif path.suffix == ".json":
+            json.loads(path.read_text())
+        elif path.suffix == ".html":
+            assert path.read_text().rstrip().endswith("</html>")
+        else:
+            assert path.stat().st_size
+
+
+def kill_then_finish(
+    worker: Worker, folder: Path, words: str, points: list[tuple[str, int]], out: str
+) -> None:
+    """Kill a command at every point, by one signal and the other; then run it once more."""
+    before = everything_in(folder)
+    for point, number in zip(points, itertools.cycle((TERM, KILL)), strict=False):
+        status, said = worker(folder, words, point, number)
+        # 143: it was writing, and removed its temporary files on the way out.
+        assert status in (-number, 143 if number == TERM else None), (point, status, said)
+        check_whole(folder)
+    status, said = worker(folder, words)
+    assert status == 0, said
+    check_whole(folder)
+    left = everything_in(folder) - before
+    assert left
+    assert all(name.startswith(out) for name in left)
+
+
+@pytest.mark.parametrize(
+    ("words", "points", "out"),
+    [
+        (
+            "apply c.safetensors image.npy --modality image -o out.npy",
+            twice(("modgap.io.embeddings:Embeddings:batches", 1), FLUSH, RENAME, RENAMED),
+            "out.npy",
+        ),
+        (
+            "fit image.npy text.npy -o out.safetensors",
+            [("modgap.corrections.calibrate:Calibrate:fit", 1), FLUSH, RENAME, RENAMED],
+            "out.safetensors",
+        ),
+        (
+            "index build out.faiss c.safetensors image=image.npy text=text.npy --replace",
+            twice(READ, FLUSH, RENAME, RENAMED, ("os:replace", 2), ("os:replace+", 2)),
+            "out.faiss",
+        ),
+        (
+            "diagnose image.npy text.npy --unpaired --no-umap -o out",
+            [("modgap.diagnosis.run:measure", 1), FLUSH, RENAMED, ("os:replace", 4)],
+            "out",
+        ),
+        (
+            "fix image.npy text.npy --unpaired -o out",
+            [("modgap.diagnosis.run:measure", 1), *2 * [("modgap._files:_settle_folder+", 1)]],
+            "out",
+        ),
+    ],
+    ids=["apply", "fit", "index build", "diagnose", "fix"],
+)
+def test_a_command_that_was_killed_at_any_point_finishes_when_it_is_run_again(
+    worker: Worker, files: Path, words: str, points: list[tuple[str, int]], out: str
+) -> None:
+    kill_then_finish(worker, files, words, points, out)
+
+
+WRITE = """
+from modgap._files import atomic_folder, replaced_folder, write_text
+write_text("file.txt", "new" * 9)
+with replaced_folder("folder") as temporary:
+    write_text(temporary / "file.txt", "new" * 9)
+with atomic_folder("fresh") as temporary:
+    (temporary / "file.txt").write_text("new" * 9)
+"""
+
+
+@pytest.mark.parametrize(
+    "name", ["os:fsync", "os:fsync+", "os:replace", "os:replace+", "os:mkdir", "os:rmdir+"]
+)
+def test_whatever_call_of_the_system_is_the_last_one_files_are_old_or_new(
+    worker: Worker, tmp_path: Path, name: str
+) -> None:
+    """Killed at the first, the second, … call of a kind, until there is none more to come."""
+    (tmp_path / "folder").mkdir()
+    for path in (tmp_path, tmp_path / "folder"):
+        (path / "file.txt").write_text("old")
+    for call in range(1, 40):
+        status, _ = worker(tmp_path, "", (name, call), code=WRITE)
+        shutil.rmtree(tmp_path / "fresh", ignore_errors=status != 0)
+        # Between its two renames the folder has no name; the next to write there puts it back.
+        for path in (tmp_path / "file.txt", *tmp_path.glob("folder/*")):
+            assert path.read_text() in ("old", "new" * 9)
+        if status == 0:
+            break
+        assert status == -KILL
+    assert call > 1
+    assert everything_in(tmp_path) == {"file.txt", "folder", "folder/file.txt"}
+
+
+@pytest.mark.parametrize("suffix", [".npy", ".npz", ".safetensors", ".parquet"])
+@pytest.mark.parametrize("command", ["apply", "fit", "index build"])
+def test_an_input_that_vanishes_ends_in_a_result_or_in_a_sentence(
+    files: Path, suffix: str, command: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A mapped file can still be read on some systems; one that is opened again cannot."""
+    monkeypatch.chdir(files)
+    write_embeddings(files / f"rows{suffix}", open_embeddings(files / "image.npy").rows())
+    words = {
+        "apply": f"apply c.safetensors rows{suffix} --modality image -o out.npy",
+        "fit": f"fit rows{suffix} text.npy -o out.safetensors",
+        "index build": f"index build out.faiss c.safetensors image=rows{suffix} --trust-rows",
+    }[command]
+    batches, take = Embeddings.batches, Embeddings.take
+
+    def vanishing(original: Callable[..., Any]) -> Callable[..., Any]:
+        def read(*given: Any, **named: Any) -> Any:
+            (files / f"rows{suffix}").unlink(missing_ok=True)
+            return original(*given, **named)
+
+        return read
+
+    monkeypatch.setattr(Embeddings, "batches", vanishing(batches))
+    monkeypatch.setattr(Embeddings, "take", vanishing(take))
+    monkeypatch.setattr(Embeddings, "rows", vanishing(Embeddings.rows))
+    ran = modgap(*words.split())
+    assert not (files / f"rows{suffix}").exists()
+    assert "Traceback" not in ran.err
+    if ran.status == 0:
+        check_whole(files)
+    else:
+        assert ran.status == 2
+        assert f"rows{suffix}" in ran.err.splitlines()[-1]
+        assert not list(files.glob("out*"))
+    assert not list(files.glob(".modgap-*"))
+
+
+def test_training_that_was_killed_while_it_read_trained_or_wrote_is_resumed(
+    tmp_path: Path,
+) -> None:
+    pytest.importorskip("torch")
+    pytest.importorskip("tokenizers")
+    from training import bars_config, write_captions
+
+    config = bars_config(
+        write_captions(tmp_path), train={"epochs": 1, "checkpoint_every": 2, "loggers": []}
+    )
+    (tmp_path / "config.json").write_text(json.dumps(config.to_dict()), encoding="utf-8")
+    pytest.importorskip("transformers")
+    worker = Worker(
+        "modgap.cli", "modgap.train.loop", "transformers.modeling_utils", "torch._dynamo",
+        "scipy.interpolate", "scipy.stats", "pyarrow.parquet", "PIL.Image", "safetensors.numpy",
+    )  # fmt: skip
+    points = [
+        ("modgap.train.loop:load_data", 1),
+        ("modgap.train.learner:Learner:set_rates", 2),
+        ("modgap.train.run:write_checkpoint+", 1),
+        ("safetensors.numpy:save_file+", 1),
+    ]
+    for place, point in enumerate(points):
+        number = (KILL, TERM)[place % 2]
+        status, said = worker(tmp_path, "train config.json --resume -o run", point, number)
+        assert status == -number, said
+        check_whole(tmp_path / "run")
+    status, said = worker(tmp_path, "train config.json --resume -o run")
+    worker.close()
+    assert status == 0, said
+    assert "no checkpoint" not in said
+    assert not list((tmp_path / "run").rglob(".modgap-*"))
+    assert (tmp_path / "run" / "result.json").exists()

@@ -1,0 +1,421 @@
+"""What holds while others hold on to connections: deadlines, limits, a quiet log, flat memory."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import gc
+import http.client
+import json
+import logging
+import os
+import re
+import resource
+import signal
+import socket
+import threading
+import time
+import tracemalloc
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from command_line import make_files, start
+from modgap._validate import InputValueError
+from modgap.io import Embeddings, Modalities, open_embeddings
+from modgap.serve import Explorer
+from modgap.serve.app import make_app
+from modgap.serve.assets import Asset
+from modgap.serve.connections import Connections, Limits, Standing, _peer
+from modgap.serve.logs import Sparing
+from modgap.serve.server import MAX_HEAD, Server, listen
+from serving import ASSETS, make_client, make_data, tiny_document
+
+TOKEN = "a token of some length"
+HALF_HEAD = b"GET /api/info HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Half: "
+BIG = 8_000_000  # more than the kernel holds for a client that does not read
+
+
+@contextmanager
+def serving(
+    limits: Limits | None = None, opened: socket.socket | None = None
+) -> Iterator[SimpleNamespace]:
+    """A server in a thread of this process: its port, and how many connections it has."""
+    assets = {**ASSETS, "big.js": Asset(bytes(BIG), "text/javascript")}
+    app = make_app(Explorer(make_data()), tiny_document, assets=assets, token=TOKEN)
+    with opened or listen("127.0.0.1", 0) as held:
+        server = Server(app, limits)
+        thread = threading.Thread(target=lambda: asyncio.run(server.serve(held)))
+        thread.start()
+        try:
+            yield SimpleNamespace(port=held.getsockname()[1], connections=server.connections)
+        finally:
+            server.stop()
+            thread.join(20)
+
+
+def ask(port: int, path: str = "/api/info", **headers: str) -> tuple[int, bytes]:
+    """One request with the token, on a connection of its own."""
+    client = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
+    try:
+        client.request("GET", path, headers={"Authorization": f"Bearer {TOKEN}", **headers})
+        answer = client.getresponse()
+        return answer.status, answer.read()
+    finally:
+        client.close()
+
+
+def half_heads(port: int, n: int, held: ExitStack) -> list[socket.socket]:
+    made = [held.enter_context(socket.create_connection(("127.0.0.1", port))) for _ in range(n)]
+    for one in made:
+        one.sendall(HALF_HEAD)
+    return made
+
+
+def eventually(holds: Callable[[], bool]) -> bool:
+    deadline = time.monotonic() + 20
+    while not holds() and time.monotonic() < deadline:
+        time.sleep(0.02)
+    return holds()
+
+
+def is_closed(one: socket.socket) -> bool:
+    """Whether the other side has ended a connection, within a while."""
+    one.settimeout(20)
+    try:
+        while one.recv(1 << 16):
+            pass
+    except ConnectionResetError:
+        pass
+    return True
+
+
+@contextmanager
+def dripping(one: socket.socket) -> Iterator[None]:
+    """Send a byte now and then while the block runs."""
+    stop = threading.Event()
+
+    def drip() -> None:
+        with suppress(OSError):
+            while not stop.wait(0.05):
+                one.send(b"x")
+
+    thread = threading.Thread(target=drip)
+    thread.start()
+    yield
+    stop.set()
+    thread.join()
+
+
+def test_a_client_with_the_token_is_served_among_more_half_heads_than_there_is_room_for() -> None:
+    with serving(Limits(connections=20)) as server, ExitStack() as held:
+        kept = http.client.HTTPConnection("127.0.0.1", server.port, timeout=20)
+        held.callback(kept.close)
+        for _ in range(3):
+            made = half_heads(server.port, 30, held)
+            assert ask(server.port)[0] == 200
+            kept.request("GET", "/healthz", headers={"Authorization": f"Bearer {TOKEN}"})
+            assert kept.getresponse().read() == b'{"status":"ok"}'
+            assert len(server.connections) <= 20
+            assert is_closed(made[0])  # the oldest makes room
+
+
+def test_a_request_that_is_there_is_read_before_newer_connections_take_its_room() -> None:
+    opened = listen("127.0.0.1", 0)
+    with ExitStack() as held:
+        port = opened.getsockname()[1]
+        first = held.enter_context(socket.create_connection(("127.0.0.1", port)))
+        first.sendall(
+            b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n"
+            b"Authorization: Bearer " + TOKEN.encode() + b"\r\n\r\n"
+        )
+        half_heads(port, 200, held)  # all wait in the system when the server starts
+        with serving(Limits(connections=70), opened):
+            assert first.recv(1 << 16).startswith(b"HTTP/1.1 200")
+
+
+def test_half_a_head_is_ended_at_its_deadline() -> None:
+    with serving(Limits(head_seconds=0.2)) as server, ExitStack() as held:
+        made = [*half_heads(server.port, 3, held), *half_heads(server.port, 1, held)]
+        with dripping(made[0]):  # a byte now and then does not move the deadline
+            assert all(is_closed(one) for one in made)
+        assert eventually(lambda: len(server.connections) == 0)
+        assert ask(server.port)[0] == 200
+
+
+def test_the_next_head_of_a_kept_connection_has_a_deadline_too() -> None:
+    with (
+        serving(Limits(head_seconds=0.2)) as server,
+        socket.create_connection(("127.0.0.1", server.port)) as one,
+    ):
+        one.sendall(HALF_HEAD + b"\r\n\r\n" + HALF_HEAD)
+        said = b""
+        while part := one.recv(1 << 16):
+            said += part
+        assert said.startswith(b"HTTP/1.1 401")
+        assert said.count(b"HTTP/1.1") == 1
+
+
+def test_a_body_that_drips_on_after_its_refusal_is_not_waited_for() -> None:
+    head = b"POST /api/search HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 900000\r\n\r\n"
+    with (
+        serving(Limits(head_seconds=0.2)) as server,
+        socket.create_connection(("127.0.0.1", server.port)) as one,
+    ):
+        one.sendall(head)
+        assert one.recv(1 << 16).startswith(b"HTTP/1.1 401")
+        with dripping(one):
+            assert is_closed(one)
+
+
+def test_an_answer_that_is_not_read_is_given_up_and_one_that_is_read_slowly_is_not() -> None:
+    request = (
+        f"GET /static/big.js HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {TOKEN}\r\n\r\n"
+    )
+    limits = Limits(head_seconds=0.2, read_seconds=0.4)
+    with serving(limits) as server, ExitStack() as held:
+        asleep, slow = (
+            held.enter_context(socket.create_connection(("127.0.0.1", server.port)))
+            for _ in range(2)
+        )
+        for one in (asleep, slow):
+            one.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 16)
+            one.sendall(request.encode())
+        got = 0
+        while part := slow.recv(1 << 18):
+            got += len(part)
+            time.sleep(0.01)
+        assert got > BIG
+        assert eventually(lambda: len(server.connections) == 0)
+        assert is_closed(asleep)
+
+
+def test_the_log_and_the_loop_stay_quiet_when_no_connection_can_be_taken(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    class Exhausted(socket.socket):
+        """Has no descriptor left for the first connections."""
+
+        refused = 0
+
+        def accept(self) -> Any:
+            if self.refused < 15:
+                self.refused += 1
+                raise OSError(errno.EMFILE, "Too many open files")
+            return super().accept()
+
+    opened = Exhausted(socket.AF_INET, socket.SOCK_STREAM)
+    opened.bind(("127.0.0.1", 0))
+    opened.listen(128)
+    with serving(opened=opened) as server:
+        assert ask(server.port)[0] == 200
+    assert opened.refused == 15
+    assert caplog.messages == [
+        "No connection could be taken: Too many open files. Those that asked nothing were dropped."
+    ]
+
+
+def test_what_cannot_be_understood_is_logged_once(capfd: pytest.CaptureFixture[str]) -> None:
+    with serving() as server:
+        for _ in range(50):
+            with socket.create_connection(("127.0.0.1", server.port)) as one:
+                one.sendall(b"\x00 nonsense\r\n\r\n")
+                assert one.recv(1 << 16).startswith(b"HTTP/1.1 400")
+            assert ask(server.port, Upgrade="h2c", Connection="Upgrade")[0] == 200
+    assert len(capfd.readouterr().err.splitlines()) <= 3
+
+
+def test_heads_have_a_largest_size() -> None:
+    with serving() as server:
+        assert ask(server.port, X="x" * (MAX_HEAD - 1000))[0] == 200
+        status, said = ask(server.port, X="x" * MAX_HEAD)
+        assert status in (400, 431), said
+        with socket.create_connection(("127.0.0.1", server.port)) as one:
+            one.sendall(HALF_HEAD + b"x" * MAX_HEAD)
+            assert one.recv(1 << 16).startswith(b"HTTP/1.1 400")
+    answer = make_client().get("/healthz", headers={"x": "x" * MAX_HEAD})
+    assert answer.status_code == 431
+    assert answer.json()["detail"] == "The headers of a request may hold 16,384 bytes at most."
+
+
+class Fake:
+    """A connection without a socket."""
+
+    def __init__(self, standing: Standing, peer: str = "a", is_local: bool = False) -> None:
+        self.standing, self.peer, self.is_local, self.dropped = standing, peer, is_local, False
+
+    def drop(self) -> None:
+        self.dropped = True
+
+    def is_overdue(self, now: float) -> bool:
+        return False
+
+
+def admitted(limits: Limits, *made: Fake) -> list[int]:
+    """Which of them were dropped, as they came one after the other."""
+
+    async def come() -> None:
+        connections = Connections(limits)
+        for one in made:
+            connections.admit(one)  # type: ignore[arg-type]
+            for gone in [other for other in made if other.dropped]:
+                connections.forget(gone)  # type: ignore[arg-type]
+
+    asyncio.run(come())
+    return [place for place, one in enumerate(made) if one.dropped]
+
+
+def test_those_who_are_missed_least_make_room() -> None:
+    at_work, idle = Fake(Standing.AT_WORK), Fake(Standing.IDLE)
+    unknown, half, new = (Fake(one) for one in (Standing.NO_TOKEN, Standing.HALF_HEAD, 0))
+    assert admitted(Limits(connections=4), at_work, idle, unknown, half, new) == [3]
+    half.dropped = False
+    assert admitted(Limits(connections=3), at_work, idle, unknown, new) == [2]
+    unknown.dropped = False
+    assert admitted(Limits(connections=2), at_work, idle, new) == [1]
+    idle.dropped = False
+    assert admitted(Limits(connections=1), at_work, new) == [1]
+
+
+def test_one_peer_cannot_take_all_but_this_machine_may() -> None:
+    limits = Limits(connections=10, of_one_peer=2)
+    near = [Fake(Standing.AT_WORK) for _ in range(3)]
+    assert admitted(limits, *near, Fake(Standing.HALF_HEAD, "b")) == [2]
+    crowd = [Fake(Standing.IDLE, "b"), *(Fake(Standing.HALF_HEAD) for _ in range(4))]
+    assert admitted(limits, *crowd) == [1, 2]
+    assert admitted(limits, *(Fake(Standing.HALF_HEAD, is_local=True) for _ in range(9))) == []
+
+
+@pytest.mark.parametrize(
+    ("address", "peer"),
+    [
+        ("192.0.2.7", ("192.0.2.7", False)), ("::ffff:192.0.2.7", ("192.0.2.7", False)),
+        ("2001:db8::1:2", ("2001:db8::/64", False)), ("fe80::1%eth0", ("fe80::/64", False)),
+        ("127.0.0.1", ("127.0.0.1", True)), ("::1", ("::1", True)), ("", ("", True)),
+    ],
+)  # fmt: skip
+def test_who_counts_as_one_peer(address: str, peer: tuple[str, bool]) -> None:
+    assert _peer(address) == peer
+
+
+def test_there_are_no_more_connections_than_descriptors(monkeypatch: pytest.MonkeyPatch) -> None:
+    for allowed, connections in ((4096, 512), (400, None), (64, 8)):
+        monkeypatch.setattr(resource, "getrlimit", lambda _, n=allowed: (n, n))
+        found = Limits().within_files().connections
+        assert found == connections or (connections is None and 8 < found < 400 - 100)
+
+
+def test_what_is_held_back_is_counted() -> None:
+    clock = [0.0]
+    sparing = Sparing(seconds=60, now=lambda: clock[0])
+
+    def said(message: str) -> str | None:
+        line = logging.makeLogRecord({"msg": message, "name": "server"})
+        return line.getMessage() if sparing.filter(line) else None
+
+    assert [said("full") for _ in range(3)] == ["full", None, None]
+    assert said("other") == "other"
+    clock[0] = 61
+    assert said("full") == "full (2 times more since last said)"
+    for number in range(1_000):  # words that differ each time
+        said(f"peer {number}")
+    assert len(sparing._said) <= 101
+
+
+def open_sockets(process: int) -> int:
+    found = 0
+    for one in Path(f"/proc/{process}/fd").iterdir():
+        try:
+            found += os.readlink(one).startswith("socket:")
+        except FileNotFoundError:
+            continue
+    return found
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="needs /proc")
+def test_300_half_heads_do_not_exhaust_a_server_of_few_descriptors(tmp_path: Path) -> None:
+    make_files(tmp_path, 60)
+    files = [tmp_path / "image.npy", tmp_path / "text.npy"]
+
+    def few_files() -> None:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (256, 256))
+
+    words = (*files, "--port", 0, "--no-umap", "--token", TOKEN)
+    log = tmp_path / "log"
+    with log.open("w") as err, ExitStack() as held:
+        process = start("serve", *words, stderr=err, preexec_fn=few_files)
+        held.callback(process.communicate)
+        held.callback(process.kill)
+        assert eventually(lambda: "http://" in log.read_text())
+        port = int(re.search(r":(\d+)/", log.read_text()).group(1))  # type: ignore[union-attr]
+        half_heads(port, 300, held)
+        assert [ask(port)[0] for _ in range(5)] == [200] * 5
+        assert open_sockets(process.pid) < 150
+        process.send_signal(signal.SIGINT)
+        assert process.wait(20) == 0
+    assert len(log.read_bytes()) < 4_000
+
+
+def test_searches_leave_memory_flat() -> None:
+    with serving() as server:
+        client = http.client.HTTPConnection("127.0.0.1", server.port, timeout=20)
+        body = json.dumps({"modality": "text", "row": 3})
+        headers = {"Authorization": f"Bearer {TOKEN}", "content-type": "application/json"}
+
+        def search(times: int) -> int:
+            for _ in range(times):
+                client.request("POST", "/api/search", body, headers)
+                answer = client.getresponse()
+                assert (answer.status, len(json.load(answer)["raw"])) == (200, 10)
+            gc.collect()
+            return tracemalloc.get_traced_memory()[0]
+
+        search(20)
+        tracemalloc.start()
+        try:
+            before = search(20)
+            assert search(100) - before < 50_000
+        finally:
+            tracemalloc.stop()
+            client.close()
+
+
+def test_the_live_rows_stay_when_their_files_shrink_and_go(tmp_path: Path) -> None:
+    make_files(tmp_path, 60)
+    paths = [tmp_path / "image.npy", tmp_path / "text.npy"]
+    data = Modalities.of(*(open_embeddings(path) for path in paths))
+    client = make_client(Explorer(data, rows=60))
+    asked = {"modality": "text", "row": 59}
+    before = client.post("/api/search", json=asked).json()
+    for path in paths:
+        with path.open("r+b") as file:
+            file.truncate(128)
+    assert client.post("/api/search", json=asked).json() == before
+    assert np.isfinite(client.app.state.explorer.data.X).all()  # type: ignore[attr-defined]
+
+
+def test_rows_outside_the_index_are_refused_in_words_once_their_file_changed() -> None:
+    class Changed(Embeddings):
+        """Rows whose reader says that the file is no longer the one it opened."""
+
+        def take(self, indices: Any) -> np.ndarray:
+            if len(indices) == 1:
+                raise InputValueError("image.npy changed while it was read.")
+            return super().take(indices)
+
+    data = make_data()
+    sides = {name: Changed(s.source, s.matrix, s.columns) for name, s in data.sides.items()}
+    client = make_client(Explorer(replace(data, sides=sides), rows=10))
+    live = set(client.app.state.explorer.index.live["image"].numbers)  # type: ignore[attr-defined]
+    row = next(row for row in range(40) if row not in live)
+    answer = client.post("/api/search", json={"modality": "image", "row": row})
+    assert (answer.status_code, answer.json()) == (
+        422,
+        {"detail": "image.npy changed while it was read."},
+    )
