@@ -17,13 +17,13 @@ test: $(VENV)/.test browser
 test-long: $(VENV)/.test browser
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadgroup -q -m long
 
-# open_clip needs the torchvision of its torch, so it has an environment of its own.
-test-openclip: $(OPENCLIP)/.made
-	OMP_NUM_THREADS=1 $(OPENCLIP)/bin/python -m pytest -q -m open_clip tests/test_embed_open_clip.py
-
 # Damaged files through the command line for MODGAP_FUZZ seconds, 600 by default.
 fuzz: $(VENV)/.test
 	PYTHONPATH=tests $(BIN)/python -m fuzz
+
+# open_clip needs the torchvision of its torch, so it has an environment of its own.
+test-openclip: $(OPENCLIP)/.made
+	OMP_NUM_THREADS=1 $(OPENCLIP)/bin/python -m pytest -q -m open_clip tests/test_embed_open_clip.py
 
 lint: $(VENV)/.lint
 	$(BIN)/ruff check .

@@ -219,9 +219,9 @@ chance = random.Random(0)
 for _ in range(10):
     child = os.fork()
     if not child:
-        embed(model, {photos!r}, {rows!r}, batch_size=3, shard_items=5)
+        embed(model, {photos!r}, {rows!r}, batch_size=3, shard_items=6)
         os._exit(0)
-    for _ in range(chance.randint(1, 12)):
+    for _ in range(chance.randint(1, 6)):
         os.read(begun, 1)
     time.sleep(chance.uniform(0, 0.01))
     os.kill(child, signal.SIGKILL)
@@ -233,8 +233,8 @@ for _ in range(10):
 
 
 def test_killed_at_random_points_it_ends_with_the_rows_of_an_uninterrupted_run(tmp_path):
-    photos = make_photos(tmp_path / "photos", 200, captions=2, broken=(7, 131))
-    embed(make_model(), photos, tmp_path / "whole", batch_size=3, shard_items=5)
+    photos = make_photos(tmp_path / "photos", 120, captions=2, broken=(7, 91))
+    embed(make_model(), photos, tmp_path / "whole", batch_size=3, shard_items=6)
     rows = tmp_path / "rows"
     rows.mkdir()
     tests = str(Path(__file__).parent)
@@ -243,6 +243,6 @@ def test_killed_at_random_points_it_ends_with_the_rows_of_an_uninterrupted_run(t
         [sys.executable, "-c", code], capture_output=True, text=True, check=True
     ).stdout.splitlines()
     assert [line.split()[0] for line in killed] == ["-9"] * 10
-    done = embed(make_model(), photos, rows, batch_size=3, shard_items=5)
-    assert 0 < done.n_done_before < 200
+    done = embed(make_model(), photos, rows, batch_size=3, shard_items=6)
+    assert 0 < done.n_done_before < 120
     assert files_of(rows) == files_of(tmp_path / "whole")

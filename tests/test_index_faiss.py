@@ -184,7 +184,7 @@ def test_files_that_are_no_whole_index_are_refused(tmp_path):
         index.write(X, "image")
     whole = path.read_bytes()
     path.write_bytes(whole[:100])
-    with pytest.raises(InputValueError, match="cannot be used"):
+    with pytest.raises(InputValueError, match="or is damaged"):
         open_index(path, correction)
     path.write_bytes(whole)
     (tmp_path / "x.index.ids.safetensors").write_bytes(b"nothing")
@@ -245,3 +245,13 @@ def test_an_index_that_is_replaced_stays_until_the_new_one_is_whole(tmp_path):
     build(2)
     with open_index(tmp_path / "i.faiss", Correction.identity(4)) as index:
         assert index.count() == 2
+
+
+def test_ids_of_one_index_are_not_taken_for_those_of_another(tmp_path):
+    """A kill between the renames of its two files, where both builds have as many rows."""
+    for name, order in (("old", 1), ("new", -1)):
+        with open_index(tmp_path / f"{name}.faiss", Correction.identity(4), create=True) as index:
+            index.write(np.eye(4)[::order], "image", np.arange(4)[::order])
+    (tmp_path / "new.faiss.ids.safetensors").rename(tmp_path / "old.faiss.ids.safetensors")
+    with pytest.raises(ValueError, match="was not built by modgap, or is damaged"):
+        open_index(tmp_path / "old.faiss", Correction.identity(4))

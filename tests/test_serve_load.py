@@ -126,6 +126,20 @@ def test_a_client_with_the_token_is_served_among_more_half_heads_than_there_is_r
             assert is_closed(made[0])  # the oldest makes room
 
 
+def test_a_request_that_is_there_is_read_before_newer_connections_take_its_room() -> None:
+    opened = listen("127.0.0.1", 0)
+    with ExitStack() as held:
+        port = opened.getsockname()[1]
+        first = held.enter_context(socket.create_connection(("127.0.0.1", port)))
+        first.sendall(
+            b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n"
+            b"Authorization: Bearer " + TOKEN.encode() + b"\r\n\r\n"
+        )
+        half_heads(port, 200, held)  # all wait in the system when the server starts
+        with serving(Limits(connections=70), opened):
+            assert first.recv(1 << 16).startswith(b"HTTP/1.1 200")
+
+
 def test_half_a_head_is_ended_at_its_deadline() -> None:
     with serving(Limits(head_seconds=0.2)) as server, ExitStack() as held:
         made = [*half_heads(server.port, 3, held), *half_heads(server.port, 1, held)]
@@ -186,12 +200,12 @@ def test_the_log_and_the_loop_stay_quiet_when_no_connection_can_be_taken(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     class Exhausted(socket.socket):
-        """Has no descriptor left for the first hundreds of connections."""
+        """Has no descriptor left for the first connections."""
 
         refused = 0
 
         def accept(self) -> Any:
-            if self.refused < 300:
+            if self.refused < 15:
                 self.refused += 1
                 raise OSError(errno.EMFILE, "Too many open files")
             return super().accept()
@@ -201,7 +215,7 @@ def test_the_log_and_the_loop_stay_quiet_when_no_connection_can_be_taken(
     opened.listen(128)
     with serving(opened=opened) as server:
         assert ask(server.port)[0] == 200
-    assert opened.refused == 300
+    assert opened.refused == 15
     assert caplog.messages == [
         "No connection could be taken: Too many open files. Those that asked nothing were dropped."
     ]
@@ -294,7 +308,7 @@ def test_there_are_no_more_connections_than_descriptors(monkeypatch: pytest.Monk
     for allowed, connections in ((4096, 512), (400, None), (64, 8)):
         monkeypatch.setattr(resource, "getrlimit", lambda _, n=allowed: (n, n))
         found = Limits().within_files().connections
-        assert found == connections or (connections is None and 8 < found < 400 - 128)
+        assert found == connections or (connections is None and 8 < found < 400 - 100)
 
 
 def test_what_is_held_back_is_counted() -> None:
@@ -342,7 +356,7 @@ def test_300_half_heads_do_not_exhaust_a_server_of_few_descriptors(tmp_path: Pat
         port = int(re.search(r":(\d+)/", log.read_text()).group(1))  # type: ignore[union-attr]
         half_heads(port, 300, held)
         assert [ask(port)[0] for _ in range(5)] == [200] * 5
-        assert open_sockets(process.pid) < 100
+        assert open_sockets(process.pid) < 150
         process.send_signal(signal.SIGINT)
         assert process.wait(20) == 0
     assert len(log.read_bytes()) < 4_000

@@ -16,6 +16,7 @@ from modgap.cli.options import AsJson, Seed, TrustRows, WithoutBank, groups_by_n
 if TYPE_CHECKING:
     from modgap.corrections import Correction
     from modgap.index import VectorIndex
+    from modgap.io import Embeddings
 
 index_app = typer.Typer(
     name="index",
@@ -29,6 +30,7 @@ index_app = typer.Typer(
 )
 
 _YOURS = "A table you have"
+_ASKED = "Words and images"
 
 Address = Annotated[
     str,
@@ -307,8 +309,39 @@ def search(
     address: Address,
     correction: CorrectionFile,
     queries: Annotated[
-        Path, typer.Argument(metavar="QUERIES", help="Embeddings to search with, as they are.")
-    ],
+        Path | None,
+        typer.Argument(
+            metavar="[QUERIES]",
+            help="Embeddings to search with, as they are; or --text or --image.",
+            show_default=False,
+        ),
+    ] = None,
+    text: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Search with these words, embedded by the model. May be repeated.",
+            show_default=False,
+            rich_help_panel=_ASKED,
+        ),
+    ] = None,
+    image: Annotated[
+        list[Path] | None,
+        typer.Option(
+            metavar="FILE",
+            help="Search with an image file. May be repeated.",
+            show_default=False,
+            rich_help_panel=_ASKED,
+        ),
+    ] = None,
+    model: Annotated[
+        str | None,
+        typer.Option(
+            help="The model that embeds them, such as hf:openai/clip-vit-base-patch32; by default "
+            "the one noted in the correction.",
+            show_default=False,
+            rich_help_panel=_ASKED,
+        ),
+    ] = None,
     modality: Annotated[
         str | None,
         typer.Option(
@@ -331,9 +364,11 @@ def search(
     trust: Trust = False,
     as_json: AsJson = False,
 ) -> None:
-    """Search an index of all modalities with raw vectors of one.
+    """Search an index of all modalities with vectors of one, with words or with images.
 
     Example: modgap index search both.faiss correction.safetensors query.npy --modality text -k 5
+
+    Example: modgap index search both.faiss correction.safetensors --text "a dog on the beach"
     """
     from modgap._results import document
     from modgap.cli.show import print_json, print_table
@@ -343,8 +378,15 @@ def search(
     from modgap.io import open_embeddings
 
     fixed = load_corrections(correction)
-    modality = query_modality(fixed, modality)
-    source = open_embeddings(queries, column=column)
+    if (queries is not None) + bool(text) + bool(image) != 1:
+        raise InputValueError(
+            "Give what to search with: a file of embeddings, --text or --image, one of them."
+        )
+    if queries is None:
+        modality, source = _asked(fixed, model, text, image, modality)
+    else:
+        modality = query_modality(fixed, modality)
+        source = open_embeddings(queries, column=column)
     if row is not None and row >= source.n_rows:
         raise InputValueError(f"--row must be below {source.n_rows}, got {row}.")
     rows, first = (source.rows(), 0) if row is None else (source.take([row]), row)
@@ -356,6 +398,33 @@ def search(
         print_json(document("index_search", hits, modality=modality, first_row=first))
     else:
         print_table(*hits.table(first))
+
+
+def _asked(
+    fixed: Mapping[str, Correction],
+    model: str | None,
+    texts: list[str] | None,
+    images: list[Path] | None,
+    modality: str | None,
+) -> tuple[str, Embeddings]:
+    """The modality that asks, and the rows of words or images."""
+    from modgap.embed import open_model
+    from modgap.embed.asking import image_queries, text_queries
+    from modgap.index.vectors import query_modality
+    from modgap.io import Embeddings
+
+    noted = str(next(iter(fixed.values())).about.get("model") or "")
+    name = model or noted
+    if ":" not in name:
+        raise InputValueError(
+            "Say with --model which model embeds the queries, such as "
+            "hf:openai/clip-vit-base-patch32: the one of the documents. The correction "
+            + (f"names only {noted!r}." if noted else "names none.")
+        )
+    asking = query_modality(fixed, modality or ("image" if images else "text"))
+    opened = open_model(name)
+    rows = image_queries(opened, images) if images else text_queries(opened, texts or [])
+    return asking, Embeddings.from_array(rows, source=name)
 
 
 @index_app.command()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import operator
 import os
+import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
@@ -23,6 +24,7 @@ from modgap.index.notes import FORMAT, Graphs, Note
 from modgap.index.vectors import Corrections, StoredVector
 
 _KIND = "table of ids"
+_ENDS = 1 << 20
 
 
 class FaissIndex(VectorIndex):
@@ -136,6 +138,8 @@ class FaissIndex(VectorIndex):
         note: Note = header["note"]
         if note["format"] != FORMAT:
             return note  # to be refused in words
+        if header.get("index_file", found := _fingerprint(self.path)) != found:
+            return {}  # a kill between their two renames: one of the files is an older one
         self._ids = tensors["ids"].tolist()
         if note["id_type"] == "str":
             self._ids = parse_json(tensors["ids"].tobytes(), f"The ids of {self._table}")
@@ -156,7 +160,8 @@ class FaissIndex(VectorIndex):
         with atomic_path(self.path) as vectors:
             _write_indexes(vectors, self._indexes.values())
             # It takes its name before the vectors do: a table alone is no index yet.
-            write_tensors(self._table, _KIND, tensors, {"note": note})
+            header = {"note": note, "index_file": _fingerprint(vectors)}
+            write_tensors(self._table, _KIND, tensors, header)
 
     def _new(self, dim: int) -> Any:
         return self._faiss.index_factory(dim, self.factory, getattr(self._faiss, self._metric_name))
@@ -305,6 +310,15 @@ def _write_indexes(path: Path, indexes: Iterable[Any]) -> None:
         writer = faiss.PyCallbackIOWriter(file.write)
         for index in indexes:
             faiss.write_index(index, writer)
+
+
+def _fingerprint(path: Path) -> list[int]:
+    """Size and checksums of both ends of a file, enough to tell one index from the next."""
+    size = path.stat().st_size
+    with path.open("rb") as file:
+        first = file.read(_ENDS)
+        file.seek(max(size - _ENDS, 0))
+        return [size, zlib.crc32(first), zlib.crc32(file.read(_ENDS))]
 
 
 def _as_bytes(ids: list[Id]) -> np.ndarray:

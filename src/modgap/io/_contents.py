@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -43,7 +44,7 @@ class Contents:
     """The arrays of one file or folder, by name, none of them read yet.
 
     ``pair`` names the matrices of two modalities where the format itself tells them apart, and
-    ``names`` what these modalities are.
+    ``names`` what these modalities are. ``note`` is what ``modgap embed`` wrote beside them.
     """
 
     path: Path
@@ -51,6 +52,7 @@ class Contents:
     columns: Mapping[str, Column] = field(default_factory=dict)
     pair: tuple[str, str] | None = None
     names: tuple[str, str] | None = None
+    note: Mapping[str, Any] | None = None
 
     @classmethod
     def of_array(cls, path: Path, matrix: ArrayMatrix | FileMatrix) -> Contents:

@@ -23,7 +23,7 @@ from modgap._validate import InputValueError, check_count
 from modgap.io._contents import EMBEDDING, Column, Contents, listed
 from modgap.io._matrix import Matrix, join_files, rebatch
 from modgap.io._stream import RowStream, check_columns, check_lengths
-from modgap.io.embedded import check_finished
+from modgap.io.embedded import finished_note
 from modgap.io.npy import open_array, save_array
 from modgap.io.parquet import open_parquet
 
@@ -39,7 +39,7 @@ def is_clip_retrieval(folder: Path) -> bool:
 
 def open_clip_retrieval(folder: Path) -> Contents:
     """Images, texts and metadata, whichever there are; they must agree on the number of rows."""
-    check_finished(folder)
+    note = finished_note(folder)
     modalities = [name for name, part in EMBEDDED.items() if (folder / part).is_dir()]
     matrices: dict[str, Matrix] = {
         EMBEDDED[name]: open_npy_shards(folder / EMBEDDED[name]).matrices[EMBEDDING]
@@ -56,7 +56,7 @@ def open_clip_retrieval(folder: Path) -> Contents:
     _check_counts(folder, counts)
     pair = (EMBEDDED[modalities[0]], EMBEDDED[modalities[1]]) if len(modalities) == 2 else None
     names = (modalities[0], modalities[1]) if pair else None
-    return Contents(folder, matrices, columns, pair=pair, names=names)
+    return Contents(folder, matrices, columns, pair=pair, names=names, note=note)
 
 
 def _table(folder: Path) -> dict[str, Column]:

@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
-import json
+import importlib.util
+from collections.abc import Callable, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
-from modgap._validate import InputValueError
+from modgap._claims import read_json
+from modgap._validate import InputError, InputValueError
+from modgap.io.embeddings import Embeddings
+from modgap.io.images import ImageError, shrink
+from modgap.io.items import Items
+from modgap.io.items_opening import open_items
+
+Thumbnail = Callable[[int], bytes | None]
 
 NOTE = "embed.json"
 SCHEMA = "modgap/embed/2"
@@ -17,20 +26,49 @@ def read_note(folder: Path) -> dict[str, Any] | None:
     path = folder / NOTE
     if not path.is_file():
         return None
-    try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-    except (ValueError, RecursionError) as error:
-        raise InputValueError(f"{path} is damaged ({error}). Embed into another folder.") from error
+    found = read_json(path, "what modgap embed notes")
     if not isinstance(found, dict) or found.get("schema") != SCHEMA:
         raise InputValueError(f"{path} is not one that this version of modgap embed wrote.")
     return found
 
 
-def check_finished(folder: Path) -> None:
-    """Refuse a folder that is still being embedded into, or was when that was stopped."""
+def finished_note(folder: Path) -> dict[str, Any] | None:
+    """What a folder says of itself, if it does; refused while it is still embedded into."""
     note = read_note(folder)
     if note is not None and note.get("finished") is not True:
         raise InputValueError(
             f"{folder} is not finished: modgap embed was stopped, or is still at work. Run the "
             "same command again; it goes on where it was."
         )
+    return note
+
+
+def pictures(note: Mapping[str, Any], side: Embeddings) -> Thumbnail | None:
+    """Small pictures of embedded images, from the data they were embedded from.
+
+    None where that is not there any more. Its files are opened when the first picture is asked
+    for; one that cannot be read raises an `ImageError`.
+    """
+    source = Path(str(note.get("source")))
+    if not source.exists() or importlib.util.find_spec("PIL") is None:
+        return None
+
+    @cache
+    def opened() -> tuple[Items, dict[str, int]]:
+        images = note.get("images")
+        found = open_items(
+            source, format=note.get("format") or None, split=note.get("split"), images=images
+        )
+        return found, {name: row for row, name in enumerate(found.names)}
+
+    def picture(row: int) -> bytes:
+        try:
+            items, places = opened()
+        except InputError as error:
+            raise ImageError(str(error)) from error
+        name = str(None if side.ids is None else side.ids[row])
+        if name not in places:
+            raise ImageError(f"{source} has it no more")
+        return shrink(items.stored(places[name]))
+
+    return picture

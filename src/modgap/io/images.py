@@ -29,6 +29,8 @@ FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF", "PPM")
 # How files of these are called.
 SUFFIXES = (".jpg", ".jpeg", ".png", ".webp", ".gif", ".bmp", ".tif", ".tiff", ".ppm", ".pgm")
 
+# The longer side of a small picture.
+THUMBNAIL = 72
 _NAMED = 5  # images that a sentence lists
 _LONGEST_NAME = 100
 
@@ -99,6 +101,16 @@ def unpack_image(stored: bytes, side: int | None = None, mode: Literal["RGB", "L
             if "transparency" in image.info:
                 return image.convert("RGBA").convert(mode)  # a palette with transparency warns
             return image.convert(mode)
+
+
+def shrink(stored: bytes, side: int = THUMBNAIL) -> bytes:
+    """A stored image as a small JPEG; an `ImageError` where anything is wrong with it."""
+    with one_image():
+        small = unpack_image(stored, side)
+        small.thumbnail((side, side))
+        out = io.BytesIO()
+        small.save(out, "JPEG", quality=70)
+        return out.getvalue()
 
 
 def _check_claims(image: Any, stored: bytes) -> None:

@@ -5,23 +5,25 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from modgap._validate import InputValueError, check_choice, check_modalities, check_names
 from modgap.io._contents import Contents, listed
 from modgap.io.clip_retrieval import (
+    EMBEDDED,
     in_order,
     is_clip_retrieval,
     open_clip_retrieval,
     open_npy_shards,
 )
 from modgap.io.companions import PAIR_NAMES, companions, matrix_names, own_prefixes
+from modgap.io.embedded import pictures
 from modgap.io.embeddings import Embeddings
 from modgap.io.fusing import open_fused
 from modgap.io.groups import find_groups, labels_of
-from modgap.io.modalities import DEFAULT_NAMES, Modalities
+from modgap.io.modalities import DEFAULT_NAMES, Modalities, Thumbnail
 from modgap.io.npy import open_npy
 from modgap.io.npz import open_npz
 from modgap.io.parquet import open_parquet
@@ -240,7 +242,21 @@ def _paired_up(sources: Mapping[str, _Source], groups: Any, paired: bool | None)
     labels = groups
     if paired is not False:
         labels = find_groups(groups, sides, {n: source.contents for n, source in sources.items()})
-    return Modalities.of(sides, groups=labels, paired=paired)
+    found = Modalities.of(sides, groups=labels, paired=paired)
+    return replace(found, thumbnails=_thumbnails(sources, sides))
+
+
+def _thumbnails(
+    sources: Mapping[str, _Source], sides: Mapping[str, Embeddings]
+) -> dict[str, Thumbnail]:
+    """Pictures of images that `modgap embed` embedded, where the images still are."""
+    found: dict[str, Thumbnail] = {}
+    for name, source in sources.items():
+        note, side = source.contents.note, sides[name]
+        if note is not None and "ids" in side.columns and source.column == EMBEDDED["image"]:
+            picture = pictures(note, side)
+            found |= {name: picture} if picture else {}
+    return found
 
 
 def open_contents(path: str | os.PathLike[str]) -> Contents:

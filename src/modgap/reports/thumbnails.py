@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import io
 import struct
 import zlib
 from collections.abc import Sequence
@@ -19,11 +18,9 @@ from modgap.io.images import (
     ImageError,
     ImageFolder,
     MissingImageError,
-    one_image,
-    unpack_image,
+    shrink,
 )
 
-SIDE = 72
 _SIGNATURES = {b"\x89PNG\r\n\x1a\n": "image/png", b"\xff\xd8\xff": "image/jpeg"}
 
 
@@ -71,16 +68,6 @@ def _first_of(home: ImageFolder, name: str) -> bytes:
             reason = error if reason is None or isinstance(reason, MissingImageError) else reason
     assert reason is not None
     raise reason
-
-
-def shrink(stored: bytes, side: int = SIDE) -> bytes:
-    """A stored image as a small JPEG; an `ImageError` where anything is wrong with it."""
-    with one_image():
-        small = unpack_image(stored, side)
-        small.thumbnail((side, side))
-        out = io.BytesIO()
-        small.save(out, "JPEG", quality=70)
-        return out.getvalue()
 
 
 def media_type(picture: bytes) -> str | None:

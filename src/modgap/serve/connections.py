@@ -10,18 +10,21 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 import os
+import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from enum import IntEnum
 from typing import Any
 
+import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from modgap.serve.server import CONNECTION
+from modgap.serve.server import CONNECTION, WAITING
 
-# Connections that are taken at once, before any can be dropped.
-BACKLOG = 128
+# Connections taken in one turn of the loop. It takes three turns to read what the first of them
+# sent; meanwhile there must be room, or the oldest would go unheard. A fourth closes those dropped.
+TAKEN_AT_ONCE = 16
 # Descriptors left for files and for what else the process opens.
 SPARE_FILES = 64
 # What must have been read of an answer when its deadline comes, for it to go on.
@@ -52,7 +55,7 @@ class Limits:
 
     def within_files(self) -> Limits:
         """The same with no more connections than this process may have files."""
-        free = _free_files() - BACKLOG - SPARE_FILES
+        free = _free_files() - 4 * TAKEN_AT_ONCE - SPARE_FILES
         return replace(self, connections=min(self.connections, max(free, 8)))
 
 
@@ -182,6 +185,16 @@ class Connection(H11Protocol):
 
     def _now(self) -> float:
         return float(self.loop.time())
+
+
+class Listening(uvicorn.Server):
+    """Takes few connections at once and lets many wait, where uvicorn has one number for both."""
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Listen as uvicorn does, then let more wait."""
+        await super().startup(sockets=sockets)
+        for opened in sockets or ():
+            opened.listen(WAITING)
 
 
 def _peer(address: str) -> tuple[str, bool]:

@@ -24,6 +24,8 @@ LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "[::1]"})
 MIN_TOKEN = 8
 MAX_HEAD = 16_384
 KEEP_ALIVE_SECONDS = 5
+# Connections that wait in the system until they are taken.
+WAITING = 512
 _ANYWHERE = ("0.0.0.0", "::", "")
 # Where a request's scope has its connection, among the server's state.
 CONNECTION = "modgap_connection"
@@ -79,7 +81,7 @@ def listen(host: str, port: int) -> socket.socket:
     try:
         opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         opened.bind(address)
-        opened.listen(128)
+        opened.listen(WAITING)
     except OSError as error:
         opened.close()
         if error.errno == errno.EADDRINUSE:
@@ -113,14 +115,20 @@ class Server:
     def __init__(self, app: FastAPI, limits: Limits | None = None) -> None:
         import uvicorn
 
-        from modgap.serve.connections import BACKLOG, Connection, Connections, Limits
+        from modgap.serve.connections import (
+            TAKEN_AT_ONCE,
+            Connection,
+            Connections,
+            Limits,
+            Listening,
+        )
 
         self.connections = Connections(limits or Limits().within_files())
         config = uvicorn.Config(
             app,
             http=partial(Connection, self.connections),
             h11_max_incomplete_event_size=MAX_HEAD,
-            backlog=BACKLOG,
+            backlog=TAKEN_AT_ONCE,
             ws="none",
             log_level="warning",
             access_log=False,
@@ -128,7 +136,7 @@ class Server:
             timeout_keep_alive=KEEP_ALIVE_SECONDS,
             timeout_graceful_shutdown=2,
         )
-        self._server = uvicorn.Server(config)
+        self._server = Listening(config)
 
     async def serve(self, opened: socket.socket) -> None:
         """Answer until interrupted, or told to stop."""
