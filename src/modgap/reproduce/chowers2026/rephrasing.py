@@ -84,7 +84,9 @@ def fig10(setting: Setting) -> Outcome:
             checks += judged if task.judged else []
             every |= swept
         data[task.name] = {"four": lines, "all": every}
-    return Outcome(measured, checks, {"amounts": AMOUNTS, "tasks": data}, on(at_hand))
+    return Outcome(
+        measured, checks, {"amounts": AMOUNTS, "tasks": data, "every": data}, on(at_hand)
+    )
 
 
 def _four_classes(task: Task, draws: int, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
