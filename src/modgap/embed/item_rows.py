@@ -41,28 +41,30 @@ def item_rows(
     say = progress or silent
     model.check_modality(items.kind)
     decode, size = decoder(items, model), check_count(batch_size, "batch_size")
-    skipped: dict[str, str] = {}
 
-    def prepared(batch: Sequence[int]) -> tuple[list[int], Any]:
-        usable, decoded = [], []
+    def prepared(batch: Sequence[int]) -> tuple[list[int], dict[str, str], Any]:
+        usable, decoded, why = [], [], {}
         for row in batch:
             try:
                 decoded.append(decode(items.stored(row)))
                 usable.append(row)
             except ItemError as error:
-                skipped[items.names[row]] = str(error)
-        return usable, model.prepare(decoded, items.kind) if decoded else None
+                why[items.names[row]] = str(error)
+        return usable, why, model.prepare(decoded, items.kind) if decoded else None
 
     batches = [range(start, min(start + size, len(items))) for start in range(0, len(items), size)]
-    found, kept = [], []
-    for number, (usable, batch) in enumerate(ahead(prepared, batches, workers)):
+    found: list[np.ndarray] = []
+    kept: list[int] = []
+    skipped: dict[str, str] = {}
+    for number, (usable, why, batch) in enumerate(ahead(prepared, batches, workers)):
         say(f"embedding {items.kind}", number * size, len(items))
+        skipped |= why
         if usable:
             found.append(model.checked_rows(batch, items.kind, len(kept)))
             kept += usable
     if not kept:
-        name, why = next(iter(skipped.items()))
+        name, reason = next(iter(skipped.items()))
         raise InputValueError(
-            f"None of the {len(items)} items of {items.source} can be read; {name}: {why}."
+            f"None of the {len(items)} items of {items.source} can be read; {name}: {reason}."
         )
     return np.concatenate(found), kept, skipped
