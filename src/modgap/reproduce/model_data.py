@@ -15,6 +15,7 @@ import numpy as np
 from modgap._results import Progress, silent, spoken
 from modgap._validate import InputValueError
 from modgap.embed import Model, embed, open_model
+from modgap.embed.templates import TEMPLATES, as_words, check_templates, prompts
 from modgap.evaluation.zero_shot import one_row_per_class
 from modgap.io import (
     AOKVQA,
@@ -32,11 +33,8 @@ from modgap.io.items import text_item
 from modgap.reproduce.own_rows import read_own_rows
 from modgap.reproduce.setting import NO_PAIRS, NotAtHand, OwnRows
 
-# One wording of a class, and another one.
-TEMPLATES = {
-    "image": ("a photo of a {}.", "a picture showing a {}."),
-    "audio": ("the sound of {}.", "a recording of {}."),
-}
+# Another wording of a class than that of `modgap.embed.templates`.
+OTHER_TEMPLATES = {"image": "a picture showing a {}.", "audio": "a recording of {}."}
 # Images that cones are made of at the least, and the size of noise.
 _FEWEST, _NOISE_SIDE, _NOISE_LETTERS = 4, 224, 40
 # The data sets of tasks, by the file that tells them.
@@ -181,16 +179,11 @@ class ModelData:
 
     def class_texts(self, names: Sequence[str], templates: Sequence[str]) -> np.ndarray:
         """A row for each class: of one template as it is, of several their unit mean."""
-        for template in templates:
-            if template.count("{}") != 1:
-                raise InputValueError(
-                    f"A template must have one {{}} for the class, got {template!r}."
-                )
-        said = [name.replace("_", " ") for name in names]
-        rows = self.texts([t.format(name) for name in said for t in templates])
-        if len(templates) == 1:
+        filled = check_templates(templates)
+        rows = self.texts([said for name in names for said in prompts(as_words(name), filled)])
+        if len(filled) == 1:
             return rows
-        return np.asarray(one_row_per_class(rows.reshape(len(names), len(templates), -1)))
+        return np.asarray(one_row_per_class(rows.reshape(len(names), len(filled), -1)))
 
 
 def _noise(count: int) -> tuple[list[Any], list[str]]:
@@ -262,9 +255,9 @@ def own_rows_of(
     if (found := given.classes()) is None:
         return rows
     items, names = found
-    first, second = TEMPLATES[items.kind]
-    rows.class_texts = given.class_texts(names, templates or (first,))
-    rows.other_class_texts = given.class_texts(names, other_templates or (second,))
+    rows.class_texts = given.class_texts(names, templates or check_templates(TEMPLATES[items.kind]))
+    others = other_templates or (OTHER_TEMPLATES[items.kind],)
+    rows.other_class_texts = given.class_texts(names, others)
     X, which = given.rows(items)
     labels = [(items.labels or ())[k] for k in which]
     kept = np.array([k for k, label in enumerate(labels) if label])

@@ -27,8 +27,8 @@ WIDER, SMALL, LARGE = 0.97 / OWN_GAP, 0.07 / OWN_GAP, 1.29 / OWN_GAP
 # How FairFace writes a race that the prompts write in another way.
 _RACES = {"latino_hispanic": "latino"}
 _SEXES = dict(zip(("male", "female"), SEXES, strict=True))
-# Amounts between which a gap is looked for: 0.5 closes it, −8 widens it as far as it goes.
-_AMOUNTS = (-8.0, 0.5)
+# An amount that widens a gap about as far as it goes.
+_WIDEST = -8.0
 
 
 @PAPER.run_on_model("table2")
@@ -116,7 +116,7 @@ def shift_to(found: Pairs, times: float) -> Correction:
 
     Where no shift gets there, the one that comes nearest.
     """
-    from scipy.optimize import brentq
+    from scipy.optimize import brentq, minimize_scalar
 
     target = times * gap_distance(found.X, found.Y)
 
@@ -124,14 +124,16 @@ def shift_to(found: Pairs, times: float) -> Correction:
         correction: Correction = Shift(amount).fit(found.X, found.Y).correction_
         return correction
 
-    def beyond(amount: float) -> float:
+    def gap(amount: float) -> float:
         by = shifted(amount)
-        return gap_distance(by.x(found.X), by.y(found.Y)) - target
+        return gap_distance(by.x(found.X), by.y(found.Y))
 
-    ends = {amount: beyond(amount) for amount in _AMOUNTS}
-    if np.prod(list(ends.values())) >= 0:
-        return shifted(min(ends, key=lambda amount: abs(ends[amount])))
-    return shifted(brentq(beyond, *_AMOUNTS, xtol=1e-4))
+    smallest = float(minimize_scalar(gap, bounds=(0, 1), method="bounded").x)
+    if gap(smallest) >= target:
+        return shifted(smallest)
+    if gap(_WIDEST) <= target:
+        return shifted(_WIDEST)
+    return shifted(brentq(lambda amount: gap(amount) - target, _WIDEST, smallest, xtol=1e-4))
 
 
 def _own_prompts(races: np.ndarray, sexes: list[str]) -> np.ndarray | None:
