@@ -260,6 +260,40 @@ def test_generated_captions_are_texts_a_line(tmp_path) -> None:
     )
 
 
+# Pictures
+
+
+def test_pictures_are_compared_with_their_rows(tmp_path) -> None:
+    model = Planted(captioned(tmp_path / "photos"))
+    rows = given(model, tmp_path / "rows", tmp_path / "photos")
+    report, outcome = run("levi2025/fig8", rows)
+    # Stripes that are like the others are rows that are like the others.
+    (check,) = report.checks
+    assert check.finding == "holds"
+    assert outcome.data["high"]["images"].shape[1:] == (48, 48, 3)
+    assert run("levi2025/fig19", rows)[0].measured["pictures"] == 60
+    path = run("levi2025/fig12", rows)[1].data["path"]
+    assert path["SLERP"]["images"].shape == (5, 48, 48, 3)
+
+
+@pytest.mark.parametrize("by", ["captions", "classes"])
+def test_hard_pictures_are_those_that_the_model_gets_wrong(tmp_path, by) -> None:
+    if by == "captions":
+        texts = captioned(tmp_path / "data")
+        for k in range(10):  # ten captions are those of another picture
+            texts[f"caption {k}"] = texts[f"caption {k + 20}"]
+        model = Planted(texts)
+    else:
+        classed(tmp_path / "data")
+        rows = (np.eye(D)[1], np.eye(D)[3], np.eye(D)[2])
+        names = ("a photo of a bee.", "a photo of a big cat.", "a photo of a dog.")
+        model = Planted(dict(zip(names, rows, strict=True)))
+    rows = given(model, tmp_path / "rows", tmp_path / "data")
+    report, _ = run("levi2025/fig20", rows)
+    hard = report.measured["hard pictures"]
+    assert hard == 12 if by == "classes" else 10 <= hard < 60
+
+
 # Statements and answers
 
 

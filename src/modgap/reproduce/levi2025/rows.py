@@ -136,7 +136,10 @@ class Digits:
 def digits(setting: Setting, split: DigitSplit = "all") -> Digits:
     """The digits before normalisation, each scan with its caption in the first wording."""
     if setting.rows is not None:
-        raise NotAtHand("This entry compares rows with the pictures behind them: it needs both.")
+        raise NotAtHand(
+            "This entry compares rows with the pictures behind them: it needs both. Give the "
+            "pictures with --data, and with --model what embeds them."
+        )
     return setting.read("scans", _digits(split))
 
 
