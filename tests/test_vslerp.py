@@ -150,6 +150,19 @@ def test_the_nearest_images_go_from_one_end_to_the_other(bank) -> None:
     assert Image.open(io.BytesIO(held.image(2))).getpixel((0, 0)) == ARC[2]
 
 
+def test_steps_in_between_find_others_than_the_ends(bank) -> None:
+    held = open_bank(bank)
+    rows = held.rows.rows()
+    ways = [
+        interpolate(
+            rows[0], rows[4], thetas=[0, 0.02, 0.98, 1], alphas=[0], bank=held, with_ends=with_ends
+        ).names[0]
+        for with_ends in (False, True)
+    ]
+    assert ways[0] == ("0.png", "1.png", "3.png", "4.png")
+    assert ways[1] == ("0.png", "0.png", "4.png", "4.png")
+
+
 @pytest.mark.parametrize("suffix", ["png", "html"])
 def test_a_filmstrip_has_a_row_for_each_alpha_and_a_column_for_each_step(
     bank, tmp_path, suffix

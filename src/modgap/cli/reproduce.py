@@ -172,7 +172,7 @@ def reproduce(
     on record, or a run fails. With --rows, an entry that needs only embeddings runs on your own;
     with --model and --data, also one that needs a model.
 
-    Example: modgap reproduce liang2022/table1 --model hf:openai/clip-vit-base-patch32 --data photos
+    Example: modgap reproduce liang2022/fig2b
     """
     from modgap.cli.outputs import check_folder
     from modgap.cli.show import say

@@ -90,6 +90,14 @@ def vslerp(
             show_default=False,
         ),
     ] = None,
+    with_ends: Annotated[
+        bool,
+        typer.Option(
+            "--with-ends",
+            help="Let steps in between find A and B themselves, which are often nearest.",
+            rich_help_panel=_PICTURES,
+        ),
+    ] = False,
     picture: Annotated[
         Path | None,
         typer.Option(
@@ -154,6 +162,7 @@ def vslerp(
         alphas=_numbers(alpha, "α"),
         mean=_mean(ends, mean, bank, column),
         bank=held,
+        with_ends=with_ends,
         ends=(first, second),
     )
     if as_json:

@@ -18,6 +18,9 @@ from modgap.embed.bank import Bank
 from modgap.measures import vslerp_path
 from modgap.search import search
 
+# A cosine above this is that of a row with itself.
+_SAME = 1 - 1e-5
+
 
 @dataclass(frozen=True, eq=False)
 class Interpolation(Result):
@@ -77,6 +80,7 @@ def interpolate(
     alphas: Sequence[float],
     mean: np.ndarray | None = None,
     bank: Bank | None = None,
+    with_ends: bool = False,
     ends: tuple[str, str] = ("A", "B"),
 ) -> Interpolation:
     """Rows along the way from ``a`` to ``b``, around the mean of their modality.
@@ -93,6 +97,8 @@ def interpolate(
         The mean of the modality; may be left out where every α is 0.
     bank : Bank, optional
         Where the row nearest to each is looked for.
+    with_ends : bool
+        Whether a step between the ends may find the ends themselves, which are often nearest.
     ends : pair of str
         What to call the ends.
     """
@@ -110,16 +116,24 @@ def interpolate(
     of_ends = (np.linalg.norm(a - centre) + np.linalg.norm(b - centre)) / 2
     radii = np.linalg.norm(rows - centre, axis=-1) / of_ends
     found = Interpolation(ends, amounts, steps, rows, radii)
-    return found if bank is None else _with_nearest(found, bank)
+    return found if bank is None else _with_nearest(found, bank, with_ends)
 
 
-def _with_nearest(found: Interpolation, bank: Bank) -> Interpolation:
+def _with_nearest(found: Interpolation, bank: Bank, with_ends: bool) -> Interpolation:
     documents = bank.rows.rows()
     check_same_space(found.flat, documents, (found.ends[0], bank.rows.source))
-    near, cosines = search(found.flat.astype(np.float32), documents, 1)
+    queries = found.flat.astype(np.float32)
+    near, cosines = search(queries, documents, 3)
+    chosen = np.zeros(len(near), dtype=np.int64)
+    if not with_ends:
+        at = np.tile(found.thetas, len(found.alphas))
+        # Never all three: two rows at the most are those of the ends.
+        is_end = np.isin(near, near[:, 0][((at == 0) | (at == 1)) & (cosines[:, 0] > _SAME)])
+        between = (at > 0) & (at < 1) & ~is_end.all(axis=1)
+        chosen[between] = np.argmin(is_end[between], axis=1)
     shape = found.radii.shape
-    nearest = near[:, 0].reshape(shape)
-    names = tuple(tuple(bank.name(int(row)) for row in steps) for steps in nearest)
-    return dataclasses.replace(
-        found, nearest=nearest, cosines=cosines[:, 0].reshape(shape), names=names
+    nearest, values = (
+        np.take_along_axis(of, chosen[:, None], axis=1).reshape(shape) for of in (near, cosines)
     )
+    names = tuple(tuple(bank.name(int(row)) for row in steps) for steps in nearest)
+    return dataclasses.replace(found, nearest=nearest, cosines=values, names=names)
