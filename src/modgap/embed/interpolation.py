@@ -69,7 +69,9 @@ class Interpolation(Result):
         >>> way.labels
         ['α = 0, θ = 0', 'α = 0, θ = 1']
         """
-        return [f"α = {alpha:g}, θ = {theta:g}" for alpha in self.alphas for theta in self.thetas]
+        return [
+            f"α = {alpha:.3g}, θ = {theta:.3g}" for alpha in self.alphas for theta in self.thetas
+        ]
 
 
 def interpolate(

@@ -59,8 +59,8 @@ def write_filmstrip(path: Path, way: Interpolation, picture: Picture) -> list[st
         [_square(picture, way, across, down, errors) for across in range(len(way.thetas))]
         for down in range(len(way.alphas))
     ]
-    rows = [f"α = {alpha:g}" for alpha in way.alphas]
-    columns = [f"θ = {theta:g}" for theta in way.thetas]
+    rows = [f"α = {alpha:.3g}" for alpha in way.alphas]
+    columns = [f"θ = {theta:.3g}" for theta in way.thetas]
     title = f"{way.ends[0]} → {way.ends[1]}"
     if path.suffix.lower() == ".html":
         write_text(path, _page(title, rows, columns, squares, way))
