@@ -14,7 +14,7 @@ from modgap import __version__
 
 COMMANDS = (
     "demo", "diagnose", "report", "serve", "measure", "fit", "apply", "evaluate", "train",
-    "reproduce",
+    "vslerp", "reproduce",
 )  # fmt: skip
 
 

@@ -13,7 +13,7 @@ from modgap.evaluation.noise import noise_correlation
 from modgap.reproduce import NotAtHand, Outcome, Setting
 from modgap.reproduce.chowers2026 import PAPER
 from modgap.reproduce.chowers2026.gap import _gain_inside
-from modgap.reproduce.chowers2026.rephrasing import _correlation, _orthogonal, _with_rivals
+from modgap.reproduce.chowers2026.rephrasing import _correlation, _with_rivals
 from modgap.reproduce.chowers2026.robustness import slopes
 from modgap.reproduce.chowers2026.tasks import class_task, class_tasks, tasks
 from modgap.reproduce.chowers2026.threshold import _at_the_best
@@ -274,13 +274,6 @@ def test_rivals_are_other_classes():
     # Each of the nine others is drawn as often, within a few standard errors.
     jumps = (chosen[:, 1:] - task.truth[:, None]) % 10
     assert np.bincount(jumps.ravel(), minlength=10)[1:].min() > 333 - 4 * 333**0.5
-
-
-def test_a_direction_of_its_own_for_each_image_is_orthogonal_to_its_texts(rng):
-    candidates = rng.normal(size=(5, 4, 16))
-    centred = candidates - candidates.mean(axis=1, keepdims=True)
-    directions = _orthogonal(rng.normal(size=16), centred)
-    np.testing.assert_allclose(np.einsum("nkd,nd->nk", centred, directions), 0, atol=1e-12)
 
 
 def test_slopes_are_those_of_least_squares(rng):

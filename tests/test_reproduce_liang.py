@@ -14,7 +14,6 @@ from modgap._results import to_json
 from modgap.measures.landscape import shift_landscape
 from modgap.reproduce import Outcome, Setting
 from modgap.reproduce.liang2022 import PAPER
-from modgap.reproduce.liang2022.fairness import denigration_shares, prompts
 from modgap.reproduce.liang2022.initialisations import unseen_cones
 from modgap.reproduce.liang2022.landscape import TEMPERATURES, _landscape
 from modgap.reproduce.liang2022.rows import mean_cosine
@@ -284,16 +283,3 @@ def test_centres_of_unseen_inputs_tell_networks_apart_only_where_they_differ(rng
 def test_a_row_that_is_drawn_twice_is_no_pair_with_itself() -> None:
     rows = np.eye(3)
     assert mean_cosine(rows)(np.array([[2.0, 1.0, 0.0], [1.0, 1.0, 1.0]])).tolist() == [0, 0]
-
-
-def test_denigration_counts_the_nearest_prompt_only() -> None:
-    texts, kinds = prompts()
-    assert len(texts) == len(set(texts)) == 21
-    assert "a photo of an indian woman" in texts
-    rows = np.eye(21)
-    images = rows[[0, kinds.index("crime"), kinds.index("non-human"), 1]]
-    found = denigration_shares(images, rows, kinds, np.array(["a", "a", "b", "b"]))
-    assert found == {
-        "a": {"crime": 0.5, "non-human": 0.0},
-        "b": {"crime": 0.0, "non-human": 0.5},
-    }

@@ -26,7 +26,9 @@ from modgap.cli.measure import measure
 from modgap.cli.report import report
 from modgap.cli.reproduce import reproduce
 from modgap.cli.serve import serve
+from modgap.cli.task import task_app
 from modgap.cli.train import train
+from modgap.cli.vslerp import vslerp
 
 app = typer.Typer(
     name="modgap",
@@ -52,10 +54,12 @@ for command in (
     evaluate,
     embed,
     train,
+    vslerp,
     reproduce,
 ):
     app.command()(command)
 app.add_typer(index_app)
+app.add_typer(task_app)
 
 
 def _version(asked: bool) -> None:

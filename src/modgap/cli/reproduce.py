@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from modgap.reproduce.setting import OwnRows
 
 _YOURS = "Rows of your own"
+_MODEL = "A model and data"
 Rows = Annotated[
     tuple[Path, Path] | None,
     typer.Option(
@@ -25,6 +26,66 @@ Rows = Annotated[
         "twice.",
         rich_help_panel=_YOURS,
     ),
+]
+
+ModelName = Annotated[
+    str | None,
+    typer.Option(
+        metavar="MODEL",
+        help="A model in place of all rows, as modgap embed takes it: hf:NAME, open_clip:NAME/"
+        "WEIGHTS … It embeds --data; the rows are kept in the output folder.",
+        rich_help_panel=_MODEL,
+        show_default=False,
+    ),
+]
+Data = Annotated[
+    list[Path] | None,
+    typer.Option(
+        metavar="DATA",
+        help="Images or sounds with captions, or with classes, in any format that modgap embed "
+        "reads; or FairFace, A-OKVQA or MMVP-VLM as published. May be given again.",
+        rich_help_panel=_MODEL,
+        show_default=False,
+    ),
+]
+Generated = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="NAME=PATH",
+        help="Generated images, or captions a line, by what made them: glide=FOLDER, "
+        "clipcap=FILE.txt. May be given again.",
+        rich_help_panel=_MODEL,
+        show_default=False,
+    ),
+]
+ImageFolder = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FOLDER",
+        help="Where the images lie, if not beside the data.",
+        rich_help_panel=_MODEL,
+        show_default=False,
+    ),
+]
+Split = Annotated[
+    str | None,
+    typer.Option(help="Embed this split.", rich_help_panel=_MODEL, show_default=False),
+]
+Template = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="How a class is said, with {} for its name; several are averaged.",
+        rich_help_panel=_MODEL,
+        show_default=False,
+    ),
+]
+OtherTemplate = Annotated[
+    list[str] | None,
+    typer.Option(help="The same in another wording.", rich_help_panel=_MODEL, show_default=False),
+]
+Device = Annotated[
+    str | None,
+    typer.Option(help="cpu, cuda, cuda:1 …", rich_help_panel=_MODEL, show_default=False),
 ]
 
 
@@ -79,6 +140,14 @@ def reproduce(
         typer.Option(help="The same in another wording.", rich_help_panel=_YOURS),
     ] = None,
     groups: Groups = None,
+    model: ModelName = None,
+    data: Data = None,
+    generated: Generated = None,
+    images: ImageFolder = None,
+    split: Split = None,
+    template: Template = None,
+    other_template: OtherTemplate = None,
+    device: Device = None,
     resume: Annotated[
         bool,
         typer.Option(
@@ -100,7 +169,8 @@ def reproduce(
     """Run figures and tables of the four papers and put the published numbers beside ours.
 
     The exit status is 1 if a claim that needs no outside data disagrees, a verdict is not the one
-    on record, or a run fails. With --rows, an entry that needs only embeddings runs on your own.
+    on record, or a run fails. With --rows, an entry that needs only embeddings runs on your own;
+    with --model and --data, also one that needs a model.
 
     Example: modgap reproduce liang2022/fig2b
     """
@@ -117,8 +187,21 @@ def reproduce(
     if listing and (record or resume):
         raise InputValueError("--list runs nothing; leave out --record and --resume.")
     given = (labels, class_text, other_class_text, groups)
-    own = _own_rows(rows, *given, alone=not (listing or record or resume or embeddings or trained))
+    alone = not (listing or record or resume or embeddings or trained)
+    own = _own_rows(rows, *given, alone=alone)
     chosen = select(names or ["all"])
+    if model is not None:
+        _check_alone(alone and rows is None)
+        check_folder(output)
+        own = _embedded(
+            model, data or (), output, _by_name(generated or ()), images, split, device,
+            templates=template or (), other_templates=other_template or (),
+        )  # fmt: skip
+    elif any((data, generated, images, split, template, other_template, device)):
+        raise InputValueError(
+            "--data, --generated, --images, --split, --template, --other-template and --device "
+            "belong to --model."
+        )
     setting = Setting(
         full=full,
         embeddings=find_embeddings(embeddings or ()),
@@ -180,6 +263,57 @@ def _own_rows(
         other_class_text=other_class_text,
         groups=groups,
     )
+
+
+def _check_alone(alone: bool) -> None:
+    if not alone:
+        raise InputValueError(
+            "--model takes the place of other data and is not kept on record; leave out --list, "
+            "--record, --resume, --embeddings, --trained and --rows."
+        )
+
+
+def _by_name(generated: Sequence[str]) -> dict[str, Path]:
+    found = {}
+    for said in generated:
+        name, equals, path = said.partition("=")
+        if not (name and equals and path):
+            raise InputValueError(
+                f"--generated takes NAME=PATH, such as glide=FOLDER, got {said!r}."
+            )
+        if name in found:
+            raise InputValueError(f"--generated names {name} twice.")
+        found[name] = Path(path)
+    return found
+
+
+def _embedded(
+    model: str,
+    data: Sequence[Path],
+    output: Path,
+    generated: dict[str, Path],
+    images: Path | None,
+    split: str | None,
+    device: str | None,
+    *,
+    templates: Sequence[str],
+    other_templates: Sequence[str],
+) -> OwnRows:
+    """The rows of the user's model and data, embedded into the output folder or found there."""
+    from modgap.cli.outputs import tidy_when_terminated
+    from modgap.cli.show import steps
+    from modgap.reproduce.model_data import open_model_data, own_rows_of
+
+    if not data:
+        raise InputValueError("A model needs data to embed: name some with --data.")
+    with steps() as step, tidy_when_terminated():
+        given = open_model_data(
+            model, data, output / "rows", generated=generated, images=images, split=split,
+            progress=step, device=device,
+        )  # fmt: skip
+        rows = own_rows_of(given, templates, other_templates)
+    given.progress = None
+    return rows
 
 
 def _run(

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from modgap._results import Progress, Result, silent
-from modgap._validate import Array, InputError, InputValueError, check_choice, check_numbers
+from modgap._validate import Array, InputError, check_choice, check_numbers
 from modgap.corrections import (
     METRICS,
     Center,
@@ -21,6 +21,7 @@ from modgap.corrections import (
     asking_or_text,
     row_length,
 )
+from modgap.corrections.partly import partly
 from modgap.diagnosis.splits import split
 from modgap.evaluation.metrics import correction_metrics, metric_descriptions, noise_for, whole
 from modgap.io import Embeddings, Modalities
@@ -125,20 +126,6 @@ def gap_paths(
             continue
         paths.append(_path(name, correction, wanted_steps, found, held, splits.n_confirm))
     return tuple(paths), failures
-
-
-def partly(correction: Correction, share: float) -> Correction:
-    """A correction of offsets alone, applied in part: each offset times ``share``."""
-    maps = {}
-    for key, affine in correction.maps.items():
-        if affine.matrix is not None or affine.scale != 1 or affine.blocks is not None:
-            raise InputValueError(
-                "Only a correction that moves rows by an offset can be applied in part; "
-                f"{correction.about.get('method', 'this one')} does more."
-            )
-        offset = None if affine.offset is None else share * affine.offset
-        maps[key] = replace(affine, offset=offset)
-    return replace(correction, maps=maps, about={"share": share})
 
 
 class _Steps:

@@ -11,7 +11,13 @@ from modgap.io.items_opening import open_items
 from modgap.io.mixbench import MixBench, MixBenchSubset, open_mixbench
 from modgap.io.mmvp import MMVP, open_mmvp
 from modgap.io.modalities import Modalities, Thumbnail
-from modgap.io.opening import open_embeddings, open_modalities, open_pair, open_queries
+from modgap.io.opening import (
+    open_embeddings,
+    open_modalities,
+    open_modality,
+    open_pair,
+    open_queries,
+)
 from modgap.io.pairing import PairingWarning
 from modgap.io.writing import write_embeddings, write_pair, write_vectors
 
@@ -36,6 +42,7 @@ __all__ = [
     "open_mixbench",
     "open_mmvp",
     "open_modalities",
+    "open_modality",
     "open_pair",
     "open_queries",
     "write_clip_retrieval",

@@ -31,7 +31,8 @@ class AOKVQA:
 
     ``correct`` (n,) is the place of the right answer among the ``choices`` of a question, and
     ``image_of`` (n,) the row of its photograph in ``images``: questions can share one.
-    ``difficult`` (n,) marks those whose answers in free words are not to be scored.
+    ``difficult`` (n,) marks those whose answers in free words are not to be scored, and
+    ``direct_answers`` are these answers, ten people's, where they are given.
     """
 
     source: str
@@ -42,6 +43,7 @@ class AOKVQA:
     image_of: np.ndarray
     images: Items
     difficult: np.ndarray
+    direct_answers: tuple[tuple[str, ...], ...] = ()
 
     def __len__(self) -> int:
         return len(self.questions)
@@ -83,7 +85,16 @@ def open_aokvqa(
         np.array([rows[name] for name in names]),
         Items(str(file), [Item(name, (), None, folder.reader(name, file)) for name in distinct]),
         np.array([bool(entry.get("difficult_direct_answer")) for entry in entries]),
+        tuple(_direct_answers(entry) for entry in entries),
     )
+
+
+def _direct_answers(entry: Mapping[str, Any]) -> tuple[str, ...]:
+    """The answers in free words, each once; none where they are not given."""
+    said = entry.get("direct_answers")
+    answers = said if isinstance(said, list) else []
+    texts = (answer.strip() for answer in answers if isinstance(answer, str))
+    return tuple(dict.fromkeys(text for text in texts if text))
 
 
 def _entries(path: Path) -> list[Mapping[str, Any]]:

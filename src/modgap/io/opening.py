@@ -211,6 +211,20 @@ class _Source:
         return Embeddings(str(self.contents.path), matrix, described)
 
 
+def open_modality(
+    path: str | os.PathLike[str], modality: str, *, column: str | None = None
+) -> Embeddings:
+    """The rows of one modality of a file or folder that may hold others as well.
+
+    ``column`` is the name of the array or column, by default the one that is called like the
+    modality, else the only one.
+    """
+    contents = open_contents(path)
+    found = column or _own_column(contents, modality)
+    source = _Source(contents, found, own_prefixes(modality))
+    return source.embeddings(alone=len(contents.embeddings) == 1)
+
+
 def _paired_up(sources: Mapping[str, _Source], groups: Any, paired: bool | None) -> Modalities:
     """The modalities as one value: rows of one space, and which of them match."""
     shared = Counter(id(source.contents) for source in sources.values())

@@ -20,6 +20,7 @@ from modgap.measures.ellipsoid import (
     separability,
     shell,
     vslerp,
+    vslerp_path,
 )
 from modgap.measures.gap import (
     GapCosines,
@@ -110,5 +111,6 @@ __all__ = [
     "soft_assignments",
     "uniformity",
     "vslerp",
+    "vslerp_path",
     "wasserstein_uniformity",
 ]

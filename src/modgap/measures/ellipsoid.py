@@ -5,6 +5,7 @@ Rows are used as given throughout; the statements are about rows before normalis
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -153,3 +154,21 @@ def vslerp(a: Array, b: Array, theta: float, alpha: float, mean: Array) -> Array
     start = xp.where(parallel, xp.ones_like(sine) * (1 - theta), xp.sin((1 - theta) * angle) / safe)
     end = xp.where(parallel, xp.ones_like(sine) * theta, xp.sin(theta * angle) / safe)
     return start * a + end * b + alpha * widen(mean)
+
+
+def vslerp_path(
+    a: Array, b: Array, thetas: Sequence[float], alphas: Sequence[float], mean: Array
+) -> Array:
+    """Rows (alphas, thetas, d) along the way from a to b, by `vslerp` at every θ and α.
+
+    >>> import numpy as np
+    >>> path = vslerp_path(np.array([1.0, 0.0]), np.array([0.0, 1.0]), [0, 1], [0.5], np.ones(2))
+    >>> path.round(4).tolist()
+    [[[1.0, 0.0], [0.0, 1.0]]]
+    """
+    xp = namespace(a, b, mean)
+    paths = [
+        xp.stack([vslerp(a, b, theta, alpha, mean) for theta in thetas], axis=-2)
+        for alpha in alphas
+    ]
+    return xp.stack(paths, axis=-3)

@@ -5,14 +5,16 @@ Each takes ``title`` and ``ax``, draws into those axes or into new ones, and ret
 
 from modgap.plot._bars import bars, histograms, intervals
 from modgap.plot._curves import curves
-from modgap.plot._images import image_grid
+from modgap.plot._images import filmstrip, image_grid
 from modgap.plot._panels import panels
 from modgap.plot._points import cones, projection_pairs, scatter, sphere
+from modgap.plot._tasks import task_curve, task_figure, task_tests
 
 __all__ = [
     "bars",
     "cones",
     "curves",
+    "filmstrip",
     "histograms",
     "image_grid",
     "intervals",
@@ -20,4 +22,7 @@ __all__ = [
     "projection_pairs",
     "scatter",
     "sphere",
+    "task_curve",
+    "task_figure",
+    "task_tests",
 ]

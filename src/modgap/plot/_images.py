@@ -60,3 +60,50 @@ def image_grid(
     ax.set_ylim(1.5 * rows, -0.08)
     ax.set_axis_off()
     return finish(ax, title)
+
+
+def filmstrip(
+    images: Sequence[Sequence[Any]],
+    *,
+    row_labels: Sequence[str],
+    column_labels: Sequence[str],
+    title: str = "",
+    ax: Axes | None = None,
+) -> Axes:
+    """Images in rows and columns, with what each row and each column is.
+
+    Parameters
+    ----------
+    images : sequence of sequences of (h, w) or (h, w, 3) arrays, or None
+        The images of each row; None leaves a place empty.
+    row_labels, column_labels : sequences of str
+        At the left of each row, above each column.
+    title : str
+        Above the drawing.
+    ax : Axes, optional
+        Where to draw; a new figure when left out.
+    """
+    shape = len(row_labels), len(column_labels)
+    if len(images) != shape[0] or any(len(row) != shape[1] for row in images):
+        raise InputValueError(f"images must be {shape[0]} rows of {shape[1]}, one for each label.")
+    ax = axes_or_new(ax, (1.1 * shape[1] + 0.8, 1.1 * shape[0] + 0.5))
+    for down, row in enumerate(images):
+        for across, image in enumerate(row):
+            if image is None:
+                continue
+            pixels = np.asarray(image)
+            ax.imshow(
+                pixels,
+                cmap="gray_r" if pixels.ndim == 2 else None,
+                extent=(across + 0.03, across + 0.97, down + 0.97, down + 0.03),
+            )
+    ax.set_xlim(0, shape[1])
+    ax.set_ylim(shape[0], 0)
+    ax.set_aspect("equal")
+    finish(ax, title)
+    ax.set_xticks(np.arange(shape[1]) + 0.5, column_labels)
+    ax.set_yticks(np.arange(shape[0]) + 0.5, row_labels)
+    ax.tick_params(length=0, labelsize=8, labeltop=True, labelbottom=False)
+    for spine in ax.spines.values():
+        spine.set_visible(False)
+    return ax

@@ -69,8 +69,8 @@ class Entry:
     """One figure or table, as the file of its paper declares it.
 
     ``run`` is None where a model or a data set is needed that this package does not have; ``how``
-    then says exactly what is missing and how it would be provided. ``draw`` makes the picture of
-    an outcome.
+    then says exactly what is missing and how it would be provided. ``run_on_model`` runs it in
+    place of ``run`` where a model and data are given. ``draw`` makes the picture of an outcome.
     """
 
     key: str
@@ -83,6 +83,7 @@ class Entry:
     full: str = ""
     slips: tuple[str, ...] = ()
     run: Callable[[Setting], Outcome] | None = None
+    run_on_model: Callable[[Setting], Outcome] | None = None
     draw: Callable[[Outcome], Figure] | None = None
 
     @property
@@ -95,8 +96,13 @@ class Entry:
         """Whether it needs nothing but this package."""
         return self.needs in ("nothing", "digits") and self.run is not None
 
+    def runner(self, setting: Setting) -> Callable[[Setting], Outcome] | None:
+        """What runs it in a setting: a function of its own where a model is given."""
+        by_model = setting.rows is not None and setting.rows.model is not None
+        return self.run_on_model or self.run if by_model else self.run
+
     def lacks(self, setting: Setting) -> str:
         """What it needs that is not there, without running it; empty when it can run."""
-        if self.run is None:
+        if self.runner(setting) is None:
             return self.how
         return not_at_hand() if self.needs == "embeddings" and not setting.data else ""

@@ -66,7 +66,7 @@ def list_document(
 
 
 def _here(entry: Entry, setting: Setting) -> str:
-    if entry.run is None:
+    if entry.runner(setting) is None:
         return "no model"
     if entry.lacks(setting):
         return "--embeddings DIR"

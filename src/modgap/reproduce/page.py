@@ -136,6 +136,7 @@ modgap reproduce all --seeds 1               a quick look
 modgap reproduce all --full --resume         as published, going on where it was stopped
 modgap reproduce yaras2024/fig2              one of them
 modgap reproduce liang2022/fig4 --rows image.npy text.npy      on rows of your own
+modgap reproduce liang2022/table1 --model hf:NAME --data DIR    on a model and data of your own
 ```
 
 DIR holds the embeddings that Liang et al. 2022 published (`features_clip.npy` and the like), and

@@ -67,11 +67,16 @@ class Paper:
     def __init__(self, folder: Path) -> None:
         self.folder, self.key = folder, folder.name
         self._runs: dict[str, Run] = {}
+        self._runs_on_model: dict[str, Run] = {}
         self._draws: dict[str, Draw] = {}
 
     def run(self, name: str) -> Callable[[Run], Run]:
         """Register the function below as what runs an entry."""
         return partial(_register, self._runs, (name,))
+
+    def run_on_model(self, name: str) -> Callable[[Run], Run]:
+        """Register the function below as what runs an entry where a model and data are given."""
+        return partial(_register, self._runs_on_model, (name,))
 
     def draw(self, *names: str) -> Callable[[Draw], Draw]:
         """Register the function below as what draws some entries."""
@@ -97,7 +102,7 @@ class Paper:
         for module in pkgutil.iter_modules([str(self.folder)]):
             importlib.import_module(f"{__package__}.{self.key}.{module.name}")
         names = [name for name in self.declared if name not in _NO_ENTRY]
-        unknown = {*self._runs, *self._draws}.difference(names)
+        unknown = {*self._runs, *self._runs_on_model, *self._draws}.difference(names)
         if unknown:
             raise AssertionError(f"{self.folder}/paper.toml declares no {sorted(unknown)}.")
         made = [self._entry(name, self.declared[name]) for name in names]
@@ -137,7 +142,11 @@ class Paper:
         published: dict[str, Number] = {}
         if "table" in declared:
             published |= self.table(name).cells(declared["table"].get("cells", "{row}: {column}"))
-        run, draw = self._runs.get(name), self._draws.get(name)
+        runs = [
+            None if run is None else partial(_run_with_words, run, declared_words)
+            for run in (self._runs.get(name), self._runs_on_model.get(name))
+        ]
+        draw = self._draws.get(name)
         if draw is None and "panels" in declared:
             draw = partial(_draw_declared, self.panels(name), declared.get("figure", {}))
         return Entry(
@@ -146,7 +155,8 @@ class Paper:
             needs=declared.get("needs", "nothing"),
             published=published | declared.get("published", {}),
             slips=tuple(self._words(slip) for slip in declared.get("slips", ())),
-            run=None if run is None else partial(_run_with_words, run, declared_words),
+            run=runs[0],
+            run_on_model=runs[1],
             draw=draw,
         )
 

@@ -19,12 +19,13 @@ def run_seeds(entry: Entry, setting: Setting) -> tuple[Outcome, tuple[int, ...]]
     An entry that comes out the same with the first two draws nothing, and is run no more. One that
     does not read your own rows, where they are given, is refused.
     """
-    assert entry.run is not None
+    run = entry.runner(setting)
+    assert run is not None
     seeds = range(setting.seed, setting.seed + max(1, setting.seeds))
     found: list[Outcome] = []
     for done, seed in enumerate(seeds):
         setting.say(f"seed {seed}", done, len(seeds))
-        found.append(entry.run(dataclasses.replace(setting, seed=seed)))
+        found.append(run(dataclasses.replace(setting, seed=seed)))
         if setting.rows is not None and not setting.rows.used:
             raise NotAtHand(cannot_use(entry))
         if len(found) == 2 and _same(*found):
@@ -36,7 +37,7 @@ def cannot_use(entry: Entry) -> str:
     """What to say of an entry that own rows are no help for."""
     return (
         f"{entry.key} cannot use rows of your own: it needs more than embeddings, or makes its own "
-        "data. Run it without --rows."
+        "data. Run it without --rows and --model."
     )
 
 

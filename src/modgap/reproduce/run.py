@@ -26,8 +26,9 @@ def run_entry(entry: Entry, setting: Setting) -> tuple[EntryReport, Outcome | No
     """Run one entry; what it lacks or where it fails is in the report, never raised."""
     if setting.rows is not None:
         setting.rows.used = False
-    if entry.run is None:
-        missing = entry.how if setting.rows is None else cannot_use(entry)
+    if entry.runner(setting) is None:
+        needs_model = setting.rows is None or entry.run_on_model is not None
+        missing = entry.how if needs_model else cannot_use(entry)
         return report_of(entry, setting, missing=missing), None
     started = perf_counter()
     try:

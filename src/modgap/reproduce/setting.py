@@ -15,6 +15,7 @@ from modgap._validate import InputValueError
 
 if TYPE_CHECKING:
     from modgap.reproduce.flickr8k.results import Runs
+    from modgap.reproduce.model_data import ModelData
 
 # Names the folders of embeddings where --embeddings does not.
 VARIABLE = "MODGAP_PUBLISHED"
@@ -33,6 +34,9 @@ def not_at_hand(files: str = "features_*.npy") -> str:
     )
 
 
+NO_PAIRS = (
+    "It needs pairs of images and texts: give captioned images, such as MS-COCO's, with --data."
+)
 # What rows of your own are read as: pairs, and images with classes.
 YOUR_ROWS, YOUR_CLASSES = "your rows", "your classes"
 
@@ -42,25 +46,33 @@ class OwnRows:
     """Rows of your own: pairs row by row, and what zero-shot classification needs beside them.
 
     They are as they were given, which may be raw. ``taken`` says how they were chosen where they
-    are not all; ``used`` becomes true when an entry reads them.
+    are not all; ``used`` becomes true when an entry reads them. ``classed`` are the images that
+    the labels are of, where these are not X. Where a model embedded them, ``model`` has it and all
+    data that it was put to, which may be no pairs.
     """
 
-    X: np.ndarray
-    Y: np.ndarray
+    X: np.ndarray | None = None
+    Y: np.ndarray | None = None
     labels: np.ndarray | None = None
     class_texts: np.ndarray | None = None
     other_class_texts: np.ndarray | None = None
     taken: str = ""
     used: bool = False
+    classed: np.ndarray | None = None
+    temperature: float | None = None
+    model: ModelData | None = None
 
     @property
     def words(self) -> str:
         """What they are, for reports."""
+        by_model = "" if self.model is None else self.model.words
+        if self.X is None or self.Y is None:
+            return by_model
         lengths = [np.linalg.norm(rows, axis=1) for rows in (self.X, self.Y)]
         unit = all(np.allclose(each, 1, atol=1e-2) for each in lengths)
         n, d = self.X.shape
         kind = "at unit length" if unit else "not at unit length"
-        return "; ".join(filter(None, (f"your rows ({n:,} × {d}, {kind})", self.taken)))
+        return "; ".join(filter(None, (by_model, f"your rows ({n:,} × {d}, {kind})", self.taken)))
 
 
 @dataclass(frozen=True)
@@ -112,6 +124,19 @@ class Setting:
         return words if self.trained is None else f"{words}, trained models of {self.trained}"
 
     @property
+    def model(self) -> ModelData | None:
+        """The model that was given with data, if any; the entry that asks for it uses it."""
+        if self.rows is None or self.rows.model is None:
+            return None
+        self.rows.used = True
+        return self.rows.model
+
+    def lacking(self, rows: str, data: str) -> NotAtHand:
+        """What to say of something that the user did not give, as files of rows or as data."""
+        by_model = self.rows is not None and self.rows.model is not None
+        return NotAtHand(data if by_model else rows)
+
+    @property
     def data(self) -> tuple[str, ...]:
         """What is at hand, by name; "your rows" take the place of all else."""
         if self.rows is not None:
@@ -140,7 +165,7 @@ class Setting:
         if self.rows is not None:
             raise NotAtHand(
                 "It reads models that were trained for it, which rows of your own cannot replace. "
-                "Run it without --rows."
+                "Run it without --rows and --model."
             )
         return self.read("runs", read_runs(self.trained or PRETRAINED))
 

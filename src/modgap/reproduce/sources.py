@@ -10,12 +10,16 @@ import numpy as np
 
 from modgap._arrays import unit
 from modgap.datasets.digits import WORDINGS, load_digits
-from modgap.reproduce.setting import YOUR_CLASSES, YOUR_ROWS, NotAtHand, Setting
+from modgap.reproduce.setting import NO_PAIRS, YOUR_CLASSES, YOUR_ROWS, NotAtHand, Setting
 
 CLIP_TEMPERATURE = 0.01
 # Of the digits that come with modgap; nothing else is there without a download.
 DIGITS = "digits"
 _SYSTEMS = {"CLIP": "clip", "VideoCLIP": "videoclip"}
+NO_CLASSES = (
+    "Zero-shot classification needs classes: give images in a folder for each class, or a table "
+    "with a column label, with --data."
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,11 +55,14 @@ def pairs(setting: Setting, *, raw: bool = False) -> tuple[Pairs, ...]:
 
     With ``raw``, only rows as the towers gave them: your own, and the digits.
     """
-    if setting.rows is not None:
-        X, Y = setting.read(YOUR_ROWS, (setting.rows.X, setting.rows.Y))
+    own = setting.rows
+    if own is not None:
+        if own.X is None or own.Y is None:
+            raise setting.lacking(NO_PAIRS, NO_PAIRS)
+        X, Y = setting.read(YOUR_ROWS, (own.X, own.Y))
         if not raw:
             X, Y = unit(X), unit(Y)
-        return (Pairs(YOUR_ROWS, X, Y, raw=raw),)
+        return (Pairs(YOUR_ROWS, X, Y, own.temperature or CLIP_TEMPERATURE, raw),)
     known = [] if raw else [_published(setting, name) for name in (*_SYSTEMS, "Unsplash")]
     return (*(each for each in known if each is not None), digit_pairs(setting, raw=raw))
 
@@ -79,10 +86,13 @@ def zero_shots(setting: Setting) -> tuple[ZeroShot, ...]:
     """Every zero-shot task at hand, the digits last: your own, or ImageNet and ESC-50."""
     own = setting.rows
     if own is not None:
-        if own.labels is None or own.class_texts is None:
-            raise NotAtHand("Zero-shot classification needs --labels and --class-text, too.")
+        X = own.X if own.classed is None else own.classed
+        if X is None or own.labels is None or own.class_texts is None:
+            raise setting.lacking(
+                "Zero-shot classification needs --labels and --class-text, too.", NO_CLASSES
+            )
         texts = own.class_texts, own.other_class_texts
-        return (setting.read(YOUR_CLASSES, ZeroShot(YOUR_ROWS, unit(own.X), own.labels, *texts)),)
+        return (setting.read(YOUR_CLASSES, ZeroShot(YOUR_ROWS, unit(X), own.labels, *texts)),)
     found = []
     if (held := setting.tensors("imagenet-clip-b32")) is not None:
         texts = held["class_text"], held["class_text_other_wording"]

@@ -6,7 +6,18 @@ import warnings
 
 import numpy as np
 
-from modgap._arrays import as_float, namespace, sum_squares, to_numpy, unit, wide_dtype
+from modgap._arrays import (
+    as_float,
+    like,
+    namespace,
+    paired_dots,
+    row_blocks,
+    rows_per_block,
+    sum_squares,
+    to_numpy,
+    unit,
+    wide_dtype,
+)
 from modgap._validate import Array, check_choice, check_rows, check_same_space
 from modgap.corrections import METRIC_NAMES, METRICS, Correction, Metric
 
@@ -54,6 +65,26 @@ def to_scores(products: np.ndarray, queries: Array, metric: Metric) -> np.ndarra
         return products
     # Rounding may carry the distance of a row to itself past zero.
     return np.minimum(2 * products - to_numpy(sum_squares(queries))[:, None], 0.0)
+
+
+def given_scores(
+    queries: Array,
+    documents: Array,
+    asked_by: np.ndarray,
+    metric: Metric,
+    names: tuple[str, str] = ("X", "Y"),
+) -> np.ndarray:
+    """The score (m,) of each document for the one query that asks for it, ``asked_by`` (m,)."""
+    Q, D = rows_to_multiply(queries, documents, metric, names)
+    bias = document_bias(D, metric)
+    found = np.empty(D.shape[0])
+    for rows in row_blocks(D.shape[0], rows_per_block(D.shape[1])):
+        asking = Q[like(asked_by[rows], Q)]
+        products = to_numpy(paired_dots(asking, D[rows]))
+        if bias is not None:
+            products = products + to_numpy(bias[rows])
+        found[rows] = to_scores(products[:, None], asking, metric)[:, 0]
+    return found
 
 
 class OtherMetricWarning(UserWarning):

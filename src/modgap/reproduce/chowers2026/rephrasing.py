@@ -11,6 +11,7 @@ from modgap.corrections.orthogonal import Threshold
 from modgap.datasets import load_digits
 from modgap.datasets.digits import WORDINGS
 from modgap.evaluation.noise import noise_correlation
+from modgap.evaluation.rephrasing import moved, near_and_toward, own_directions
 from modgap.evaluation.significance import compare
 from modgap.reproduce.checks import Check, above, below, check
 from modgap.reproduce.chowers2026 import PAPER
@@ -22,7 +23,6 @@ from modgap.reproduce.setting import Setting
 from modgap.reproduce.sources import DIGITS
 from modgap.reproduce.statistics import Interval, mean_interval
 
-CHOICES = 4
 # Groups of texts that are left out in turn.
 PARTS = 20
 
@@ -84,7 +84,9 @@ def fig10(setting: Setting) -> Outcome:
             checks += judged if task.judged else []
             every |= swept
         data[task.name] = {"four": lines, "all": every}
-    return Outcome(measured, checks, {"amounts": AMOUNTS, "tasks": data}, on(at_hand))
+    return Outcome(
+        measured, checks, {"amounts": AMOUNTS, "tasks": data, "every": data}, on(at_hand)
+    )
 
 
 def _four_classes(task: Task, draws: int, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -98,7 +100,7 @@ def _four_classes(task: Task, draws: int, seed: int) -> tuple[np.ndarray, np.nda
     rng = np.random.default_rng(seed)
     four = _with_rivals(task, rng)
     rows = task.candidates[four]
-    directions = _orthogonal(task.gap, rows - rows.mean(axis=1, keepdims=True))
+    directions = own_directions(task.gap, rows)
     still = _right(task.queries, rows, directions)
     reworded = _right(task.queries, task.other[four], directions).astype(float)
     spoken = np.zeros(still.shape)
@@ -120,23 +122,10 @@ def _with_rivals(task: Task, rng: np.random.Generator) -> np.ndarray:
     return np.asarray((task.truth[:, None] + jumps) % classes)
 
 
-def _orthogonal(gap: np.ndarray, centred: np.ndarray) -> np.ndarray:
-    """The part of the gap orthogonal to each set of centred candidates, (n, d)."""
-    axes = np.linalg.svd(centred.astype(np.float64), full_matrices=False)[2][:, : CHOICES - 1]
-    directions = np.broadcast_to(gap.astype(np.float64), (len(centred), len(gap)))
-    # Twice: one projection leaves rounding of the size of the gap.
-    for _ in range(2):
-        inside = np.einsum("nkd,nd->nk", axes, directions)
-        directions = directions - np.einsum("nkd,nk->nd", axes, inside)
-    return directions
-
-
 def _right(queries: np.ndarray, rows: np.ndarray, directions: np.ndarray) -> np.ndarray:
     """Whether each query is nearest to its first candidate, (amounts, queries)."""
-    wide = rows.astype(np.float64)
-    near = np.einsum("nkd,nd->nk", wide, queries) - (wide**2).sum(axis=2) / 2
-    toward = np.einsum("nkd,nd->nk", wide, directions)
-    return np.array([np.argmax(near - a * toward, axis=1) == 0 for a in AMOUNTS])
+    scores = near_and_toward(queries, rows, directions)
+    return np.array([np.argmax(moved(*scores, a), axis=1) == 0 for a in AMOUNTS])
 
 
 def _all_classes(

@@ -11,6 +11,7 @@ from modgap.reproduce.checks import above, below, check
 from modgap.reproduce.entry import Outcome
 from modgap.reproduce.levi2025 import PAPER
 from modgap.reproduce.levi2025.joined import View, of_each
+from modgap.reproduce.levi2025.pictures import pictures
 from modgap.reproduce.levi2025.resampled import share_interval
 from modgap.reproduce.levi2025.rows import Rows, digits, labelled_sets, row_sets
 from modgap.reproduce.setting import Setting
@@ -221,21 +222,26 @@ def _search(rows: np.ndarray, X: np.ndarray, k: int) -> tuple[np.ndarray, np.nda
 
 
 def _path(setting: Setting, same: bool = False) -> dict[str, Any]:
-    """Nearest scans along one way, for SLERP and around the mean; none for your own rows."""
+    """Nearest pictures along one way, for SLERP and around the mean; none for files of rows."""
     if setting.rows is not None:
-        return {"path": {}}
+        if setting.model is None or all(items.kind != "image" for items in setting.model.items):
+            return {"path": {}}
+        shown = pictures(setting)
+        alike = same or len(np.unique(shown.labels)) < 2
+        return {"path": _nearest_along(shown.X, shown.colour, shown.labels, setting.seed, alike)}
     scans = digits(setting)
-    first, second = (ends[:1] for ends in _disjoint(scans.labels, setting.seed, same))
+    labels = np.array([f"a {label}" for label in scans.labels])
+    return {"path": _nearest_along(scans.X, scans.images, labels, setting.seed, same)}
+
+
+def _nearest_along(
+    X: np.ndarray, images: np.ndarray, labels: np.ndarray, seed: int, same: bool
+) -> dict[str, Any]:
+    """The nearest images along the way between the first two that are drawn."""
+    first, second = (ends[:1] for ends in _disjoint(labels, seed, same))
     path = {}
     for name, alpha in (("SLERP", 0.0), ("vSLERP, α = 1", 1.0)):
-        near = [
-            int(_nearest(scans.X, _between(scans.X, first, second, theta, alpha))[0])
-            for theta in THETAS
-        ]
-        path[name] = {
-            "images": scans.images[near],
-            "captions": [
-                f"θ = {theta:g}\na {scans.labels[k]}" for theta, k in zip(THETAS, near, strict=True)
-            ],
-        }
-    return {"path": path}
+        near = [int(_nearest(X, _between(X, first, second, theta, alpha))[0]) for theta in THETAS]
+        captions = [f"θ = {theta:g}\n{labels[k]}" for theta, k in zip(THETAS, near, strict=True)]
+        path[name] = {"images": images[near], "captions": captions}
+    return path

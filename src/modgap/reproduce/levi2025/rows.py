@@ -69,7 +69,7 @@ def labelled_sets(setting: Setting) -> list[Rows]:
     """Images with their classes: ImageNet's, if at hand, and the digits; or your own."""
     own = setting.rows
     if own is not None and own.labels is None:
-        raise NotAtHand("What an image shows is told by --labels.")
+        raise setting.lacking("What an image shows is told by --labels.", sources.NO_CLASSES)
     shown = [task for task in sources.zero_shots(setting) if task.name in ("ImageNet", YOUR_ROWS)]
     found = [
         Rows(task.name, _wide(image=task.X), labels=task.labels, kind="images") for task in shown
@@ -136,7 +136,10 @@ class Digits:
 def digits(setting: Setting, split: DigitSplit = "all") -> Digits:
     """The digits before normalisation, each scan with its caption in the first wording."""
     if setting.rows is not None:
-        raise NotAtHand("This entry compares rows with the pictures behind them: it needs both.")
+        raise NotAtHand(
+            "This entry compares rows with the pictures behind them: it needs both. Give the "
+            "pictures with --data, and with --model what embeds them."
+        )
     return setting.read("scans", _digits(split))
 
 

@@ -57,7 +57,7 @@ def fig8(setting: Setting) -> Outcome:
                 "scans of low conformity are as usual as others",
             ),
         ],
-        _extremes(values, scans.images),
+        extremes(values, scans.images),
     )
 
 
@@ -83,7 +83,7 @@ def fig14(setting: Setting) -> Outcome:
         {
             **seen.data,
             "scans": {"digits": {"points": some(np.column_stack([rare, values["image"]]))}},
-            "grids": _extremes(values["image"], scans.images, names, 10, 2),
+            "grids": extremes(values["image"], scans.images, names, 10, 2),
         },
         f"{found.on}; and, for their scans, {PAPER.sentences['digits']}",
         f"The digits' caption of largest norm: “{longest}”",
@@ -144,7 +144,7 @@ def fig19(setting: Setting) -> Outcome:
     """Conformity of the scans against how much goes on in them."""
     scans = digits(setting)
     values = conformity(scans.X)
-    variation = _total_variation(scans.images)
+    variation = total_variation(scans.images)
     ink = scans.images.sum(axis=(1, 2))
     rank = drawn_rows(rank_correlation, values, variation)
     return Outcome(
@@ -163,11 +163,11 @@ def fig19(setting: Setting) -> Outcome:
                 "scans of high conformity show as much, or more",
             )
         ],
-        _extremes(values, scans.images) | {"points": some(np.column_stack([variation, values]))},
+        extremes(values, scans.images) | {"points": some(np.column_stack([variation, values]))},
     )
 
 
-def _total_variation(images: np.ndarray) -> np.ndarray:
+def total_variation(images: np.ndarray) -> np.ndarray:
     """How much neighbouring pixels differ, summed over each scan."""
     steps = [np.abs(np.diff(images, axis=axis)).sum(axis=(1, 2)) for axis in (1, 2)]
     return steps[0] + steps[1]
@@ -180,7 +180,7 @@ def fig20(setting: Setting) -> Outcome:
     found, _ = search(scans.X, scans.Y, 1)
     hard = found[:, 0] != np.arange(len(found))
     values, images = conformity(scans.X)[hard], scans.images[hard]
-    entropy = _entropy(images)
+    entropy = pixel_entropy(images)
     rank = drawn_rows(rank_correlation, values, entropy)
     return Outcome(
         {
@@ -192,23 +192,23 @@ def fig20(setting: Setting) -> Outcome:
             above(
                 "Conformity goes with the entropy of the pixels, one way or the other, beyond "
                 "chance.",
-                _either_way(rank),
+                either_way(rank),
                 by_chance(len(values)),
                 "pictures of high and of low conformity hold as much",
             )
         ],
-        _extremes(values, images) | {"points": some(np.column_stack([entropy, values]))},
+        extremes(values, images) | {"points": some(np.column_stack([entropy, values]))},
     )
 
 
-def _either_way(rank: Interval) -> Interval:
+def either_way(rank: Interval) -> Interval:
     """The size of a rank correlation, whatever its sign."""
     ends = sorted(abs(end) for end in (rank.low, rank.high))
     low = 0.0 if rank.low < 0 < rank.high else ends[0]
     return Interval(abs(rank.value), low, ends[1], rank.n)
 
 
-def _entropy(images: np.ndarray) -> np.ndarray:
+def pixel_entropy(images: np.ndarray) -> np.ndarray:
     """Entropy of each scan's 17 levels of ink, in bits."""
     levels = images.reshape(len(images), -1).round().astype(np.int64)
     shares = np.stack([(levels == level).mean(axis=1) for level in range(17)], axis=1)
@@ -216,7 +216,7 @@ def _entropy(images: np.ndarray) -> np.ndarray:
     return -(shares * logarithms).sum(axis=1)
 
 
-def _extremes(
+def extremes(
     values: np.ndarray,
     images: np.ndarray,
     names: tuple[str, str] = ("high", "low"),

@@ -99,6 +99,8 @@ def _sides(setting: Setting, trained: str, untrained: str) -> dict[str, np.ndarr
     if source.name == "CLIP":
         with suppress(NotAtHand):
             found[untrained] = setting.arrays("clip_random")
+    if (model := setting.model) is not None and (rows := model.random_pairs(setting.seed)):
+        found[untrained] = rows
     return {
         name.format(modality): X
         for name, both in found.items()

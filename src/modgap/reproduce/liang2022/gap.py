@@ -14,7 +14,7 @@ from modgap.reproduce.checks import above
 from modgap.reproduce.entry import Check, Evidence, Number, Outcome, check
 from modgap.reproduce.liang2022 import PAPER
 from modgap.reproduce.liang2022.rows import gap_over_radius, on_words, row_interval
-from modgap.reproduce.setting import NotAtHand, Setting
+from modgap.reproduce.setting import YOUR_ROWS, NotAtHand, Setting
 from modgap.reproduce.sources import Pairs, judged, pairs
 
 _AUTHORS = ("CLIP", "VideoCLIP")
@@ -93,6 +93,8 @@ def _unit_rows(
         except NotAtHand:
             continue
         yield f"{name}, random weights", unit(X), unit(Y)
+    if (model := setting.model) is not None and (rows := model.random_pairs(setting.seed)):
+        yield f"{YOUR_ROWS}, random weights", unit(rows[0]), unit(rows[1])
 
 
 def _own_neighbours(x: np.ndarray, y: np.ndarray) -> float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
@@ -34,6 +34,8 @@ NETWORKS: tuple[tuple[Network, str], ...] = (
     ("vit", "image transformer"),
     ("transformer", "text transformer"),
 )
+# An image and a text tower of one model.
+_PAIRED: tuple[Network, Network] = ("vit", "transformer")
 # What is kept of the cones of models that were trained on Flickr8k → what it is called.
 _OF_PHOTOS = {
     "models": "models",
@@ -49,6 +51,18 @@ _POINTS = 40
 def fig5(setting: Setting) -> Outcome:
     """Noise through three kinds of network, 25 times."""
     return _three_networks(setting, "noise", _neighbour_map(setting))
+
+
+@PAPER.run_on_model("fig5")
+def fig5_of_model(setting: Setting) -> Outcome:
+    """Noise through both towers of your model, with 25 random weights."""
+    return _two_towers(setting, _neighbour_map(setting), noise=True)
+
+
+@PAPER.run_on_model("fig7")
+def fig7_of_model(setting: Setting) -> Outcome:
+    """Your data through both towers of your model, with 25 random weights."""
+    return _two_towers(setting, "pca")
 
 
 @PAPER.run("fig7")
@@ -99,15 +113,40 @@ def fig13(setting: Setting) -> Outcome:
 def fig15(setting: Setting) -> Outcome:
     """Two towers on paired digits and captions, with and without their normalisation."""
     initialisations, n = (5, 200) if setting.full else (2, 100)
+
+    def towers(normalisation: bool) -> list[tuple[np.ndarray, np.ndarray]]:
+        images, texts = (
+            initialised_rows(setting, kind, "digits", initialisations, n, normalisation)
+            for kind in _PAIRED
+        )
+        return list(zip(images, texts, strict=True))
+
+    return _gaps_without_normalisation(setting, towers)
+
+
+@PAPER.run_on_model("fig15")
+def fig15_of_model(setting: Setting) -> Outcome:
+    """Both towers of your model with random weights, with and without their normalisation."""
+    initialisations, n = (5, 200) if setting.full else (2, 100)
+    model = setting.model
+    assert model is not None
+    seeds = range(initialisations * setting.seed, initialisations * (setting.seed + 1))
+
+    def towers(normalisation: bool) -> list[tuple[np.ndarray, np.ndarray]]:
+        return model.initialised(seeds, n, normalisation=normalisation, progress=setting.say)
+
+    return _gaps_without_normalisation(setting, towers)
+
+
+def _gaps_without_normalisation(
+    setting: Setting, towers: Callable[[bool], list[tuple[np.ndarray, np.ndarray]]]
+) -> Outcome:
+    """The gap of pairs by random towers, with and without normalisation."""
     measured: dict[str, Number] = {}
     checks: list[Check] = []
     panels: list[dict[str, Any]] = []
     for normalisation, label in ((True, "with normalisation"), (False, "without")):
-        images, texts = (
-            initialised_rows(setting, kind, "digits", initialisations, n, normalisation)
-            for kind in ("vit", "transformer")
-        )
-        pairs = [(unit(X), unit(Y)) for X, Y in zip(images, texts, strict=True)]
+        pairs = [(unit(X), unit(Y)) for X, Y in towers(normalisation)]
         # What two sides of one mixture have: every row given to a side at random.
         rng = np.random.default_rng([setting.seed, 1])
         mixed = [np.array_split(rng.permutation(np.concatenate(both)), 2) for both in pairs]
@@ -117,7 +156,7 @@ def fig15(setting: Setting) -> Outcome:
             for of in (pairs, mixed)
         )
         measured |= {
-            "dimension": images[0].shape[1],
+            "dimension": pairs[0][0].shape[1],
             f"gap, mean, {label}": float(np.mean(gaps)),
             f"gap, least, {label}": min(gaps),
             f"gap, sides at random, {label}": max(by_chance),
@@ -274,6 +313,25 @@ def _three_networks(setting: Setting, data: ConeData, method: str) -> Outcome:
         label: initialised_rows(setting, kind, data, INITIALISATIONS, n_inputs)
         for kind, label in NETWORKS
     }
+    return _cones(setting, rows, method)
+
+
+def _two_towers(setting: Setting, method: str, *, noise: bool = False) -> Outcome:
+    """The same for the towers of your model."""
+    model = setting.model
+    assert model is not None
+    seeds = range(INITIALISATIONS * setting.seed, INITIALISATIONS * (setting.seed + 1))
+    n_inputs = 200 if setting.full else 40
+    found = model.initialised(seeds, n_inputs, noise=noise, progress=setting.say)
+    return _cones(
+        setting,
+        {"image tower": [X for X, _ in found], "text tower": [Y for _, Y in found]},
+        method,
+    )
+
+
+def _cones(setting: Setting, rows: Mapping[str, list[np.ndarray]], method: str) -> Outcome:
+    """What the cones of several initialisations of each network are like."""
     measured: dict[str, Number] = {"initialisations": INITIALISATIONS}
     checks: list[Check] = []
     for label, groups in rows.items():

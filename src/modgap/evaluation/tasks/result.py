@@ -1,0 +1,168 @@
+"""What a sweep over corrections found, point by point and on items that chose nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from modgap._results import Result, number
+from modgap.evaluation.significance import Comparison, Interval
+from modgap.evaluation.tasks.task import Published
+
+AS_THEY_ARE = "as they are"
+# A header and rows.
+Table = tuple[tuple[str, ...], list[tuple[str, ...]]]
+
+
+@dataclass(frozen=True)
+class TaskPoint(Result):
+    """One way at one amount, over all items.
+
+    ``gap`` is the distance between the means, negative once they have crossed, NaN where there is
+    none. ``parts`` are the means over the items that are reported apart.
+    """
+
+    way: str
+    amount: float
+    value: Interval
+    change: Interval
+    gap: float
+    parts: Mapping[str, float]
+
+
+@dataclass(frozen=True)
+class TaskTest(Result):
+    """A way at the amount that was best on one half, against the rows as they are on the other.
+
+    ``way`` is "as they are" where nothing was better. ``parts`` compares the items that are
+    reported apart, of the same half.
+    """
+
+    way: str
+    amount: float
+    result: Comparison
+    helps: bool
+    parts: Mapping[str, Comparison]
+
+
+@dataclass(frozen=True, eq=False)
+class TaskSweep(Result):
+    """A task at every amount of every way.
+
+    ``raw`` are the rows as they are; ``points`` everything else that was tried, over all items.
+    ``tests`` has one entry a way, ``chosen`` the best of all: each was chosen on one half of the
+    groups and compared on the other. There are as many tests as ways, so that one in twenty passes
+    by chance; ``chosen`` is a single one. ``outcomes`` has a line for ``raw`` and for each point,
+    and a column an item. ``failures`` says why a way could not be tried.
+    """
+
+    task: str
+    outcome: str
+    names: tuple[str, str]
+    metric: str
+    better: Literal["higher", "lower"]
+    n_items: int
+    n_groups: int
+    fitted_on: str
+    raw: TaskPoint
+    points: tuple[TaskPoint, ...]
+    tests: tuple[TaskTest, ...]
+    chosen: TaskTest
+    failures: Mapping[str, str]
+    published: tuple[Published, ...]
+    level: float
+    seed: int
+    outcomes: np.ndarray
+
+    def to_dict(self) -> dict[str, Any]:
+        """All but the outcomes of each item."""
+        found = super().to_dict()
+        del found["outcomes"]
+        return found
+
+    @property
+    def ways(self) -> tuple[str, ...]:
+        """The ways that were tried, in their order."""
+        return tuple(dict.fromkeys(point.way for point in self.points))
+
+    def of(self, way: str) -> tuple[TaskPoint, ...]:
+        """The points of a way, the rows as they are among them where they belong on its curve."""
+        own = [point for point in self.points if point.way == way]
+        curve = own if len(own) == 1 else sorted([*own, self.raw], key=lambda p: p.amount)
+        return tuple(curve)
+
+    def at(self, way: str, amount: float) -> TaskPoint:
+        """The point of a way at an amount."""
+        return next(p for p in (self.raw, *self.points) if (p.way, p.amount) == (way, amount))
+
+    def outcomes_at(self, way: str, amount: float) -> np.ndarray:
+        """One outcome per item at that point."""
+        points = (self.raw, *self.points)
+        found: np.ndarray = self.outcomes[points.index(self.at(way, amount))]
+        return found
+
+    @property
+    def sentence(self) -> str:
+        """What was found, in words."""
+        best, tested = self.chosen, self.chosen.result
+        of = f"{self.n_groups:,} {'items' if self.n_groups == self.n_items else 'groups'}"
+        if best.way == AS_THEY_ARE:
+            return (
+                f"Nothing was better than the rows as they are on the half of the {of} that chose."
+            )
+        what = (
+            f"{best.way} at {best.amount:g} was best on one half of the {of}; "
+            f"on the other half it changes the {self.outcome} from {tested.before.value:.3f} to "
+            f"{tested.after.value:.3f} (by {_signed(tested.difference)}, p = "
+            f"{tested.p_value:.2g})"
+        )
+        return f"{what}: it helps." if best.helps else f"{what}: no gain is shown."
+
+    def table(self) -> Table:
+        """One row a way: the amount chosen on one half, all items there, and the other half."""
+        header = ("rows", "amount", "gap", self.outcome, "change on the other half", "p")
+        raw = self.raw
+        lines: list[tuple[str, ...]] = [
+            (AS_THEY_ARE, "", number(raw.gap, 3), _interval(raw.value), "", "")
+        ]
+        for test in self.tests:
+            point = self.at(test.way, test.amount)
+            lines.append(
+                (
+                    test.way,
+                    f"{test.amount:g}",
+                    number(point.gap, 3),
+                    _interval(point.value),
+                    _signed(test.result.difference),
+                    f"{test.result.p_value:.2g}",
+                )
+            )
+        return header, lines
+
+    def parts_table(self) -> Table | None:
+        """Items that are reported apart: as they are and at the chosen point, on the other half."""
+        if not self.raw.parts:
+            return None
+        header = ("items", f"{self.outcome} as they are", "at the chosen point", "change", "p")
+        lines: list[tuple[str, ...]] = [
+            (
+                name,
+                _interval(part.before),
+                _interval(part.after),
+                _signed(part.difference),
+                f"{part.p_value:.2g}",
+            )
+            for name, part in self.chosen.parts.items()
+        ]
+        return header, lines
+
+
+def _interval(value: Interval) -> str:
+    return f"{value.value:.3f} [{value.low:.3f}, {value.high:.3f}]"
+
+
+def _signed(value: Interval) -> str:
+    return f"{value.value:+.3f} [{value.low:+.3f}, {value.high:+.3f}]"

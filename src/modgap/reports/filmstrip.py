@@ -1,0 +1,126 @@
+"""A filmstrip: pictures along the way between two rows, a row for each α, a column for each θ."""
+
+from __future__ import annotations
+
+import html
+import io
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from modgap._files import atomic_path, write_text
+from modgap._validate import InputValueError, require
+from modgap.embed.interpolation import Interpolation
+from modgap.io.images import ImageError, one_image, square_pixels, unpack_image
+from modgap.reports.thumbnails import data_uri
+
+SIDE = 160
+# A picture of a step by its α and its θ, counted from 0; an `ImageError` where there is none.
+Picture = Callable[[int, int], bytes]
+SUFFIXES = (".png", ".pdf", ".svg", ".html")
+
+_PAGE = """<!doctype html>
+<html lang="en">
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width">
+<title>{title}</title>
+<style>
+body {{ font: 14px/1.4 system-ui, sans-serif; margin: 1.5rem; color-scheme: light dark }}
+th {{ font-weight: normal; padding: .2rem .5rem; text-align: right }}
+thead th {{ text-align: center }}
+td {{ padding: 2px; max-width: 10rem; vertical-align: top; font-size: 11px }}
+img {{ display: block; width: 100%; min-width: 4rem }}
+</style>
+<h1>{title}</h1>
+<table>
+<thead><tr><th></th>{head}</tr></thead>
+<tbody>
+{body}
+</tbody>
+</table>
+</html>
+"""
+
+
+def check_picture(path: Path) -> None:
+    """A file that a filmstrip can be written to."""
+    if path.suffix.lower() not in SUFFIXES:
+        raise InputValueError(f"{path} must end in {', '.join(SUFFIXES)}, got {path.suffix!r}.")
+
+
+def write_filmstrip(path: Path, way: Interpolation, picture: Picture) -> list[str]:
+    """Write the pictures into one file; returns why some of them are missing.
+
+    The suffix says the format: .html is a page with the names of the images, the others a figure.
+    """
+    check_picture(path)
+    require("PIL.Image", "images", "A filmstrip")
+    errors: list[str] = []
+    squares = [
+        [_square(picture, way, across, down, errors) for across in range(len(way.thetas))]
+        for down in range(len(way.alphas))
+    ]
+    rows = [f"α = {alpha:.3g}" for alpha in way.alphas]
+    columns = [f"θ = {theta:.3g}" for theta in way.thetas]
+    title = f"{way.ends[0]} → {way.ends[1]}"
+    if path.suffix.lower() == ".html":
+        write_text(path, _page(title, rows, columns, squares, way))
+        return errors
+    from PIL import Image
+
+    from modgap.plot import filmstrip
+
+    drawn = [[None if one is None else Image.open(io.BytesIO(one)) for one in s] for s in squares]
+    figures = require("matplotlib.figure", "plot", "A filmstrip as a figure")
+    size = (1.1 * len(columns) + 0.8, 1.1 * len(rows) + 0.5)
+    figure = figures.Figure(figsize=size, layout="constrained")
+    filmstrip(drawn, row_labels=rows, column_labels=columns, title=title, ax=figure.add_subplot())
+    with atomic_path(path) as temporary:
+        figure.savefig(temporary, dpi=150, format=path.suffix[1:].lower())
+    return errors
+
+
+def _square(
+    picture: Picture, way: Interpolation, across: int, down: int, errors: list[str]
+) -> bytes | None:
+    """The middle of a picture as a small JPEG; None, with the reason, where that fails."""
+    from PIL import Image
+
+    try:
+        stored = picture(down, across)
+        with one_image():
+            pixels = square_pixels(unpack_image(stored, SIDE), SIDE).transpose(1, 2, 0)
+            out = io.BytesIO()
+            Image.fromarray(pixels).save(out, "JPEG", quality=85)
+            return out.getvalue()
+    except ImageError as error:
+        name = way.labels[down * len(way.thetas) + across]
+        shown = name if way.names is None else way.names[down][across]
+        errors.append(f"{shown}: {error}")
+        return None
+
+
+def _page(
+    title: str,
+    rows: Sequence[str],
+    columns: Sequence[str],
+    squares: Sequence[Sequence[bytes | None]],
+    way: Interpolation,
+) -> str:
+    body = []
+    for down, label in enumerate(rows):
+        cells = [
+            f"<td>{_image(square, way, down, across)}</td>"
+            for across, square in enumerate(squares[down])
+        ]
+        body.append(f"<tr><th>{label}</th>{''.join(cells)}</tr>")
+    head = "".join(f"<th>{label}</th>" for label in columns)
+    return _PAGE.format(title=html.escape(title), head=head, body="\n".join(body))
+
+
+def _image(square: bytes | None, way: Interpolation, down: int, across: int) -> str:
+    label = way.labels[down * len(way.thetas) + across]
+    name = html.escape("" if way.names is None else way.names[down][across])
+    uri = data_uri(square)
+    alt = html.escape(f"{label}: {name}" if name else label, quote=True)
+    shown = "" if uri is None else f'<img src="{uri}" alt="{alt}">'
+    return f"{shown}{name}"

@@ -1,0 +1,122 @@
+"""A-OKVQA in other words as the gap closes (fig. 10), by a model of your own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from modgap.evaluation import RephrasedChoice, rephrased_choice
+from modgap.io import AOKVQA
+from modgap.reproduce.checks import Check, above, check
+from modgap.reproduce.chowers2026 import PAPER
+from modgap.reproduce.chowers2026.rephrasing import fig10 as of_classes
+from modgap.reproduce.chowers2026.tasks import AMOUNTS
+from modgap.reproduce.entry import Number, Outcome
+from modgap.reproduce.model_data import ModelData
+from modgap.reproduce.setting import NotAtHand, Setting
+from modgap.reproduce.statistics import Interval
+
+NAME = "A-OKVQA"
+# Wrong answers that a question draws from, of the bank of all answers: the paper draws each of its
+# 500 times anew, which is more texts than can be embedded in minutes.
+WRONG, WRONG_IN_FULL = 12, 200
+DRAWS, DRAWS_IN_FULL = 50, 500
+
+
+@PAPER.run_on_model("fig10")
+def fig10(setting: Setting) -> Outcome:
+    """Questions whose answers are said in other words, where A-OKVQA was given; else classes."""
+    model = setting.model
+    assert model is not None
+    if model.questions is None:
+        try:
+            return of_classes(setting)
+        except NotAtHand:
+            raise NotAtHand(PAPER.entries["chowers2026/fig10"].how) from None
+    found = _rephrased(setting, model, model.questions)
+    gain = found.gain(seed=setting.seed)
+    of = gain.difference
+    as_it_is, closed = (int(np.argmin(np.abs(found.amounts - a))) for a in (0.0, 1.0))
+    measured: dict[str, Number] = {
+        "questions": found.n,
+        "share of the gap closed": found.closed,
+        "clean accuracy": float(found.clean[as_it_is]),
+        "clean accuracy changed by closing": float(np.ptp(found.clean)),
+        "accuracy under rephrasing as trained": float(found.rephrased[as_it_is]),
+        "accuracy under rephrasing when closed": float(found.rephrased[closed]),
+        "p-value of that change": gain.p_value,
+    }
+    checks: list[Check] = [
+        check(
+            f"{NAME}: the clean accuracy is the same at every amount.",
+            np.ptp(found.clean) == 0,
+            about="consistency",
+        ),
+        above(
+            f"{NAME}: the accuracy under rephrasing rises when the gap is closed.",
+            Interval(of.value, of.low, of.high, gain.n_groups),
+            0.0,
+            "Closing would not help against another wording.",
+        ),
+    ]
+    lines = {"clean": found.clean, "rephrased": found.rephrased}
+    return Outcome(
+        measured, checks, {"amounts": AMOUNTS, "tasks": {NAME: {"four": lines}}, "every": {}}
+    )
+
+
+def _rephrased(setting: Setting, model: ModelData, data: AOKVQA) -> RephrasedChoice:
+    """The questions that have a photograph and answers in other words, swept over the gap."""
+    X, which = model.rows(data.images)
+    row_of = {int(item): row for row, item in enumerate(which)}
+    kept = [
+        k for k in range(len(data)) if data.direct_answers[k] and int(data.image_of[k]) in row_of
+    ]
+    if not kept:
+        raise NotAtHand(
+            f"No question of {data.source} has direct_answers and a photograph that can be read. "
+            "Download A-OKVQA v1.0 and COCO's val2017."
+        )
+    wrong = _wrong_answers(data, kept, WRONG_IN_FULL if setting.full else WRONG, setting.seed)
+    answers: dict[str, list[tuple[str, ...]]] = {
+        "texts": [data.choices[k] for k in kept],
+        "right": [data.direct_answers[k] for k in kept],
+        "wrong": wrong,
+    }
+    rows = {
+        name: _embedded(model, [data.questions[k] for k in kept], said)
+        for name, said in answers.items()
+    }
+    return rephrased_choice(
+        X,
+        rows["texts"],
+        data.correct[kept],
+        rows["right"],
+        rows["wrong"],
+        image_of=[row_of[int(data.image_of[k])] for k in kept],
+        amounts=AMOUNTS,
+        draws=DRAWS_IN_FULL if setting.full else DRAWS,
+        seed=setting.seed,
+        progress=setting.steps("questions"),
+    )
+
+
+def _embedded(
+    model: ModelData, questions: list[str], answers: list[tuple[str, ...]]
+) -> tuple[np.ndarray, np.ndarray]:
+    """Rows of each question with each of its answers, as Ghosal et al. join them."""
+    texts = [f"{q} {a}" for q, own in zip(questions, answers, strict=True) for a in own]
+    return model.texts(texts), np.repeat(np.arange(len(answers)), [len(own) for own in answers])
+
+
+def _wrong_answers(data: AOKVQA, kept: list[int], count: int, seed: int) -> list[tuple[str, ...]]:
+    """Answers of the whole bank that are wrong for each question, drawn."""
+    bank: list[str] = sorted({answer for choices in data.choices for answer in choices})
+    rng = np.random.default_rng([seed, 3])
+    found: list[tuple[str, ...]] = []
+    for k in kept:
+        right: set[Any] = {data.choices[k][int(data.correct[k])], *data.direct_answers[k]}
+        own = [bank[place] for place in rng.permutation(len(bank)) if bank[place] not in right]
+        found.append(tuple(own[:count]))
+    return found

@@ -1,0 +1,167 @@
+"""What common and unusual pictures of your own look like (figs 8, 19, 20), by your model."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from modgap._arrays import unit
+from modgap.io import Items
+from modgap.io.images import square_pixels, unpack_image
+from modgap.measures import conformity
+from modgap.reproduce.checks import above, below
+from modgap.reproduce.drawing import some
+from modgap.reproduce.entry import Outcome
+from modgap.reproduce.levi2025 import PAPER
+from modgap.reproduce.levi2025.resampled import drawn_rows
+from modgap.reproduce.levi2025.scans import either_way, extremes, pixel_entropy, total_variation
+from modgap.reproduce.model_data import ModelData
+from modgap.reproduce.setting import NotAtHand, Setting
+from modgap.reproduce.statistics import by_chance, rank_correlation
+from modgap.search import search
+
+# Pixels of a side, and pictures that are looked at in the fast setting.
+SIDE, COUNT = 48, 2_000
+# Levels of grey, as many as scans of digits have.
+_DARKEST = 16
+_FEWEST = 8
+
+
+@dataclass(frozen=True, eq=False)
+class Pictures:
+    """Pictures with their rows: small squares in colour, and their darkness from 0 to 16."""
+
+    items: Items
+    which: np.ndarray
+    X: np.ndarray
+    colour: np.ndarray
+
+    @property
+    def labels(self) -> np.ndarray:
+        """The class of each; the same for all where they have none."""
+        labels = self.items.labels
+        return np.array(["" if labels is None else labels[k] for k in self.which.tolist()])
+
+    @property
+    def dark(self) -> np.ndarray:
+        """How dark each pixel is, (n, side, side)."""
+        return _DARKEST * (1 - self.colour.mean(axis=3) / 255)
+
+
+@PAPER.run_on_model("fig8")
+def fig8(setting: Setting) -> Outcome:
+    """Conformity of pictures against how common they are by their pixels."""
+    shown = pictures(setting)
+    values = conformity(shown.X)
+    pixels = conformity(shown.dark.reshape(len(values), -1))
+    alike = drawn_rows(rank_correlation, values, pixels)
+    return Outcome(
+        {
+            "pictures": len(values),
+            "rank correlation with the likeness of the pixels to all others": alike.value,
+            "highest conformity": float(values.max()),
+            "lowest conformity": float(values.min()),
+        },
+        [
+            above(
+                "Pictures of high conformity are more like the others, pixel by pixel.",
+                alike,
+                0.0,
+                "pictures of high conformity are like no others",
+            )
+        ],
+        extremes(values, shown.colour),
+    )
+
+
+@PAPER.run_on_model("fig19")
+def fig19(setting: Setting) -> Outcome:
+    """Conformity of pictures against how much goes on in them."""
+    shown = pictures(setting)
+    values, variation = conformity(shown.X), total_variation(shown.dark)
+    rank = drawn_rows(rank_correlation, values, variation)
+    return Outcome(
+        {"pictures": len(values), "rank correlation with the total variation": rank.value},
+        [
+            below(
+                "Pictures of high conformity are simpler: their total variation is smaller.",
+                rank,
+                0.0,
+                "pictures of high conformity show as much, or more",
+            )
+        ],
+        extremes(values, shown.colour) | {"points": some(np.column_stack([variation, values]))},
+    )
+
+
+@PAPER.run_on_model("fig20")
+def fig20(setting: Setting) -> Outcome:
+    """Conformity of pictures that the model gets wrong against the entropy of their pixels."""
+    shown = pictures(setting)
+    hard = ~_right(setting, shown)
+    if hard.sum() < _FEWEST:
+        raise NotAtHand(
+            f"The model gets only {hard.sum()} of {len(hard)} pictures wrong, too few to compare. "
+            "The paper takes ImageNet-A: give it, or more pictures, with --data."
+        )
+    values, colour = conformity(shown.X)[hard], shown.colour[hard]
+    entropy = pixel_entropy(shown.dark[hard])
+    rank = drawn_rows(rank_correlation, values, entropy)
+    return Outcome(
+        {
+            "hard pictures": len(values),
+            "rank correlation with the entropy of the pixels": rank.value,
+            "holds less information": "low conformity" if rank.value > 0 else "high conformity",
+        },
+        [
+            above(
+                "Conformity goes with the entropy of the pixels, one way or the other, beyond "
+                "chance.",
+                either_way(rank),
+                by_chance(len(values)),
+                "pictures of high and of low conformity hold as much",
+            )
+        ],
+        extremes(values, colour) | {"points": some(np.column_stack([entropy, values]))},
+    )
+
+
+def pictures(setting: Setting) -> Pictures:
+    """The pictures of the first data set that has some, the first of them in the fast setting."""
+    model = setting.model
+    assert model is not None
+    items = next((each for each in model.items if each.kind == "image"), None)
+    if items is None:
+        raise NotAtHand("It compares rows with the pictures behind them: give images with --data.")
+    X, which = model.rows(items)
+    kept = slice(None if setting.full else COUNT)
+    X, which = X[kept], which[kept]
+    squares = []
+    for done, k in enumerate(which.tolist()):
+        setting.say("pictures", done, len(which))
+        image = unpack_image(items.stored(k), SIDE)
+        squares.append(square_pixels(image, SIDE).transpose(1, 2, 0))
+    return Pictures(items, which, X, np.stack(squares))
+
+
+def _right(setting: Setting, shown: Pictures) -> np.ndarray:
+    """Which pictures find their class, or else their own caption."""
+    model, own = setting.model, setting.rows
+    assert model is not None
+    assert own is not None
+    X = unit(shown.X)
+    classes = model.classes()
+    if classes is not None and classes[0] is shown.items and own.class_texts is not None:
+        nearest, _ = search(X, own.class_texts, 1)
+        labels = shown.labels
+        return np.asarray((np.array(classes[1])[nearest[:, 0]] == labels) | (labels == ""))
+    return _finds_caption(model, shown, X)
+
+
+def _finds_caption(model: ModelData, shown: Pictures, X: np.ndarray) -> np.ndarray:
+    captions = [shown.items.captions(k)[:1] for k in shown.which.tolist()]
+    if not all(captions):
+        raise NotAtHand("It needs pictures with classes or captions: give some with --data.")
+    nearest, _ = search(X, model.texts([caption for (caption,) in captions]), 1)
+    return np.asarray(nearest[:, 0] == np.arange(len(X)))
