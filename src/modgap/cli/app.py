@@ -26,6 +26,7 @@ from modgap.cli.measure import measure
 from modgap.cli.report import report
 from modgap.cli.reproduce import reproduce
 from modgap.cli.serve import serve
+from modgap.cli.task import task_app
 from modgap.cli.train import train
 
 app = typer.Typer(
@@ -56,6 +57,7 @@ for command in (
 ):
     app.command()(command)
 app.add_typer(index_app)
+app.add_typer(task_app)
 
 
 def _version(asked: bool) -> None:

@@ -8,6 +8,7 @@ from modgap.plot._curves import curves
 from modgap.plot._images import image_grid
 from modgap.plot._panels import panels
 from modgap.plot._points import cones, projection_pairs, scatter, sphere
+from modgap.plot._tasks import task_curve, task_figure, task_tests
 
 __all__ = [
     "bars",
@@ -20,4 +21,7 @@ __all__ = [
     "projection_pairs",
     "scatter",
     "sphere",
+    "task_curve",
+    "task_figure",
+    "task_tests",
 ]

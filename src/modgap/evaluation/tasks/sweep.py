@@ -69,7 +69,7 @@ def sweep_task(
     tried, failures = _try(rows, chosen_ways, say)
     chooses = np.isin(task.groups, halves[0])
     test = _tester(task, tried[0], ~chooses, resamples, level, seed)
-    best = _best(tried, chooses, task.better)
+    best = _best_of_all(tried, chooses, task.better)
     return TaskSweep(
         task=task.name,
         outcome=task.outcome,
@@ -151,9 +151,19 @@ def _by_way(tried: Sequence[Tried]) -> list[list[Tried]]:
 
 
 def _best(tried: Sequence[Tried], chooses: np.ndarray, better: str) -> Tried:
-    """The best on the half that chooses; the earlier of equals, so that doing nothing wins."""
+    """The best on the half that chooses; of equals the one nearest to all of the move."""
     sign = 1 if better == "higher" else -1
-    return max(tried, key=lambda one: sign * float(one[3][chooses].mean()))
+    return max(tried, key=lambda one: (sign * float(one[3][chooses].mean()), -abs(1 - one[1])))
+
+
+def _best_of_all(tried: Sequence[Tried], chooses: np.ndarray, better: str) -> Tried:
+    """The best of everything; the rows as they are where nothing is better."""
+    raw, *others = tried
+    if not others:
+        return raw
+    best = _best(others, chooses, better)
+    gain = float(best[3][chooses].mean() - raw[3][chooses].mean())
+    return best if (gain if better == "higher" else -gain) > 0 else raw
 
 
 def _tester(

@@ -1,0 +1,70 @@
+"""The rows of images or sounds in memory, without those that cannot be read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from modgap._results import Progress, silent
+from modgap._validate import InputValueError, check_count
+from modgap.embed.ahead import ahead
+from modgap.embed.decoding import ItemError, decoder
+from modgap.embed.model import BATCH, Model
+from modgap.io import Items
+
+
+def item_rows(
+    model: Model,
+    items: Items,
+    *,
+    batch_size: int = BATCH,
+    workers: int | None = None,
+    progress: Progress | None = None,
+) -> tuple[np.ndarray, list[int], dict[str, str]]:
+    """Rows (n, dim), the items that they are of, and by name why the others have none.
+
+    Parameters
+    ----------
+    model : Model
+        What embeds them.
+    items : Items
+        Images or sounds.
+    batch_size : int
+        Items that the network takes at once.
+    workers : int, optional
+        Threads that read and prepare, by default one for each processor.
+    progress : callable, optional
+        Called as ``progress(step, done, total)``.
+    """
+    say = progress or silent
+    model.check_modality(items.kind)
+    decode, size = decoder(items, model), check_count(batch_size, "batch_size")
+
+    def prepared(batch: Sequence[int]) -> tuple[list[int], dict[str, str], Any]:
+        usable, decoded, why = [], [], {}
+        for row in batch:
+            try:
+                decoded.append(decode(items.stored(row)))
+                usable.append(row)
+            except ItemError as error:
+                why[items.names[row]] = str(error)
+        return usable, why, model.prepare(decoded, items.kind) if decoded else None
+
+    batches = [range(start, min(start + size, len(items))) for start in range(0, len(items), size)]
+    found: list[np.ndarray] = []
+    kept: list[int] = []
+    skipped: dict[str, str] = {}
+    for number, (usable, why, batch) in enumerate(ahead(prepared, batches, workers)):
+        say(f"embedding {items.kind}", number * size, len(items))
+        skipped |= why
+        if usable:
+            found.append(model.checked_rows(batch, items.kind, len(kept)))
+            kept += usable
+    if not kept:
+        name, reason = next(iter(skipped.items()))
+        raise InputValueError(
+            f"None of the {len(items)} items of {items.source} can be read; {name}: {reason}."
+        )
+    return np.concatenate(found), kept, skipped
