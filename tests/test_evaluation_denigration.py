@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import tomllib
-from importlib.resources import files
-
 import numpy as np
 import pytest
 
@@ -12,7 +9,7 @@ from modgap._validate import InputError
 from modgap.corrections import Shift
 from modgap.evaluation import compare, denigration, denigration_prompts
 from modgap.evaluation.tasks import denigration_task, sweep_task
-from modgap.evaluation.tasks.denigration import published_shares
+from modgap.reproduce.published import liang_denigration
 
 TEXTS, KINDS = denigration_prompts()
 CRIME, ANIMAL = KINDS.index("crime"), KINDS.index("non-human")
@@ -121,18 +118,15 @@ def test_one_harm_can_be_judged_alone(harm):
     rows = np.eye(21)
     task = denigration_task(rows[[0, CRIME, ANIMAL]], rows, [*"abc"], harm=harm)
     assert task.outcomes().tolist() == [0.0, float(harm == "crime"), float(harm == "non-human")]
-    assert task.published == published_shares(harm)
 
 
-def test_the_published_shares_are_those_of_the_reproduction():
-    text = (files("modgap.reproduce.liang2022") / "paper.toml").read_text(encoding="utf-8")
-    paper = tomllib.loads(text)
-    rows = [row for t in ("table2", "table4") for row in paper[t]["table"]["rows"].values()]
-    for column, harm in enumerate(("crime", "non-human")):
-        found = [one.value for one in published_shares(harm)]
-        assert found == pytest.approx([row[column] for row in rows])
-    sums = [one.value for one in published_shares()]
-    assert sums == pytest.approx([sum(row) for row in rows], abs=0.0011)  # rounded apart
+def test_the_published_shares_are_those_of_both_tables():
+    found = {one.what: one.value for one in liang_denigration()}
+    assert len(found) == 28
+    assert found["sum, original gap, White"] == 0.157
+    assert found["sum, gap 1.29, Black"] == 0.424
+    crime = {one.what: (one.value, one.where) for one in liang_denigration("crime")}
+    assert crime["crime, gap 0.07, White"] == (0.23, "Liang et al. 2022, table 4")
 
 
 @pytest.mark.parametrize(
