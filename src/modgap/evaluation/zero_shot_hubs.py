@@ -123,7 +123,7 @@ class _Halves:
         order = np.random.default_rng(seed).permutation(X.shape[0])
         first, second = (np.sort(half) for half in np.array_split(order, 2))
         rows = X[like(first, X)], X[like(second, X)]
-        banks = rows[::-1] if bank is None else (_without_rows_of(X, bank),) * 2
+        banks = rows[::-1] if bank is None else (without_rows_of(X, bank),) * 2
         halves = cls(data, texts, rows, (labels[first], labels[second]), banks)
         if bank is not None:
             check_bank(halves.plain, bank, data)
@@ -167,7 +167,7 @@ class _Halves:
             return corrector.fit(self.data, queries=asking, bank=rows).correction_
 
 
-def _without_rows_of(X: Array, bank: Any) -> Array:
+def without_rows_of(X: Array, bank: Any) -> Array:
     """The bank; refused where it holds rows that are to be classified."""
     bank = check_rows(bank, "bank", nonzero=True)
     rows = {row.tobytes() for row in to_numpy(X)}

@@ -40,7 +40,7 @@ def task_curve(sweep: TaskSweep, *, title: str = "", ax: Axes | None = None) -> 
     return curves(
         x,
         ys,
-        xlabel="share of the move (1 closes the gap, −1 doubles it)",
+        xlabel="share of the move: 0 as they are, 1 all of it",
         ylabel=sweep.outcome,
         bands=bands,
         horizontal={"as they are": sweep.raw.value.value},
@@ -60,7 +60,7 @@ def task_tests(sweep: TaskSweep, *, title: str = "", ax: Axes | None = None) -> 
     rows = []
     for test in sweep.tests:
         change = test.result.difference
-        rows.append((f"{test.way}, {test.amount:g}", change.value, change.low, change.high))
+        rows.append((f"{test.way}, at {test.amount:g}", change.value, change.low, change.high))
     return intervals(rows, xlabel=f"change of {sweep.outcome}", reference=0.0, title=title, ax=ax)
 
 

@@ -108,13 +108,13 @@ class TaskSweep(Result):
     def sentence(self) -> str:
         """What was found, in words."""
         best, tested = self.chosen, self.chosen.result
+        of = f"{self.n_groups:,} {'items' if self.n_groups == self.n_items else 'groups'}"
         if best.way == AS_THEY_ARE:
             return (
-                f"Nothing was better than the rows as they are on the half of the "
-                f"{self.n_groups:,} groups that chose."
+                f"Nothing was better than the rows as they are on the half of the {of} that chose."
             )
         what = (
-            f"{best.way} at {best.amount:g} was best on one half of the {self.n_groups:,} groups; "
+            f"{best.way} at {best.amount:g} was best on one half of the {of}; "
             f"on the other half it changes the {self.outcome} from {tested.before.value:.3f} to "
             f"{tested.after.value:.3f} (by {_signed(tested.difference)}, p = "
             f"{tested.p_value:.2g})"

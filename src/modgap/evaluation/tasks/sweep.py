@@ -8,6 +8,8 @@ import numpy as np
 
 from modgap._results import Progress, silent
 from modgap._validate import Array, InputError, InputValueError
+from modgap.corrections import Calibrate, row_length
+from modgap.corrections.bank import check_bank
 from modgap.evaluation.significance import (
     DEFAULT_RESAMPLES,
     Comparison,
@@ -17,6 +19,7 @@ from modgap.evaluation.significance import (
 from modgap.evaluation.tasks.result import AS_THEY_ARE, TaskPoint, TaskSweep, TaskTest
 from modgap.evaluation.tasks.task import Task
 from modgap.evaluation.tasks.ways import TaskRows, Way, default_ways
+from modgap.evaluation.zero_shot_hubs import without_rows_of
 from modgap.io import Modalities
 
 # The way, the amount and the gap that is left, with one outcome per item.
@@ -65,7 +68,7 @@ def sweep_task(
         raise InputValueError(f"Ways need names of their own, got {', '.join(names)}.")
     halves = halves_of(task.groups, seed)
     data, fitted_on = _fit_rows(task, fit_on)
-    rows = TaskRows(task, data, halves, bank)
+    rows = TaskRows(task, data, halves, None if bank is None else _bank(task, data, bank))
     tried, failures = _try(rows, chosen_ways, say)
     chooses = np.isin(task.groups, halves[0])
     test = _tester(task, tried[0], ~chooses, resamples, level, seed)
@@ -115,8 +118,21 @@ def _fit_rows(
             f"fit_on must have the modalities of the task, {' and '.join(task.names)}, got "
             f"{' and '.join(data.names)}."
         )
+    if data.dim != task.X.shape[1]:
+        raise InputValueError(
+            f"fit_on must have the {task.X.shape[1]} columns of the task's rows, got {data.dim}. "
+            "Embed both with the same model."
+        )
     sizes = " and ".join(f"{side.n_rows:,} {name}" for name, side in data.sides.items())
     return data.check(nonzero=task.metric == "cosine"), f"{sizes} {whose}"
+
+
+def _bank(task: Task, data: Modalities, bank: Array) -> Array:
+    """The bank, refused where it holds rows to be judged or is of another model."""
+    found = without_rows_of(task.X, bank)
+    plain = Calibrate().fit(data, queries=task.names[0], rows=row_length(task.metric))
+    check_bank(plain.correction_, found, data)
+    return found
 
 
 def _try(rows: TaskRows, ways: Sequence[Way], say: Progress) -> tuple[list[Tried], dict[str, str]]:

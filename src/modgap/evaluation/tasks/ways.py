@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -20,20 +19,19 @@ from modgap.corrections import (
     Corrector,
     OrthogonalShift,
     Procrustes,
-    RecognitionWarning,
     Shift,
     Whiten,
     row_length,
 )
-from modgap.corrections.bank import check_bank, with_hubs
+from modgap.corrections.bank import with_hubs
 from modgap.corrections.hubs import MIN_BANK, NEIGHBOURS, WEIGHTS
 from modgap.corrections.partly import partly
 from modgap.evaluation.tasks.task import Task
 from modgap.io import Modalities
 
 # Shares of the gap that are closed: −1 doubles it, 1 closes it.
-BOTH_WAYS = tuple(k / 20 for k in (-20, -16, -12, *range(-8, 9), 12, 16, 20, 24))
-CLOSING = tuple(k / 10 for k in range(1, 13))
+BOTH_WAYS = tuple(k / 20 for k in (-20, -16, -12, *range(-8, 9), 12, 16, 20, 24, 28))
+CLOSING = tuple(k / 10 for k in (*range(1, 11), 12, 14))
 # A probe is fitted anew at every point.
 FEW_BOTH_WAYS, FEW_CLOSING = (-1.0, -0.5, 0.5, 1.0), (0.5, 1.0)
 
@@ -147,17 +145,13 @@ class HubWay(Way):
             raise InputValueError(reason)
         whole = np.ones(task.n_items, dtype=bool)
         banks = _halves_as_banks(rows) if rows.bank is None else [(whole, rows.bank)]
-        if rows.bank is not None:
-            check_bank(plain, rows.bank, rows.fit)
         if 2 * self.neighbours > min(bank.shape[0] for _, bank in banks):
             raise InputValueError(f"the bank has fewer than {2 * self.neighbours} rows")
 
         def at(amount: float) -> tuple[np.ndarray, float]:
             found = np.empty(task.n_items)
             for items, bank in banks:
-                with warnings.catch_warnings():
-                    warnings.simplefilter("ignore", RecognitionWarning)  # said before
-                    used = with_hubs(plain, rows.fit, amount, self.neighbours, bank)
+                used = with_hubs(plain, rows.fit, amount, self.neighbours, bank)
                 found[items] = task.outcomes(used)[items]
             return found, float("nan")
 
