@@ -114,7 +114,7 @@ def conformity(
         _draw(result, output)
     run_task(
         task, fit_on=fit_on, bank=None, seed=seed, as_json=as_json, output=output,
-        more={**more, "test": result}, tables=[_table(result)],
+        more={**more, "conformity": result}, tables=[_table(result)],
     )  # fmt: skip
 
 

@@ -81,8 +81,7 @@ def denigration(
 ) -> None:
     """Count faces whose best prompt is about crime or animals, for each group of people.
 
-    DATA is FairFace as it is published. Liang et al. took the gap of MS-COCO: give its rows with
-    --fit-on.
+    DATA is FairFace. Liang et al. took the gap of MS-COCO: its rows go to --fit-on.
 
     Example: modgap task denigration --model hf:openai/clip-vit-base-patch32 --data fairface
 

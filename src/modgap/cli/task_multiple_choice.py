@@ -109,8 +109,7 @@ def multiple_choice(
 ) -> None:
     """Choose the answer whose text is nearest to the image, and see what each correction changes.
 
-    DATA is A-OKVQA as it is published. Texts also move question by question, orthogonally to its
-    own answers (Chowers et al., eq. 11).
+    DATA is A-OKVQA. Texts are moved question by question, too (Chowers et al., eq. 11).
 
     Example: modgap task multiple_choice --model hf:openai/clip-vit-base-patch32 --data aokvqa --rephrase
 

@@ -74,7 +74,7 @@ def pair_matching(
 ) -> None:
     """Match two images with two statements that differ in a detail; both must be right.
 
-    DATA is MMVP-VLM as it is published. Who asks is the first modality, for --fit-on and --bank.
+    DATA is MMVP-VLM. Who asks is the first modality, for --fit-on and --bank.
 
     Example: modgap task pair_matching --model hf:openai/clip-vit-base-patch32 --data MMVP_VLM
 

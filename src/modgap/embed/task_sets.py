@@ -86,9 +86,7 @@ def choice_rows(
     if rephrase:
         kept = [i for i in kept if data.direct_answers[i]]
     if not kept:
-        raise InputValueError(
-            f"No question of {data.source} has direct answers, so no other words."
-        )
+        raise InputValueError(f"No question of {data.source} has direct answers and an image.")
     say("embedding texts", 0, 0)
     texts = _question_texts(model, data, kept, [data.choices[i] for i in kept], batch_size)
     others: dict[str, QuestionTexts] = {}
