@@ -20,6 +20,7 @@ def test_aokvqa_has_questions_choices_and_photographs(tmp_path):
     assert data.choices[0] == ("cat", "dog", "bee", "ant")
     assert data.correct.tolist() == [0, 1, 2]
     assert data.difficult.tolist() == [False, True, False]
+    assert data.direct_answers == (("cat",) * 10,) * 3
     assert data.images.names == ("000000299207.jpg", "000000000025.jpg")
     assert data.image_of.tolist() == [0, 1, 0]
     assert data.images.stored(1) == b"photo 25"
@@ -53,6 +54,8 @@ def test_a_missing_photograph_is_not_fatal(tmp_path):
         ({"choices": ["one"]}, "choices must be two texts or more"),
         ({"choices": None}, "choices must be two texts or more"),
         ({"choices": ["a", None]}, "choices must be two texts or more"),
+        ({"direct_answers": ["a", 1]}, "question 1: direct_answers must be texts"),
+        ({"direct_answers": "cat"}, "question 1: direct_answers must be texts"),
         ({"correct_choice_idx": 4}, "must be below 4, got 4"),
         ({"correct_choice_idx": None}, "not published: take val"),
     ],

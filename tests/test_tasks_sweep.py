@@ -26,24 +26,9 @@ from modgap.evaluation.tasks.sweep import halves_of
 from modgap.io import Modalities
 from modgap.reproduce.liang2022.zero_shot import Task as ShiftedTask
 from modgap.reproduce.liang2022.zero_shot import sweep as shifted
+from task_rows import CLASSES, DIM, N, planted, unit
 
-N, CLASSES, DIM = 240, 12, 24
 SHIFT = CorrectionWay("Shift", (-1.0, -0.5, 0.25, 0.5, 1.0, 1.25), Shift(0.5))
-
-
-def unit(rows):
-    return rows / np.linalg.norm(rows, axis=1, keepdims=True)
-
-
-def planted(n=N, seed=0, gap=2.0):
-    """Class texts of unequal strength beside a common offset: the weak ones are lost to it."""
-    rng = np.random.default_rng(seed)
-    centres = unit(rng.normal(size=(CLASSES, DIM)))
-    labels = rng.integers(0, CLASSES, n)
-    offset = gap * unit(rng.normal(size=(1, DIM)))
-    X = unit(centres[labels] + 0.12 * rng.normal(size=(n, DIM)) + offset)
-    texts = unit(centres * rng.uniform(0.5, 2.0, (CLASSES, 1)) - offset)
-    return X, texts, labels
 
 
 def noise(n=N, seed=0):

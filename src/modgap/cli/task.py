@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import typer
 
+from modgap.cli.task_conformity import conformity
+from modgap.cli.task_denigration import denigration
 from modgap.cli.task_linear_probe import linear_probe
+from modgap.cli.task_multiple_choice import multiple_choice
+from modgap.cli.task_pair_matching import pair_matching
 from modgap.cli.task_zero_shot import zero_shot
 
 task_app = typer.Typer(
@@ -17,7 +21,15 @@ task_app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-for command in (zero_shot, linear_probe):
+for command in (
+    zero_shot,
+    linear_probe,
+    multiple_choice,
+    pair_matching,
+    denigration,
+    conformity,
+):
     name = command.__name__
     task_app.command(name)(command)
-    task_app.command(name.replace("_", "-"), hidden=True)(command)  # who writes - means the same
+    if "_" in name:  # who writes - means the same
+        task_app.command(name.replace("_", "-"), hidden=True)(command)

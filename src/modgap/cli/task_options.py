@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     import numpy as np
 
     from modgap.embed import Model
-    from modgap.evaluation.tasks import Task, TaskSweep
+    from modgap.evaluation.tasks import Task, TaskSweep, Way
+    from modgap.evaluation.tasks.result import Table
     from modgap.io import Modalities
 
 ROWS, MODEL, SWEEP = "Rows from files", "A model and data instead", "The sweep"
@@ -220,17 +221,20 @@ def run_task(
     as_json: bool,
     output: Path | None,
     more: Mapping[str, Any] | None = None,
+    ways: Sequence[Way] | None = None,
+    tables: Sequence[Table] = (),
 ) -> None:
-    """Sweep a task, show what was found, and write it."""
+    """Sweep a task, show what was found, and write it; ``tables`` are shown before."""
     from modgap._results import document
     from modgap.cli.options import open_bank
-    from modgap.cli.show import print_json, steps
+    from modgap.cli.show import out, print_json, print_table, steps
     from modgap.evaluation.tasks import sweep_task
 
     held = open_bank(bank)
     with steps() as step:
         sweep = sweep_task(
             task,
+            ways,
             fit_on=_reference(fit_on, task.names),
             bank=None if held is None else held.rows(),
             seed=seed,
@@ -242,6 +246,9 @@ def run_task(
     if as_json:
         print_json(found)
     else:
+        for table in tables:
+            print_table(*table)
+            out.print()
         _show(sweep)
 
 

@@ -41,6 +41,23 @@ class ConformityTest(Result):
     generated_values: np.ndarray
     real_values: np.ndarray
 
+    @property
+    def sentence(self) -> str:
+        """What was found, in words."""
+        change = self.difference
+        bounds = f"[{change.low:+.4f}, {change.high:+.4f}]"
+        numbers = f"by {change.value:+.4f} {bounds}, p = {self.p_value:.2g}"
+        if self.p_value >= 1 - self.level:
+            return f"No difference in conformity is shown ({numbers})."
+        which = "more common" if change.value > 0 else "more unusual"
+        return f"Generated rows are {which} than real ones: their conformity differs {numbers}."
+
+    def histogram(self, bins: int = 40) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+        """Edges of shared bins and the counts of both, as ``plot.histograms`` takes them."""
+        values = {"generated": self.generated_values, "real": self.real_values}
+        edges = np.histogram_bin_edges(np.concatenate(list(values.values())), bins)
+        return edges, {name: np.histogram(own, edges)[0] for name, own in values.items()}
+
     def to_dict(self) -> dict[str, Any]:
         """The means and the test, without each row's conformity."""
         found = super().to_dict()

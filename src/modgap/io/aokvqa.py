@@ -31,8 +31,8 @@ class AOKVQA:
 
     ``correct`` (n,) is the place of the right answer among the ``choices`` of a question, and
     ``image_of`` (n,) the row of its photograph in ``images``: questions can share one.
-    ``difficult`` (n,) marks those whose answers in free words are not to be scored, and
-    ``direct_answers`` are these answers, ten people's, where they are given.
+    ``direct_answers`` are right answers in free words, ten of them mostly and often the same;
+    ``difficult`` (n,) marks questions of which they are not to be scored.
     """
 
     source: str
@@ -43,7 +43,7 @@ class AOKVQA:
     image_of: np.ndarray
     images: Items
     difficult: np.ndarray
-    direct_answers: tuple[tuple[str, ...], ...] = ()
+    direct_answers: tuple[tuple[str, ...], ...]
 
     def __len__(self) -> int:
         return len(self.questions)
@@ -126,6 +126,9 @@ def _check(entry: Mapping[str, Any], where: str) -> None:
     texts = isinstance(choices, list) and all(isinstance(c, str) and c.strip() for c in choices)
     if not isinstance(choices, list) or not texts or len(choices) < 2:
         raise InputValueError(f"{where}: choices must be two texts or more, got {choices!r}.")
+    said = entry.get("direct_answers") or []
+    if not isinstance(said, list) or not all(isinstance(one, str) and one.strip() for one in said):
+        raise InputValueError(f"{where}: direct_answers must be texts, got {said!r}.")
     correct = entry.get("correct_choice_idx")
     if correct is None:
         raise InputValueError(

@@ -1,0 +1,169 @@
+"""``modgap task``: rows or a model and data, tables, JSON, figure, and what is refused."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from command_line import modgap
+from item_files import write
+from modgap.embed import CallableModel
+from modgap.evaluation.tasks import sweep_task, zero_shot_task
+from task_rows import colour_model, planted, write_photos
+
+
+@pytest.fixture
+def folder(tmp_path):
+    return write_photos(tmp_path / "photos")
+
+
+@pytest.fixture
+def model():
+    return colour_model()
+
+
+@pytest.fixture
+def files(tmp_path):
+    X, texts, labels = planted()
+    np.save(tmp_path / "image.npy", X)
+    np.save(tmp_path / "classes.npy", texts)
+    np.save(tmp_path / "labels.npy", labels)
+    return tmp_path
+
+
+def zero_shot(files, *more):
+    return modgap("task", "zero_shot", files / "image.npy", "--class-text", files / "classes.npy",
+                  "--labels", files / "labels.npy", *more)  # fmt: skip
+
+
+def test_zero_shot_prints_what_the_function_finds(files) -> None:
+    ran = zero_shot(files, "--json")
+    assert (ran.status, ran.err) == (0, "")
+    found = ran.json
+    expected = sweep_task(zero_shot_task(*planted()))
+    assert found["schema"].startswith("modgap/task/")
+    assert found["task"] == "zero_shot"
+    assert found["raw"] == expected.raw.to_dict()
+    assert found["chosen"] == expected.chosen.to_dict()
+    assert found["published"][0]["value"] == 0.9081
+    told = zero_shot(files)
+    assert told.status == 0
+    for words in ("as they are", "Shift", "hubs, k = 5", "Not tried: Procrustes", "table 1"):
+        assert words in told.out
+    assert expected.sentence in told.out
+
+
+def test_a_name_with_a_dash_means_the_same_and_a_seed_another_half(files) -> None:
+    rows = (files / "image.npy", "--class-text", files / "classes.npy", "--labels",
+            files / "labels.npy", "--json")  # fmt: skip
+    same = modgap("task", "zero-shot", *rows)
+    assert same.json == zero_shot(files, "--json").json
+    other = modgap("task", "zero-shot", *rows, "--seed", 1)
+    assert other.json["raw"]["value"]["value"] == same.json["raw"]["value"]["value"]
+    assert other.json["chosen"]["result"] != same.json["chosen"]["result"]
+
+
+def test_a_figure_and_the_json_are_written(files) -> None:
+    pytest.importorskip("matplotlib")
+    ran = zero_shot(files, "-o", files / "out")
+    assert ran.status == 0
+    assert sorted(path.name for path in (files / "out").iterdir()) == [
+        "zero_shot.json", "zero_shot.png",
+    ]  # fmt: skip
+    assert json.loads((files / "out" / "zero_shot.json").read_text())["task"] == "zero_shot"
+    assert (files / "out" / "zero_shot.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_rows_to_fit_on_and_a_bank_can_be_given(files) -> None:
+    X, texts, _ = planted(80, seed=0)
+    np.save(files / "other.npy", X + 0.001)
+    np.save(files / "other_text.npy", texts)
+    ran = zero_shot(files, "--json", "--fit-on", files / "other.npy", "--fit-on",
+                    files / "other_text.npy", "--bank", files / "other.npy")  # fmt: skip
+    assert ran.status == 0
+    assert ran.json["fitted_on"] == "80 image and 12 text reference rows"
+
+
+def test_labels_may_be_names_with_a_list_of_classes(files) -> None:
+    labels = np.load(files / "labels.npy")
+    (files / "names.txt").write_text("\n".join(f"class {k}" for k in labels))
+    (files / "classes.txt").write_text("\n".join(f"class {k}" for k in range(12)))
+    rows = ("task", "zero_shot", files / "image.npy", "--class-text", files / "classes.npy",
+            "--labels", files / "names.txt")  # fmt: skip
+    named = modgap(*rows, "--classes", files / "classes.txt", "--json")
+    assert named.json["raw"] == zero_shot(files, "--json").json["raw"]
+    refused = modgap(*rows)
+    assert refused.status == 2
+    assert "--classes must say" in refused.err
+    (files / "classes.txt").write_text("class 0\nclass 1")
+    assert "is not a class of" in modgap(*rows, "--classes", files / "classes.txt").err
+
+
+def test_a_model_and_pictures_by_class(folder, model, monkeypatch) -> None:
+    monkeypatch.setattr("modgap.cli.task_zero_shot.opened", lambda name, device: model)
+    write(folder / "red" / "broken.png", b"no picture")
+    ran = modgap("task", "zero_shot", "--model", "hf:any", "--data", folder, "--template",
+                 "itap of a {}.", "--template", "a origami {}.", "--json")  # fmt: skip
+    assert ran.status == 0
+    assert ran.json["raw"]["value"]["value"] == 1.0
+    assert ran.json["classes"] == ["blue", "light_green", "red"]
+    assert "1 of 31 items cannot be used" in ran.err
+    assert "broken.png" in ran.err
+
+
+def test_a_probe_on_rows_and_on_a_model(files, folder, model, monkeypatch) -> None:
+    ran = modgap("task", "linear_probe", files / "image.npy", "--labels", files / "labels.npy",
+                 "--text", files / "classes.npy", "--train-share", 0.6, "--json")  # fmt: skip
+    assert ran.status == 0
+    assert (ran.json["n_train"], ran.json["n_items"]) == (144, 96)
+    monkeypatch.setattr("modgap.cli.task_linear_probe.opened", lambda name, device: model)
+    by_model = modgap("task", "linear_probe", "--model", "hf:any", "--data", folder, "--json")
+    assert by_model.status == 0
+    assert by_model.json["n_train"] == 15
+    for split in ("train", "test"):
+        for label in ("red", "blue"):
+            for k in range(6):
+                source = folder / label / f"{k if split == 'train' else 9 - k}.png"
+                write(folder.parent / "split" / split / label / f"{k}.png", source.read_bytes())
+    by_split = modgap("task", "linear_probe", "--model", "hf:any", "--data",
+                      folder.parent / "split", "--json")  # fmt: skip
+    assert (by_split.json["n_train"], by_split.json["n_items"]) == (12, 12)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["zero_shot"], "Give the ROWS of the items, or --model and --data."),
+        (["zero_shot", "{f}/image.npy"], "Rows from files need --class-text and --labels, too."),
+        (["zero_shot", "--model", "hf:x"], "Give the ROWS"),
+        (["zero_shot", "--labels", "x", "--model", "a", "--data", "b"], "--labels is for ROWS"),
+        (["zero_shot", "{f}/image.npy", "--model", "hf:x"], "--model is for"),
+        (["zero_shot", "--model", "hfx", "--data", "{f}", "--template", "a dog"], "must have {}"),
+        (["linear_probe", "{f}/image.npy", "--labels", "{f}/labels.npy"], "need --text, too"),
+        (["zero_shots"], "No such command"),
+    ],
+)
+def test_bad_input_is_one_sentence(files, words, said) -> None:
+    ran = modgap("task", *(word.replace("{f}", str(files)) for word in words))
+    assert ran.status == 2
+    assert said in ran.err
+    assert "Traceback" not in ran.err
+
+
+def test_labels_beyond_the_classes_are_one_sentence(files) -> None:
+    np.save(files / "labels.npy", np.load(files / "labels.npy") + 5)
+    ran = zero_shot(files)
+    assert ran.status == 2
+    assert "labels must be between 0 and 11" in ran.err
+    assert "--names takes two names" in zero_shot(files, "--names", "one").err
+
+
+def test_a_model_whose_rows_are_not_finite_is_refused(folder, monkeypatch) -> None:
+    broken = CallableModel(images=lambda images: np.full((len(images), 2), np.nan),
+                           texts=lambda texts: np.ones((len(texts), 2)))  # fmt: skip
+    monkeypatch.setattr("modgap.cli.task_zero_shot.opened", lambda name, device: broken)
+    ran = modgap("task", "zero_shot", "--model", "hf:any", "--data", folder)
+    assert ran.status == 2
+    assert "NaN" in ran.err
