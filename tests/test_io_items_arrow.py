@@ -149,12 +149,12 @@ def test_a_damaged_part_of_a_file_costs_only_its_items(tmp_path):
     images = {"image": [b"one" * 50, b"two" * 50]}
     plain = {"compression": "none", "use_dictionary": False}
     pq.write_table(pa.table(images), path, row_group_size=1, **plain)
-    data = open_items(path)
     metadata = pq.read_metadata(path)
     place = metadata.row_group(1).column(0).data_page_offset
     stored = bytearray(path.read_bytes())
     stored[place : place + 8] = b"\xff" * 8
     path.write_bytes(stored)
+    data = open_items(path)
     assert data.stored(0) == b"one" * 50
     with pytest.raises(ImageError, match="cannot be read"):
         data.stored(1)

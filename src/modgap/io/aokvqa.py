@@ -90,11 +90,11 @@ def open_aokvqa(
 
 
 def _direct_answers(entry: Mapping[str, Any]) -> tuple[str, ...]:
-    """The answers in free words, each once; none where they are not given."""
+    """The answers in free words; none where they are not given."""
     said = entry.get("direct_answers")
     answers = said if isinstance(said, list) else []
     texts = (answer.strip() for answer in answers if isinstance(answer, str))
-    return tuple(dict.fromkeys(text for text in texts if text))
+    return tuple(text for text in texts if text)
 
 
 def _entries(path: Path) -> list[Mapping[str, Any]]:

@@ -81,7 +81,7 @@ def _rephrased(setting: Setting, model: ModelData, data: AOKVQA) -> RephrasedCho
     wrong = _wrong_answers(data, kept, WRONG_IN_FULL if setting.full else WRONG, setting.seed)
     answers: dict[str, list[tuple[str, ...]]] = {
         "texts": [data.choices[k] for k in kept],
-        "right": [data.direct_answers[k] for k in kept],
+        "right": [tuple(dict.fromkeys(data.direct_answers[k])) for k in kept],
         "wrong": wrong,
     }
     rows = {
