@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import io
 import json
 
 import numpy as np
 import pytest
+from PIL import Image
 
 from command_line import modgap
+from embedders import write_model
 from item_files import write
-from modgap.embed import CallableModel
+from modgap.embed import CallableModel, open_model
 from modgap.evaluation.tasks import sweep_task, zero_shot_task
+from modgap.io import open_items
 from task_rows import colour_model, planted, write_photos
 
 
@@ -167,3 +171,20 @@ def test_a_model_whose_rows_are_not_finite_is_refused(folder, monkeypatch) -> No
     ran = modgap("task", "zero_shot", "--model", "hf:any", "--data", folder)
     assert ran.status == 2
     assert "NaN" in ran.err
+
+
+def test_a_clip_by_name_gives_the_rows_of_calling_it(folder, tmp_path) -> None:
+    pytest.importorskip("transformers")
+    clip = open_model(f"hf:{write_model(tmp_path / 'clip', 'clip')}", device="cpu")
+    templates = ("a photo of a {}.", "art of the {}.")
+    (tmp_path / "templates.txt").write_text("\n".join(templates))
+    ran = modgap("task", "zero_shot", "--model", clip.name, "--data", folder, "--device", "cpu",
+                 "--templates", tmp_path / "templates.txt", "--json")  # fmt: skip
+    assert ran.status == 0
+    items = open_items(folder)
+    pictures = [Image.open(io.BytesIO(items.stored(row))) for row in range(len(items))]
+    words = ["blue", "light green", "red"]
+    texts = [clip.encode_texts([t.replace("{}", word) for t in templates]) for word in words]
+    labels = np.searchsorted(sorted(set(items.labels)), items.labels)
+    expected = zero_shot_task(clip.encode_images(pictures), np.stack(texts), labels).outcomes()
+    assert ran.json["raw"]["value"]["value"] == expected.mean()
