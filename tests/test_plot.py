@@ -8,6 +8,8 @@ import pytest
 
 from modgap import plot
 from modgap._validate import InputValueError
+from modgap.evaluation.tasks import sweep_task, zero_shot_task
+from task_rows import planted
 
 matplotlib = pytest.importorskip("matplotlib", reason="matplotlib is not installed")
 
@@ -133,3 +135,18 @@ def test_without_matplotlib_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     with pytest.raises(ImportError, match=r"modgap\[plot\]"):
         plot.panels(1)
+
+
+def test_a_swept_task_is_a_curve_for_each_move_and_an_interval_for_each_way() -> None:
+    found = sweep_task(zero_shot_task(*planted()), resamples=100)
+    curve, tests = plot.task_curve(found), plot.task_tests(found)
+    shown = [text.get_text() for text in curve.get_legend().get_texts()]
+    moves = ["Shift", "Center", "OrthogonalShift, 100 %", "OrthogonalShift, 95 %"]
+    assert shown == [*moves, "as they are"]
+    line = curve.get_lines()[0]
+    assert list(line.get_xdata()) == [point.amount for point in found.of("Shift")]
+    assert list(line.get_ydata()) == [point.value.value for point in found.of("Shift")]
+    assert 0.0 in line.get_xdata()
+    labels = [text.get_text().partition(", at")[0] for text in tests.get_yticklabels()]
+    assert labels == [test.way for test in found.tests]
+    assert len(plot.task_figure(found, title="zero-shot").axes) == 2

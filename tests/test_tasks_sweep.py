@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -330,3 +331,14 @@ def test_labels_beyond_the_classes_are_refused() -> None:
         zero_shot_task(X, texts, labels.astype(float))
     with pytest.raises(ValueError, match="one label per row"):
         zero_shot_task(X, texts, labels[:5])
+
+
+def test_the_task_of_your_own_in_the_docs_runs(pairs) -> None:
+    page = (Path(__file__).parents[1] / "docs" / "tasks.md").read_text(encoding="utf-8")
+    code = page.split("```python")[-1].split("```")[0]
+    given = {"X": pairs[0], "Y": pairs[1]}
+    exec(compile(code, "tasks.md", "exec"), given)
+    found = given["sweep"]
+    nearest = np.argmax(unit(pairs[0]) @ unit(pairs[1]).T, axis=1)
+    np.testing.assert_array_equal(found.outcomes[0], nearest == np.arange(len(nearest)))
+    assert found.ways == ("Shift",)

@@ -1,6 +1,6 @@
 from .callables import CallableModel
 from .folder import Embedded, embed
-from .item_rows import item_rows
+from .in_memory import item_rows
 from .model import Model, Role
 from .opening import KINDS, open_model
 from .task_sets import ChoiceRows, FaceRows, MatchingRows, choice_rows, face_rows, matching_rows

@@ -116,8 +116,8 @@ class TaskSweep(Result):
         what = (
             f"{best.way} at {best.amount:g} was best on one half of the {of}; "
             f"on the other half it changes the {self.outcome} from {tested.before.value:.3f} to "
-            f"{tested.after.value:.3f} (by {_signed(tested.difference)}, p = "
-            f"{tested.p_value:.2g})"
+            f"{tested.after.value:.3f} (by {_signed(tested.difference)}, "
+            f"{_p_words(tested.p_value)})"
         )
         return f"{what}: it helps." if best.helps else f"{what}: no gain is shown."
 
@@ -137,7 +137,7 @@ class TaskSweep(Result):
                     number(point.gap, 3),
                     _interval(point.value),
                     _signed(test.result.difference),
-                    f"{test.result.p_value:.2g}",
+                    _p_value(test.result.p_value),
                 )
             )
         return header, lines
@@ -153,7 +153,7 @@ class TaskSweep(Result):
                 _interval(part.before),
                 _interval(part.after),
                 _signed(part.difference),
-                f"{part.p_value:.2g}",
+                _p_value(part.p_value),
             )
             for name, part in self.chosen.parts.items()
         ]
@@ -166,3 +166,11 @@ def _interval(value: Interval) -> str:
 
 def _signed(value: Interval) -> str:
     return f"{value.value:+.3f} [{value.low:+.3f}, {value.high:+.3f}]"
+
+
+def _p_value(p: float) -> str:
+    return f"{p:.3g}" if p >= 1e-4 else "< 0.0001"
+
+
+def _p_words(p: float) -> str:
+    return f"p = {p:.3g}" if p >= 1e-4 else "p < 0.0001"
