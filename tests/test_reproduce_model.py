@@ -272,6 +272,7 @@ def test_pictures_are_compared_with_their_rows(tmp_path) -> None:
     assert check.finding == "holds"
     assert outcome.data["high"]["images"].shape[1:] == (48, 48, 3)
     assert run("levi2025/fig19", rows)[0].measured["pictures"] == 60
+    assert "offset, text" in run("levi2025/fig1", rows)[0].measured
     path = run("levi2025/fig12", rows)[1].data["path"]
     assert path["SLERP"]["images"].shape == (5, 48, 48, 3)
 

@@ -162,9 +162,9 @@ def vslerp_path(
     """Rows (alphas, thetas, d) along the way from a to b, by `vslerp` at every θ and α.
 
     >>> import numpy as np
-    >>> path = vslerp_path(np.array([1.0, 0.0]), np.array([0.0, 1.0]), [0, 1], [0.5], np.ones(2))
+    >>> path = vslerp_path(np.array([1.0, 0.0]), np.array([0.0, 1.0]), [0, 0.5, 1], [0], np.ones(2))
     >>> path.round(4).tolist()
-    [[[1.0, 0.0], [0.0, 1.0]]]
+    [[[1.0, 0.0], [0.7071, 0.7071], [0.0, 1.0]]]
     """
     xp = namespace(a, b, mean)
     paths = [

@@ -68,13 +68,13 @@ def fig1(setting: Setting) -> Outcome:
         },
         checks,
         {
-            "plane": _plane_of_means(rows.X, rows.Y),
+            "plane": plane_of_means(rows.X, rows.Y),
             "rarity": some(np.column_stack([rare, to_mean["image"]])),
         },
     )
 
 
-def _plane_of_means(X: np.ndarray, Y: np.ndarray) -> dict[str, np.ndarray]:
+def plane_of_means(X: np.ndarray, Y: np.ndarray) -> dict[str, np.ndarray]:
     """Rows, means and origin in the plane that holds both means and the origin."""
     means = X.mean(axis=0), Y.mean(axis=0)
     # The mean of both first, then what of the gap is across it, each the right way round.

@@ -9,12 +9,15 @@ import numpy as np
 from modgap._arrays import unit
 from modgap.io import Items
 from modgap.io.images import square_pixels, unpack_image
-from modgap.measures import conformity
-from modgap.reproduce.checks import above, below
+from modgap.measures import conformity, estimated_conformity, linear_separability
+from modgap.reproduce.checks import above, below, check
 from modgap.reproduce.drawing import some
 from modgap.reproduce.entry import Outcome
 from modgap.reproduce.levi2025 import PAPER
+from modgap.reproduce.levi2025.ellipsoids import plane_of_means
+from modgap.reproduce.levi2025.geometry import offsets
 from modgap.reproduce.levi2025.resampled import drawn_rows
+from modgap.reproduce.levi2025.rows import row_sets
 from modgap.reproduce.levi2025.scans import either_way, extremes, pixel_entropy, total_variation
 from modgap.reproduce.model_data import ModelData
 from modgap.reproduce.setting import NotAtHand, Setting
@@ -47,6 +50,44 @@ class Pictures:
     def dark(self) -> np.ndarray:
         """How dark each pixel is, (n, side, side)."""
         return _DARKEST * (1 - self.colour.mean(axis=3) / 255)
+
+
+@PAPER.run_on_model("fig1")
+def fig1(setting: Setting) -> Outcome:
+    """What the sketch says, measured on your pairs and the pictures behind them."""
+    (own,) = row_sets(setting)
+    shown = pictures(setting)
+    rare = 1 - conformity(shown.dark.reshape(len(shown.X), -1))
+    to_mean = estimated_conformity(shown.X).values
+    rank = drawn_rows(rank_correlation, to_mean, rare)
+    told = linear_separability(own.X, own.Y, setting.seed).all_features
+    off = offsets(setting.seed)(own, "")
+    return Outcome(
+        {
+            "held-out accuracy of a linear classifier": told,
+            **{f"offset, {side}": off.measured[f"offset of {side}"] for side in own.sides},
+            "rank correlation of rarity and cosine, image": rank.value,
+        },
+        [
+            check(
+                "The modalities are linearly separable on rows that the classifier has not seen.",
+                told == 1,
+                "some rows lie among those of the other modality",
+            ),
+            *(each for each in off.checks if "off the origin" in each.statement),
+            below(
+                "The more unusual a picture is by its pixels, the smaller the cosine of its row to "
+                "the mean.",
+                rank,
+                0.0,
+                "rare pictures lie as near to the mean as common ones",
+            ),
+        ],
+        {
+            "plane": plane_of_means(own.X, own.Y),
+            "rarity": some(np.column_stack([rare, to_mean])),
+        },
+    )
 
 
 @PAPER.run_on_model("fig8")
