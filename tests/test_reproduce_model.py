@@ -353,13 +353,6 @@ def test_questions_are_answered_in_other_words(tmp_path) -> None:
     assert outcome.data["tasks"]["A-OKVQA"]["four"]["clean"].shape == (9,)
 
 
-def test_direct_answers_come_once_each(tmp_path) -> None:
-    data = open_model_data(
-        Planted(), [aokvqa(tmp_path / "aokvqa", np.zeros((2, D)))], tmp_path / "rows"
-    )
-    assert data.questions.direct_answers == (("say 0", "or 0"), ("say 1", "or 1"))
-
-
 # The command line, with a model of transformers
 
 
