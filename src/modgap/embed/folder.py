@@ -23,7 +23,7 @@ from modgap._locks import sole_writer_of
 from modgap._results import Progress, Result, silent
 from modgap._validate import InputValueError, check_choice, check_count
 from modgap.embed.ahead import ahead
-from modgap.embed.decoding import ItemError, decoder
+from modgap.embed.in_memory import rows_of
 from modgap.embed.model import BATCH, Model
 from modgap.embed.opening import open_model
 from modgap.embed.plan import PROBE, Plan
@@ -103,7 +103,7 @@ def embed(
     folder = Path(output)
     with sole_writer_of(folder):
         done = _begin(folder, plan)
-        work = _Work(found, items, plan, folder, size, workers, decoder(items, found))
+        work = _Work(found, items, plan, folder, size, workers)
         say = progress or silent
         say("embedding", min(done * shard, len(items)), len(items))
         for number in range(done, plan.n_shards):
@@ -193,7 +193,6 @@ class _Work:
     folder: Path
     batch_size: int
     workers: int | None
-    _decode: Callable[[bytes], Any]
 
     def write_shard(self, number: int, count: Callable[[int], None]) -> None:
         """Embed the items of a shard and write its files, the metadata last."""
@@ -203,7 +202,10 @@ class _Work:
         kept = list(rows)
         kind = self.items.kind
         if kind != "text":
-            matrix, kept = self._media(rows, skipped, count)
+            matrix, kept, skipped = rows_of(
+                self.model, self.items, rows, batch_size=self.batch_size, workers=self.workers,
+                count=count,
+            )  # fmt: skip
             self._write(EMBEDDED[kind], number, matrix)
         if "text" in self.plan.modalities:
             of_text = [row for row in kept for _ in self.items.captions(row)]
@@ -216,36 +218,6 @@ class _Work:
                 self._write_table(TEXT_METADATA, number, described)
         self._write_table(METADATA, number, self._described(kept), skipped)
         count(len(rows))
-
-    def _media(
-        self, rows: Sequence[int], skipped: dict[str, str], count: Callable[[int], None]
-    ) -> tuple[np.ndarray, list[int]]:
-        """The rows of images or sounds, and which items they are of."""
-        kind = self.items.kind
-        starts = range(0, len(rows), self.batch_size)
-        batches = (rows[start : start + self.batch_size] for start in starts)
-        found = [np.empty((0, self.plan.dim), np.float32)]
-        kept: list[int] = []
-        for batch, why, prepared in ahead(self._prepared, batches, self.workers):
-            skipped |= why
-            usable = [row for row in batch if self.items.names[row] not in why]
-            if usable:
-                found.append(self.model.checked_rows(prepared, kind, len(kept)))
-                kept += usable
-            count(batch[-1] - rows[0] + 1)
-        return np.concatenate(found), kept
-
-    def _prepared(self, batch: Sequence[int]) -> tuple[Sequence[int], dict[str, str], Any]:
-        """A batch ready for the network, and why some of its items are not in it."""
-        kind = self.items.kind
-        why: dict[str, str] = {}
-        decoded: list[Any] = []
-        for row in batch:
-            try:
-                decoded.append(self._decode(self.items.stored(row)))
-            except ItemError as error:
-                why[self.items.names[row]] = str(error)
-        return batch, why, self.model.prepare(decoded, kind) if decoded else None
 
     def _texts(self, captions: Sequence[str], count: Callable[[int], None] | None) -> np.ndarray:
         starts = range(0, len(captions), self.batch_size)

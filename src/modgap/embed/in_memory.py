@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -40,7 +40,37 @@ def item_rows(
     """
     say = progress or silent
     model.check_modality(items.kind)
-    decode, size = decoder(items, model), check_count(batch_size, "batch_size")
+    rows, kept, skipped = rows_of(
+        model,
+        items,
+        range(len(items)),
+        batch_size=check_count(batch_size, "batch_size"),
+        workers=workers,
+        count=lambda done: say(f"embedding {items.kind}", done, len(items)),
+    )
+    if not kept:
+        name, reason = next(iter(skipped.items()))
+        raise InputValueError(
+            f"None of the {len(items)} items of {items.source} can be read; {name}: {reason}."
+        )
+    return rows, kept, skipped
+
+
+def rows_of(
+    model: Model,
+    items: Items,
+    which: Sequence[int],
+    *,
+    batch_size: int,
+    workers: int | None = None,
+    count: Callable[[int], None],
+) -> tuple[np.ndarray, list[int], dict[str, str]]:
+    """`item_rows` of some of the items; none of them need be readable.
+
+    One batch is read and prepared while the network has another. ``count`` is told how many of the
+    items are done.
+    """
+    decode, kind = decoder(items, model), items.kind
 
     def prepared(batch: Sequence[int]) -> tuple[list[int], dict[str, str], Any]:
         usable, decoded, why = [], [], {}
@@ -50,21 +80,16 @@ def item_rows(
                 usable.append(row)
             except ItemError as error:
                 why[items.names[row]] = str(error)
-        return usable, why, model.prepare(decoded, items.kind) if decoded else None
+        return usable, why, model.prepare(decoded, kind) if decoded else None
 
-    batches = [range(start, min(start + size, len(items))) for start in range(0, len(items), size)]
-    found: list[np.ndarray] = []
+    batches = [which[start : start + batch_size] for start in range(0, len(which), batch_size)]
+    found = [np.empty((0, model.dim), np.float32)]
     kept: list[int] = []
     skipped: dict[str, str] = {}
-    for number, (usable, why, batch) in enumerate(ahead(prepared, batches, workers)):
-        say(f"embedding {items.kind}", number * size, len(items))
+    for number, (usable, why, batch) in enumerate(ahead(prepared, batches, workers), start=1):
         skipped |= why
         if usable:
-            found.append(model.checked_rows(batch, items.kind, len(kept)))
+            found.append(model.checked_rows(batch, kind, len(kept)))
             kept += usable
-    if not kept:
-        name, reason = next(iter(skipped.items()))
-        raise InputValueError(
-            f"None of the {len(items)} items of {items.source} can be read; {name}: {reason}."
-        )
+        count(min(number * batch_size, len(which)))
     return np.concatenate(found), kept, skipped
