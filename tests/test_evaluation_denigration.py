@@ -123,10 +123,10 @@ def test_one_harm_can_be_judged_alone(harm):
 def test_the_published_shares_are_those_of_both_tables():
     found = {one.what: one.value for one in liang_denigration()}
     assert len(found) == 28
-    assert found["sum, original gap, White"] == 0.157
-    assert found["sum, gap 1.29, Black"] == 0.424
+    assert found["original gap, White: crime and non-human added"] == 0.157
+    assert found["gap 1.29, Black: crime and non-human added"] == 0.424
     crime = {one.what: (one.value, one.where) for one in liang_denigration("crime")}
-    assert crime["crime, gap 0.07, White"] == (0.23, "Liang et al. 2022, table 4")
+    assert crime["gap 0.07, White: crime"] == (0.23, "Liang et al. 2022, table 4")
 
 
 @pytest.mark.parametrize(

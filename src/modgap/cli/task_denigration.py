@@ -134,6 +134,6 @@ def _table(found: Denigration) -> Table:
         (group, f"{found.counts[group]:,}", *(f"{shares[harm].value:.3f}" for harm in harms))
         for group, shares in found.shares.items()
     ]
-    p = f"p of one share for all groups: {found.p_value:.2g}"
     every = ("all", f"{found.n:,}", *(f"{found.overall[harm].value:.3f}" for harm in harms))
-    return (p, "faces", *harms), [*lines, every]
+    alike = ("p of one sum for all", "", *("" for _ in harms[1:]), f"{found.p_value:.2g}")
+    return ("group", "faces", *harms), [*lines, every, alike]

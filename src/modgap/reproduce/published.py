@@ -30,8 +30,9 @@ def liang_denigration(harm: str = "sum") -> tuple[Published, ...]:
         for row, shares in table.rows.items():
             printed = dict(zip(table.columns, shares, strict=True))
             share = sum(printed.values()) if harm == "sum" else printed[harm]
+            what = "crime and non-human added" if harm == "sum" else harm
             where = f"Liang et al. 2022, table {name[-1]}"
-            found.append(Published(round(float(share), 3), f"{harm}, {row}", where))
+            found.append(Published(round(float(share), 3), f"{row}: {what}", where))
     return tuple(found)
 
 
