@@ -149,6 +149,12 @@ def test_several_templates_are_averaged_at_unit_length(tmp_path) -> None:
     np.testing.assert_allclose(rows.class_texts[0], want, atol=1e-6)
 
 
+def test_fewer_than_four_classes_are_too_few_to_choose_from(tmp_path) -> None:
+    classed(tmp_path / "things")
+    report, _ = run("chowers2026/fig10", given(Planted(), tmp_path / "rows", tmp_path / "things"))
+    assert report.missing == "It needs at least 4 classes to choose from, got 3."
+
+
 # Faces
 
 
