@@ -120,10 +120,20 @@ def test_captions_make_pairs_and_classes_make_class_texts(tmp_path) -> None:
 
 
 def test_without_captions_the_classes_are_the_pairs(tmp_path) -> None:
+    classed(tmp_path / "things", [f"thing_{k}" for k in range(20)])
+    rows = given(Planted(), tmp_path / "rows", tmp_path / "things")
+    assert rows.X.shape == rows.Y.shape == (20, D)
+    assert "the first item of each class" in rows.words
+
+
+def test_a_few_classes_are_no_pairs_but_a_task(tmp_path) -> None:
     classed(tmp_path / "things")
     rows = given(Planted(), tmp_path / "rows", tmp_path / "things")
-    assert rows.X.shape == rows.Y.shape == (3, D)
-    assert "the first item of each class" in rows.words
+    assert rows.X is None
+    report, _ = run("liang2022/fig4", rows)
+    assert "captioned images" in report.missing
+    report, _ = run("chowers2026/fig2", rows)
+    assert report.ran
 
 
 def test_a_second_run_embeds_nothing_again(tmp_path) -> None:
@@ -147,6 +157,12 @@ def test_several_templates_are_averaged_at_unit_length(tmp_path) -> None:
     want = np.zeros(D)
     want[:2] = 2**-0.5
     np.testing.assert_allclose(rows.class_texts[0], want, atol=1e-6)
+
+
+def test_fewer_than_four_classes_are_too_few_to_choose_from(tmp_path) -> None:
+    classed(tmp_path / "things")
+    report, _ = run("chowers2026/fig10", given(Planted(), tmp_path / "rows", tmp_path / "things"))
+    assert report.missing == "It needs at least 4 classes to choose from, got 3."
 
 
 # Faces

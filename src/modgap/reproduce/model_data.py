@@ -35,6 +35,8 @@ from modgap.reproduce.setting import NO_PAIRS, NotAtHand, OwnRows
 
 # Another wording of a class than that of `modgap.embed.templates`.
 OTHER_TEMPLATES = {"image": "a picture showing a {}.", "audio": "a recording of {}."}
+# With fewer, the first item of each is no set of pairs that anything could be said of.
+_CLASSES_AS_PAIRS = 20
 # Images that cones are made of at the least, and the size of noise.
 _FEWEST, _NOISE_SIDE, _NOISE_LETTERS = 4, 224, 40
 # The data sets of tasks, by the file that tells them.
@@ -248,7 +250,8 @@ def own_rows_of(
 ) -> OwnRows:
     """The rows of a model's data: pairs by captions, classes by labels and templates.
 
-    Without captions the first item of each class and the text of its class are the pairs.
+    Without captions the first item of each class and the text of its class are the pairs, where
+    there are 20 classes at least.
     """
     rows = given.pairs() or OwnRows()
     rows.model, rows.temperature = given, given.model.temperature
@@ -264,7 +267,7 @@ def own_rows_of(
     number = {name: k for k, name in enumerate(names)}
     rows.classed = X[kept]
     rows.labels = np.array([number[labels[k]] for k in kept], dtype=np.int64)
-    if rows.X is None:
+    if rows.X is None and len(names) >= _CLASSES_AS_PAIRS:
         seen, at = np.unique(rows.labels, return_index=True)
         rows.X, rows.Y = rows.classed[at], rows.class_texts[seen]
         rows.taken = "the first item of each class with the text of its class"

@@ -30,10 +30,9 @@ def fig10(setting: Setting) -> Outcome:
     model = setting.model
     assert model is not None
     if model.questions is None:
-        try:
-            return of_classes(setting)
-        except NotAtHand:
-            raise NotAtHand(PAPER.entries["chowers2026/fig10"].how) from None
+        if setting.rows is None or setting.rows.labels is None:
+            raise NotAtHand(PAPER.entries["chowers2026/fig10"].how)
+        return of_classes(setting)
     found = _rephrased(setting, model, model.questions)
     gain = found.gain(seed=setting.seed)
     of = gain.difference

@@ -19,10 +19,12 @@ from modgap.reproduce.chowers2026.gap import class_tasks_in_two_wordings
 from modgap.reproduce.chowers2026.tasks import AMOUNTS, AS_TRAINED, CLOSED, Task, on
 from modgap.reproduce.chowers2026.threshold import NEGLIGIBLE, PRINTED, READINGS
 from modgap.reproduce.entry import Number, Outcome
-from modgap.reproduce.setting import Setting
+from modgap.reproduce.setting import NotAtHand, Setting
 from modgap.reproduce.sources import DIGITS
 from modgap.reproduce.statistics import Interval, mean_interval
 
+# The class of an image and its rivals.
+CHOICES = 4
 # Groups of texts that are left out in turn.
 PARTS = 20
 
@@ -35,6 +37,8 @@ def fig10(setting: Setting) -> Outcome:
     checks: list[Check] = []
     data = {}
     at_hand = class_tasks_in_two_wordings(setting)
+    if (fewest := min(len(task.candidates) for task in at_hand)) < CHOICES:
+        raise NotAtHand(f"It needs at least {CHOICES} classes to choose from, got {fewest}.")
     for task in at_hand:
         setting.say(f"{task.name}: {draws} draws of classes", 0, 1)
         still, reworded, spoken = _four_classes(task, draws, setting.seed)

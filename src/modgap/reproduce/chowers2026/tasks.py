@@ -172,7 +172,12 @@ def tasks(setting: Setting, classes: int | None = None, most: int | None = None)
         zero_shot = list(class_tasks(setting, classes))
     except NotAtHand:  # your own rows need not have classes
         zero_shot = []
-    paired = [task for task in pair_tasks(setting, most) if task.name != DIGITS]
+    try:
+        paired = [task for task in pair_tasks(setting, most) if task.name != DIGITS]
+    except NotAtHand:  # nor need classes have pairs
+        if not zero_shot:
+            raise
+        paired = []
     found = _judged([*zero_shot, *paired])
     return sorted(found, key=lambda task: task.name == DIGITS)
 
