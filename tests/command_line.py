@@ -9,12 +9,14 @@ import os
 import subprocess
 import sys
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 from unittest import mock
 
 import numpy as np
+
+from modgap.datasets import DigitPairs, load_digits
 
 DIM = 16
 
@@ -89,6 +91,22 @@ def make_files(folder: Path, n: int = 440) -> tuple[np.ndarray, np.ndarray]:
     np.save(folder / "image.npy", X)
     np.save(folder / "text.npy", Y)
     return X, Y
+
+
+def few_digits(n: int = 200) -> DigitPairs:
+    """The first digits with all their captions, which are diagnosed in a second."""
+    digits = load_digits()
+    m = n * len(digits.Y) // len(digits.X)
+    return replace(
+        digits,
+        X=digits.X[:n],
+        Y=digits.Y[:m],
+        groups=(digits.groups[0][:n], digits.groups[1][:m]),
+        captions=digits.captions[:m],
+        wording=digits.wording[:m],
+        images=digits.images[:n],
+        labels=digits.labels[:n],
+    )
 
 
 def everything_in(folder: Path) -> set[str]:

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import modgap as library
-from command_line import DIM, Ran, everything_in, make_files, modgap
-from modgap.datasets import DigitPairs
+from command_line import DIM, Ran, everything_in, few_digits, make_files, modgap
 from modgap.io import write_pair
 
 pytestmark = pytest.mark.xdist_group("diagnose")  # the demo is run once
@@ -67,22 +65,6 @@ def test_the_demo_writes_its_files_and_says_where_the_page_is(demo: tuple[Ran, P
         for name in ("diagnosis.json", "report.md", "report.html", "correction.safetensors")
     ]
     assert f"open {(folder / 'report.html').resolve()}" in last
-
-
-def few_digits(n: int = 200) -> DigitPairs:
-    """The first digits with all their captions, which are diagnosed in a second."""
-    digits = library.load_digits()
-    m = n * len(digits.Y) // len(digits.X)
-    return replace(
-        digits,
-        X=digits.X[:n],
-        Y=digits.Y[:m],
-        groups=(digits.groups[0][:n], digits.groups[1][:m]),
-        captions=digits.captions[:m],
-        wording=digits.wording[:m],
-        images=digits.images[:n],
-        labels=digits.labels[:n],
-    )
 
 
 def test_the_demo_prints_as_json_what_it_writes(

@@ -21,6 +21,15 @@ QUICK = (
     "--set", "evaluate.save_embeddings=false",
 )  # fmt: skip
 
+pytestmark = pytest.mark.xdist_group("train")  # a run that is finished serves several tests
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    """A run of three steps, and what it printed."""
+    folder = tmp_path_factory.mktemp("finished") / "run"
+    return modgap("train", "digits", "-o", folder, *QUICK), folder
+
 
 def test_the_list_shows_every_preset_with_its_command():
     ran = modgap("train", "--list")
@@ -43,19 +52,19 @@ def test_the_list_keeps_its_margin_at_80_columns_and_its_commands_in_one_piece()
     assert all(line.startswith("command: modgap train ") for line in long)
 
 
-def test_a_run_prints_its_metrics_and_says_where_it_is(tmp_path):
-    ran = modgap("train", "digits", "-o", tmp_path / "run", *QUICK)
+def test_a_run_prints_its_metrics_and_says_where_it_is(finished):
+    ran, folder = finished
     assert ran.status == 0, ran.err
     assert "1,000 images, 5,000 texts" in ran.out
     assert "uniformity (Wasserstein, n = 512)" in ran.out
-    assert f"wrote {tmp_path / 'run'}" in ran.err
-    again = modgap("train", "--resume", "-o", tmp_path / "run", "--json")
+    assert f"wrote {folder}" in ran.err
+    again = modgap("train", "--resume", "-o", folder, "--json")
     assert again.status == 0, again.err
     assert again.json["schema"] == "modgap/train/2"
     assert (again.json["first_step"], again.json["steps"]) == (3, 3)
     assert "no checkpoint" not in again.err
-    assert again.err == f"the run in {tmp_path / 'run'} was finished already\n"
-    assert "loss at the end" not in modgap("train", "--resume", "-o", tmp_path / "run").out
+    assert again.err == f"the run in {folder} was finished already\n"
+    assert "loss at the end" not in modgap("train", "--resume", "-o", folder).out
 
 
 def test_resuming_where_nothing_is_starts_and_says_so(tmp_path):
@@ -75,7 +84,6 @@ def whole(tmp_path_factory):
     return folder
 
 
-@pytest.mark.xdist_group("stopped")
 def test_ctrl_c_is_one_sentence_and_the_run_goes_on_as_if_it_had_not_been(whole, tmp_path):
     folder = tmp_path / "a run"
     process = start(*LONG, "--set", "train.checkpoint_every=5", "-o", folder)
@@ -96,7 +104,6 @@ def test_ctrl_c_is_one_sentence_and_the_run_goes_on_as_if_it_had_not_been(whole,
         assert (folder / name).read_bytes() == (whole / name).read_bytes()
 
 
-@pytest.mark.xdist_group("stopped")
 def test_a_run_that_is_told_to_stop_saves_the_step_it_has_done(whole, tmp_path):
     folder = tmp_path / "run"
     process = start(*LONG, "-o", folder)
@@ -144,14 +151,14 @@ def test_a_folder_that_may_not_be_written_to_is_refused_before_any_work(tmp_path
     assert everything_in(tmp_path) == set()
 
 
-def test_a_run_is_not_resumed_with_other_settings(tmp_path):
-    assert modgap("train", "digits", "-o", tmp_path, *QUICK).status == 0
-    before = (tmp_path / "config.json").read_text()
-    ran = modgap("train", "--resume", "-o", tmp_path, "--set", "train.learning_rate=0.5")
+def test_a_run_is_not_resumed_with_other_settings(finished):
+    _, folder = finished
+    before = (folder / "config.json").read_text()
+    ran = modgap("train", "--resume", "-o", folder, "--set", "train.learning_rate=0.5")
     assert ran.status == 2
     assert "started with other settings: train.learning_rate (0.002, now 0.5)." in ran.err
     assert ran.err.count("\n") == 1
-    assert (tmp_path / "config.json").read_text() == before
+    assert (folder / "config.json").read_text() == before
 
 
 def test_the_seed_is_an_option(tmp_path):
@@ -195,13 +202,13 @@ def test_what_is_wrong_is_one_sentence_and_leaves_nothing(words, sentence, tmp_p
     assert everything_in(tmp_path) == {"file"}
 
 
-def test_a_folder_that_holds_a_run_is_left_alone(tmp_path):
-    assert modgap("train", "digits", "-o", tmp_path, *QUICK).status == 0
-    before = everything_in(tmp_path)
-    ran = modgap("train", "digits", "-o", tmp_path, *QUICK)
+def test_a_folder_that_holds_a_run_is_left_alone(finished):
+    _, folder = finished
+    before = everything_in(folder)
+    ran = modgap("train", "digits", "-o", folder, *QUICK)
     assert ran.status == 2
     assert "holds a run already. Go on with it by --resume" in ran.err
-    assert everything_in(tmp_path) == before
+    assert everything_in(folder) == before
 
 
 def test_a_log_that_cannot_be_kept_is_refused_before_any_work(tmp_path, monkeypatch):

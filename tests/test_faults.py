@@ -119,6 +119,7 @@ def kill_then_finish(
     assert all(name.startswith(out) for name in left)
 
 
+@pytest.mark.xdist_group("faults")  # one worker has imported all that they need
 @pytest.mark.parametrize(
     ("words", "points", "out"),
     [
@@ -166,6 +167,7 @@ with atomic_folder("fresh") as temporary:
 """
 
 
+@pytest.mark.xdist_group("faults")
 @pytest.mark.parametrize(
     "name", ["os:fsync", "os:fsync+", "os:replace", "os:replace+", "os:mkdir", "os:rmdir+"]
 )

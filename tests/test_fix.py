@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -44,7 +45,9 @@ def made(tmp_path_factory):
     return fix(X, Y, folder, model="made up"), folder, X, Y
 
 
-@pytest.fixture(scope="module", params=["clip", "unsplash", "digits"])
+@pytest.fixture(
+    scope="module", params=["clip", "digits", pytest.param("unsplash", marks=pytest.mark.long)]
+)
 def real(request, tmp_path_factory):
     """A real set fixed: its folder, and its raw text rows."""
     if request.param == "digits":
@@ -134,24 +137,23 @@ def test_both_kinds_of_query_get_a_vector_a_document_each(tmp_path):
         ]
 
 
-def test_a_folder_that_holds_anything_else_is_refused_and_left_as_it_is(tmp_path):
-    X, Y = with_gap()
+def test_a_folder_that_holds_anything_else_is_refused_and_left_as_it_is(made, tmp_path):
+    _, folder, X, Y = made
     (tmp_path / "search.py").write_text("mine")
     with pytest.raises(ValueError, match=r"did not write \(search.py\). Choose a new"):
         fix(X, Y, tmp_path)
     assert (tmp_path / "search.py").read_text() == "mine"
-    made = tmp_path / "made"
-    fix(X, Y, made)
-    (made / "mine.txt").write_text("stays")
-    before = {path.name: path.read_bytes() for path in made.iterdir()}
+    again = shutil.copytree(folder, tmp_path / "again")
+    (again / "mine.txt").write_text("stays")
+    before = {path.name: path.read_bytes() for path in again.iterdir()}
     with pytest.raises(ValueError, match=r"mine\.txt"):
-        fix(X, Y, made)
-    assert {path.name: path.read_bytes() for path in made.iterdir()} == before
+        fix(X, Y, again)
+    assert {path.name: path.read_bytes() for path in again.iterdir()} == before
 
 
-def test_a_run_that_fails_leaves_the_folder_of_the_run_before(tmp_path, monkeypatch):
-    X, Y = with_gap()
-    fix(X, Y, tmp_path / "made")
+def test_a_run_that_fails_leaves_the_folder_of_the_run_before(made, tmp_path, monkeypatch):
+    _, folder, X, Y = made
+    shutil.copytree(folder, tmp_path / "made")
     before = {path.name: path.read_bytes() for path in (tmp_path / "made").iterdir()}
 
     def full(*_args, **_options):
@@ -180,9 +182,8 @@ def test_documents_of_both_modalities_have_one_type(tmp_path):
     assert len(kinds) == 1
 
 
-def test_an_earlier_runs_files_are_not_left_beside_a_verdict_to_leave_it_alone(tmp_path):
-    X, Y = with_gap()
-    fix(X, Y, tmp_path)
+def test_an_earlier_runs_files_are_not_left_beside_a_verdict_to_leave_it_alone(made, tmp_path):
+    shutil.copytree(made[1], tmp_path, dirs_exist_ok=True)
     shared = np.random.default_rng(1).normal(size=(440, 16))
     noisy = [shared + 0.05 * np.random.default_rng(s).normal(size=shared.shape) for s in (2, 3)]
     result = fix(*noisy, tmp_path)

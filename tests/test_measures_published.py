@@ -25,7 +25,10 @@ from modgap.measures import (
     wasserstein_uniformity,
 )
 
-pytestmark = pytest.mark.published
+pytestmark = [
+    pytest.mark.published,
+    pytest.mark.xdist_group("published landscape"),  # it is computed once
+]
 
 LAMBDAS = np.round(np.arange(-0.5, 2.51, 0.05), 2)
 HEATS = [0.01, 0.02, 0.1, 1.0]

@@ -35,6 +35,9 @@ def top_10(scores):
     return np.argsort(-scores, axis=1, kind="stable")[:, :10]
 
 
+pytestmark = pytest.mark.xdist_group("flickr8k")  # searched once for several tests
+
+
 @pytest.fixture(scope="module")
 def found(flickr8k):
     """What each method finds in one index, targets of both modalities, one entry per split."""

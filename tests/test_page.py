@@ -17,6 +17,7 @@ import pytest
 
 import modgap
 from browser import MISSING, chromium, opened
+from command_line import few_digits
 from conftest import make_pairs
 from modgap.io import Embeddings, Modalities
 from modgap.reports import contents
@@ -30,7 +31,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
 ]
 
-ARTEFACTS = Path(os.environ.get("MODGAP_ARTEFACTS", Path(__file__).parents[1] / "artefacts"))
+ARTEFACTS = os.environ.get("MODGAP_ARTEFACTS")  # a folder for screenshots
 EVIL = (
     "<img src=x onerror='window.pwned=1'>",
     "</script><script>window.pwned=2</script>",
@@ -41,15 +42,21 @@ EVIL = (
 
 
 @pytest.fixture(scope="module")
-def tab() -> Iterator[Any]:
-    """One tab for all visits: it has compiled Plotly once, and every visit loads its page anew."""
+def offline() -> Iterator[Any]:
+    """A browser without a network."""
     with opened() as browser:
-        yield browser.new_context(accept_downloads=True, offline=True).new_page()
+        yield browser.new_context(accept_downloads=True, offline=True)
+
+
+@pytest.fixture(scope="module")
+def tab(offline) -> Any:
+    """One tab for all visits: it has compiled Plotly once, and every visit loads its page anew."""
+    return offline.new_page()
 
 
 @pytest.fixture(scope="module")
 def digits() -> modgap.reports.Report:
-    found = modgap.load_digits()
+    found = few_digits(300)
     return modgap.report(
         found.X,
         found.Y,
@@ -116,8 +123,8 @@ class Visit:
         return [np.array(side, dtype=float).T for side in found]
 
     def shot(self, name: str, *, whole: bool = False) -> None:
-        ARTEFACTS.mkdir(exist_ok=True)
-        self.page.screenshot(path=ARTEFACTS / f"{name}.png", full_page=whole)
+        if ARTEFACTS:
+            self.page.screenshot(path=Path(ARTEFACTS) / f"{name}.png", full_page=whole)
 
 
 @contextmanager
@@ -132,6 +139,22 @@ def visit(tab: Any, path: Path, width: int = 1440, scheme: str = "light") -> Ite
     finally:
         seen.leave()
     assert seen.faults == []
+
+
+@pytest.fixture(scope="module")
+def digits_seen(offline, digits_file) -> Iterator[Visit]:
+    """The page of the digits, scrolled through once."""
+    with visit(offline.new_page(), digits_file) as seen:
+        seen.see_all()
+        yield seen
+
+
+@pytest.fixture
+def seen(digits_seen) -> Iterator[Visit]:
+    """The same page for all tests that leave it as it is."""
+    yield digits_seen
+    digits_seen.page.emulate_media(media="screen")
+    assert digits_seen.faults == []
 
 
 def look_up(document: Any, key: str) -> Any:
@@ -149,26 +172,22 @@ def look_up(document: Any, key: str) -> Any:
     raise KeyError(key)
 
 
-def test_every_figure_is_drawn_from_a_file_without_network(tab, digits_file):
-    with visit(tab, digits_file) as seen:
-        seen.see_all()
-        figures = seen.page.query_selector_all("figure")
-        assert len(figures) == 11
-        for figure in figures:
-            assert figure.query_selector("canvas, svg.main-svg"), figure.get_attribute("id")
-            assert figure.query_selector("figcaption, h3, h4").inner_text()
-        assert "WebGL is not supported" not in seen.page.inner_text("#picture")
-        assert {url.partition(":")[0] for url in seen.asked} <= {"file", "data", "blob"}
+def test_every_figure_is_drawn_from_a_file_without_network(seen):
+    figures = seen.page.query_selector_all("figure")
+    assert len(figures) == 11
+    for figure in figures:
+        assert figure.query_selector("canvas, svg.main-svg"), figure.get_attribute("id")
+        assert figure.query_selector("figcaption, h3, h4").inner_text()
+    assert "WebGL is not supported" not in seen.page.inner_text("#picture")
+    assert {url.partition(":")[0] for url in seen.asked} <= {"file", "data", "blob"}
 
 
-def test_numbers_on_the_page_are_those_of_the_run(tab, digits, digits_file):
+def test_numbers_on_the_page_are_those_of_the_run(seen, digits):
     document = json.loads(json.dumps(digits.to_dict()))
-    with visit(tab, digits_file) as seen:
-        seen.see_all()
-        shown = seen.page.evaluate(
-            "[...document.querySelectorAll('.num')].map(e => [e.dataset.key, e.dataset.value, "
-            "e.textContent])"
-        )
+    shown = seen.page.evaluate(
+        "[...document.querySelectorAll('.num')].map(e => [e.dataset.key, e.dataset.value, "
+        "e.textContent])"
+    )
     assert len(shown) > 500
     for key, value, text in shown:
         expected = look_up(document, key)
@@ -181,11 +200,10 @@ def test_numbers_on_the_page_are_those_of_the_run(tab, digits, digits_file):
         assert written == pytest.approx(expected, rel=5e-3, abs=6e-4)
 
 
-def test_verdict_is_said_in_two_sentences(tab, digits, digits_file):
-    with visit(tab, digits_file) as seen:
-        said = seen.page.inner_text("#verdict")
-        for sentence in digits.to_dict()["verdict"]["sentences"]:
-            assert sentence in said
+def test_verdict_is_said_in_two_sentences(seen, digits):
+    said = seen.page.inner_text("#verdict")
+    for sentence in digits.to_dict()["verdict"]["sentences"]:
+        assert sentence in said
 
 
 def test_slider_moves_points_and_numbers_between_both_evaluations(tab, digits, digits_file):
@@ -268,20 +286,28 @@ def test_points_say_what_they_are_on_hover(tab, digits_file):
         assert "image" in label.text_content() or "text" in label.text_content()
 
 
+def check_holds_together(seen: Visit, width: int, scheme: str) -> None:
+    """Nothing is wider than the screen, and the page is as light or dark as was asked."""
+    assert seen.page.evaluate("document.documentElement.scrollWidth") <= width
+    ground = seen.page.evaluate("getComputedStyle(document.body).backgroundColor")
+    light = sum(int(v) for v in ground.strip("rgba()").split(",")[:3]) / 3
+    assert (light > 128) == (scheme == "light")
+    seen.shot(f"digits-{width}-{scheme}", whole=True)
+
+
+def test_page_holds_together_and_axe_finds_nothing_serious(seen):
+    check_holds_together(seen, 1440, "light")
+    assert serious(seen.page) == []
+
+
 @pytest.mark.parametrize(
     ("width", "scheme", "with_axe"),
-    [(390, "dark", True), (768, "light", False), (1440, "light", True), (2560, "dark", False)],
+    [(390, "dark", True), (768, "light", False), (2560, "dark", False)],
 )
-def test_page_holds_together_at_every_width_and_axe_finds_nothing_serious(
-    tab, digits_file, width, scheme, with_axe
-):
+def test_page_holds_together_at_other_widths(tab, digits_file, width, scheme, with_axe):
     with visit(tab, digits_file, width, scheme) as seen:
         seen.see_all()
-        assert seen.page.evaluate("document.documentElement.scrollWidth") <= width
-        ground = seen.page.evaluate("getComputedStyle(document.body).backgroundColor")
-        light = sum(int(v) for v in ground.strip("rgba()").split(",")[:3]) / 3
-        assert (light > 128) == (scheme == "light")
-        seen.shot(f"digits-{width}-{scheme}", whole=True)
+        check_holds_together(seen, width, scheme)
         if with_axe:
             assert serious(seen.page) == []
 
@@ -308,33 +334,31 @@ def test_the_theme_can_be_switched_and_figures_follow(tab, digits_file):
         assert seen.page.get_attribute("#theme", "aria-pressed") == "true"
 
 
-def test_tables_and_figures_can_be_downloaded(tab, digits, digits_file, tmp_path):
-    def saved(seen: Visit, name: str) -> Path:
+def test_tables_and_figures_can_be_downloaded(seen, digits, tmp_path):
+    def saved(name: str) -> Path:
         with seen.page.expect_download() as download:
             seen.page.get_by_role("button", name=name, exact=True).click()
         path = tmp_path / download.value.suggested_filename
         download.value.save_as(path)
         return path
 
-    with visit(tab, digits_file) as seen:
-        seen.see_all()
-        path = saved(seen, "Download the table “corrections” as CSV")
-        rows = list(csv.reader(path.read_text(encoding="utf-8-sig").splitlines()))
-        trials = digits.to_dict()["diagnosis"]["trials"]
-        assert len(rows) == 2 + len(trials)
-        [line] = [row for row in rows if row[0].lstrip("→ ") == "Center()"]
-        [center] = [trial for trial in trials if trial["method"] == "Center()"]
-        assert str(center["confirm"]["metrics"]["gap"]["value"]["value"]) in line
-        png = saved(seen, "Download the figure “Cosines within and across” as PNG")
-        assert png.suffix == ".png"
-        assert png.read_bytes().startswith(b"\x89PNG")
-        svg = saved(seen, "Download the figure “Picture of image and text” as SVG")
-        assert "<svg" in svg.read_text(encoding="utf-8")[:200]
-        fix = digits.to_dict()["fix"]
-        with seen.page.expect_download() as download:
-            seen.page.locator("#fix a[download]").click()
-        download.value.save_as(tmp_path / "correction")
-        assert (tmp_path / "correction").read_bytes() == base64.b64decode(fix["data"])
+    path = saved("Download the table “corrections” as CSV")
+    rows = list(csv.reader(path.read_text(encoding="utf-8-sig").splitlines()))
+    trials = digits.to_dict()["diagnosis"]["trials"]
+    assert len(rows) == 2 + len(trials)
+    [line] = [row for row in rows if row[0].lstrip("→ ") == "Center()"]
+    [center] = [trial for trial in trials if trial["method"] == "Center()"]
+    assert str(center["confirm"]["metrics"]["gap"]["value"]["value"]) in line
+    png = saved("Download the figure “Cosines within and across” as PNG")
+    assert png.suffix == ".png"
+    assert png.read_bytes().startswith(b"\x89PNG")
+    svg = saved("Download the figure “Picture of image and text” as SVG")
+    assert "<svg" in svg.read_text(encoding="utf-8")[:200]
+    fix = digits.to_dict()["fix"]
+    with seen.page.expect_download() as download:
+        seen.page.locator("#fix a[download]").click()
+    download.value.save_as(tmp_path / "correction")
+    assert (tmp_path / "correction").read_bytes() == base64.b64decode(fix["data"])
 
 
 def test_other_projections_and_three_dimensions_can_be_chosen(tab, digits_file):
@@ -351,14 +375,12 @@ def test_other_projections_and_three_dimensions_can_be_chosen(tab, digits_file):
         seen.shot("digits-3d")
 
 
-def test_print_shows_figures_and_hides_controls(tab, digits_file):
-    with visit(tab, digits_file) as seen:
-        seen.see_all()
-        seen.page.emulate_media(media="print")
-        assert not seen.page.locator("#slider").is_visible()
-        assert seen.page.locator("#cosines svg.main-svg").first.is_visible()
-        ARTEFACTS.mkdir(exist_ok=True)
-        seen.page.pdf(path=ARTEFACTS / "digits.pdf", format="A4")
+def test_print_shows_figures_and_hides_controls(seen):
+    seen.page.emulate_media(media="print")
+    assert not seen.page.locator("#slider").is_visible()
+    assert seen.page.locator("#cosines svg.main-svg").first.is_visible()
+    path = Path(ARTEFACTS) / "digits.pdf" if ARTEFACTS else None
+    assert seen.page.pdf(path=path, format="A4").startswith(b"%PDF")
 
 
 def written(tmp_path: Path, X: Any, Y: Any, **options: Any) -> tuple[Path, dict[str, Any]]:
@@ -495,8 +517,11 @@ def test_a_correction_without_a_verdict_is_shown_as_not_judged(tab, tmp_path):
 
 
 @pytest.mark.published
-def test_published_clip_page_is_drawn(tab, published_clip, tmp_path):
-    path, _ = written(tmp_path, *published_clip, title="CLIP ViT-B/16, 500 MS-COCO pairs")
+def test_published_clip_page_says_use_and_is_drawn(tab, published_clip, tmp_path):
+    path, document = written(tmp_path, *published_clip, title="CLIP ViT-B/16, 500 MS-COCO pairs")
+    verdict = document["verdict"]
+    assert verdict["verdict"] == "use"
+    assert verdict["sentences"][0].endswith("The means of image and text are 0.851 apart.")
     with visit(tab, path) as seen:
         seen.see_all()
         assert "0.851" in seen.page.inner_text("#verdict")
@@ -508,8 +533,8 @@ def three_file(digits_fused, tmp_path_factory) -> tuple[Path, dict[str, Any]]:
     """Images, captions and fused documents of the digits, with queries of their own."""
     asked = digits_fused.sides["text"].rows()[::9], digits_fused.group_labels[1][::9]
     data = digits_fused.with_queries({"text": asked[0]}, {"text": asked[1]})
-    data = data.take_groups(data.matched_groups[:400])
-    found = modgap.report(data, images={"image": np.zeros((400, 4, 4))}, umap=False)
+    data = data.take_groups(data.matched_groups[:200])
+    found = modgap.report(data, images={"image": np.zeros((200, 4, 4))}, umap=False)
     path = tmp_path_factory.mktemp("page") / "three.html"
     found.save(path)
     return path, json.loads(json.dumps(found.to_dict()))

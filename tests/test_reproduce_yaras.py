@@ -38,6 +38,9 @@ VERDICTS = {
 CHEAP = ("fig1", "fig2", "fig3", "fig6", "fig7", "table1", "table5")
 
 
+pytestmark = pytest.mark.xdist_group("yaras2024")  # every entry is run once
+
+
 @pytest.fixture(scope="module")
 def outcomes() -> dict:
     """Each entry, run once with nothing but what comes with modgap."""

@@ -241,7 +241,11 @@ def test_a_vector_can_be_pasted_and_a_wrong_one_is_refused_in_words(
     assert not page.locator("#search [role=alert]").is_visible()
 
 
-@pytest.mark.parametrize("page", [(390, "light"), (390, "dark"), (1440, "dark")], indirect=True)
+@pytest.mark.parametrize(
+    "page",
+    [(390, "light"), (1440, "dark"), pytest.param((390, "dark"), marks=pytest.mark.long)],
+    indirect=True,
+)
 def test_nothing_is_wider_than_the_screen_and_readers_of_all_kinds_can_use_it(page: Any) -> None:
     fit(page, "Center")
     page.fill("#ask-text", "thing")

@@ -28,6 +28,7 @@ from modgap.train import (  # noqa: E402
     sentence_transformers_evaluator,
 )
 
+pytestmark = pytest.mark.xdist_group("callbacks")  # the trainers take long to import
 N = 20  # pairs to train on, and as many held out
 
 

@@ -34,6 +34,9 @@ def layout(path):
     return header.pop("__metadata__").keys(), list(header.items())
 
 
+pytestmark = pytest.mark.xdist_group("digits run")  # it is trained once
+
+
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
     """A seventh of the recipe."""

@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import os
-import subprocess
-import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -311,79 +307,18 @@ def test_calls_in_training_are_counted_and_the_count_is_part_of_the_state():
     assert [told(X, Y, 14.3, step=step).item() for step in range(12)] == whole
 
 
-def in_two_processes(folder, more):
-    """Every case computed by two processes, each with its own rows of the batch."""
-    cases = []
-    for dtype, sizes, chunked, swap in itertools.product(
-        (torch.float32, torch.float64), ((12, 12), (5, 14)), (False, True), CASE_SWAPS
-    ):
-        generator = torch.Generator().manual_seed(8)
-        draw = {"generator": generator, "dtype": dtype}
-        n = sum(sizes)
-        weights = {
-            "image": torch.randn(10, 6, **draw),
-            "text": torch.randn(9, 6, **draw),
-            "bias": torch.tensor(-10.0, dtype=dtype),
-            "scale": torch.tensor(14.3, dtype=dtype),
-        }
-        X, Y = torch.randn(n, 10, **draw), torch.randn(n, 9, **draw)
-        settings = {"chunked": chunked, "normalise": swap != "soft"}
-        if swap == "soft":
-            weights["scale"] = torch.tensor(0.5, dtype=dtype)
-        cases.append(
-            {
-                "weights": weights,
-                "X": X,
-                "Y": Y,
-                "sizes": sizes,
-                "settings": settings,
-                "swap": swap,
-                "block_bytes": 3 * n * 8,
-                **more,
-            }
-        )
-    torch.save(cases, folder / "cases.pt")
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    worker = str(Path(loss_worker.__file__))
-    running = [
-        subprocess.Popen(
-            [sys.executable, worker, str(rank), "2", str(folder)],
-            env=environment,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
-        for rank in range(2)
-    ]
-    try:
-        said = [process.communicate(timeout=300)[0] for process in running]
-    finally:
-        for process in running:
-            process.kill()
-    assert [process.returncode for process in running] == [0, 0], "\n".join(said)
-    return cases, [torch.load(folder / f"{rank}.pt", weights_only=True) for rank in range(2)]
-
-
-@pytest.fixture(scope="module")
-def shared_batch(tmp_path_factory):
-    return in_two_processes(tmp_path_factory.mktemp("processes"), {})
-
-
-CASE_SWAPS = (None, "hard", "soft", "feature")
-
-
+@pytest.mark.xdist_group("two processes")
 @FORMS
-@pytest.mark.parametrize("swap", CASE_SWAPS)
-def test_two_processes_give_the_loss_and_gradients_of_one(shared_batch, chunked, swap):
-    cases, results = shared_batch
+@pytest.mark.parametrize("swap", loss_worker.SWAPS)
+def test_two_processes_give_the_loss_and_gradients_of_one(chunked, swap):
     checked = 0
-    for place, case in enumerate(cases):
-        if case["settings"]["chunked"] != chunked or case["swap"] != swap:
+    for case, results in loss_worker.in_two_processes():
+        asked = ("softmax", chunked, swap)
+        if (case["form"], case["settings"]["chunked"], case["swap"]) != asked:
             continue
         expected = loss_worker.run(case, slice(None), False)
         tolerance = 1e-5 if case["X"].dtype == torch.float32 else 1e-12
-        for result in results:
-            found = result[place]
+        for found in results:
             for name, value in expected.items():
                 torch.testing.assert_close(
                     found[name], value, rtol=tolerance, atol=tolerance, msg=lambda m, k=name: k + m

@@ -15,7 +15,7 @@ from modgap.train.config import LossConfig  # noqa: E402
 from modgap.train.learner import make_loss  # noqa: E402
 from modgap.train.swap import HardSwap  # noqa: E402
 from modgap.train.temperature import LinearTemperature  # noqa: E402
-from test_train_loss import CASE_SWAPS, FORMS, Largest, in_two_processes, make_features  # noqa: E402
+from test_train_loss import FORMS, Largest, make_features  # noqa: E402
 from training import digits_config, same_weights  # noqa: E402
 
 
@@ -129,21 +129,22 @@ def test_swap_and_temperature_act_as_in_the_softmax_loss():
     assert loss(X, Y, 77.0, step=2).item() == pytest.approx(expected.item(), rel=1e-6)
 
 
-def test_two_processes_give_the_loss_and_gradients_of_one(tmp_path):
-    cases, results = in_two_processes(tmp_path, {"form": "sigmoid"})
-    assert len(cases) == 32
-    for place, case in enumerate(cases):
+@pytest.mark.xdist_group("two processes")
+def test_two_processes_give_the_loss_and_gradients_of_one():
+    found = [both for both in loss_worker.in_two_processes() if both[0]["form"] == "sigmoid"]
+    assert len(found) == 32
+    for case, results in found:
         expected = loss_worker.run(case, slice(None), False)
         tolerance = 1e-5 if case["X"].dtype == torch.float32 else 1e-12
         for result in results:
             for name, value in expected.items():
                 torch.testing.assert_close(
-                    result[place][name], value, rtol=tolerance, atol=tolerance,
+                    result[name], value, rtol=tolerance, atol=tolerance,
                     msg=lambda m, k=name: k + m,
                 )  # fmt: skip
         # Unlike the softmax, the sigmoid depends on its bias.
         assert expected["bias"].abs() > 1e-3
-        assert case["swap"] in CASE_SWAPS
+        assert case["swap"] in loss_worker.SWAPS
 
 
 def test_a_config_names_the_loss_and_the_rate_of_its_bias():

@@ -221,5 +221,6 @@ PLANTS: dict[str, tuple[Plant, ...]] = {
         Plant(gaps(**FORGOTTEN), ("In batches of 64 training", "In large batches it stays")),
     ),
 }
-# Entries that take more than a second or two, which are tried with the long tests.
-SLOW: tuple[str, ...] = ("fig1", "fig2", "fig3", "fig5", "fig7", "fig13")
+# Entries that take more than a second or two, which are tried with the long tests; table 5 has
+# the plant and the checks of table 1.
+SLOW: tuple[str, ...] = ("fig1", "fig2", "fig3", "fig5", "fig7", "fig13", "table5")
