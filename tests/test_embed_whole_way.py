@@ -18,7 +18,7 @@ pytest.importorskip("torch", reason="torch is not installed")
 pytest.importorskip("transformers", reason="transformers is not installed")
 pytest.importorskip("faiss", reason="faiss is not installed")
 
-from modgap.train import train  # noqa: E402
+from modgap.train import train
 
 PHOTOS = PUBLISHED.parent / "flickr8k" / "flickr8k-112.parquet"
 N_TEST = 24
