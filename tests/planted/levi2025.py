@@ -12,7 +12,7 @@ from scipy.stats import norm
 
 from modgap.measures import conformity
 from modgap.reproduce.levi2025.rows import _digits, extremeness
-from modgap.reproduce.levi2025.scans import _total_variation
+from modgap.reproduce.levi2025.scans import total_variation
 from planted import Plant
 
 N, D = 2000, 64
@@ -233,7 +233,7 @@ def unlike_is_central(scans):
 
 
 def busy_is_central(scans):
-    return towards_the_mean(3, _total_variation(scans.images)), scans.Y
+    return towards_the_mean(3, total_variation(scans.images)), scans.Y
 
 
 def rows_of_others(scans):

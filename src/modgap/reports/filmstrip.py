@@ -65,11 +65,9 @@ def write_filmstrip(path: Path, way: Interpolation, picture: Picture) -> list[st
     if path.suffix.lower() == ".html":
         write_text(path, _page(title, rows, columns, squares, way))
         return errors
-    from PIL import Image
-
     from modgap.plot import filmstrip
 
-    drawn = [[None if one is None else Image.open(io.BytesIO(one)) for one in s] for s in squares]
+    drawn = [[None if one is None else unpack_image(one) for one in s] for s in squares]
     figures = require("matplotlib.figure", "plot", "A filmstrip as a figure")
     size = (1.1 * len(columns) + 0.8, 1.1 * len(rows) + 0.5)
     figure = figures.Figure(figsize=size, layout="constrained")
