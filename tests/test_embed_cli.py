@@ -64,6 +64,11 @@ def test_fix_goes_from_pictures_to_an_index_that_is_searched_in_words(model, pho
     by_row = modgap("index", "search", index, correction, tmp_path / "fixed-rows" / "text_emb",
                     "--row", row, "-k", "5", "--only", "text", "--json")  # fmt: skip
     assert by_row.json["ids"][0] == by_words.json["ids"][0]
+    assert "warning" not in by_words.err
+    other = f"hf:{write_model(tmp_path / 'other', 'clip', seed=1)}"
+    by_other = modgap(*common, "--text", "a photo", "--model", other)
+    assert by_other.status == 0, by_other.err
+    assert f"embedded by {model}, the queries are by {other}" in by_other.err
 
 
 def test_what_is_refused(model, photos, tmp_path):
