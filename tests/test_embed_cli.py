@@ -45,6 +45,12 @@ def test_embed_writes_what_all_commands_read(model, photos, tmp_path):
     assert "a photo 0, 0" in html
     again = modgap("embed", model, photos, "-o", rows)
     assert "40 of 40 items were there already" in again.err
+    assert "not tried again; for that, remove" in again.err
+    assert "not tried again" not in done.err
+
+
+def test_the_help_of_fix_says_that_the_model_embeds():
+    assert "the one that embeds" in " ".join(modgap("fix", "--help").out.replace("│", " ").split())
 
 
 def test_fix_goes_from_pictures_to_an_index_that_is_searched_in_words(model, photos, tmp_path):
