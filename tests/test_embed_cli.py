@@ -45,6 +45,12 @@ def test_embed_writes_what_all_commands_read(model, photos, tmp_path):
     assert "a photo 0, 0" in html
     again = modgap("embed", model, photos, "-o", rows)
     assert "40 of 40 items were there already" in again.err
+    assert "not tried again; for that, remove" in again.err
+    assert "not tried again" not in done.err
+
+
+def test_the_help_of_fix_says_that_the_model_embeds():
+    assert "the one that embeds" in " ".join(modgap("fix", "--help").out.replace("│", " ").split())
 
 
 def test_fix_goes_from_pictures_to_an_index_that_is_searched_in_words(model, photos, tmp_path):
@@ -64,6 +70,11 @@ def test_fix_goes_from_pictures_to_an_index_that_is_searched_in_words(model, pho
     by_row = modgap("index", "search", index, correction, tmp_path / "fixed-rows" / "text_emb",
                     "--row", row, "-k", "5", "--only", "text", "--json")  # fmt: skip
     assert by_row.json["ids"][0] == by_words.json["ids"][0]
+    assert "warning" not in by_words.err
+    other = f"hf:{write_model(tmp_path / 'other', 'clip', seed=1)}"
+    by_other = modgap(*common, "--text", "a photo", "--model", other)
+    assert by_other.status == 0, by_other.err
+    assert f"embedded by {model}, the queries are by {other}" in by_other.err
 
 
 def test_what_is_refused(model, photos, tmp_path):

@@ -102,6 +102,15 @@ def test_what_cannot_be_read_is_left_out_with_its_captions_and_named(tmp_path):
         embed(make_model(), whole, tmp_path / "none")
 
 
+def test_a_folder_of_which_nothing_could_be_read_is_tried_again(tmp_path):
+    photos = make_photos(tmp_path / "photos", 3, broken=(0, 1, 2))
+    with pytest.raises(InputError, match="None of the 3 items"):
+        embed(make_model(), photos, tmp_path / "rows", shard_items=2)
+    (photos / "1.png").write_bytes(picture(1))
+    done = embed(make_model(), photos, tmp_path / "rows", shard_items=2)
+    assert done.rows == {"image": 1, "text": 1}
+
+
 def test_a_finished_folder_is_left_as_it_is(tmp_path):
     photos = make_photos(tmp_path / "photos", 5)
     embed(make_model(), photos, tmp_path / "rows", shard_items=2)

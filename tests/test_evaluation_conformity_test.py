@@ -101,6 +101,29 @@ def test_groups_average_what_is_of_the_same_thing(rng):
     assert found.difference.value == pytest.approx(np.mean(found.generated_values - means))
 
 
+def test_only_rows_with_a_counterpart_are_counted(rng):
+    made, real, reference = rows(rng, 6, 0.3), rows(rng, 4, 0.3), rows(rng, 9, 0.3)
+    groups = (["a", "a", "b", "c", "x", "y"], ["a", "b", "c", "z"])
+    found = conformity_test(made, real, reference, groups=groups, resamples=100)
+    assert (found.n_generated, found.n_real) == (4, 3)
+    assert (len(found.generated_values), len(found.real_values)) == (4, 3)
+
+
+def test_a_row_is_not_compared_with_its_own_counterparts(rng):
+    made, real = rows(rng, 5, 0.3), rows(rng, 6, 0.3)
+    first, second = np.array([0, 0, 1, 2, 3]), np.array([0, 1, 1, 2, 3, 3])
+    found = conformity_test(made, real, groups=(first, second), resamples=100)
+    for values, side, own in (
+        (found.generated_values, made, first),
+        (found.real_values, real, second),
+    ):
+        expected = [slow_conformity(x, real[second != g]) for x, g in zip(side, own, strict=True)]
+        np.testing.assert_allclose(values, expected)
+    same = conformity_test(real, real, paired=True, resamples=100)
+    assert same.difference.value == pytest.approx(0, abs=1e-12)
+    assert same.p_value > 0.9
+
+
 def test_equal_rows_do_not_differ():
     same = np.tile([[1.0, 0.0], [0.0, 1.0]], (5, 1))
     assert conformity_test(same, same, same, paired=True, resamples=100).p_value == 1

@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from modgap._validate import InputTypeError, InputValueError
+from modgap.io.captions_csv import read_table
 from modgap.io.image_captions import ImageCaptions, ImageError, open_image_captions
 
 # Readers hand over bytes as they are, so these need not be real images.
@@ -209,6 +210,15 @@ def test_a_table_may_use_tabs_a_byte_order_mark_and_other_names(tmp_path):
         ("b.jpg", ("A bee, on a flower .",), IMAGES["b.jpg"]),
         ("a.jpg", ("An ant .",), IMAGES["a.jpg"]),
     ]
+
+
+def test_a_table_may_use_semicolons_and_must_be_utf8(tmp_path):
+    table = tmp_path / "captions.csv"
+    table.write_text("image;caption\n1.jpg;a dog, and a cat\n")
+    assert read_table(table)[1] == [{"image": "1.jpg", "caption": "a dog, and a cat"}]
+    table.write_bytes("image,caption\n1.jpg,café\n".encode("latin-1"))
+    with pytest.raises(InputValueError, match="a table of UTF-8 text"):
+        read_table(table)
 
 
 def test_the_folder_of_images_can_be_given(tmp_path):

@@ -202,6 +202,11 @@ def test_both_may_ask_of_one_vector(rows):
     assert page["fix"]["queries"] == ["image", "text"]
 
 
+def test_one_pair_is_drawn_without_umap_which_needs_more(rows):
+    page, _ = contents(Modalities.of(*(side[:1] for side in rows)), umap=True)
+    assert [view["key"] for view in page["picture"]["projections"]] == ["pca", "svd"]
+
+
 def test_who_asks_must_be_said_where_nothing_is_called_text(rows):
     data = Modalities.of(*(side[:60] for side in rows), ("audio", "video"))
     with pytest.raises(InputValueError, match="Say which modality the queries are of"):

@@ -137,6 +137,8 @@ def embed(
         say(f"modgap: {result.n_done_before:,} of {result.n_items:,} items were there already")
     if result.skipped:
         say(f"modgap: {skipped_words(result.skipped, result.n_items)}")
+        if result.n_done_before:
+            say(f"modgap: what was left out is not tried again; for that, remove {output} first")
     if not as_json and len(result.rows) == 2:
         say(f"Next: modgap fix {output} -o fixed")
 

@@ -16,7 +16,6 @@ from modgap.cli.options import (
     Goal,
     KeepBank,
     MetricOption,
-    Model,
     Queries,
     Seed,
     TrustPairs,
@@ -51,7 +50,13 @@ def fix(
     metric: MetricOption = "cosine",
     bank: Bank = None,
     keep_bank: KeepBank = True,
-    model: Model = None,
+    model: Annotated[
+        str | None,
+        typer.Option(
+            help="Name of the model, noted in the correction; with --data the one that embeds, "
+            "named as for modgap embed."
+        ),
+    ] = None,
     data: Annotated[
         Path | None,
         typer.Option(

@@ -408,6 +408,7 @@ def _asked(
     modality: str | None,
 ) -> tuple[str, Embeddings]:
     """The modality that asks, and the rows of words or images."""
+    from modgap.cli.show import say
     from modgap.embed import open_model
     from modgap.embed.asking import image_queries, text_queries
     from modgap.index.vectors import query_modality
@@ -422,6 +423,8 @@ def _asked(
             + (f"names only {noted!r}." if noted else "names none.")
         )
     asking = query_modality(fixed, modality or ("image" if images else "text"))
+    if ":" in noted and name != noted:
+        say(f"modgap: warning: the documents were embedded by {noted}, the queries are by {name}.")
     opened = open_model(name)
     rows = image_queries(opened, images) if images else text_queries(opened, texts or [])
     return asking, Embeddings.from_array(rows, source=name)

@@ -289,6 +289,8 @@ class _Work:
             rows[modality] = sum(np.load(path, mmap_mode="r").shape[0] for path in shards)
         if not any(rows.values()):
             name, why = next(iter(skipped.items()))
+            for number in range(self.plan.n_shards):  # so that mended files are read next time
+                _metadata(self.folder, METADATA, number).unlink()
             raise InputValueError(
                 f"None of the {len(self.items)} items of {self.items.source} can be read; the "
                 f"first is {name} ({why})."

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from modgap._arrays import to_numpy
+from modgap._arrays import to_numpy, unit
 from modgap._results import Result
 from modgap._validate import (
     Array,
@@ -27,7 +27,7 @@ class ConformityTest(Result):
 
     ``difference`` is generated minus real: above 0 the generated ones are more common, below 0 more
     unusual. ``p_value`` is two-sided. ``generated_values`` and ``real_values`` are those of each
-    row.
+    row that was compared.
     """
 
     generated: Interval
@@ -88,7 +88,7 @@ def conformity_test(
         Rows of one modality, embedded by one model.
     reference : (r, d) array, optional
         The rows to compare both with, none of them among ``real``. By default the real rows, each
-        without itself.
+        without itself; of pairs or groups, both sides without the real rows of the same thing.
     paired : bool
         Row i of both is of the same thing: the image made from a caption and the photograph that
         the caption is of.
@@ -116,7 +116,12 @@ def conformity_test(
     b = to_numpy(conformity(real, reference))
     if paired or groups is not None:
         first, second = check_groups(groups, len(a), len(b), ("generated", "real"))
+        if reference is None:
+            a, b = (
+                _to_others(side, own, real, second) for side, own in ((made, first), (real, second))
+            )
         test, found = "sign permutation", _paired(a, b, first, second, n_resamples, level, seed)
+        a, b = a[np.isin(first, second)], b[np.isin(second, first)]
     else:
         test, found = "permutation", _apart(a, b, n_resamples, level, seed)
     ours, theirs, difference, p_value = found
@@ -132,6 +137,17 @@ def conformity_test(
         generated_values=a,
         real_values=b,
     )
+
+
+def _to_others(rows: Array, groups: np.ndarray, real: Array, of_real: np.ndarray) -> np.ndarray:
+    """Mean cosine of each row to the real rows of other groups than its own."""
+    U, V = (to_numpy(unit(side)).astype(np.float64) for side in (rows, real))
+    n_groups = int(max(groups.max(), of_real.max())) + 1
+    own = np.zeros((n_groups, V.shape[1]))
+    np.add.at(own, of_real, V)
+    n_others = len(V) - np.bincount(of_real, minlength=n_groups)[groups]
+    total = np.sum(U * (V.sum(axis=0) - own[groups]), axis=1)
+    return np.asarray(total / np.maximum(n_others, 1))
 
 
 _Found = tuple[Interval, Interval, Interval, float]

@@ -59,16 +59,21 @@ def _rows(path: Path) -> Iterator[tuple[str, str, str | None]]:
         yield values[image or ""], values[caption or ""], values[split] if split else None
 
 
+def _delimiter(header: str) -> str:
+    """Tabs or commas; semicolons as spreadsheets write them where the comma is in numbers."""
+    return next((mark for mark in "\t,;" if mark in header), ",")
+
+
 def read_table(path: Path) -> tuple[list[str], list[dict[str, str]]]:
     """The names of the columns, and every row by them."""
     with (
-        reading(path, "a table of text", UnicodeDecodeError, csv.Error),
+        reading(path, "a table of UTF-8 text", UnicodeDecodeError, csv.Error),
         # utf-8-sig: spreadsheets put a byte order mark before the first column's name.
         path.open(encoding="utf-8-sig", newline="") as file,
     ):
         header = file.readline()
         file.seek(0)
-        table = csv.reader(file, delimiter="\t" if "\t" in header else ",", strict=True)
+        table = csv.reader(file, delimiter=_delimiter(header), strict=True)
         names = [name.strip() for name in next(table, [])]
         rows = []
         for row in table:

@@ -62,7 +62,8 @@ class Roles:
             raise InputValueError(
                 f"{path} must have a column of files, called 'image' or 'audio' for instance, or "
                 f"of texts, called 'caption' or 'text'. It has {listed(names) or 'none'}. A folder "
-                "of files beside it is opened by format='images' or 'audio'."
+                "of files beside it is opened by --format images or audio (in Python, "
+                "format='images')."
             )
         label = _first(_LABEL_COLUMNS, rest) or (classes[0] if len(classes) == 1 else None)
         name, split = _first(NAME_COLUMNS, rest), _first(SPLIT_COLUMNS, rest)

@@ -84,7 +84,8 @@ def projections(
         projection(drawn.rows, None, method, 3, moments=moments, seed=seed)
         for method in ("pca", "svd")
     ]
-    if umap or (umap is None and umap_is_installed()):
+    enough = sum(len(rows) for rows in drawn.rows.values()) > 2  # UMAP needs two neighbours
+    if enough and (umap or (umap is None and umap_is_installed())):
         found.append(projection(drawn.rows, None, "umap", 2, seed=seed))
     return found
 
