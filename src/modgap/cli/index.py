@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from textwrap import shorten
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -31,6 +32,7 @@ index_app = typer.Typer(
 
 _YOURS = "A table you have"
 _ASKED = "Words and images"
+_LABEL = 40
 
 Address = Annotated[
     str,
@@ -397,7 +399,8 @@ def search(
     if as_json:
         print_json(document("index_search", hits, modality=modality, first_row=first))
     else:
-        print_table(*hits.table(first))
+        asked = [*(text or ()), *(file.name for file in image or ())]
+        print_table(*hits.table(first, [shorten(one, _LABEL, placeholder="…") for one in asked]))
 
 
 def _asked(

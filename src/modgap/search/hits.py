@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,12 +22,15 @@ class Hits(Result):
     scores: np.ndarray
     modalities: np.ndarray
 
-    def table(self, first_query: int = 0) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-        """One line for each result; queries are numbered from ``first_query``."""
+    def table(
+        self, first_query: int = 0, labels: Sequence[str] = ()
+    ) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+        """One line for each result; queries are numbered from ``first_query``, or have labels."""
         lines = []
         for query, found in enumerate(zip(self.ids, self.modalities, self.scores, strict=True)):
             for place, (key, name, score) in enumerate(zip(*found, strict=True), start=1):
                 if key is not None:  # an approximate search may find fewer
-                    cells = (first_query + query, place, key, name, f"{score:.6f}")
+                    asked = labels[query] if labels else first_query + query
+                    cells = (asked, place, key, name, f"{score:.6f}")
                     lines.append(tuple(map(str, cells)))
         return ("query", "place", "id", "modality", "score"), lines
