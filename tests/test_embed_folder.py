@@ -255,3 +255,18 @@ def test_killed_at_random_points_it_ends_with_the_rows_of_an_uninterrupted_run(t
     done = embed(make_model(), photos, rows, batch_size=3, shard_items=6)
     assert 0 < done.n_done_before < 120
     assert files_of(rows) == files_of(tmp_path / "whole")
+
+
+def test_a_folder_without_one_readable_item_leaves_nothing(tmp_path):
+    photos = make_photos(tmp_path / "photos", 3, broken=(0, 1, 2))
+    with pytest.raises(InputError, match=r"None of the 3 items .*; the first is 0\.png"):
+        embed(make_model(), photos, tmp_path / "rows")
+    assert not (tmp_path / "rows").exists()
+    (photos / "1.png").write_bytes(picture(1))
+    assert embed(make_model(), photos, tmp_path / "rows").rows == {"image": 1, "text": 1}
+
+
+def test_items_that_have_no_text_are_a_sentence(tmp_path):
+    (tmp_path / "a.jsonl").write_text('{"image": ["0.png"], "caption": [["x"]]}\n')
+    with pytest.raises(InputError, match="None of the 1 items"):
+        embed(make_model(), tmp_path, tmp_path / "rows")

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import io
+import json
+import shutil
 
 import numpy as np
 import pytest
+from safetensors import safe_open
+from safetensors.numpy import load_file, save_file
 
+from modgap._validate import InputError
 from modgap.embed.opening import open_model
 from modgap.io import open_image_captions, open_pair
 from training import bars_config, digits_config, write_captions
@@ -101,3 +106,34 @@ def test_folders_that_are_no_finished_run_are_sentences(bars, tmp_path):
         open_model(f"run:{folder.with_name('rum')}")
     with pytest.raises(ValueError, match=r"has no model\.safetensors, which a finished run"):
         open_model(f"run:{tmp_path}")
+
+
+@pytest.mark.parametrize(
+    ("file", "content"),
+    [
+        ("config.json", b"[" * 100_000),
+        ("config.json", b'{"data": 5}'),
+        ("result.json", b'{"temperature": "warm"}'),
+        ("tokenizer.json", b"\xff\xfe"),
+        ("model.safetensors", b"cut"),
+    ],
+)
+def test_damaged_files_of_a_run_are_one_sentence(bars, tmp_path, file, content):
+    shutil.copytree(bars[0], tmp_path / "run")
+    (tmp_path / "run" / file).write_bytes(content)
+    with pytest.raises(InputError) as raised:
+        open_model(f"run:{tmp_path / 'run'}")
+    assert str(tmp_path / "run") in str(raised.value)
+
+
+def test_an_architecture_of_a_run_that_is_none_is_one_sentence(bars, tmp_path):
+    shutil.copytree(bars[0], tmp_path / "run")
+    path = tmp_path / "run" / "model.safetensors"
+    with safe_open(path, "np") as file:
+        noted = file.metadata()
+    for architecture in ("[" * 100_000, "[1]", '{"model_type": "bert", "hidden_size": "x"}'):
+        header = json.loads(noted["modgap"])
+        header["config"]["text"] |= {"kind": "encoder", "architecture": architecture}
+        save_file(load_file(path), path, metadata={**noted, "modgap": json.dumps(header)})
+        with pytest.raises(InputError, match="cannot be opened as a model of modgap"):
+            open_model(f"run:{path.parent}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 
 import pyarrow as pa
@@ -10,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from item_files import IMAGES, write, write_images
-from modgap._validate import InputTypeError, InputValueError
+from modgap._validate import InputError, InputTypeError, InputValueError
 from modgap.io import open_items
 from modgap.io.images import ImageError
 
@@ -215,3 +216,24 @@ def test_shards_cannot_be_links_that_lead_out(tmp_path):
     shard.symlink_to(tmp_path / "elsewhere.arrow")
     with pytest.raises(InputValueError, match="leads out"):
         open_items(folder)
+
+
+def test_a_caption_that_fills_the_memory_is_refused(tmp_path):
+    table = pa.table({"image": [b"x"] * 3, "caption": ["x" * 2_000_000] * 3})
+    pq.write_table(table, tmp_path / "a.parquet", compression="zstd")
+    with pytest.raises(InputError, match="A caption has 2,000,000 characters"):
+        open_items(tmp_path)
+
+
+def test_captions_that_unpack_to_far_more_than_is_stored_are_refused(tmp_path):
+    table = pa.table({"image": [b"x"] * 400, "caption": ["x" * 900_000] * 400})
+    pq.write_table(table, tmp_path / "a.parquet", compression="zstd")
+    with pytest.raises(InputError, match="made to fill the memory"):
+        open_items(tmp_path)
+
+
+def test_a_pipe_among_arrow_files_is_refused(tmp_path):
+    os.mkfifo(tmp_path / "a.arrow")
+    (tmp_path / "state.json").write_text('{"_data_files": [{"filename": "a.arrow"}]}')
+    with pytest.raises(InputError, match="must be an Arrow file, but it is none"):
+        open_items(tmp_path)

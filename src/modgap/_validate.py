@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -40,24 +41,43 @@ class MissingExtraError(InputError, ImportError):
     """An optional library that the call needs is not installed."""
 
 
-def require(module: str | Sequence[str], extra: str, purpose: str, *, package: str = "") -> Any:
+def require(
+    module: str | Sequence[str], extra: str, purpose: str, *, package: str = "", since: str = ""
+) -> Any:
     """Import an optional library, or say which extra brings it, or which package.
 
-    Several modules are tried in turn: libraries move and rename theirs.
+    Several modules are tried in turn: libraries move and rename theirs. One older than ``since`` is
+    refused.
     """
     import importlib
 
     first, *others = [module] if isinstance(module, str) else module
     try:
-        return importlib.import_module(first)
+        found = importlib.import_module(first)
     except ImportError as error:
         if others:
-            return require(others, extra, purpose, package=package)
+            return require(others, extra, purpose, package=package, since=since)
         install = package or f"'modgap[{extra}]'"
         raise MissingExtraError(
             f"{purpose} needs {package or first}, which is not installed. "
             f"Install it with: pip install {install}"
         ) from error
+    version, library = getattr(found, "__version__", since), package or first.replace("_", "-")
+    if since and _numbers(version) < _numbers(since):
+        raise MissingExtraError(
+            f"{purpose} needs {library} {since} or newer, got {version}, which is less safe with "
+            f"files of others. Install it with: pip install -U {library}"
+        )
+    return found
+
+
+def _numbers(version: str) -> list[int]:
+    """A version as numbers that can be compared.
+
+    >>> _numbers("2.13.0+cpu") > _numbers("2.6")
+    True
+    """
+    return [int(part) for part in re.findall(r"\d+", version.partition("+")[0])[:3]]
 
 
 def first_line(error: object) -> str:

@@ -11,6 +11,7 @@ from modgap._validate import InputValueError
 from modgap.io import Embeddings, Items, open_items, open_modality
 from modgap.io.embedded import read_note
 from modgap.io.images import ImageError
+from modgap.io.origin import is_own
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,10 +74,16 @@ def open_bank(
 def _own_items(folder: Path) -> Items | None:
     """The items that a folder was embedded from, where they are still there."""
     note = read_note(folder) if folder.is_dir() else None
-    if note is None or not os.path.exists(note["source"]):
+    source = None if note is None else note.get("source")
+    if note is None or not isinstance(source, str) or not os.path.exists(source):
         return None
+    if not is_own(note, folder):
+        raise InputValueError(
+            f"{folder} says that its images are in {source}, but you did not embed it here. Name "
+            "them with --images (images=)."
+        )
     return open_items(
-        note["source"],
+        source,
         format=note.get("format") or None,
         split=note.get("split"),
         images=note.get("images"),

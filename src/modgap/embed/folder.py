@@ -10,6 +10,7 @@ import hashlib
 import json
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from pathlib import Path
@@ -288,15 +289,24 @@ class _Work:
             shards = (self.folder / kind / f"{kind}_{k}.npy" for k in range(self.plan.n_shards))
             rows[modality] = sum(np.load(path, mmap_mode="r").shape[0] for path in shards)
         if not any(rows.values()):
-            name, why = next(iter(skipped.items()))
-            for number in range(self.plan.n_shards):  # so that mended files are read next time
-                _metadata(self.folder, METADATA, number).unlink()
+            self._remove()
+            first = "".join(f"; the first is {n} ({w})" for n, w in list(skipped.items())[:1])
             raise InputValueError(
-                f"None of the {len(self.items)} items of {self.items.source} can be read; the "
-                f"first is {name} ({why})."
+                f"None of the {len(self.items)} items of {self.items.source} can be read{first}."
             )
         self.plan.save(self.folder, finished=True, rows=rows, skipped=skipped)
         return rows, skipped
+
+    def _remove(self) -> None:
+        """Take away what was written: there is nothing in it, and a new run shall look again."""
+        for kind in {EMBEDDED[one] for one in self.plan.modalities} | {METADATA, TEXT_METADATA}:
+            for path in (self.folder / kind).glob(f"{kind}_*"):
+                path.unlink()
+            with suppress(OSError):
+                (self.folder / kind).rmdir()
+        (self.folder / NOTE).unlink()
+        with suppress(OSError):  # other files are in it
+            self.folder.rmdir()
 
     def _skipped(self) -> Iterator[tuple[str, str]]:
         import pyarrow.parquet as pq

@@ -5,24 +5,33 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from pickle import UnpicklingError
 
 from modgap._validate import InputError, InputValueError, did_you_mean, first_line
+from modgap.towers.foreign import check_shards
 
 
 @contextmanager
 def opening(kind: str, name: str, library: str, default_owner: str = "") -> Iterator[None]:
-    """What a library says when it opens a model by a name of the hub or a folder, as a sentence."""
+    """What a library says when it opens a model by a name of the hub or a folder, as a sentence.
+
+    Whatever it raises over the files of a model is one, but for a lack of memory.
+    """
     place = Path(name).expanduser()
     if not place.is_dir() and _is_path(name):
         raise InputValueError(f"There is no folder {name}.{near_folder(place)}")
     try:
+        if place.is_dir():
+            check_shards(place)
         yield
-    except InputError:
+    except (InputError, MemoryError):
         raise
-    except (OSError, ValueError, KeyError) as error:
+    except Exception as error:
+        if "allocate memory" in str(error):
+            raise
         if place.is_dir() or name in (cached := cached_models()):
             raise InputValueError(
-                f"{kind}:{name} cannot be opened as a model of {library}: {first_line(error)}."
+                f"{kind}:{name} cannot be opened as a model of {library}: {_why(error)}."
             ) from error
         owner = f"{default_owner}/" if default_owner and "/" not in name else ""
         raise InputValueError(
@@ -30,6 +39,17 @@ def opening(kind: str, name: str, library: str, default_owner: str = "") -> Iter
             f"the hub does not give it ({type(error).__name__}).{did_you_mean(name, cached)} With "
             f"a connection, download it first: hf download {owner}{name}"
         ) from error
+
+
+def _why(error: Exception) -> str:
+    """The reason in a few words; what libraries advise instead would run code of the model."""
+    if "trust_remote_code" in str(error):
+        return "it brings code of its own, which is not run"
+    if isinstance(error, UnpicklingError):
+        return "its weights are a pickle of more than tensors. Take a model saved as safetensors"
+    if "ignore_mismatched_sizes" in str(error):
+        return "its weights have other shapes than its config says"
+    return first_line(error)
 
 
 def _is_path(name: str) -> bool:

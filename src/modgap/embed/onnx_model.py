@@ -11,13 +11,16 @@ import numpy as np
 from modgap._results import spoken
 from modgap._validate import InputValueError, check_temperature, first_line, require
 from modgap.embed.model import Role
-from modgap.embed.names import near_folder
+from modgap.embed.names import near_folder, opening
 from modgap.embed.opening import Precision
 from modgap.embed.processors import Processors
 from modgap.embed.replicas import OutOfMemory, ReplicatedModel
 from modgap.embed.variants import variant_name
+from modgap.towers.foreign import NO_CODE
 
 EXTRA = "onnx"
+# Before it, a file could name any other on the disk as its weights.
+SAFE_SINCE = "1.24"
 # The file of each tower, and what exports call its rows.
 TOWERS = {
     "image": ("vision_model", ("image_embeds", "pooler_output")),
@@ -70,7 +73,7 @@ def open_model(
             "precision and norm_layers, or take the model as hf:NAME. variant='fp16' picks other "
             "files of the folder."
         )
-    runtime = require("onnxruntime", EXTRA, "A model in ONNX")
+    runtime = require("onnxruntime", EXTRA, "A model in ONNX", since=SAFE_SINCE)
     folder = Path(name).expanduser()
     if not folder.is_dir():
         raise InputValueError(f"There is no folder {name}.{near_folder(folder)}")
@@ -80,12 +83,13 @@ def open_model(
         {modality: _session(runtime, file, provider) for modality, file in files.items()}
         for provider in providers
     ]
-    found = OnnxModel(
-        variant_name(f"onnx:{name}", None, True, input_normalisation),
-        folder,
-        sessions,
-        input_normalisation,
-    )
+    with opening("onnx", str(folder), "ONNX"):
+        found = OnnxModel(
+            variant_name(f"onnx:{name}", None, True, input_normalisation),
+            folder,
+            sessions,
+            input_normalisation,
+        )
     found.temperature = None if temperature is None else check_temperature(temperature)
     return found
 
@@ -223,8 +227,6 @@ def _check_modalities(name: str, found: Sequence[str]) -> None:
 
 def _processors(folder: Path, modalities: Sequence[str], normalise: bool) -> Processors:
     transformers = require("transformers", EXTRA, "A model in ONNX")
-    from modgap.embed.names import opening
-
     for file, needed in (
         ("config.json", True),
         ("preprocessor_config.json", modalities != ("text",)),
@@ -232,6 +234,5 @@ def _processors(folder: Path, modalities: Sequence[str], normalise: bool) -> Pro
     ):
         if needed and not (folder / file).is_file():
             raise InputValueError(f"{folder} has no {file}, as the model on the hub has.")
-    with opening("onnx", str(folder), "ONNX"):
-        config = transformers.AutoConfig.from_pretrained(folder)
-        return Processors(transformers, str(folder), config, modalities, "np", normalise)
+    config = transformers.AutoConfig.from_pretrained(folder, **NO_CODE)
+    return Processors(transformers, str(folder), config, modalities, "np", normalise)

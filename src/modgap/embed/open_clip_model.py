@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 from pathlib import Path
+from pickle import UnpicklingError
 from typing import Any
 
 import torch
@@ -18,6 +19,7 @@ from modgap.embed.torch_model import TorchModel
 from modgap.embed.transformers_model import logits_of
 from modgap.embed.variants import variant_name
 from modgap.towers.build import seeded
+from modgap.towers.foreign import never_asked
 
 EXTRA = "open-clip"
 # What open_clip calls where it reads a row, as pooling calls it.
@@ -55,17 +57,10 @@ def open_model(
     if not has_schema:
         _check_known(library, architecture, weights, random)
     try:
-        if random is None:
-            network, process = library.create_model_from_pretrained(
-                architecture, pretrained=weights or None
-            )
-        else:
-            with seeded(random):
-                network, _, process = library.create_model_and_transforms(
-                    architecture, pretrained=None, load_weights=False
-                )
-        tokenize = library.get_tokenizer(architecture)
-    except (OSError, RuntimeError, ValueError, KeyError) as error:
+        with never_asked():
+            network, process = _open(library, architecture, weights, random)
+            tokenize = library.get_tokenizer(architecture)
+    except (OSError, RuntimeError, ValueError, KeyError, UnpicklingError) as error:
         raise InputValueError(
             f"open_clip:{name} cannot be opened: {first_line(error)}. Without a connection, name "
             f"a file of weights: open_clip:{architecture}//path/to/weights.pt"
@@ -119,6 +114,20 @@ class OpenClipModel(TorchModel):
             tower = getattr(network, "text", network)
             found = getattr(tower, "pool_type", getattr(network, "text_pool_type", "argmax"))
         return _POOLING.get(found, "mean")
+
+
+def _open(library: Any, architecture: str, weights: str, random: int | None) -> tuple[Any, Any]:
+    """The network, and what goes before it."""
+    if random is None:
+        network, process = library.create_model_from_pretrained(
+            architecture, pretrained=weights or None
+        )
+        return network, process
+    with seeded(random):
+        network, _, process = library.create_model_and_transforms(
+            architecture, pretrained=None, load_weights=False
+        )
+    return network, process
 
 
 def _check_known(library: Any, architecture: str, weights: str, random: int | None) -> None:

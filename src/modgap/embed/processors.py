@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import os
 import threading
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 import numpy as np
+
+from modgap._claims import read_json as read_any_json
+from modgap._validate import InputValueError
+from modgap.towers.foreign import NO_CODE
 
 # SigLIP was trained on texts that are padded to the full length.
 _PADDED = ("siglip", "siglip2")
@@ -47,16 +50,16 @@ class Processors:
         self.image_side: int | None = None
         if "image" in modalities:
             self.images = transformers.AutoImageProcessor.from_pretrained(
-                name, **without_torchvision(transformers)
+                name, **without_torchvision(transformers), **NO_CODE
             )
             if not input_normalisation:
                 self.images.do_normalize = False
             self.image_side = image_side(self.images, config)
         if "audio" in modalities:
-            self.sounds = transformers.AutoFeatureExtractor.from_pretrained(name)
+            self.sounds = transformers.AutoFeatureExtractor.from_pretrained(name, **NO_CODE)
             self.sampling_rate = int(self.sounds.sampling_rate)
         if "text" in modalities:
-            self.texts = transformers.AutoTokenizer.from_pretrained(name)
+            self.texts = transformers.AutoTokenizer.from_pretrained(name, **NO_CODE)
             self.padding = "max_length" if config.model_type in _PADDED else True
             self.max_tokens = max_tokens(self.texts, config)
         # A tokenizer of transformers sets how it pads in each call, and may not be shared in one.
@@ -117,7 +120,8 @@ def image_side(processor: Any, config: Any) -> int | None:
     sides = [getattr(getattr(config, "vision_config", config), "image_size", None)]
     for name in ("size", "crop_size"):
         size = getattr(processor, name, None)
-        sides += list(dict(size).values()) if isinstance(size, Mapping) else [size]
+        known_size = size if isinstance(size, Mapping) else getattr(size, "__dict__", {"": size})
+        sides += known_size.values()
     known = [int(side) for side in sides if isinstance(side, (int, float)) and side > 0]
     if known:
         return max(known)
@@ -127,6 +131,7 @@ def image_side(processor: Any, config: Any) -> int | None:
 
 def read_json(path: str | os.PathLike[str]) -> dict[str, Any]:
     """The settings in a JSON file."""
-    with open(path, encoding="utf-8") as file:
-        found: dict[str, Any] = json.load(file)
+    found = read_any_json(path, "settings")
+    if not isinstance(found, dict):
+        raise InputValueError(f"{path} must hold settings, got {type(found).__name__}.")
     return found

@@ -12,6 +12,7 @@ import numpy as np
 
 from modgap._validate import InputError, InputValueError
 from modgap.embed.model import Model, Role
+from modgap.io.images import MAX_PIXELS
 
 
 class OutOfMemory(InputError, RuntimeError):
@@ -60,6 +61,10 @@ class ReplicatedModel(Model):
             return np.zeros(self.sampling_rate or 48_000, np.float32)
         from PIL import Image
 
+        if (self.image_side or 0) ** 2 > MAX_PIXELS:
+            raise InputValueError(
+                f"{self.name} asks for images of {self.image_side} pixels a side, too many."
+            )
         return Image.new("RGB", (self.image_side or 224,) * 2, (128, 128, 128))
 
     def find_dim(self) -> int:

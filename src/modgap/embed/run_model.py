@@ -11,7 +11,7 @@ from torch import Tensor
 
 from modgap._validate import InputValueError
 from modgap.embed.model import Role
-from modgap.embed.names import near_folder
+from modgap.embed.names import near_folder, opening
 from modgap.embed.opening import Precision
 from modgap.embed.pooling import PoolingRule, pool
 from modgap.embed.processors import read_json
@@ -61,19 +61,20 @@ def open_model(
                 f"{name} has no {file}, which a finished run of modgap train leaves. Finish it "
                 "with modgap train --resume -o, or name another folder."
             )
-    network = TwoTower.load(folder / WEIGHTS)
-    if random is not None:
-        with seeded(random):
-            network = TwoTower(network.config)
-    return RunModel(
-        variant_name(f"run:{name}", random, norm_layers, input_normalisation),
-        network,
-        folder,
-        input_normalisation,
-        device=device,
-        precision=precision,
-        norm_layers=norm_layers,
-    )
+    with opening("run", str(folder), "modgap"):
+        network = TwoTower.load(folder / WEIGHTS)
+        if random is not None:
+            with seeded(random):
+                network = TwoTower(network.config)
+        return RunModel(
+            variant_name(f"run:{name}", random, norm_layers, input_normalisation),
+            network,
+            folder,
+            input_normalisation,
+            device=device,
+            precision=precision,
+            norm_layers=norm_layers,
+        )
 
 
 class RunModel(TorchModel):

@@ -23,9 +23,12 @@ from modgap.embed.torch_model import TorchModel
 from modgap.embed.transformers_model import logits_of
 from modgap.embed.variants import draw_weights, variant_name
 from modgap.towers.encoder import quiet
+from modgap.towers.foreign import NO_CODE
 from modgap.towers.text_encoders import MINILM, minilm_archive
 
 EXTRA = "st"
+# Before it, modules in a folder were imported, and so run, whatever they were.
+SAFE_SINCE = "6.0"
 # The prompts that sentence-transformers looks for, in its order.
 _PROMPTS: dict[Role, tuple[str, ...]] = {
     "query": ("query",),
@@ -56,24 +59,28 @@ def open_model(
     input_normalisation : bool
         False leaves pixels in [0, 1] as they are.
     """
-    library = require("sentence_transformers", EXTRA, "A model of sentence-transformers")
+    library = require(
+        "sentence_transformers", EXTRA, "A model of sentence-transformers", since=SAFE_SINCE
+    )
     transformers = require("transformers", EXTRA, "A model of sentence-transformers")
     with (
         _place(name) as place,
         opening("st", place, "sentence-transformers", "sentence-transformers"),
         quiet(transformers),
     ):
-        network = library.SentenceTransformer(place, device="cpu")
-    if random is not None:
-        draw_weights(network, random)
-    return SentenceTransformersModel(
-        variant_name(f"st:{name}", random, norm_layers, input_normalisation),
-        network,
-        input_normalisation,
-        device=device,
-        precision=precision,
-        norm_layers=norm_layers,
-    )
+        network = library.SentenceTransformer(
+            place, device="cpu", model_kwargs={"weights_only": True}, **NO_CODE
+        )
+        if random is not None:
+            draw_weights(network, random)
+        return SentenceTransformersModel(
+            variant_name(f"st:{name}", random, norm_layers, input_normalisation),
+            network,
+            input_normalisation,
+            device=device,
+            precision=precision,
+            norm_layers=norm_layers,
+        )
 
 
 @contextmanager
@@ -139,10 +146,7 @@ class SentenceTransformersModel(TorchModel):
                      for sound in items]  # fmt: skip
         network = self.networks[0]
         with self._tokenizing:
-            if hasattr(network, "preprocess"):
-                found = network.preprocess(list(items), prompt=prompt, task=role)
-            else:  # before 5.4
-                found = network.tokenize([prompt + i for i in items] if prompt else list(items))
+            found = network.preprocess(list(items), prompt=prompt, task=role)
         return {**found, "_task": role}
 
     def features(self, network: Any, inputs: Any, modality: str) -> Tensor:

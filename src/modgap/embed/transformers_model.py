@@ -7,6 +7,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from modgap._results import spoken
@@ -20,6 +21,7 @@ from modgap.embed.torch_model import TorchModel
 from modgap.embed.variants import variant_name
 from modgap.towers.build import seeded
 from modgap.towers.encoder import quiet
+from modgap.towers.foreign import NO_CODE, TENSORS_ONLY, check_config
 
 EXTRA = "embed"
 
@@ -50,25 +52,25 @@ def open_model(
     """
     transformers = require("transformers", EXTRA, "A model of transformers")
     with opening("hf", name, "transformers"), quiet(transformers):
-        config = transformers.AutoConfig.from_pretrained(name)
+        config = check_config(transformers.AutoConfig.from_pretrained(name, **NO_CODE), name)
         if random is None:
-            network = transformers.AutoModel.from_pretrained(name)
+            network = transformers.AutoModel.from_pretrained(name, config=config, **TENSORS_ONLY)
         else:
             with seeded(random):
-                network = transformers.AutoModel.from_config(config)
+                network = transformers.AutoModel.from_config(config, **NO_CODE)
         modalities = _modalities(name, network)
         processors = Processors(
             transformers, name, config, modalities, input_normalisation=input_normalisation
         )
-    return TransformersModel(
-        variant_name(f"hf:{name}", random, norm_layers, input_normalisation),
-        network,
-        processors,
-        modalities,
-        device=device,
-        precision=precision,
-        norm_layers=norm_layers,
-    )
+        return TransformersModel(
+            variant_name(f"hf:{name}", random, norm_layers, input_normalisation),
+            network,
+            processors,
+            modalities,
+            device=device,
+            precision=precision,
+            norm_layers=norm_layers,
+        )
 
 
 class TransformersModel(TorchModel):
@@ -153,6 +155,12 @@ def logits_of(network: Any) -> tuple[float | None, float | None]:
     bias = getattr(network, "logit_bias", None)
     for name in ("logit_scale", "logit_scale_t"):
         if isinstance(scale := getattr(network, name, None), Tensor):
-            return math.exp(-float(scale)), None if bias is None else float(bias)
+            return _positive(torch.exp(-scale.double())), None if bias is None else float(bias)
     temperature = getattr(network, "temperature", None)  # ALIGN's
-    return (float(temperature) if isinstance(temperature, Tensor) else None), None
+    return (_positive(temperature) if isinstance(temperature, Tensor) else None), None
+
+
+def _positive(temperature: Tensor) -> float | None:
+    """A temperature; None for what is none, such as NaN or infinity."""
+    found = float(temperature)
+    return found if 0 < found < math.inf else None

@@ -14,6 +14,7 @@ import numpy as np
 
 from modgap._results import Progress, silent
 from modgap._validate import InputValueError, first_line, require
+from modgap.towers.foreign import never_asked
 
 # The pipelines that take rows in place of an image, and what they call them.
 PIPELINES = {
@@ -42,7 +43,8 @@ class UnCLIP:
         self.device = device or ("cuda" if torch.cuda.is_available() else "cpu")
         dtype = torch.float16 if self.device.startswith("cuda") else torch.float32
         try:
-            pipeline = diffusers.DiffusionPipeline.from_pretrained(name, torch_dtype=dtype)
+            with never_asked():
+                pipeline = diffusers.DiffusionPipeline.from_pretrained(name, torch_dtype=dtype)
         except (OSError, ValueError) as error:
             raise InputValueError(
                 f"The decoder {name!r} cannot be opened ({first_line(error)}). Download it with: "

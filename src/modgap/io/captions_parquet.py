@@ -109,21 +109,7 @@ class _File:
         ]
 
     def _column(self, name: str) -> list[Any]:
-        """One column; strings stay a dictionary of values until it is known how long all are."""
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-
-        kind = self.schema.field(name).type
-        coded = [name] if pa.types.is_string(kind) or pa.types.is_binary(kind) else None
-        with (
-            _reading(self.path),
-            self.file.watched(),
-            pq.ParquetFile(self.path, metadata=self.metadata, read_dictionary=coded) as file,
-        ):
-            column = file.read([name])[name]
-            n_bytes = sum(text_bytes(chunk) for chunk in column.chunks)
-            check_unpacked(f"{name!r} of {self.path}", n_bytes, self.file.size)
-            return column.to_pylist()
+        return read_column(self.file, self.metadata, self.schema, name)
 
     def _readers(self, n: int) -> list[Callable[[], bytes]]:
         groups = range(self.metadata.num_row_groups)
@@ -137,6 +123,25 @@ class _File:
     def read(self, group: int, row: int) -> bytes:
         """The image of a row of a row group."""
         return stored_bytes(self._images.value(group, row), self.folder, self.path)
+
+
+def read_column(held: SteadyFile, metadata: Any, schema: Any, name: str) -> list[Any]:
+    """One column; strings stay a dictionary of values until it is known how long all are."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    kind = schema.field(name).type
+    coded = [name] if pa.types.is_string(kind) or pa.types.is_binary(kind) else None
+    with (
+        _reading(held.path),
+        held.watched(),
+        pq.ParquetFile(held.path, metadata=metadata, read_dictionary=coded) as file,
+    ):
+        column = file.read([name])[name]
+        n_bytes = sum(text_bytes(chunk) for chunk in column.chunks)
+        check_unpacked(f"{name!r} of {held.path}", n_bytes, held.size)
+        found: list[Any] = column.to_pylist()
+        return found
 
 
 class RowGroups:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from modgap._claims import TEXT_LENGTH
 from modgap._validate import InputValueError
 from modgap.io._contents import listed
 
@@ -48,7 +49,14 @@ def clean(captions: Iterable[object]) -> tuple[str, ...]:
         caption.get("raw") if isinstance(caption, Mapping) else caption for caption in captions
     )
     stripped = (text.strip() for text in texts if isinstance(text, str))
-    return tuple(text for text in stripped if text)
+    found = tuple(text for text in stripped if text)
+    for text in found:
+        if len(text) > TEXT_LENGTH:
+            raise InputValueError(
+                f"A caption has {len(text):,} characters, more than the {TEXT_LENGTH:,} that are "
+                f"read: {text[:40]!r} …"
+            )
+    return found
 
 
 def choose_column(

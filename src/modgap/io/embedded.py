@@ -14,6 +14,7 @@ from modgap.io.embeddings import Embeddings
 from modgap.io.images import ImageError, shrink
 from modgap.io.items import Items
 from modgap.io.items_opening import open_items
+from modgap.io.origin import is_own
 
 Thumbnail = Callable[[int], bytes | None]
 
@@ -43,14 +44,14 @@ def finished_note(folder: Path) -> dict[str, Any] | None:
     return note
 
 
-def pictures(note: Mapping[str, Any], side: Embeddings) -> Thumbnail | None:
+def pictures(note: Mapping[str, Any], side: Embeddings, folder: Path) -> Thumbnail | None:
     """Small pictures of embedded images, from the data they were embedded from.
 
-    None where that is not there any more. Its files are opened when the first picture is asked
-    for; one that cannot be read raises an `ImageError`.
+    None where that is not there any more, or where someone else's folder names it. Its files are
+    opened when the first picture is asked for; one that cannot be read raises an `ImageError`.
     """
     source = Path(str(note.get("source")))
-    if not source.exists() or importlib.util.find_spec("PIL") is None:
+    if not is_own(note, folder) or not source.exists() or importlib.util.find_spec("PIL") is None:
         return None
 
     @cache

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Self
 
+from modgap._files import kind_of
 from modgap._validate import InputValueError, check_choice
 from modgap.io._contents import listed
 from modgap.io.captions_coco import find_coco, open_coco
@@ -139,3 +140,5 @@ def refuse_links_out(files: _Found, folder: Path) -> None:
                 f"Files of {folder} must lie in it, but {file.name} is a link that leads out. "
                 "Give the folder it leads to, or copy the file."
             )
+        if file.exists() and not file.is_file():
+            raise InputValueError(f"{file} must be a file to read from, but it is {kind_of(file)}.")

@@ -9,9 +9,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from modgap._changes import ChangedFileError, SteadyFile
 from modgap._validate import InputError, InputTypeError, InputValueError, first_line
 from modgap.io._contents import listed, reading
-from modgap.io.captions_parquet import RowGroups, split_of, stored_bytes
+from modgap.io.captions_parquet import RowGroups, read_column, split_of, stored_bytes
 from modgap.io.captions_rows import CaptionRow, clean
 from modgap.io.images import ImageError, ImageFolder, check_size
 from modgap.io.items import Item, Rows, joined, no_file
@@ -65,7 +66,7 @@ class _Parquet(_Table):
     def __init__(self, path: Path) -> None:
         import pyarrow.parquet as pq
 
-        self.path = path
+        self.path, self.file = path, SteadyFile(path)
         with _reading(path, "a Parquet file"), pq.ParquetFile(path) as file:
             self.metadata = file.metadata
             self.schema = file.schema_arrow
@@ -73,15 +74,10 @@ class _Parquet(_Table):
         self.n = self.metadata.num_rows
 
     def column(self, name: str) -> list[Any]:
-        import pyarrow.parquet as pq
-
-        whole = _reading(self.path, "a Parquet file")
-        with whole, pq.ParquetFile(self.path, metadata=self.metadata) as file:
-            found: list[Any] = file.read([name])[name].to_pylist()
-        return found
+        return read_column(self.file, self.metadata, self.schema, name)
 
     def values(self, name: str) -> list[Callable[[], Any]]:
-        groups = RowGroups(self.path, self.metadata, name)
+        groups = RowGroups(self.path, self.metadata, name, self.file)
         return [
             partial(groups.value, group, row)
             for group in range(self.metadata.num_row_groups)
@@ -90,12 +86,14 @@ class _Parquet(_Table):
 
 
 class _Arrow(_Table):
-    """A stream of record batches, mapped into memory."""
+    """A stream of record batches, mapped into memory; the file is looked at before each item."""
 
     def __init__(self, path: Path) -> None:
         import pyarrow as pa
 
-        self.path = path
+        self.path, self.file = path, SteadyFile(path)
+        if not path.is_file():
+            raise InputValueError(f"{path} must be an Arrow file, but it is none.")
         with _reading(path, "an Arrow stream"):
             self.table = pa.ipc.open_stream(pa.memory_map(str(path))).read_all()
             # Offsets that point outside would otherwise be followed.
@@ -110,11 +108,11 @@ class _Arrow(_Table):
 
     def values(self, name: str) -> list[Callable[[], Any]]:
         chunks = self.table[name].chunks
-        return [partial(_value, chunk, row) for chunk in chunks for row in range(len(chunk))]
+        return [partial(self._value, chunk, row) for chunk in chunks for row in range(len(chunk))]
 
-
-def _value(chunk: Any, row: int) -> Any:
-    return chunk[row].as_py()
+    def _value(self, chunk: Any, row: int) -> Any:
+        self.file.check()
+        return chunk[row].as_py()
 
 
 def _open_all(tables: Sequence[_Table], images: Path | None, split: str | None) -> Rows:
@@ -198,6 +196,8 @@ def _whole(values: list[Any], table: _Table) -> list[Any]:
 def _stored(value: Any, folder: ImageFolder, path: Path) -> bytes:
     try:
         held = value()
+    except ChangedFileError:
+        raise
     except (InputError, IndexError, UnicodeDecodeError) as error:  # a damaged part of the file
         raise ImageError(f"it cannot be read ({first_line(error)})") from error
     if isinstance(held, str):

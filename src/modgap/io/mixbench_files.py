@@ -15,7 +15,7 @@ import numpy as np
 from modgap._changes import SteadyFile
 from modgap._claims import parse_json
 from modgap._validate import InputTypeError, InputValueError, require
-from modgap.io.torch_file import load_torch
+from modgap.io.torch_file import SAFE_SINCE, load_torch
 
 Kind = Literal["image", "text", "fused"]
 
@@ -93,7 +93,7 @@ class Embedded:
 
 def read_embedded(path: Path, keys: Sequence[str]) -> Embedded:
     """The list of dicts, one an item, that the benchmark's scripts save; nothing is unpickled."""
-    torch = require("torch", "torch", f"Reading {path}")
+    torch = require("torch", "torch", f"Reading {path}", since=SAFE_SINCE)
     form = f"a list of dicts with {keys[0]}, text_embedding and image_embedding"
     file = SteadyFile(path)
     saved = load_torch(torch, file, f"Save {form} with torch.save.")

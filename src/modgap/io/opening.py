@@ -254,7 +254,7 @@ def _thumbnails(
     for name, source in sources.items():
         note, side = source.contents.note, sides[name]
         if note is not None and "ids" in side.columns and source.column == EMBEDDED["image"]:
-            picture = pictures(note, side)
+            picture = pictures(note, side, source.contents.path)
             found |= {name: picture} if picture else {}
     return found
 

@@ -24,12 +24,14 @@ from modgap.io._matrix import ArrayMatrix, Matrix, from_bfloat16
 from modgap.io._stream import RowStream, is_text
 
 _ZIP_MAGIC = b"PK\x03\x04"
+# Before it, weights_only could be led round (CVE-2025-32434).
+SAFE_SINCE = "2.6"
 _HOW_TO_SAVE = "Save a tensor, a dict of tensors or an (image, text) pair with torch.save."
 
 
 def open_torch(path: Path) -> Contents:
     """The tensors of a file; in a dict, also its lists of strings or whole numbers."""
-    torch = require("torch", "torch", f"Reading {path}")
+    torch = require("torch", "torch", f"Reading {path}", since=SAFE_SINCE)
     file = SteadyFile(path)
     loaded = load_torch(torch, file, _HOW_TO_SAVE)
     if isinstance(loaded, torch.Tensor):

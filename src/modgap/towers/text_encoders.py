@@ -25,6 +25,7 @@ from modgap.towers.encoder import (
     quiet,
     read_architecture,
 )
+from modgap.towers.foreign import NO_CODE, TENSORS_ONLY
 
 MINILM = "all-minilm-l6-v2"
 
@@ -55,7 +56,7 @@ def text_network(config: TowerConfig) -> TextNetwork:
             f"The text encoder takes at most {most} tokens, got a context_length of "
             f"{config.context_length}."
         )
-    return _text_network(transformers.AutoModel.from_config(settings))
+    return _text_network(transformers.AutoModel.from_config(settings, **NO_CODE))
 
 
 def _text_network(network: Any) -> TextNetwork:
@@ -83,7 +84,7 @@ def text_encoder(source: str, folder: Callable[[], Any], read: Callable[[str], s
 
     def weights() -> dict[str, Tensor]:
         with folder() as place, quiet(transformers):
-            network = transformers.AutoModel.from_pretrained(str(place))
+            network = transformers.AutoModel.from_pretrained(str(place), **TENSORS_ONLY)
         return {k: v.detach() for k, v in _text_network(network.float()).state_dict().items()}
 
     sizes = {"width": settings.hidden_size, "vocab_size": settings.vocab_size}
