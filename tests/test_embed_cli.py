@@ -77,6 +77,15 @@ def test_fix_goes_from_pictures_to_an_index_that_is_searched_in_words(model, pho
     assert f"embedded by {model}, the queries are by {other}" in by_other.err
 
 
+def test_pictures_by_class_lead_to_zero_shot(model, photos, tmp_path):
+    for name in ("cat", "dog"):
+        (tmp_path / "classes" / name).mkdir(parents=True)
+        (tmp_path / "classes" / name / "a.png").write_bytes((photos / "1.png").read_bytes())
+    done = modgap("embed", model, tmp_path / "classes", "-o", tmp_path / "rows")
+    assert done.status == 0, done.err
+    assert done.err.splitlines()[-1].startswith("next: modgap task zero_shot --model hf:")
+
+
 def test_what_is_refused(model, photos, tmp_path):
     (tmp_path / "plain").mkdir()
     (tmp_path / "plain" / "a.png").write_bytes((photos / "1.png").read_bytes())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
@@ -140,7 +141,10 @@ def embed(
         if result.n_done_before:
             say(f"modgap: what was left out is not tried again; for that, remove {output} first")
     if not as_json and len(result.rows) == 2:
-        say(f"Next: modgap fix {output} -o fixed")
+        say(f"next: {shlex.join(['modgap', 'fix', str(output), '-o', 'fixed'])}")
+    elif not as_json and result.has_labels:
+        words = ["modgap", "task", "zero_shot", "--model", model, "--data", str(data)]
+        say(f"next: {shlex.join(words)}")
 
 
 def skipped_words(skipped: Mapping[str, str], n_items: int) -> str:

@@ -47,6 +47,7 @@ class Embedded(Result):
     dim: int
     rows: Mapping[str, int]
     n_items: int
+    has_labels: bool
     n_done_before: int
     skipped: Mapping[str, str] = field(repr=False)
 
@@ -111,7 +112,14 @@ def embed(
             work.write_shard(number, partial(_count_from, say, number * shard, len(items)))
         rows, skipped = work.finish()
     return Embedded(
-        str(folder), found.name, found.dim, rows, len(items), min(done * shard, len(items)), skipped
+        folder=str(folder),
+        model=found.name,
+        dim=found.dim,
+        rows=rows,
+        n_items=len(items),
+        has_labels=items.labels is not None,
+        n_done_before=min(done * shard, len(items)),
+        skipped=skipped,
     )
 
 

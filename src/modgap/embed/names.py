@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -23,7 +24,8 @@ def opening(kind: str, name: str, library: str, default_owner: str = "") -> Iter
     try:
         if place.is_dir():
             check_shards(place)
-        yield
+        with _quiet_hub():
+            yield
     except (InputError, MemoryError):
         raise
     except Exception as error:
@@ -39,6 +41,18 @@ def opening(kind: str, name: str, library: str, default_owner: str = "") -> Iter
             f"the hub does not give it ({type(error).__name__}).{did_you_mean(name, cached)} With "
             f"a connection, download it first: hf download {owner}{name}"
         ) from error
+
+
+@contextmanager
+def _quiet_hub() -> Iterator[None]:
+    """Without the hub's lines about every try to reach it: one sentence says what failed."""
+    logger = logging.getLogger("huggingface_hub")
+    level = logger.level
+    logger.setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
 
 
 def _why(error: Exception) -> str:
