@@ -18,10 +18,10 @@ from modgap.reproduce.levi2025.ellipsoids import plane_of_means
 from modgap.reproduce.levi2025.geometry import offsets
 from modgap.reproduce.levi2025.resampled import drawn_rows
 from modgap.reproduce.levi2025.rows import row_sets
-from modgap.reproduce.levi2025.scans import either_way, extremes, pixel_entropy, total_variation
+from modgap.reproduce.levi2025.scans import against_entropy, extremes, total_variation
 from modgap.reproduce.model_data import ModelData
 from modgap.reproduce.setting import NotAtHand, Setting
-from modgap.reproduce.statistics import by_chance, rank_correlation
+from modgap.reproduce.statistics import rank_correlation
 from modgap.search import search
 
 # Pixels of a side, and pictures that are looked at in the fast setting.
@@ -146,26 +146,8 @@ def fig20(setting: Setting) -> Outcome:
             f"The model gets only {hard.sum()} of {len(hard)} pictures wrong, too few to compare. "
             "The paper takes ImageNet-A: give it, or more pictures, with --data."
         )
-    values, colour = conformity(shown.X)[hard], shown.colour[hard]
-    entropy = pixel_entropy(shown.dark[hard])
-    rank = drawn_rows(rank_correlation, values, entropy)
-    return Outcome(
-        {
-            "hard pictures": len(values),
-            "rank correlation with the entropy of the pixels": rank.value,
-            "holds less information": "low conformity" if rank.value > 0 else "high conformity",
-        },
-        [
-            above(
-                "Conformity goes with the entropy of the pixels, one way or the other, beyond "
-                "chance.",
-                either_way(rank),
-                by_chance(len(values)),
-                "pictures of high and of low conformity hold as much",
-            )
-        ],
-        extremes(values, colour) | {"points": some(np.column_stack([entropy, values]))},
-    )
+    values = conformity(shown.X)[hard]
+    return against_entropy("hard pictures", values, shown.dark[hard], shown.colour[hard])
 
 
 def pictures(setting: Setting) -> Pictures:

@@ -180,11 +180,18 @@ def fig20(setting: Setting) -> Outcome:
     found, _ = search(scans.X, scans.Y, 1)
     hard = found[:, 0] != np.arange(len(found))
     values, images = conformity(scans.X)[hard], scans.images[hard]
-    entropy = pixel_entropy(images)
+    return against_entropy("hard scans", values, images, images)
+
+
+def against_entropy(
+    what: str, values: np.ndarray, pixels: np.ndarray, shown: np.ndarray
+) -> Outcome:
+    """Conformity of hard pictures against the entropy of their pixels; ``shown`` is drawn."""
+    entropy = pixel_entropy(pixels)
     rank = drawn_rows(rank_correlation, values, entropy)
     return Outcome(
         {
-            "hard scans": len(values),
+            what: len(values),
             "rank correlation with the entropy of the pixels": rank.value,
             "holds less information": "low conformity" if rank.value > 0 else "high conformity",
         },
@@ -197,7 +204,7 @@ def fig20(setting: Setting) -> Outcome:
                 "pictures of high and of low conformity hold as much",
             )
         ],
-        extremes(values, images) | {"points": some(np.column_stack([entropy, values]))},
+        extremes(values, shown) | {"points": some(np.column_stack([entropy, values]))},
     )
 
 
