@@ -198,8 +198,8 @@ def test_generated_pictures_are_paired_with_photographs_by_name(tmp_path, monkey
     assert ran.status == 0
     assert "1 of 5 items cannot be used" in ran.err
     assert ran.json["test"] == "sign permutation"
-    # Four pairs; each made one has cosine 1 to one of the five, each real one to none other.
-    assert ran.json["difference"]["value"] == pytest.approx(1 / 5)
+    # Four pairs; three made ones have cosine 1 to one of the four others, each real one to none.
+    assert ran.json["difference"]["value"] == pytest.approx(3 / 4 * 1 / 4)
     assert modgap(*words).json["test"] == "permutation"
 
 
