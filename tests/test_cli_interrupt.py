@@ -123,14 +123,19 @@ def test_two_runs_into_one_folder_both_succeed_and_leave_whole_files(tmp_path: P
     assert Correction.load(out / "correction.safetensors").dim_in == DIM
 
 
-@pytest.mark.parametrize(("words", "reader"), [("", "head -1"), ("--json", "true")])
+@pytest.mark.parametrize(
+    ("words", "reader"), [("", "head -1"), pytest.param("--json", "true", marks=pytest.mark.long)]
+)
 def test_a_reader_that_goes_away_is_no_mistake(files: Path, words: str, reader: str) -> None:
     done = shell(f"cd '{files}' && {MODGAP} measure image.npy text.npy {words} | {reader}")
     assert done.returncode == 0
     assert done.stderr == ""
 
 
-@pytest.mark.parametrize(("closed", "printed"), [("<&-", True), (">&-", False), ("2>&-", True)])
+@pytest.mark.parametrize(
+    ("closed", "printed"),
+    [pytest.param("<&-", True, marks=pytest.mark.long), (">&-", False), ("2>&-", True)],
+)
 def test_a_closed_stream_is_no_mistake(files: Path, closed: str, printed: bool) -> None:
     done = shell(f"cd '{files}' && {MODGAP} measure image.npy text.npy {closed}")
     assert done.returncode == 0

@@ -221,7 +221,7 @@ def test_an_input_that_changes_at_any_read_ends_in_a_result_or_in_a_sentence(
 
         return read
 
-    for call in range(1, 9):
+    for call in range(1, 6):
         rows.write_bytes(stored)
         reads = 0
         with monkeypatch.context() as patched:

@@ -443,7 +443,7 @@ def unit(*sides: np.ndarray) -> list[np.ndarray]:
         ("no-pairs", (make_pairs(60)[0], make_pairs(60)[1]), {"paired": False}),
         ("unequal", (make_pairs(60)[0][:31], make_pairs(60)[1]), {}),
         ("three-items", make_pairs(3), {}),
-        ("two-dimensions", make_pairs(60, 2), {}),
+        pytest.param("two-dimensions", make_pairs(60, 2), {}, marks=pytest.mark.long),
         ("one-dimension", make_pairs(30, 1), {}),
         ("all-the-same", (np.ones((12, 4)), np.full((12, 4), 2.0)), {}),
         ("a-row-of-zeros", (np.vstack([np.zeros((1, 5)), np.eye(5)]), np.eye(6, 5) + 1), {}),
