@@ -206,6 +206,14 @@ def test_work_ahead_is_in_order_bounded_and_passes_errors_on():
         next(found)
 
 
+def test_work_in_turns_rests_while_its_results_are_taken():
+    started = []
+    found = ahead(lambda item: started.append(item) or item, range(7), workers=3, in_turns=True)
+    assert [next(found) for _ in range(4)] == [0, 1, 2, 3]
+    assert sorted(started) == [*range(6)]
+    assert [*found] == [4, 5, 6]
+
+
 # Runs in a process of its own: children that embed slowly, killed one after the other.
 _KILLER = """
 import os, random, select, signal, sys, time

@@ -234,7 +234,8 @@ class _Work:
         found = [np.empty((0, self.plan.dim), np.float32)]
         done = 0
         prepare = partial(self.model.prepare, modality="text")
-        for batch, prepared in zip(batches, ahead(prepare, batches, self.workers), strict=True):
+        ready = ahead(prepare, batches, self.workers, in_turns=self.model.on_processor)
+        for batch, prepared in zip(batches, ready, strict=True):
             found.append(self.model.checked_rows(prepared, "text", done))
             done += len(batch)
             if count:

@@ -67,8 +67,8 @@ def rows_of(
 ) -> tuple[np.ndarray, list[int], dict[str, str]]:
     """`item_rows` of some of the items; none of them need be readable.
 
-    One batch is read and prepared while the network has another. ``count`` is told how many of the
-    items are done.
+    Batches are read and prepared while the network has others, unless it is on the processor.
+    ``count`` is told how many of the items are done.
     """
     decode, kind = decoder(items, model), items.kind
 
@@ -86,7 +86,8 @@ def rows_of(
     found = [np.empty((0, model.dim), np.float32)]
     kept: list[int] = []
     skipped: dict[str, str] = {}
-    for number, (usable, why, batch) in enumerate(ahead(prepared, batches, workers), start=1):
+    ready = ahead(prepared, batches, workers, in_turns=model.on_processor)
+    for number, (usable, why, batch) in enumerate(ready, start=1):
         skipped |= why
         if usable:
             found.append(model.checked_rows(batch, kind, len(kept)))

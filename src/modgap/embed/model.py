@@ -37,6 +37,8 @@ class Model(ABC):
         The larger side of the images that its network takes.
     sampling_rate : int or None
         Samples a second of the sounds that it takes.
+    on_processor : bool
+        Whether its network takes all processors, so that nothing else is done meanwhile.
     """
 
     name: str
@@ -45,6 +47,7 @@ class Model(ABC):
     temperature: float | None = None
     image_side: int | None = None
     sampling_rate: int | None = None
+    on_processor: bool = False
 
     @abstractmethod
     def prepare(self, items: Sequence[Any], modality: str, role: Role = "document") -> Any:

@@ -59,6 +59,7 @@ class TorchModel(ReplicatedModel):
             self.networks = [one.to(place) for one, place in zip(copies, devices, strict=True)]
         self.devices = devices
         self.n_replicas = len(devices)
+        self.on_processor = devices[0].type == "cpu"
 
     @abstractmethod
     def features(self, network: Any, inputs: Any, modality: str) -> Tensor:
