@@ -77,6 +77,20 @@ def test_fix_goes_from_pictures_to_an_index_that_is_searched_in_words(model, pho
     assert f"embedded by {model}, the queries are by {other}" in by_other.err
 
 
+def test_image_files_ask_through_links_and_are_refused_in_words(model, photos, tmp_path):
+    fixed = tmp_path / "fixed"
+    done = modgap("fix", "--model", model, "--data", photos, "-o", fixed, "--trust-pairs",
+                  "--queries", "image")  # fmt: skip
+    assert done.status == 0, done.err
+    (tmp_path / "link.png").symlink_to(photos / "7.png")
+    search = ("index", "search", tmp_path / "fixed.faiss", fixed / "correction.safetensors",
+              "-k", "1", "--only", "image", "--json", "--image")  # fmt: skip
+    assert modgap(*search, tmp_path / "link.png").json["ids"] == [["7.png"]]
+    refused = modgap(*search, photos / "3.png")
+    assert refused.status == 2
+    assert "3.png cannot be used as an image" in refused.err
+
+
 def test_pictures_by_class_lead_to_zero_shot(model, photos, tmp_path):
     for name in ("cat", "dog"):
         (tmp_path / "classes" / name).mkdir(parents=True)

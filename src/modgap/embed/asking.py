@@ -1,4 +1,4 @@
-"""Words and image files as queries: embedded as the model wants queries."""
+"""Words and image files that a user names: texts are embedded as the model wants queries."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from modgap._validate import InputValueError
+from modgap._validate import InputValueError, require
 from modgap.embed.model import Model
 from modgap.io.images import ImageError, ImageFolder, unpack_image
 
@@ -17,12 +17,15 @@ def text_queries(model: Model, texts: Sequence[str]) -> np.ndarray:
     return model.encode_texts(texts, role="query")
 
 
-def image_queries(model: Model, files: Sequence[Path]) -> np.ndarray:
-    """The rows of image files that ask; one that cannot be read is refused."""
+def image_rows(model: Model, files: Sequence[Path]) -> np.ndarray:
+    """The rows of image files, which may be links; one that cannot be read is refused."""
+    require("PIL.Image", "embed", "Embedding images")
+    model.check_modality("image")
     images = []
     for file in files:
+        place = file.resolve()
         try:
-            images.append(unpack_image(ImageFolder(file.parent).read(file.name)))
+            images.append(unpack_image(ImageFolder(place.parent).read(place.name)))
         except ImageError as error:
-            raise InputValueError(f"{file} cannot be searched with: {error}.") from error
+            raise InputValueError(f"{file} cannot be used as an image: {error}.") from error
     return model.encode_images(images)

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import numpy as np
 
-from modgap._validate import InputValueError, check_rows, require
+from modgap._validate import InputValueError, check_rows
+from modgap.embed.asking import image_rows
 from modgap.embed.model import Model
 from modgap.io import open_modality
-from modgap.io.images import ImageError, unpack_image
 from modgap.io.items_folder import IMAGE_SUFFIXES
 
 
@@ -46,7 +46,7 @@ def open_end(name: str, model: Model | None = None, *, column: str | None = None
             f"{name!r} must be a row of a file, such as {what}. Images and texts need --model."
         )
     if is_file:
-        return End(name, _of_image(path, model))
+        return End(name, image_rows(model, [path])[0])
     if path.suffix.lower() in IMAGE_SUFFIXES:
         raise InputValueError(f"There is no image {name!r}. Check the path.")
     if not name.strip():
@@ -75,14 +75,3 @@ def _of_file(name: str, file: str, row: str, column: str | None) -> End:
         number = ids.index(row)
     found = check_rows(rows.take([number]), name, nonzero=True)
     return End(name, np.asarray(found)[0], file)
-
-
-def _of_image(path: Path, model: Model) -> np.ndarray:
-    require("PIL.Image", "embed", "Embedding images")
-    model.check_modality("image")
-    try:
-        image = unpack_image(path.read_bytes())
-    except ImageError as error:
-        raise InputValueError(f"{path} cannot be used as an image: {error}.") from error
-    row: np.ndarray = model.encode_images([image])[0]
-    return row
