@@ -8,13 +8,13 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
 import numpy as np
 import pytest
 
 from command_line import everything_in, modgap, start
-from modgap.reproduce import Entry, Outcome, Paper, Setting, check
+from modgap.reproduce import Entry, Outcome, Paper, Setting, check, run
 from modgap.reproduce.entry import Evidence
 from modgap.reproduce.record import RECORD, Recorded
 
@@ -261,6 +261,20 @@ def test_ctrl_c_keeps_what_is_finished_and_says_how_to_go_on(tmp_path: Path) -> 
     assert finished[0].stem in (tmp_path / "yaras2024" / "reproduction.md").read_text(
         encoding="utf-8"
     )
+
+
+def test_ctrl_c_right_after_the_files_of_an_entry_keeps_that_entry(
+    small: Paper, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*given: Any) -> None:
+        keep(*given)
+        raise KeyboardInterrupt
+
+    keep = run.keep
+    monkeypatch.setattr(run, "keep", interrupted)
+    ran = modgap("reproduce", "liang2022", "-o", "out")
+    assert ran.status == 130
+    assert "| fig1 | A claim. |" in Path("out/liang2022/reproduction.md").read_text()
 
 
 # Refusals

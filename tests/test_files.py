@@ -80,6 +80,20 @@ def test_an_error_leaves_the_old_file_and_nothing_else(
     assert list(tmp_path.iterdir()) == [target]
 
 
+@pytest.mark.parametrize("step", ["os.open", "fcntl.flock", "os.fstat", "os.chmod", "os.fsync"])
+def test_an_interruption_at_any_step_leaves_no_folder_of_work(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    def interrupted(*_: object, **__: object) -> None:
+        monkeypatch.undo()
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(step, interrupted)
+    with pytest.raises(KeyboardInterrupt), atomic_path(tmp_path / "x.npy"):
+        pass
+    assert everything_in(tmp_path) == set()
+
+
 def test_an_error_on_the_way_to_a_new_file_leaves_no_file(tmp_path: Path) -> None:
     with pytest.raises(ValueError):
         fail_in(atomic_path(tmp_path / "rows.bin"), ValueError)

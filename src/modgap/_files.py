@@ -168,17 +168,13 @@ def _workspace(given: str | os.PathLike[str], target: Path) -> Iterator[Path]:
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         sweep(target.parent, target)
-        place, opened = _claim(target)
-        try:
-            yield place
-        except Exception as error:
-            if not isinstance(error, InputError) and errno_of(error) is None:
-                _ask_the_disk(place)
-            raise
-        finally:
-            if opened is not None:
-                release(opened, place / _LOCK)
-            shutil.rmtree(place, ignore_errors=True)
+        with _claimed(target) as place:
+            try:
+                yield place
+            except Exception as error:
+                if not isinstance(error, InputError) and errno_of(error) is None:
+                    _ask_the_disk(place)
+                raise
     except Exception as error:
         number = _refused(error, target, place)
         if number is None:
@@ -220,22 +216,33 @@ def _put_back(place: Path, target: Path) -> None:
         os.replace(place / _OLD, target)
 
 
-def _claim(target: Path) -> tuple[Path, int | None]:
-    """A new folder beside ``target``, and its lock where the file system knows locks."""
-    while True:
-        place = target.parent / f"{_mark(target)}{secrets.token_hex(8)}"
-        place.mkdir(mode=0o700)
-        try:
-            opened = acquire(place / _LOCK)
-        except FileNotFoundError:  # swept away by another before it was locked
-            continue
-        except OSError as error:
-            if error.errno in NO_LOCKS:
-                return place, None
-            shutil.rmtree(place, ignore_errors=True)
-            raise
+@contextmanager
+def _claimed(target: Path) -> Iterator[Path]:
+    """A new folder beside ``target``, locked where the file system knows locks; then removed.
+
+    Its name is known before it is made, so an interruption at any moment finds it.
+    """
+    place, opened = target, None
+    claimed = False
+    try:
+        while not claimed:
+            place = target.parent / f"{_mark(target)}{secrets.token_hex(8)}"
+            place.mkdir(mode=0o700)
+            try:
+                opened = acquire(place / _LOCK)
+                claimed = opened is not None
+            except FileNotFoundError:  # swept away by another before it was locked
+                continue
+            except OSError as error:
+                claimed = error.errno in NO_LOCKS
+                if not claimed:
+                    raise
+        yield place
+    finally:
         if opened is not None:
-            return place, opened
+            release(opened, place / _LOCK)
+        if place != target:
+            shutil.rmtree(place, ignore_errors=True)
 
 
 def _mark(target: Path) -> str:

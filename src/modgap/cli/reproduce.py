@@ -178,6 +178,7 @@ def reproduce(
     from modgap.cli.show import say
     from modgap.reproduce import Setting, entries, select
     from modgap.reproduce.record import complaints, recorded, rewrite
+    from modgap.reproduce.run import kept_report
     from modgap.reproduce.setting import find_embeddings
 
     if not names and not listing:
@@ -219,6 +220,9 @@ def reproduce(
     try:
         _run(chosen, setting, output, reports, required=names or [], resume=resume)
     except KeyboardInterrupt:
+        # Its files may be there though its report did not come back any more.
+        last = [kept_report(entry, setting, output) for entry in chosen[len(reports) :][:1]]
+        reports += [report for report in last if report is not None]
         _finish(names or [], reports, setting, output, as_json)
         say("What is finished is kept; the same command with --resume goes on from there.")
         raise
