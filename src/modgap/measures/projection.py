@@ -130,6 +130,12 @@ def umap_is_installed() -> bool:
     return find_spec("umap") is not None
 
 
+def check_umap() -> None:
+    """Refuse early where UMAP is asked for and not installed, and say what brings it."""
+    if not umap_is_installed():
+        require("umap", "umap", "UMAP")
+
+
 def _leading(spread: np.ndarray, dims: int) -> tuple[np.ndarray, np.ndarray]:
     """The leading directions as rows, each with its largest entry positive, and their sizes."""
     from scipy.linalg import eigh

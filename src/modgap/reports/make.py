@@ -70,7 +70,7 @@ def report(
     model: str | None = None,
     title: str | None = None,
     diagnosis: Diagnosis | None = None,
-    umap: bool | None = None,
+    umap: bool = False,
     seed: int = 0,
     progress: Progress | None = None,
 ) -> Report:
@@ -93,8 +93,9 @@ def report(
         Title of the page; without it, the names of the files.
     diagnosis : Diagnosis, optional
         That of the same rows and seed, where it was made already.
-    umap : bool, optional
-        Whether to draw UMAP too; without it, where it is installed.
+    umap : bool
+        Whether to draw UMAP beside PCA and SVD (needs ``modgap[umap]``); it takes longer than all
+        the rest.
     progress : callable, optional
         Called as ``progress(step, done, total)``.
     """
