@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from modgap._results import Progress, Result, silent
+from modgap._results import HasFigure, Progress, Result, silent
 from modgap._validate import Array, InputError, check_choice, check_numbers
 from modgap.corrections import (
     METRICS,
@@ -24,6 +24,7 @@ from modgap.corrections import (
 from modgap.corrections.partly import partly
 from modgap.diagnosis.splits import split
 from modgap.evaluation.metrics import correction_metrics, metric_descriptions, noise_for, whole
+from modgap.evaluation.names import metric_name
 from modgap.io import Embeddings, Modalities
 from modgap.io.modalities import DEFAULT_NAMES
 from modgap.measures import contrastive_loss
@@ -37,7 +38,7 @@ _LEFT_OUT = ("robust_to_int8", "robust_to_1bit", "neighbours_kept")
 
 
 @dataclass(frozen=True, eq=False)
-class GapPath(Result):
+class GapPath(HasFigure, Result):
     """Metrics of held-out rows at each step of a move: 0 is the rows as they are, 1 all of it.
 
     ``offsets`` are what is added to the rows of each modality at step 1, in proportion before
@@ -54,6 +55,13 @@ class GapPath(Result):
     n_groups: int
     renormalise: bool
     offsets: tuple[np.ndarray, np.ndarray]
+
+    def _brief(self) -> str:
+        found = ", ".join(
+            f"{metric_name(key, ())} {values[0]:.3f} → {values[-1]:.3f}"
+            for key, values in self.metrics.items()
+        )
+        return f"{self.method}, {len(self.steps)} steps, {self.n_groups:,} groups, {found}"
 
 
 def gap_paths(
