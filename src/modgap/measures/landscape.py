@@ -20,6 +20,7 @@ from modgap._arrays import (
     row_norms,
     rows_per_block,
     sum_squares,
+    told_blocks,
     unit,
     widen,
 )
@@ -272,7 +273,7 @@ def _losses(
         X, Y = widen(X), widen(Y)
     if batch_size is None or check_count(batch_size, "batch_size") >= n:
         gathered = [[PairLosses(t) for t in temperatures] for _ in moves]
-        for rows in row_blocks(n, rows_per_block(n)):
+        for rows in told_blocks(n, rows_per_block(n)):
             products = X[rows] @ Y.T
             for move, row in zip(moves, gathered, strict=True):
                 cosines = move.cosines(products, rows, slice(None))
