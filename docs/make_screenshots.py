@@ -1,4 +1,4 @@
-"""Make the README's pictures of the page: of the digits, and of embeddings given as a file.
+"""Make the pictures of the page, for the digits and for a file, and those of the notebook.
 
     python docs/make_screenshots.py ../features_clip.npy
 
@@ -7,10 +7,12 @@ The file is CLIP ViT-B/16 on 500 MS-COCO pairs, published with Liang et al. 2022
 
 from __future__ import annotations
 
+import io
 import sys
 import tempfile
 from pathlib import Path
 
+from notebook_pictures import notebook_pictures
 from PIL import Image
 
 import modgap
@@ -58,9 +60,18 @@ def main(embeddings: Path) -> None:
                 full_page=True,
                 clip={"x": 0, "y": 0, "width": SIZE["width"], "height": end["y"] + end["height"]},
             )
-            with Image.open(HERE / f"{name}.png", formats=["PNG"]) as seen:
-                seen.convert("RGB").quantize(96).save(HERE / f"{name}.png", optimize=True)
-            print(f"wrote {name}.png")
+            keep(name, (HERE / f"{name}.png").read_bytes())
+        for name, seen in notebook_pictures(browser, Path(folder)).items():
+            keep(name, seen)
+
+
+def keep(name: str, picture: bytes) -> None:
+    """Write a picture of few colours, which is a fraction of its size."""
+    with Image.open(io.BytesIO(picture), formats=["PNG"]) as seen:
+        # Not by median cut, which drops the colour of the one line that is marked.
+        few = seen.convert("RGB").quantize(256, Image.Quantize.MAXCOVERAGE)
+        few.save(HERE / f"{name}.png", optimize=True)
+    print(f"wrote {name}.png")
 
 
 if __name__ == "__main__":
