@@ -19,7 +19,7 @@ from conftest import make_pairs
 from modgap._results import Brief, HasFigure, Result
 from modgap._validate import InputTypeError
 from modgap.corrections import Calibrate, Center, Procrustes, Shift
-from modgap.diagnosis import gap_paths
+from modgap.diagnosis import Fix, gap_paths
 from modgap.evaluation import Gaussian, mixed_curve, robustness
 from modgap.evaluation.tasks import sweep_task, zero_shot_task
 from modgap.io import Modalities
@@ -68,6 +68,7 @@ def shown() -> dict[str, Any]:
         "projection": projection(dict(zip(names, (X, Y), strict=True))),
         "profile": profile(data),
         "report": modgap.report(data, diagnosis=diagnosis),
+        "fix": Fix("out", {"text": diagnosis}, ("out/search.py",), ("modgap index build",)),
         "sweep": sweep_task(zero_shot_task(*planted()), resamples=100),
     }
 
@@ -122,6 +123,22 @@ def test_a_line_has_the_main_numbers(shown: dict[str, Any]) -> None:
     assert found.recommended in repr(shown["report"])
 
 
+def test_what_is_no_result_says_what_it_is_too(shown: dict[str, Any]) -> None:
+    assert repr(modgap.load_digits()) == "DigitPairs(1,000 scans, 5,000 captions, 64 columns)"
+    assert repr(shown["hubs"].affine("text", "query")) == "Affine(16 → 16 columns, unit length)"
+    assert repr(shown["profile"].moments["text"]) == "Moments(420 rows, 16 columns)"
+    fitted = modgap.ScoreCalibrator(k=5).fit(shown["judged"])
+    assert repr(fitted) == "ScoreCalibrator(k=5) fitted on text→image"
+    assert repr(modgap.ScoreCalibrator(k=5)) == "ScoreCalibrator(k=5)"
+    assert repr(modgap.index.QuantisedIndex("4bit")) == "QuantisedIndex('4bit')"
+
+
+def test_an_index_says_where_it_is_and_what_it_holds(shown: dict[str, Any]) -> None:
+    pytest.importorskip("faiss", reason="faiss is not installed")
+    index = modgap.index.FaissIndex("both.faiss", shown["hubs"])
+    assert repr(index) == "FaissIndex('both.faiss', image and text, by inner product)"
+
+
 def test_a_line_stays_one_line_whatever_a_result_holds() -> None:
     @dataclasses.dataclass(frozen=True)
     class Held(Result):
@@ -174,7 +191,7 @@ def test_no_public_value_dumps_its_arrays() -> None:
 
 IN_NOTEBOOK = (
     "measurement", "diagnosis", "correction", "hubs", "evaluation", "as it is", "retrieval",
-    "mixed", "sweep", "hits",
+    "mixed", "sweep", "hits", "fix",
 )  # fmt: skip
 
 
