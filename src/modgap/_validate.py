@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -12,6 +11,7 @@ from typing import Any
 import array_api_compat
 import numpy as np
 
+from modgap._given import is_model_output, opened_rows, opened_two, what_to_call
 from modgap._text import same_text, same_texts
 
 # An array of NumPy or a tensor of torch; torch is optional, so it has no type of its own here.
@@ -96,13 +96,9 @@ def did_you_mean(value: Any, choices: Iterable[Any]) -> str:
 
 def check_matrix(X: Any, name: str = "X") -> Array:
     """A two-dimensional array of floats with at least one row; its values are not looked at."""
-    if isinstance(X, (str, os.PathLike)):
-        raise InputTypeError(
-            f"{name} must be rows, got the path {os.fspath(X)!r}. Open it first with "
-            "modgap.open_embeddings(path), or both sides with modgap.open_pair."
-        )
+    X = opened_rows(X, name)
     if array_api_compat.is_torch_array(X):
-        X = X.detach()
+        X = _dense(X.detach(), name)
         kind = str(X.dtype).removeprefix("torch.")
         is_float = X.dtype.is_floating_point
     else:
@@ -112,7 +108,8 @@ def check_matrix(X: Any, name: str = "X") -> Array:
     if not is_float:
         hint = {
             "complex": "Take the real part, if that is what is meant.",
-            "object": "Rows of different lengths or Python objects cannot be used.",
+            "object": "Rows of different lengths or Python objects cannot be used. Rows of one "
+            "length become a matrix with np.stack(X).",
         }.get(
             "complex" if "complex" in kind else kind,
             "Convert the rows to float32 if the numbers are embeddings.",
@@ -121,6 +118,7 @@ def check_matrix(X: Any, name: str = "X") -> Array:
     if X.ndim != 2:
         raise InputValueError(
             f"{name} must be a matrix with one row per item, got shape {tuple(X.shape)}."
+            f"{_WITH_DIMENSIONS.get(X.ndim, '')}"
         )
     if X.shape[0] == 0 or X.shape[1] == 0:
         raise InputValueError(
@@ -129,13 +127,46 @@ def check_matrix(X: Any, name: str = "X") -> Array:
     return X
 
 
+_WITH_DIMENSIONS = {
+    1: " One row alone is X[None, :].",
+    3: " Batches become one matrix with np.concatenate(X); of patches or tokens take one row each.",
+}
+
+
+def refuse_output(X: Any) -> None:
+    """Refuse what a model put out, which is a mapping but not one of names to rows."""
+    if is_model_output(X):
+        raise InputTypeError(f"X must be rows by name, got {what_to_call(X)}")
+
+
+def _dense(X: Any, name: str) -> Any:
+    if X.is_sparse or str(X.layout) != "torch.strided":
+        raise InputTypeError(f"{name} must be a dense tensor, got {X.layout}. Call .to_dense().")
+    return X
+
+
 def _as_numpy(X: Any, name: str) -> np.ndarray:
+    """An array of numbers; what is none is told what to call."""
+    if isinstance(X, (list, tuple)) and X and array_api_compat.is_torch_array(X[0]):
+        X = [one.detach().cpu().float() if hasattr(one, "detach") else one for one in X]
     try:
-        return np.asanyarray(X)
+        found = np.asanyarray(X)
     except ValueError as error:
         raise InputValueError(
             f"{name} must be a matrix, but its rows do not have the same length ({error})."
         ) from error
+    except TypeError as error:
+        raise InputTypeError(f"{name} must be a matrix of floats, got {what_to_call(X)}") from error
+    if isinstance(found, np.ma.MaskedArray) and np.ma.is_masked(found):
+        raise InputValueError(
+            f"{name} must have every number, got a masked array. Drop the rows that are masked."
+        )
+    if isinstance(found, (np.matrix, np.ma.MaskedArray)):
+        return np.asarray(found)
+    is_array = isinstance(X, np.ndarray) or hasattr(X, "__array__")
+    if found.dtype.kind in "OUS" and not is_array:
+        raise InputTypeError(f"{name} must be a matrix of floats, got {what_to_call(X)}")
+    return found
 
 
 def check_rows(X: Any, name: str = "X", *, min_rows: int = 1, nonzero: bool = False) -> Array:
@@ -221,7 +252,11 @@ def _refuse_rows(X: Array, name: str, what: str, is_bad: Any, advice: str, first
 def check_two(
     X: Any, Y: Any, *, names: Sequence[str] = ("X", "Y"), min_rows: int = 1, nonzero: bool = False
 ) -> tuple[Array, Array]:
-    """Two matrices of one dimension, from one library and device; the row counts may differ."""
+    """Two matrices of one dimension, from one library and device; the row counts may differ.
+
+    What is no array is opened; one path or table may hold both, and ``Y`` is then left out.
+    """
+    X, Y = opened_two(X, Y, names, matched=False)
     X = check_rows(X, names[0], min_rows=min_rows, nonzero=nonzero)
     Y = check_rows(Y, names[1], min_rows=min_rows, nonzero=nonzero)
     check_same_space(X, Y, names)
@@ -251,6 +286,7 @@ def check_pairs(
     X: Any, Y: Any, *, names: Sequence[str] = ("X", "Y"), min_rows: int = 1, nonzero: bool = False
 ) -> tuple[Array, Array]:
     """Two matrices whose rows belong together one by one."""
+    X, Y = opened_two(X, Y, names, matched=True)
     X, Y = check_two(X, Y, names=names, min_rows=min_rows, nonzero=nonzero)
     if X.shape[0] != Y.shape[0]:
         raise InputValueError(

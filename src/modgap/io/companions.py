@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from modgap.io._contents import Column
 
 # Tried in this order.
 COLUMN_NAMES: Mapping[str, tuple[str, ...]] = {
-    "ids": ("id", "ids", "image_path"),
+    "ids": ("id", "ids", "uid", "image_path"),
     "captions": ("caption", "captions", "text", "texts"),
     "labels": ("label", "labels"),
     "groups": ("group", "groups"),
@@ -24,6 +24,24 @@ PAIR_NAMES: tuple[tuple[str, str], ...] = tuple(
     for x, y in (("image", "text"), ("img", "txt"), ("img", "text"), ("x", "y"), ("X", "Y"))
     for end in _ENDINGS
 )
+
+
+def model_pairs(names: Sequence[str]) -> dict[str, tuple[str, str]]:
+    """The matrices of both modalities of each model, whose names differ in the modality alone.
+
+    >>> model_pairs(["b32_img", "b32_txt", "l14_img", "l14_txt"])
+    {'b32': ('b32_img', 'b32_txt'), 'l14': ('l14_img', 'l14_txt')}
+    """
+    others = {"image": "text", "img": "txt"}
+    found = {}
+    for name in names:
+        parts = name.split("_")
+        for place, part in enumerate(parts):
+            other = "_".join([*parts[:place], others.get(part, ""), *parts[place + 1 :]])
+            if part in others and other in names:
+                model = "_".join(parts[:place] + parts[place + 1 :])
+                found[model] = (name, other)
+    return found
 
 
 def matrix_names(modality: str) -> list[str]:

@@ -18,6 +18,7 @@ from modgap._validate import (
 )
 from modgap.io._contents import Column
 from modgap.io._matrix import BATCH_ROWS, ArrayMatrix, HeldMatrix, Matrix, as_numpy
+from modgap.io.tables import is_opened
 from modgap.moments import Moments
 
 
@@ -59,11 +60,24 @@ class Embeddings:
         return cls(source, matrix, columns)
 
     @classmethod
-    def of(cls, rows: Any, name: str) -> Embeddings:
-        """Embeddings as they are; an array or tensor held in its library and on its device."""
+    def of(cls, rows: Any, name: str, *, modality: str | None = None) -> Embeddings:
+        """Embeddings as they are; an array or tensor held in its library and on its device.
+
+        A path or a table is opened. Where that holds several modalities, the rows of ``modality``
+        are taken, which is ``name`` where it is left out.
+        """
         if isinstance(rows, cls):
             return rows
+        if is_opened(rows):
+            from modgap.io.opening import open_modality
+
+            return open_modality(rows, modality or name)
         return cls(name, HeldMatrix(check_matrix(rows, name)))
+
+    def __repr__(self) -> str:
+        dtype = str(self.dtype).removeprefix("torch.")
+        held = f"; {', '.join(self.columns)}" if self.columns else ""
+        return f"Embeddings({self.source}: {self.n_rows:,} × {self.dim} {dtype}{held})"
 
     @property
     def shape(self) -> tuple[int, int]:

@@ -26,12 +26,14 @@ from modgap._validate import (
     check_same_space,
     check_values,
     encode_groups,
+    refuse_output,
 )
 from modgap.io._matrix import HeldMatrix
 from modgap.io.embeddings import Embeddings
 from modgap.io.keys import KeyedBy, id_keys, label_keys, row_keys
 from modgap.io.pairing import PairingWarning, match_ids
 from modgap.io.queries import queries_apart
+from modgap.io.tables import is_opened, is_table
 from modgap.moments import Moments, PairMoments
 
 # The picture of a row as PNG or JPEG, or None where it has none. An ImageError says why one that
@@ -81,17 +83,19 @@ class Modalities:
     @classmethod
     def of(
         cls,
-        X: Array | Embeddings | Modalities | Mapping[str, Array | Embeddings],
-        Y: Array | Embeddings | None = None,
+        X: Any,
+        Y: Any = None,
         names: Sequence[str] = DEFAULT_NAMES,
         *,
-        groups: tuple[Any, Any] | Mapping[str, Any] | None = None,
+        groups: Any = None,
         paired: bool | None = None,
     ) -> Modalities:
         """The modalities that a public function was given, as one value.
 
         Two are given as ``X`` and ``Y``, any number as one mapping of names to rows, with
-        ``groups`` by name as well.
+        ``groups`` by name as well. Rows are arrays, tensors or Embeddings, or paths and tables
+        (see docs/inputs.md), of which one may hold all modalities; ``groups`` may then name a
+        column.
 
         This is where it is decided whether rows are pairs. ``paired=False`` says that they are
         not, ``groups=(gx, gy)`` which of them are. Without either, rows of the same id are pairs
@@ -108,14 +112,22 @@ class Modalities:
                     "Modalities hold all sides, their names and groups; pass nothing beside them."
                 )
             return X
-        if isinstance(X, Mapping):
-            if Y is not None:
-                raise InputTypeError("Modalities by name come as one mapping; pass no Y beside it.")
+        named = isinstance(X, Mapping) and not is_table(X)
+        if named and Y is not None:
+            raise InputTypeError("Modalities by name come as one mapping; pass no Y beside it.")
+        if any(is_opened(one) for one in (X.values() if named else (X, Y))):
+            from modgap.io.opening import open_modalities, open_pair
+
+            if named:
+                return open_modalities(X, groups=groups, paired=paired)
+            return open_pair(X, Y, names=names, groups=groups, paired=paired)
+        if named:
+            refuse_output(X)
             names, rows = check_modalities(tuple(X)), tuple(X.values())
         else:
             names = check_names(names)
             if Y is None:
-                raise InputTypeError(f"The rows of {names[1]} are missing: give both modalities.")
+                X, Y = _stacked(X, names[1])
             rows = (X, Y)
         sides = {n: Embeddings.of(one, n) for n, one in zip(names, rows, strict=True)}
         if groups is not None and paired is False:
@@ -161,6 +173,14 @@ class Modalities:
                 f"so rows are taken as {'pairs row by row' if paired else pairing}. {_HOW_TO_PAIR}"
             )
         return cls(sides, paired, pairing=pairing, keyed_by="row" if paired else "own row")
+
+    def __repr__(self) -> str:
+        sides = ", ".join(f"{name} {one.n_rows:,} × {one.dim}" for name, one in self.sides.items())
+        asking = "".join(
+            f", {name} queries {one.n_rows:,} × {one.dim}" for name, one in self.asking.items()
+        )
+        how = self.pairing if self.pairing.startswith("not") else f"paired {self.pairing}"
+        return f"Modalities({sides}{asking}; {how.strip()})"
 
     def with_queries(
         self, rows: Mapping[str, Array | Embeddings], groups: Mapping[str, Any] | None = None
@@ -397,6 +417,16 @@ class Modalities:
     def _every_row(self) -> dict[str, Array]:
         asking = {f"{name} queries": side.rows() for name, side in self.asking.items()}
         return {**{name: side.rows() for name, side in self.sides.items()}, **asking}
+
+
+def _stacked(X: Any, missing: str) -> tuple[Any, Any]:
+    """Two modalities in one array of shape (2, n, d)."""
+    if getattr(X, "ndim", 0) == 3 and X.shape[0] == 2:
+        return X[0], X[1]
+    raise InputTypeError(
+        f"The rows of {missing} are missing: give both modalities, or one path, table or array of "
+        "shape (2, n, d) that holds both."
+    )
 
 
 def _picture_of(picture: Thumbnail, rows: np.ndarray, row: int) -> bytes | None:

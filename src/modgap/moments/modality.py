@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from modgap._arrays import namespace, to_numpy, widen
+from modgap._given import opened_batches
 from modgap._tensors import read_tensors, write_tensors
 from modgap._validate import (
     Array,
@@ -76,10 +77,11 @@ class Moments:
     ) -> Moments:
         """Moments of rows that come in batches; one batch is held at a time.
 
+        A path or a table is read in batches.
         ``options`` are those of ``from_batch``.
         """
         total: Moments | None = None
-        for batch, first_row in counted(batches):
+        for batch, first_row in counted(opened_batches(batches, name)):
             part = cls.from_batch(batch, name=name, first_row=first_row, **options)
             if total is not None:
                 check_same_space(total.given.mean[None, :], part.given.mean[None, :])

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from modgap._arrays import namespace, to_numpy, widen
+from modgap._given import opened_two
 from modgap._tensors import read_tensors, write_tensors
 from modgap._validate import (
     Array,
@@ -44,7 +45,7 @@ class PairMoments:
     def from_batch(
         cls,
         X: Array,
-        Y: Array,
+        Y: Array | None = None,
         *,
         names: tuple[str, str] = ("X", "Y"),
         detail: Detail = "covariance",
@@ -56,6 +57,7 @@ class PairMoments:
 
         Paired moments hold everything, whatever ``detail`` and ``unit`` say.
         """
+        X, Y = opened_two(X, Y, names, matched=paired)
         X, Y = check_matrix(X, names[0]), check_matrix(Y, names[1])
         check_same_space(X, Y, names)
         if not paired:
@@ -89,6 +91,9 @@ class PairMoments:
                 Moments.from_batches(batches_x, name=names[0]),
                 Moments.from_batches(batches_y, name=names[1]),
             )
+        X, Y = opened_two(batches_x, batches_y, names, matched=True)
+        if X is not batches_x:
+            return cls.from_batch(X, Y, names=names, paired=True)
         total: PairMoments | None = None
         for (X, first_row), Y in zip(counted(batches_x), batches_y, strict=True):
             part = cls.from_batch(X, Y, names=names, paired=True, first_row=first_row)

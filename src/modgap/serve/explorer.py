@@ -42,8 +42,9 @@ class Explorer:
 
     Parameters
     ----------
-    data : Modalities
-        What is explored, with captions, ids and thumbnails where there are any.
+    data : Modalities, path or table
+        What is explored, with captions, ids and thumbnails where there are any; one path, table or
+        mapping of names to rows that holds both modalities.
     queries : str or several, optional
         The modalities that ask in the metrics, as for ``diagnose``. Rows of all can be searched
         with.
@@ -61,7 +62,7 @@ class Explorer:
 
     def __init__(
         self,
-        data: Modalities,
+        data: Modalities | Any,
         *,
         queries: str | Sequence[str] | None = None,
         metric: Metric = "cosine",
@@ -71,6 +72,7 @@ class Explorer:
         rows: int = DEFAULT_ROWS,
         kept: int = 12,
     ) -> None:
+        data = Modalities.of(data)
         check_choice(metric, "metric", METRICS)
         check_choice(goal, "goal", tuple(GOAL_METRICS))
         check_count(rows, "rows")
