@@ -11,6 +11,8 @@ from typing import Any
 import array_api_compat
 import numpy as np
 
+from modgap._errors import InputTypeError, InputValueError
+
 _EMBED = "modgap embed MODEL DATA -o rows, or modgap.embed in Python"
 
 
@@ -50,6 +52,46 @@ def opened_two(X: Any, Y: Any, names: Sequence[str], *, matched: bool) -> tuple[
     return two_of(X, Y, names, matched=matched)
 
 
+def dense(X: Any, name: str) -> Any:
+    """A tensor with all its numbers; a sparse one is refused."""
+    if X.is_sparse or str(X.layout) != "torch.strided":
+        raise InputTypeError(f"{name} must be a dense tensor, got {X.layout}. Call .to_dense().")
+    return X
+
+
+def as_numpy(X: Any, name: str) -> np.ndarray:
+    """An array of numbers; what is none is told what to call."""
+    first = X[0] if isinstance(X, (list, tuple)) and X else X
+    if is_picture(first):
+        raise InputTypeError(f"{name} must be a matrix of floats, got {what_to_call(X)}")
+    if array_api_compat.is_torch_array(first):
+        X = [one.detach().cpu().float() if hasattr(one, "detach") else one for one in X]
+    try:
+        found = np.asanyarray(X)
+    except ValueError as error:
+        raise InputValueError(
+            f"{name} must be a matrix, but its rows do not have the same length ({error})."
+        ) from error
+    except TypeError as error:
+        raise InputTypeError(f"{name} must be a matrix of floats, got {what_to_call(X)}") from error
+    if isinstance(found, np.ma.MaskedArray) and np.ma.is_masked(found):
+        raise InputValueError(
+            f"{name} must have every number, got a masked array. Drop the rows that are masked."
+        )
+    if isinstance(found, (np.matrix, np.ma.MaskedArray)):
+        return np.asarray(found)
+    is_array = isinstance(X, np.ndarray) or hasattr(X, "__array__")
+    if found.dtype.kind in "OUS" and not is_array:
+        raise InputTypeError(f"{name} must be a matrix of floats, got {what_to_call(X)}")
+    return found
+
+
+def refuse_output(X: Any) -> None:
+    """Refuse what a model put out, which is a mapping but not one of names to rows."""
+    if is_model_output(X):
+        raise InputTypeError(f"X must be rows by name, got {what_to_call(X)}")
+
+
 def what_to_call(given: Any) -> str:
     """What it is and what makes rows of it; nothing where that is not known.
 
@@ -70,7 +112,7 @@ def what_to_call(given: Any) -> str:
             f"a {kind} of {_spoken(repr(key) for key in list(given)[:4])}. Pass the rows of one "
             "modality; what takes several takes them by name."
         )
-    if library == "PIL":
+    if is_picture(given):
         return f"a picture (PIL {kind}). Pictures are embedded first: {_EMBED}."
     if library == "scipy" and hasattr(given, "toarray"):
         return f"a sparse {kind}. Call .toarray() on it."
@@ -93,9 +135,14 @@ def _of_list(given: Sequence[Any]) -> str:
         return f"texts. Texts are embedded first: {_EMBED}. A path is one string, not in a list."
     if isinstance(first, Mapping):
         return "a list of dicts. Make it a table first: pyarrow.Table.from_pylist(X)."
-    if type(first).__module__.partition(".")[0] == "PIL":
+    if is_picture(first):
         return f"pictures. Pictures are embedded first: {_EMBED}."
     return f"a {type(given).__name__} of {type(first).__name__}. Pass one vector of floats a row."
+
+
+def is_picture(given: Any) -> bool:
+    """Whether it is a picture of Pillow's, which NumPy and Arrow would read as pixels."""
+    return type(given).__module__.partition(".")[0] == "PIL"
 
 
 def is_model_output(given: Any) -> bool:

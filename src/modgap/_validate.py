@@ -11,7 +11,9 @@ from typing import Any
 import array_api_compat
 import numpy as np
 
-from modgap._given import is_model_output, opened_rows, opened_two, what_to_call
+from modgap._errors import InputError as InputError
+from modgap._errors import InputTypeError, InputValueError, MissingExtraError
+from modgap._given import as_numpy, dense, opened_rows, opened_two
 from modgap._text import same_text, same_texts
 
 # An array of NumPy or a tensor of torch; torch is optional, so it has no type of its own here.
@@ -23,22 +25,6 @@ _CHECK_ROWS = 8192
 _KEEP_ALIGNED = "Drop them from both sides to keep the pairs aligned."
 _NO_DIRECTION = "They have no direction; drop them from both sides."
 _SCALE = "Their squares leave the range of floats; scale the embeddings."
-
-
-class InputError(Exception):
-    """What the user gave cannot be used; the message says what to do. The CLI prints it as is."""
-
-
-class InputValueError(InputError, ValueError):
-    """A value that cannot be used."""
-
-
-class InputTypeError(InputError, TypeError):
-    """A type that cannot be used."""
-
-
-class MissingExtraError(InputError, ImportError):
-    """An optional library that the call needs is not installed."""
 
 
 def require(
@@ -98,11 +84,11 @@ def check_matrix(X: Any, name: str = "X") -> Array:
     """A two-dimensional array of floats with at least one row; its values are not looked at."""
     X = opened_rows(X, name)
     if array_api_compat.is_torch_array(X):
-        X = _dense(X.detach(), name)
+        X = dense(X.detach(), name)
         kind = str(X.dtype).removeprefix("torch.")
         is_float = X.dtype.is_floating_point
     else:
-        X = _as_numpy(X, name)
+        X = as_numpy(X, name)
         kind = str(X.dtype)
         is_float = X.dtype.kind == "f"
     if not is_float:
@@ -118,7 +104,7 @@ def check_matrix(X: Any, name: str = "X") -> Array:
     if X.ndim != 2:
         raise InputValueError(
             f"{name} must be a matrix with one row per item, got shape {tuple(X.shape)}."
-            f"{_WITH_DIMENSIONS.get(X.ndim, '')}"
+            f"{_WITH_DIMENSIONS.get(X.ndim, '') if 0 not in X.shape else ''}"
         )
     if X.shape[0] == 0 or X.shape[1] == 0:
         raise InputValueError(
@@ -131,42 +117,6 @@ _WITH_DIMENSIONS = {
     1: " One row alone is X[None, :].",
     3: " Batches become one matrix with np.concatenate(X); of patches or tokens take one row each.",
 }
-
-
-def refuse_output(X: Any) -> None:
-    """Refuse what a model put out, which is a mapping but not one of names to rows."""
-    if is_model_output(X):
-        raise InputTypeError(f"X must be rows by name, got {what_to_call(X)}")
-
-
-def _dense(X: Any, name: str) -> Any:
-    if X.is_sparse or str(X.layout) != "torch.strided":
-        raise InputTypeError(f"{name} must be a dense tensor, got {X.layout}. Call .to_dense().")
-    return X
-
-
-def _as_numpy(X: Any, name: str) -> np.ndarray:
-    """An array of numbers; what is none is told what to call."""
-    if isinstance(X, (list, tuple)) and X and array_api_compat.is_torch_array(X[0]):
-        X = [one.detach().cpu().float() if hasattr(one, "detach") else one for one in X]
-    try:
-        found = np.asanyarray(X)
-    except ValueError as error:
-        raise InputValueError(
-            f"{name} must be a matrix, but its rows do not have the same length ({error})."
-        ) from error
-    except TypeError as error:
-        raise InputTypeError(f"{name} must be a matrix of floats, got {what_to_call(X)}") from error
-    if isinstance(found, np.ma.MaskedArray) and np.ma.is_masked(found):
-        raise InputValueError(
-            f"{name} must have every number, got a masked array. Drop the rows that are masked."
-        )
-    if isinstance(found, (np.matrix, np.ma.MaskedArray)):
-        return np.asarray(found)
-    is_array = isinstance(X, np.ndarray) or hasattr(X, "__array__")
-    if found.dtype.kind in "OUS" and not is_array:
-        raise InputTypeError(f"{name} must be a matrix of floats, got {what_to_call(X)}")
-    return found
 
 
 def check_rows(X: Any, name: str = "X", *, min_rows: int = 1, nonzero: bool = False) -> Array:

@@ -97,7 +97,8 @@ class Contents:
             shape = self.matrices[first].shape
             raise InputValueError(
                 f"{self.path} holds two modalities of shape {shape}, where one is expected. "
-                f"Open it as a pair, or choose one by column={first!r} or {second!r} (--column)."
+                f"Choose one by column: modgap.open_embeddings(…, column={first!r}) or {second!r} "
+                "(--column)."
             )
         names = self.embeddings
         if len(names) == 1:
@@ -111,7 +112,7 @@ class Contents:
             )
         raise InputValueError(
             f"{self.path} holds more than one matrix: {listed(names)}. "
-            f"Choose one by column, {names[0]} for instance."
+            f"Choose one by column: modgap.open_embeddings(…, column={names[0]!r}) (--column)."
         )
 
     def listing(self) -> str:

@@ -30,15 +30,24 @@ def two_columns(
         return x_column, found[1] if found[0] == x_column else found[0]
     elif len(found) == 2 and y_column is not None:
         return found[1] if found[0] == y_column else found[0], y_column
+    if not found:
+        raise InputValueError(
+            f"{contents.path} must hold two modalities as rows of floats, got "
+            f"{contents.listing()}. Pictures and texts are embedded first: modgap embed MODEL DATA "
+            "-o rows."
+        )
     if len(found) < 2:
         raise InputValueError(
             f"{contents.path} must hold two modalities, got {contents.listing()}. "
             "Pass the other modality as the second path or table, or name the column that says "
             "which modality a row is: modality_column (--modality-column)."
         )
+    texts = [name for name in found if "text" in name or "txt" in name]
+    others = [name for name in found if name not in texts]
+    x, y = (others[0], texts[0]) if others and texts else found[:2]
     raise InputValueError(
         f"{contents.path} does not say which matrix is which: it holds {listed(found)}. "
-        f"{_how_to_choose(found[0], found[1])}"
+        f"{_how_to_choose(x, y)}"
     )
 
 

@@ -35,10 +35,12 @@ OPENERS: Mapping[str, Callable[[Path], Contents]] = {
 }
 
 
-def open_contents(given: Any, label: str = "the table") -> Contents:
-    """Everything a file, a folder or a table holds, by name; ``label`` says whose a table is."""
+def open_contents(given: Any, label: str = "") -> Contents:
+    """Everything a file, a folder or a table holds, by name; ``label`` says whose."""
     if is_table(given):
         return open_table(given, label)
+    if not str(given):
+        raise InputValueError("There is no file or folder ''. Check the path.")
     path = Path(given)
     if path.is_dir():
         return _open_folder(path)

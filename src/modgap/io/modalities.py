@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from modgap._arrays import unit
+from modgap._given import refuse_output
 from modgap._results import Progress, silent
 from modgap._validate import (
     Array,
@@ -26,7 +27,6 @@ from modgap._validate import (
     check_same_space,
     check_values,
     encode_groups,
-    refuse_output,
 )
 from modgap.io._matrix import HeldMatrix
 from modgap.io.embeddings import Embeddings
@@ -112,6 +112,7 @@ class Modalities:
                     "Modalities hold all sides, their names and groups; pass nothing beside them."
                 )
             return X
+        refuse_output(X)
         named = isinstance(X, Mapping) and not is_table(X)
         if named and Y is not None:
             raise InputTypeError("Modalities by name come as one mapping; pass no Y beside it.")
@@ -122,12 +123,11 @@ class Modalities:
                 return open_modalities(X, groups=groups, paired=paired)
             return open_pair(X, Y, names=names, groups=groups, paired=paired)
         if named:
-            refuse_output(X)
             names, rows = check_modalities(tuple(X)), tuple(X.values())
         else:
             names = check_names(names)
             if Y is None:
-                X, Y = _stacked(X, names[1])
+                X, Y = _stacked(X, names)
             rows = (X, Y)
         sides = {n: Embeddings.of(one, n) for n, one in zip(names, rows, strict=True)}
         if groups is not None and paired is False:
@@ -419,12 +419,13 @@ class Modalities:
         return {**{name: side.rows() for name, side in self.sides.items()}, **asking}
 
 
-def _stacked(X: Any, missing: str) -> tuple[Any, Any]:
+def _stacked(X: Any, names: tuple[str, str]) -> tuple[Any, Any]:
     """Two modalities in one array of shape (2, n, d)."""
     if getattr(X, "ndim", 0) == 3 and X.shape[0] == 2:
         return X[0], X[1]
+    Embeddings.of(X, names[0])  # which says what to call where X is no rows at all
     raise InputTypeError(
-        f"The rows of {missing} are missing: give both modalities, or one path, table or array of "
+        f"The rows of {names[1]} are missing: give both modalities, or one path, table or array of "
         "shape (2, n, d) that holds both."
     )
 

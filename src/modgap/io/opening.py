@@ -115,7 +115,7 @@ def open_pair(
     """
     first, second = check_names(names)
     if path_y is None:
-        contents = open_contents(path_x, f"{first} and {second}")
+        contents = open_contents(path_x)
         long = modality_column_of(contents, modality_column)
         if long is not None and y_column is None:
             wanted = None if tuple(names) == DEFAULT_NAMES else (first, second)

@@ -17,6 +17,7 @@ import array_api_compat
 import numpy as np
 
 from modgap._changes import SteadyFile
+from modgap._given import is_picture
 from modgap._validate import InputTypeError, InputValueError, first_line
 from modgap.io._arrow import column_values, is_list, list_numbers, null_rows, numpy_dtype
 from modgap.io._contents import EMBEDDING, Column, Contents, listed
@@ -32,7 +33,7 @@ def is_table(given: Any) -> bool:
     """Whether it is a table, or a column of one; told without importing its library."""
     kind = type(given)
     streams = hasattr(kind, "__arrow_c_stream__") or hasattr(kind, "__arrow_c_array__")
-    return streams or _library(given) in _LIBRARIES
+    return (streams and not is_picture(given)) or _library(given) in _LIBRARIES
 
 
 def is_opened(given: Any) -> bool:
@@ -40,9 +41,10 @@ def is_opened(given: Any) -> bool:
     return isinstance(given, (str, os.PathLike)) or is_table(given)
 
 
-def open_table(given: Any, label: str) -> Contents:
-    """What a table holds, as a Parquet file would; ``label`` says whose rows it has."""
-    source = Path(f"{label} ({_library(given)} {type(given).__name__})")
+def open_table(given: Any, label: str = "") -> Contents:
+    """What a table holds, as a Parquet file would; ``label`` says whose rows it has, if one's."""
+    kind = f"{_library(given)} {type(given).__name__}"
+    source = Path(f"{label} ({kind})" if label else kind)
     return table_contents([ArrowPart(_as_arrow(given, source), source)], source)
 
 
