@@ -46,7 +46,9 @@ def saved_splits(stated: Path) -> dict[str | None, Path]:
 def arrow_files(state: Path) -> list[Path]:
     """The Arrow files that a state.json lists."""
     files = _json(state).get("_data_files")
-    if not isinstance(files, list) or not files:
+    if files == []:
+        raise InputValueError(f"{state.parent} must have at least one row, got none.")
+    if not isinstance(files, list):
         raise InputValueError(
             f"{state} must list the Arrow files of a dataset. Save it again with save_to_disk."
         )
