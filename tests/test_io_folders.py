@@ -71,9 +71,7 @@ def test_shards_without_tables_have_no_ids(tmp_path: Path) -> None:
 def test_shards_that_contradict_each_other_are_refused(tmp_path: Path) -> None:
     folder = datacomp(tmp_path / "short")
     pd.DataFrame({"uid": UIDS[:3]}).to_parquet(folder / "part_9.parquet")
-    with pytest.raises(
-        InputValueError, match=r"part_9\.npz and part_9\.parquet must have the same"
-    ):
+    with pytest.raises(InputValueError, match=r"part_9\.npz and part_9\.parquet must have"):
         modgap.measure(folder)
     (folder / "part_9.parquet").unlink()
     with pytest.raises(InputValueError, match=r"part_9\.npz has no table part_9\.parquet"):
