@@ -197,7 +197,12 @@ def _side_by_side(table: Any, names: Sequence[str], source: Path) -> np.ndarray:
         if column.null_count:
             nulls = np.flatnonzero(column.is_null().to_numpy())
             raise null_rows(name, source, int(nulls[0]))
-    return np.stack([column.to_numpy() for column in columns], axis=1)
+    numbers = [column.to_numpy() for column in columns]
+    whole = np.empty((len(table), len(numbers)), np.result_type(*numbers))
+    for start in range(0, len(whole), BATCH_ROWS):  # which stay in the cache
+        block = slice(start, start + BATCH_ROWS)
+        whole[block] = np.stack([one[block] for one in numbers], axis=1)
+    return whole
 
 
 def _plain(column: Any) -> Any:
@@ -285,10 +290,26 @@ def _from_pandas(given: Any, source: Path) -> Any:
 def _pandas_column(values: Any) -> Any:
     import pyarrow as pa
 
-    if values.dtype == object and any(array_api_compat.is_torch_array(one) for one in values[:1]):
-        values = [as_numpy(one) if array_api_compat.is_torch_array(one) else one for one in values]
-    column = pa.array(values, from_pandas=True)
+    if values.dtype == object:
+        cells = [as_numpy(v) if array_api_compat.is_torch_array(v) else v for v in values]
+        column = _stacked(cells)
+    else:
+        column = pa.array(values, from_pandas=True)
     return column if isinstance(column, pa.ChunkedArray) else pa.chunked_array([column])
+
+
+def _stacked(cells: list[Any]) -> Any:
+    """Cells as an array of Arrow; arrays of one length at once, not number by number."""
+    import pyarrow as pa
+
+    first = cells[0] if cells else None
+    if not isinstance(first, np.ndarray) or first.ndim != 1 or first.dtype.kind != "f":
+        return pa.array(cells, from_pandas=True)
+    for cell in cells:
+        alike = isinstance(cell, np.ndarray) and cell.shape == first.shape
+        if not alike or cell.dtype != first.dtype:
+            return pa.array(cells, from_pandas=True)
+    return pa.FixedSizeListArray.from_arrays(pa.array(np.concatenate(cells)), len(first))
 
 
 def _from_datasets(given: Any, source: Path) -> Any:
