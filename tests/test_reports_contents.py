@@ -125,6 +125,20 @@ def test_slider_ends_are_the_evaluations_of_diagnose(page):
             assert values[-1] == pytest.approx(after, abs=1e-12)
 
 
+def test_one_thing_has_one_number(page, found):
+    gap = page["diagnosis"]["raw"]["metrics"]["gap"]["value"]["value"]
+    confirm = page["diagnosis"]["n_groups"]["confirm"]
+    said = f"are {gap:.3f} apart ({confirm} held-out groups)."
+    assert page["verdict"]["sentences"][0].endswith(said)
+    assert {path["metrics"]["gap"][0] for path in page["paths"]} == {gap}
+    labels = {line["term"]: line["label"] for line in page["measures"]}
+    assert labels["gap_distance"] == "gap distance"  # of all rows, and another number
+    assert labels["loss"] == "contrastive loss at 0.01, 420 pairs"
+    assert all(path["n_pairs"] == confirm for path in page["paths"])
+    for side, one in zip("xy", found.measurement.modalities, strict=True):
+        assert page["cosines"]["mean"][f"within_{side}"] == one.cone.mean
+
+
 def test_where_nothing_is_recommended_the_papers_ways_remain(rows, found):
     left = replace(found, verdict="leave it alone", recommended=None, correction=None)
     paths = make_document(*rows, diagnosis=left)["paths"]

@@ -147,6 +147,7 @@ def contents(
             "diagnosis": document("diagnose", diagnosis) if diagnosis else None,
             "measurement": measurement.to_dict() if measurement else None,
             "measures": measurement.lines() if measurement else [],
+            "measured_on": measurement.sampling() if measurement else None,
             "measure_columns": measurement.columns if measurement else data.names,
             "every_two": _every_two(measurement),
             "fix": fix_document(diagnosis),
@@ -250,11 +251,10 @@ def _apart(diagnosis: Diagnosis, metric: Metric) -> str:
     """How far the means are apart: the gap that the verdict's metrics have, and its rows."""
     up_to = "" if len(diagnosis.names) == 2 else "up to "
     unit = "" if row_length(metric) == "unit" else ", in lengths of an average row"
-    held = "groups" if "choose" in diagnosis.n_groups else "rows of each modality"
     return (
         f"The means of {spoken(diagnosis.names)} are {up_to}"
         f"{diagnosis.raw.metrics['gap'].value.value:.3f} apart{unit} "
-        f"({diagnosis.n_groups['confirm']:,} held-out {held})."
+        f"({diagnosis.held_out})."
     )
 
 
