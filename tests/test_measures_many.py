@@ -104,7 +104,7 @@ def test_it_prints_a_column_for_each_modality_the_gap_matrix_and_every_two(found
     assert [row.partition("  ")[0] for row in rows[1:4]] == [
         "image and text", "image and audio", "text and audio"
     ]  # fmt: skip
-    assert rows[-1].startswith("The measures of each modality use every row.")
+    assert rows[-1].startswith("The gap distance and the measures of each modality use every row.")
     page = found._repr_html_()
     assert page.count("<table>") == 2
     assert "image – its audio" in page

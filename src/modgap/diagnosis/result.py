@@ -74,6 +74,12 @@ class Diagnosis(Result):
         found["demands"] = None if self.correction is None else demands(self.correction)
         return found
 
+    @property
+    def held_out(self) -> str:
+        """The rows that every metric rests on, in words."""
+        held = "groups" if "choose" in self.n_groups else "rows of each modality"
+        return f"{self.n_groups['confirm']:,} held-out {held}"
+
     def table(self, without: Sequence[str] = ()) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
         """Header and rows: one line per correction, the rows as they are first.
 

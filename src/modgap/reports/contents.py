@@ -18,23 +18,17 @@ from modgap._results import SCHEMA, Progress, document, plain, silent, spoken
 from modgap._validate import InputError, InputValueError, check_choice
 from modgap._version import __version__
 from modgap.corrections import METRICS, Metric, asking_modalities, asking_or_text, row_length
-from modgap.diagnosis import Diagnosis, GapPath, diagnose, gap_paths
+from modgap.diagnosis import Diagnosis, diagnose
 from modgap.evaluation import GOAL_METRICS, Goal
 from modgap.evaluation.metrics import OWN_EXCESS
 from modgap.io import Modalities
 from modgap.measures import Measurement, Profile, measure, profile
-from modgap.moments import gap_matrix
 from modgap.reports.fix import fix_document, not_judged
 from modgap.reports.geometry import geometry_document
-from modgap.reports.picture import (
-    Drawn,
-    choose_drawn,
-    path_move,
-    picture_document,
-    projections,
-)
+from modgap.reports.picture import Drawn, choose_drawn, picture_document, projections
 from modgap.reports.row_pictures import RowPictures
-from modgap.reports.terms import move_words, terms
+from modgap.reports.slider import slider_document
+from modgap.reports.terms import terms
 
 # What is shown of two modalities only, and what to say of it where there are more.
 _ONLY_TWO = {
@@ -105,7 +99,8 @@ def contents(
             page.missing[section] = "Not shown: it needs two different rows of each modality."
     if len(data.names) > 2:
         page.missing.update(_ONLY_TWO)
-    picture, paths = None, []
+    picture: dict[str, Any] | None = None
+    paths: list[dict[str, Any]] = []
     if known is not None and data.dim < 2:
         page.missing["picture"] = "Not shown: a picture needs at least two dimensions."
     elif known is not None:
@@ -117,15 +112,11 @@ def contents(
         picture = picture_document(data, drawn, found, pictures)
         page.sampling.append(_drawn_words(data, drawn, unit=unit))
         if diagnosis is not None and len(data.names) == 2:
-            made, failures = gap_paths(
-                data, queries=asking, metric=metric, seed=seed, progress=progress
+            paths, failed = slider_document(
+                data, diagnosis, drawn, found, metric=metric, seed=seed, progress=progress
             )
-            if failures:
-                page.missing["slider"] = " ".join(
-                    f"{method} cannot be moved step by step: {why}"
-                    for method, why in failures.items()
-                )
-            paths = [_path_document(path, path_move(path, drawn, found)) for path in made]
+            if failed:
+                page.missing["slider"] = failed
     geometry = geometry_document(data, known, measurement, pictures)
     _say_what_is_missing(data, diagnosis, page)
     if unreadable := pictures.sentence():
@@ -152,10 +143,11 @@ def contents(
             "sampling": [*_sampling(diagnosis, measurement, known), *page.sampling],
             "missing": page.missing,
             "terms": terms(data.names, asking, data.asking),
-            "verdict": _verdict(diagnosis, known, metric, page),
+            "verdict": _verdict(diagnosis, metric, page),
             "diagnosis": document("diagnose", diagnosis) if diagnosis else None,
             "measurement": measurement.to_dict() if measurement else None,
             "measures": measurement.lines() if measurement else [],
+            "measured_on": measurement.sampling() if measurement else None,
             "measure_columns": measurement.columns if measurement else data.names,
             "every_two": _every_two(measurement),
             "fix": fix_document(diagnosis),
@@ -214,28 +206,6 @@ def _pairing(data: Modalities) -> str:
     return "row by row" if data.group_codes is None else "by group"
 
 
-def _path_document(path: GapPath, move: dict[str, Any]) -> dict[str, Any]:
-    losses = None
-    if path.losses is not None:
-        losses = {f"{t:g}": row for t, row in zip(path.temperatures, path.losses, strict=True)}
-    return {
-        **move_words(path.method),
-        "method_at_1": path.method,
-        "renormalise": path.renormalise,
-        "steps": path.steps,
-        "gap_closed": _percent_closed(path.metrics["gap"]),
-        "metrics": path.metrics,
-        "losses": losses,
-        "n_groups": path.n_groups,
-        "move": move,
-    }
-
-
-def _percent_closed(gaps: np.ndarray) -> list[int | None]:
-    """By how many percent each gap is smaller than the first."""
-    return [round(100 * (1 - gap / gaps[0])) if gaps[0] else None for gap in gaps.tolist()]
-
-
 def _say_what_is_missing(data: Modalities, diagnosis: Diagnosis | None, page: _Notes) -> None:
     if diagnosis is None:
         page.missing.setdefault("slider", "The numbers along the slider need a diagnosis.")
@@ -257,13 +227,11 @@ def _say_what_is_missing(data: Modalities, diagnosis: Diagnosis | None, page: _N
         page.missing["landscapes"] = "Losses and landscapes need pairs, and none are known."
 
 
-def _verdict(
-    diagnosis: Diagnosis | None, known: Profile | None, metric: Metric, page: _Notes
-) -> dict[str, Any]:
+def _verdict(diagnosis: Diagnosis | None, metric: Metric, page: _Notes) -> dict[str, Any]:
     if diagnosis is None:
         return {"verdict": None, "label": None, "sentences": [page.missing["verdict"]]}
     own = diagnosis.raw.metrics[OWN_EXCESS].value.value
-    said = _apart(diagnosis, known, metric)
+    said = _apart(diagnosis, metric)
     if np.isfinite(own):
         wrong = "the wrong results of " if diagnosis.verdict != "no pairs" else "the results of "
         every = "both" if len(diagnosis.names) == 2 else "all"
@@ -279,20 +247,15 @@ def _verdict(
     }
 
 
-def _apart(diagnosis: Diagnosis, known: Profile | None, metric: Metric) -> str:
-    """How far the means are apart; of rows at unit length where the metric is cosine."""
-    gaps = given = _of_two(diagnosis.measurement.gap_matrix)
-    if known is not None and row_length(metric) == "unit":
-        gaps = _of_two(gap_matrix([side.at_unit_length() for side in known.moments.values()]))
-    low, high = (f"{gap:.3f}" for gap in (gaps.min(), gaps.max()))
-    far = low if low == high else f"{low} to {high}"
-    said = f"The means of {spoken(diagnosis.names)} are {far} apart"
-    return f"{said}." if np.allclose(gaps, given, rtol=1e-3) else f"{said}, rows at unit length."
-
-
-def _of_two(matrix: np.ndarray) -> np.ndarray:
-    """The entries of a gap matrix above its diagonal."""
-    return matrix[np.triu_indices(len(matrix), 1)]
+def _apart(diagnosis: Diagnosis, metric: Metric) -> str:
+    """How far the means are apart: the gap that the verdict's metrics have, and its rows."""
+    up_to = "" if len(diagnosis.names) == 2 else "up to "
+    unit = "" if row_length(metric) == "unit" else ", in lengths of an average row"
+    return (
+        f"The means of {spoken(diagnosis.names)} are {up_to}"
+        f"{diagnosis.raw.metrics['gap'].value.value:.3f} apart{unit} "
+        f"({diagnosis.held_out})."
+    )
 
 
 def _sampling(

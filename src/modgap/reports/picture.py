@@ -1,4 +1,4 @@
-"""The rows that are drawn, where they are drawn, and how they move with the gap."""
+"""The rows that are drawn, and where."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ import numpy as np
 from modgap._arrays import to_numpy
 from modgap._arrays import unit as at_unit_length
 from modgap._results import by_side
-from modgap.diagnosis import GapPath
 from modgap.io import Modalities
 from modgap.measures import Projection, projection
 from modgap.measures.projection import umap_is_installed
@@ -107,19 +106,6 @@ def picture_document(
     }
 
 
-def path_move(path: GapPath, drawn: Drawn, found: Sequence[Projection]) -> dict[str, Any]:
-    """What the page needs to move the rows: row′ = row + step · offset, renormalised or not."""
-
-    def side(rows: np.ndarray, offset: np.ndarray) -> Mapping[str, Any]:
-        return {
-            "dot": _short(rows.astype(np.float64) @ offset),
-            "square": float(offset @ offset),
-            "along": {p.method: _short(p.axes @ offset) for p in found if p.axes is not None},
-        }
-
-    return by_side(list(map(side, drawn.rows.values(), path.offsets)))
-
-
 def _projection(one: Projection, words: Term) -> dict[str, Any]:
     origin = np.zeros(one.dims) if one.origin is None else one.origin
     return {
@@ -128,9 +114,9 @@ def _projection(one: Projection, words: Term) -> dict[str, Any]:
         "about": words["definition"],
         "share": one.share,
         "moves": one.axes is not None,
-        "origin": _short(origin),
+        "origin": short(origin),
         # Before centring: the page moves the rows, then subtracts the origin.
-        **by_side([[_short(column) for column in (side + origin).T] for side in one.sides]),
+        **by_side([[short(column) for column in (side + origin).T] for side in one.sides]),
     }
 
 
@@ -139,7 +125,7 @@ def _side(data: Modalities, name: str, drawn: Drawn) -> dict[str, Any]:
     return {
         "rows": rows,
         "labels": row_labels(data.sides[name], rows),
-        "squares": _short(np.sum(drawn.rows[name].astype(np.float64) ** 2, axis=1)),
+        "squares": short(np.sum(drawn.rows[name].astype(np.float64) ** 2, axis=1)),
     }
 
 
@@ -158,6 +144,6 @@ def _thumbnails(
     return shown
 
 
-def _short(values: np.ndarray) -> list[float]:
+def short(values: np.ndarray) -> list[float]:
     """Numbers to six digits: what a picture can show, in half the bytes."""
     return [float(f"{value:.{_DIGITS}g}") for value in np.asarray(values).tolist()]

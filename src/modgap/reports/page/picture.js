@@ -81,10 +81,12 @@
       stop();
       state.pathIndex = index;
       state.path = data.paths[index];
-      range.max = String(state.path.steps.length - 1);
+      const { steps } = state.path;
+      range.max = String(steps.length - 1);
       ends.lastChild.textContent = state.path.method_at_1;
       metrics.path(index);
-      step(Math.min(state.step, state.path.steps.length - 1));
+      const away = steps.map((t) => Math.abs(t - state.t)); // ways may have steps of their own
+      step(away.indexOf(Math.min(...away)));
       describe();
     }
 
@@ -100,7 +102,7 @@
     });
     const element = el("div", { class: "slider" },
       el("div", { class: "slider-head" },
-        select("path", "Move", data.paths.map((one) => one.label), (index) => {
+        select("path", "Way", data.paths.map((one) => one.label), (index) => {
           path(index);
           redraw();
         }), play,
@@ -219,7 +221,7 @@
     }
     place.append(el("p", { class: "lead" }, data.names.length > 2
       ? "Every point is one row. Where the clouds of two modalities are apart, there is a gap between them."
-      : "Every point is one row. Move the slider to close the gap, and see what gets better and what gets worse."));
+      : "Every point is one row. Move the slider to apply the correction, and see what gets better and what gets worse."));
     await build(data, place);
   }
 
