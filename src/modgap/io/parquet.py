@@ -41,7 +41,7 @@ def _contents(paths: Sequence[Path], source: Path) -> Contents:
             matrices[field.name] = join_files(parts)
         elif not pa.types.is_nested(field.type):
             load = partial(_load_column, files, field.name)
-            columns[field.name] = Column(n_rows, str(field.type), load)
+            columns[field.name] = Column(n_rows, str(field.type), load, load)
     return Contents(source, matrices, columns)
 
 
@@ -184,10 +184,12 @@ class _RowGroup(Matrix):
         return values.to_numpy(zero_copy_only=False).reshape(-1, self.shape[1])
 
 
-def _load_column(files: Sequence[_File], column: str) -> np.ndarray:
+def _load_column(files: Sequence[_File], column: str, rows: np.ndarray | None = None) -> np.ndarray:
+    """The entries of a column, or those at ``rows``: all are read, and only they are kept."""
     import pyarrow as pa
 
-    chunks = []
+    chunks, first = [], 0
+    wanted = None if rows is None else np.sort(rows)
     for file in files:
         kind = file.column_type(column)
         encoded = pa.types.is_string(kind) or pa.types.is_binary(kind)
@@ -197,14 +199,23 @@ def _load_column(files: Sequence[_File], column: str) -> np.ndarray:
             with _reading(file.path):
                 n_bytes += text_bytes(array)
             file.check_claim(column, n_bytes)
-            chunks.append(array)
+            chunks.append(array if wanted is None else _at(array, wanted - first))
+            first += len(array)
     with _reading(files[0].path):
         whole = pa.chunked_array(chunks)
         if pa.types.is_dictionary(whole.type):
             whole = whole.cast(whole.type.value_type)
+        if rows is not None:
+            whole = whole.take(np.argsort(np.argsort(rows, kind="stable"), kind="stable"))
         if whole.null_count:  # to_numpy would turn whole numbers into floats to have a NaN
             return np.array(whole.to_pylist(), dtype=object)
         return whole.to_numpy()
+
+
+def _at(array: Any, places: np.ndarray) -> Any:
+    """The entries at those of the sorted ``places`` that an array has."""
+    low, high = np.searchsorted(places, (0, len(array)))
+    return array.take(places[low:high])
 
 
 def text_bytes(array: Any) -> int:

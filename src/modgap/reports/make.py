@@ -64,6 +64,7 @@ def report(
     paired: bool | None = None,
     captions: _ForSides[Sequence[str]] | None = None,
     images: _ForSides[np.ndarray | Thumbnail] | None = None,
+    fields: _ForSides[Mapping[str, Any]] | None = None,
     queries: str | Sequence[str] | None = None,
     goal: Goal = "mixed",
     metric: Metric = "cosine",
@@ -87,6 +88,10 @@ def report(
     images : pair of arrays or functions, or mapping by name, optional
         Pixels from 0 to 255, (n, height, width) or (n, height, width, 3), or a function that
         gives the PNG or JPEG of a row by its number.
+    fields : pair of mappings, or mapping by name, optional
+        What else is known of the rows of each side, to colour points by and to search: sequences
+        of numbers, truth values or texts by name, such as ``{"image": {"year": years}}``. Columns
+        of files are taken without asking.
     queries, goal, metric, model, seed
         As for ``diagnose``; with a diagnosis, ``queries`` are those it was made for.
     title : str, optional
@@ -105,6 +110,9 @@ def report(
         sides = {name: _side(given[name], texts.get(name), name) for name in called}
         X, Y, names = sides, None, DEFAULT_NAMES
     data = Modalities.of(X, Y, names, groups=groups, paired=paired)
+    if known := _by_name(fields, data.names, "fields"):
+        sides = {n: side.with_fields(known.get(n, {})) for n, side in data.sides.items()}
+        data = replace(data, sides=sides)
     pictures = _by_name(images, data.names, "images")
     thumbnails = {name: _pictures(one, data.sides[name]) for name, one in pictures.items()}
     document, diagnosis = contents(
