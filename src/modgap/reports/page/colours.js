@@ -5,7 +5,8 @@
 //   colours.legend       what the colours mean; its buttons select the rows of a value
 //   colours.fills(side)  a colour for each row, null for rows without a value; or null: by modality
 //   colours.words(side)  the value of each row for its hover text, or null
-//   colours.samples(type, symbols)   Plotly traces that only stand in a legend, for downloads
+//   colours.samples(type)   Plotly traces that only stand in a legend, for downloads
+//   colours.explain(needed)     show the legend also where points are coloured by modality
 (function (modgap) {
   "use strict";
 
@@ -38,6 +39,7 @@
       .filter(({ field }) => field.kind !== "text");
     const legend = el("div", { class: "legend", id: "legend", hidden: true });
     let shown = null;
+    let needed = false;
 
     const control = fields.length ? el("div", { class: "field" }, el("label", { for: "colour" }, "Colour by"),
       el("select", { id: "colour", on: { change: (event) => choose(fields[event.target.selectedIndex - 1]) } },
@@ -97,22 +99,23 @@
     }
 
     function write() {
-      legend.hidden = !shown;
+      legend.hidden = !shown && !needed;
+      const shapes = el("ul", { "aria-label": "Shapes by modality" }, data.names.map((name, side) =>
+        el("li", {}, shape(side), name)));
       if (!shown) {
-        legend.replaceChildren();
+        legend.replaceChildren(shapes);
         return;
       }
       const { field } = shown;
       const values = el("ul", { "aria-label": `Colours by ${field.name}` },
         field.kind === "number" ? scale() : categories(),
         field.n_missing ? entry(swatch("none", true), "no value", count("n_missing"), (value) => value === null) : null);
-      legend.replaceChildren(el("ul", { "aria-label": "Shapes by modality" }, data.names.map((name, side) =>
-        el("li", {}, shape(side), name))), modgap.terms.rove(values));
+      legend.replaceChildren(shapes, modgap.terms.rove(values));
     }
 
     function shape(side) {
       const mark = modgap.sides.mark(side);
-      mark.classList.add("plain-mark");
+      if (shown) mark.classList.add("plain-mark");
       return mark;
     }
 
@@ -123,13 +126,22 @@
       modgap.dom.say(shown ? `Points are coloured by ${shown.field.name}.` : "Points are coloured by modality.");
     }
 
-    function samples(type, symbols) {
-      if (!shown) return [];
-      const { field } = shown;
-      const ink = modgap.theme.colours().ink;
+    function explain(on) {
+      if (on === needed) return;
+      needed = on;
+      write();
+    }
+
+    function samples(type) {
+      const ink = shown ? modgap.theme.colours().ink : null;
       const nowhere = { type, mode: "markers", x: [null], y: [null], ...(type === "scatter3d" ? { z: [null] } : {}), hoverinfo: "skip" };
       const one = (name, marker) => ({ ...nowhere, name: plain(name, 40), showlegend: true, marker: { size: 9, ...marker } });
-      const shapes = data.names.map((name, side) => one(name, { symbol: symbols[side], color: ink }));
+      const shapes = data.names.map((name, side) => {
+        const { colour, symbol } = modgap.sides.look(side);
+        return one(name, { symbol, color: ink ?? colour });
+      });
+      if (!shown) return shapes;
+      const { field } = shown;
       if (field.kind === "number") {
         const colorscale = SCALE.map((name, i) => [i / (SCALE.length - 1), modgap.theme.colour(name)]);
         const marker = { color: [field.range[0]], cmin: field.range[0], cmax: field.range[1], colorscale, showscale: true,
@@ -142,7 +154,7 @@
       return [...shapes, ...values, ...rest];
     }
 
-    return { control, legend, fills, words, samples };
+    return { control, legend, fills, words, samples, explain };
   }
 
   modgap.colours = { make };

@@ -12,13 +12,15 @@
   const { el } = modgap.dom;
   const TOOLS = { box: "Box", lasso: "Lasso", points: "Points" };
   const HOW = [["replace", "replaces the last"], ["add", "adds to it"], ["remove", "takes away from it"]];
+  const NEAR = 5; // pixels that a click may move
   const STEPS = { ArrowRight: [0, 1], ArrowLeft: [0, -1], ArrowUp: [1, 1], ArrowDown: [1, -1], PageUp: [2, 1], PageDown: [2, -1] };
 
   function make(data, { plot, scene, state, choose }) {
     const colours = modgap.colours.make(data, { changed: paint, select });
     const selection = modgap.selection.make(data, { partners: scene.partners, changed: paint });
     const sides = modgap.sides.of(data.picture);
-    let held = null; // the modifier key of the drag
+    let painting = 0;
+    let press = null; // of the mouse: where it began, what its modifier keys ask for, which point is there
 
     state.tool = null;
     state.look = {
@@ -32,8 +34,11 @@
     const tools = Object.entries(TOOLS).map(([tool, label]) => el("button", { type: "button", id: `tool-${tool}`,
       "aria-pressed": "false", on: { click: () => use(state.tool === tool ? null : tool) } }, label));
 
+    // Soon, once for many changes, and not while Plotly draws: it hears of clicks in its own drawing.
     function paint() {
-      return scene.paint(state);
+      colours.explain(selection.size() > 0);
+      clearTimeout(painting);
+      painting = setTimeout(() => scene.paint(state));
     }
 
     function use(tool) {
@@ -57,10 +62,20 @@
       return items.length;
     }
 
+    // In 3-D Plotly says it with every frame of a press, which may also turn the picture.
     function clicked(item) {
       if (state.tool !== "points") return false;
-      toggle(item);
+      if (state.three && press) press.item = item;
+      else if (press) toggle(item);
+      if (!state.three) press = null;
       return true;
+    }
+
+    function released(event) {
+      if (!state.three || !press) return;
+      const { item, at } = press;
+      press = null;
+      if (item && Math.hypot(event.clientX - at[0], event.clientY - at[1]) < NEAR) toggle(item);
     }
 
     function name({ side, index }) {
@@ -97,16 +112,21 @@
       event.preventDefault();
     });
     plot.addEventListener("pointerdown", (event) => {
-      held = event.shiftKey ? "add" : event.altKey ? "remove" : null;
+      press = { at: [event.clientX, event.clientY],
+        how: event.shiftKey ? "add" : event.altKey ? "remove" : null };
     }, true);
+    window.addEventListener("pointerup", released);
 
     function listen() {
       plot.on("plotly_selected", (event) => {
-        if (!event) return;
+        // Plotly says it again when its own marks are taken away.
+        if (!event || !press) return;
+        const { how: asked } = press;
+        press = null;
         const items = event.points.filter((one) => one.curveNumber < data.names.length)
           .map((one) => ({ side: one.curveNumber, index: one.pointNumber }));
         // After Plotly has finished its own part of the drag.
-        setTimeout(() => select(items, null, held ?? undefined));
+        setTimeout(() => select(items, null, asked));
       });
     }
 

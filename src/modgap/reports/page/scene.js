@@ -10,7 +10,7 @@
 //   scene.figure(state)    the drawing with a legend of its own, for a file
 //   modgap.scene.webgl()   whether 3-D can be drawn
 //   state is {projection, path, t, lines, three, chosen: {side, index} | null, tool, look}; side is its place
-//   look is {fills(side), words(side), samples(type, symbols), selected(side)}, see colours.js, selection.js
+//   look is {fills(side), words(side), samples(type), selected(side)}, see colours.js, selection.js
 (function (modgap) {
   "use strict";
 
@@ -89,8 +89,8 @@
     return {
       color: plainly ? shade(colour, state.three ? 1 : solid) : each((fill, i) => shade(fills ? fill ?? unknown(i) : colour, strength(i))),
       symbol: fills && OPEN.has(symbol) ? fills.map((fill) => (fill === null ? `${symbol}-open` : symbol)) : symbol,
-      size: selected ? each((_, i) => (selected.has(i) ? (state.three ? 2.2 : 1.5) : 1) * size) : size,
-      "line.width": selected && !state.three ? each((_, i) => (selected.has(i) ? 1.5 : 0)) : 0,
+      size: selected ? each((_, i) => (selected.has(i) ? (state.three ? 2.2 : 1.3) : 1) * size) : size,
+      "line.width": selected && !state.three ? each((_, i) => (selected.has(i) ? 1 : 0)) : 0,
       "line.color": ink,
     };
   }
@@ -189,22 +189,22 @@
       const colours = modgap.theme.colours();
       const ranges = modgap.moving.ranges(picture, state.projection, state.path);
       const fine = window.matchMedia("(pointer: fine)").matches;
-      const common = { showlegend: !state.look?.fills(0), hovermode: "closest", uirevision: null,
+      const common = { showlegend: legend(state), hovermode: "closest", uirevision: null,
         width: modgap.figures.widthOf(plot), height: Math.floor(plot.clientHeight) };
-      const legend = { orientation: "h", x: 0, xanchor: "left", y: 1.01, yanchor: "bottom",
+      const key = { orientation: "h", x: 0, xanchor: "left", y: 1.01, yanchor: "bottom",
         itemsizing: "constant", font: { size: 14, color: colours.ink }, bgcolor: "rgba(0,0,0,0)" };
       if (state.three) {
         const axis = (k) => ({ range: ranges[k], gridcolor: colours.line, zeroline: false,
           showbackground: false, color: colours.muted,
           title: { text: `${plain(state.projection.label)} ${k + 1}` } });
-        return { ...modgap.figures.layout({ ...common, legend, margin: { l: 0, r: 0, t: above(state), b: 0 } }),
+        return { ...modgap.figures.layout({ ...common, legend: key, margin: { l: 0, r: 0, t: above(state), b: 0 } }),
           dragmode: "turntable",
           scene: { xaxis: axis(0), yaxis: axis(1), zaxis: axis(2), aspectmode: "data" } };
       }
       const axis = (k, own) => ({ type: "linear", range: ranges[k], title: { text: axisName(state, k) },
         zeroline: true, zerolinecolor: colours.line, fixedrange: !fine, nticks: 7, tickformat: "~g",
         ...own });
-      return modgap.figures.layout({ ...common, legend,
+      return modgap.figures.layout({ ...common, legend: key,
         shapes: paths(state, points, precise).map((one, i) => ({ type: "path", path: one, layer: "below",
           line: i ? { width: 2, color: colours.ink }
             : { width: 1, color: modgap.charts.translucent(colours.muted, 0.22) } })),
@@ -232,7 +232,7 @@
       const update = Object.fromEntries(Object.keys(looks[0]).map((key) => [`marker.${key}`, looks.map((one) => one[key])]));
       const points = placed(state);
       update.hovertext = names.map((_, side) => hovertext(state, side));
-      const frame = { showlegend: !state.look.fills(0), "margin.t": above(state) };
+      const frame = { showlegend: legend(state), "margin.t": above(state) };
       if (!state.three) {
         update.selectedpoints = names.map(() => null);
         Object.assign(frame, { selections: [], "shapes[0].path": paths(state, points, precise)[0] });
@@ -241,14 +241,19 @@
       if (state.three) await settle(state, coordinates(state, points), points);
     }
 
-    // Pixels above the drawing: room for its legend, where that is not on the page.
+    // Whether Plotly draws the legend: its marks look like the first points, so only where all look alike.
+    function legend(state) {
+      return !state.look?.fills(0) && !state.look?.selected(0);
+    }
+
+    // Pixels above the drawing: room for its legend.
     function above(state) {
-      return state.look?.fills(0) ? 12 : 34;
+      return legend(state) ? 34 : 12;
     }
 
     function figure(state) {
-      const samples = state.look?.samples(kind(state), names.map((_, side) => modgap.sides.look(side).symbol)) ?? [];
-      if (!samples.length) return plot;
+      if (legend(state)) return plot;
+      const samples = state.look.samples(kind(state));
       return { data: [...plot.data.map((trace) => ({ ...trace, showlegend: false })), ...samples],
         layout: { ...plot.layout, showlegend: true, margin: { ...plot.layout.margin, t: 74 } } };
     }
