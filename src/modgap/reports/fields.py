@@ -25,7 +25,7 @@ Value = str | int | float | bool | None
 MOST_FIELDS = 12
 # A file may have hundreds of columns, and each that is looked at is read.
 _MOST_READ = 40
-_FIELD_BYTES = 900_000
+_FIELD_BYTES = 500_000
 _TEXT_LENGTH = 80
 # Texts that are longer on average are documents, not what is known of one.
 _LONG_TEXT = 400
@@ -35,6 +35,10 @@ N_COLOURS = 10
 _EXACT = 2**53
 # The colours of a scale end there; what lies beyond has the colour of its end.
 _SCALE = (0.02, 0.98)
+_LABEL = "label"
+_TOO_MANY = "there are too many"
+# As many as float32 has.
+_DIGITS = 9
 # Names of columns that are left out, in a sentence.
 _NAMED = 8
 
@@ -83,7 +87,7 @@ def fields_document(
 ) -> tuple[list[dict[str, Any]], str | None]:
     """The fields of the drawn rows, and a sentence about those that are left out.
 
-    Labels and the size of groups come first, then columns to colour by, then texts.
+    The size of groups and labels come first, then columns to colour by, then texts.
 
     Parameters
     ----------
@@ -93,28 +97,25 @@ def fields_document(
         The row numbers that are drawn, by modality.
     """
     left_out: dict[str, list[str]] = {}
-    found: list[_Field] = []
-    for place, (name, sides) in enumerate(_columns(data).items()):
-        if place >= _MOST_READ:
-            left_out.setdefault("there are too many", []).append(name)
-            continue
-        made = _field(name, sides, numbers)
+    found = _group_sizes(data, numbers)
+    for place, (name, columns) in enumerate(_columns(data).items()):
+        made = _field(name, columns, numbers) if place < _MOST_READ else _TOO_MANY
         if isinstance(made, str):
             left_out.setdefault(made, []).append(name)
         else:
             found.append(made)
-    built_in = _group_sizes(data, numbers)
-    found = [*built_in, *sorted(found, key=lambda one: one.kind == "text")]
     shown: list[dict[str, Any]] = []
     room = _FIELD_BYTES
-    for one in found:
-        made_document = one.document()
-        size = len(json.dumps(made_document, ensure_ascii=False).encode("utf-8", "replace"))
-        if len(shown) >= MOST_FIELDS or size > room:
-            left_out.setdefault("there are too many", []).append(one.name)
-            continue
-        room -= size
-        shown.append(made_document)
+    for one in sorted(found, key=lambda field: field.kind == "text"):
+        as_shown = one.document()
+        size = len(json.dumps(as_shown, ensure_ascii=False).encode("utf-8", "replace"))
+        if len(shown) == MOST_FIELDS:
+            left_out.setdefault(_TOO_MANY, []).append(one.name)
+        elif size > room:
+            left_out.setdefault("the page would be too large", []).append(one.name)
+        else:
+            room -= size
+            shown.append(as_shown)
     return shown, _left_out_words(left_out)
 
 
@@ -123,7 +124,7 @@ def _columns(data: Modalities) -> dict[str, dict[str, Column]]:
     found: dict[str, dict[str, Column]] = {}
     for modality, side in data.sides.items():
         if "labels" in side.columns:
-            found.setdefault("label", {})[modality] = side.columns["labels"]
+            found.setdefault(_LABEL, {})[modality] = side.columns["labels"]
     for modality, side in data.sides.items():
         for name, column in side.fields.items():
             own = found.setdefault(name, {})
@@ -158,7 +159,9 @@ def _field(
         sides = [None if side is None else [_text(value) for value in side] for side in sides]
         present = [_text(value) for value in present]
     n_rows = sum(map(len, numbers.values()))
-    return _Field(label_text(name, _TEXT_LENGTH) or "", _kind(present), tuple(sides), n_rows)
+    # Numbers of classes are names.
+    kind = "category" if name == _LABEL else _kind(present)
+    return _Field(label_text(name, _TEXT_LENGTH) or "", kind, tuple(sides), n_rows)
 
 
 def _is_mixed(present: Sequence[Value]) -> bool:
@@ -203,7 +206,9 @@ def _value(value: Any) -> Value:
         case float():
             if not math.isfinite(value):
                 return None
-            return int(value) if value.is_integer() and abs(value) <= _EXACT else value
+            if value.is_integer() and abs(value) <= _EXACT:
+                return int(value)
+            return float(f"{value:.{_DIGITS}g}")
         case bytes():
             return label_text(value, 10**6)
         case list() | tuple() | dict() | set() | np.ndarray():
