@@ -27,16 +27,33 @@ EMBEDDING = "embedding"
 
 @dataclass(frozen=True)
 class Column:
-    """One entry per row (an id, a caption, a label, a group), loaded when asked for."""
+    """One entry per row (an id, a caption, a label, a group), loaded when asked for.
+
+    ``load_some`` reads the entries at some row numbers, where that takes less than all of them.
+    """
 
     length: int
     dtype: str
     load: Callable[[], np.ndarray]
+    load_some: Callable[[np.ndarray], np.ndarray] | None = None
 
     @classmethod
     def of(cls, values: np.ndarray) -> Column:
         """A column that is in memory already."""
         return cls(len(values), str(values.dtype), lambda: values)
+
+    def take(self, rows: np.ndarray) -> np.ndarray:
+        """The entries at these row numbers, in that order."""
+        return self.load()[rows] if self.load_some is None else self.load_some(rows)
+
+    def subset(self, rows: np.ndarray) -> Column:
+        """The column of these rows alone, not read yet."""
+        return Column(
+            len(rows),
+            self.dtype,
+            lambda: self.take(rows),
+            None if self.load_some is None else lambda some: self.take(rows[some]),
+        )
 
 
 @dataclass(frozen=True)

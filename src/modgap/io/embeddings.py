@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,7 @@ from modgap._validate import (
 )
 from modgap.io._contents import Column
 from modgap.io._matrix import BATCH_ROWS, ArrayMatrix, HeldMatrix, Matrix, as_numpy
+from modgap.io.companions import field_column
 from modgap.io.tables import is_opened
 from modgap.moments import Moments
 
@@ -27,7 +28,8 @@ class Embeddings:
     """One modality's rows, read when asked for.
 
     ``ids``, ``captions``, ``labels`` and ``groups`` have one entry per row, or are None where the
-    file has none; they too are read when first asked for.
+    file has none; they too are read when first asked for. ``fields`` are its other columns, such as
+    a date or a source, by name: ``fields["source"].load()``.
 
     >>> rows = Embeddings.from_array(np.eye(3), ids=["a", "b", "c"])
     >>> rows.shape, [len(batch) for batch in rows.batches(size=2)]
@@ -39,6 +41,7 @@ class Embeddings:
     source: str
     matrix: Matrix = field(repr=False)
     columns: Mapping[str, Column] = field(default_factory=dict, repr=False)
+    fields: Mapping[str, Column] = field(default_factory=dict, repr=False)
 
     @classmethod
     def from_array(
@@ -49,15 +52,19 @@ class Embeddings:
         captions: Any = None,
         labels: Any = None,
         groups: Any = None,
+        fields: Mapping[str, Any] | None = None,
         source: str = "array",
     ) -> Embeddings:
-        """Rows that are in memory already: an array, or a tensor, which is brought to the CPU."""
+        """Rows that are in memory already: an array, or a tensor, which is brought to the CPU.
+
+        ``fields`` are further columns by name, see ``with_fields``.
+        """
         matrix = LoadedMatrix(as_numpy(check_matrix(array, source)))
         given = {"ids": ids, "captions": captions, "labels": labels, "groups": groups}
         columns = {kind: Column.of(np.asarray(v)) for kind, v in given.items() if v is not None}
         for kind, column in columns.items():
             check_length(column, matrix.shape[0], kind, source)
-        return cls(source, matrix, columns)
+        return cls(source, matrix, columns).with_fields(fields or {})
 
     @classmethod
     def of(cls, rows: Any, name: str, *, modality: str | None = None) -> Embeddings:
@@ -155,12 +162,12 @@ class Embeddings:
         return self.matrix.take(wanted.astype(np.int64))
 
     def subset(self, indices: np.ndarray) -> Embeddings:
-        """These rows in memory, with their ids, captions, labels and groups."""
-        columns = {
-            kind: Column(len(indices), column.dtype, partial(_take_from, column, indices))
-            for kind, column in self.columns.items()
-        }
-        return Embeddings(self.source, HeldMatrix(self.take(indices)), columns)
+        """These rows in memory, with their ids, captions, labels, groups and fields."""
+        columns, fields = (
+            {name: column.subset(indices) for name, column in some.items()}
+            for some in (self.columns, self.fields)
+        )
+        return Embeddings(self.source, HeldMatrix(self.take(indices)), columns, fields)
 
     def with_rows_loaded(self) -> Embeddings:
         """The same with the rows in memory: the file is not read for them any more."""
@@ -179,6 +186,20 @@ class Embeddings:
         column = Column.of(np.asarray(values))
         check_length(column, self.n_rows, kind, self.source)
         return replace(self, columns={**self.columns, kind: column})
+
+    def with_fields(self, values: Mapping[str, Any]) -> Embeddings:
+        """The same rows with these columns beside those they have.
+
+        Each has a number, a truth value or a text for every row, or None where there is none.
+
+        >>> rows = Embeddings.from_array(np.eye(2)).with_fields({"year": [1999, None]})
+        >>> rows.fields["year"].load().tolist()
+        [1999, None]
+        """
+        added = {str(name): field_column(own, str(name)) for name, own in values.items()}
+        for name, column in added.items():
+            check_length(column, self.n_rows, f"field {name!r}", self.source)
+        return replace(self, fields={**self.fields, **added})
 
     @cached_property
     def ids(self) -> np.ndarray | None:
@@ -210,10 +231,6 @@ class Embeddings:
 
 class LoadedMatrix(ArrayMatrix):
     """Rows that are in memory, whatever happens to the file they came from."""
-
-
-def _take_from(column: Column, indices: np.ndarray) -> np.ndarray:
-    return column.load()[indices]
 
 
 def check_length(column: Column, n_rows: int, kind: str, source: str) -> None:

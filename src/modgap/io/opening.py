@@ -20,7 +20,7 @@ from modgap._validate import (
 from modgap.io._contents import Contents
 from modgap.io.choosing import own_column, two_columns
 from modgap.io.clip_retrieval import EMBEDDED
-from modgap.io.companions import companions, own_prefixes
+from modgap.io.companions import companions, fields, own_prefixes
 from modgap.io.embedded import pictures
 from modgap.io.embeddings import Embeddings
 from modgap.io.formats import open_contents
@@ -70,8 +70,10 @@ def open_embeddings(
         contents = of_modality(contents, modality)
     name = contents.only_embedding() if column is None else column
     matrix = contents.matrix(name)
-    held = companions(contents.columns, matrix.shape[0])
-    found = Embeddings(str(contents.path), matrix, held)
+    n_rows, columns = matrix.shape[0], contents.columns
+    found = Embeddings(
+        str(contents.path), matrix, companions(columns, n_rows), fields(columns, n_rows)
+    )
     if groups is None:
         return found
     return found.with_column("groups", labels_of(groups, contents, found))
@@ -288,12 +290,16 @@ class _Source:
     column: str
     prefixes: tuple[str, ...]
 
-    def embeddings(self, *, alone: bool) -> Embeddings:
-        """The rows; ``alone`` where the file holds no other modality's."""
-        matrix = self.contents.matrix(self.column)
-        own = () if alone else dict.fromkeys((self.column, *self.prefixes))
-        described = companions(self.contents.columns, matrix.shape[0], own)
-        return Embeddings(str(self.contents.path), matrix, described)
+    def embeddings(self, *, alone: bool, others: Sequence[str] = ()) -> Embeddings:
+        """The rows; ``alone`` where the file holds no other modality's.
+
+        Names of columns that belong to other modalities start with one of ``others``.
+        """
+        matrix, columns = self.contents.matrix(self.column), self.contents.columns
+        own = () if alone else tuple(dict.fromkeys((self.column, *self.prefixes)))
+        described = companions(columns, matrix.shape[0], own)
+        beside = fields(columns, matrix.shape[0], own, others)
+        return Embeddings(str(self.contents.path), matrix, described, beside)
 
 
 @dataclass(frozen=True, eq=False)
@@ -303,13 +309,14 @@ class _Held:
     name: str
     rows: Embeddings
     column: str = ""
+    prefixes: tuple[str, ...] = ()
 
     @cached_property
     def contents(self) -> Contents:
         """Nothing: no column can be named."""
         return Contents(Path(self.name), {})
 
-    def embeddings(self, *, alone: bool) -> Embeddings:
+    def embeddings(self, *, alone: bool, others: Sequence[str] = ()) -> Embeddings:
         """The rows as they are."""
         return self.rows
 
@@ -368,7 +375,9 @@ def _paired_up(
     """The modalities as one value: rows of one space, and which of them match."""
     shared = Counter(id(source.contents) for source in sources.values())
     sides = {
-        name: source.embeddings(alone=shared[id(source.contents)] == 1)
+        name: source.embeddings(
+            alone=shared[id(source.contents)] == 1, others=_prefixes_of_others(source, sources)
+        )
         for name, source in sources.items()
     }
     first, *others = sides
@@ -383,6 +392,19 @@ def _paired_up(
         labels = find_groups(groups, sides, {n: source.contents for n, source in sources.items()})
     found = Modalities.of(sides, groups=labels, paired=paired)
     return replace(found, thumbnails=_thumbnails(sources, sides))
+
+
+def _prefixes_of_others(
+    source: _Source | _Held, sources: Mapping[str, _Source | _Held]
+) -> tuple[str, ...]:
+    """What names of columns start with that belong to other modalities of the same file."""
+    return tuple(
+        prefix
+        for other in sources.values()
+        if other is not source and other.contents is source.contents
+        for prefix in (other.column, *other.prefixes)
+        if prefix not in source.prefixes
+    )
 
 
 def _thumbnails(

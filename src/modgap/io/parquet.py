@@ -42,7 +42,7 @@ def _contents(paths: Sequence[Path], source: Path) -> Contents:
             matrices[field.name] = join_files(parts)
         elif not pa.types.is_nested(field.type):
             load = partial(_load_column, files, field.name)
-            columns[field.name] = Column(n_rows, str(field.type), load)
+            columns[field.name] = Column(n_rows, str(field.type), load, load)
     return Contents(source, matrices, columns)
 
 
@@ -164,10 +164,12 @@ class _RowGroup(Matrix):
             )
 
 
-def _load_column(files: Sequence[_File], column: str) -> np.ndarray:
+def _load_column(files: Sequence[_File], column: str, rows: np.ndarray | None = None) -> np.ndarray:
+    """The entries of a column, or those at ``rows``: all are read, and only they are kept."""
     import pyarrow as pa
 
-    chunks = []
+    chunks, first = [], 0
+    wanted = None if rows is None else np.sort(rows)
     for file in files:
         kind = file.column_type(column)
         encoded = pa.types.is_string(kind) or pa.types.is_binary(kind)
@@ -177,9 +179,19 @@ def _load_column(files: Sequence[_File], column: str) -> np.ndarray:
             with _reading(file.path):
                 n_bytes += text_bytes(array)
             file.check_claim(column, n_bytes)
-            chunks.append(array)
+            chunks.append(array if wanted is None else _at(array, wanted - first))
+            first += len(array)
     with _reading(files[0].path):
-        return column_values(pa.chunked_array(chunks))
+        whole = pa.chunked_array(chunks)
+        if rows is not None:
+            whole = whole.take(np.argsort(np.argsort(rows, kind="stable"), kind="stable"))
+        return column_values(whole)
+
+
+def _at(array: Any, places: np.ndarray) -> Any:
+    """The entries at those of the sorted ``places`` that an array has."""
+    low, high = np.searchsorted(places, (0, len(array)))
+    return array.take(places[low:high])
 
 
 def text_bytes(array: Any) -> int:

@@ -23,6 +23,7 @@ from modgap.evaluation import GOAL_METRICS, Goal
 from modgap.evaluation.metrics import OWN_EXCESS
 from modgap.io import Modalities
 from modgap.measures import Measurement, Profile, measure, profile
+from modgap.reports.fields import fields_document
 from modgap.reports.fix import fix_document, not_judged
 from modgap.reports.geometry import geometry_document
 from modgap.reports.picture import Drawn, choose_drawn, picture_document, projections
@@ -109,7 +110,9 @@ def contents(
         drawn = choose_drawn(data, seed, unit=unit)
         moments = [side.at_unit_length() if unit else side for side in known.moments.values()]
         found = projections(drawn, moments, umap=umap, seed=seed)
-        picture = picture_document(data, drawn, found, pictures)
+        fields, left_out = fields_document(data, drawn.numbers)
+        picture = {**picture_document(data, drawn, found, pictures), "fields": fields}
+        page.missing.update({"fields": left_out} if left_out else {})
         page.sampling.append(_drawn_words(data, drawn, unit=unit))
         if diagnosis is not None and len(data.names) == 2:
             paths, failed = slider_document(

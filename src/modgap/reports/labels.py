@@ -17,6 +17,13 @@ def row_labels(side: Embeddings, rows: np.ndarray) -> list[str | None] | None:
     return None if texts is None else [label_text(texts[row]) for row in rows.tolist()]
 
 
+def row_ids(side: Embeddings, rows: np.ndarray) -> list[str | None] | None:
+    """The id of each row beside its caption; None where it has none, or is labelled by it."""
+    if side.ids is None or side.captions is None:
+        return None
+    return [label_text(side.ids[row]) for row in rows.tolist()]
+
+
 def label_text(value: Any, most: int = _LABEL_LENGTH) -> str | None:
     """A value as text that JSON can carry, cut at ``most`` characters; None stays None."""
     if value is None:

@@ -64,6 +64,7 @@ def report(
     paired: bool | None = None,
     captions: _ForSides[Sequence[str]] | None = None,
     images: _ForSides[np.ndarray | Thumbnail] | None = None,
+    fields: _ForSides[Mapping[str, Any]] | None = None,
     queries: str | Sequence[str] | None = None,
     goal: Goal = "mixed",
     metric: Metric = "cosine",
@@ -87,6 +88,10 @@ def report(
     images : pair of arrays or functions, or mapping by name, optional
         Pixels from 0 to 255, (n, height, width) or (n, height, width, 3), or a function that
         gives the PNG or JPEG of a row by its number.
+    fields : pair of mappings, or mapping by name, optional
+        What else is known of the rows of each side, to colour points by and to search: sequences
+        of numbers, truth values or texts by name, such as ``{"image": {"year": years}}``. Columns
+        of files are taken without asking.
     queries, goal, metric, model, seed
         As for ``diagnose``; with a diagnosis, ``queries`` are those it was made for.
     title : str, optional
@@ -99,8 +104,14 @@ def report(
         Called as ``progress(step, done, total)``.
     """
     data = Modalities.of(X, Y, names, groups=groups, paired=paired)
-    texts = _by_name(captions, data.names, "captions")
-    sides = {name: _described(side, texts.get(name)) for name, side in data.sides.items()}
+    texts, known = (
+        _by_name(one, data.names, what)
+        for one, what in ((captions, "captions"), (fields, "fields"))
+    )
+    sides = {
+        name: _described(side, texts.get(name)).with_fields(known.get(name, {}))
+        for name, side in data.sides.items()
+    }
     data = replace(data, sides=sides)
     pictures = _by_name(images, data.names, "images")
     thumbnails = {name: _pictures(one, data.sides[name]) for name, one in pictures.items()}

@@ -15,7 +15,7 @@ from modgap.io import Modalities
 from modgap.measures import Projection, projection
 from modgap.measures.projection import umap_is_installed
 from modgap.moments import Moments
-from modgap.reports.labels import row_labels
+from modgap.reports.labels import row_ids, row_labels
 from modgap.reports.row_pictures import RowPictures
 from modgap.reports.terms import Term, terms
 
@@ -121,10 +121,12 @@ def _projection(one: Projection, words: Term) -> dict[str, Any]:
 
 
 def _side(data: Modalities, name: str, drawn: Drawn) -> dict[str, Any]:
-    rows = drawn.numbers[name]
+    rows, side = drawn.numbers[name], data.sides[name]
     return {
         "rows": rows,
-        "labels": row_labels(data.sides[name], rows),
+        "labels": row_labels(side, rows),
+        "labelled_by": next((kind for kind in ("captions", "ids") if kind in side.columns), None),
+        "ids": row_ids(side, rows),
         "squares": short(np.sum(drawn.rows[name].astype(np.float64) ** 2, axis=1)),
     }
 

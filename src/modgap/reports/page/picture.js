@@ -118,11 +118,13 @@
     const counts = modgap.sides.of(picture).map(({ rows }, i) => `${rows.length} ${names[i]} rows`);
     const state = { projection: picture.projections[0], path: null, pathIndex: 0, step: 0, t: 0,
       lines: Boolean(picture.lines?.length) && !many, three: false, chosen: null, playing: false };
-    const plot = el("div", { class: "plot picture-plot", role: "img", "aria-label": `Scatter plot of `
+    const plot = el("div", { class: "plot picture-plot", role: "application", tabindex: 0,
+      "aria-describedby": "selection-hint", "aria-label": `Scatter plot of `
       + `${modgap.sides.list(counts)} in two dimensions; the numbers beside it say what it shows.` });
     const scene = modgap.scene.make(plot, picture, names);
     const metrics = hasPaths ? modgap.metrics.make(data) : null;
-    const card = modgap.card.make(data, { partners: scene.partners, choose });
+    const points = modgap.points.make(data, { plot, scene, state, choose });
+    const card = modgap.card.make(data, { partners: scene.partners, choose, select: points.select });
     const about = el("p", { class: "note" });
     const figure = el("figure", { class: "figure", id: "picture-figure", "data-figure": "picture" });
     const move = throttled(() => {
@@ -158,14 +160,16 @@
       plot.on("plotly_unhover", () => card.show(null, false));
       plot.on("plotly_click", (event) => {
         const chosen = itemAt(event);
-        if (chosen) choose(chosen);
+        if (chosen && !points.clicked(chosen)) choose(chosen);
       });
+      points.listen();
     }
 
     const slide = hasPaths ? slider(data, state, metrics, move) : null;
     const three = button("three", "Show in 3-D", () => {
       state.three = !state.three;
       three.textContent = state.three ? "Show in 2-D" : "Show in 3-D";
+      points.update();
       redraw();
     });
     const gl = modgap.scene.webgl();
@@ -183,20 +187,21 @@
         state.lines = on;
         move();
       }) : null,
-      three, button("reset", "Reset view", () => redraw()));
+      three, button("reset", "Reset view", () => redraw()), points.controls);
     three.hidden = !solid();
     figure.append(
       el("div", { class: "figure-head" }, el("h3", {}, `${modgap.sides.list(names)} in one space`),
-        modgap.figures.buttons(`Picture of ${modgap.sides.list(names)}`, () => plot)),
+        modgap.figures.buttons(`Picture of ${modgap.sides.list(names)}`, () => plot, () => scene.figure(state))),
       el("figcaption", {}, many ? "The distance between two clouds is the gap of the two."
         : `The distance between the two clouds is the gap.${state.lines
           ? " Every line joins two rows that match." : ""}`),
-      controls, plot, about);
+      controls, points.legend, plot, about);
     add(figure, slide?.element, modgap.head.missing(data, "slider",
       hasPaths ? null : "There is no move to close the gap by."));
     place.append(el("div", { class: "picture-grid" }, figure,
       el("div", { class: "picture-side" }, many ? modgap.gaps.table(data) : metrics?.element, card.element,
-        modgap.head.missing(data, "captions"), modgap.head.missing(data, "thumbnails"))));
+        modgap.head.missing(data, "captions"), modgap.head.missing(data, "thumbnails"))), points.panel);
+    add(place, modgap.head.missing(data, "fields"));
     slide?.path(0);
     watch(plot);
     modgap.theme.onChange(() => figure.dataset.drawn && redraw());
