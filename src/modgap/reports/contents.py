@@ -24,8 +24,10 @@ from modgap.evaluation.metrics import OWN_EXCESS
 from modgap.io import Modalities
 from modgap.measures import Measurement, Profile, measure, profile
 from modgap.moments import gap_matrix
+from modgap.reports.answers import make_answers
 from modgap.reports.fix import fix_document, not_judged
 from modgap.reports.geometry import geometry_document
+from modgap.reports.headline import headline
 from modgap.reports.picture import (
     Drawn,
     choose_drawn,
@@ -127,6 +129,7 @@ def contents(
                 )
             paths = [_path_document(path, path_move(path, drawn, found)) for path in made]
     geometry = geometry_document(data, known, measurement, pictures)
+    answers = make_answers(data, diagnosis, metric, pictures)
     _say_what_is_missing(data, diagnosis, page)
     if unreadable := pictures.sentence():
         page.missing["thumbnails"] = unreadable
@@ -152,6 +155,8 @@ def contents(
             "sampling": [*_sampling(diagnosis, measurement, known), *page.sampling],
             "missing": page.missing,
             "terms": terms(data.names, asking, data.asking),
+            "headline": headline(diagnosis, answers.before, answers.after),
+            "answers": answers.document,
             "verdict": _verdict(diagnosis, known, metric, page),
             "diagnosis": document("diagnose", diagnosis) if diagnosis else None,
             "measurement": measurement.to_dict() if measurement else None,
