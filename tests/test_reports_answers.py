@@ -27,10 +27,8 @@ def diagnosed(data, metric="cosine", **options):
 def pairs():
     """Pairs with captions and ids, what was found, and the stored answers."""
     X, Y = make_pairs(N, 16, seed=2)
-    data = Modalities.of(
-        Embeddings.from_array(X),
-        Embeddings.from_array(Y, captions=[f"words {i}" for i in range(N)]),
-    )
+    captions = [f"words {i}" for i in range(N)]
+    data = Modalities.of(X, Embeddings.from_array(Y, captions=captions))
     return (data, *diagnosed(data))
 
 
@@ -57,11 +55,8 @@ def test_stored_results_are_those_of_a_search_of_ones_own(pairs, side):
     documents, queries, metric = rows, rows[1], "cosine"
     if side == "corrected":
         fix = found.corrections[found.recommended]
-        documents, queries, metric = (
-            [fix.x(rows[0]), fix.y(rows[1])],
-            fix.y(rows[1], "query"),
-            fix.metric,
-        )
+        documents, queries = [fix.x(rows[0]), fix.y(rows[1])], fix.y(rows[1], "query")
+        metric = fix.metric
     items = made.document["items"]
     for stored in made.document["queries"]:
         asked = items[stored["item"]]

@@ -127,11 +127,19 @@
     const list = el("ul", { class: "stored-list" }, buttons.map((button) => el("li", {}, button)));
     const shown = () => buttons.filter((button) => !button.parentElement.hidden);
 
+    // One tab stop for the whole list: the chosen query, or the first where that is not listed.
+    function reach() {
+      const listed = shown();
+      const stop = listed.find((button) => button.getAttribute("aria-pressed") === "true") ?? listed[0];
+      buttons.forEach((button) => (button.tabIndex = button === stop ? 0 : -1));
+    }
+
     function filter() {
       const typed = field.value.trim();
       buttons.forEach((button, query) => {
         button.parentElement.hidden = typed !== "" && !holds(data, asked[query], typed);
       });
+      reach();
       const count = shown().length;
       said.textContent = count ? `${format(count)} of ${format(buttons.length)} stored queries.`
         : "No stored query has these words.";
@@ -162,6 +170,7 @@
     // Marked and in sight, without a move of the page.
     function mark(query) {
       buttons.forEach((button, at) => button.setAttribute("aria-pressed", String(at === query)));
+      reach();
       const chosen = buttons[query];
       if (chosen !== document.activeElement) list.scrollTop = chosen.offsetTop - list.clientHeight / 2;
     }
