@@ -23,8 +23,9 @@ from modgap.reports.row_pictures import RowPictures
 
 # Queries that are stored; each has ten results.
 STORED = 36
-# Pictures of results are small, but hundreds of them are not.
-_THUMBNAIL_BYTES = 900_000
+# Pictures and captions of results are small, but hundreds of them are not.
+_THUMBNAIL_BYTES = 250_000
+_LABEL_LENGTH = 160
 _Results = Sequence[MixedResults]
 
 
@@ -194,7 +195,7 @@ class _Items:
         for place, row, asks in self._numbers:
             name = self._data.names[place]
             side = self._data.asking[name] if asks else self._data.sides[name]
-            [label] = row_labels(side, np.array([row])) or [None]
+            [label] = row_labels(side, np.array([row]), _LABEL_LENGTH) or [None]
             shown.append({"modality": place, "row": row, "label": label, "thumbnail": None})
         keys, room = list(self._numbers), _THUMBNAIL_BYTES
         for number in _by_place(queries, typical):
