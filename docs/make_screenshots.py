@@ -1,4 +1,4 @@
-"""Make the README's pictures of the page: of the digits, and of embeddings given as a file.
+"""Make the pictures of the page: of the digits, its first screen too, and of embeddings in a file.
 
     python docs/make_screenshots.py ../features_clip.npy
 
@@ -10,6 +10,7 @@ from __future__ import annotations
 import sys
 import tempfile
 from pathlib import Path
+from typing import Any
 
 from PIL import Image
 
@@ -20,6 +21,7 @@ from modgap.io import open_pair
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE.parent / "tests"))
 SIZE = {"width": 1200, "height": 1000}
+FIRST_SCREENS = {"1440": {"width": 1440, "height": 900}, "390": {"width": 390, "height": 844}}
 
 
 def main(embeddings: Path) -> None:
@@ -59,9 +61,28 @@ def main(embeddings: Path) -> None:
                 full_page=True,
                 clip={"x": 0, "y": 0, "width": SIZE["width"], "height": end["y"] + end["height"]},
             )
-            with Image.open(HERE / f"{name}.png", formats=["PNG"]) as seen:
-                seen.convert("RGB").quantize(96).save(HERE / f"{name}.png", optimize=True)
-            print(f"wrote {name}.png")
+            _fewer_colours(f"{name}.png")
+        _first_screens(browser, Path(folder) / "page-digits.html")
+
+
+def _first_screens(browser: Any, path: Path) -> None:
+    """What is seen without scrolling, on a wide and on a narrow screen, light and dark."""
+    for width, size in FIRST_SCREENS.items():
+        for scheme in ("light", "dark"):
+            tab = browser.new_page(viewport=size)
+            tab.emulate_media(color_scheme=scheme)
+            tab.goto(path.as_uri())
+            tab.wait_for_selector("html[data-ready=true]", state="attached")
+            name = f"page-first-{width}-{scheme}.png"
+            tab.screenshot(path=HERE / name)
+            tab.close()
+            _fewer_colours(name)
+
+
+def _fewer_colours(name: str) -> None:
+    with Image.open(HERE / name, formats=["PNG"]) as seen:
+        seen.convert("RGB").quantize(128).save(HERE / name, optimize=True)
+    print(f"wrote {name}")
 
 
 if __name__ == "__main__":

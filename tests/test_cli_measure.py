@@ -100,7 +100,8 @@ def test_evaluate_prints_every_figure_with_an_interval(files: tuple[Path, Path])
     assert (ran.status, ran.err) == (0, "")
     assert "as it is" in ran.out
     assert "corrected" not in ran.out
-    assert "image_retrieval_recall@1" in ran.out
+    assert "Image recall@1" in ran.out
+    assert "_" not in ran.out  # keys are for JSON
     assert "60 groups" in ran.out
 
 
@@ -111,7 +112,7 @@ def test_evaluate_compares_a_correction_with_the_rows_as_they_are(
     assert ran.status == 0
     heads = ran.out.splitlines()[0].split()
     assert heads == ["as", "it", "is", "corrected", "change"]
-    assert "+" in next(line for line in ran.out.splitlines() if "mixed_ndcg@10" in line)
+    assert "+" in next(line for line in ran.out.splitlines() if "Mixed NDCG@10" in line)
 
 
 def test_evaluate_prints_json_with_both_sides(files: tuple[Path, Path], center: Path) -> None:

@@ -360,7 +360,8 @@ def test_a_correction_that_was_not_judged_is_shown_with_its_label(rows, tmp_path
     np.testing.assert_array_equal(documents["text"], expected.y(sides[1]))
     said = diagnosis_markdown(diagnose(*sides))
     assert "## The correction: fair shares, relevance not judged" in said
-    assert "own_modality_excess@10" in said.partition("## The correction")[0]
+    assert "Own-modality excess@10" in said.partition("## The correction")[0]
+    assert not any(key in said for key in page["diagnosis"]["explanations"] if "_" in key)
     assert str(expected) in said
     for command in next_commands(expected):
         assert command in said

@@ -15,6 +15,7 @@ from modgap.corrections.base import hash_of_means
 from modgap.evaluation.curve import mixed_curve
 from modgap.evaluation.evaluator import Evaluator, Scores
 from modgap.evaluation.mixed import mixed_retrieval
+from modgap.evaluation.names import metric_label
 from modgap.evaluation.retrieval import matched, retrieval
 from modgap.io import Embeddings, Modalities
 from modgap.io.modalities import DEFAULT_NAMES
@@ -39,9 +40,17 @@ class Evaluation(Result):
     def table(self) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
         """Header and rows: each metric as it is and, where there is a correction, after it."""
         if self.corrected is None:
-            return ("", "as it is"), [(n, s.value_cell()) for n, s in self.raw.metrics.items()]
+            return ("", "as it is"), [
+                (metric_label(name, self.names), score.value_cell())
+                for name, score in self.raw.metrics.items()
+            ]
         rows: list[tuple[str, ...]] = [
-            (name, before.value_cell(), after.value_cell(), after.change_cell())
+            (
+                metric_label(name, self.names),
+                before.value_cell(),
+                after.value_cell(),
+                after.change_cell(),
+            )
             for name, before in self.raw.metrics.items()
             for after in (self.corrected.metrics[name],)
         ]

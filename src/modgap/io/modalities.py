@@ -369,7 +369,11 @@ class Modalities:
 
     def take_groups(self, chosen: np.ndarray) -> Modalities:
         """The rows of these groups, in memory."""
-        return self.take(
+        return self.take(*self.rows_of_groups(chosen))
+
+    def rows_of_groups(self, chosen: np.ndarray) -> tuple[list[np.ndarray], dict[str, np.ndarray]]:
+        """The row numbers of these groups on each side, and those of queries apart by name."""
+        return (
             [np.flatnonzero(np.isin(codes, chosen)) for codes in self.groups],
             {n: np.flatnonzero(np.isin(own, chosen)) for n, own in self.asking_codes.items()},
         )

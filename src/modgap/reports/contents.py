@@ -23,9 +23,11 @@ from modgap.evaluation import GOAL_METRICS, Goal
 from modgap.evaluation.metrics import OWN_EXCESS
 from modgap.io import Modalities
 from modgap.measures import Measurement, Profile, measure, profile
+from modgap.reports.answers import make_answers
 from modgap.reports.fields import fields_document
 from modgap.reports.fix import fix_document, not_judged
 from modgap.reports.geometry import geometry_document
+from modgap.reports.headline import headline
 from modgap.reports.picture import Drawn, choose_drawn, picture_document, projections
 from modgap.reports.row_pictures import RowPictures
 from modgap.reports.slider import slider_document
@@ -121,6 +123,7 @@ def contents(
             if failed:
                 page.missing["slider"] = failed
     geometry = geometry_document(data, known, measurement, pictures)
+    answers = make_answers(data, diagnosis, metric, pictures)
     _say_what_is_missing(data, diagnosis, page)
     if unreadable := pictures.sentence():
         page.missing["thumbnails"] = unreadable
@@ -146,6 +149,8 @@ def contents(
             "sampling": [*_sampling(diagnosis, measurement, known), *page.sampling],
             "missing": page.missing,
             "terms": terms(data.names, asking, data.asking),
+            "headline": headline(diagnosis, answers.before, answers.after),
+            "answers": answers.document,
             "verdict": _verdict(diagnosis, metric, page),
             "diagnosis": document("diagnose", diagnosis) if diagnosis else None,
             "measurement": measurement.to_dict() if measurement else None,

@@ -11,10 +11,12 @@ from modgap.io import Embeddings
 _LABEL_LENGTH = 300
 
 
-def row_labels(side: Embeddings, rows: np.ndarray) -> list[str | None] | None:
+def row_labels(
+    side: Embeddings, rows: np.ndarray, most: int = _LABEL_LENGTH
+) -> list[str | None] | None:
     """The caption of each row, else its id, cut where long; None where there is neither."""
     texts = side.captions if side.captions is not None else side.ids
-    return None if texts is None else [label_text(texts[row]) for row in rows.tolist()]
+    return None if texts is None else [label_text(texts[row], most) for row in rows.tolist()]
 
 
 def row_ids(side: Embeddings, rows: np.ndarray) -> list[str | None] | None:

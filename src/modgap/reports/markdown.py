@@ -8,6 +8,7 @@ from modgap._files import write_text
 from modgap._results import document, text_table, to_json
 from modgap.corrections import Correction, demands, next_commands
 from modgap.diagnosis import Diagnosis
+from modgap.evaluation.names import metric_label
 from modgap.reports.fix import CORRECTION_FILE, apply_lines, not_judged, where_from
 from modgap.reports.make import Report
 
@@ -31,7 +32,10 @@ def diagnosis_markdown(diagnosis: Diagnosis) -> str:
         parts += [
             "\n".join(f"- not tried: {name}: {why}" for name, why in diagnosis.not_tried.items())
         ]
-    meaning = [f"- `{name}`: {text}" for name, text in diagnosis.explanations.items()]
+    meaning = [
+        f"- {metric_label(key, diagnosis.names)}: {text}"
+        for key, text in diagnosis.explanations.items()
+    ]
     parts += ["## What the metrics mean", "\n".join(meaning)]
     parts += [
         "## Measured",

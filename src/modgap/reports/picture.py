@@ -22,7 +22,7 @@ from modgap.reports.terms import Term, terms
 MAX_DRAWN = 2_000
 _DIGITS = 6
 # Pictures of drawn rows are small, but thousands of them are not.
-_THUMBNAIL_BYTES = 1_200_000
+_THUMBNAIL_BYTES = 600_000
 
 
 @dataclass(frozen=True, eq=False)

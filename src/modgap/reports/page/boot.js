@@ -60,7 +60,9 @@
   async function render(data) {
     modgap.terms.use(data);
     modgap.head.render(data);
+    modgap.first.render(data);
     modgap.verdict.render(data);
+    modgap.answers.render(data);
     await plotly();
     if (!globalThis.Plotly) {
       status("The drawing library did not load, so nothing is drawn. Load the page again.");
