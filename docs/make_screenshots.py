@@ -37,10 +37,9 @@ def main(embeddings: Path) -> None:
             captions=(None, digits.captions),
             images=(scan_pixels(digits.images), None),
             title="Handwritten digits and their captions",
-            umap=False,
         ),
         "page-clip": modgap.report(
-            open_pair(embeddings), title="CLIP ViT-B/16 on 500 MS-COCO pairs", umap=False
+            open_pair(embeddings), title="CLIP ViT-B/16 on 500 MS-COCO pairs"
         ),
     }
     with tempfile.TemporaryDirectory() as folder, opened() as browser:

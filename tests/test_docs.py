@@ -8,7 +8,6 @@ import json
 import pkgutil
 import re
 import runpy
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -50,13 +49,6 @@ def blocks(language: str, page: str = README) -> list[str]:
     return [text for label, text in fenced if label == language]
 
 
-@pytest.fixture
-def without_umap(monkeypatch):
-    """As after ``pip install .``: the pages are then made in seconds."""
-    monkeypatch.setitem(sys.modules, "umap", None)
-
-
-@pytest.mark.usefixtures("without_umap")
 def test_the_python_of_the_readme_runs_and_prints_what_it_says(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     (code,) = blocks("python")
@@ -68,7 +60,6 @@ def test_the_python_of_the_readme_runs_and_prints_what_it_says(tmp_path, monkeyp
     assert (tmp_path / "report.html").is_file()
 
 
-@pytest.mark.usefixtures("without_umap")
 def test_the_python_of_the_page_docs_runs(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     two, many = blocks("python", (ROOT / "docs" / "page.md").read_text(encoding="utf-8"))

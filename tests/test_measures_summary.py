@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import math
+from collections import Counter
 
 import numpy as np
 import pytest
 
+from conftest import make_many
 from modgap import measure as top_level_measure
 from modgap.io import Embeddings
 from modgap.measures import (
@@ -189,7 +191,8 @@ def test_it_prints_as_a_table(pairs):
 def test_names_are_text_not_markup(pairs):
     result = measure(*pairs, names=("<b>", "a&b"))
     page = result._repr_html_()
-    assert "<th>&lt;b&gt;</th><th>a&amp;b</th>" in page
+    assert ">&lt;b&gt;</th>" in page
+    assert ">a&amp;b</th>" in page
     assert "<b>" not in page
     assert "<b>" in str(result)
 
@@ -245,17 +248,54 @@ def test_rows_on_disk_give_the_numbers_of_rows_in_memory(pairs, tmp_path):
     assert dump(measure(X, streams[1], sample=30)) == expected
 
 
-def test_progress_names_every_step(pairs):
-    steps = []
-    names = ("photo", "caption")
-    measure(*pairs, names=names, progress=lambda step, done, total: steps.append(step))
-    assert steps[0] == "moments of every row"
-    assert any("photo" in step for step in steps)
-    assert any("caption" in step for step in steps)
-    assert steps[-1] == "pairs, loss and landscapes of photo and caption"
-    without = []
-    measure(*pairs, paired=False, progress=lambda step, done, total: without.append(step))
-    assert len(without) == len(steps) - 1
+def told(*rows, **options):
+    heard = []
+    measure(*rows, progress=lambda *step: heard.append(step), **options)
+    return heard
+
+
+@pytest.mark.parametrize("held", [np.asarray, Embeddings.from_array])
+def test_progress_moves_inside_the_steps_and_ends_where_it_said(rng, held):
+    Z = rng.normal(size=(5000, 3))
+    heard = told(held(Z + 1), held(Z - 1), names=("photo", "caption"), sample=1600)
+    counts, totals = [done for _, done, _ in heard], {total for *_, total in heard}
+    assert len(totals) == 1
+    assert (counts[0], counts[-1]) == (0, totals.pop())
+    assert counts == sorted(counts)
+    inside = Counter(step for step, *_ in {(step, done) for step, done, _ in heard})
+    blocks = ["cone of photo", "uniformity of caption", "margin of photo and caption"]
+    blocks += ["moments of photo"] if held is np.asarray else []  # a stream has its own batches
+    assert all(inside[step] > 2 for step in blocks)
+    assert len(inside) > 10
+
+
+def test_progress_counts_to_the_end_whatever_is_measured(pairs):
+    X, Y = pairs
+    several = make_many()
+    alike = np.ones((3, 2))
+    for rows, options in (
+        (pairs, {"paired": False}),
+        ((X, Y[:20]), {}),
+        ((X[:1], Y[:1]), {}),
+        ((alike, alike), {}),
+        (pairs, {"sample": 7}),
+        ((several,), {}),
+        ((several.with_queries({"text": X}),), {}),
+    ):
+        heard = told(*rows, **options)
+        assert {total for *_, total in heard} == {heard[-1][1]}
+        assert [done for _, done, _ in heard] == sorted(done for _, done, _ in heard)
+
+
+def test_a_progress_that_raises_stops_the_measurement_inside_a_step(pairs):
+    def stop(step, done, total):
+        if step.startswith("uniformity"):
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        measure(*pairs, progress=stop)
+    heard = told(*pairs)  # nobody listens to what was stopped
+    assert heard[0][1] == 0
 
 
 def test_the_sample_must_be_two_rows_at_least(pairs):

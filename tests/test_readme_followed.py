@@ -8,7 +8,6 @@ import shlex
 import subprocess
 import sys
 from pathlib import Path
-from unittest import mock
 
 import numpy as np
 import pytest
@@ -66,9 +65,7 @@ def follow(request, tmp_path_factory):
             save(folder, X, Y)
             MADE[name] = folder, X, Y, {}
         folder, *_, printed = MADE[name]
-        # As after ``pip install .``, without umap-learn: the pages are then made in seconds.
-        with mock.patch.dict(sys.modules, umap=None):
-            printed.update({one: run(one, folder) for one in commands if one not in printed})
+        printed.update({one: run(one, folder) for one in commands if one not in printed})
         return MADE[name]
 
     return follow

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import base64
 import json
+import sys
 from dataclasses import replace
 
 import numpy as np
@@ -251,8 +252,25 @@ def test_both_may_ask_of_one_vector(rows):
 
 
 def test_one_pair_is_drawn_without_umap_which_needs_more(rows):
+    pytest.importorskip("umap", reason="umap-learn is not installed")
     page, _ = contents(Modalities.of(*(side[:1] for side in rows)), umap=True)
     assert [view["key"] for view in page["picture"]["projections"]] == ["pca", "svd"]
+
+
+def test_umap_is_drawn_on_request_only(rows):
+    pytest.importorskip("umap", reason="umap-learn is not installed")
+    data = Modalities.of(*(side[:12] for side in rows))
+    for options, drawn in (({}, ["pca", "svd"]), ({"umap": True}, ["pca", "svd", "umap"])):
+        page, _ = contents(data, **options)
+        assert [view["key"] for view in page["picture"]["projections"]] == drawn
+
+
+def test_umap_that_is_not_installed_is_refused_before_anything_is_computed(rows, monkeypatch):
+    monkeypatch.setitem(sys.modules, "umap", None)
+    said = []
+    with pytest.raises(ImportError, match=r"pip install 'modgap\[umap\]'"):
+        contents(Modalities.of(*rows), umap=True, progress=lambda *step: said.append(step))
+    assert said == []
 
 
 def test_who_asks_must_be_said_where_nothing_is_called_text(rows):

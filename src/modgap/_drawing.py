@@ -1,4 +1,4 @@
-"""A small drawing for notebooks: one line per thing, its range, its middle and its value."""
+"""Small drawings for notebooks: ranges on one scale, and what is done to rows step by step."""
 
 from __future__ import annotations
 
@@ -7,7 +7,10 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-_LABELS, _PLOT, _VALUES, _LINE, _TOP = 285, 330, 60, 22, 30
+_PLOT, _VALUES, _LINE, _TOP = 330, 60, 22, 30
+_LANE, _ARROW = 34, 26
+# About the width of a letter, and the most that labels may take.
+_LETTER, _MOST_LABEL = 6.6, 400
 _STRONG, _PLAIN = "#d55e00", "#0072b2"  # told apart by the colour-blind too
 
 
@@ -23,7 +26,29 @@ class Range:
     marked: bool = False
 
 
-def draw_ranges(title: str, lines: Sequence[Range], reference: float | None = None) -> str:
+@dataclass(frozen=True)
+class Ranges:
+    """What a result draws on one scale, in a notebook and in a figure alike.
+
+    ``reference`` is a dashed line across; the scale reaches over ``span`` whatever is drawn.
+    """
+
+    title: str
+    lines: Sequence[Range]
+    reference: float | None = None
+    span: tuple[float, ...] = ()
+
+    def svg(self) -> str:
+        """The drawing for a notebook."""
+        return draw_ranges(self.title, self.lines, self.reference, self.span)
+
+
+def draw_ranges(
+    title: str,
+    lines: Sequence[Range],
+    reference: float | None = None,
+    span_over: Sequence[float] = (),
+) -> str:
     """An SVG of the ranges on one scale; ``reference`` is a dashed line across. "" without lines.
 
     Text takes the colour of the page around it, so that it reads on light and on dark.
@@ -32,20 +57,16 @@ def draw_ranges(title: str, lines: Sequence[Range], reference: float | None = No
     if not lines:
         return ""
     ends = [v for line in lines for v in (line.low, line.high, line.value) if math.isfinite(v)]
-    ends += [reference] if reference is not None and math.isfinite(reference) else []
+    ends += [v for v in (reference, *span_over) if v is not None and math.isfinite(v)]
     low, high = min(ends), max(ends)
     span = high - low or 1.0
+    labels = _room([line.label for line in lines])
 
     def across(value: float) -> float:
-        return _LABELS + 8 + (value - low) / span * (_PLOT - 16)
+        return labels + 8 + (value - low) / span * (_PLOT - 16)
 
-    width, height = _LABELS + _PLOT + _VALUES, _TOP + _LINE * len(lines) + 22
-    parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" '
-        f'role="img" aria-label="{html.escape(title)}" style="max-width:100%;height:auto" '
-        'font-family="sans-serif" font-size="12" fill="currentColor">',
-        f'<text x="0" y="14" font-weight="bold">{html.escape(title)}</text>',
-    ]
+    width, height = labels + _PLOT + _VALUES, _TOP + _LINE * len(lines) + 22
+    parts = _opened(title, width, height)
     if reference is not None and math.isfinite(reference):
         x = across(reference)
         parts.append(
@@ -53,7 +74,7 @@ def draw_ranges(title: str, lines: Sequence[Range], reference: float | None = No
             'stroke="currentColor" stroke-dasharray="3 3" opacity="0.6"/>'
         )
     for number, line in enumerate(lines):
-        parts.append(_line(line, _TOP + _LINE * (number + 0.5), across))
+        parts.append(_line(line, labels, _TOP + _LINE * (number + 0.5), across))
     for value, anchor in ((low, "start"), (high, "end")):
         parts.append(
             f'<text x="{across(value):.1f}" y="{height - 5}" text-anchor="{anchor}" opacity="0.7">'
@@ -62,11 +83,11 @@ def draw_ranges(title: str, lines: Sequence[Range], reference: float | None = No
     return "".join([*parts, "</svg>"])
 
 
-def _line(line: Range, y: float, across: Callable[[float], float]) -> str:
+def _line(line: Range, labels: int, y: float, across: Callable[[float], float]) -> str:
     colour = _STRONG if line.marked else _PLAIN
     weight = ' font-weight="bold"' if line.marked else ""
     parts = [
-        f'<text x="{_LABELS - 8}" y="{y + 4:.1f}" text-anchor="end"{weight}>'
+        f'<text x="{labels - 8}" y="{y + 4:.1f}" text-anchor="end"{weight}>'
         f"{html.escape(line.label)}</text>"
     ]
     spans = [((line.low, line.high), 1.5)]
@@ -83,5 +104,49 @@ def _line(line: Range, y: float, across: Callable[[float], float]) -> str:
         if line.marked
         else f'<circle cx="{x:.1f}" cy="{y:.1f}" r="4" fill="{colour}" stroke="#fff"/>'
     )
-    parts.append(f'<text x="{_LABELS + _PLOT + 6}" y="{y + 4:.1f}"{weight}>{line.value:.3f}</text>')
+    parts.append(f'<text x="{labels + _PLOT + 6}" y="{y + 4:.1f}"{weight}>{line.value:.3f}</text>')
     return "".join(parts)
+
+
+def draw_steps(title: str, lanes: Sequence[tuple[str, Sequence[str]]]) -> str:
+    """An SVG with one lane for each kind of rows: what they are, then a box for every step."""
+    labels = _room([label for label, _ in lanes])
+    boxes = [[(step, 16 + _LETTER * len(step)) for step in steps] for _, steps in lanes]
+    width = labels + max(sum(w + _ARROW for _, w in lane) for lane in boxes)
+    height = _TOP + _LANE * len(lanes)
+    parts = _opened(title, math.ceil(width), height)
+    for number, ((label, _), lane) in enumerate(zip(lanes, boxes, strict=True)):
+        y, x = _TOP + _LANE * (number + 0.5), float(labels)
+        parts.append(
+            f'<text x="{labels - 10}" y="{y + 4:.1f}" text-anchor="end">{html.escape(label)}</text>'
+        )
+        for place, (step, wide) in enumerate(lane):
+            if place:
+                parts.append(
+                    f'<path d="M{x - _ARROW + 3:.1f} {y:.1f}h{_ARROW - 8}m-4 -4l4 4l-4 4" '
+                    'fill="none" stroke="currentColor" opacity="0.7"/>'
+                )
+            end = place in (0, len(lane) - 1)  # columns in, columns out
+            parts.append(
+                f'<rect x="{x:.1f}" y="{y - 12:.1f}" width="{wide:.1f}" height="24" rx="4" '
+                f'fill="{"none" if end else _PLAIN}" fill-opacity="0.18" '
+                f'stroke="{"currentColor" if end else _PLAIN}" stroke-opacity="0.6"/>'
+                f'<text x="{x + wide / 2:.1f}" y="{y + 4:.1f}" text-anchor="middle">'
+                f"{html.escape(step)}</text>"
+            )
+            x += wide + _ARROW
+    return "".join([*parts, "</svg>"])
+
+
+def _room(labels: Sequence[str]) -> int:
+    """Pixels for labels, some of them bold."""
+    return min(_MOST_LABEL, 24 + math.ceil(1.1 * _LETTER * max(map(len, labels))))
+
+
+def _opened(title: str, width: int, height: int) -> list[str]:
+    return [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" '
+        f'role="img" aria-label="{html.escape(title)}" style="max-width:100%;height:auto" '
+        'font-family="sans-serif" font-size="12" fill="currentColor">',
+        f'<text x="0" y="14" font-weight="bold">{html.escape(title)}</text>',
+    ]

@@ -8,15 +8,22 @@ import json
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from modgap._arrays import is_torch, to_numpy
 from modgap._version import __version__
 
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
 # Within a schema keys are only added, so a reader of version 2 can read every later file of it.
 SCHEMA = 2
+
+# What a repr shows at most: letters of the line and of one text, items of one tuple.
+_MAX_LINE, _MAX_TEXT, _MAX_ITEMS = 160, 40, 4
 
 # Called with what is being done, how many steps are done, and of how many, 0 where that is not
 # known.
@@ -27,8 +34,59 @@ def silent(step: str, done: int, total: int) -> None:
     """A progress that tells nobody."""
 
 
+class Brief:
+    """Says what it is in one line: ``repr`` has its main numbers, never arrays or nested results.
+
+    A dataclass that inherits from it says what to show in ``_brief``; else every field that fits.
+    """
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        # In the class itself: there @dataclass looks before it writes a repr of its own.
+        cls.__repr__ = cls.__repr__  # type: ignore[method-assign]
+
+    def __repr__(self) -> str:
+        said = f"{type(self).__name__}({self._brief()})"
+        line = "".join(c if c.isprintable() else " " for c in said)  # of hostile names too
+        return line if len(line) <= _MAX_LINE else f"{line[: _MAX_LINE - 2]}…)"
+
+    def _brief(self) -> str:
+        fields = dataclasses.fields(self)  # type: ignore[arg-type]
+        shown = {f.name: _brief_value(getattr(self, f.name)) for f in fields if f.repr}
+        return ", ".join(f"{name}={text}" for name, text in shown.items() if text)
+
+
+def _brief_value(value: Any) -> str:
+    """A value in few letters; "" for what has more to say than fits, such as another result."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    if value is None or isinstance(value, (bool, int)):
+        return str(value)
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    if isinstance(value, str):
+        return repr(value if len(value) <= _MAX_TEXT else f"{value[: _MAX_TEXT - 1]}…")
+    if is_torch(value) or isinstance(value, np.ndarray):
+        return f"array{tuple(value.shape)}"
+    if isinstance(value, (Mapping, list, tuple)):
+        items = [] if isinstance(value, Mapping) else [_brief_value(item) for item in value]
+        few = 0 < len(items) <= _MAX_ITEMS and all(items)
+        return f"({', '.join(items)})" if few else f"<{len(value)}>" if len(value) else ""
+    return ""
+
+
+class HasFigure:
+    """A result with a figure of its own."""
+
+    def plot(self, *, title: str = "", ax: Axes | None = None) -> Axes:
+        """Draw it with matplotlib, into new axes or into ``ax``, and return the axes."""
+        # Figures come after results in the way of the data: found by name, when one is wanted.
+        axes: Axes = import_module("modgap.plot").draw(self, title=title, ax=ax)
+        return axes
+
+
 @dataclass(frozen=True)
-class Result:
+class Result(Brief):
     """A frozen result; subclasses add fields. ``to_dict`` gives what JSON can carry."""
 
     def to_dict(self) -> dict[str, Any]:
@@ -108,7 +166,7 @@ def text_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def html_table(header: Sequence[str], rows: Sequence[Sequence[str]], caption: str) -> str:
-    """The same table for a notebook; every cell is text, never markup."""
+    """The same table as HTML; every cell is text, never markup."""
     head = "".join(f"<th>{html.escape(cell)}</th>" for cell in header)
     body = "".join(
         "<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>" for row in rows
@@ -117,3 +175,52 @@ def html_table(header: Sequence[str], rows: Sequence[Sequence[str]], caption: st
         f"<table><caption>{html.escape(caption)}</caption>"
         f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
     )
+
+
+def notebook_table(
+    header: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    caption: str = "",
+    marked: int | None = None,
+    *,
+    words: bool = False,
+) -> str:
+    """The table for a notebook, on light or dark: styles in place, since nothing else is sure.
+
+    The row ``marked`` stands out. Where the cells are ``words``, all are set to the left.
+    """
+
+    def line(tag: str, cells: Sequence[str], style: str) -> str:
+        sides = ["left", *["left" if words else "right"] * (len(cells) - 1)]
+        return "".join(
+            f'<{tag} style="text-align:{side};padding:2px 10px;{style}">'
+            f"{html.escape(cell).replace('  ', '&emsp;')}</{tag}>"
+            for cell, side in zip(cells, sides, strict=True)
+        )
+
+    under = "font-weight:600;border-bottom:1px solid rgba(128,128,128,.6)"
+    head = f"<thead><tr>{line('th', header, under)}</tr></thead>" if any(header) else ""
+    body = "".join(
+        f"<tr>{line('td', row, 'font-weight:600' if place == marked else '')}</tr>"
+        for place, row in enumerate(rows)
+    )
+    said = (
+        '<caption style="caption-side:top;text-align:left;padding:4px 10px;color:inherit">'
+        f"{html.escape(caption)}</caption>"
+    )
+    return (
+        '<table style="border-collapse:collapse;font-variant-numeric:tabular-nums;margin:4px 0;'
+        'color:inherit">'
+        f"{said if caption else ''}{head}<tbody>{body}</tbody></table>"
+    )
+
+
+def notebook_words(text: str) -> str:
+    """A sentence for a notebook, as text."""
+    return f'<p style="margin:4px 0 8px;line-height:1.45">{html.escape(text)}</p>'
+
+
+def notebook_html(*parts: str) -> str:
+    """Drawings and tables below each other, no wider than the notebook."""
+    shown = "".join(f"<div>{part}</div>" for part in parts if part)
+    return f'<div style="max-width:960px;overflow-x:auto">{shown}</div>'

@@ -28,12 +28,14 @@ from modgap._arrays.cosines import (
     paired_cosine_histogram,
 )
 from modgap._arrays.histogram import histogram, shared_range
+from modgap._arrays.passes import Listener, listening, passed, told_blocks
 from modgap._arrays.ranks import match_ranks
 from modgap._arrays.search import top_k
 from modgap._arrays.softmax import RunningLogSumExp, log_sum_exp
 from modgap._arrays.top_mean import top_mean
 
 __all__ = [
+    "Listener",
     "RunningLogSumExp",
     "along",
     "as_float",
@@ -43,18 +45,21 @@ __all__ = [
     "histogram",
     "is_torch",
     "like",
+    "listening",
     "log_sum_exp",
     "match_ranks",
     "namespace",
     "order_statistic",
     "paired_cosine_histogram",
     "paired_dots",
+    "passed",
     "row_blocks",
     "row_norms",
     "rows_per_block",
     "shared_range",
     "sum_squares",
     "to_numpy",
+    "told_blocks",
     "top_k",
     "top_mean",
     "unit",

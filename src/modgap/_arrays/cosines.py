@@ -17,6 +17,7 @@ from modgap._arrays.base import (
     row_blocks,
     to_numpy,
 )
+from modgap._arrays.passes import passed
 from modgap._validate import Array
 
 # Histogram bins over cosines in [-1, 1]: 1.2e-4 wide, so the middle of a bin is within 6.1e-5.
@@ -49,6 +50,7 @@ def cosine_blocks(U: Array) -> Iterator[Array]:
                 if block.shape[0] == 0:
                     continue
             yield block
+            passed(math.prod(block.shape) / (n * (n - 1) / 2))
 
 
 def _product(left: Array, right: Array, scratch: np.ndarray | None) -> Array:

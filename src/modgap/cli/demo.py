@@ -70,7 +70,6 @@ def demo(
             model="modgap digits",
             title="Handwritten digits and their captions",
             diagnosis=result,
-            umap=False,  # the demo is a matter of seconds
             seed=seed,
             progress=step,
         )

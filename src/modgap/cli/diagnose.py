@@ -48,7 +48,7 @@ def diagnose(
     queries: Queries = None,
     goal: Goal = "mixed",
     images: Images = None,
-    umap: Umap = True,
+    umap: Umap = False,
     metric: MetricOption = "cosine",
     bank: Bank = None,
     model: Model = None,
@@ -88,7 +88,7 @@ def diagnose(
         with steps() as step:
             page = make_page(
                 data, metric=metric, model=model, diagnosis=result,
-                umap=None if umap else False, seed=seed, progress=step,
+                umap=umap, seed=seed, progress=step,
             )  # fmt: skip
         for line in write_diagnosis(result, folder, page):
             say(line)

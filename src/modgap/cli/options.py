@@ -167,7 +167,11 @@ Images = Annotated[
     ),
 ]
 Umap = Annotated[
-    bool, typer.Option("--umap/--no-umap", help="Draw UMAP too, where umap-learn is installed.")
+    bool,
+    typer.Option(
+        "--umap/--no-umap",
+        help="Draw UMAP beside PCA and SVD; it takes longer than the rest (modgap[umap]).",
+    ),
 ]
 Seed = Annotated[int, typer.Option(min=0, help="Seed of samples, splits and noise.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]

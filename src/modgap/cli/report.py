@@ -34,7 +34,7 @@ def report(
     ] = None,
     queries: AskingModality = None,
     goal: Goal = "mixed",
-    umap: Umap = True,
+    umap: Umap = False,
     metric: MetricOption = "cosine",
     model: Model = None,
     seed: Seed = 0,
@@ -50,7 +50,7 @@ def report(
     with steps() as step:
         result = run(
             with_images(data, images), queries=queries, goal=goal, metric=metric, model=model,
-            title=title, umap=None if umap else False, seed=seed, progress=step,
+            title=title, umap=umap, seed=seed, progress=step,
         )  # fmt: skip
         step("writing the page", 0, 1)
         result.save(output)

@@ -34,6 +34,25 @@ class Affine(RowMap):
     blocks: tuple[float, ...] | None = None
     normalise: bool = False
 
+    def _brief(self) -> str:
+        return ", ".join([f"{self.dim_in} → {self.dim_out} columns", *self.steps()])
+
+    def steps(self) -> list[str]:
+        """What is done to a row, in order, in a few letters each; none where it is left alone."""
+        found = ["unit length"] if self.normalise else []
+        if self.matrix is not None:
+            found.append(f"× matrix {self.matrix.shape[0]} × {self.matrix.shape[1]}")
+        if self.scale != 1.0:
+            found.append(f"× {self.scale:.4g}")
+        if self.offset is not None:
+            found.append(f"+ vector of length {float(np.linalg.norm(self.offset)):.3g}")
+        if self.renormalise:
+            found.append("unit length")
+        if self.blocks is not None:
+            factors = ", ".join(f"{factor:.3g}" for factor in self.blocks)
+            found.append(f"{len(self.blocks)} times, × {factors}")
+        return found
+
     def __post_init__(self) -> None:
         if self.blocks is not None:
             object.__setattr__(self, "blocks", tuple(float(factor) for factor in self.blocks))
@@ -249,3 +268,28 @@ def _unit(mapped: Array, first_row: int, name: str, what: str, rounding: float =
         )
     mapped = mapped / largest
     return mapped / xp.linalg.vector_norm(mapped, axis=1, keepdims=True)
+
+
+def without_last(affine: Affine) -> Affine:
+    """The map of rows that have one column more, which is dropped."""
+    matrix = np.eye(affine.dim_in) if affine.matrix is None else affine.matrix
+    wider = np.pad(matrix, ((0, 0), (0, 1)))
+    return replace(affine, dim_in=affine.dim_in + 1, matrix=wider)
+
+
+def slope(stored: Affine, asked: Affine) -> float | None:
+    """a > 0 where the product of the mapped rows is a · (q · v) + b(q); else None."""
+    if stored.renormalise or asked.renormalise or stored.normalise != asked.normalise:
+        return None
+    if stored.matrix is None and asked.matrix is None and asked.offset is None:
+        factors = zip(stored.blocks or (1.0,), asked.blocks or (1.0,), strict=True)
+        found = stored.scale * asked.scale * sum(a * b for a, b in factors)
+        return found if found > 0 else None
+    stored, asked = stored.dense(), asked.dense()
+    matrices = [np.eye(m.dim_in) if m.matrix is None else m.matrix for m in (stored, asked)]
+    product = matrices[0].T @ matrices[1]
+    found = float(np.trace(product)) / len(product)
+    off = float(np.abs(product - found * np.eye(len(product))).max())
+    # An offset of the query would favour the documents that lie along it.
+    favoured = 0.0 if asked.offset is None else float(np.abs(matrices[0].T @ asked.offset).max())
+    return found if found > 0 and max(off, favoured) <= 1e-9 * found else None

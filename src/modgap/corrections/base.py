@@ -253,6 +253,12 @@ class Corrector(BaseEstimator, ABC):
         """Why the fitted correction leaves every row where it is; empty where it moves rows."""
         return ""
 
+    def _repr_mimebundle_(self, **options: Any) -> dict[str, Any]:
+        """In a notebook: the fitted correction, else scikit-learn's own drawing."""
+        if not hasattr(self, "correction_"):
+            return dict(super()._repr_mimebundle_(**options))
+        return {"text/plain": repr(self), "text/html": self.correction_._repr_html_()}
+
     @property
     def label(self) -> str:
         """The corrector as it is written in code, without what is left at its default."""

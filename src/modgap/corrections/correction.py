@@ -12,6 +12,7 @@ import numpy as np
 
 from modgap._claims import MOST_COLUMNS
 from modgap._given import opened_rows
+from modgap._results import Brief
 from modgap._tensors import read_tensors, write_tensors
 from modgap._text import same_text
 from modgap._validate import (
@@ -23,7 +24,7 @@ from modgap._validate import (
     check_modalities,
     require,
 )
-from modgap.corrections.affine import Affine
+from modgap.corrections.affine import Affine, slope, without_last
 from modgap.corrections.fitted import FittedRows
 from modgap.corrections.hubs import HubMap, Hubs
 
@@ -36,7 +37,7 @@ METRICS = ("cosine", "inner_product", "euclidean")
 
 
 @dataclass(frozen=True, eq=False)
-class Correction:
+class Correction(Brief):
     """Maps for the documents of each modality, and for its queries where those differ.
 
     ``maps`` is keyed by (modality name, role); a missing query map means the document map.
@@ -108,6 +109,14 @@ class Correction:
                 f"The bank must have the {columns} columns of the mapped queries, got "
                 f"{hubs.bank.shape[1]}."
             )
+
+    def _brief(self) -> str:
+        from modgap.corrections.demands import METRIC_NAMES, label
+
+        return (
+            f"{label(self)}, for {' and '.join(self.queries)} queries, {self.dim_in} → "
+            f"{self.dim_out} columns, rank by {METRIC_NAMES[self.metric]}"
+        )
 
     @classmethod
     def identity(
@@ -211,7 +220,7 @@ class Correction:
         b may depend on the query, and neither depends on the document. None where the score of
         queries of ``asking`` on documents of ``held`` is no positive multiple plus a constant.
         """
-        return None if self.hubs else _slope(self.affine(held), self.affine(asking, "query"))
+        return None if self.hubs else slope(self.affine(held), self.affine(asking, "query"))
 
     def then(self, second: Correction) -> Correction:
         """The correction that applies this one first and ``second`` after it."""
@@ -251,9 +260,14 @@ class Correction:
         """
         maps = {key: affine.inverse() for key, affine in self.maps.items()}
         if self.hubs is not None:
-            maps = {key: _without_last(affine) for key, affine in maps.items()}
+            maps = {key: without_last(affine) for key, affine in maps.items()}
         about = {"method": "Inverse", "of": dict(self.about)}
         return Correction(self.names, maps, self.metric, about, self.queries)
+
+    def _repr_html_(self) -> str:
+        from modgap.corrections.showing import correction_html
+
+        return correction_html(self)
 
     def __str__(self) -> str:
         from modgap.corrections.demands import demands
@@ -393,28 +407,3 @@ def _affine(entry: dict[str, Any], tensors: dict[str, np.ndarray]) -> Affine:
         blocks=entry.get("blocks"),
         normalise=bool(entry.get("normalise", False)),
     )
-
-
-def _without_last(affine: Affine) -> Affine:
-    """The map of rows that have one column more, which is dropped."""
-    matrix = np.eye(affine.dim_in) if affine.matrix is None else affine.matrix
-    wider = np.pad(matrix, ((0, 0), (0, 1)))
-    return replace(affine, dim_in=affine.dim_in + 1, matrix=wider)
-
-
-def _slope(stored: Affine, asked: Affine) -> float | None:
-    """a > 0 where the product of the mapped rows is a · (q · v) + b(q); else None."""
-    if stored.renormalise or asked.renormalise or stored.normalise != asked.normalise:
-        return None
-    if stored.matrix is None and asked.matrix is None and asked.offset is None:
-        factors = zip(stored.blocks or (1.0,), asked.blocks or (1.0,), strict=True)
-        slope = stored.scale * asked.scale * sum(a * b for a, b in factors)
-        return slope if slope > 0 else None
-    stored, asked = stored.dense(), asked.dense()
-    matrices = [np.eye(m.dim_in) if m.matrix is None else m.matrix for m in (stored, asked)]
-    product = matrices[0].T @ matrices[1]
-    slope = float(np.trace(product)) / len(product)
-    off = float(np.abs(product - slope * np.eye(len(product))).max())
-    # An offset of the query would favour the documents that lie along it.
-    favoured = 0.0 if asked.offset is None else float(np.abs(matrices[0].T @ asked.offset).max())
-    return slope if slope > 0 and max(off, favoured) <= 1e-9 * slope else None

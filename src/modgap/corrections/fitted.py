@@ -8,12 +8,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from modgap._arrays import to_numpy
+from modgap._results import Brief
 from modgap._validate import check_all_finite
 from modgap.moments import RowMoments
 
 
 @dataclass(frozen=True, eq=False)
-class FittedRows:
+class FittedRows(Brief):
     """How many rows of a modality there were, and the mean and variance of each feature.
 
     Of the rows at unit length where the correction's maps bring them there, else as given.

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from modgap._arrays import like, namespace, top_mean
+from modgap._results import Brief
 from modgap._validate import (
     Array,
     InputTypeError,
@@ -34,7 +35,7 @@ WEIGHTS = (0.25, 0.5, 0.75)
 
 
 @dataclass(frozen=True, eq=False)
-class Hubs:
+class Hubs(Brief):
     """A bank of queries as the correction maps them, and how much of the hubness is subtracted.
 
     ``bank`` (n, d) is held in float16, without the column of ones; None once it was removed, and
@@ -142,6 +143,14 @@ class HubMap(RowMap):
     affine: Affine
     hubs: Hubs
     is_query: bool
+
+    def _brief(self) -> str:
+        return ", ".join([f"{self.dim_in} → {self.dim_out} columns", *self.steps()])
+
+    def steps(self) -> list[str]:
+        """What is done to a row, in order, in a few letters each."""
+        last = "1 appended" if self.is_query else f"−{self.hubs.weight:g} · hubness appended"
+        return [*self.affine.steps(), last]
 
     @property
     def dim_in(self) -> int:  # type: ignore[override]

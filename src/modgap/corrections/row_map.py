@@ -7,10 +7,11 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 
+from modgap._results import Brief
 from modgap._validate import Array, InputValueError, check_matrix, check_values
 
 
-class RowMap(ABC):
+class RowMap(Brief, ABC):
     """Maps rows of ``dim_in`` columns, a batch or a stream of them.
 
     ``name`` and ``first_row`` say in errors what the rows are and where in a stream they are.

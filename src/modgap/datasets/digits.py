@@ -25,6 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from modgap._arrays import unit as to_unit
+from modgap._results import Brief
 from modgap._validate import check_choice
 
 EMBEDDINGS = Path(__file__).with_name("digits.safetensors")
@@ -37,7 +38,7 @@ DigitSplit = Literal["test", "train", "all"]
 
 
 @dataclass(frozen=True, eq=False)
-class DigitPairs:
+class DigitPairs(Brief):
     """Scans and their captions, embedded: X holds n scans, Y their m captions, d columns each.
 
     Row i of X and row j of Y match when `groups[0][i] == groups[1][j]`; a group is the scan's
@@ -53,6 +54,10 @@ class DigitPairs:
     images: NDArray[np.float64]
     labels: NDArray[np.int64]
     recipe: Mapping[str, Any]
+
+    def _brief(self) -> str:
+        n, columns = self.X.shape
+        return f"{n:,} scans, {len(self.Y):,} captions, {columns} columns"
 
 
 def load_digits(split: DigitSplit = "test", unit: bool = True) -> DigitPairs:

@@ -14,7 +14,15 @@ import numpy as np
 from modgap._claims import read_json
 from modgap._files import folder_to_write, replaced_folder, write_text
 from modgap._locks import sole_writer_of
-from modgap._results import Progress, Result, document, silent, to_json
+from modgap._results import (
+    Progress,
+    Result,
+    document,
+    notebook_html,
+    notebook_table,
+    silent,
+    to_json,
+)
 from modgap._validate import Array, InputValueError
 from modgap._version import __version__
 from modgap.corrections import (
@@ -51,6 +59,21 @@ class Fix(Result):
     files: tuple[str, ...]
     next_steps: tuple[str, ...]
     corrections: Mapping[str, Correction] = field(default_factory=dict, repr=False)
+
+    def _brief(self) -> str:
+        verdicts = (
+            f"{name} asks: {found.verdict} {found.recommended or ''}".rstrip()
+            for name, found in self.diagnoses.items()
+        )
+        return ", ".join([repr(self.folder), *verdicts, f"{len(self.files)} files"])
+
+    def _repr_html_(self) -> str:
+        written = [(Path(file).name,) for file in self.files]
+        parts = [found._repr_html_() for found in self.diagnoses.values()]
+        parts.append(notebook_table(("",), written, f"Written to {self.folder}"))
+        if self.next_steps:
+            parts.append(notebook_table(("",), [(step,) for step in self.next_steps], "Next"))
+        return notebook_html(*parts)
 
     def to_dict(self) -> dict[str, Any]:
         """Everything but the corrections, which have files of their own."""

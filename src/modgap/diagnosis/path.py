@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from modgap._results import Progress, Result, silent
+from modgap._results import HasFigure, Progress, Result, silent
 from modgap._validate import (
     Array,
     InputError,
@@ -31,6 +31,7 @@ from modgap.corrections.partly import in_proportion, partly
 from modgap.diagnosis.result import Diagnosis
 from modgap.diagnosis.splits import split
 from modgap.evaluation.metrics import correction_metrics, metric_descriptions, noise_for, whole
+from modgap.evaluation.names import metric_name
 from modgap.io import Embeddings, Modalities
 from modgap.io.modalities import DEFAULT_NAMES
 from modgap.measures import contrastive_loss
@@ -44,7 +45,7 @@ _LEFT_OUT = ("robust_to_int8", "robust_to_1bit", "neighbours_kept")
 
 
 @dataclass(frozen=True, eq=False)
-class GapPath(Result):
+class GapPath(HasFigure, Result):
     """Metrics of held-out rows at each step of a correction: 0 is none of it, 1 all of it.
 
     ``losses`` has one row per temperature: contrastive losses of ``n_pairs`` held-out pairs as
@@ -74,6 +75,13 @@ class GapPath(Result):
         found = super().to_dict()
         del found["correction"]
         return found
+
+    def _brief(self) -> str:
+        found = ", ".join(
+            f"{metric_name(key, ())} {values[0]:.3f} → {values[-1]:.3f}"
+            for key, values in self.metrics.items()
+        )
+        return f"{self.method}, {len(self.steps)} steps, {self.n_groups:,} groups, {found}"
 
 
 def gap_paths(

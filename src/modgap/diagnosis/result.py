@@ -6,8 +6,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from modgap._drawing import Range, draw_ranges
-from modgap._results import Result, html_table, text_table
+from modgap._drawing import Range, Ranges
+from modgap._results import (
+    HasFigure,
+    Result,
+    notebook_html,
+    notebook_table,
+    notebook_words,
+    text_table,
+)
 from modgap.corrections import Correction, demands
 from modgap.diagnosis.hubs import HubChoice
 from modgap.diagnosis.verdict import Trial, Verdict
@@ -37,7 +44,7 @@ class WholeIndex(Result):
 
 
 @dataclass(frozen=True, eq=False)
-class Diagnosis(Result):
+class Diagnosis(HasFigure, Result):
     """The verdict, what it rests on, and the recommended correction where there is one.
 
     ``raw`` holds the metrics of the rows as they are, ``trials`` those of every correction, all
@@ -120,10 +127,24 @@ class Diagnosis(Result):
     def __str__(self) -> str:
         return f"{self.sentence}\n\n{text_table(*self.table())}"
 
-    def _repr_html_(self) -> str:
-        return self._drawing() + html_table(*self.table(), caption=self.sentence)
+    def _brief(self) -> str:
+        trial = next((t for t in self.trials if t.method == self.recommended), None)
+        if trial is None:
+            return f"{self.verdict}, goal {self.goal} {self.raw.goal.value.value:.3f}"
+        before, after = self.raw.goal.value.value, trial.confirm.goal.value.value
+        return f"{self.verdict}: {trial.method}, goal {self.goal} {before:.3f} → {after:.3f}"
 
-    def _drawing(self) -> str:
+    def _repr_html_(self) -> str:
+        header, rows = self.table()
+        marked = next((i for i, row in enumerate(rows) if row[0].startswith("→")), None)
+        parts = [notebook_words(self.sentence), self.ranges().svg()]
+        if marked is not None:
+            said = f"{self.recommended} against the rows as they are, with 95 % intervals"
+            parts.append(notebook_table(*self.before_and_after(), said))
+        every = notebook_table(header, rows, "Every correction, on held-out rows", marked)
+        return notebook_html(*parts, every)
+
+    def ranges(self) -> Ranges:
         """The goal after each correction, with its interval, against the rows as they are."""
         wanted = GOAL_METRICS[self.goal]
         shown = metric_label(wanted[0], self.names) if len(wanted) == 1 else self.goal
@@ -132,7 +153,7 @@ class Diagnosis(Result):
             Range(method, value.value, value.low, value.high, marked=method == self.recommended)
             for method, value in goals
         ]
-        return draw_ranges(
+        return Ranges(
             f"{shown} after each correction, 95 % intervals; dashed: as it is",
             lines,
             self.raw.goal.value.value,

@@ -60,6 +60,11 @@ class Trial(Result):
     confirm: Scores
     keeps_rankings: bool = False
 
+    def _brief(self) -> str:
+        goal = self.confirm.goal
+        change = "" if goal.change is None else f" ({goal.change_cell()})"
+        return f"{self.method}, goal {goal.value.value:.3f}{change}, {self.reason}"
+
 
 def eligibility(
     scores: Scores,

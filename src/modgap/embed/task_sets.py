@@ -8,7 +8,7 @@ from itertools import islice
 
 import numpy as np
 
-from modgap._results import Progress, silent
+from modgap._results import Brief, Progress, silent
 from modgap._validate import InputValueError, check_count, did_you_mean
 from modgap.embed.in_memory import item_rows
 from modgap.embed.model import BATCH, Model
@@ -27,7 +27,7 @@ WRONG = 30
 
 
 @dataclass(frozen=True, eq=False)
-class ChoiceRows:
+class ChoiceRows(Brief):
     """Questions with their answers, as ``multiple_choice`` and ``rephrased_choice`` take them.
 
     ``questions`` are the ids of those whose image could be read. ``right`` and ``wrong`` are None
@@ -144,7 +144,7 @@ def _wrong_answers(data: AOKVQA, kept: Sequence[int], n: int, seed: int) -> list
 
 
 @dataclass(frozen=True, eq=False)
-class MatchingRows:
+class MatchingRows(Brief):
     """Images and statements, row by row, as ``pair_matching`` takes them."""
 
     X: np.ndarray
@@ -194,7 +194,7 @@ def matching_rows(
 
 
 @dataclass(frozen=True, eq=False)
-class FaceRows:
+class FaceRows(Brief):
     """Faces and the 21 prompts, as ``denigration`` takes them.
 
     ``groups`` has the age, gender and race of each face; ``own`` the row of its own prompt.

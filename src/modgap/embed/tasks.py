@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from modgap._results import Progress, silent
+from modgap._results import Brief, Progress, silent
 from modgap._validate import InputValueError, did_you_mean
 from modgap.embed.in_memory import item_rows
 from modgap.embed.model import BATCH, Model
@@ -16,7 +16,7 @@ from modgap.io import Items
 
 
 @dataclass(frozen=True, eq=False)
-class LabelledRows:
+class LabelledRows(Brief):
     """Items with their classes, and prompts of each class, embedded by one model.
 
     ``X`` (n, d) are the items, ``labels`` their class numbers; ``class_texts`` (classes, templates,

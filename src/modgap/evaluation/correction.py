@@ -8,14 +8,24 @@ from typing import Any
 
 import numpy as np
 
-from modgap._results import Progress, Result, silent
+from modgap._drawing import Range, Ranges
+from modgap._results import (
+    HasFigure,
+    Progress,
+    Result,
+    notebook_html,
+    notebook_table,
+    silent,
+    spoken,
+)
 from modgap._validate import Array, InputValueError, check_choice, check_count
 from modgap.corrections import METRICS, Correction, Metric, asking_modalities, check_recognised
 from modgap.corrections.base import hash_of_means
 from modgap.evaluation.curve import mixed_curve
 from modgap.evaluation.evaluator import Evaluator, Scores
+from modgap.evaluation.metrics import NDCG, directions
 from modgap.evaluation.mixed import mixed_retrieval
-from modgap.evaluation.names import metric_label
+from modgap.evaluation.names import metric_label, metric_name
 from modgap.evaluation.retrieval import matched, retrieval
 from modgap.io import Embeddings, Modalities
 from modgap.io.modalities import DEFAULT_NAMES
@@ -27,7 +37,7 @@ RATIOS = (0.1, 0.25, 0.5, 0.75, 0.9)
 
 
 @dataclass(frozen=True)
-class Evaluation(Result):
+class Evaluation(HasFigure, Result):
     """Metrics of the rows as they are, and of a correction where one is given."""
 
     names: tuple[str, ...]
@@ -55,6 +65,40 @@ class Evaluation(Result):
             for after in (self.corrected.metrics[name],)
         ]
         return ("", "as it is", "corrected", "change"), rows
+
+    def ranges(self) -> Ranges:
+        """The change of each metric; without a correction, each metric. For drawings."""
+        scores = self.raw if self.corrected is None else self.corrected
+        lines = []
+        for name, score in scores.metrics.items():
+            found = score.value if self.corrected is None else score.change
+            assert found is not None
+            lines.append(Range(metric_label(name, self.names), found.value, found.low, found.high))
+        if self.corrected is None:
+            return Ranges("The rows as they are, 95 % intervals", lines)
+        title = "Change by the correction, 95 % intervals; dashed: no change"
+        return Ranges(title, lines, reference=0.0)
+
+    def _brief(self) -> str:
+        before, after = self.raw.metrics, (self.corrected or self.raw).metrics
+        arrow = "" if self.corrected is None else " → {:.3f}"
+        found = (
+            f"{metric_name(name, self.names)} {before[name].value.value:.3f}"
+            + arrow.format(after[name].value.value)
+            for name in (NDCG, *directions(self.names))
+            if name in before
+        )
+        return ", ".join([f"{self.n_groups:,} groups", *found])
+
+    def _repr_html_(self) -> str:
+        said = f"{self.n_groups:,} groups of {spoken(self.names)}, with 95 % intervals"
+        if self.fitted_on_these_rows:
+            said += "; the correction was fitted on these very rows"
+        parts = [self.ranges().svg(), notebook_table(*self.table(), said)]
+        ratios = self.ratio_table()
+        if ratios is not None:
+            parts.append(notebook_table(*ratios, "One index at several mixing ratios"))
+        return notebook_html(*parts)
 
     def ratio_table(self) -> tuple[tuple[str, ...], list[tuple[str, ...]]] | None:
         """NDCG@10 and own-modality excess over mixing ratios, matches of both modalities counted.

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from modgap._results import Result
+from modgap._results import HasFigure, Result
 from modgap._validate import Array
 from modgap.corrections import Correction, Metric
 from modgap.evaluation.mixed import MixedQueries, mixed_retrieval
@@ -18,7 +18,7 @@ from modgap.io.modalities import DEFAULT_NAMES
 
 
 @dataclass(frozen=True, eq=False)
-class MixedCurve(Result):
+class MixedCurve(HasFigure, Result):
     """NDCG@10 and shares as the corpus goes from all Y to all X.
 
     ``ndcg`` and ``own_excess`` are keyed by the modality that asks.
@@ -29,6 +29,10 @@ class MixedCurve(Result):
     ndcg: dict[str, np.ndarray]
     share_off: np.ndarray
     own_excess: dict[str, np.ndarray]
+
+    def _brief(self) -> str:
+        least = ", ".join(f"{name} {np.nanmin(found):.3f}" for name, found in self.ndcg.items())
+        return f"{len(self.x_shares)} shares of {self.names[0]}, least NDCG@10 {least}"
 
 
 def mixed_curve(

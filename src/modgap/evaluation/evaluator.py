@@ -17,6 +17,7 @@ from modgap.evaluation.metrics import (
     noise_for,
     resample,
 )
+from modgap.evaluation.names import metric_name
 from modgap.evaluation.significance import GroupBootstrap, Interval
 from modgap.io import Modalities
 
@@ -38,6 +39,10 @@ class Score(Result):
     value: Interval
     change: Interval | None
 
+    def _brief(self) -> str:
+        change = "" if self.change is None else f", change {self.change_cell()}"
+        return f"{self.value_cell()}{change}"
+
     def value_cell(self) -> str:
         """The value and its interval, for a table."""
         value = self.value
@@ -56,6 +61,10 @@ class Scores(Result):
 
     metrics: Mapping[str, Score]
     goal: Score
+
+    def _brief(self) -> str:
+        known = (f"{metric_name(k, ())} {s.value.value:.3f}" for k, s in self.metrics.items())
+        return ", ".join([f"goal {self.goal.value.value:.3f}", *known])
 
 
 class Evaluator:

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from modgap._results import Result, plain
+from modgap._drawing import Range, Ranges
+from modgap._results import HasFigure, Result, notebook_html, notebook_table, number, plain, spoken
 from modgap._validate import (
     Array,
     InputValueError,
@@ -42,6 +43,10 @@ class MixedQueries(Result):
     hit: np.ndarray
     non_relevant_by: np.ndarray
     corpus_share: np.ndarray
+
+    def _brief(self) -> str:
+        ndcg = float(np.mean(self.ndcg)) if len(self.ndcg) else float("nan")
+        return f"{self.modality}, {len(self.group):,} queries, NDCG@{NDCG_PLACES} {ndcg:.3f}"
 
     @classmethod
     def joined(cls, draws: Sequence[MixedQueries]) -> MixedQueries:
@@ -102,7 +107,7 @@ class MixedQueries(Result):
 
 
 @dataclass(frozen=True, eq=False)
-class MixedRetrieval(Result):
+class MixedRetrieval(HasFigure, Result):
     """What a mixed index returns, for queries of each modality that asks and overall."""
 
     names: tuple[str, ...]
@@ -141,6 +146,49 @@ class MixedRetrieval(Result):
         """How far a modality's share of the results is from that of the corpus, at its worst."""
         off = [float(q.metrics(self.k, self.names)["share_off"]) for q in self.queries]
         return float(np.fmax.reduce(off))  # NaN only when no query has a wrong result
+
+    def _brief(self) -> str:
+        asking = " and ".join(q.modality for q in self.queries)
+        return (
+            f"{asking} queries by {self.metric.replace('_', ' ')}, NDCG@{NDCG_PLACES} "
+            f"{self.ndcg:.3f}, own-modality excess@{self.k} {self.own_excess:+.3f}"
+        )
+
+    def table(self) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+        """Header and rows: what the queries of each modality get."""
+        heads = [f"recall@{self.k}", f"NDCG@{NDCG_PLACES}"]
+        shares = [f"{name}_share@{self.k}" for name in self.names]
+        shown = [f"{name} in wrong results" for name in self.names]
+        excess = f"own_modality_excess@{self.k}"
+        rows: list[tuple[str, ...]] = []
+        for queries in self.queries:
+            found = queries.metrics(self.k, self.names)
+            cells = [number(found[key], 3) for key in (heads[0], heads[1].lower(), *shares)]
+            rows.append(
+                (f"{queries.modality} asks", number(len(queries.group)), *cells,
+                 f"{found[excess]:+.3f}")
+            )  # fmt: skip
+        return ("", "queries", *heads, *shown, "own excess"), rows
+
+    def ranges(self) -> Ranges:
+        """The share of each modality in the wrong results, for drawings."""
+        lines = []
+        for queries in self.queries:
+            found = queries.metrics(self.k, self.names)
+            for name in self.names:
+                share, fair = found[f"{name}_share@{self.k}"], found[f"{name}_share_of_corpus"]
+                own = name == queries.modality
+                label = f"{queries.modality} asks, {name} comes"
+                lines.append(Range(label, share, fair, share, (fair, share), marked=own))
+        title = f"Share of the wrong results among {self.k}; bars start at the share of the index"
+        return Ranges(title, lines, span=(0.0, 1.0))
+
+    def _repr_html_(self) -> str:
+        said = (
+            f"One index of {spoken(self.names)}, by {self.metric.replace('_', ' ')}. Own excess: "
+            "wrong results of the query's own modality beyond its share of the index; 0 is fair."
+        )
+        return notebook_html(self.ranges().svg(), notebook_table(*self.table(), said))
 
     def to_dict(self) -> dict[str, Any]:
         """The metrics, without each query's."""

@@ -9,6 +9,7 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 
 from modgap._arrays import like, namespace, to_numpy
+from modgap._results import Brief
 from modgap._validate import Array, InputValueError, check_matrix, check_positive
 from modgap.moments import Moments
 
@@ -72,7 +73,7 @@ class Rademacher(_Additive):
 
 
 @dataclass(frozen=True, eq=False)
-class Rephrase:
+class Rephrase(Brief):
     """Each candidate replaced by one of its other wordings, embedded anew.
 
     ``wordings`` is (w, m, d): w embeddings of each of the m candidates.

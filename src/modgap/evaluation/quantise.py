@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 from modgap._arrays import as_float, namespace
+from modgap._results import Brief
 from modgap._validate import Array, InputValueError, check_count, check_finite
 
 
@@ -51,7 +52,7 @@ class UniformQuantiser:
 
 
 @dataclass(frozen=True, eq=False)
-class Int8:
+class Int8(Brief):
     """256 levels between the least and the largest value of each dimension; queries stay floats."""
 
     low: Array | None = None

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from modgap._arrays import match_ranks
-from modgap._results import Result
+from modgap._drawing import Range, Ranges
+from modgap._results import HasFigure, Result, notebook_html, notebook_table, number
 from modgap._validate import (
     Array,
     InputValueError,
@@ -25,7 +26,7 @@ DEFAULT_K = (1, 5, 10)
 
 
 @dataclass(frozen=True)
-class Retrieval(Result):
+class Retrieval(HasFigure, Result):
     """Recall@k both ways, and each query's rank.
 
     ``ranks_x`` has, for each row of X as a query, how many non-matching rows of Y come before its
@@ -58,6 +59,47 @@ class Retrieval(Result):
         """The modality that is searched and the ranks of its queries, where there are any."""
         both = ((self.names[0], self.ranks_y), (self.names[1], self.ranks_x))
         return [(name, ranks[ranks >= 0]) for name, ranks in both if np.any(ranks >= 0)]
+
+    def ranks(self) -> dict[str, np.ndarray]:
+        """The ranks of the queries that have a match, by who asks and what is found."""
+        asks = {self.names[0]: self.names[1], self.names[1]: self.names[0]}
+        return {f"{asks[name]} finds {name}": ranks for name, ranks in self._asked()}
+
+    def table(self) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+        """Header and rows: recall and median rank each way."""
+        heads = [f"recall@{k}" for k in self.k]
+        rows: list[tuple[str, ...]] = [
+            (
+                way,
+                *(f"{np.mean(ranks < k):.3f}" for k in self.k),
+                number(float(np.median(ranks)) + 1, 1),
+                number(len(ranks)),
+            )
+            for way, ranks in self.ranks().items()
+        ]
+        return ("", *heads, "median rank", "queries"), rows
+
+    def ranges(self) -> Ranges:
+        """Recall each way, for drawings."""
+        lines = [
+            Range(f"{way}, recall@{k}", share, 0.0, share, (0.0, share))
+            for way, ranks in self.ranks().items()
+            for k in self.k
+            for share in (float(np.mean(ranks < k)),)
+        ]
+        return Ranges("Recall: queries with a match among their k best", lines, span=(0.0, 1.0))
+
+    def _brief(self) -> str:
+        found = (
+            f"{way}: recall@{k} {np.mean(ranks < k):.3f}"
+            for k in self.k[:1]
+            for way, ranks in self.ranks().items()
+        )
+        return ", ".join([f"by {self.metric.replace('_', ' ')}", *found])
+
+    def _repr_html_(self) -> str:
+        by = f"Ranked by {self.metric.replace('_', ' ')}"
+        return notebook_html(self.ranges().svg(), notebook_table(*self.table(), by))
 
     def to_dict(self) -> dict[str, Any]:
         """The metrics, without each query's rank."""

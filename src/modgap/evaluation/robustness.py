@@ -12,7 +12,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from modgap._arrays import along, as_float, is_torch, like, namespace, row_blocks, to_numpy, widen
-from modgap._results import Progress, Result, silent
+from modgap._results import HasFigure, Progress, Result, silent
 from modgap._validate import (
     Array,
     InputTypeError,
@@ -34,7 +34,7 @@ _CACHE_BYTES = 2**19
 
 
 @dataclass(frozen=True)
-class Robustness(Result):
+class Robustness(HasFigure, Result):
     """Share of queries whose nearest candidate stays, for each amount of the sweep.
 
     ``standard_error`` is over draws, NaN for one draw. ``kept`` (amounts, queries) is the share of

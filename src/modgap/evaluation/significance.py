@@ -40,6 +40,14 @@ class Comparison(Result):
     n_groups: int
     level: float
 
+    def _brief(self) -> str:
+        change = self.difference
+        return (
+            f"{self.before.value:.3f} → {self.after.value:.3f}, difference {change.value:+.3f} "
+            f"[{change.low:+.3f}, {change.high:+.3f}], p = {self.p_value:.3g}, "
+            f"{self.n_groups:,} groups"
+        )
+
 
 class GroupBootstrap:
     """Resamples of groups, drawn once, so that every metric of a run is compared on the same ones.

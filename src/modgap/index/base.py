@@ -90,6 +90,10 @@ class VectorIndex(VectorStore):
         self._numbered: dict[str, int] = {}
         self._sampled: dict[str, list[np.ndarray]] = {}
 
+    def __repr__(self) -> str:
+        name, held = type(self).__name__, " and ".join(self.names)
+        return f"{name}({self.place!r}, {held}, by {self.metric.replace('_', ' ')})"
+
     @property
     def corrections(self) -> dict[str, Correction]:
         """By the modality whose queries they serve."""

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from modgap._results import Progress, Result
+from modgap._results import Progress, Result, notebook_html, notebook_table
 from modgap._validate import InputValueError, check_count
 from modgap.corrections import Metric, own_keys
 from modgap.index.base import VectorIndex
@@ -35,6 +35,14 @@ class IndexEvaluation(Result):
     recall: Mapping[str, float]
     share: Mapping[str, Mapping[str, float]]
     corpus_share: Mapping[str, float]
+
+    def _brief(self) -> str:
+        found = ", ".join(f"{name} {value:.3f}" for name, value in self.recall.items())
+        return f"{self.n_documents:,} documents, recall@{self.k}: {found}"
+
+    def _repr_html_(self) -> str:
+        said = f"{self.n_documents:,} documents; results by modality"
+        return notebook_html(notebook_table(*self.table(), said))
 
     def table(self) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
         """One line for each query modality: recall, and which modalities the results are of."""

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from modgap._results import Brief
 from modgap._validate import InputValueError
 from modgap.io._contents import reading
 from modgap.io.images import ImageFolder
@@ -26,7 +27,7 @@ _DATA_SET = "A-OKVQA"
 
 
 @dataclass(frozen=True, eq=False)
-class AOKVQA:
+class AOKVQA(Brief):
     """Questions with a photograph and answers to choose from.
 
     ``correct`` (n,) is the place of the right answer among the ``choices`` of a question, and

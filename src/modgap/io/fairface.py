@@ -11,6 +11,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
+from modgap._results import Brief
 from modgap._validate import check_choice
 from modgap.io.images import ImageFolder
 from modgap.io.items import Item, Items
@@ -21,7 +22,7 @@ _FILE, _GROUPS = "file", ("age", "gender", "race")
 
 
 @dataclass(frozen=True, eq=False)
-class FairFace:
+class FairFace(Brief):
     """Faces, and the age, gender and race of each as the table writes them."""
 
     source: str

@@ -24,6 +24,7 @@ from typing import Literal
 
 import numpy as np
 
+from modgap._results import Brief
 from modgap._validate import InputValueError
 from modgap.io.mixbench_files import (
     DOCUMENT_IDS,
@@ -46,7 +47,7 @@ _QUERIES, _CORPUS, _MIXED = "queries.jsonl", "corpus.jsonl", "mixed_corpus.jsonl
 
 
 @dataclass(frozen=True, eq=False)
-class MixBenchRows:
+class MixBenchRows(Brief):
     """Queries or documents, each of them a text, an image or both.
 
     ``text`` and ``image`` hold the rows of those that have this part, in order, as the model gave
@@ -81,7 +82,7 @@ class MixBenchRows:
 
 
 @dataclass(frozen=True, eq=False)
-class MixBenchSubset:
+class MixBenchSubset(Brief):
     """One subset: who asks, what can be found, and what is relevant.
 
     ``qrels`` (m, 3) holds a query and a document by their places, and how relevant it is.
@@ -104,7 +105,7 @@ class MixBenchSubset:
 
 
 @dataclass(frozen=True, eq=False)
-class MixBench:
+class MixBench(Brief):
     """The subsets of a folder; ``not_embedded`` names those that are there without embeddings."""
 
     subsets: tuple[MixBenchSubset, ...]

@@ -14,6 +14,7 @@ import numpy as np
 
 from modgap._changes import SteadyFile
 from modgap._claims import parse_json
+from modgap._results import Brief
 from modgap._validate import InputTypeError, InputValueError, require
 from modgap.io.torch_file import SAFE_SINCE, load_torch
 
@@ -54,7 +55,7 @@ def kind_of(text: bool, image: bool, where: str) -> Kind:
 
 
 @dataclass(frozen=True, eq=False)
-class Embedded:
+class Embedded(Brief):
     """The rows of each part of every item, None where it has no such part."""
 
     path: Path

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
+from modgap._results import Brief
 from modgap._validate import InputValueError
 from modgap.io.images import ImageFolder
 from modgap.io.items import Item, Items
@@ -25,7 +26,7 @@ _ID, _PATTERN, _STATEMENT = "Question ID", "Type", "Statement"
 
 
 @dataclass(frozen=True, eq=False)
-class MMVP:
+class MMVP(Brief):
     """Images with the statement and the pattern of each, row by row."""
 
     source: str

@@ -18,6 +18,7 @@ from modgap._arrays import (
     row_norms,
     rows_per_block,
     to_numpy,
+    told_blocks,
     unit,
     widen,
 )
@@ -223,7 +224,7 @@ def margin(X: Array, Y: Array | None = None) -> float:
     own = xp.astype(paired_dots(X, Y), X.dtype)
     lead = float("inf")
     column_best = xp.full_like(own, -float("inf"))
-    for rows in row_blocks(X.shape[0], rows_per_block(Y.shape[0])):
+    for rows in told_blocks(X.shape[0], rows_per_block(Y.shape[0])):
         Z = X[rows] @ Y.T
         diagonal = like(np.arange(rows.start, rows.stop), X)
         Z[diagonal - rows.start, diagonal] = -float("inf")

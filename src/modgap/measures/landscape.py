@@ -20,10 +20,11 @@ from modgap._arrays import (
     row_norms,
     rows_per_block,
     sum_squares,
+    told_blocks,
     unit,
     widen,
 )
-from modgap._results import Result
+from modgap._results import HasFigure, Result
 from modgap._validate import (
     Array,
     InputValueError,
@@ -66,7 +67,7 @@ class _Move:
 
 
 @dataclass(frozen=True)
-class ShiftLandscape(Result):
+class ShiftLandscape(HasFigure, Result):
     """Signed remaining gap and loss (temperatures × lambdas) as the modalities approach."""
 
     lambdas: np.ndarray
@@ -74,6 +75,10 @@ class ShiftLandscape(Result):
     gaps: np.ndarray
     losses: np.ndarray
     batch_size: int | None
+
+    def _brief(self) -> str:
+        least = ", ".join(f"{gap:.3f} at {t:g}" for t, (gap, _) in self.best().items())
+        return f"{len(self.lambdas)} steps, gap of least loss {least}"
 
     def best(self) -> dict[float, tuple[float, float]]:
         """For each temperature the remaining gap of least loss, and that loss."""
@@ -144,7 +149,7 @@ def _signed_gap(X: Array, Y: Array, gap: Array, step: float, move: _Move) -> flo
 
 
 @dataclass(frozen=True)
-class OriginLandscape(Result):
+class OriginLandscape(HasFigure, Result):
     """Loss, its terms and the conformity divergence as the ellipsoids move to the origin."""
 
     alphas: np.ndarray
@@ -158,6 +163,13 @@ class OriginLandscape(Result):
     temperature: float
     batch_size: int | None
     bins: int
+
+    def _brief(self) -> str:
+        best = int(np.argmin(self.loss))
+        return (
+            f"{len(self.alphas)} steps of {self.move}, least loss {self.loss[best]:.3f} at "
+            f"{self.alphas[best]:g}, temperature {self.temperature:g}"
+        )
 
 
 def origin_landscape(
@@ -261,7 +273,7 @@ def _losses(
         X, Y = widen(X), widen(Y)
     if batch_size is None or check_count(batch_size, "batch_size") >= n:
         gathered = [[PairLosses(t) for t in temperatures] for _ in moves]
-        for rows in row_blocks(n, rows_per_block(n)):
+        for rows in told_blocks(n, rows_per_block(n)):
             products = X[rows] @ Y.T
             for move, row in zip(moves, gathered, strict=True):
                 cosines = move.cosines(products, rows, slice(None))

@@ -17,6 +17,7 @@ from modgap._arrays import (
     row_blocks,
     row_norms,
     rows_per_block,
+    told_blocks,
     unit,
     widen,
 )
@@ -130,7 +131,7 @@ def batched_terms(similarities: Array, temperature: float) -> tuple[Array, ...]:
 
 def similarity_blocks(X: Array, Y: Array, similarity: Similarity) -> Iterator[Array]:
     """Blocks of rows of the n × n similarities of prepared rows."""
-    for rows in row_blocks(X.shape[0], rows_per_block(Y.shape[0])):
+    for rows in told_blocks(X.shape[0], rows_per_block(Y.shape[0])):
         yield similarities(X[rows], Y, similarity)
 
 
@@ -204,7 +205,7 @@ def stacked_batches(X: Array, Y: Array, size: int) -> Iterator[tuple[Array, Arra
     """Consecutive batches stacked as (k, size, d); a shorter last batch comes by itself."""
     whole = X.shape[0] // size * size
     per_stack = max(1, rows_per_block(size) // size) * size
-    for rows in row_blocks(whole, per_stack):
+    for rows in told_blocks(whole, per_stack):
         shape = (-1, size, X.shape[1])
         yield X[rows].reshape(shape), Y[rows].reshape(shape)
     if whole < X.shape[0]:

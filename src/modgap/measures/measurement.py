@@ -8,8 +8,18 @@ from typing import Any
 
 import numpy as np
 
-from modgap._drawing import Range, draw_ranges
-from modgap._results import Result, by_side, html_table, number, plain, spoken, text_table
+from modgap._drawing import Range, Ranges
+from modgap._results import (
+    HasFigure,
+    Result,
+    by_side,
+    notebook_html,
+    notebook_table,
+    number,
+    plain,
+    spoken,
+    text_table,
+)
 from modgap._validate import InputValueError, check_choice, check_names
 from modgap.measures.cone import Cone
 from modgap.measures.ellipsoid import Shell
@@ -41,6 +51,10 @@ class ModalitySummary(Result):
     conformity_pearson: float | None
     conformity_slope: float | None
 
+    def _brief(self) -> str:
+        cosine = "" if self.cone is None else f", mean cosine {self.cone.mean:.3f}"
+        return f"{self.name}, {self.n:,} rows, mean norm {number(self.norm_mean, 3)}{cosine}"
+
 
 @dataclass(frozen=True)
 class PairSummary(Result):
@@ -57,6 +71,10 @@ class PairSummary(Result):
     shift_landscape: ShiftLandscape | None
     origin_landscape: OriginLandscape | None
 
+    def _brief(self) -> str:
+        loss = f"loss {self.loss.loss:.3f} at {self.temperature:g}"
+        return f"{self.n_pairs:,} pairs, alignment {self.alignment:.3f}, {loss}"
+
 
 @dataclass(frozen=True)
 class Between(Result):
@@ -71,6 +89,10 @@ class Between(Result):
     feature_divergence_max: float
     conformity_divergence: float | None
     pairs: PairSummary | None
+
+    def _brief(self) -> str:
+        paired = "no pairs" if self.pairs is None else f"{self.pairs.n_pairs:,} pairs"
+        return f"{' and '.join(self.names)}, gap distance {self.gap_distance:.4f}, {paired}"
 
 
 @dataclass(frozen=True)
@@ -93,7 +115,7 @@ class Line(Result):
 
 
 @dataclass(frozen=True)
-class Measurement(Result):
+class Measurement(HasFigure, Result):
     """Everything ``measure`` found; prints as a table, in a notebook too.
 
     ``modalities`` summarises each, ``gap_matrix`` has the distance between the means of every
@@ -114,6 +136,12 @@ class Measurement(Result):
     between: tuple[Between, ...]
     asking: tuple[ModalitySummary, ...] = ()
     asking_gaps: tuple[tuple[float, ...], ...] = ()
+
+    def _brief(self) -> str:
+        rows = ", ".join(f"{m.name} {m.n:,} rows" for m in (*self.modalities, *self.asking))
+        largest = "" if len(self.between) == 1 else "largest "
+        gap = max(one.gap_distance for one in self.between)
+        return f"{rows}, {self.dim} columns, {largest}gap distance {gap:.4f}"
 
     def pair(self, first: str, second: str) -> Between:
         """What two of the modalities tell together; ``names`` of the result has their order."""
@@ -338,10 +366,11 @@ class Measurement(Result):
 
     def _repr_html_(self) -> str:
         more = self.pair_table()
-        first = html_table(*self.table(), caption=self.sampling())
-        return self._drawing() + first + (html_table(*more, caption="Every two") if more else "")
+        first = notebook_table(*self.table(), self.sampling())
+        every_two = notebook_table(*more, "Every two") if more else ""
+        return notebook_html(self.ranges().svg(), first, every_two)
 
-    def _drawing(self) -> str:
+    def ranges(self) -> Ranges:
         """Cosines within each modality, and of pairs across: the gap in one picture."""
         lines = [
             Range(
@@ -355,4 +384,4 @@ class Measurement(Result):
                 cosine = 1 - one.pairs.alignment / 2
                 label = f"{one.names[0]} – its {one.names[1]}"
                 lines.append(Range(label, cosine, cosine, cosine, marked=True))
-        return draw_ranges("Mean cosine, with quartiles and extremes", lines)
+        return Ranges("Mean cosine, with quartiles and extremes", lines)

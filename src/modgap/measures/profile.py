@@ -18,7 +18,7 @@ from modgap._arrays import (
     to_numpy,
     unit,
 )
-from modgap._results import Result, by_side
+from modgap._results import HasFigure, Result, by_side
 from modgap._validate import Array, check_count, check_same_space
 from modgap.io import Embeddings, Modalities
 from modgap.io.modalities import DEFAULT_NAMES
@@ -110,7 +110,7 @@ class Typical(Result):
 
 
 @dataclass(frozen=True, eq=False)
-class Profile(Result):
+class Profile(HasFigure, Result):
     """Distributions of the modalities. What too few rows cannot tell is None.
 
     ``moments`` are those of every row, by name.
@@ -123,6 +123,10 @@ class Profile(Result):
     conformity: SideBySide | None
     typical: tuple[Typical, ...] | None
     moments: Mapping[str, Moments]
+
+    def _brief(self) -> str:
+        rows = ", ".join(f"{name} {found.n:,} rows" for name, found in self.moments.items())
+        return f"{rows}, {next(iter(self.moments.values())).dim} columns"
 
     def to_dict(self) -> dict[str, Any]:
         """Everything but the moments, which have a file format of their own."""

@@ -10,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 
 from modgap._arrays import to_numpy, unit
-from modgap._results import Result, by_side
+from modgap._results import HasFigure, Result, by_side
 from modgap._validate import (
     Array,
     check_choice,
@@ -27,12 +27,13 @@ _NEIGHBOURS = 15
 
 
 @dataclass(frozen=True, eq=False)
-class Projection(Result):
+class Projection(HasFigure, Result):
     """Coordinates of the rows of each modality, ``sides`` of shape (n, k), (m, k) and so on.
 
     ``axes`` (k, d) are the directions drawn and ``origin`` (k,) what is subtracted after: a row r
     is drawn at axes @ r − origin. ``share`` is the share of the spread along each. UMAP has no
-    such map: both are None, and rows that were not fitted have no place in it.
+    such map: both are None, and rows that were not fitted have no place in it. ``names`` are those
+    of the modalities.
     """
 
     method: str
@@ -40,6 +41,12 @@ class Projection(Result):
     axes: np.ndarray | None
     origin: np.ndarray | None
     share: np.ndarray | None
+    names: tuple[str, ...] = ()
+
+    def _brief(self) -> str:
+        rows = " and ".join(f"{len(side):,}" for side in self.sides)
+        spread = "" if self.share is None else f", {float(np.sum(self.share)):.0%} of the spread"
+        return f"{self.method}, {rows} rows in {self.dims} dimensions{spread}"
 
     @property
     def x(self) -> np.ndarray:
@@ -93,9 +100,10 @@ def projection(
     """
     check_choice(method, "method", ("pca", "svd", "umap"))
     rows = _each_side(X, Y)
+    names = tuple(X) if isinstance(X, Mapping) else ("X", "Y")
     dims = min(check_count(dims, "dims"), rows[0].shape[1])
     if method == "umap":
-        return _umap(rows, dims, seed)
+        return _umap(rows, names, dims, seed)
     if moments is None:
         moments = [Moments.from_batch(one, unit=False) for one in rows]
     elif isinstance(moments, PairMoments):
@@ -115,6 +123,7 @@ def projection(
         axes=axes,
         origin=origin,
         share=sizes / total if total > 0 else np.full(dims, np.nan),
+        names=names,
     )
 
 
@@ -130,6 +139,12 @@ def umap_is_installed() -> bool:
     return find_spec("umap") is not None
 
 
+def check_umap() -> None:
+    """Refuse early where UMAP is asked for and not installed, and say what brings it."""
+    if not umap_is_installed():
+        require("umap", "umap", "UMAP")
+
+
 def _leading(spread: np.ndarray, dims: int) -> tuple[np.ndarray, np.ndarray]:
     """The leading directions as rows, each with its largest entry positive, and their sizes."""
     from scipy.linalg import eigh
@@ -141,7 +156,7 @@ def _leading(spread: np.ndarray, dims: int) -> tuple[np.ndarray, np.ndarray]:
     return axes * np.where(largest < 0, -1.0, 1.0)[:, None], np.maximum(sizes[::-1], 0.0)
 
 
-def _umap(sides: Sequence[Array], dims: int, seed: int) -> Projection:
+def _umap(sides: Sequence[Array], names: tuple[str, ...], dims: int, seed: int) -> Projection:
     umap: Any = _quietly(require)("umap", "umap", 'projection(..., "umap")')
     rows = np.concatenate([to_numpy(unit(one)) for one in sides])
     # A seed makes UMAP run on one core, and says so in a warning; that is what is wanted.
@@ -155,7 +170,7 @@ def _umap(sides: Sequence[Array], dims: int, seed: int) -> Projection:
     )
     placed = np.asarray(_quietly(reducer.fit_transform)(rows), dtype=np.float64)
     ends = np.cumsum([one.shape[0] for one in sides])[:-1]
-    return Projection("umap", tuple(np.split(placed, ends)), None, None, None)
+    return Projection("umap", tuple(np.split(placed, ends)), None, None, None, names)
 
 
 def _quietly(function: Callable[..., Any]) -> Callable[..., Any]:

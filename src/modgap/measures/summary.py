@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import combinations
@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from modgap._arrays import namespace, to_numpy
+from modgap._arrays import Listener, namespace, to_numpy
 from modgap._results import Progress, silent
 from modgap._validate import (
     Array,
@@ -42,11 +42,15 @@ from modgap.measures.measurement import (
 )
 from modgap.measures.pairing import MAX_SAMPLE as MAX_SIGNAL
 from modgap.measures.pairing import signal_of_rows, warn_if_unpaired
+from modgap.measures.steps import Steps
 from modgap.measures.uniformity import uniformity
 from modgap.moments import Moments, PairMoments, gap_matrix, stacked_uniformity
+from modgap.moments.rows import moment_blocks
 
 # What is quadratic in the rows uses a seeded sample of at most this many.
 MAX_SAMPLE = 20_000
+# Of the sample: cone, uniformity, shell; soft assignments (two), margin, loss, loss over the gap.
+_PASSES_OF_SIDE, _PASSES_OF_PAIRS = 3, 5
 
 
 def measure(
@@ -88,7 +92,8 @@ def measure(
     seed : int
         Seed of the samples.
     progress : callable, optional
-        Called as ``progress(step, done, total)``.
+        Called as ``progress(step, done, total)`` at each block: the rows looked at so far and in
+        all, one step after the other.
     """
     check_temperature(temperature)
     check_count(sample, "sample", at_least=2)
@@ -106,35 +111,44 @@ class _Run:
     sample: int
     seed: int
     progress: Progress
-    n_done: int = 0
     rows: dict[str, Array] = field(default_factory=dict)
     moments: dict[str, Moments] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.rng = np.random.default_rng(self.seed)
+        every_two = list(combinations(self.data.names, 2))
+        self.twos = {two: self.data.pair(*two) for two in every_two}
+        self.steps = Steps(self.progress, self._total())
 
-    def say(self, step: str) -> None:
-        k = len(self.data.names)
-        total = 1 + k + len(self.data.asking) + k * (k - 1)
-        self.progress(step, self.n_done, total)
-        self.n_done += 1
+    def _total(self) -> int:
+        """How many rows all steps together will look at."""
+        sides = [*self.data.sides.values(), *self.data.asking.values()]
+        total = sum(side.n_rows + _PASSES_OF_SIDE * self._few(side.n_rows) for side in sides)
+        for (first, second), two in self.twos.items():
+            total += sum(self._few(self.data.sides[name].n_rows) for name in (first, second))
+            if two.paired:
+                n = self._few(two.n_groups)
+                total += _PASSES_OF_PAIRS * n + min(n, MAX_LANDSCAPE)
+        return total
+
+    def _few(self, n: int) -> int:
+        return min(n, self.sample)
 
     def measure(self) -> Measurement:
         data, names = self.data, self.data.names
         asking = {f"{name} queries": side for name, side in data.asking.items()}
         sides = {**data.sides, **asking}
-        self.say("moments of every row")
         for name, side in sides.items():
-            self.moments[name] = side.moments(name, self.progress)
+            with self.steps.step(f"moments of {name}", side.n_rows) as passed:
+                self.moments[name] = _moments(side, name, passed)
             self.rows[name] = _rows(side, _pick(self.rng, side.n_rows, self.sample))
             check_same_space(self.rows[names[0]], self.rows[name], (names[0], name))
         # The moments looked at every row, so the samples need no second look.
         with already_checked(*self.rows.values(), nonzero=True):
             summaries = []
             for name in sides:
-                self.say(f"cone, shell and conformity of {name}")
-                summaries.append(_modality(name, self.rows[name], self.moments[name]))
-            between = [self._between(*two) for two in combinations(names, 2)]
+                summaries.append(self._modality(name))
+            between = [self._between(*two) for two in self.twos]
         every = [self.moments[name] for name in names]
         gaps = gap_matrix([*every, *(self.moments[name] for name in asking)])
         k = len(names)
@@ -152,16 +166,17 @@ class _Run:
 
     def _between(self, first: str, second: str) -> Between:
         X, Y = self.rows[first], self.rows[second]
-        self.say(f"gap and separability of {first} and {second}")
         moments = PairMoments(self.moments[first], self.moments[second])
         separability = to_numpy(moments.separability())
         tops = np.argsort(-separability, kind="stable")[:10]
         enough = min(len(X), len(Y)) >= 2
+        with self.steps.step(f"separability of {first} and {second}", len(X) + len(Y)):
+            linear = linear_separability(X, Y, self.seed) if enough else None
         return Between(
             names=(first, second),
             gap_distance=moments.gap_distance(),
             gap_orthogonality=gap_orthogonality(X, Y),
-            linear_separability=linear_separability(X, Y, self.seed) if enough else None,
+            linear_separability=linear,
             n_tags=int(np.sum(separability > 1)),
             top_features=tuple((int(f), float(separability[f])) for f in tops),
             feature_divergence_max=float(np.max(to_numpy(feature_divergence(X, Y)))),
@@ -171,10 +186,9 @@ class _Run:
 
     def _pairs(self, first: str, second: str) -> PairSummary | None:
         """What a sample of the matching rows of two modalities tells, one pair of each group."""
-        two = self.data.pair(first, second)
+        two = self.twos[first, second]
         if not two.paired or two.n_groups == 0:
             return None
-        self.say(f"pairs, loss and landscapes of {first} and {second}")
         matches = two.matches()
         chosen = _pick(self.rng, two.n_groups, self.sample)
         X, Y = (
@@ -185,7 +199,94 @@ class _Run:
         looked_at = (X, Y) if some is None else (X[some], Y[some])
         with already_checked(X, Y, nonzero=True):
             warn_if_unpaired(signal_of_rows(*looked_at, two.names))
-            return _pair_summary(X, Y, len(matches[0]), self.temperature)
+            return self._pair_summary(X, Y, len(matches[0]), f"{first} and {second}")
+
+    def _modality(self, name: str) -> ModalitySummary:
+        rows, moments = self.rows[name], self.moments[name]
+        n, xp = int(rows.shape[0]), namespace(rows)
+        several = n >= 2 and bool(xp.any(rows != rows[:1]))
+        with self.steps.step(f"cone of {name}", n):
+            opening = cone(rows) if n >= 2 else None
+        with self.steps.step(f"uniformity of {name}", n):
+            spread = uniformity(rows) if n >= 2 else None
+        with self.steps.step(f"shell and conformity of {name}", n):
+            lengths = norms(rows)
+            typical = conformity(rows) if several else None
+            estimate = estimated_conformity(rows) if several else None
+            thin = shell(rows) if several else None
+        variance = to_numpy(moments.given.variance)
+        middle = float(np.median(variance))
+        dominance = to_numpy(moments.off_diagonal_dominance())
+        return ModalitySummary(
+            name=name,
+            n=moments.n,
+            n_sample=n,
+            norm_mean=lengths.mean,
+            norm_std=lengths.std,
+            feature_offset_max=float(np.max(to_numpy(moments.feature_offset()))),
+            variance_tail=float(np.max(variance)) / middle if middle > 0 else float("nan"),
+            off_diagonal_dominance_median=float(np.median(dominance)),
+            cone=opening,
+            uniformity=spread,
+            shell=thin,
+            conformity_mean=float(xp.mean(typical)) if typical is not None else None,
+            conformity_std=float(xp.std(typical)) if typical is not None else None,
+            conformity_pearson=estimate.pearson if estimate else None,
+            conformity_slope=estimate.slope if estimate else None,
+        )
+
+    def _pair_summary(self, X: Array, Y: Array, n_pairs: int, names: str) -> PairSummary:
+        n, xp, step = X.shape[0], namespace(X), self.steps.step
+        few = min(n, MAX_LANDSCAPE)
+        moments = PairMoments.from_batch(X, Y, paired=True)
+        shift, origin = None, None
+        with step(f"soft assignments of {names}", 2 * n, passes=2):
+            assignments = soft_assignments(X, Y, self.temperature)
+        with step(f"margin of {names}", n):
+            lead = margin(X, Y) if n >= 2 else None
+        with step(f"contrastive loss of {names}", n):
+            loss = loss_terms(X, Y, self.temperature)
+        # In one dimension a step can put a row onto the origin.
+        with step(f"loss over the gap of {names}", n), suppress(InputValueError):
+            shift = shift_landscape(X, Y)
+        # Rows of no variety fall onto it at alpha 1.
+        with step(f"loss over the origin of {names}", few), suppress(InputValueError):
+            if n >= 2:
+                origin = origin_landscape(X[:few], Y[:few], temperature=self.temperature)
+        differences = conformity_difference(X, Y) if n >= 2 else None
+        return PairSummary(
+            n_pairs=n_pairs,
+            n_sample=n,
+            alignment=moments.alignment(),
+            margin=lead,
+            loss=loss,
+            temperature=self.temperature,
+            soft_assignment_spread=(assignments.spread_x, assignments.spread_y),
+            conformity_difference_std=None if differences is None else float(xp.std(differences)),
+            shift_landscape=shift,
+            origin_landscape=origin,
+        )
+
+
+def _moments(side: Embeddings, name: str, passed: Listener) -> Moments:
+    """Moments of every row, told block by block."""
+    if not side.in_memory:
+        read = 0
+
+        def reading(_: str, done: int, total: int) -> None:
+            nonlocal read
+            passed((done - read) / total)
+            read = done
+
+        return side.moments(name, reading)
+    rows = side.rows()
+
+    def blocks() -> Iterator[Array]:
+        for block in moment_blocks(side.n_rows):
+            yield rows[block]
+            passed((block.stop - block.start) / side.n_rows)
+
+    return Moments.from_batches(blocks(), name=name)
 
 
 def _rows(side: Embeddings, index: np.ndarray | None) -> Array:
@@ -195,55 +296,3 @@ def _rows(side: Embeddings, index: np.ndarray | None) -> Array:
 def _pick(rng: np.random.Generator, n: int, sample: int) -> np.ndarray | None:
     """Rows to look at, in order; None means all of them."""
     return None if n <= sample else np.sort(rng.choice(n, sample, replace=False))
-
-
-def _modality(name: str, rows: Array, moments: Moments) -> ModalitySummary:
-    xp = namespace(rows)
-    lengths = norms(rows)
-    several = rows.shape[0] >= 2 and bool(xp.any(rows != rows[:1]))
-    typical = conformity(rows) if several else None
-    estimate = estimated_conformity(rows) if several else None
-    variance = to_numpy(moments.given.variance)
-    middle = float(np.median(variance))
-    return ModalitySummary(
-        name=name,
-        n=moments.n,
-        n_sample=int(rows.shape[0]),
-        norm_mean=lengths.mean,
-        norm_std=lengths.std,
-        feature_offset_max=float(np.max(to_numpy(moments.feature_offset()))),
-        variance_tail=float(np.max(variance)) / middle if middle > 0 else float("nan"),
-        off_diagonal_dominance_median=float(np.median(to_numpy(moments.off_diagonal_dominance()))),
-        cone=cone(rows) if rows.shape[0] >= 2 else None,
-        uniformity=uniformity(rows) if rows.shape[0] >= 2 else None,
-        shell=shell(rows) if several else None,
-        conformity_mean=float(xp.mean(typical)) if typical is not None else None,
-        conformity_std=float(xp.std(typical)) if typical is not None else None,
-        conformity_pearson=estimate.pearson if estimate else None,
-        conformity_slope=estimate.slope if estimate else None,
-    )
-
-
-def _pair_summary(X: Array, Y: Array, n_pairs: int, temperature: float) -> PairSummary:
-    n = X.shape[0]
-    moments = PairMoments.from_batch(X, Y, paired=True)
-    assignments = soft_assignments(X, Y, temperature)
-    few_x, few_y = X[:MAX_LANDSCAPE], Y[:MAX_LANDSCAPE]
-    xp = namespace(X)
-    shift, origin = None, None
-    with suppress(InputValueError):  # in one dimension a step can put a row onto the origin
-        shift = shift_landscape(X, Y)
-    with suppress(InputValueError):  # rows of no variety fall onto it at alpha 1
-        origin = origin_landscape(few_x, few_y, temperature=temperature) if n >= 2 else None
-    return PairSummary(
-        n_pairs=n_pairs,
-        n_sample=n,
-        alignment=moments.alignment(),
-        margin=margin(X, Y) if n >= 2 else None,
-        loss=loss_terms(X, Y, temperature),
-        temperature=temperature,
-        soft_assignment_spread=(assignments.spread_x, assignments.spread_y),
-        conformity_difference_std=float(xp.std(conformity_difference(X, Y))) if n >= 2 else None,
-        shift_landscape=shift,
-        origin_landscape=origin,
-    )

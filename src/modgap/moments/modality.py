@@ -12,6 +12,7 @@ import numpy as np
 
 from modgap._arrays import namespace, to_numpy, widen
 from modgap._given import opened_batches
+from modgap._results import Brief
 from modgap._tensors import read_tensors, write_tensors
 from modgap._validate import (
     Array,
@@ -27,11 +28,14 @@ from modgap.moments.rows import Detail, RowMoments, moment_blocks, ratio, unit_b
 
 
 @dataclass(frozen=True)
-class Moments:
+class Moments(Brief):
     """Moments of one modality: of the rows as given, and of the rows at unit length."""
 
     given: RowMoments
     unit: RowMoments | None
+
+    def _brief(self) -> str:
+        return f"{self.n:,} rows, {self.dim} columns"
 
     @classmethod
     def from_batch(

@@ -13,6 +13,7 @@ import numpy as np
 
 from modgap._arrays import namespace, to_numpy, widen
 from modgap._given import opened_two
+from modgap._results import Brief
 from modgap._tensors import read_tensors, write_tensors
 from modgap._validate import (
     Array,
@@ -26,7 +27,7 @@ from modgap.moments.rows import Detail, RowMoments, moment_blocks, ratio, unit_b
 
 
 @dataclass(frozen=True)
-class Cross:
+class Cross(Brief):
     """Σ (x − mean_x)(y − mean_y)ᵀ over pairs, of the rows as given and of the unit rows."""
 
     given: Array
@@ -34,12 +35,16 @@ class Cross:
 
 
 @dataclass(frozen=True)
-class PairMoments:
+class PairMoments(Brief):
     """Moments of two modalities, and across them where rows are pairs (else ``cross`` is None)."""
 
     x: Moments
     y: Moments
     cross: Cross | None = None
+
+    def _brief(self) -> str:
+        pairs = "" if self.cross is None else ", pairs"
+        return f"{self.x.n:,} and {self.y.n:,} rows, {self.x.dim} columns{pairs}"
 
     @classmethod
     def from_batch(

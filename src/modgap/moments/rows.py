@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from modgap._arrays import namespace, row_blocks, widen
+from modgap._results import Brief
 from modgap._validate import Array, InputValueError
 
 Detail = Literal["mean", "variance", "covariance"]
@@ -16,7 +17,7 @@ BLOCK_ROWS = 4096
 
 
 @dataclass(frozen=True)
-class RowMoments:
+class RowMoments(Brief):
     """Count, mean and centred second moment of a set of rows.
 
     ``scatter`` is Σ (x − mean)(x − mean)ᵀ, (d, d); only its diagonal, (d,), when the covariance

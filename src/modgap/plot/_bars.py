@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from modgap._drawing import Range
 from modgap.plot._style import GREY, axes_or_new, colour, dash, finish, numbers
 
 if TYPE_CHECKING:
@@ -92,6 +93,53 @@ def histograms(
         ax.stairs(height, edges, color=colour(k), linestyle=dash(k), linewidth=1.5, label=label)
     legend = {"frameon": False} if len(counts) > 1 else None
     return finish(ax, title, (xlabel, "density" if density else "count"), legend)
+
+
+def ranges(
+    lines: Sequence[Range],
+    *,
+    xlabel: str = "",
+    reference: float | None = None,
+    span: Sequence[float] = (),
+    title: str = "",
+    ax: Axes | None = None,
+) -> Axes:
+    """A value on each line with its range, and its middle drawn thick; the first at the top.
+
+    Parameters
+    ----------
+    lines : sequence of Range
+        What ``result.ranges().lines`` gives: label, value, low, high, middle, marked.
+    xlabel : str
+        What the values are.
+    reference : float, optional
+        A dashed line across.
+    span : sequence of float
+        Values that the axis reaches over in any case.
+    title : str
+        Above the drawing.
+    ax : Axes, optional
+        Where to draw; a new figure when left out.
+    """
+    ax = axes_or_new(ax, (6.4, 0.9 + 0.3 * len(lines)))
+    for place, line in enumerate(lines):
+        look: dict[str, Any] = {"color": colour(int(line.marked)), "solid_capstyle": "butt"}
+        ax.plot([line.low, line.high], [place, place], linewidth=1.5, **look)
+        if line.middle is not None:
+            ax.plot(line.middle, [place, place], linewidth=6, alpha=0.6, **look)
+        symbol = "D" if line.marked else "o"
+        ax.plot(line.value, place, marker=symbol, markersize=6, markeredgecolor="white", **look)
+    if reference is not None:
+        ax.axvline(reference, color=GREY, linestyle="--", linewidth=1, zorder=0)
+    if len(span):
+        ax.plot(span, [0] * len(span), alpha=0)
+    ax.set_yticks(range(len(lines)), [line.label for line in lines], fontsize=8)
+    for tick, line in zip(ax.get_yticklabels(), lines, strict=True):
+        tick.set_fontweight("bold" if line.marked else "normal")
+    ax.set_ylim(len(lines) - 0.5, -0.5)
+    finish(ax, title, (xlabel, ""))
+    ax.title.set_wrap(True)  # labels leave the axes little room
+    return ax
 
 
 def intervals(

@@ -23,6 +23,7 @@ from modgap.evaluation import GOAL_METRICS, Goal
 from modgap.evaluation.metrics import OWN_EXCESS
 from modgap.io import Modalities
 from modgap.measures import Measurement, Profile, measure, profile
+from modgap.measures.projection import check_umap
 from modgap.reports.answers import make_answers
 from modgap.reports.fields import fields_document
 from modgap.reports.fix import fix_document, not_judged
@@ -66,7 +67,7 @@ def contents(
     model: str | None = None,
     title: str | None = None,
     diagnosis: Diagnosis | None = None,
-    umap: bool | None = None,
+    umap: bool = False,
     seed: int = 0,
     progress: Progress | None = None,
 ) -> tuple[dict[str, Any], Diagnosis | None]:
@@ -81,6 +82,8 @@ def contents(
     """
     check_choice(goal, "goal", tuple(GOAL_METRICS))
     check_choice(metric, "metric", METRICS)
+    if umap:
+        check_umap()
     say, page, pictures = progress or silent, _Notes(), RowPictures(data)
     asking = _asking(queries, data.names, diagnosis)
     if diagnosis is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -28,6 +29,8 @@ from modgap.reports.contents import contents
 from modgap.reports.thumbnails import from_pixels
 
 _T = TypeVar("_T")
+# Pixels of the page in a notebook: the verdict and the picture, the rest to be scrolled to.
+_FRAME_HEIGHT = 760
 # What the modalities have of a kind, in order or by name; None for those that have none.
 _ForSides = Sequence[_T | None] | Mapping[str, _T | None]
 
@@ -54,6 +57,23 @@ class Report(Result):
     def __str__(self) -> str:
         return " ".join(self.document["verdict"]["sentences"])
 
+    def _brief(self) -> str:
+        known = zip(self.document["names"], self.document["n"], strict=True)
+        rows = ", ".join(f"{name} {n:,} rows" for name, n in known)
+        found = self.diagnosis
+        verdict = "" if found is None else f", {found.verdict} {found.recommended or ''}".rstrip()
+        return f"{self.document['title']!r}, {rows}{verdict}"
+
+    def _repr_html_(self) -> str:
+        """The page itself, in a frame that may run its scripts and nothing else."""
+        # An origin of its own: the page reaches neither the notebook nor what it stores.
+        return (
+            f'<iframe srcdoc="{html.escape(self.html())}" title="{html.escape(repr(self))}" '
+            'sandbox="allow-scripts allow-downloads" loading="lazy" '
+            f'style="width:100%;height:{_FRAME_HEIGHT}px;border:1px solid rgba(128,128,128,.4)">'
+            "</iframe>"
+        )
+
 
 def report(
     X: Array | Embeddings | Modalities | Mapping[str, Array | Embeddings],
@@ -71,7 +91,7 @@ def report(
     model: str | None = None,
     title: str | None = None,
     diagnosis: Diagnosis | None = None,
-    umap: bool | None = None,
+    umap: bool = False,
     seed: int = 0,
     progress: Progress | None = None,
 ) -> Report:
@@ -98,8 +118,9 @@ def report(
         Title of the page; without it, the names of the files.
     diagnosis : Diagnosis, optional
         That of the same rows and seed, where it was made already.
-    umap : bool, optional
-        Whether to draw UMAP too; without it, where it is installed.
+    umap : bool
+        Whether to draw UMAP beside PCA and SVD (needs ``modgap[umap]``); it takes longer than all
+        the rest.
     progress : callable, optional
         Called as ``progress(step, done, total)``.
     """

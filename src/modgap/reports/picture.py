@@ -13,7 +13,6 @@ from modgap._arrays import unit as at_unit_length
 from modgap._results import by_side
 from modgap.io import Modalities
 from modgap.measures import Projection, projection
-from modgap.measures.projection import umap_is_installed
 from modgap.moments import Moments
 from modgap.reports.labels import row_ids, row_labels
 from modgap.reports.row_pictures import RowPictures
@@ -76,15 +75,15 @@ def _some(rng: np.random.Generator, n: int, most: int) -> np.ndarray:
 
 
 def projections(
-    drawn: Drawn, moments: Sequence[Moments], *, umap: bool | None, seed: int
+    drawn: Drawn, moments: Sequence[Moments], *, umap: bool, seed: int
 ) -> list[Projection]:
-    """PCA and SVD from the moments of every row, and UMAP of the drawn ones where installed."""
+    """PCA and SVD from the moments of every row, and UMAP of the drawn ones on request."""
     found = [
         projection(drawn.rows, None, method, 3, moments=moments, seed=seed)
         for method in ("pca", "svd")
     ]
     enough = sum(len(rows) for rows in drawn.rows.values()) > 2  # UMAP needs two neighbours
-    if enough and (umap or (umap is None and umap_is_installed())):
+    if umap and enough:
         found.append(projection(drawn.rows, None, "umap", 2, seed=seed))
     return found
 

@@ -95,6 +95,11 @@ class ScoreCalibrator(BaseEstimator):
         self.method = method
         self.k = k
 
+    def __repr__(self, N_CHAR_MAX: int = 700) -> str:
+        fitted = ", ".join(arrow(pair) for pair in getattr(self, "models_", ()))
+        known = super().__repr__(N_CHAR_MAX)
+        return f"{known} fitted on {fitted}" if fitted else known
+
     def fit(self, hits: JudgedHits | Iterable[JudgedHits]) -> ScoreCalibrator:
         """Learn from judged hits of held-out pairs, one ``JudgedHits`` for each modality pair."""
         check_choice(self.method, "method", CALIBRATION_METHODS)

@@ -7,7 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from modgap._results import Result
+from modgap._results import Result, notebook_html, notebook_table
+
+_SHOWN_IN_NOTEBOOK = 50
 
 
 @dataclass(frozen=True, eq=False)
@@ -21,6 +23,16 @@ class Hits(Result):
     ids: np.ndarray
     scores: np.ndarray
     modalities: np.ndarray
+
+    def _brief(self) -> str:
+        n, k = self.ids.shape
+        return f"{n:,} queries, the {k} best of each"
+
+    def _repr_html_(self) -> str:
+        header, rows = self.table()
+        left_out = len(rows) - _SHOWN_IN_NOTEBOOK
+        said = f"The first {_SHOWN_IN_NOTEBOOK} of {len(rows):,} results" if left_out > 0 else ""
+        return notebook_html(notebook_table(header, rows[:_SHOWN_IN_NOTEBOOK], said))
 
     def table(
         self, first_query: int = 0, labels: Sequence[str] = ()

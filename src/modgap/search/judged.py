@@ -87,6 +87,11 @@ class JudgedHits(Result):
     matches: np.ndarray
     n_documents: int | None = None
 
+    def _brief(self) -> str:
+        n, k = self.scores.shape
+        share = f"{float(np.mean(self.matches)):.1%} of them matches"
+        return f"{self.pair[0]} → {self.pair[1]}, {n:,} queries, {k} hits each, {share}"
+
     def __post_init__(self) -> None:
         scores, matches = check_scores(self.scores), np.asarray(to_numpy(self.matches))
         if matches.shape != scores.shape:

@@ -8,7 +8,7 @@ from typing import Any, Literal
 import numpy as np
 
 from modgap._arrays import to_numpy
-from modgap._results import Result
+from modgap._results import HasFigure, Result
 from modgap._validate import InputValueError, check_choice, check_count
 
 Strategy = Literal["mass", "width"]
@@ -18,7 +18,7 @@ _CURVE_POINTS = 2000
 
 
 @dataclass(frozen=True, eq=False)
-class Reliability(Result):
+class Reliability(HasFigure, Result):
     """How often hits of a predicted probability are matches, bin by bin.
 
     ``predicted`` is the mean prediction of each bin, ``observed`` its share of matches, ``counts``

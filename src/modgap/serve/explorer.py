@@ -135,7 +135,7 @@ class Explorer:
             ],
         )
 
-    def document(self, progress: Progress, *, umap: bool | None = None) -> Mapping[str, Any]:
+    def document(self, progress: Progress, *, umap: bool = False) -> Mapping[str, Any]:
         """The page's document; the correction it recommends can be searched with from then on."""
         document, diagnosis = contents(
             self.data,

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from modgap._results import Progress, silent
+from modgap._results import Brief, Progress, silent
 from modgap._validate import InputValueError
 from modgap.io import ImageCaptions, open_image_captions
 from modgap.io.images import unreadable
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False)
-class Split:
+class Split(Brief):
     """Images (n, channels, size, size) as uint8, and their captions' tokens, image by image.
 
     The captions of image i are the rows ``first[i]`` to ``first[i] + count[i] − 1`` of ``tokens``
@@ -70,7 +70,7 @@ class Split:
 
 
 @dataclass(frozen=True, eq=False)
-class Data:
+class Data(Brief):
     """What a run trains on and is measured on.
 
     ``augment`` turns uint8 pixels into the floats of a training step, ``prepare`` into those of

@@ -8,7 +8,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from modgap._results import Result, number
+from modgap._drawing import Range, Ranges
+from modgap._results import HasFigure, Result, notebook_html, notebook_table, notebook_words, number
 from modgap.evaluation.significance import Comparison, Interval
 from modgap.evaluation.tasks.task import Published
 
@@ -32,6 +33,9 @@ class TaskPoint(Result):
     gap: float
     parts: Mapping[str, float]
 
+    def _brief(self) -> str:
+        return f"{self.way} at {self.amount:g}, {_interval(self.value)}, gap {number(self.gap, 3)}"
+
 
 @dataclass(frozen=True)
 class TaskTest(Result):
@@ -47,9 +51,13 @@ class TaskTest(Result):
     helps: bool
     parts: Mapping[str, Comparison]
 
+    def _brief(self) -> str:
+        verdict = "helps" if self.helps else "no gain shown"
+        return f"{self.way} at {self.amount:g}, {_signed(self.result.difference)}, {verdict}"
+
 
 @dataclass(frozen=True, eq=False)
-class TaskSweep(Result):
+class TaskSweep(HasFigure, Result):
     """A task at every amount of every way.
 
     ``raw`` are the rows as they are; ``points`` everything else that was tried, over all items.
@@ -120,6 +128,32 @@ class TaskSweep(Result):
             f"{_p_words(tested.p_value)})"
         )
         return f"{what}: it helps." if best.helps else f"{what}: no gain is shown."
+
+    def _brief(self) -> str:
+        best = self.chosen
+        end = "helps" if best.helps else "no gain shown"
+        return (
+            f"{self.task}, {self.n_items:,} items, {self.outcome} {self.raw.value.value:.3f} "
+            f"{AS_THEY_ARE}; {best.way} at {best.amount:g}: {_signed(best.result.difference)}, "
+            f"{end}"
+        )
+
+    def ranges(self) -> Ranges:
+        """The change that each way makes on the half that chose nothing, for drawings."""
+        lines = []
+        for test in self.tests:
+            change, label = test.result.difference, f"{test.way}, at {test.amount:g}"
+            chosen = (test.way, test.amount) == (self.chosen.way, self.chosen.amount)
+            lines.append(Range(label, change.value, change.low, change.high, marked=chosen))
+        title = f"Change of {self.outcome} on the half that chose nothing; dashed: none"
+        return Ranges(title, lines, reference=0.0)
+
+    def _repr_html_(self) -> str:
+        parts = [notebook_words(self.sentence), self.ranges().svg(), notebook_table(*self.table())]
+        apart = self.parts_table()
+        if apart is not None:
+            parts.append(notebook_table(*apart, "Items that are reported apart"))
+        return notebook_html(*parts)
 
     def table(self) -> Table:
         """One row a way: the amount chosen on one half, all items there, and the other half."""

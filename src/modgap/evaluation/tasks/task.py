@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from modgap._results import Result
+from modgap._results import Brief, Result
 from modgap._validate import (
     Array,
     InputValueError,
@@ -34,7 +34,7 @@ class Published(Result):
 
 
 @dataclass(frozen=True, eq=False)
-class Task:
+class Task(Brief):
     """Items that are judged by rows of two modalities.
 
     Parameters

@@ -11,6 +11,7 @@ from typing import Literal
 import numpy as np
 
 from modgap._arrays import like, to_numpy, unit
+from modgap._results import Brief
 from modgap._validate import Array, InputValueError, check_numbers
 from modgap.corrections import (
     Calibrate,
@@ -37,7 +38,7 @@ FEW_BOTH_WAYS, FEW_CLOSING = (-1.0, -0.5, 0.5, 1.0), (0.5, 1.0)
 
 
 @dataclass(frozen=True, eq=False)
-class TaskRows:
+class TaskRows(Brief):
     """A task with what its corrections are fitted on.
 
     ``halves`` are the groups that choose and those that test. ``bank`` are rows of X's kind that
@@ -91,7 +92,7 @@ AtAmount = Callable[[float], tuple[np.ndarray, float]]
 
 
 @dataclass(frozen=True, eq=False)
-class Way(ABC):
+class Way(Brief, ABC):
     """One way of changing rows, at several amounts; 0 would be the rows as they are."""
 
     name: str

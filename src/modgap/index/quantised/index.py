@@ -83,6 +83,13 @@ class QuantisedIndex:
         self.subspaces = subspaces
         self.seed = seed
 
+    def __repr__(self) -> str:
+        held = "".join(
+            f", {name} {len(segment):,} documents"
+            for name, segment in getattr(self, "segments_", {}).items()
+        )
+        return f"{type(self).__name__}({self.bits!r}{held})"
+
     def fit(
         self,
         documents: Mapping[str, Array | Embeddings],

@@ -1,0 +1,160 @@
+"""Which figure a result has. Each is one of the plain kinds, given the numbers of the result."""
+
+from __future__ import annotations
+
+from functools import singledispatch
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from modgap._drawing import Ranges
+from modgap._validate import InputTypeError, InputValueError
+from modgap.diagnosis import Diagnosis, GapPath
+from modgap.evaluation import Evaluation, MixedCurve, MixedRetrieval, Retrieval, Robustness
+from modgap.evaluation.names import metric_name
+from modgap.evaluation.tasks import TaskSweep
+from modgap.measures import Measurement, OriginLandscape, Profile, Projection, ShiftLandscape
+from modgap.plot._bars import histograms, ranges
+from modgap.plot._curves import curves
+from modgap.plot._points import scatter
+from modgap.plot._tasks import task_curve
+from modgap.search import Reliability
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+# Recall is drawn over so many places; beyond them a search is of no use.
+_PLACES = 100
+
+
+@singledispatch
+def figure_of(result: Any, title: str, ax: Axes | None) -> Axes:
+    """The figure of a result, by its type."""
+    raise InputTypeError(
+        f"{type(result).__name__} has no figure. Those of {_known()} have; other numbers are drawn "
+        "with the functions of modgap.plot."
+    )
+
+
+def _known() -> str:
+    return ", ".join(kind.__name__ for kind in figure_of.registry if kind is not object)
+
+
+@figure_of.register(Measurement)
+@figure_of.register(Diagnosis)
+@figure_of.register(Evaluation)
+@figure_of.register(MixedRetrieval)
+def _ranges(result: Any, title: str, ax: Axes | None) -> Axes:
+    found: Ranges = result.ranges()
+    return ranges(
+        found.lines,
+        reference=found.reference,
+        span=found.span,
+        title=title or found.title,
+        ax=ax,
+    )
+
+
+@figure_of.register(Retrieval)
+def _retrieval(result: Retrieval, title: str, ax: Axes | None) -> Axes:
+    """Recall over the places that are looked at."""
+    ways = result.ranks()
+    most = min(_PLACES, max(len(r) for r in (result.ranks_x, result.ranks_y)))
+    places = np.arange(1, most + 1)
+    found = {
+        way: np.searchsorted(np.sort(ranks), places) / len(ranks) for way, ranks in ways.items()
+    }
+    return curves(
+        places, found, xlabel="k", ylabel="recall@k", log="x" if most > 20 else "", title=title,
+        ax=ax,
+    )  # fmt: skip
+
+
+@figure_of.register(MixedCurve)
+def _mixed_curve(result: MixedCurve, title: str, ax: Axes | None) -> Axes:
+    asked = {f"{name} asks": ndcg for name, ndcg in result.ndcg.items()}
+    label = f"share of {result.names[0]} in the index"
+    return curves(result.x_shares, asked, xlabel=label, ylabel="NDCG@10", title=title, ax=ax)
+
+
+@figure_of.register(TaskSweep)
+def _task_sweep(result: TaskSweep, title: str, ax: Axes | None) -> Axes:
+    return task_curve(result, title=title, ax=ax)
+
+
+@figure_of.register(GapPath)
+def _gap_path(result: GapPath, title: str, ax: Axes | None) -> Axes:
+    """Every metric over the share of the move."""
+    found = {metric_name(key, ()): values for key, values in result.metrics.items()}
+    label = f"share of {result.method}: 0 as they are, 1 all of it"
+    return curves(result.steps, found, xlabel=label, ylabel="metric", title=title, ax=ax)
+
+
+@figure_of.register(ShiftLandscape)
+def _shift_landscape(result: ShiftLandscape, title: str, ax: Axes | None) -> Axes:
+    """The loss over the remaining gap, its least marked, at each temperature."""
+    order = np.argsort(result.gaps)
+    heats = [f"temperature {t:g}" for t in result.temperatures]
+    losses = {heat: row[order] for heat, row in zip(heats, result.losses, strict=True)}
+    marks: dict[str, tuple[Any, Any]] = dict(zip(heats, result.best().values(), strict=True))
+    now = float(result.gaps[int(np.argmin(np.abs(result.lambdas)))])
+    return curves(
+        result.gaps[order], losses, xlabel="remaining gap", ylabel="contrastive loss", log="y",
+        marks=marks, vertical={"as they are": now}, title=title, ax=ax,
+    )  # fmt: skip
+
+
+@figure_of.register(OriginLandscape)
+def _origin_landscape(result: OriginLandscape, title: str, ax: Axes | None) -> Axes:
+    """The loss on the way to the origin: of all pairs, and of those that are found and not."""
+    terms = {"all pairs": result.loss, "found": result.matched, "not found": result.mismatched}
+    label = "share of the mean that is subtracted"
+    best = int(np.argmin(result.loss))
+    marks = {"all pairs": (result.alphas[best], result.loss[best])}
+    return curves(
+        result.alphas, terms, xlabel=label, ylabel=f"loss at temperature {result.temperature:g}",
+        marks=marks, title=title, ax=ax,
+    )  # fmt: skip
+
+
+@figure_of.register(Projection)
+def _projection(result: Projection, title: str, ax: Axes | None) -> Axes:
+    """The first two dimensions; a colour and a marker for each modality."""
+    points = {name: side[:, :2] for name, side in zip(result.names, result.sides, strict=True)}
+    shares = ["", ""] if result.share is None else [f" ({s:.0%})" for s in result.share[:2]]
+    names = [f"{result.method.upper()} {k + 1}{share}" for k, share in enumerate(shares)]
+    return scatter(points, xlabel=names[0], ylabel=names[1], title=title, ax=ax)
+
+
+@figure_of.register(Profile)
+def _profile(result: Profile, title: str, ax: Axes | None) -> Axes:
+    """Cosines within each modality, of matches and of non-matches."""
+    cosines = result.cosines
+    if cosines is None:
+        raise InputValueError("Cosines need two different rows of each modality.")
+    counts = {f"within {n}": c for n, c in zip(result.names, cosines.within, strict=True)}
+    more = {"matches": cosines.matching, "non-matches": cosines.others}
+    counts |= {label: found for label, found in more.items() if found is not None}
+    return histograms(cosines.edges, counts, xlabel="cosine", title=title, ax=ax)
+
+
+@figure_of.register(Robustness)
+def _robustness(result: Robustness, title: str, ax: Axes | None) -> Axes:
+    """The share of neighbours kept over the amounts, two standard errors around."""
+    away = 2 * np.nan_to_num(result.standard_error)
+    bands = {"kept": (result.share - away, result.share + away)}
+    return curves(
+        result.amounts, {"kept": result.share}, xlabel="amount",
+        ylabel="nearest neighbours kept", bands=bands, title=title, ax=ax,
+    )  # fmt: skip
+
+
+@figure_of.register(Reliability)
+def _reliability(result: Reliability, title: str, ax: Axes | None) -> Axes:
+    """Observed against predicted; the diagonal is what can be trusted."""
+    filled = result.counts > 0
+    points = np.stack([result.predicted[filled], result.observed[filled]], axis=1)
+    return scatter(
+        {"hits": points}, xlabel="predicted probability", ylabel="share of matches",
+        line=(1.0, 0.0), title=title or f"expected calibration error {result.ece:.3f}", ax=ax,
+    )  # fmt: skip
