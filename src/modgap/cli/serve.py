@@ -30,7 +30,7 @@ def serve(
     images: Images = None,
     queries: AskingModality = None,
     goal: Goal = "mixed",
-    umap: Umap = True,
+    umap: Umap = False,
     metric: MetricOption = "cosine",
     model: Model = None,
     rows: Annotated[
@@ -90,7 +90,7 @@ def serve(
                 seed=seed,
                 rows=rows,
             )
-        document = partial(explorer.document, umap=None if umap else False)
+        document = partial(explorer.document, umap=umap)
         app = make_app(explorer, document, token=token, hosts=server.names_for(host))
         address = server.address_of(opened, host, token)
         yours = "your token for the …, " if token else ""  # what is printed may be kept in a log

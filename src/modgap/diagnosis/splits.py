@@ -66,16 +66,17 @@ def split(data: Modalities, seed: int) -> Splits:
     Rows without a match help fitting and nothing else. Without pairs, rows are split in two, and
     the rows to confirm on are as many of each modality, so that a fair share is one half.
     """
+    check_enough(data)
     rng = np.random.default_rng(seed)
     if not data.paired:
         return _split_rows(data, rng)
-    _check_enough(data.n_groups, "groups with rows on every side")
     both = rng.permutation(data.matched_groups)
     ends = np.round(np.cumsum(SHARES) * len(both)).astype(int)
     single = rng.permutation(np.setdiff1d(_every_group(data), both))
     known = both[: ends[1]][: 2 * MAX_FOLD]
+    fit = np.concatenate([both[: ends[0]][:MAX_FIT], single[:MAX_FIT]])
     return Splits(
-        data.take_groups(np.concatenate([both[: ends[0]][:MAX_FIT], single[:MAX_FIT]])),
+        data.take_groups(fit, copied=False),
         data.take_groups(both[ends[0] : ends[1]][:MAX_EVALUATE]),
         data.take_groups(both[ends[1] : ends[2]][:MAX_EVALUATE]),
         (data.take_groups(known[::2]), data.take_groups(known[1::2])),
@@ -89,7 +90,6 @@ def _every_group(data: Modalities) -> np.ndarray:
 def _split_rows(data: Modalities, rng: np.random.Generator) -> Splits:
     """Rows of each modality, and queries that are not documents, in two."""
     sides = list(data.sides.values())
-    _check_enough(min(side.n_rows for side in sides), "rows of each modality")
     order = [rng.permutation(side.n_rows) for side in sides]
     held = min(MAX_EVALUATE, *(side.n_rows // 2 for side in sides))
     asking = {name: rng.permutation(side.n_rows) for name, side in data.asking.items()}
@@ -97,6 +97,7 @@ def _split_rows(data: Modalities, rng: np.random.Generator) -> Splits:
     fit = data.take(
         [rows[held:][:MAX_FIT] for rows in order],
         {name: rows[half[name] :][:MAX_FIT] for name, rows in asking.items()},
+        copied=False,
     )
     confirm = data.take(
         [rows[:held] for rows in order],
@@ -105,7 +106,11 @@ def _split_rows(data: Modalities, rng: np.random.Generator) -> Splits:
     return Splits(fit, None, confirm)
 
 
-def _check_enough(count: int, of_what: str) -> None:
+def check_enough(data: Modalities) -> None:
+    """Refuse too little data to be split."""
+    count, of_what = data.n_groups, "groups with rows on every side"
+    if not data.paired:
+        count, of_what = min(side.n_rows for side in data.sides.values()), "rows of each modality"
     if count < MIN_PAIRS:
         raise InputValueError(
             f"A diagnosis needs at least {MIN_PAIRS} {of_what}, got {count}. modgap fit makes a "
