@@ -17,31 +17,25 @@ from modgap.corrections import Correction
 from modgap.evaluation import Evaluator
 from modgap.io import Modalities
 from modgap.serve import Explorer
-from serving import fit, make_client, make_data
+from serving import HeldReport, fit, make_client, make_data
 
 LEAVE = "Leave it alone: no correction raises NDCG@10 without costing recall@1."
 
 
-class Report:
-    """A report that waits to be let go, then ends as it is told to."""
+def ending(how: Any) -> Any:
+    """How a report ends: with a verdict, or with an error."""
 
-    def __init__(self, ends: Any) -> None:
-        self.ends, self.go, self.begun = ends, threading.Event(), threading.Event()
+    def made(_: Any) -> dict[str, Any]:
+        if isinstance(how, Exception):
+            raise how
+        return {"schema": "modgap/report/2", "verdict": {"sentences": ["A gap.", how]}}
 
-    def __call__(self, progress: Any) -> dict[str, Any]:
-        progress("diagnosing (hubs)", 20, 100)
-        self.begun.set()
-        for _ in row_blocks(10**15, 1):
-            if self.go.wait(0.01):
-                break
-        if isinstance(self.ends, Exception):
-            raise self.ends
-        return {"schema": "modgap/report/2", "verdict": {"sentences": ["A gap.", self.ends]}}
+    return made
 
 
 @contextmanager
-def reported(ends: Any) -> Iterator[tuple[TestClient, Report]]:
-    report = Report(ends)
+def reported(ends: Any) -> Iterator[tuple[TestClient, HeldReport]]:
+    report = HeldReport(ending(ends))
     with make_client(document=report) as client:
         assert report.begun.wait(30)
         yield client, report
