@@ -247,8 +247,13 @@ def test_the_recommended_correction_is_listed_first() -> None:
     fit(client, "Shift", amount=0.1)
     result = diagnose(data, correctors=[Center()])
     assert result.recommended == "Center()"
+    client.app.state.document.wait(30)  # type: ignore[attr-defined]
+    before = client.get("/api/corrections").json()["none_recommended"]
+    assert before == "The report recommends no correction."
     explorer.corrections.recommend(result)
-    listed = client.get("/api/corrections").json()["corrections"]
+    listed = client.get("/api/corrections").json()
+    assert listed["none_recommended"] is None
+    listed = listed["corrections"]
     assert [(c["name"], c["recommended"]) for c in listed] == [
         ("Center()", True), ("Shift(amount=0.1)", False)
     ]  # fmt: skip

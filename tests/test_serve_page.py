@@ -264,7 +264,7 @@ def test_nothing_misleads_while_the_report_is_made_cancelled_and_made_anew(
         column.get_by_text(f"{being_made} {advice}").wait_for()
         opened.locator("#loading", has_text="being made: diagnosing (hubs), 20 % done.").wait_for()
         opened.click("#report-cancel")
-        cancelled = "The report was cancelled (diagnosing (hubs), 20 % done)."
+        cancelled = "The report was cancelled at: diagnosing (hubs), 20 % done."
         opened.locator("#loading", has_text=cancelled).wait_for()
         column.get_by_text(f"{cancelled} So it recommends no correction. {advice}").wait_for()
         report.go.set()

@@ -27,7 +27,7 @@ from modgap._validate import (
     check_values,
     encode_groups,
 )
-from modgap.io._matrix import HeldMatrix
+from modgap.io._matrix import HeldMatrix, PickedRows
 from modgap.io.embeddings import Embeddings
 from modgap.io.keys import KeyedBy, id_keys, label_keys, row_keys
 from modgap.io.pairing import PairingWarning, match_ids
@@ -400,7 +400,8 @@ class Modalities:
 
     def trusted(self, *, nonzero: bool = False) -> AbstractContextManager[None]:
         """While it lasts, rows in memory are not checked again: they were."""
-        held = [s.rows() for s in (*self.sides.values(), *self.asking.values()) if s.in_memory]
+        every = (*self.sides.values(), *self.asking.values())
+        held = [side.rows() for side in every if not isinstance(side.matrix, PickedRows)]
         return already_checked(*held, nonzero=nonzero)
 
     def _every_row(self) -> dict[str, Array]:

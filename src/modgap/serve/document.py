@@ -79,5 +79,5 @@ def report_words(job: Job) -> str:
     if at and job.total:
         at += f", {100 * job.done // job.total} % done"
     if job.state == "cancelled":
-        return f"The report was cancelled{f' ({at})' if at else ''}."
+        return f"The report was cancelled{f' at: {at}' if at else ''}."
     return f"The report is being made{f': {at}' if at else ''}."

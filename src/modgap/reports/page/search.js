@@ -91,9 +91,9 @@
 
     // Why there are no corrected results; it changes when the report ends.
     function explain() {
-      const fit = info.why_no_fit ? `None can be fitted here: ${info.why_no_fit}` : "You can fit one in the workbench below.";
       missing.textContent = state.corrections.length ? "Choose a correction above to see its results here."
-        : [state.none, fit].filter(Boolean).join(" ");
+        : info.why_no_fit ? `No correction can be fitted here. ${info.why_no_fit}`
+          : `${state.none ?? ""} You can fit one in the workbench below.`;
     }
 
     function draw(answer) {
