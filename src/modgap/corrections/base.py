@@ -159,7 +159,7 @@ class Corrector(BaseEstimator, ABC):
         if self.needs_pairs:
             if not data.paired:
                 raise InputValueError(self._pairs_needed())
-            found = data.pairs().pair_moments(say)
+            found = data.pairs(copied=False).pair_moments(say)
         else:
             found = data.moments(say, unit=unit, nonzero=True) if given is None else given
         return found.at_unit_length() if unit else found

@@ -75,6 +75,7 @@ class HeldOut:
 
 def held_out(data: Modalities, seed: int) -> HeldOut:
     """The rows that ``split`` keeps to confirm on, with the same seed."""
+    check_enough(data)
     rng = np.random.default_rng(seed)
     if data.paired:
         sides, apart = data.rows_of_groups(_groups(data, rng).confirm)
@@ -99,14 +100,16 @@ def split(data: Modalities, seed: int) -> Splits:
     Rows without a match help fitting and nothing else. Without pairs, rows are split in two, and
     the rows to confirm on are as many of each modality, so that a fair share is one half.
     """
+    check_enough(data)
     rng = np.random.default_rng(seed)
     if not data.paired:
         return _split_rows(data, rng)
     groups = _groups(data, rng)
     single = rng.permutation(np.setdiff1d(_every_group(data), data.matched_groups))
     known = np.concatenate([groups.fit, groups.choose])[: 2 * MAX_FOLD]
+    fit = np.concatenate([groups.fit[:MAX_FIT], single[:MAX_FIT]])
     return Splits(
-        data.take_groups(np.concatenate([groups.fit[:MAX_FIT], single[:MAX_FIT]])),
+        data.take_groups(fit, copied=False),
         data.take_groups(groups.choose[:MAX_EVALUATE]),
         data.take_groups(groups.confirm),
         (data.take_groups(known[::2]), data.take_groups(known[1::2])),
@@ -114,7 +117,6 @@ def split(data: Modalities, seed: int) -> Splits:
 
 
 def _groups(data: Modalities, rng: np.random.Generator) -> _Groups:
-    _check_enough(data.n_groups, "groups with rows on every side")
     both = rng.permutation(data.matched_groups)
     ends = np.round(np.cumsum(SHARES) * len(both)).astype(int)
     fit, choose, confirm = np.split(both, ends[:-1])
@@ -128,7 +130,7 @@ def _every_group(data: Modalities) -> np.ndarray:
 def _split_rows(data: Modalities, rng: np.random.Generator) -> Splits:
     """Rows of each modality, and queries that are not documents, in two."""
     fit, confirm = _rows(data, rng)
-    return Splits(data.take(*fit), None, data.take(*confirm))
+    return Splits(data.take(*fit, copied=False), None, data.take(*confirm))
 
 
 # Row numbers of each side, and of queries apart by name.
@@ -137,7 +139,6 @@ _RowNumbers = tuple[list[np.ndarray], dict[str, np.ndarray]]
 
 def _rows(data: Modalities, rng: np.random.Generator) -> tuple[_RowNumbers, _RowNumbers]:
     sides = list(data.sides.values())
-    _check_enough(min(side.n_rows for side in sides), "rows of each modality")
     order = [rng.permutation(side.n_rows) for side in sides]
     held = min(MAX_EVALUATE, *(side.n_rows // 2 for side in sides))
     asking = {name: rng.permutation(side.n_rows) for name, side in data.asking.items()}
@@ -153,7 +154,11 @@ def _rows(data: Modalities, rng: np.random.Generator) -> tuple[_RowNumbers, _Row
     return fit, confirm
 
 
-def _check_enough(count: int, of_what: str) -> None:
+def check_enough(data: Modalities) -> None:
+    """Refuse too little data to be split."""
+    count, of_what = data.n_groups, "groups with rows on every side"
+    if not data.paired:
+        count, of_what = min(side.n_rows for side in data.sides.values()), "rows of each modality"
     if count < MIN_PAIRS:
         raise InputValueError(
             f"A diagnosis needs at least {MIN_PAIRS} {of_what}, got {count}. modgap fit makes a "

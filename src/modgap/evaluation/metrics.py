@@ -10,6 +10,7 @@ from itertools import combinations
 import numpy as np
 
 from modgap._arrays import namespace, row_norms, to_numpy, unit
+from modgap._stopping import stop_here
 from modgap.corrections import Correction, asking_modalities
 from modgap.evaluation.mixed import mixed_retrieval
 from modgap.evaluation.noise import Gaussian, Noise
@@ -296,6 +297,7 @@ def resample(bootstrap: GroupBootstrap, sample: Sample | GapSample) -> tuple[flo
     of these groups, as it was measured; with V taken off twice, around that of all groups there
     could be.
     """
+    stop_here()
     if isinstance(sample, Sample):
         return bootstrap.ratios(sample.values, sample.groups, sample.weights)
     own, drawn = zip(*map(partial(_means, bootstrap), sample.rows, sample.groups), strict=True)

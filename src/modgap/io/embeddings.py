@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from modgap._results import Progress, silent
+from modgap._stopping import stop_here
 from modgap._validate import (
     InputTypeError,
     InputValueError,
@@ -17,10 +18,13 @@ from modgap._validate import (
     check_matrix,
 )
 from modgap.io._contents import Column
-from modgap.io._matrix import BATCH_ROWS, ArrayMatrix, HeldMatrix, Matrix, as_numpy
+from modgap.io._matrix import BATCH_ROWS, ArrayMatrix, HeldMatrix, Matrix, PickedRows, as_numpy
 from modgap.io.companions import field_column
 from modgap.io.tables import is_opened
 from modgap.moments import Moments
+
+# Fewer rows are always copied: they may be asked for many times.
+MOST_COPIED = 20_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,7 +121,7 @@ class Embeddings:
 
         Two modalities can therefore be walked side by side whatever their formats.
         """
-        return self.matrix.batches(check_count(size, "size"))
+        return _stoppable(self.matrix.batches(check_count(size, "size")))
 
     def batches_with_progress(self, progress: Progress, step: str) -> Iterator[np.ndarray]:
         """The batches, with the rows counted as they are read."""
@@ -161,17 +165,33 @@ class Embeddings:
             )
         return self.matrix.take(wanted.astype(np.int64))
 
-    def subset(self, indices: np.ndarray) -> Embeddings:
-        """These rows in memory, with their ids, captions, labels, groups and fields."""
+    def subset(self, indices: np.ndarray, *, copied: bool = True) -> Embeddings:
+        """These rows in memory, with their ids, captions, labels, groups and fields.
+
+        With ``copied=False`` many rows of an array in memory are not copied, but picked from it
+        each time they are asked for: enough for what walks through them in batches.
+        """
         columns, fields = (
             {name: column.subset(indices) for name, column in some.items()}
             for some in (self.columns, self.fields)
         )
-        return Embeddings(self.source, HeldMatrix(self.take(indices)), columns, fields)
+        matrix: Matrix
+        if not copied and len(indices) > MOST_COPIED and self._is_array:
+            matrix = PickedRows(self.matrix, np.asarray(indices))
+        else:
+            matrix = HeldMatrix(self.take(indices))
+        return Embeddings(self.source, matrix, columns, fields)
+
+    @property
+    def _is_array(self) -> bool:
+        """Whether the rows are a NumPy array in memory, or picked from one."""
+        if isinstance(self.matrix, HeldMatrix):
+            return isinstance(self.matrix.array, np.ndarray)
+        return isinstance(self.matrix, (LoadedMatrix, PickedRows))
 
     def with_rows_loaded(self) -> Embeddings:
         """The same with the rows in memory: the file is not read for them any more."""
-        if isinstance(self.matrix, (HeldMatrix, LoadedMatrix)):
+        if isinstance(self.matrix, (HeldMatrix, LoadedMatrix, PickedRows)):
             return self
         return replace(self, matrix=LoadedMatrix(Matrix.rows(self.matrix)))
 
@@ -227,6 +247,12 @@ class Embeddings:
         column = self.columns[kind]
         check_length(column, self.n_rows, kind, self.source)
         return column.load()
+
+
+def _stoppable(batches: Iterator[np.ndarray]) -> Iterator[np.ndarray]:
+    for batch in batches:
+        stop_here()
+        yield batch
 
 
 class LoadedMatrix(ArrayMatrix):

@@ -28,7 +28,7 @@ from modgap._validate import (
     check_values,
     encode_groups,
 )
-from modgap.io._matrix import HeldMatrix
+from modgap.io._matrix import HeldMatrix, PickedRows
 from modgap.io.embeddings import Embeddings
 from modgap.io.keys import KeyedBy, id_keys, label_keys, row_keys
 from modgap.io.pairing import PairingWarning, match_ids
@@ -328,21 +328,28 @@ class Modalities:
         first = [np.unique(codes, return_index=True) for codes in self.groups]
         return tuple(rows[np.searchsorted(codes, self.matched_groups)] for codes, rows in first)
 
-    def pairs(self) -> Modalities:
-        """The matches alone, row by row, in memory; the group of each is kept."""
+    def pairs(self, *, copied: bool = True) -> Modalities:
+        """The matches alone, row by row, in memory; the group of each is kept. See ``take``."""
         if self.paired and self.group_codes is None:
             return self
-        return self.take(self.matches())
+        return self.take(self.matches(), copied=copied)
 
     def take(
-        self, rows: Sequence[np.ndarray], queries: Mapping[str, np.ndarray] | None = None
+        self,
+        rows: Sequence[np.ndarray],
+        queries: Mapping[str, np.ndarray] | None = None,
+        *,
+        copied: bool = True,
     ) -> Modalities:
         """These rows of each side, in memory, with all that belongs to them.
 
-        Of queries apart, those are taken whose group is, unless ``queries`` says which.
+        Of queries apart, those are taken whose group is, unless ``queries`` says which. With
+        ``copied=False`` many rows are picked anew from those in memory as often as they are read.
         """
         chosen_by = dict(zip(self.names, rows, strict=True))
-        sides = {name: side.subset(chosen_by[name]) for name, side in self.sides.items()}
+        sides = {
+            name: side.subset(chosen_by[name], copied=copied) for name, side in self.sides.items()
+        }
         thumbnails: dict[str, Thumbnail] = {
             name: partial(_picture_of, picture, chosen_by[name])
             for name, picture in self.thumbnails.items()
@@ -352,7 +359,7 @@ class Modalities:
             name: np.flatnonzero(np.isin(own, np.concatenate(codes)))
             for name, own in self.asking_codes.items()
         }
-        asking = {name: side.subset(asked[name]) for name, side in self.asking.items()}
+        asking = {n: side.subset(asked[n], copied=copied) for n, side in self.asking.items()}
         codes += [own[asked[name]] for name, own in self.asking_codes.items()]
         # Numbered anew: what counts by group must not be as long as the whole data has groups.
         kept, dense = np.unique(np.concatenate(codes), return_inverse=True)
@@ -367,9 +374,9 @@ class Modalities:
             code_keys=self.group_keys[kept],
         )
 
-    def take_groups(self, chosen: np.ndarray) -> Modalities:
-        """The rows of these groups, in memory."""
-        return self.take(*self.rows_of_groups(chosen))
+    def take_groups(self, chosen: np.ndarray, *, copied: bool = True) -> Modalities:
+        """The rows of these groups, in memory; see ``take``."""
+        return self.take(*self.rows_of_groups(chosen), copied=copied)
 
     def rows_of_groups(self, chosen: np.ndarray) -> tuple[list[np.ndarray], dict[str, np.ndarray]]:
         """The row numbers of these groups on each side, and those of queries apart by name."""
@@ -416,7 +423,9 @@ class Modalities:
 
     def trusted(self, *, nonzero: bool = False) -> AbstractContextManager[None]:
         """While it lasts, rows in memory are not checked again: they were."""
-        return already_checked(*self._every_row().values(), nonzero=nonzero)
+        every = (*self.sides.values(), *self.asking.values())
+        held = [side.rows() for side in every if not isinstance(side.matrix, PickedRows)]
+        return already_checked(*held, nonzero=nonzero)
 
     def _every_row(self) -> dict[str, Array]:
         asking = {f"{name} queries": side.rows() for name, side in self.asking.items()}

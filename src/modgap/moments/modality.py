@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -57,19 +56,19 @@ class Moments(Brief):
         X = check_matrix(X, name)
         refuse_zero = unit if nonzero is None else nonzero
         known = is_checked(X, nonzero=refuse_zero)
-        parts = []
+        total: Moments | None = None
         for rows in moment_blocks(X.shape[0]):
             block = X[rows]
             if not known:
                 check_values(block, name, nonzero=refuse_zero, first_row=first_row + rows.start)
             block = widen(block)
-            parts.append(
-                cls(
-                    RowMoments.of(block, detail),
-                    RowMoments.of(unit_block(block), detail) if unit else None,
-                )
+            part = cls(
+                RowMoments.of(block, detail),
+                RowMoments.of(unit_block(block), detail) if unit else None,
             )
-        return reduce(cls.__add__, parts)
+            total = part if total is None else total + part
+        assert total is not None  # a matrix has at least one row
+        return total
 
     @classmethod
     def from_batches(

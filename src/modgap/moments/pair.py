@@ -76,9 +76,8 @@ class PairMoments(Brief):
                 f"{names[0]} and {names[1]} must hold the same pairs row by row, "
                 f"got {tuple(X.shape)} and {tuple(Y.shape)}."
             )
-        parts = []
-        for rows in moment_blocks(X.shape[0]):
-            parts.append(_paired_block(X[rows], Y[rows], names, first_row + rows.start))
+        blocks = moment_blocks(X.shape[0])
+        parts = (_paired_block(X[b], Y[b], names, first_row + b.start) for b in blocks)
         return reduce(cls.__add__, parts)
 
     @classmethod

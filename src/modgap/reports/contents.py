@@ -14,14 +14,14 @@ from typing import Any
 
 import numpy as np
 
-from modgap._results import SCHEMA, Progress, document, plain, silent, spoken
+from modgap._results import SCHEMA, Progress, document, part_of, plain, silent, spoken
 from modgap._validate import InputError, InputValueError, check_choice
 from modgap._version import __version__
 from modgap.corrections import METRICS, Metric, asking_modalities, asking_or_text, row_length
 from modgap.diagnosis import Diagnosis, diagnose
 from modgap.evaluation import GOAL_METRICS, Goal
 from modgap.evaluation.metrics import OWN_EXCESS
-from modgap.io import Modalities
+from modgap.io import Modalities, PairingWarning
 from modgap.measures import Measurement, Profile, measure, profile
 from modgap.measures.projection import check_umap
 from modgap.reports.answers import make_answers
@@ -90,14 +90,13 @@ def contents(
         with page.noting("No verdict: ", "verdict"):
             diagnosis = diagnose(
                 data, queries=asking, goal=goal, metric=metric, model=model, seed=seed,
-                progress=progress,
+                progress=part_of(say, "diagnosing", 0, 55),
             )  # fmt: skip
-    say("measuring", 0, 1)
     measurement, known = diagnosis.measurement if diagnosis else None, None
     if measurement is None:
-        with page.noting("The measures are missing: ", "landscapes"):
-            measurement = measure(data, seed=seed)
-    say("distributions of every row", 0, 1)
+        with page.noting("The measures are missing: ", "landscapes"), _pairs_were_looked_at():
+            measurement = measure(data, seed=seed, progress=part_of(say, "measuring", 55, 65))
+    say("distributions of every row", 65, 100)
     with page.noting("Not shown: ", "picture", "cosines", "features", "shell", "conformity"):
         known = profile(data, seed=seed)
     if known is not None and known.cosines is None:
@@ -110,7 +109,7 @@ def contents(
     if known is not None and data.dim < 2:
         page.missing["picture"] = "Not shown: a picture needs at least two dimensions."
     elif known is not None:
-        say("the picture", 0, 1)
+        say("the picture", 75, 100)
         unit = row_length(metric) == "unit"
         drawn = choose_drawn(data, seed, unit=unit)
         moments = [side.at_unit_length() if unit else side for side in known.moments.values()]
@@ -121,10 +120,12 @@ def contents(
         page.sampling.append(_drawn_words(data, drawn, unit=unit))
         if diagnosis is not None and len(data.names) == 2:
             paths, failed = slider_document(
-                data, diagnosis, drawn, found, metric=metric, seed=seed, progress=progress
-            )
+                data, diagnosis, drawn, found, metric=metric, seed=seed,
+                progress=part_of(say, "the slider", 80, 96),
+            )  # fmt: skip
             if failed:
                 page.missing["slider"] = failed
+    say("the page", 96, 100)
     geometry = geometry_document(data, known, measurement, pictures)
     answers = make_answers(data, diagnosis, metric, pictures)
     _say_what_is_missing(data, diagnosis, page)
@@ -167,6 +168,14 @@ def contents(
             **geometry,
         }
     ), diagnosis
+
+
+@contextmanager
+def _pairs_were_looked_at() -> Iterator[None]:
+    """Without a second warning: the refused diagnosis looked at the pairs, and said why."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", PairingWarning)
+        yield
 
 
 def _drawn_words(data: Modalities, drawn: Drawn, *, unit: bool) -> str:

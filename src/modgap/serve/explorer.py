@@ -20,7 +20,7 @@ from modgap.reports import contents
 from modgap.reports.terms import terms
 from modgap.search import Hits
 from modgap.serve.bench import STEPS, Bench
-from modgap.serve.fitted import FittedCorrections
+from modgap.serve.fitted import Fitted, FittedCorrections
 from modgap.serve.index import DEFAULT_ROWS, MixedIndex, check_vector
 from modgap.serve.models import (
     DataInfo,
@@ -133,10 +133,14 @@ class Explorer:
                 MethodInfo(available=data.paired or not method.needs_pairs, **asdict(method))
                 for method in METHODS.values()
             ],
+            why_no_fit=self.bench.why_not(),
         )
 
     def document(self, progress: Progress, *, umap: bool = False) -> Mapping[str, Any]:
-        """The page's document; the correction it recommends can be searched with from then on."""
+        """The page's document; the correction it recommends can be searched with from then on.
+
+        ``umap`` is that of ``report``.
+        """
         document, diagnosis = contents(
             self.data,
             queries=self.queries,
@@ -148,6 +152,7 @@ class Explorer:
             progress=progress,
         )
         if diagnosis is not None and diagnosis.correction is not None:
+            progress("the recommended correction for other queries", 99, 100)
             others = self.bench.for_other_queries(diagnosis.correction)
             self.corrections.recommend(diagnosis, others)
         return document
@@ -246,13 +251,22 @@ class Explorer:
 
     def fit(self, corrector: Corrector, progress: Progress) -> str:
         """Fit and evaluate a correction and remember it; the identifier it has from now on."""
+        identifier, fitted = self.try_out(corrector, progress)
+        self.corrections.add(identifier, fitted)
+        return identifier
+
+    def try_out(self, corrector: Corrector, progress: Progress) -> tuple[str, Fitted]:
+        """Fit and evaluate a correction; ``corrections.add`` then remembers it."""
         fitted = self.bench.fit(corrector, progress)
         identifier = secrets.token_hex(6)
         progress("placing the rows in the index", STEPS - 1, STEPS)
         self.index.prepare(identifier, fitted.correction)
-        self.corrections.add(identifier, fitted)
-        progress("done", STEPS, STEPS)
-        return identifier
+        try:
+            progress("done", STEPS, STEPS)
+        except BaseException:
+            self.index.forget(identifier)
+            raise
+        return identifier, fitted
 
 
 def _held(data: Modalities, at_most: int) -> Modalities:

@@ -60,6 +60,7 @@
     const k = el("select", {});
     options(k, [5, 10, 20, 50, 100].map((n) => [String(n), String(n)]), "10");
     const problem = el("p", { class: "missing", role: "alert", hidden: true });
+    const missing = el("p", { class: "missing" });
     const results = el("div", { class: "results" }, el("p", { class: "note" }, "Searching."));
     let query = null;
     let turn = 0;
@@ -68,6 +69,13 @@
     function fail(error) {
       problem.hidden = !error;
       problem.textContent = error?.message ?? "";
+    }
+
+    // Why there are no corrected results; it changes when the report ends.
+    function explain() {
+      missing.textContent = state.corrections.length ? "Choose a correction above to see its results here."
+        : info.why_no_fit ? `No correction can be fitted here. ${info.why_no_fit}`
+          : `${state.none ?? ""} You can fit one in the workbench below.`;
     }
 
     function draw(answer) {
@@ -81,9 +89,7 @@
           answer.corrected, "corrected", answer.raw, next, answer.corrected_demands));
       } else {
         columns.push(el("div", { class: "results-column" }, el("h3", {}, "Corrected"),
-          el("p", { class: "missing" }, state.corrections.length
-            ? "Choose a correction above to see its results here."
-            : "There is no correction yet. Fit one in the workbench below, or wait for the report to recommend one.")));
+          missing));
       }
       results.replaceChildren(el("h3", { class: "visually-hidden" }, "Results"),
         el("div", { class: "asked" }, el("h4", {}, "The query"), head),
@@ -204,6 +210,7 @@
     function offer(use) {
       const wanted = use ?? correction.value;
       options(correction, [["", "none"], ...state.corrections.map((one) => [one.id, labelOf(one)])], wanted);
+      explain();
       if (correction.value !== (query?.correction ?? "")) again();
     }
 
