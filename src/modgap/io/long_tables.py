@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator, Mapping
-from functools import partial
 
 import numpy as np
 
 from modgap._text import same_text
 from modgap._validate import InputTypeError, InputValueError, did_you_mean
-from modgap.io._contents import Column, Contents, listed
+from modgap.io._contents import Contents, listed
 from modgap.io._matrix import BATCH_ROWS, Matrix, rebatch
 from modgap.io.embeddings import Embeddings
 from modgap.io.pairing import PairingWarning, match_ids
@@ -151,15 +150,8 @@ def _chosen(contents: Contents, rows: np.ndarray) -> Contents:
     matrices: dict[str, Matrix] = {
         name: _ChosenRows(matrix, rows) for name, matrix in contents.matrices.items()
     }
-    columns = {
-        name: Column(len(rows), column.dtype, partial(_load_chosen, column, rows))
-        for name, column in contents.columns.items()
-    }
+    columns = {name: column.subset(rows) for name, column in contents.columns.items()}
     return Contents(contents.path, matrices, columns, note=contents.note)
-
-
-def _load_chosen(column: Column, rows: np.ndarray) -> np.ndarray:
-    return column.load()[rows]
 
 
 class _ChosenRows(Matrix):

@@ -93,7 +93,10 @@ def table_contents(parts: Sequence[ArrowPart], source: Path) -> Contents:
         elif not pa.types.is_nested(kind):
             columns[name] = Column(n_rows, str(kind), partial(_load, parts, name))
     if not matrices and len(parts) == 1 and parts[0].file is None:
-        matrices = _numbered(parts[0].table, source)
+        table = parts[0].table
+        for name, own in _numbered(table).items():
+            matrices[name] = ArrayMatrix(_side_by_side(table, own, source))
+            columns = {other: column for other, column in columns.items() if other not in own}
     return Contents(source, matrices, columns)
 
 
@@ -157,7 +160,7 @@ class _Lists(Matrix):
         return found if self.part.file is None else found.copy()
 
 
-def _numbered(table: Any, source: Path) -> dict[str, Matrix]:
+def _numbered(table: Any) -> dict[str, list[str]]:
     """The matrices of a table with a column for each number: ``image_0``, ``image_1`` and so on.
 
     Columns that are all floats are one matrix, whatever they are called.
@@ -171,7 +174,7 @@ def _numbered(table: Any, source: Path) -> dict[str, Matrix]:
             groups = {EMBEDDING: floats}
     else:
         groups = {k: v for k, v in _by_prefix(floats).items() if len(v) >= _FEWEST_NUMBERED}
-    return {name: ArrayMatrix(_side_by_side(table, own, source)) for name, own in groups.items()}
+    return groups
 
 
 def _by_prefix(names: Sequence[str]) -> dict[str, list[str]]:

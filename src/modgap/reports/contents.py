@@ -23,6 +23,7 @@ from modgap.evaluation import GOAL_METRICS, Goal
 from modgap.evaluation.metrics import OWN_EXCESS
 from modgap.io import Modalities, PairingWarning
 from modgap.measures import Measurement, Profile, measure, profile
+from modgap.measures.measurement import MAX_LANDSCAPE
 from modgap.measures.projection import check_umap
 from modgap.reports.answers import make_answers
 from modgap.reports.fields import fields_document
@@ -159,6 +160,7 @@ def contents(
             "diagnosis": document("diagnose", diagnosis) if diagnosis else None,
             "measurement": measurement.to_dict() if measurement else None,
             "measures": measurement.lines() if measurement else [],
+            "origin_pairs": _origin_pairs(measurement),
             "measured_on": measurement.sampling() if measurement else None,
             "measure_columns": measurement.columns if measurement else data.names,
             "every_two": _every_two(measurement),
@@ -199,6 +201,13 @@ def _every_two(measurement: Measurement | None) -> dict[str, Any] | None:
         "names": [one.names for one in measurement.between],
         "lines": measurement.pair_lines(),
     }
+
+
+def _origin_pairs(measurement: Measurement | None) -> int | None:
+    """How many pairs the landscape toward the origin is of."""
+    if measurement is None or len(measurement.names) > 2 or measurement.pairs is None:
+        return None
+    return min(measurement.pairs.n_sample, MAX_LANDSCAPE)
 
 
 def _asking(

@@ -39,7 +39,7 @@
   }
 
   const KINDS = [["loss", "Loss"], ["alignment", "Alignment term"], ["uniformity", "Uniformity term"],
-    ["conformity_divergence", "Conformity divergence"]];
+    ["conformity_divergence", "Divergence of these pairs"]];
 
   function origin(data) {
     const base = ["measurement", "pairs", "origin_landscape"];
@@ -59,7 +59,9 @@
       caption: ["Where the loss is least at 0, training left the modalities where the loss is lowest "
         + "(temperature ",
         modgap.number.show(data, [...base, "temperature"], { term: "loss", exact: true }),
-        "); 1 puts each mean at the origin."],
+        "); 1 puts each mean at the origin. Of ",
+        modgap.number.show(data, ["origin_pairs"], { term: "pairs" }),
+        " pairs, one of each group, compared all at once."],
       describe: "Loss, its two terms and the conformity divergence against the share of the mean "
         + "that is subtracted.",
       height: (width) => modgap.charts.panelsHeight(panels.length, width),
