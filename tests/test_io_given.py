@@ -151,6 +151,9 @@ def test_tensors_with_gradients_and_in_half_precision_are_rows(dtype: str) -> No
     plain = [one.detach().float().numpy() for one in given]
     assert modgap.gap_distance(*given) == pytest.approx(modgap.gap_distance(*plain))
     assert modgap.gap_distance(*map(list, given)) == pytest.approx(modgap.gap_distance(*plain))
+    assert modgap.gap_distance(*(list(one.double()) for one in given)) == modgap.gap_distance(
+        *(one.astype(np.float64) for one in plain)
+    )
     mapped = (Calibrate().fit(*rows).correction_.apply(X, "image") for rows in (given, plain))
     assert np.allclose(*mapped)
 

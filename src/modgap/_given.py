@@ -65,7 +65,7 @@ def as_numpy(X: Any, name: str) -> np.ndarray:
     if is_picture(first):
         raise InputTypeError(f"{name} must be a matrix of floats, got {what_to_call(X)}")
     if array_api_compat.is_torch_array(first):
-        X = [one.detach().cpu().float() if hasattr(one, "detach") else one for one in X]
+        X = [_from_torch(one) for one in X]
     try:
         found = np.asanyarray(X)
     except ValueError as error:
@@ -86,6 +86,14 @@ def as_numpy(X: Any, name: str) -> np.ndarray:
     return found
 
 
+def _from_torch(given: Any) -> Any:
+    """A tensor among others in a list as an array; NumPy has no bfloat16."""
+    if not array_api_compat.is_torch_array(given):
+        return given
+    given = given.detach().cpu()
+    return (given.float() if str(given.dtype) == "torch.bfloat16" else given).numpy()
+
+
 def refuse_output(X: Any) -> None:
     """Refuse what a model put out, which is a mapping but not one of names to rows."""
     if is_model_output(X):
@@ -93,7 +101,7 @@ def refuse_output(X: Any) -> None:
 
 
 def what_to_call(given: Any) -> str:
-    """What it is and what makes rows of it; nothing where that is not known.
+    """What it is, and what makes rows of it.
 
     >>> what_to_call(x for x in ())
     'a generator. Collect its batches: np.concatenate(list(batches)).'

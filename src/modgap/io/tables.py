@@ -142,6 +142,11 @@ class _Lists(Matrix):
                 yield self._numbers(chunk.slice(start, size), row)
                 row += min(size, len(chunk) - start)
 
+    def rows(self) -> np.ndarray:
+        chunks = self.part.column(self.name).chunks
+        alone = len(chunks) == 1 and self.part.file is None
+        return self._numbers(chunks[0], 0) if alone else super().rows()
+
     def take(self, indices: np.ndarray) -> np.ndarray:
         column = self.part.column(self.name)
         taken = np.empty((len(indices), self.shape[1]), self.dtype)
