@@ -80,10 +80,10 @@
 
     function example() {
       const fields = modgap.fields.all(data);
-      const words_ = fields.find((field) => field.kind !== "number");
-      const numbers = fields.find((field) => field.kind === "number");
-      const one = words_ ? `${words_.name}: ${modgap.fields.text(words_.values[0])}` : `modality: ${data.names[0]}`;
-      const two = numbers ? `${numbers.name}: >${Number(numbers.range[0].toPrecision(2))}` : "row: 0..99";
+      const named = fields.find((field) => field.kind !== "number");
+      const scale = fields.find((field) => field.kind === "number");
+      const one = named ? `${named.name}: ${modgap.fields.text(named.values[0])}` : `modality: ${data.names[0]}`;
+      const two = scale ? `${scale.name}: >${Number(scale.range[0].toPrecision(2))}` : "row: 0..99";
       return `For instance “${one}”, “${two}”, or both with a semicolon between.`;
     }
 

@@ -86,8 +86,10 @@
       const { field } = shown;
       const named = field.values.slice(0, N_VALUES);
       const more = field.values.length - named.length;
-      return [...named.map((name, i) => entry(swatch(`v${i}`), modgap.fields.text(name), count("counts", i), (code) => code === i)),
-        more ? entry(swatch("rest"), more === 1 ? "1 other value" : `${more} other values`, count("n_other"), (code) => code >= N_VALUES) : null];
+      const rest = more === 1 ? "1 other value" : `${more} other values`;
+      return [...named.map((name, i) =>
+        entry(swatch(`v${i}`), modgap.fields.text(name), count("counts", i), (code) => code === i)),
+      more ? entry(swatch("rest"), rest, count("n_other"), (code) => code >= N_VALUES) : null];
     }
 
     function scale() {
@@ -134,8 +136,10 @@
 
     function samples(type) {
       const ink = shown ? modgap.theme.colours().ink : null;
-      const nowhere = { type, mode: "markers", x: [null], y: [null], ...(type === "scatter3d" ? { z: [null] } : {}), hoverinfo: "skip" };
-      const one = (name, marker) => ({ ...nowhere, name: plain(name, 40), showlegend: true, marker: { size: 9, ...marker } });
+      const nowhere = { type, mode: "markers", x: [null], y: [null], ...(type === "scatter3d" ? { z: [null] } : {}),
+        hoverinfo: "skip" };
+      const one = (name, marker) => ({ ...nowhere, name: plain(name, 40), showlegend: true,
+        marker: { size: 9, ...marker } });
       const shapes = data.names.map((name, side) => {
         const { colour, symbol } = modgap.sides.look(side);
         return one(name, { symbol, color: ink ?? colour });
@@ -149,9 +153,9 @@
         return [...shapes, { ...nowhere, showlegend: false, marker }];
       }
       const paint = painter(field);
-      const values = field.values.slice(0, N_VALUES).map((name, i) => one(modgap.fields.text(name), { symbol: "square", color: paint(i) }));
-      const rest = field.values.length > N_VALUES ? [one("other values", { symbol: "square", color: paint(N_VALUES) })] : [];
-      return [...shapes, ...values, ...rest];
+      const square = (name, i) => one(name, { symbol: "square", color: paint(i) });
+      const values = field.values.slice(0, N_VALUES).map((name, i) => square(modgap.fields.text(name), i));
+      return [...shapes, ...values, ...(field.values.length > N_VALUES ? [square("other values", N_VALUES)] : [])];
     }
 
     return { control, legend, fills, words, samples, explain };

@@ -13,7 +13,8 @@
   const TOOLS = { box: "Box", lasso: "Lasso", points: "Points" };
   const HOW = [["replace", "replaces the last"], ["add", "adds to it"], ["remove", "takes away from it"]];
   const NEAR = 5; // pixels that a click may move
-  const STEPS = { ArrowRight: [0, 1], ArrowLeft: [0, -1], ArrowUp: [1, 1], ArrowDown: [1, -1], PageUp: [2, 1], PageDown: [2, -1] };
+  const STEPS = { ArrowRight: [0, 1], ArrowLeft: [0, -1], ArrowUp: [1, 1], ArrowDown: [1, -1],
+    PageUp: [2, 1], PageDown: [2, -1] };
 
   function make(data, { plot, scene, state, choose }) {
     const colours = modgap.colours.make(data, { changed: paint, select });

@@ -77,17 +77,18 @@
     const fills = state.look?.fills(side);
     const selected = state.look?.selected(side);
     const { ink, paper, edge } = modgap.theme.colours();
-    const solid = fills ? 0.85 : 0.72;
     // A translucent fill is painted much faster than a translucent element; in 3-D depth counts.
     const shade = remembered((own, strength) => (state.three ? mixed(own, paper, strength)
       : modgap.charts.translucent(own, strength)));
-    const strength = (i) => (!selected ? (state.three ? 1 : solid) : selected.has(i) ? 1 : state.three ? 0.25 : 0.16);
+    const [usual, behind] = state.three ? [1, 0.25] : [fills ? 0.85 : 0.72, 0.16];
+    const strength = (i) => (!selected ? usual : selected.has(i) ? 1 : behind);
     const unknown = (i) => (selected?.has(i) ? ink : edge);
     const each = (value) => (fills ?? Array.from({ length: modgap.sides.of(state.projection)[side][0].length }))
       .map((fill, i) => value(fill, i));
     const plainly = !fills && !selected;
     return {
-      color: plainly ? shade(colour, state.three ? 1 : solid) : each((fill, i) => shade(fills ? fill ?? unknown(i) : colour, strength(i))),
+      color: plainly ? shade(colour, strength())
+        : each((fill, i) => shade(fills ? fill ?? unknown(i) : colour, strength(i))),
       symbol: fills && OPEN.has(symbol) ? fills.map((fill) => (fill === null ? `${symbol}-open` : symbol)) : symbol,
       size: selected ? each((_, i) => (selected.has(i) ? (state.three ? 2.2 : 1.3) : 1) * size) : size,
       "line.width": selected && !state.three ? each((_, i) => (selected.has(i) ? 1 : 0)) : 0,
@@ -229,7 +230,8 @@
     async function paint(state) {
       if (!drawnAs) return;
       const looks = names.map((_, side) => marker(state, side, size(state)));
-      const update = Object.fromEntries(Object.keys(looks[0]).map((key) => [`marker.${key}`, looks.map((one) => one[key])]));
+      const update = Object.fromEntries(Object.keys(looks[0])
+        .map((key) => [`marker.${key}`, looks.map((one) => one[key])]));
       const points = placed(state);
       update.hovertext = names.map((_, side) => hovertext(state, side));
       const frame = { showlegend: legend(state), "margin.t": above(state) };

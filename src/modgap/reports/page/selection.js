@@ -65,10 +65,10 @@
       modgap.dom.say("The row numbers are copied.");
     }
 
-    const save = (name, make_, type) => modgap.dom.save(name, make_(data, items()), type);
+    const save = (name, write, type) => modgap.dom.save(name, write(data, items()), type);
     const button = (id, label, click) => el("button", { type: "button", id, on: { click } }, label);
     const buttons = [
-      partners({ side: 0, index: 0 }) && data.picture.lines?.length ? button("add-matches", "Add matches", matches) : null,
+      data.picture.lines?.length ? button("add-matches", "Add matches", matches) : null,
       button("save-csv", "Save as CSV", () => save("selection.csv", modgap.saving.csv, "text/csv;charset=utf-8")),
       button("save-json", "Save as JSON", () => save("selection.json", modgap.saving.json, "application/json")),
       button("copy-rows", "Copy row numbers", copied),
