@@ -1,4 +1,4 @@
-"""Make the pictures of the page: of the digits, its first screen too, and of embeddings in a file.
+"""Make the pictures of the page, of its first screen and of the notebook, for digits and a file.
 
     python docs/make_screenshots.py ../features_clip.npy
 
@@ -7,11 +7,13 @@ The file is CLIP ViT-B/16 on 500 MS-COCO pairs, published with Liang et al. 2022
 
 from __future__ import annotations
 
+import io
 import sys
 import tempfile
 from pathlib import Path
 from typing import Any
 
+from notebook_pictures import notebook_pictures
 from PIL import Image
 
 import modgap
@@ -60,28 +62,34 @@ def main(embeddings: Path) -> None:
                 full_page=True,
                 clip={"x": 0, "y": 0, "width": SIZE["width"], "height": end["y"] + end["height"]},
             )
-            _fewer_colours(f"{name}.png")
-        _first_screens(browser, Path(folder) / "page-digits.html")
+            keep(name, (HERE / f"{name}.png").read_bytes())
+        for name, seen in first_screens(browser, Path(folder) / "page-digits.html").items():
+            keep(name, seen)
+        for name, seen in notebook_pictures(browser, Path(folder)).items():
+            keep(name, seen)
 
 
-def _first_screens(browser: Any, path: Path) -> None:
+def first_screens(browser: Any, path: Path) -> dict[str, bytes]:
     """What is seen without scrolling, on a wide and on a narrow screen, light and dark."""
+    found = {}
     for width, size in FIRST_SCREENS.items():
         for scheme in ("light", "dark"):
             tab = browser.new_page(viewport=size)
             tab.emulate_media(color_scheme=scheme)
             tab.goto(path.as_uri())
             tab.wait_for_selector("html[data-ready=true]", state="attached")
-            name = f"page-first-{width}-{scheme}.png"
-            tab.screenshot(path=HERE / name)
+            found[f"page-first-{width}-{scheme}"] = tab.screenshot()
             tab.close()
-            _fewer_colours(name)
+    return found
 
 
-def _fewer_colours(name: str) -> None:
-    with Image.open(HERE / name, formats=["PNG"]) as seen:
-        seen.convert("RGB").quantize(128).save(HERE / name, optimize=True)
-    print(f"wrote {name}")
+def keep(name: str, picture: bytes) -> None:
+    """Write a picture of few colours, which is a fraction of its size."""
+    with Image.open(io.BytesIO(picture), formats=["PNG"]) as seen:
+        # Not by median cut, which drops the colour of the one line that is marked.
+        few = seen.convert("RGB").quantize(256, Image.Quantize.MAXCOVERAGE)
+        few.save(HERE / f"{name}.png", optimize=True)
+    print(f"wrote {name}.png")
 
 
 if __name__ == "__main__":

@@ -148,6 +148,22 @@ def test_the_python_of_the_mixed_search_page_runs_and_both_ways_agree():
     assert place.tolist() == names["best"].tolist()
 
 
+def test_the_python_of_the_page_of_figures_draws_with_every_function(tmp_path, monkeypatch):
+    matplotlib = pytest.importorskip("matplotlib", reason="matplotlib is not installed")
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as pyplot
+
+    monkeypatch.chdir(tmp_path)
+    page = (ROOT / "docs" / "plots.md").read_text(encoding="utf-8")
+    names: dict = {}
+    for code in blocks("python", page):
+        exec(compile(code, "plots.md", "exec"), names)
+    pyplot.close("all")
+    assert {file.name for file in tmp_path.iterdir()} == {"recall.png", "panels.png", "sweep.png"}
+    code = "\n".join(blocks("python", page))
+    assert {name for name in modgap.plot.__all__ if f"plot.{name}(" not in code} == set()
+
+
 def test_every_command_of_the_readme_exists():
     from modgap.cli import app
 

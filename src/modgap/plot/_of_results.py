@@ -98,10 +98,13 @@ def _shift_landscape(result: ShiftLandscape, title: str, ax: Axes | None) -> Axe
     losses = {heat: row[order] for heat, row in zip(heats, result.losses, strict=True)}
     marks: dict[str, tuple[Any, Any]] = dict(zip(heats, result.best().values(), strict=True))
     now = float(result.gaps[int(np.argmin(np.abs(result.lambdas)))])
-    return curves(
+    ax = curves(
         result.gaps[order], losses, xlabel="remaining gap", ylabel="contrastive loss", log="y",
         marks=marks, vertical={"as they are": now}, title=title, ax=ax,
     )  # fmt: skip
+    ax.yaxis.set_major_formatter("{x:g}")
+    ax.yaxis.set_minor_formatter("{x:g}")
+    return ax
 
 
 @figure_of.register(OriginLandscape)

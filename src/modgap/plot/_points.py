@@ -46,7 +46,7 @@ def scatter(
     if line is not None:
         slope, intercept = line
         ax.axline((0.0, intercept), slope=slope, color=GREY, linestyle="--", linewidth=1, zorder=0)
-    legend = {"frameon": False} if len(points) > 1 else None
+    legend = {"frameon": False, "markerscale": 1.8} if len(points) > 1 else None
     return finish(ax, title, (xlabel, ylabel), legend)
 
 
