@@ -151,6 +151,8 @@ def test_a_table_with_a_column_for_each_number_is_a_matrix() -> None:
     data = Modalities.of(frame)
     assert np.array_equal(data.X, wide[:, : 2 * DIM])
     assert data.x.ids is not None
+    levels = pd.MultiIndex.from_product([["image", "text"], range(DIM)])
+    assert np.array_equal(Modalities.of(pd.DataFrame(np.hstack([X, Y]), columns=levels)).Y, Y)
 
 
 def test_a_few_numbers_beside_other_columns_are_no_matrix() -> None:

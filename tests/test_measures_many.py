@@ -235,7 +235,7 @@ def test_the_pairing_signal_is_that_of_the_two_that_look_least_like_pairs(data):
         ({"image": np.eye(4), "text": np.eye(4), "audio": np.eye(4)},
          {"groups": (range(4), range(4))}, TypeError, "groups of 3 modalities must be a mapping"),
         ({"image": np.eye(4)}, {}, ValueError, "two or more modality names"),
-        ({"image": np.eye(4), "text": None, "audio": np.eye(4)}, {}, TypeError, "text must hold"),
+        ({"image": np.eye(4), "text": None, "audio": np.eye(4)}, {}, TypeError, "text must be"),
         ({"image": np.eye(4), "text": np.eye(4), "audio": np.full((4, 4), np.nan)}, {}, ValueError,
          "audio has 4 rows with NaN"),
     ],

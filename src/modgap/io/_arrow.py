@@ -49,12 +49,13 @@ def list_numbers(array: Any, dim: int, column: str, path: Path, row: int) -> np.
 
 
 def column_values(column: Any) -> np.ndarray:
-    """The entries of a chunked array; None stands for one that is missing."""
+    """The entries of a chunked array; None stands for one that is missing, NaN among floats."""
     import pyarrow as pa
 
     if pa.types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
-    if column.null_count:  # to_numpy would turn whole numbers into floats to have a NaN
+    if column.null_count and not pa.types.is_floating(column.type):
+        # to_numpy would turn whole numbers into floats to have a NaN.
         return np.array(column.to_pylist(), dtype=object)
     found: np.ndarray = column.to_numpy()
     return found

@@ -23,6 +23,8 @@ from modgap.io._matrix import ArrayMatrix, Matrix
 
 # The name of the rows in a file that holds one matrix, and in the files modgap writes.
 EMBEDDING = "embedding"
+# Arrays that a sentence names.
+_LISTED = 20
 
 
 @dataclass(frozen=True)
@@ -133,10 +135,12 @@ class Contents:
         )
 
     def listing(self) -> str:
-        """Every array with its shape and dtype, for error messages."""
+        """Every array with its shape and dtype, the first of many, for error messages."""
         matrices = (f"{name!r} {m.shape} {m.dtype}" for name, m in self.matrices.items())
         columns = (f"{name!r} ({c.length},) {c.dtype}" for name, c in self.columns.items())
-        return ", ".join([*matrices, *columns]) or "no arrays"
+        held = [*matrices, *columns]
+        more = f" and {len(held) - _LISTED} more" if len(held) > _LISTED else ""
+        return (", ".join(held[:_LISTED]) or "no arrays") + more
 
 
 def _check_rows(name: str, shape: tuple[int, ...], dtype: np.dtype) -> None:

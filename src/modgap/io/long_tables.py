@@ -123,7 +123,8 @@ def ids_say_pairs(sides: Mapping[str, Embeddings]) -> bool:
 
 
 def _repeated(side: Embeddings) -> set[str]:
-    known = [str(one) for one in np.asarray(side.ids).tolist() if one is not None]
+    # A missing id is None, or NaN, which is not equal to itself.
+    known = [str(one) for one in np.asarray(side.ids).tolist() if one is not None and one == one]
     found, counts = np.unique(np.asarray(known, dtype=str), return_counts=True)
     return {str(one) for one in found[counts > 1]}
 

@@ -271,7 +271,7 @@ def _from_pandas(given: Any, source: Path) -> Any:
     import pyarrow as pa
 
     if getattr(given, "ndim", 0) == 2 and hasattr(given, "columns"):
-        named = [(str(name), given.iloc[:, place]) for place, name in enumerate(given.columns)]
+        named = [(_name(name), given.iloc[:, place]) for place, name in enumerate(given.columns)]
     elif hasattr(given, "index"):
         named = [(str(given.name or EMBEDDING), given)]
     else:
@@ -287,12 +287,17 @@ def _from_pandas(given: Any, source: Path) -> Any:
         except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
             unread[name] = first_line(error)[:120]
     if unread and not any(is_list(column.type) for _, column in found):
-        why = ", ".join(f"{name!r} ({reason})" for name, reason in unread.items())
+        why = ", ".join(f"{name!r} ({reason})" for name, reason in list(unread.items())[:3])
         raise InputTypeError(
             f"{source} has columns that hold neither numbers, texts nor vectors: {why}. Make each "
             "entry one vector of floats: column.map(np.ravel)."
         )
     return pa.Table.from_arrays([column for _, column in found], names=[name for name, _ in found])
+
+
+def _name(name: Any) -> str:
+    """The name of a column; one of several levels as they are written side by side."""
+    return "_".join(map(str, name)) if isinstance(name, tuple) else str(name)
 
 
 def _pandas_column(values: Any) -> Any:
