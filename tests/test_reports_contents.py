@@ -18,6 +18,7 @@ from modgap.corrections.partly import in_proportion, partly
 from modgap.diagnosis import diagnose, gap_paths
 from modgap.io import Embeddings, Modalities
 from modgap.reports import contents, diagnosis_markdown
+from modgap.reports.assemble import page_html
 from modgap.reports.picture import MAX_DRAWN, choose_drawn
 from modgap.reports.slider import way_document
 from modgap.reports.terms import terms
@@ -334,6 +335,22 @@ def test_typical_rows_come_with_their_captions_and_pictures():
         assert item["thumbnail"].startswith("data:image/png")
     assert shown["most_y"][0]["thumbnail"] is None
     assert "thumbnails" not in page["missing"]
+
+
+def test_pictures_of_drawn_rows_take_the_room_that_the_page_leaves(monkeypatch):
+    X, Y = make_pairs(30)
+    noise = np.random.default_rng(0).integers(0, 255, (30, 24, 24, 3))
+    both = {name: from_pixels(noise) for name in ("image", "text")}
+    module = sys.modules["modgap.reports.contents"]
+    monkeypatch.setattr(module, "_PAGE_BYTES", 0)
+    page = make_document(X, Y, thumbnails=both)
+    assert {*page["picture"]["x"]["thumbnails"]} == {None}
+    most = len(page_html(page).encode()) + 30_000
+    monkeypatch.setattr(module, "_PAGE_BYTES", most)
+    page = make_document(X, Y, thumbnails=both)
+    shown = [page["picture"][side]["thumbnails"] for side in "xy"]
+    assert all(one[0] is not None and one[-1] is None for one in shown)
+    assert len(page_html(page).encode()) <= most
 
 
 def test_at_most_a_few_thousand_rows_are_drawn_and_pairs_first():

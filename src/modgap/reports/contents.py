@@ -26,15 +26,24 @@ from modgap.measures import Measurement, Profile, measure, profile
 from modgap.measures.measurement import MAX_LANDSCAPE
 from modgap.measures.projection import check_umap
 from modgap.reports.answers import make_answers
+from modgap.reports.assemble import page_html
 from modgap.reports.fields import fields_document
 from modgap.reports.fix import fix_document, not_judged
 from modgap.reports.geometry import geometry_document
 from modgap.reports.headline import headline
-from modgap.reports.picture import Drawn, choose_drawn, picture_document, projections
+from modgap.reports.picture import (
+    Drawn,
+    add_thumbnails,
+    choose_drawn,
+    picture_document,
+    projections,
+)
 from modgap.reports.row_pictures import RowPictures
 from modgap.reports.slider import slider_document
 from modgap.reports.terms import terms
 
+# A page can be mailed: pictures of drawn rows take what is left below this size.
+_PAGE_BYTES = 7_800_000
 # What is shown of two modalities only, and what to say of it where there are more.
 _ONLY_TWO = {
     "slider": "The slider that closes the gap needs a page of two modalities.",
@@ -106,6 +115,7 @@ def contents(
     if len(data.names) > 2:
         page.missing.update(_ONLY_TWO)
     picture: dict[str, Any] | None = None
+    drawn: Drawn | None = None
     paths: list[dict[str, Any]] = []
     if known is not None and data.dim < 2:
         page.missing["picture"] = "Not shown: a picture needs at least two dimensions."
@@ -116,7 +126,7 @@ def contents(
         moments = [side.at_unit_length() if unit else side for side in known.moments.values()]
         found = projections(drawn, moments, umap=umap, seed=seed)
         fields, left_out = fields_document(data, drawn.numbers)
-        picture = {**picture_document(data, drawn, found, pictures), "fields": fields}
+        picture = {**picture_document(data, drawn, found), "fields": fields}
         page.missing.update({"fields": left_out} if left_out else {})
         page.sampling.append(_drawn_words(data, drawn, unit=unit))
         if diagnosis is not None and len(data.names) == 2:
@@ -130,10 +140,7 @@ def contents(
     geometry = geometry_document(data, known, measurement, pictures)
     answers = make_answers(data, diagnosis, metric, pictures)
     _say_what_is_missing(data, diagnosis, page)
-    if unreadable := pictures.sentence():
-        page.missing["thumbnails"] = unreadable
-        warnings.warn(unreadable, stacklevel=2)
-    return plain(
+    made: dict[str, Any] = plain(
         {
             "schema": f"modgap/report/{SCHEMA}",
             "version": __version__,
@@ -169,7 +176,14 @@ def contents(
             "paths": paths,
             **geometry,
         }
-    ), diagnosis
+    )
+    if drawn is not None:
+        room = _PAGE_BYTES - len(page_html(made).encode())
+        add_thumbnails(made["picture"], data, drawn, pictures, room)
+    if unreadable := pictures.sentence():
+        made["missing"]["thumbnails"] = unreadable
+        warnings.warn(unreadable, stacklevel=2)
+    return made, diagnosis
 
 
 @contextmanager

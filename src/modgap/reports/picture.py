@@ -20,8 +20,8 @@ from modgap.reports.terms import Term, terms
 
 MAX_DRAWN = 2_000
 _DIGITS = 6
-# Pictures of drawn rows are small, but thousands of them are not.
-_THUMBNAIL_BYTES = 600_000
+# Labels of the drawn rows of a modality: the more there are, the shorter each is cut.
+_LABEL_LETTERS, _LABEL_LENGTH = 240_000, 300
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,15 +88,10 @@ def projections(
     return found
 
 
-def picture_document(
-    data: Modalities, drawn: Drawn, found: Sequence[Projection], pictures: RowPictures
-) -> dict[str, Any]:
-    """What the page needs to draw the rows."""
+def picture_document(data: Modalities, drawn: Drawn, found: Sequence[Projection]) -> dict[str, Any]:
+    """What the page needs to draw the rows, but for their pictures; see ``add_thumbnails``."""
     words = terms(data.names)
-    sides = [
-        {**_side(data, name, drawn), "thumbnails": _thumbnails(data, name, drawn, pictures)}
-        for name in data.names
-    ]
+    sides = [_side(data, name, drawn) for name in data.names]
     lines = [[i] * len(data.names) for i in range(drawn.n_pairs)]
     return {
         "projections": [_projection(one, words[one.method]) for one in found],
@@ -121,28 +116,36 @@ def _projection(one: Projection, words: Term) -> dict[str, Any]:
 
 def _side(data: Modalities, name: str, drawn: Drawn) -> dict[str, Any]:
     rows, side = drawn.numbers[name], data.sides[name]
+    most = min(_LABEL_LENGTH, _LABEL_LETTERS // max(len(rows), 1))
     return {
         "rows": rows,
-        "labels": row_labels(side, rows),
+        "labels": row_labels(side, rows, most),
         "labelled_by": next((kind for kind in ("captions", "ids") if kind in side.columns), None),
         "ids": row_ids(side, rows),
         "squares": short(np.sum(drawn.rows[name].astype(np.float64) ** 2, axis=1)),
     }
 
 
-def _thumbnails(
-    data: Modalities, name: str, drawn: Drawn, pictures: RowPictures
-) -> list[str | None] | None:
-    """Pictures of the drawn rows while there is room for them; None where there are none at all."""
-    if name not in data.thumbnails:
-        return None
-    shown: list[str | None] = []
-    room = _THUMBNAIL_BYTES
-    for row in drawn.numbers[name].tolist():
-        one = pictures(name, row) if room > 0 else None
+def add_thumbnails(
+    document: dict[str, Any], data: Modalities, drawn: Drawn, pictures: RowPictures, room: int
+) -> None:
+    """Add pictures of the drawn rows, those that match first, while there is room in bytes."""
+    sides = [document["x"], document["y"]] if "x" in document else document["sides"]
+    for name, side in zip(data.names, sides, strict=True):
+        side["thumbnails"] = [None] * len(drawn.numbers[name]) if name in data.thumbnails else None
+    shown = [
+        (place, name, side)
+        for name, side in zip(data.names, sides, strict=True)
+        if name in data.thumbnails
+        for place in range(len(drawn.numbers[name]))
+    ]
+    for place, name, side in sorted(shown, key=lambda one: one[0]):
+        if room <= 0:
+            break
+        one = pictures(name, int(drawn.numbers[name][place]))
+        if len(one or "") < room:
+            side["thumbnails"][place] = one
         room -= len(one or "")
-        shown.append(one)
-    return shown
 
 
 def short(values: np.ndarray) -> list[float]:
