@@ -36,6 +36,7 @@ bench: $(VENV)/.test browser
 	$(BIN)/python benchmarks/page.py
 	$(BIN)/python benchmarks/embed.py
 	$(BIN)/python benchmarks/serve_load.py
+	$(BIN)/python benchmarks/serve_memory.py
 
 picture: $(VENV)/.core
 	$(BIN)/python docs/make_picture.py

@@ -1,4 +1,4 @@
-"""Make the pictures of the page, for the digits and for a file, and those of the notebook.
+"""Make the pictures of the page, of its first screen and of the notebook, for digits and a file.
 
     python docs/make_screenshots.py ../features_clip.npy
 
@@ -11,6 +11,7 @@ import io
 import sys
 import tempfile
 from pathlib import Path
+from typing import Any
 
 from notebook_pictures import notebook_pictures
 from PIL import Image
@@ -22,6 +23,7 @@ from modgap.io import open_pair
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE.parent / "tests"))
 SIZE = {"width": 1200, "height": 1000}
+FIRST_SCREENS = {"1440": {"width": 1440, "height": 900}, "390": {"width": 390, "height": 844}}
 
 
 def main(embeddings: Path) -> None:
@@ -61,8 +63,24 @@ def main(embeddings: Path) -> None:
                 clip={"x": 0, "y": 0, "width": SIZE["width"], "height": end["y"] + end["height"]},
             )
             keep(name, (HERE / f"{name}.png").read_bytes())
+        for name, seen in first_screens(browser, Path(folder) / "page-digits.html").items():
+            keep(name, seen)
         for name, seen in notebook_pictures(browser, Path(folder)).items():
             keep(name, seen)
+
+
+def first_screens(browser: Any, path: Path) -> dict[str, bytes]:
+    """What is seen without scrolling, on a wide and on a narrow screen, light and dark."""
+    found = {}
+    for width, size in FIRST_SCREENS.items():
+        for scheme in ("light", "dark"):
+            tab = browser.new_page(viewport=size)
+            tab.emulate_media(color_scheme=scheme)
+            tab.goto(path.as_uri())
+            tab.wait_for_selector("html[data-ready=true]", state="attached")
+            found[f"page-first-{width}-{scheme}"] = tab.screenshot()
+            tab.close()
+    return found
 
 
 def keep(name: str, picture: bytes) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import threading
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import numpy as np
 from fastapi.testclient import TestClient
 
+from modgap._arrays import row_blocks
 from modgap.corrections import Correction
 from modgap.io import Embeddings, Modalities
 from modgap.serve import Explorer
@@ -61,6 +63,21 @@ def make_data(
 def tiny_document(progress: Any) -> dict[str, Any]:
     progress("measuring", 0, 1)
     return {"schema": "modgap/report/2", "title": NASTY, "gap": float("nan")}
+
+
+class HeldReport:
+    """A report that waits to be let go, in one long step, and is then what ``made`` gives."""
+
+    def __init__(self, made: Callable[[Any], Mapping[str, Any]]) -> None:
+        self.made, self.go, self.begun = made, threading.Event(), threading.Event()
+
+    def __call__(self, progress: Any) -> Mapping[str, Any]:
+        progress("diagnosing (hubs)", 20, 100)
+        self.begun.set()
+        for _ in row_blocks(10**15, 1):
+            if self.go.wait(0.01):
+                break
+        return self.made(progress)
 
 
 def make_client(

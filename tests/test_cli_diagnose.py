@@ -237,6 +237,6 @@ def test_names_and_paths_are_printed_as_they_are_not_as_markup(files: Path, tmp_
         out,
     )
     assert ran.status == 0
-    assert "[red]x_retrieval_recall@1" in ran.out
+    assert "[red]x recall@1" in ran.out
     assert "<b> queries are" in ran.out
     assert f"wrote {out / 'report.md'}\n" in ran.err

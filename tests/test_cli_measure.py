@@ -33,7 +33,7 @@ def test_the_table_has_the_figures_of_the_library(files: tuple[Path, Path]) -> N
     assert (ran.status, ran.err) == (0, "")
     assert lines["gap distance"] == [f"{library.gap_distance(X, Y):.4f}"]
     assert lines["rows"] == ["60", "60"]
-    assert "The measures of each modality use every row." in ran.out
+    assert "The gap distance and the measures of each modality use every row." in ran.out
 
 
 def test_measure_prints_json_that_says_what_it_is(files: tuple[Path, Path]) -> None:

@@ -71,7 +71,7 @@ def test_a_correction_is_eligible_only_if_every_direction_holds():
     result = diagnose(data, queries="text", correctors=(Spoil(),))
     (trial,) = result.trials
     assert not trial.eligible
-    assert trial.reason.startswith("audio_retrieval_recall@1 falls")
+    assert trial.reason.startswith("audio recall@1 falls")
 
 
 def test_several_askers_name_who_asks():

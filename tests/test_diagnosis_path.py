@@ -1,14 +1,26 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 import modgap
 from conftest import make_pairs
 from modgap._validate import InputValueError
-from modgap.corrections import Calibrate, Center, OrthogonalShift, Shift
+from modgap.corrections import (
+    Calibrate,
+    Center,
+    Correction,
+    OrthogonalShift,
+    Procrustes,
+    Shift,
+    Whiten,
+)
+from modgap.corrections.affine import Affine
+from modgap.corrections.partly import in_proportion, partly
 from modgap.diagnosis import diagnose, gap_paths
-from modgap.diagnosis.path import MOVES, TEMPERATURES, partly
+from modgap.diagnosis.path import MOVES, TEMPERATURES
 from modgap.diagnosis.splits import split
 from modgap.evaluation.metrics import correction_metrics, draws_for, noise_for
 from modgap.io import Modalities
@@ -52,19 +64,6 @@ def test_closing_half_of_the_gap_is_half_the_shift(data):
         assert values[0] == pytest.approx(other.metrics[name][0], abs=1e-12)
 
 
-def test_offsets_and_renormalising_say_where_rows_go(data):
-    X, _ = data
-    paths, _ = gap_paths(*data, steps=(0,))
-    fit = split(Modalities.of(*data), seed=0).fit
-    for path, corrector in zip(
-        paths, (Shift(0.5), Center(), OrthogonalShift("y", 0.95)), strict=True
-    ):
-        moved = X + path.offsets[0]
-        if path.renormalise:
-            moved /= np.linalg.norm(moved, axis=1, keepdims=True)
-        np.testing.assert_allclose(moved, corrector.fit(fit.X, fit.Y).correction_.x(X), atol=1e-9)
-
-
 def test_a_move_that_moves_nothing_says_why(data):
     X, Y = data
     paths, failures = gap_paths(X, Y, moves=(OrthogonalShift("y", 1.0),), steps=(0, 1))
@@ -72,10 +71,107 @@ def test_a_move_that_moves_nothing_says_why(data):
     assert "moves nothing" in failures["OrthogonalShift(move='y')"]
 
 
-def test_only_offsets_can_be_applied_in_part(data):
-    correction = Calibrate().fit(*data).correction_
-    with pytest.raises(InputValueError, match="Only a correction that moves rows by an offset"):
-        partly(correction, 0.5)
+RECOMMENDED = [
+    Calibrate("keep"),
+    Calibrate("mixed"),
+    Calibrate("keep", hubs=0.5, neighbours=5),
+    Calibrate("mixed", hubs=0.75, neighbours=5),
+    Center(),
+    Shift(0.25),
+    Whiten(0.1),
+    Procrustes(),
+    OrthogonalShift("x", 0.95),
+]
+
+
+@pytest.fixture(scope="module")
+def diagnosis(data):
+    return diagnose(*data, correctors=RECOMMENDED)
+
+
+@pytest.mark.parametrize("corrector", RECOMMENDED, ids=lambda one: one.label)
+def test_the_recommended_way_comes_first_and_ends_in_the_numbers_of_the_verdict(
+    data, diagnosis, corrector
+):
+    advised = replace(diagnosis, recommended=corrector.label)
+    paths, failures = gap_paths(*data, diagnosis=advised, steps=(0, 0.9, 1), move_steps=(0, 1))
+    assert not failures
+    assert [path.method for path in paths] == list(
+        dict.fromkeys(one.label for one in (corrector, *MOVES))
+    )
+    assert [len(path.steps) for path in paths] == [3, *(2 for _ in paths[1:])]
+    (trial,) = (one for one in diagnosis.trials if one.method == corrector.label)
+    for name, values in paths[0].metrics.items():
+        raw, corrected = diagnosis.raw.metrics[name], trial.confirm.metrics[name]
+        assert values[0] == pytest.approx(raw.value.value, abs=1e-12)
+        assert values[-1] == pytest.approx(corrected.value.value, abs=1e-12)
+
+
+def test_the_way_of_both_asking_modalities_ends_in_the_numbers_of_the_verdict(data):
+    both = diagnose(*data, queries=("image", "text"), correctors=[Calibrate(form="blocks")])
+    advised = replace(both, recommended=both.trials[0].method)
+    [path], _ = gap_paths(*data, queries=("image", "text"), diagnosis=advised, moves=())
+    for name, values in path.metrics.items():
+        for place, scores in ((0, both.raw), (-1, both.trials[0].confirm)):
+            expected = scores.metrics[name].value.value
+            assert values[place] == pytest.approx(expected, abs=1e-12)
+    assert path.losses is None  # documents of the two have no columns in common
+
+
+@pytest.mark.parametrize("corrector", RECOMMENDED, ids=lambda one: one.label)
+def test_a_correction_in_part_is_near_the_rows_at_its_start_and_near_itself_at_its_end(
+    data, diagnosis, corrector
+):
+    correction = diagnosis.corrections[corrector.label]
+    assert partly(correction, 1) is correction
+    whole = in_proportion(correction)
+    for name, rows in zip(("image", "text"), data, strict=True):
+        little, much = (partly(correction, t).affine(name)(rows) for t in (1e-9, 1 - 1e-9))
+        np.testing.assert_allclose(little, rows, atol=1e-7)
+        np.testing.assert_allclose(much, whole.affine(name)(rows), atol=1e-7)
+        longer = np.linalg.norm(much, axis=1) / np.linalg.norm(rows, axis=1)
+        assert 0.2 < longer.mean() < 5  # near enough to be drawn together
+
+
+def test_in_proportion_no_ranking_changes(data, diagnosis):
+    held = Modalities.of(*data)
+    for corrector in RECOMMENDED:
+        correction = diagnosis.corrections[corrector.label]
+        found = (correction_metrics(held, one, noise_for(held), 0, ["mixed_ndcg@10"], "text")
+                 for one in (correction, in_proportion(correction)))  # fmt: skip
+        before, after = (one["mixed_ndcg@10"].values for one in found)
+        np.testing.assert_allclose(before, after, atol=1e-12)
+
+
+def test_scores_of_a_calibration_in_part_lie_between_raw_and_corrected_ones(data, diagnosis):
+    X, Y = data
+    correction = diagnosis.corrections[Calibrate("keep").label]
+    scale = in_proportion(correction).affine("image").scale / correction.affine("image").scale
+    half = partly(correction, 0.3)
+    scores = half.y(Y, "query") @ half.x(X).T
+    expected = 0.7 * (Y @ X.T) + 0.3 * scale * (Y @ correction.x(X).T)
+    np.testing.assert_allclose(scores, expected, atol=1e-12)
+
+
+def test_hubs_are_subtracted_in_part(data, diagnosis):
+    correction = diagnosis.corrections[Calibrate("keep", hubs=0.5, neighbours=5).label]
+    half = partly(correction, 0.5)
+    X, _ = data
+    place, column = half.x(X)[:, :-1], half.x(X)[:, -1]
+    bank = np.sort(place @ correction.hubs.bank.astype(float).T, axis=1)
+    np.testing.assert_allclose(column, -0.25 * bank[:, -5:].mean(axis=1), atol=1e-6)
+
+
+def test_a_share_must_be_one(data, diagnosis):
+    correction = diagnosis.corrections["Center()"]
+    for share in (0, -0.5, 1.5):
+        with pytest.raises(InputValueError, match="share must be above 0 and at most 1"):
+            partly(correction, share)
+    with pytest.raises(InputValueError, match="steps must be between 0 and 1"):
+        gap_paths(*data, steps=(0, 2))
+    wide = {(name, "document"): Affine(2, np.ones((3, 2))) for name in ("image", "text")}
+    with pytest.raises(InputValueError, match="keeps the number of columns"):
+        partly(Correction(("image", "text"), wide), 0.5)
 
 
 def test_progress_counts_to_the_end(data):

@@ -84,6 +84,18 @@ def test_the_python_of_the_embedding_page_runs_and_prints_what_it_says(
         assert set(said) - set(printed) <= {"the bytes of bee.jpg"}
 
 
+def test_the_python_of_the_inputs_page_runs_and_prints_what_it_says(tmp_path, monkeypatch, capsys):
+    for library in ("torch", "polars", "pandas", "datasets"):
+        pytest.importorskip(library, reason=f"{library} is not installed")
+    monkeypatch.chdir(tmp_path)
+    page = (ROOT / "docs" / "inputs.md").read_text(encoding="utf-8")
+    names: dict[str, object] = {}
+    for code in blocks("python", page):
+        exec(compile(code, "inputs.md", "exec"), names)
+        said = re.findall(r"^ *# (.+)$", code, flags=re.MULTILINE)
+        assert capsys.readouterr().out.splitlines() == said
+
+
 def test_the_python_of_the_training_page_runs(tmp_path, monkeypatch, capsys):
     pytest.importorskip("torch", reason="torch is not installed")
     monkeypatch.chdir(tmp_path)
@@ -171,7 +183,9 @@ def test_contributing_says_in_which_file_each_number_of_measure_is():
     said = " ".join(label for label, _, _ in rows)
     skipped = ("rows", "dim", "pairs")
     for line in modgap.measure(digits.X, digits.Y, groups=digits.groups).lines():
-        words = re.sub(r" at [\d.]+$", "", line.label.strip()).removesuffix("with two features")
+        words = re.sub(r" at [\d.]+(, [\d,]+ pairs)?$", "", line.label.strip()).removesuffix(
+            "with two features"
+        )
         assert line.term in skipped or words.partition(":")[0].strip() in said, line.label
 
 

@@ -7,7 +7,10 @@ import math
 import numpy as np
 import pytest
 
+from modgap.corrections import Calibrate, Center, Shift, Whiten
+from modgap.diagnosis import diagnose
 from modgap.evaluation import GroupBootstrap, chi_squared, compare
+from modgap.evaluation.metrics import GapSample, resample
 
 
 def exact_mcnemar(better, worse):
@@ -158,3 +161,73 @@ def test_an_interval_holds_its_figure_even_where_every_resample_is_larger():
     found = bootstrap.interval(0.0, np.linspace(0.1, 0.2, 1000))
     assert (found.low, found.value) == (0.0, 0.0)
     assert found.high == pytest.approx(0.2, abs=0.005)
+
+
+def drawn_gap(rng, n, dim, gap, seed):
+    """The gap of n pairs drawn from two clouds that far apart, and its interval."""
+    scales = np.linspace(0.2, 1.8, dim)
+    X, Y = (rng.normal(size=(n, dim)) * scales for _ in range(2))
+    X[:, 0] += gap
+    bootstrap = GroupBootstrap(np.arange(n), 200, seed)
+    sample = GapSample((X, Y), (np.arange(n),) * 2)
+    return bootstrap.interval(*resample(bootstrap, sample))
+
+
+@pytest.mark.parametrize("gap", [0.0, 1.0, 4.0])
+def test_the_interval_of_a_gap_covers_the_true_gap_and_the_one_measured_on_as_many(gap):
+    rng, trials = np.random.default_rng(1), 150
+    found = [drawn_gap(rng, 60, 32, gap, seed) for seed in range(trials)]
+    average = np.mean([one.value for one in found])
+    assert average > gap  # chance lengthens a distance
+    least = 0.95 - 3 * math.sqrt(0.95 * 0.05 / trials)
+    for truth in (gap, average):
+        assert np.mean([one.low <= truth <= one.high for one in found]) > least
+    assert all(one.low < one.value < one.high for one in found)
+    # It tells a gap from none where there is one.
+    assert (np.mean([one.low > 0.5 for one in found]) > 0.9) == (gap == 4)
+
+
+def test_resamples_of_a_gap_are_those_of_its_groups_less_what_chance_adds(rng):
+    X, Y = rng.normal(size=(20, 3)), rng.normal(size=(30, 3))
+    gx, gy = np.arange(20) // 2, np.arange(30) // 3
+    bootstrap = GroupBootstrap(gx, resamples=100)
+    value, draws = resample(bootstrap, GapSample((X, Y), (gx, gy)))
+    gap = X.mean(axis=0) - Y.mean(axis=0)
+    assert value == pytest.approx(np.linalg.norm(gap), rel=1e-12)
+    moved = np.array(
+        [
+            np.average(X, axis=0, weights=count[gx]) - np.average(Y, axis=0, weights=count[gy])
+            for count in bootstrap.counts
+        ]
+    )
+    added = np.mean(np.sum((moved - gap) ** 2, axis=1))
+    for times, way in zip((1, 2), draws, strict=True):
+        squares = np.maximum(np.sum(moved**2, axis=1) - times * added, 0)
+        np.testing.assert_allclose(way, np.sqrt(squares), atol=1e-12)
+
+
+def test_an_interval_of_several_ways_spans_them_all():
+    bootstrap = GroupBootstrap(np.arange(30))
+    ways = np.stack([np.linspace(1, 2, 1000), np.linspace(0, 1.5, 1000)])
+    found = bootstrap.interval(1.2, ways)
+    assert (found.low, found.high) == pytest.approx((0.0375, 1.975))
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_every_interval_of_a_diagnosis_holds_its_estimate(seed):
+    rng = np.random.default_rng(seed)
+    n, dim = rng.integers(40, 90), rng.integers(4, 40)
+    shared = rng.normal(size=(n, dim))
+    X, Y = (shared + rng.normal(size=(n, dim)) + rng.normal(size=dim) for _ in range(2))
+    tried = [Shift(0.5), Center(), Whiten(0.5), Calibrate("keep"), Calibrate("mixed")]
+    found = diagnose(X, Y, correctors=tried, seed=seed)
+    scores = [found.raw, *(trial.confirm for trial in found.trials)]
+    held = 0
+    for name, one in ((name, one) for each in scores for name, one in each.metrics.items()):
+        for interval in (one.value, one.change):
+            if interval is not None and not math.isnan(interval.value):
+                held += 1
+                assert interval.low <= interval.value <= interval.high
+        if name == "gap":
+            assert one.value.low < one.value.value < one.value.high
+    assert held >= 8 * (1 + 2 * len(tried))

@@ -104,7 +104,7 @@ def test_it_prints_a_column_for_each_modality_the_gap_matrix_and_every_two(found
     assert [row.partition("  ")[0] for row in rows[1:4]] == [
         "image and text", "image and audio", "text and audio"
     ]  # fmt: skip
-    assert rows[-1].startswith("The measures of each modality use every row.")
+    assert rows[-1].startswith("The gap distance and the measures of each modality use every row.")
     page = found._repr_html_()
     assert page.count("<table ") == 2
     assert "image – its audio" in page
@@ -235,7 +235,7 @@ def test_the_pairing_signal_is_that_of_the_two_that_look_least_like_pairs(data):
         ({"image": np.eye(4), "text": np.eye(4), "audio": np.eye(4)},
          {"groups": (range(4), range(4))}, TypeError, "groups of 3 modalities must be a mapping"),
         ({"image": np.eye(4)}, {}, ValueError, "two or more modality names"),
-        ({"image": np.eye(4), "text": None, "audio": np.eye(4)}, {}, TypeError, "text must hold"),
+        ({"image": np.eye(4), "text": None, "audio": np.eye(4)}, {}, TypeError, "text must be"),
         ({"image": np.eye(4), "text": np.eye(4), "audio": np.full((4, 4), np.nan)}, {}, ValueError,
          "audio has 4 rows with NaN"),
     ],

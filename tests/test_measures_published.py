@@ -140,4 +140,4 @@ def test_measure_reports_the_numbers_of_the_single_functions(published_clip):
     assert result.gap_distance == gap_distance(*published_clip)
     assert result.n_tags == 17
     assert result.pairs.loss.loss == contrastive_loss(*published_clip, 0.01)
-    assert "The measures of each modality use every row." in str(result)
+    assert "The gap distance and the measures of each modality use every row." in str(result)

@@ -183,7 +183,7 @@ def test_it_prints_as_a_table(pairs):
     text = str(measure(*pairs, names=("photo", "caption")))
     header, *lines = text.splitlines()
     assert header.split() == ["photo", "caption", "both"]
-    assert lines[-1].startswith("The measures of each modality use every row.")
+    assert lines[-1].startswith("The gap distance and the measures of each modality use every row.")
     shown = next(line for line in lines if line.startswith("gap distance"))
     assert float(shown.split()[-1]) == pytest.approx(gap_distance(*pairs), abs=1e-4)
 

@@ -206,13 +206,141 @@ def test_verdict_is_said_in_two_sentences(seen, digits):
         assert sentence in said
 
 
+def boxes(page: Any, *places: str) -> list[tuple[float, float]]:
+    """Where each thing begins and ends, from the top of the screen."""
+    found = [page.locator(place).bounding_box() for place in places]
+    return [(box["y"], box["y"] + box["height"]) for box in found]
+
+
+FIRST_SCREENS = [
+    (width, height, scheme)
+    for width, height in ((1440, 900), (390, 844))
+    for scheme in ("light", "dark")
+]
+
+
+def check_first_screen(seen: Visit, document: dict[str, Any], name: str) -> None:
+    """Headline, one search before and after and three metrics are seen without scrolling."""
+    page, said = seen.page, document["headline"]
+    page.evaluate("window.scrollTo({top: 0, behavior: 'instant'})")
+    for width, height, scheme in FIRST_SCREENS:
+        page.set_viewport_size({"width": width, "height": height})
+        page.emulate_media(color_scheme=scheme)
+        parts = boxes(page, ".headline", ".seen-side.raw", ".seen-side.corrected", ".three")
+        parts += boxes(page, *(f'.three [data-metric="{key}"]' for key in said["metrics"]))
+        assert len(said["metrics"]) == 3
+        for top, bottom in parts:
+            assert 0 <= top < bottom <= height
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+        seen.shot(f"{name}-first-{width}-{scheme}")
+    page.emulate_media(color_scheme="light")
+    assert page.inner_text("h1").split() == " ".join(said["sentences"][:2]).split()
+    for sentence in (*said["sentences"][2:], said["evidence"]):
+        assert sentence in page.inner_text("#first")
+    labels = page.locator(".three .tile-name").all_inner_texts()
+    assert labels == [document["terms"][key]["label"] for key in said["metrics"]]
+    assert "retrieval_recall" not in page.inner_text("main")
+
+
+def test_the_first_screen_has_headline_search_and_three_metrics(tab, digits, digits_file):
+    document = digits.to_dict()
+    with visit(tab, digits_file) as seen:
+        check_first_screen(seen, document, "digits")
+        typical = document["answers"]["queries"][document["answers"]["typical"]]
+        items = document["answers"]["items"]
+        assert seen.page.inner_text(".example-text").strip() == items[typical["item"]]["label"]
+        for side in ("raw", "corrected"):
+            shown = seen.page.locator(f".seen-side.{side}")
+            hits = typical[side][: shown.locator("li").count()]
+            for line, hit in zip(shown.locator("li").all(), hits, strict=True):
+                one = items[hit["item"]]
+                label = one["label"] or f"{document['names'][one['modality']]} {one['row']:,}"
+                assert label in line.text_content()
+                assert ("✓" in line.text_content()) == hit["match"]
+                assert line.locator("img").count() == (one["thumbnail"] is not None)
+            place = shown.locator('.num[data-term="place"]')
+            assert int(place.get_attribute("data-value")) == typical[f"{side}_place"]
+
+
+def index_of(found: Any, query: int) -> list[tuple[str, int]]:
+    """Images and captions of the index that this caption asks, worked out anew.
+
+    A quarter of the shuffled scans is held out. One half of it is there as images, the other as
+    captions; a query asks the index that has its image.
+    """
+    gx, gy = (np.asarray(groups) for groups in found.groups)
+    known = np.unique(gx)
+    held = np.sort(np.random.default_rng(0).permutation(known)[3 * len(known) // 4 :])
+    drawn = held[np.random.default_rng(0).permutation(len(held))]
+    halves = np.split(drawn, [round(len(drawn) / 2)])
+    images, captions = halves if gy[query] in halves[0] else halves[::-1]
+    return [("image", int(row)) for row in np.flatnonzero(np.isin(gx, images))] + [
+        ("text", int(row)) for row in np.flatnonzero(np.isin(gy, captions))
+    ]
+
+
+def test_a_stored_query_is_found_by_keyboard_and_its_results_are_right(tab, digits, digits_file):
+    found, answers = few_digits(300), digits.to_dict()["answers"]
+    groups = {
+        name: np.asarray(one) for name, one in zip(("image", "text"), found.groups, strict=True)
+    }
+    wanted = (answers["typical"] + 7) % len(answers["queries"])
+    query = answers["items"][answers["queries"][wanted]["item"]]["row"]
+    with visit(tab, digits_file) as seen:
+        page = seen.page
+        page.focus("#find-query")
+        page.keyboard.type("no such words at all")
+        page.keyboard.press("Enter")
+        assert page.get_attribute(".results", "data-query") == str(answers["typical"])
+        assert "No stored query has these words." in page.inner_text("#search")
+        page.keyboard.press("ControlOrMeta+a")
+        page.keyboard.type(str(found.captions[query]).upper())
+        page.keyboard.press("ArrowDown")
+        page.keyboard.press("Enter")
+        assert page.get_attribute(".results", "data-query") == str(wanted)
+        assert page.locator(".stored-query[aria-pressed=true]").count() == 1
+        assert str(found.captions[query]) in page.inner_text(".asked")
+        correction = digits.diagnosis.corrections[digits.diagnosis.recommended]
+        index, shown = index_of(found, query), []
+        for column, fix in enumerate((modgap.Correction.identity(64), correction)):
+            rows = {"image": fix.x(found.X), "text": fix.y(found.Y)}
+            documents = np.array([rows[name][row] for name, row in index])
+            asked = fix.y(found.Y[[query]], "query")
+            best, scores = modgap.search.search(asked, documents, 10, fix.metric)
+            expected = [index[place] for place in best[0]]
+            lines = page.locator(".results-column").nth(column)
+            shown.append(lines.locator(".item-name").all_inner_texts())
+            assert shown[-1] == [f"{name} row {row:,}" for name, row in expected]
+            numbers = lines.locator(".num").evaluate_all("all => all.map(e => +e.dataset.value)")
+            np.testing.assert_allclose(numbers, scores[0], atol=1e-6)
+            marked = lines.locator(".hit").evaluate_all(
+                "hits => hits.map(hit => hit.classList.contains('is-match'))"
+            )
+            right = groups["text"][query]
+            assert marked == [bool(groups[name][row] == right) for name, row in expected]
+        before, after = shown
+        facts = page.locator(".results-column").nth(1).locator(".hit-facts").all_inner_texts()
+        for place, (name, text) in enumerate(zip(after, facts, strict=True)):
+            assert ("new here" in text) == (name not in before)
+            was = before.index(name) if name in before else place
+            assert (f"was {was + 1}" in text) == (was != place)
+
+
 def test_slider_moves_points_and_numbers_between_both_evaluations(tab, digits, digits_file):
     document = digits.to_dict()
     trials = {trial["method"]: trial["confirm"] for trial in document["diagnosis"]["trials"]}
     with visit(tab, digits_file) as seen:
-        steps = int(seen.page.locator("#slider").get_attribute("max"))
+        offered = seen.page.locator("#path option").all_inner_texts()
+        assert offered[0] == f"Offered: {document['diagnosis']['recommended']}"
+        assert [one.partition(":")[0] for one in offered[1:]] == [
+            "Liang et al.",
+            "GR-CLIP, I0T",
+            "Chowers et al.",
+        ]
         for choice, path in enumerate(document["paths"]):
             seen.page.select_option("#path", index=choice)
+            steps = int(seen.page.locator("#slider").get_attribute("max"))
+            assert seen.page.get_attribute("#slider", "data-t") == ("1" if choice else "0")
             seen.slide(0)
             before = seen.points()
             for name in path["metrics"]:
@@ -307,6 +435,10 @@ def test_page_holds_together_and_axe_finds_nothing_serious(seen):
 def test_page_holds_together_at_other_widths(tab, digits_file, width, scheme, with_axe):
     with visit(tab, digits_file, width, scheme) as seen:
         seen.see_all()
+        seen.page.locator("#path option").first.evaluate(  # a correction with a long name
+            "(one, name) => { one.textContent = name; }",
+            "Recommended: Calibrate(mode='keep', hubs=0.5, neighbours=5)",
+        )
         check_holds_together(seen, width, scheme)
         if with_axe:
             assert serious(seen.page) == []
@@ -421,6 +553,9 @@ def test_captions_names_and_file_names_with_markup_do_nothing(tab, tmp_path):
             seen.page.mouse.move(box["x"] + share * box["width"], box["y"] + box["height"] / 2)
         seen.page.fill("#find", "<img")
         seen.page.keyboard.press("Enter")
+        seen.page.fill("#find-query", "<img")
+        seen.page.keyboard.press("Enter")
+        assert EVIL[0] in seen.page.inner_text(".asked")
         assert seen.page.evaluate("window.pwned") is None
         assert (
             seen.page.locator("main img[src=x], main script, main a[href^=javascript]").count() == 0
@@ -521,10 +656,10 @@ def test_published_clip_page_says_use_and_is_drawn(tab, published_clip, tmp_path
     path, document = written(tmp_path, *published_clip, title="CLIP ViT-B/16, 500 MS-COCO pairs")
     verdict = document["verdict"]
     assert verdict["verdict"] == "use"
-    assert verdict["sentences"][0].endswith("The means of image and text are 0.851 apart.")
+    assert verdict["sentences"][0].endswith("image and text are 0.847 apart (125 held-out groups).")
     with visit(tab, path) as seen:
         seen.see_all()
-        assert "0.851" in seen.page.inner_text("#verdict")
+        assert "0.847" in seen.page.inner_text("#verdict")
         seen.shot("clip-1440-light", whole=True)
 
 
@@ -547,6 +682,9 @@ def test_three_modalities_have_a_page(tab, three_file, width, scheme):
         seen.see_all()
         assert seen.page.evaluate("document.documentElement.scrollWidth") <= width
         seen.shot(f"three-{width}-{scheme}", whole=True)
+        if width == 1440:
+            check_first_screen(seen, document, "three")
+            seen.page.set_viewport_size({"width": width, "height": 1000})
         assert serious(seen.page) == []
         said = seen.page.inner_text("main")
         for sentence in (*document["missing"].values(), *document["verdict"]["sentences"]):

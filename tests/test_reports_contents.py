@@ -14,10 +14,13 @@ from modgap._results import document as as_document
 from modgap._results import to_json
 from modgap._validate import InputValueError
 from modgap.corrections import Calibrate, Center, next_commands
-from modgap.diagnosis import diagnose
+from modgap.corrections.partly import in_proportion, partly
+from modgap.diagnosis import diagnose, gap_paths
 from modgap.io import Embeddings, Modalities
 from modgap.reports import contents, diagnosis_markdown
+from modgap.reports.assemble import page_html
 from modgap.reports.picture import MAX_DRAWN, choose_drawn
+from modgap.reports.slider import way_document
 from modgap.reports.terms import terms
 from modgap.reports.thumbnails import from_pixels
 
@@ -51,19 +54,24 @@ def page(rows):
     return make_document(*rows, captions_y=[f"caption {i}" for i in range(420)])
 
 
-def moved(page, rows, path, key, step, side):
+def moved(page, path, key, step, side):
     """Where the page draws the rows, by its own formula."""
     drawn = page["picture"]
     [shown] = [one for one in drawn["projections"] if one["key"] == key]
     move, squares = path["move"][side], np.array(drawn[side]["squares"])
-    length = 1.0
-    if path["renormalise"] and step != 0:
-        length = np.sqrt(squares + 2 * step * np.array(move["dot"]) + step**2 * move["square"])
-    columns = [
-        (np.array(c) + step * a) / length - o
-        for c, a, o in zip(shown[side], move["along"][key], shown["origin"], strict=True)
-    ]
-    return np.stack(columns, axis=1)
+    start, dot, square = np.array(shown[side]), np.array(move["dot"]), np.array(move["square"])
+    if "ends" in move:
+        end = np.array(move["ends"][key])
+    else:
+        scale = move["scale"]
+        end = scale * start + np.array(move["along"][key])[:, None]
+        dot, square = scale * squares + dot, scale**2 * squares + 2 * scale * dot + square
+    placed = ((1 - step) * start + step * end) * (1 - step + step * move["factor"])
+    if path["renormalise"]:
+        placed /= np.sqrt(
+            (1 - step) ** 2 * squares + 2 * step * (1 - step) * dot + step**2 * square
+        )
+    return placed.T - shown["origin"]
 
 
 def test_page_holds_the_diagnosis_of_the_same_run(page, found):
@@ -74,29 +82,70 @@ def test_page_holds_the_diagnosis_of_the_same_run(page, found):
 
 
 @pytest.mark.parametrize("key", ["pca", "svd"])
-@pytest.mark.parametrize("step", [0, 0.35, 1])
-def test_points_are_where_the_corrected_rows_are(page, rows, key, step):
+@pytest.mark.parametrize("step", [0.35, 1])
+def test_points_are_where_the_corrected_rows_are(rows, found, page, ways, key, step):
+    """Of every way, and of corrections with a matrix, with hubs, of mixed mode and in blocks."""
     shown = modgap.measures.projection(*rows, key, 3)
-    paths, _ = modgap.diagnosis.gap_paths(*rows, steps=(0,))
-    for path, drawn_path in zip(paths, page["paths"], strict=True):
-        for place, side in enumerate("xy"):
-            expected = rows[place][page["picture"][side]["rows"]] + step * path.offsets[place]
-            if path.renormalise and step != 0:
-                expected = expected / np.linalg.norm(expected, axis=1, keepdims=True)
-            drawn = moved(page, rows, drawn_path, key, step, side)
-            np.testing.assert_allclose(drawn, expected @ shown.axes.T - shown.origin, atol=2e-5)
+    for path in ways:
+        correction = in_proportion(found.corrections[path["method_at_1"]])
+        for place, (name, side) in enumerate((("image", "x"), ("text", "y"))):
+            own = rows[place][page["picture"][side]["rows"]]
+            part = partly(correction, step).affine(name)
+            if blocks := part.blocks:
+                part = replace(part, blocks=(sum(blocks),))
+            expected = part(own) @ shown.axes.T - shown.origin
+            np.testing.assert_allclose(moved(page, path, key, step, side), expected, atol=2e-5)
+
+
+@pytest.fixture(scope="module")
+def ways(rows, found, page):
+    """Those of the page, and those it would have with another recommendation."""
+    drawn = choose_drawn(Modalities.of(*rows), 0)
+    shown = [modgap.measures.projection(*rows, key, 3) for key in ("pca", "svd")]
+    more = []
+    for trial in found.trials:
+        if trial.method.startswith(("Whiten(shrinkage=0.1", "Procrustes", "Calibrate(")):
+            other = replace(found, recommended=trial.method)
+            [path], _ = gap_paths(*rows, diagnosis=other, moves=(), steps=(0,))
+            more.append(way_document(path, other, drawn, shown))
+    assert len(more) >= 3
+    return [*page["paths"], *more]
 
 
 def test_slider_ends_are_the_evaluations_of_diagnose(page):
     trials = {trial["method"]: trial for trial in page["diagnosis"]["trials"]}
-    assert [path["key"] for path in page["paths"]] == ["shift", "origin", "orthogonal"]
-    for path in page["paths"]:
+    paths = page["paths"]
+    assert [path["key"] for path in paths] == ["recommended", "shift", "origin", "orthogonal"]
+    assert paths[0]["method_at_1"] == page["diagnosis"]["recommended"]
+    assert [path["recommended"] for path in paths] == [True, False, False, False]
+    for path in paths:
         assert (path["steps"][0], path["steps"][-1]) == (0, 1)
         for name, values in path["metrics"].items():
             raw = page["diagnosis"]["raw"]["metrics"][name]["value"]["value"]
             after = trials[path["method_at_1"]]["confirm"]["metrics"][name]["value"]["value"]
             assert values[0] == pytest.approx(raw, abs=1e-12)
             assert values[-1] == pytest.approx(after, abs=1e-12)
+
+
+def test_one_thing_has_one_number(page, found):
+    gap = page["diagnosis"]["raw"]["metrics"]["gap"]["value"]["value"]
+    confirm = page["diagnosis"]["n_groups"]["confirm"]
+    said = f"are {gap:.3f} apart ({confirm} held-out groups)."
+    assert page["verdict"]["sentences"][0].endswith(said)
+    assert {path["metrics"]["gap"][0] for path in page["paths"]} == {gap}
+    labels = {line["term"]: line["label"] for line in page["measures"]}
+    assert labels["gap_distance"] == "gap distance"  # of all rows, and another number
+    assert labels["loss"] == "contrastive loss at 0.01, 420 pairs"
+    assert all(path["n_pairs"] == confirm for path in page["paths"])
+    for side, one in zip("xy", found.measurement.modalities, strict=True):
+        assert page["cosines"]["mean"][f"within_{side}"] == one.cone.mean
+
+
+def test_where_nothing_is_recommended_the_papers_ways_remain(rows, found):
+    left = replace(found, verdict="leave it alone", recommended=None, correction=None)
+    paths = make_document(*rows, diagnosis=left)["paths"]
+    assert [path["key"] for path in paths] == ["shift", "origin", "orthogonal"]
+    assert [len(path["steps"]) for path in paths] == [11, 11, 11]
 
 
 def test_every_number_has_a_term(page):
@@ -243,9 +292,7 @@ def test_lengths_of_rows_change_no_number_where_the_metric_is_cosine(rows, page)
     for side in "xy":
         shown, expected = (p["picture"]["projections"][0][side] for p in (long, page))
         np.testing.assert_allclose(shown, expected, atol=2e-5)
-    first = page["verdict"]["sentences"][0].removesuffix(".")
-    assert long["verdict"]["sentences"][0] == f"{first}, rows at unit length."
-    assert long["verdict"]["sentences"][1] == page["verdict"]["sentences"][1]
+    assert long["verdict"]["sentences"] == page["verdict"]["sentences"]
 
 
 def assert_same(found, expected):
@@ -290,6 +337,22 @@ def test_typical_rows_come_with_their_captions_and_pictures():
     assert "thumbnails" not in page["missing"]
 
 
+def test_pictures_of_drawn_rows_take_the_room_that_the_page_leaves(monkeypatch):
+    X, Y = make_pairs(30)
+    noise = np.random.default_rng(0).integers(0, 255, (30, 24, 24, 3))
+    both = {name: from_pixels(noise) for name in ("image", "text")}
+    module = sys.modules["modgap.reports.contents"]
+    monkeypatch.setattr(module, "_PAGE_BYTES", 0)
+    page = make_document(X, Y, thumbnails=both)
+    assert {*page["picture"]["x"]["thumbnails"]} == {None}
+    most = len(page_html(page).encode()) + 30_000
+    monkeypatch.setattr(module, "_PAGE_BYTES", most)
+    page = make_document(X, Y, thumbnails=both)
+    shown = [page["picture"][side]["thumbnails"] for side in "xy"]
+    assert all(one[0] is not None and one[-1] is None for one in shown)
+    assert len(page_html(page).encode()) <= most
+
+
 def test_at_most_a_few_thousand_rows_are_drawn_and_pairs_first():
     X, Y = make_pairs(MAX_DRAWN + 300, 4)
     x, y = Embeddings.from_array(X), Embeddings.from_array(Y[:-100])
@@ -332,7 +395,8 @@ def test_a_correction_that_was_not_judged_is_shown_with_its_label(rows, tmp_path
     np.testing.assert_array_equal(documents["text"], expected.y(sides[1]))
     said = diagnosis_markdown(diagnose(*sides))
     assert "## The correction: fair shares, relevance not judged" in said
-    assert "own_modality_excess@10" in said.partition("## The correction")[0]
+    assert "Own-modality excess@10" in said.partition("## The correction")[0]
+    assert not any(key in said for key in page["diagnosis"]["explanations"] if "_" in key)
     assert str(expected) in said
     for command in next_commands(expected):
         assert command in said
@@ -443,8 +507,8 @@ def test_two_models_have_a_verdict_where_a_link_joins_them(clap_beside_clip, cla
     own = found.raw.metrics["own_modality_excess@10"].value.value
     [trial] = [one for one in found.trials if one.method == found.recommended]
     assert abs(trial.confirm.metrics["own_modality_excess@10"].value.value) < own / 4
-    with pytest.warns(modgap.io.PairingWarning):
-        page, found = contents(clap_beside_clip, queries="caption", umap=False)
+    # Said on the page alone: a warning would be an error here.
+    page, found = contents(clap_beside_clip, queries="caption", umap=False)
     assert found is None
     assert "rows look unpaired" in page["missing"]["verdict"]
     assert np.shape(page["measurement"]["gap_matrix"]) == (4, 4)

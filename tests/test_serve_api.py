@@ -81,7 +81,7 @@ def test_the_report_says_how_far_it_is_and_then_comes_whole() -> None:
     assert reached.wait(30)
     waiting = client.get("/api/report")
     assert waiting.json() == {
-        "detail": "The report is being made: measuring (3 of 5).",
+        "detail": "The report is being made: measuring, 40 % done.",
         "state": "running", "step": "measuring", "done": 2, "total": 5,
     }  # fmt: skip
     go.set()
@@ -107,8 +107,16 @@ def test_the_report_is_begun_when_the_server_starts_and_made_once() -> None:
 @pytest.mark.parametrize(
     ("error", "status", "said"),
     [
-        (InputValueError("It needs 8 pairs."), 409, "It needs 8 pairs."),
-        (RuntimeError("no"), 500, "It failed unexpectedly: RuntimeError: no."),
+        (
+            InputValueError("It needs 8 pairs."),
+            409,
+            "The report could not be made. It needs 8 pairs.",
+        ),
+        (
+            RuntimeError("no"),
+            500,
+            "The report could not be made. It failed unexpectedly: RuntimeError: no.",
+        ),
     ],
 )
 def test_a_report_that_cannot_be_made_says_why_and_the_rest_works(
@@ -239,8 +247,13 @@ def test_the_recommended_correction_is_listed_first() -> None:
     fit(client, "Shift", amount=0.1)
     result = diagnose(data, correctors=[Center()])
     assert result.recommended == "Center()"
+    client.app.state.document.wait(30)  # type: ignore[attr-defined]
+    before = client.get("/api/corrections").json()["none_recommended"]
+    assert before == "The report recommends no correction."
     explorer.corrections.recommend(result)
-    listed = client.get("/api/corrections").json()["corrections"]
+    listed = client.get("/api/corrections").json()
+    assert listed["none_recommended"] is None
+    listed = listed["corrections"]
     assert [(c["name"], c["recommended"]) for c in listed] == [
         ("Center()", True), ("Shift(amount=0.1)", False)
     ]  # fmt: skip

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from modgap import diagnose
+from modgap._stopping import Stopped, stoppable
 from modgap._validate import InputError
 from modgap.corrections import (
     CORRECTORS,
@@ -22,7 +23,8 @@ from modgap.corrections import (
     row_length,
 )
 from modgap.diagnosis.splits import split
-from modgap.io import Modalities
+from modgap.io import Modalities, embeddings
+from modgap.io._matrix import PickedRows
 from modgap.serve import Explorer
 from modgap.serve.bench import Bench
 from modgap.serve.fitted import RECOMMENDED, Unknown
@@ -256,3 +258,65 @@ def test_rows_that_cannot_be_evaluated_are_refused() -> None:
     data = Modalities.of(X, Y)
     with pytest.raises(InputError):
         Bench(data).fit(Center(), nothing)
+
+
+def test_a_fit_has_places_to_stop_at_in_every_step_and_leaves_nothing(data: Modalities) -> None:
+    corrector = Calibrate(hubs=0.5)
+    whole = Explorer(data)
+    now, places = "", []
+
+    def progress(step: str, *_: Any) -> None:
+        nonlocal now
+        now = step
+
+    with stoppable(lambda: bool(places.append(now))):
+        expected = whole.corrections.get(whole.fit(corrector, progress)).corrected.to_dict()
+    steps = dict.fromkeys(places)
+    assert list(steps) == [
+        "reading the rows to fit and to evaluate on", "evaluating the rows as they are",
+        f"fitting {corrector.label}", f"evaluating {corrector.label}",
+        "placing the rows in the index",
+    ]  # fmt: skip
+    explorer = Explorer(data)
+    for step in steps:
+        asked = 0
+
+        def last_of_step(step: str = step) -> bool:
+            nonlocal asked
+            asked += now == step
+            return asked == (1 if step.startswith("reading") else places.count(step))
+
+        with stoppable(last_of_step), pytest.raises(Stopped):
+            explorer.fit(corrector, progress)
+        assert (explorer.corrections.listed(), len(explorer.index._corrected)) == ({}, 0)
+    assert (
+        explorer.corrections.get(explorer.fit(corrector, progress)).corrected.to_dict() == expected
+    )
+
+
+def test_many_rows_in_memory_are_not_copied_to_be_fitted_on(
+    data: Modalities, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fitted() -> list[dict[str, Any]]:
+        bench = Bench(data)
+        tried = (Shift(0.4), Procrustes(), OrthogonalShift("x", 0.7))
+        return [bench.fit(one, nothing).corrected.to_dict() for one in tried]
+
+    expected = fitted()
+    monkeypatch.setattr(embeddings, "MOST_COPIED", 10)
+    sides = split(data, 0).fit.sides.values()
+    assert all(isinstance(side.matrix, PickedRows) for side in sides)
+    for found, known in zip(fitted(), expected, strict=True):
+        for name, score in known["metrics"].items():
+            value = found["metrics"][name]["value"]["value"]
+            assert value == pytest.approx(score["value"]["value"], abs=1e-9)
+
+
+def test_too_few_rows_to_fit_on_are_told_at_once() -> None:
+    explorer = Explorer(make_data(6, 6))
+    said = explorer.info().why_no_fit
+    assert said is not None
+    assert "needs at least 8 groups" in said
+    with pytest.raises(InputError, match="needs at least 8 groups"):
+        explorer.bench.check(Shift())
+    assert Explorer(make_data(8, 8)).info().why_no_fit is None

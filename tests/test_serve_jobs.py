@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from modgap._arrays import row_blocks
 from modgap._validate import InputValueError
 from modgap.serve import Jobs, QueueFull
 
@@ -68,18 +69,60 @@ def test_a_failed_job_says_why_and_the_next_one_runs(
     assert (after.state, after.result) == ("done", 7)
 
 
-def test_a_running_job_is_cancelled_at_its_next_step_and_a_waiting_one_at_once() -> None:
-    jobs, held = Jobs(), Held()
-    running, waiting = jobs.submit("runs", held), jobs.submit("waits", lambda _: 1)
+def test_a_job_ends_at_once_when_cancelled_whether_it_runs_or_waits() -> None:
+    jobs, held, kept = Jobs(), Held(), []
+    running, waiting = jobs.submit("runs", held, kept.append), jobs.submit("waits", lambda _: 1)
     assert held.started.wait(30)
-    cancelled = jobs.cancel(waiting.id)
-    assert cancelled is not None
-    assert cancelled.state == "cancelled"
-    assert jobs.cancel(running.id) is not None
+    for job in (waiting, running):
+        assert jobs.cancel(job.id).state == "cancelled"  # type: ignore[union-attr]
+    after = jobs.submit("waits for the thread alone", lambda _: 2)
     held.go.set()
-    ended = jobs.wait(running.id, 30)
+    assert jobs.wait(after.id, 30).result == 2  # type: ignore[union-attr]
+    ended = jobs.get(running.id)
     assert ended is not None
-    assert (ended.state, ended.step, ended.result) == ("cancelled", "first", None)
+    assert (ended.state, ended.step, ended.result, kept) == ("cancelled", "first", None, [])
+
+
+def test_work_stops_inside_a_step_at_its_next_block_of_rows() -> None:
+    begun, stopped = threading.Event(), threading.Event()
+
+    def endless(_: Any) -> None:
+        try:
+            for _ in row_blocks(10**15, 1):
+                begun.set()
+        finally:
+            stopped.set()
+
+    jobs = Jobs()
+    job = jobs.submit("has no steps", endless)
+    assert begun.wait(30)
+    jobs.cancel(job.id)
+    assert stopped.wait(30)
+    assert jobs.wait(jobs.submit("works", lambda _: 3).id, 30).result == 3  # type: ignore[union-attr]
+
+
+def test_what_is_made_after_a_job_was_cancelled_is_not_kept() -> None:
+    begun, go, kept = threading.Event(), threading.Event(), []
+    jobs = Jobs()
+
+    def deaf(_: Any) -> str:
+        begun.set()
+        assert go.wait(30)
+        return "made"
+
+    job = jobs.submit("one long call", deaf, kept.append)
+    assert begun.wait(30)
+    jobs.cancel(job.id)
+    assert jobs.cancel(job.id) is not None  # forgotten while its work still runs
+    go.set()
+    assert jobs.wait(jobs.submit("works", lambda _: 4).id, 30).result == 4  # type: ignore[union-attr]
+    assert (kept, jobs.get(job.id)) == ([], None)
+
+
+def test_a_result_is_what_is_kept_of_the_work() -> None:
+    jobs = Jobs()
+    job = jobs.submit("works", lambda _: 4, lambda made: 2 * made)
+    assert jobs.wait(job.id, 30).result == 8  # type: ignore[union-attr]
 
 
 def test_a_job_that_ended_is_forgotten_when_cancelled() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +14,13 @@ import pytest
 
 import browser
 from modgap import Correction
+from modgap._arrays import row_blocks
+from modgap.evaluation import Evaluator
 from modgap.reports import from_pixels
 from modgap.serve import Explorer, server
 from modgap.serve.app import make_app
 from modgap.serve.assets import live_assets
-from serving import DIM, make_data
+from serving import DIM, HeldReport, make_data
 
 pytest.importorskip("playwright", reason="playwright is not installed")
 if browser.chromium() is None:
@@ -35,21 +38,27 @@ def explorer() -> Explorer:
 
 @pytest.fixture(scope="module")
 def address(explorer: Explorer) -> Iterator[str]:
-    """A server in a thread of this process, its report made."""
-    import uvicorn
-
+    """A server whose report is made."""
     from modgap.reports import contents
 
     def document(progress: Any) -> dict[str, Any]:
         return contents(explorer.data, umap=False, seed=1, progress=progress)[0]
 
-    app = make_app(explorer, document, assets=live_assets())
+    with served(make_app(explorer, document, assets=live_assets())) as (app, found):
+        assert app.state.document.wait(120).state == "done"
+        yield found
+
+
+@contextmanager
+def served(app: Any) -> Iterator[tuple[Any, str]]:
+    """A server in a thread of this process, and its address."""
+    import uvicorn
+
     opened = server.listen("127.0.0.1", 0)
     running = uvicorn.Server(uvicorn.Config(app, log_level="warning", http="h11", ws="none"))
     thread = threading.Thread(target=running.run, kwargs={"sockets": [opened]}, daemon=True)
     thread.start()
-    assert app.state.document.wait(120).state == "done"
-    yield server.address_of(opened, "127.0.0.1", None)
+    yield app, server.address_of(opened, "127.0.0.1", None)
     running.should_exit = True
     thread.join(20)
     opened.close()
@@ -239,6 +248,56 @@ def test_a_vector_can_be_pasted_and_a_wrong_one_is_refused_in_words(
     page.locator(".asked", has_text="The vector you gave").wait_for()
     assert hits(page, 0)[0] == ("text", "17")
     assert not page.locator("#search [role=alert]").is_visible()
+
+
+def test_nothing_misleads_while_the_report_is_made_cancelled_and_made_anew(
+    tab: tuple[Any, list[str]], explorer: Explorer
+) -> None:
+    fresh = Explorer(explorer.data, seed=1)
+    report = HeldReport(fresh.document)
+    opened, complaints = tab
+    with served(make_app(fresh, report, assets=live_assets())) as (_, address):
+        opened.goto(address)
+        opened.wait_for_selector(".results[data-ready]", timeout=WAIT)
+        column, advice = opened.locator(".results-column .missing"), "You can fit one in the"
+        being_made = "The report is being made, and may recommend a correction."
+        column.get_by_text(f"{being_made} {advice}").wait_for()
+        opened.locator("#loading", has_text="being made: diagnosing (hubs), 20 % done.").wait_for()
+        opened.click("#report-cancel")
+        cancelled = "The report was cancelled at: diagnosing (hubs), 20 % done."
+        opened.locator("#loading", has_text=cancelled).wait_for()
+        column.get_by_text(f"{cancelled} So it recommends no correction. {advice}").wait_for()
+        report.go.set()
+        opened.get_by_role("button", name="Make the report").click()
+        opened.wait_for_selector("html[data-ready=true]", state="attached", timeout=WAIT)
+        assert not opened.locator("#loading").is_visible()
+        opened.locator("h3", has_text="Corrected: Calibrate").wait_for(timeout=WAIT)
+        assert column.count() == 0
+    # The browser itself complains of every answer that is no success.
+    assert [one for one in complaints if "409" not in one and address not in one] == []
+
+
+def test_a_fit_is_cancelled_while_it_runs_and_the_page_says_what_became_of_it(
+    page: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    evaluating = threading.Event()
+
+    def endless(self: Evaluator, correction: Correction) -> None:
+        for _ in row_blocks(10**15, 1):
+            evaluating.set()
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Evaluator, "evaluate", endless)
+        page.select_option("#workbench-method", "Center")
+        page.click("#workbench button.primary")
+        assert evaluating.wait(30)
+        page.get_by_role("button", name="Cancel", exact=True).click()
+        page.wait_for_selector("#workbench button.primary:not([disabled])", timeout=WAIT)
+    said = page.locator("#workbench [role=status]").inner_text()
+    assert said == "Center() was cancelled while evaluating Center(). Nothing of it was kept."
+    assert not page.locator("#workbench .working").is_visible()
+    fit(page, "Shift", amount="0.3")
+    assert "Shift(amount=0.3) is fitted" in page.locator("#workbench [role=status]").inner_text()
 
 
 @pytest.mark.parametrize(

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import threading
+import tracemalloc
 from typing import Any
 
 import numpy as np
 import pytest
 from sklearn.base import clone
 
-import modgap.serve.index as index_module
 from modgap._arrays import top_k
 from modgap._validate import InputError
 from modgap.corrections import (
@@ -30,6 +30,7 @@ from modgap.search.scores import document_bias, rows_to_multiply
 from modgap.serve import Explorer, MixedIndex
 from modgap.serve.fitted import Fitted, Unknown
 from modgap.serve.models import SearchHit
+from modgap.serve.segments import Segment
 from serving import DIM, N_X, NASTY, PNG, make_data, slow_search
 
 CORRECTORS: tuple[Corrector, ...] = (
@@ -320,14 +321,15 @@ def test_thumbnails_are_those_of_their_side_and_of_no_row_outside() -> None:
     assert [side.thumbnails for side in explorer.info().modalities] == [True, False]
 
 
-def test_documents_of_two_corrections_are_remembered_and_made_once(
+def test_rows_are_mapped_once_for_each_of_the_last_corrections(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     explorer = Explorer(make_data())
+    explorer.index._kept = 2
     made = []
-    real = index_module._mapped
+    real = Segment.of
     monkeypatch.setattr(
-        index_module, "_mapped", lambda live, *more: made.append(live.name) or real(live, *more)
+        Segment, "of", lambda live, *more: made.append(live.name) or real(live, *more)
     )
     for name in "abc":
         keep(explorer, Shift(0.1 * ord(name) / 97), name)
@@ -350,8 +352,51 @@ def test_documents_of_two_corrections_are_remembered_and_made_once(
     assert len(made) == 8
 
 
-def test_calibrated_documents_take_no_more_columns_than_the_rows(explorer: Explorer) -> None:
-    correction = keep(explorer, Calibrate("keep", "blocks"))["text"]
-    assert correction.dim_out == 2 * DIM
-    segments = explorer.index._documents("c", correction)
-    assert [segment.documents.shape[1] for segment in segments] == [DIM, DIM]
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+def test_the_rows_of_the_data_are_the_only_ones_in_memory(dtype: str) -> None:
+    n, dim = 3_000, 64
+    rng = np.random.default_rng(6)
+    X, Y = (rng.normal(size=(n, dim)).astype(dtype) + 0.5 for _ in range(2))
+    data = Modalities.of(X.astype(dtype), (-Y).astype(dtype))
+    explorer = Explorer(data)
+    for name, rows in (("image", data.X), ("text", data.Y)):
+        assert explorer.index.live[name].rows.dtype == dtype
+        assert np.shares_memory(explorer.index.live[name].rows, rows)
+    tracemalloc.start()
+    try:
+        before = tracemalloc.get_traced_memory()[0]
+        for place, corrector in enumerate((Whiten(0.2), Calibrate("mixed", "blocks"), Shift(0.4))):
+            keep(explorer, corrector, f"c{place}")
+            explorer.search("text", row=1, correction=f"c{place}")
+        kept = tracemalloc.get_traced_memory()[0] - before
+    finally:
+        tracemalloc.stop()
+    # Five numbers of each document, and a map of each modality and kind of query.
+    assert kept < 3 * 2 * n * 5 * 8 + 3 * 6 * dim * dim * 8 + 200_000 < X.size * 8
+
+
+def test_half_precision_is_searched_as_its_rows_in_float32_are(data: Modalities) -> None:
+    halves = [rows.astype("float16") for rows in (data.X, data.Y)]
+    half = Explorer(Modalities.of(*halves, groups=data.groups))
+    wide = Explorer(Modalities.of(*(rows.astype("float32") for rows in halves), groups=data.groups))
+    for explorer in (half, wide):
+        keep(explorer, Whiten(0.2))
+    found, expected = (one.search("text", row=3, k=20, correction="c") for one in (half, wide))
+    assert (found.raw, found.corrected) == (expected.raw, expected.corrected)
+
+
+def test_candidates_on_which_float32_fails_are_told_apart() -> None:
+    """Rows that a map brings near to the origin, stretched again: rounding is large there."""
+    rng = np.random.default_rng(8)
+    X = (5 + 1e-4 * rng.normal(size=(400, 16))).astype("float32")
+    Y = (-5 + 1e-4 * rng.normal(size=(300, 16))).astype("float32")
+    explorer = Explorer(Modalities.of(X, Y, paired=False), metric="inner_product")
+    correction = keep(explorer, Center())["text"]
+    found = explorer.index.search(Y[:4], "text", 12, correction=("c", correction))
+    documents = np.concatenate([correction.x(X), correction.y(Y)])
+    asked = correction.apply(Y[:4], "text", "query")
+    rows, scores = search(asked, documents, 12, correction.metric)
+    assert (
+        np.where(found.modalities == "text", found.ids + 400, found.ids).tolist() == rows.tolist()
+    )
+    np.testing.assert_allclose(found.scores, scores, rtol=1e-6)

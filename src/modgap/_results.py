@@ -34,6 +34,29 @@ def silent(step: str, done: int, total: int) -> None:
     """A progress that tells nobody."""
 
 
+def part_of(progress: Progress, what: str, first: int, last: int, total: int = 100) -> Progress:
+    """The progress of a part of larger work, which goes from ``first`` to ``last`` of ``total``.
+
+    It never goes back, whatever the part says of itself.
+
+    >>> heard = []
+    >>> part = part_of(lambda *step: heard.append(step), "diagnosing", 10, 60)
+    >>> part("measuring", 0, 2), part("hubs", 1, 2), part("reading", 0, 0)
+    (None, None, None)
+    >>> heard[1:]
+    [('diagnosing (hubs)', 35, 100), ('diagnosing (reading)', 35, 100)]
+    """
+    reached = first
+
+    def said(step: str, done: int, of: int) -> None:
+        nonlocal reached
+        if of:
+            reached = max(reached, first + (last - first) * min(done, of) // of)
+        progress(f"{what} ({step})", reached, total)
+
+    return said
+
+
 class Brief:
     """Says what it is in one line: ``repr`` has its main numbers, never arrays or nested results.
 

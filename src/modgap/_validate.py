@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -12,6 +11,9 @@ from typing import Any
 import array_api_compat
 import numpy as np
 
+from modgap._errors import InputError as InputError
+from modgap._errors import InputTypeError, InputValueError, MissingExtraError
+from modgap._given import as_numpy, dense, opened_rows, opened_two
 from modgap._text import same_text, same_texts
 
 # An array of NumPy or a tensor of torch; torch is optional, so it has no type of its own here.
@@ -23,22 +25,6 @@ _CHECK_ROWS = 8192
 _KEEP_ALIGNED = "Drop them from both sides to keep the pairs aligned."
 _NO_DIRECTION = "They have no direction; drop them from both sides."
 _SCALE = "Their squares leave the range of floats; scale the embeddings."
-
-
-class InputError(Exception):
-    """What the user gave cannot be used; the message says what to do. The CLI prints it as is."""
-
-
-class InputValueError(InputError, ValueError):
-    """A value that cannot be used."""
-
-
-class InputTypeError(InputError, TypeError):
-    """A type that cannot be used."""
-
-
-class MissingExtraError(InputError, ImportError):
-    """An optional library that the call needs is not installed."""
 
 
 def require(
@@ -96,23 +82,20 @@ def did_you_mean(value: Any, choices: Iterable[Any]) -> str:
 
 def check_matrix(X: Any, name: str = "X") -> Array:
     """A two-dimensional array of floats with at least one row; its values are not looked at."""
-    if isinstance(X, (str, os.PathLike)):
-        raise InputTypeError(
-            f"{name} must be rows, got the path {os.fspath(X)!r}. Open it first with "
-            "modgap.open_embeddings(path), or both sides with modgap.open_pair."
-        )
+    X = opened_rows(X, name)
     if array_api_compat.is_torch_array(X):
-        X = X.detach()
+        X = dense(X.detach(), name)
         kind = str(X.dtype).removeprefix("torch.")
         is_float = X.dtype.is_floating_point
     else:
-        X = _as_numpy(X, name)
+        X = as_numpy(X, name)
         kind = str(X.dtype)
         is_float = X.dtype.kind == "f"
     if not is_float:
         hint = {
             "complex": "Take the real part, if that is what is meant.",
-            "object": "Rows of different lengths or Python objects cannot be used.",
+            "object": "Rows of different lengths or Python objects cannot be used. Rows of one "
+            "length become a matrix with np.stack(X).",
         }.get(
             "complex" if "complex" in kind else kind,
             "Convert the rows to float32 if the numbers are embeddings.",
@@ -121,6 +104,7 @@ def check_matrix(X: Any, name: str = "X") -> Array:
     if X.ndim != 2:
         raise InputValueError(
             f"{name} must be a matrix with one row per item, got shape {tuple(X.shape)}."
+            f"{_WITH_DIMENSIONS.get(X.ndim, '') if 0 not in X.shape else ''}"
         )
     if X.shape[0] == 0 or X.shape[1] == 0:
         raise InputValueError(
@@ -129,13 +113,10 @@ def check_matrix(X: Any, name: str = "X") -> Array:
     return X
 
 
-def _as_numpy(X: Any, name: str) -> np.ndarray:
-    try:
-        return np.asanyarray(X)
-    except ValueError as error:
-        raise InputValueError(
-            f"{name} must be a matrix, but its rows do not have the same length ({error})."
-        ) from error
+_WITH_DIMENSIONS = {
+    1: " One row alone is X[None, :].",
+    3: " Batches become one matrix with np.concatenate(X); of patches or tokens take one row each.",
+}
 
 
 def check_rows(X: Any, name: str = "X", *, min_rows: int = 1, nonzero: bool = False) -> Array:
@@ -221,7 +202,11 @@ def _refuse_rows(X: Array, name: str, what: str, is_bad: Any, advice: str, first
 def check_two(
     X: Any, Y: Any, *, names: Sequence[str] = ("X", "Y"), min_rows: int = 1, nonzero: bool = False
 ) -> tuple[Array, Array]:
-    """Two matrices of one dimension, from one library and device; the row counts may differ."""
+    """Two matrices of one dimension, from one library and device; the row counts may differ.
+
+    What is no array is opened; one path or table may hold both, and ``Y`` is then left out.
+    """
+    X, Y = opened_two(X, Y, names, matched=False)
     X = check_rows(X, names[0], min_rows=min_rows, nonzero=nonzero)
     Y = check_rows(Y, names[1], min_rows=min_rows, nonzero=nonzero)
     check_same_space(X, Y, names)
@@ -251,6 +236,7 @@ def check_pairs(
     X: Any, Y: Any, *, names: Sequence[str] = ("X", "Y"), min_rows: int = 1, nonzero: bool = False
 ) -> tuple[Array, Array]:
     """Two matrices whose rows belong together one by one."""
+    X, Y = opened_two(X, Y, names, matched=True)
     X, Y = check_two(X, Y, names=names, min_rows=min_rows, nonzero=nonzero)
     if X.shape[0] != Y.shape[0]:
         raise InputValueError(

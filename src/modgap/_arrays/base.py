@@ -8,6 +8,7 @@ from typing import Any
 import array_api_compat
 import numpy as np
 
+from modgap._stopping import stop_here
 from modgap._validate import Array
 
 # Scratch for one block of scores. Large enough for BLAS, small enough to stay near the cache.
@@ -63,8 +64,9 @@ def widen(A: Array) -> Array:
 
 
 def row_blocks(n: int, size: int) -> Iterator[slice]:
-    """Slices that cut ``n`` rows into blocks of at most ``size``."""
+    """Slices that cut ``n`` rows into blocks of at most ``size``; work may be stopped at each."""
     for start in range(0, n, size):
+        stop_here()
         yield slice(start, min(start + size, n))
 
 

@@ -67,9 +67,10 @@ def apply(
         check_file(without_bank, (embeddings, correction, output))
     if dtype is not None:
         check_choice(dtype, "--dtype", ("float16", "float32", "float64"))
-    source = open_embeddings(embeddings, column=column)
+    chosen_rows = {"column": column, "modality": modality}
+    source = open_embeddings(embeddings, **chosen_rows)
     # Labels that are given beside the file are not written with its rows.
-    labelled = open_embeddings(embeddings, column=column, groups=groups) if groups else source
+    labelled = open_embeddings(embeddings, **chosen_rows, groups=groups) if groups else source
     as_role = cast("Role", role)  # which map refuses if it is none
     chosen = _chosen(correction, queries, modality, role, output)
     for target in chosen:

@@ -111,8 +111,7 @@ def print_diagnosis(diagnosis: Diagnosis, *, every: bool = True) -> None:
     )
     narrow = out.width < _WIDE
     if diagnosis.recommended:
-        held_out = "groups" if "choose" in diagnosis.n_groups else "rows"
-        out.print(f"[bold]Before and after[/bold], with 95 % intervals, on held-out {held_out}")
+        out.print(f"[bold]Before and after[/bold], with 95 % intervals, on {diagnosis.held_out}")
         print_table(*diagnosis.before_and_after(brief=narrow))
         if diagnosis.whole_index is not None:
             out.print(f"[dim]{diagnosis.whole_index}[/dim]")
@@ -121,7 +120,7 @@ def print_diagnosis(diagnosis: Diagnosis, *, every: bool = True) -> None:
         out.print()
     if not every:
         return
-    out.print("[bold]Every correction[/bold], on held-out rows")
+    out.print(f"[bold]Every correction[/bold], on {diagnosis.held_out}")
     header, rows = diagnosis.table(without=_LEFT_OUT if narrow else ())
     marked = next((i for i, row in enumerate(rows) if row[0].startswith("→")), None)
     print_table(header, rows, marked=marked, stack_heads=True)

@@ -28,8 +28,9 @@ Paths = Annotated[
     typer.Argument(
         metavar="PATH",
         help="Embeddings: .npy (one modality, or both stacked as 2 × n × d), .npz, .safetensors, "
-        ".pt, .parquet, or a clip-retrieval folder. One path that holds both modalities, two "
-        "paths, or any number with names: image=image.npy text=text.npy audio=audio.npy.",
+        ".pt, .parquet, a folder of shards or of clip-retrieval, or a saved dataset of Hugging "
+        "Face. One path that holds both modalities, two paths, or any number with names: "
+        "image=image.npy text=text.npy audio=audio.npy.",
         show_default=False,
     ),
 ]
@@ -40,6 +41,14 @@ XColumn = Annotated[
 YColumn = Annotated[
     str | None,
     typer.Option(help="Array or column of the second modality.", rich_help_panel=_DATA),
+]
+ModalityColumn = Annotated[
+    str | None,
+    typer.Option(
+        help="Column that says which modality a row is, in a table with a row for each document; "
+        "one called modality is found without it.",
+        rich_help_panel=_DATA,
+    ),
 ]
 Column = Annotated[
     list[str] | None,
@@ -172,6 +181,7 @@ def open_data(
     paths: Paths,
     x_column: XColumn = None,
     y_column: YColumn = None,
+    modality_column: ModalityColumn = None,
     column: Column = None,
     groups: Groups = None,
     unpaired: Unpaired = False,
@@ -195,12 +205,13 @@ def open_data(
             paths[1] if len(paths) > 1 else None,
             x_column=x_column,
             y_column=y_column,
+            modality_column=modality_column,
             groups=groups_by_name(groups, called),
             paired=paired,
             names=called,
         )
     else:
-        _refuse_beside_names(names, x_column, y_column)
+        _refuse_beside_names(names, x_column, y_column, modality_column)
         chosen = by_name(column, "--column", "NAME=COLUMN")
         by_side = groups_by_name(groups, tuple(named))
         data = open_modalities(named, columns=chosen, groups=by_side, paired=paired)
@@ -273,12 +284,18 @@ def _two_names(names: str) -> tuple[str, str]:
     return parts[0], parts[1]
 
 
-def _refuse_beside_names(names: str, x_column: str | None, y_column: str | None) -> None:
+def _refuse_beside_names(
+    names: str, x_column: str | None, y_column: str | None, modality_column: str | None
+) -> None:
     if names != _NAMES:
         raise InputValueError("--names is for files without names; NAME=PATH has them already.")
     if x_column or y_column:
         raise InputValueError(
             "--x-column and --y-column are for files without names; use --column NAME=COLUMN."
+        )
+    if modality_column:
+        raise InputValueError(
+            "--modality-column is for one table of all modalities; NAME=PATH has one for each."
         )
 
 

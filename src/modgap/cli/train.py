@@ -136,6 +136,8 @@ def _print_presets(as_json: bool) -> None:
 def _print_result(result: TrainResult, config: Config, as_json: bool) -> None:
     from modgap._results import document, number
     from modgap.cli.show import print_json, print_table
+    from modgap.evaluation.names import metric_name
+    from modgap.io.modalities import DEFAULT_NAMES
 
     if as_json:
         print_json(document("train", result, seed=config.train.seed))
@@ -147,7 +149,7 @@ def _print_result(result: TrainResult, config: Config, as_json: bool) -> None:
         ("alignment", number(found.alignment)),
         ("orthogonality, image", number(found.orthogonality_image)),
         ("orthogonality, text", number(found.orthogonality_text)),
-        *((name, number(value)) for name, value in found.recall.items()),
+        *((metric_name(key, DEFAULT_NAMES), number(value)) for key, value in found.recall.items()),
         ("temperature at the end", number(result.temperature)),
         ("steps", number(result.steps)),
         ("skipped images", number(result.n_corrupt)),

@@ -15,6 +15,7 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import NotFittedError
 
 from modgap._arrays import to_numpy
+from modgap._given import opened_two
 from modgap._results import Progress, silent
 from modgap._validate import (
     Array,
@@ -91,10 +92,10 @@ class Corrector(BaseEstimator, ABC):
 
         Parameters
         ----------
-        X, Y : (n, d) and (m, d) arrays, tensors or Embeddings
-            The two modalities; or all of them as ``X``, a mapping of names to rows or one
-            ``Modalities``. Only a corrector that needs pairs asks for row i of X to match row i
-            of Y, or for groups.
+        X, Y : (n, d) and (m, d) arrays, tensors, Embeddings, paths or tables
+            The two modalities; or all of them as ``X``, a mapping of names to rows, one path or
+            table, or one ``Modalities``. Only a corrector that needs pairs asks for row i of X to
+            match row i of Y, or for groups.
         names : pair of str
             What the modalities are called.
         queries : str, optional
@@ -158,7 +159,7 @@ class Corrector(BaseEstimator, ABC):
         if self.needs_pairs:
             if not data.paired:
                 raise InputValueError(self._pairs_needed())
-            found = data.pairs().pair_moments(say)
+            found = data.pairs(copied=False).pair_moments(say)
         else:
             found = data.moments(say, unit=unit, nonzero=True) if given is None else given
         return found.at_unit_length() if unit else found
@@ -270,8 +271,10 @@ class Corrector(BaseEstimator, ABC):
         ]
         return f"{type(self).__name__}({', '.join(shown)})"
 
-    def transform(self, X: Array, Y: Array) -> tuple[Array, Array]:
-        """Both modalities as documents."""
+    def transform(self, X: Array, Y: Array | None = None) -> tuple[Array, Array]:
+        """Both modalities as documents, of two sets of rows or of one path or table of both."""
+        if Y is None:
+            X, Y = opened_two(X, Y, self._fitted().names, matched=False)
         return self.transform_x(X), self.transform_y(Y)
 
     def transform_x(self, X: Array) -> Array:
@@ -282,7 +285,9 @@ class Corrector(BaseEstimator, ABC):
         """Rows of the second modality as documents."""
         return self._fitted().y(Y)
 
-    def fit_transform(self, X: Array, Y: Array, **options: Any) -> tuple[Array, Array]:
+    def fit_transform(
+        self, X: Array, Y: Array | None = None, **options: Any
+    ) -> tuple[Array, Array]:
         """Fit, then transform the same rows."""
         return self.fit(X, Y, **options).transform(X, Y)
 

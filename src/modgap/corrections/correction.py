@@ -11,6 +11,7 @@ from typing import Any, Literal
 import numpy as np
 
 from modgap._claims import MOST_COLUMNS
+from modgap._given import opened_rows
 from modgap._results import Brief
 from modgap._tensors import read_tensors, write_tensors
 from modgap._text import same_text
@@ -162,12 +163,13 @@ class Correction(Brief):
         role: Role = "document",
         keys: np.ndarray | None = None,
     ) -> Array:
-        """Corrected rows of one modality.
+        """Corrected rows of one modality, which may be an array, a tensor, a path or a table.
 
         ``keys`` of documents (``Modalities.keys_of``) leave bank rows of their own group out of
         their hubness; only a correction with hubs looks at them. All the rows that it was fitted on
         are recognised, and need none where they were paired row by row.
         """
+        rows = opened_rows(rows, modality)
         if role == "document" and keys is None and self.hubs is not None:
             from modgap.corrections.own_queries import keys_of_fitted_rows
 

@@ -39,8 +39,8 @@ from modgap.diagnosis.scripts import document_columns, readme, search_script
 from modgap.evaluation import Goal
 from modgap.index.sql import pgvector_sql, search_function
 from modgap.io import Embeddings, Modalities, write_embeddings, write_vectors
+from modgap.io.formats import fused_parts
 from modgap.io.modalities import DEFAULT_NAMES
-from modgap.io.opening import fused_parts
 
 SEARCH_FILE, SQL_FILE, LIST_FILE = "search.py", "pgvector.sql", "fix.json"
 _EXAMPLES = 5

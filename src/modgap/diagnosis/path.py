@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from modgap._results import HasFigure, Progress, Result, silent
-from modgap._validate import Array, InputError, check_choice, check_numbers
+from modgap._validate import (
+    Array,
+    InputError,
+    InputValueError,
+    check_choice,
+    check_numbers,
+)
 from modgap.corrections import (
     METRICS,
     Center,
@@ -21,7 +27,8 @@ from modgap.corrections import (
     asking_or_text,
     row_length,
 )
-from modgap.corrections.partly import partly
+from modgap.corrections.partly import in_proportion, partly
+from modgap.diagnosis.result import Diagnosis
 from modgap.diagnosis.splits import split
 from modgap.evaluation.metrics import correction_metrics, metric_descriptions, noise_for, whole
 from modgap.evaluation.names import metric_name
@@ -31,7 +38,7 @@ from modgap.measures import contrastive_loss
 
 STEPS = tuple(round(0.1 * step, 1) for step in range(11))
 TEMPERATURES = (0.01, 0.02, 0.1, 1.0)
-# Corrections that only move a modality as a whole: half of one is a smaller move.
+# What the papers do: they move a modality as a whole.
 MOVES: tuple[Corrector, ...] = (Shift(0.5), Center(), OrthogonalShift("y", 0.95))
 # Those of diagnose that tell most; storing in fewer bits and neighbours kept are left to it.
 _LEFT_OUT = ("robust_to_int8", "robust_to_1bit", "neighbours_kept")
@@ -39,11 +46,12 @@ _LEFT_OUT = ("robust_to_int8", "robust_to_1bit", "neighbours_kept")
 
 @dataclass(frozen=True, eq=False)
 class GapPath(HasFigure, Result):
-    """Metrics of held-out rows at each step of a move: 0 is the rows as they are, 1 all of it.
+    """Metrics of held-out rows at each step of a correction: 0 is none of it, 1 all of it.
 
-    ``offsets`` are what is added to the rows of each modality at step 1, in proportion before
-    it; then rows are brought to unit length where ``renormalise`` says so. ``losses`` has one
-    row per temperature, None without pairs.
+    ``losses`` has one row per temperature: contrastive losses of ``n_pairs`` held-out pairs as
+    documents, without a column of hubs. None without pairs, and where each modality has columns of
+    its own. ``correction`` is the one at step 1, in proportion to the rows as they are; what a step
+    between them is, ``modgap.corrections.partly`` says.
     """
 
     method: str
@@ -53,8 +61,20 @@ class GapPath(HasFigure, Result):
     temperatures: tuple[float, ...]
     losses: np.ndarray | None
     n_groups: int
-    renormalise: bool
-    offsets: tuple[np.ndarray, np.ndarray]
+    n_pairs: int
+    correction: Correction = field(repr=False)
+
+    @property
+    def renormalise(self) -> bool:
+        """Whether rows are brought to unit length on the way."""
+        maps = [self.correction.affine(name) for name in self.correction.names]
+        return any(m.renormalise or (m.normalise and self.metric == "cosine") for m in maps)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The metrics and losses, without the correction."""
+        found = super().to_dict()
+        del found["correction"]
+        return found
 
     def _brief(self) -> str:
         found = ", ".join(
@@ -73,15 +93,17 @@ def gap_paths(
     paired: bool | None = None,
     queries: str | Sequence[str] | None = None,
     metric: Metric = "cosine",
+    diagnosis: Diagnosis | None = None,
     moves: Sequence[Corrector] = MOVES,
     steps: Sequence[float] = STEPS,
+    move_steps: Sequence[float] | None = None,
     temperatures: Sequence[float] = TEMPERATURES,
     seed: int = 0,
     progress: Progress | None = None,
 ) -> tuple[tuple[GapPath, ...], dict[str, str]]:
-    """The metrics of ``diagnose`` at each step of the moves, and why a move could not be made.
+    """The metrics of ``diagnose`` at each step of corrections, and why one could not be followed.
 
-    Rows are split as ``diagnose`` splits them with the same seed: moves are fitted on the fit
+    Rows are split as ``diagnose`` splits them with the same seed: corrections are fitted on the fit
     split and evaluated on the confirm split. At 0 and 1 the metrics are therefore those of
     ``diagnose`` for the rows as they are and for the correction.
 
@@ -93,10 +115,15 @@ def gap_paths(
         The modalities that ask, as for ``diagnose``.
     metric : {"cosine", "inner_product", "euclidean"}
         How the rows as they are get ranked.
+    diagnosis : Diagnosis, optional
+        That of the same rows, queries, metric and seed: the correction that it recommends or offers
+        comes first.
     moves : sequence of Corrector
-        Corrections that only add an offset to each modality.
+        Corrections to follow besides, those of the papers by default.
     steps : sequence of float
-        Shares of the offset: 0 is the rows as they are, 1 all of it.
+        Shares of the correction from 0, the rows as they are, to 1, all of it.
+    move_steps : sequence of float, optional
+        Those of ``moves``, where they are to be others.
     temperatures : sequence of float
         Temperatures of the contrastive loss.
     seed : int
@@ -105,7 +132,8 @@ def gap_paths(
         Called as ``progress(step, done, total)``.
     """
     check_choice(metric, "metric", METRICS)
-    wanted_steps = check_numbers(steps, "steps")
+    all_steps = _check_steps(steps)
+    few_steps = all_steps if move_steps is None else _check_steps(move_steps)
     say = progress or silent
     data = Modalities.of(X, Y, names, groups=groups, paired=paired)
     asking = asking_or_text(queries, data.names)
@@ -113,27 +141,39 @@ def gap_paths(
     moments = splits.fit.moments(unit=rows == "unit")
     confirm = splits.confirm.at_unit_length() if rows == "unit" else splits.confirm
     held = _Steps(confirm, asking, metric, tuple(temperatures), seed)
+    known = dict(diagnosis.corrections) if diagnosis else {}
+    correctors = {one.label: one for one in moves}
+    ways = {name: all_steps for name in known if diagnosis and name == diagnosis.recommended}
+    ways |= {name: few_steps for name in correctors if name not in ways}
     paths: list[GapPath] = []
     failures: dict[str, str] = {}
-    total = len(moves) * len(wanted_steps)
-    for place, corrector in enumerate(moves):
-        name = corrector.label
-        done = place * len(wanted_steps)
-        say(name, done, total)
-        correction, reason = corrector.try_fit(splits.fit, rows=rows, moments=moments)
+    done, total = 0, sum(map(len, ways.values()))
+    for name, shares in ways.items():
+        done, start = done + len(shares), done
+        say(name, start, total)
+        correction, reason = known.get(name), ""
+        if correction is None:
+            correction, reason = correctors[name].try_fit(splits.fit, rows=rows, moments=moments)
         if correction is None:
             failures[name] = reason
             continue
         try:
             found = []
-            for number, step in enumerate(wanted_steps.tolist()):
-                say(name, done + number, total)
+            for number, step in enumerate(shares.tolist()):
+                say(name, start + number, total)
                 found.append(held.at(correction, step))
         except InputError as unusable:  # a row on the origin, for instance
             failures[name] = str(unusable)
             continue
-        paths.append(_path(name, correction, wanted_steps, found, held, splits.n_confirm))
+        paths.append(_path(name, correction, shares, found, held, splits.n_confirm))
     return tuple(paths), failures
+
+
+def _check_steps(steps: Sequence[float]) -> np.ndarray:
+    found = check_numbers(steps, "steps")
+    if np.any((found < 0) | (found > 1)):
+        raise InputValueError(f"steps must be between 0 and 1, got {list(steps)}.")
+    return found
 
 
 class _Steps:
@@ -149,6 +189,8 @@ class _Steps:
     ) -> None:
         self.data, self.temperatures, self.seed = data, temperatures, seed
         self.asking = asking
+        self.pairs = data.pairs() if data.paired else data
+        self.n_pairs = self.pairs.two()[0].n_rows if data.paired else 0
         self.wanted = [n for n in metric_descriptions(data.names, asking) if n not in _LEFT_OUT]
         self.noise = noise_for(data)
         self.identity = Correction.identity(data.dim, data.names, metric=metric)
@@ -166,12 +208,18 @@ class _Steps:
         found = correction_metrics(
             self.data, correction, self.noise, self.seed, self.wanted, self.asking
         )
-        losses: list[float] = []
-        if self.data.paired:
-            pairs = self.data.pairs()
-            X, Y = correction.x(pairs.X), correction.y(pairs.Y)
-            losses = [contrastive_loss(X, Y, t) for t in self.temperatures]
-        return {name: whole(sample) for name, sample in found.items()}, losses
+        return {name: whole(sample) for name, sample in found.items()}, self._losses(correction)
+
+    def _losses(self, correction: Correction) -> list[float]:
+        """Of the documents of pairs: a column of hubs is no place in the space."""
+        maps = [correction.affine(name) for name in self.data.names]
+        if not self.data.paired or any(len(m.blocks or ()) > 1 for m in maps):
+            return []
+        first, second = (
+            affine(side.rows(), name)
+            for affine, (name, side) in zip(maps, self.pairs.sides.items(), strict=True)
+        )
+        return [contrastive_loss(first, second, t) for t in self.temperatures]
 
 
 def _path(
@@ -182,16 +230,15 @@ def _path(
     held: _Steps,
     n_groups: int,
 ) -> GapPath:
-    maps = [correction.affine(side) for side in held.data.names]
-    first, second = (np.zeros(m.dim_in) if m.offset is None else m.offset for m in maps)
+    losses = [of_step for _, of_step in found]
     return GapPath(
         method=name,
         metric=correction.metric,
         steps=steps,
         metrics={key: np.array([f[key] for f, _ in found]) for key in found[0][0]},
         temperatures=held.temperatures,
-        losses=np.array([losses for _, losses in found]).T if held.data.paired else None,
+        losses=np.array(losses).T if all(losses) else None,
         n_groups=n_groups,
-        renormalise=any(m.renormalise for m in maps),
-        offsets=(first, second),
+        n_pairs=held.n_pairs,
+        correction=in_proportion(correction),
     )

@@ -19,6 +19,7 @@ from modgap.corrections import Correction, demands
 from modgap.diagnosis.hubs import HubChoice
 from modgap.diagnosis.verdict import Trial, Verdict
 from modgap.evaluation import GOAL_METRICS, Goal, Scores
+from modgap.evaluation.names import metric_head, metric_label
 from modgap.measures import Measurement
 
 
@@ -81,6 +82,12 @@ class Diagnosis(HasFigure, Result):
         found["demands"] = None if self.correction is None else demands(self.correction)
         return found
 
+    @property
+    def held_out(self) -> str:
+        """The rows that every metric rests on, in words."""
+        held = "groups" if "choose" in self.n_groups else "rows of each modality"
+        return f"{self.n_groups['confirm']:,} held-out {held}"
+
     def table(self, without: Sequence[str] = ()) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
         """Header and rows: one line per correction, the rows as they are first.
 
@@ -88,7 +95,7 @@ class Diagnosis(HasFigure, Result):
         """
         known = [name for name in self.explanations if name in self.raw.metrics]
         shown = [name for name in known if name not in without]
-        header = ("", *(_short(name, self.names) for name in shown), "kept, fitted rows")
+        header = ("", *(metric_head(name, self.names) for name in shown), "kept, fitted rows")
         lines = [self._line("as it is", self.raw, shown, 1.0)]
         for trial in self.trials:
             mark = "→ " if trial.method == self.recommended else ""
@@ -106,7 +113,8 @@ class Diagnosis(HasFigure, Result):
         for name in (one for one in self.explanations if one in self.raw.metrics):
             before, after = self.raw.metrics[name], trial.confirm.metrics[name]
             was = f"{before.value.value:.3f}" if brief else before.value_cell()
-            rows.append((name, was, after.value_cell(), after.change_cell()))
+            label = metric_label(name, self.names)
+            rows.append((label, was, after.value_cell(), after.change_cell()))
         return ("", "before", "after", "change"), rows
 
     @staticmethod
@@ -138,7 +146,8 @@ class Diagnosis(HasFigure, Result):
 
     def ranges(self) -> Ranges:
         """The goal after each correction, with its interval, against the rows as they are."""
-        shown = GOAL_METRICS[self.goal][0] if len(GOAL_METRICS[self.goal]) == 1 else self.goal
+        wanted = GOAL_METRICS[self.goal]
+        shown = metric_label(wanted[0], self.names) if len(wanted) == 1 else self.goal
         goals = [(trial.method, trial.confirm.goal.value) for trial in self.trials]
         lines = [
             Range(method, value.value, value.low, value.high, marked=method == self.recommended)
@@ -149,17 +158,3 @@ class Diagnosis(HasFigure, Result):
             lines,
             self.raw.goal.value.value,
         )
-
-
-def _short(metric: str, names: Sequence[str]) -> str:
-    """A metric's name as a column head."""
-    short = {
-        "mixed_ndcg@10": "mixed NDCG@10",
-        "own_modality_excess@10": "own excess@10",
-        "robust_to_noise": "noise",
-        "robust_to_int8": "int8",
-        "robust_to_1bit": "1-bit",
-        "neighbours_kept": "kept, new rows",
-        **{f"{name}_retrieval_recall@1": f"{name} R@1" for name in names},
-    }
-    return short.get(metric, metric)

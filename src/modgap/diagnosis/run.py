@@ -53,6 +53,7 @@ from modgap.evaluation.metrics import (
     recall_names,
 )
 from modgap.evaluation.mixed import mixed_retrieval
+from modgap.evaluation.names import metric_name
 from modgap.io import Embeddings, Modalities, PairingWarning
 from modgap.io.modalities import DEFAULT_NAMES
 from modgap.measures import Measurement, check_pairing, measure
@@ -212,8 +213,10 @@ class _Run:
         return self.splits.fit.names
 
     @property
-    def recalls(self) -> tuple[str, ...]:
-        return recall_names(self.names, self.asking, self.data.asking)
+    def recalls(self) -> dict[str, str]:
+        """The recall metrics, each with its name for people."""
+        keys = recall_names(self.names, self.asking, self.data.asking)
+        return {key: metric_name(key, self.names) for key in keys}
 
     def say(self, step: str) -> None:
         self.progress(step, self.n_done, _OTHER_STEPS + len(self.correctors))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
@@ -60,26 +60,67 @@ class Splits:
         }
 
 
+@dataclass(frozen=True, eq=False)
+class HeldOut:
+    """The confirm split alone, and where its rows come from.
+
+    ``rows`` are the numbers that its documents have in the data, ``queries`` those of its queries:
+    of the documents too, where these ask.
+    """
+
+    data: Modalities
+    rows: Mapping[str, np.ndarray]
+    queries: Mapping[str, np.ndarray]
+
+
+def held_out(data: Modalities, seed: int) -> HeldOut:
+    """The rows that ``split`` keeps to confirm on, with the same seed."""
+    check_enough(data)
+    rng = np.random.default_rng(seed)
+    if data.paired:
+        sides, apart = data.rows_of_groups(_groups(data, rng).confirm)
+    else:
+        _, (sides, apart) = _rows(data, rng)
+    rows = dict(zip(data.names, sides, strict=True))
+    return HeldOut(data.take(sides, apart), rows, {**rows, **apart})
+
+
+@dataclass(frozen=True, eq=False)
+class _Groups:
+    """The groups of each split."""
+
+    fit: np.ndarray
+    choose: np.ndarray
+    confirm: np.ndarray
+
+
 def split(data: Modalities, seed: int) -> Splits:
     """Fit, choose and confirm splits, 50/25/25 by group. Too little data is refused.
 
     Rows without a match help fitting and nothing else. Without pairs, rows are split in two, and
     the rows to confirm on are as many of each modality, so that a fair share is one half.
     """
+    check_enough(data)
     rng = np.random.default_rng(seed)
     if not data.paired:
         return _split_rows(data, rng)
-    _check_enough(data.n_groups, "groups with rows on every side")
-    both = rng.permutation(data.matched_groups)
-    ends = np.round(np.cumsum(SHARES) * len(both)).astype(int)
-    single = rng.permutation(np.setdiff1d(_every_group(data), both))
-    known = both[: ends[1]][: 2 * MAX_FOLD]
+    groups = _groups(data, rng)
+    single = rng.permutation(np.setdiff1d(_every_group(data), data.matched_groups))
+    known = np.concatenate([groups.fit, groups.choose])[: 2 * MAX_FOLD]
+    fit = np.concatenate([groups.fit[:MAX_FIT], single[:MAX_FIT]])
     return Splits(
-        data.take_groups(np.concatenate([both[: ends[0]][:MAX_FIT], single[:MAX_FIT]])),
-        data.take_groups(both[ends[0] : ends[1]][:MAX_EVALUATE]),
-        data.take_groups(both[ends[1] : ends[2]][:MAX_EVALUATE]),
+        data.take_groups(fit, copied=False),
+        data.take_groups(groups.choose[:MAX_EVALUATE]),
+        data.take_groups(groups.confirm),
         (data.take_groups(known[::2]), data.take_groups(known[1::2])),
     )
+
+
+def _groups(data: Modalities, rng: np.random.Generator) -> _Groups:
+    both = rng.permutation(data.matched_groups)
+    ends = np.round(np.cumsum(SHARES) * len(both)).astype(int)
+    fit, choose, confirm = np.split(both, ends[:-1])
+    return _Groups(fit, choose, confirm[:MAX_EVALUATE])
 
 
 def _every_group(data: Modalities) -> np.ndarray:
@@ -88,24 +129,36 @@ def _every_group(data: Modalities) -> np.ndarray:
 
 def _split_rows(data: Modalities, rng: np.random.Generator) -> Splits:
     """Rows of each modality, and queries that are not documents, in two."""
+    fit, confirm = _rows(data, rng)
+    return Splits(data.take(*fit, copied=False), None, data.take(*confirm))
+
+
+# Row numbers of each side, and of queries apart by name.
+_RowNumbers = tuple[list[np.ndarray], dict[str, np.ndarray]]
+
+
+def _rows(data: Modalities, rng: np.random.Generator) -> tuple[_RowNumbers, _RowNumbers]:
     sides = list(data.sides.values())
-    _check_enough(min(side.n_rows for side in sides), "rows of each modality")
     order = [rng.permutation(side.n_rows) for side in sides]
     held = min(MAX_EVALUATE, *(side.n_rows // 2 for side in sides))
     asking = {name: rng.permutation(side.n_rows) for name, side in data.asking.items()}
     half = {name: min(MAX_EVALUATE, len(rows) // 2) for name, rows in asking.items()}
-    fit = data.take(
+    fit = (
         [rows[held:][:MAX_FIT] for rows in order],
         {name: rows[half[name] :][:MAX_FIT] for name, rows in asking.items()},
     )
-    confirm = data.take(
+    confirm = (
         [rows[:held] for rows in order],
         {name: rows[: half[name]] for name, rows in asking.items()},
     )
-    return Splits(fit, None, confirm)
+    return fit, confirm
 
 
-def _check_enough(count: int, of_what: str) -> None:
+def check_enough(data: Modalities) -> None:
+    """Refuse too little data to be split."""
+    count, of_what = data.n_groups, "groups with rows on every side"
+    if not data.paired:
+        count, of_what = min(side.n_rows for side in data.sides.values()), "rows of each modality"
     if count < MIN_PAIRS:
         raise InputValueError(
             f"A diagnosis needs at least {MIN_PAIRS} {of_what}, got {count}. modgap fit makes a "

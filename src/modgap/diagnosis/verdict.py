@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -68,18 +68,19 @@ class Trial(Result):
 
 def eligibility(
     scores: Scores,
-    recalls: Sequence[str],
+    recalls: Mapping[str, str],
     *,
     keeps_rankings: bool = False,
     bias_growth: Interval | None = None,
 ) -> tuple[bool, str]:
     """Whether a correction may be recommended, and why not.
 
-    One that changes no ranking within a modality cannot fail on recall. ``bias_growth`` is how much
+    ``recalls`` are the recall metrics, each with its name for people. One that changes no ranking
+    within a modality cannot fail on recall. ``bias_growth`` is how much
     further from fair the index is than before: a bias towards the other modality is a bias too.
     """
-    for name in () if keeps_rankings else recalls:
-        change = scores.metrics[name].change
+    for key, name in () if keeps_rankings else recalls.items():
+        change = scores.metrics[key].change
         assert change is not None
         if change.value < -MAX_RECALL_LOSS:
             return False, f"{name} falls by {-change.value:.3f}"
@@ -147,7 +148,7 @@ def sentence(
     raw: Scores,
     goal: Goal,
     queries: Sequence[str],
-    recalls: Sequence[str],
+    recalls: Mapping[str, str],
     n: int,
 ) -> str:
     """The verdict "use" in words, every number from the confirm split."""
@@ -155,7 +156,7 @@ def sentence(
     after, change = trial.confirm.goal.value, trial.confirm.goal.change
     held = "no ranking within a modality changes"
     if not trial.keeps_rankings:
-        found = {name: trial.confirm.metrics[name].change for name in recalls}
+        found = {name: trial.confirm.metrics[key].change for key, name in recalls.items()}
         changes = {name: one.value for name, one in found.items() if one is not None}
         said = ", ".join(f"{name} {value:+.3f}" for name, value in changes.items())
         held = f"recall@1 {'rises' if min(changes.values()) > 0 else 'holds'} ({said})"

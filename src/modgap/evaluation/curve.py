@@ -11,7 +11,8 @@ import numpy as np
 from modgap._results import HasFigure, Result
 from modgap._validate import Array
 from modgap.corrections import Correction, Metric
-from modgap.evaluation.mixed import MixedQueries, Targets, mixed_retrieval
+from modgap.evaluation.mixed import MixedQueries, mixed_retrieval
+from modgap.evaluation.mixed_index import Targets
 from modgap.io import Modalities
 from modgap.io.modalities import DEFAULT_NAMES
 

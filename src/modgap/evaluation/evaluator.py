@@ -28,7 +28,7 @@ GOAL_METRICS: dict[str, tuple[str, ...]] = {
     "quantised": ("robust_to_int8", "robust_to_1bit"),
 }
 
-# A metric over all groups, and over each resample of them.
+# A metric over all groups, and over each resample of them; of a gap in two ways, see `resample`.
 Resampled = Mapping[str, tuple[float, np.ndarray]]
 
 

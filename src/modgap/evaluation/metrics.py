@@ -10,6 +10,7 @@ from itertools import combinations
 import numpy as np
 
 from modgap._arrays import namespace, row_norms, to_numpy, unit
+from modgap._stopping import stop_here
 from modgap.corrections import Correction, asking_modalities
 from modgap.evaluation.mixed import mixed_retrieval
 from modgap.evaluation.noise import Gaussian, Noise
@@ -289,16 +290,33 @@ def whole(sample: Sample | GapSample) -> float:
 
 
 def resample(bootstrap: GroupBootstrap, sample: Sample | GapSample) -> tuple[float, np.ndarray]:
-    """A metric over all groups, and over each resample."""
+    """A metric over all groups, and over each resample; those of a gap in two ways, (2, resamples).
+
+    Chance lengthens a distance between means: its square by V, on average, in the groups at hand,
+    and by V once more in a resample of them. With V taken off once, resamples spread around the gap
+    of these groups, as it was measured; with V taken off twice, around that of all groups there
+    could be.
+    """
+    stop_here()
     if isinstance(sample, Sample):
         return bootstrap.ratios(sample.values, sample.groups, sample.weights)
-    means = []
-    for rows, groups in zip(sample.rows, sample.groups, strict=True):
-        place = np.searchsorted(bootstrap.labels, groups)
-        sums = np.zeros((len(bootstrap.labels), rows.shape[1]))
-        np.add.at(sums, place, rows)
-        sizes = np.bincount(place, minlength=len(bootstrap.labels))
-        drawn = np.maximum(bootstrap.counts @ sizes, 1)
-        means.append((bootstrap.counts @ sums) / drawn[:, None])
-    gaps = [np.linalg.norm(a - b, axis=1) for a, b in combinations(means, 2)]
+    own, drawn = zip(*map(partial(_means, bootstrap), sample.rows, sample.groups), strict=True)
+    gaps = []
+    for first, second in combinations(range(len(own)), 2):
+        gap, draws = own[first] - own[second], drawn[first] - drawn[second]
+        added = float(np.mean(np.sum((draws - gap) ** 2, axis=1)))
+        squares = np.sum(draws**2, axis=1) - np.outer((1, 2), [added])
+        gaps.append(np.sqrt(np.maximum(squares, 0.0)))
     return whole(sample), np.max(gaps, axis=0)
+
+
+def _means(
+    bootstrap: GroupBootstrap, rows: np.ndarray, groups: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """The mean of rows, and that of each resample of their groups."""
+    place = np.searchsorted(bootstrap.labels, groups)
+    sums = np.zeros((len(bootstrap.labels), rows.shape[1]))
+    np.add.at(sums, place, rows)
+    sizes = np.bincount(place, minlength=len(bootstrap.labels))
+    drawn = np.maximum(bootstrap.counts @ sizes, 1)
+    return sums.sum(axis=0) / len(rows), (bootstrap.counts @ sums) / drawn[:, None]

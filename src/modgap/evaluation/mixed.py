@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
-from modgap._arrays import like, namespace
 from modgap._drawing import Range, Ranges
 from modgap._results import HasFigure, Result, notebook_html, notebook_table, number, plain, spoken
 from modgap._validate import (
@@ -19,14 +18,13 @@ from modgap._validate import (
     check_finite,
 )
 from modgap.corrections import Correction, Metric, asking_modalities
+from modgap.evaluation.mixed_index import DrawnIndex, Targets, drawn_indexes
 from modgap.evaluation.retrieval import corrected_documents, corrected_queries, matched
 from modgap.io import Modalities
 from modgap.io.modalities import DEFAULT_NAMES
-from modgap.search import search
 from modgap.search.scores import metric_of
 
 NDCG_PLACES = 10
-Targets = Literal["other", "both"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -296,103 +294,39 @@ def _mixed(
     metric = metric_of(metric, correction, "cosine")
     documents = [corrected_documents(data, name, correction) for name in data.names]
     queries = {name: corrected_queries(data, name, correction) for name in asking}
-    rng = np.random.default_rng(seed)
-    home = np.zeros(0, dtype=np.int64)
-    found: list[list[MixedQueries]] = []
-    for repeat in range(repeats):
-        if repeat % len(shares) and len({*shares}) == 1:
-            home = np.where(home < 0, home, (home + 1) % len(shares))
-        else:
-            home = _assign(data, shares, rng)
-        index = _Index.of(data, documents, home, metric)
-        found.append(
-            [
-                index.ask(data, rows, data.names.index(name), k, targets)
-                for name, rows in queries.items()
-            ]
-        )
+    found = [
+        [
+            _asked(index, data, rows, data.names.index(name), k, targets)
+            for name, rows in queries.items()
+        ]
+        for index in drawn_indexes(data, documents, shares, repeats, metric, seed)
+    ]
     joined = [MixedQueries.joined(same) for same in zip(*found, strict=True)]
     return MixedRetrieval(data.names, metric, k, shares, tuple(joined))
 
 
-def _assign(data: Modalities, shares: Sequence[float], rng: np.random.Generator) -> np.ndarray:
-    """For each group the modality it is in the index as; −1: whatever it has."""
-    drawn = rng.permutation(data.matched_groups)
-    ends = np.round(np.cumsum(shares) * len(drawn)).astype(int)
-    codes = (*data.groups, *data.asking_codes.values())
-    home = np.full(int(max(g.max() for g in codes)) + 1, -1, dtype=np.int64)
-    for place, (start, end) in enumerate(zip([0, *ends[:-1]], ends, strict=True)):
-        home[drawn[start:end]] = place
-    return home
-
-
-@dataclass(frozen=True, eq=False)
-class _Index:
-    """One index of all modalities, in which every group is there as one of them.
-
-    ``home`` is the modality of each group, ``held`` the rows of each modality that are in the
-    index, one modality after the other.
-    """
-
-    home: np.ndarray
-    held: list[np.ndarray]
-    rows: Array
-    groups: np.ndarray
-    metric: Metric
-
-    @classmethod
-    def of(
-        cls, data: Modalities, documents: Sequence[Array], home: np.ndarray, metric: Metric
-    ) -> _Index:
-        held = []
-        for place, g in enumerate(data.groups):
-            # A group without a home is there with the first modality it has.
-            earlier = [np.isin(g, other) for other in data.groups[:place]]
-            several = bool(earlier) and len(data.groups) > 2
-            first = ~np.any(earlier, axis=0) if several else np.ones(len(g), dtype=bool)
-            held.append(np.flatnonzero((home[g] == place) | ((home[g] < 0) & first)))
-        rows = [d[like(kept, d)] for d, kept in zip(documents, held, strict=True)]
-        groups = np.concatenate([g[kept] for g, kept in zip(data.groups, held, strict=True)])
-        return cls(home, held, namespace(rows[0]).concat(rows), groups, metric)
-
-    def ask(
-        self, data: Modalities, queries: Array, place: int, k: int, targets: Targets
-    ) -> MixedQueries:
-        """What the queries of one modality, by its place, find."""
-        name, counts = data.names[place], [len(kept) for kept in self.held]
-        g, apart = data.query_groups(name), data.asks_apart(name)
-        own = np.full(len(g), -1)  # where a query's own row stands in the index
-        if not apart:
-            own[self.held[place]] = sum(counts[:place]) + np.arange(counts[place])
-        matches = np.bincount(self.groups, minlength=len(self.home))[g] - (own >= 0)
-        asks = (self.home[g] >= 0) & (matches > 0)
-        if targets == "other" and not apart:
-            asks &= self.home[g] != place
-        asking = np.flatnonzero(asks)
-        places, n_kinds = max(k, NDCG_PLACES), len(counts)
-        best = np.zeros((0, places), dtype=np.int64)
-        if len(asking):
-            best, _ = search(
-                queries[like(asking, queries)], self.rows, places, self.metric,
-                leave_out=None if apart else own[asking], names=("queries", "index"),
-            )  # fmt: skip
-        # Where the index runs short, −1.
-        best = np.pad(best, ((0, 0), (0, places - best.shape[1])), constant_values=-1)
-        relevant = (self.groups[best] == g[asking, None]) & (best >= 0)
-        wrong = ~relevant[:, :k] & (best[:, :k] >= 0)
-        kinds = np.repeat(np.arange(n_kinds), counts)[best[:, :k]]
-        return MixedQueries(
-            modality=name,
-            group=g[asking],
-            target=self.home[g[asking]],
-            ndcg=ndcg(relevant[:, :NDCG_PLACES], matches[asking]),
-            hit=relevant[:, :k].any(axis=1).astype(float),
-            non_relevant_by=np.stack(
-                [(wrong & (kinds == kind)).sum(axis=1).astype(float) for kind in range(n_kinds)],
-                axis=1,
-            ),
-            corpus_share=np.tile(np.array(counts) / sum(counts), (len(asking), 1)),
-        )
+def _asked(
+    index: DrawnIndex, data: Modalities, queries: Array, place: int, k: int, targets: Targets
+) -> MixedQueries:
+    """What the queries of one modality, by its place, find."""
+    found = index.find(data, queries, place, max(k, NDCG_PLACES), targets)
+    group = data.query_groups(data.names[place])[found.query]
+    wrong = ~found.match[:, :k] & (found.kind[:, :k] >= 0)
+    return MixedQueries(
+        modality=data.names[place],
+        group=group,
+        target=index.home[group],
+        ndcg=ndcg(found.match[:, :NDCG_PLACES], found.n_matches),
+        hit=found.match[:, :k].any(axis=1).astype(float),
+        non_relevant_by=np.stack(
+            [
+                (wrong & (found.kind[:, :k] == kind)).sum(axis=1).astype(float)
+                for kind in range(len(data.names))
+            ],
+            axis=1,
+        ),
+        corpus_share=np.tile(index.shares, (len(group), 1)),
+    )
 
 
 def ndcg(relevant: np.ndarray, n_relevant: np.ndarray) -> np.ndarray:

@@ -13,6 +13,7 @@ from threadpoolctl import threadpool_limits
 
 from modgap._arrays import along, as_float, is_torch, like, namespace, row_blocks, to_numpy, widen
 from modgap._results import HasFigure, Progress, Result, silent
+from modgap._stopping import stop_here
 from modgap._validate import (
     Array,
     InputTypeError,
@@ -165,6 +166,7 @@ def robustness(
         counts += same
         shares.append(same.mean(axis=1))
         say("noise", len(shares), draws)
+        stop_here()  # draws may run in threads, which are not asked
     spread = np.std(shares, axis=0, ddof=1) if draws > 1 else np.full(len(steps), np.nan)
     return Robustness(
         amounts=steps,

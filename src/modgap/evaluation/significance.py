@@ -87,14 +87,16 @@ class GroupBootstrap:
     def interval(self, value: float, resampled: np.ndarray, level: float | None = None) -> Interval:
         """Percentile interval of a metric from its resamples, widened to hold the value itself.
 
-        Resamples of a length that is nearly zero, such as a closed gap, are all longer than it.
-        ``level`` is that of all intervals unless another is given.
+        Where resamples are given in several ways, (ways, resamples), it spans the intervals of all:
+        a gap's holds both the gap as measured on these groups and that of all groups there could
+        be. ``level`` is that of all intervals unless another is given.
         """
-        finite = resampled[np.isfinite(resampled)]
-        if len(finite) == 0:
-            return Interval(value, float("nan"), float("nan"))
         tail = (1 - (self.level if level is None else level)) / 2
-        low, high = np.quantile(finite, [tail, 1 - tail])
+        known = (way[np.isfinite(way)] for way in np.atleast_2d(resampled))
+        ends = [np.quantile(way, [tail, 1 - tail]) for way in known if len(way)]
+        if not ends:
+            return Interval(value, float("nan"), float("nan"))
+        low, high = np.min(ends, axis=0)[0], np.max(ends, axis=0)[1]
         return Interval(value, min(float(low), value), max(float(high), value))
 
 

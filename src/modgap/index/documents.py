@@ -13,11 +13,14 @@ from modgap.corrections import Correction
 from modgap.index.answers import Id, IdType
 from modgap.index.vectors import check_storable
 from modgap.io import Embeddings, open_embeddings, open_pair
+from modgap.io.tables import is_opened
 
 
 def as_embeddings(rows: Any, modality: str, correction: Correction) -> Embeddings:
     """Rows of a modality of the correction, with as many columns as it takes."""
     check_choice(modality, "modality", correction.names)
+    if is_opened(rows):
+        rows = Embeddings.of(rows, modality)
     found = rows if isinstance(rows, Embeddings) else Embeddings.from_array(rows, source=modality)
     if found.dim != correction.dim_in:
         raise InputValueError(
@@ -100,7 +103,9 @@ def open_documents(
             check_choice(name, "modality", names)
             if name in found:
                 raise InputValueError(f"{name} is given twice. Put its rows into one file.")
-            found[name] = open_embeddings(path, column=column, groups=labels.get(name))
+            found[name] = open_embeddings(
+                path, column=column, groups=labels.get(name), modality=name
+            )
     if not found:
         paths = " and ".join(f"{name}=PATH" for name in names)
         both = ", or one file of both" if len(names) == 2 else ""

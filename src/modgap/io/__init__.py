@@ -12,6 +12,7 @@ from modgap.io.mixbench import MixBench, MixBenchSubset, open_mixbench
 from modgap.io.mmvp import MMVP, open_mmvp
 from modgap.io.modalities import Modalities, Thumbnail
 from modgap.io.opening import (
+    from_table,
     open_embeddings,
     open_modalities,
     open_modality,
@@ -33,6 +34,7 @@ __all__ = [
     "Modalities",
     "PairingWarning",
     "Thumbnail",
+    "from_table",
     "fuse",
     "open_aokvqa",
     "open_embeddings",

@@ -23,20 +23,39 @@ from modgap.io._matrix import ArrayMatrix, Matrix
 
 # The name of the rows in a file that holds one matrix, and in the files modgap writes.
 EMBEDDING = "embedding"
+# Arrays that a sentence names.
+_LISTED = 20
 
 
 @dataclass(frozen=True)
 class Column:
-    """One entry per row (an id, a caption, a label, a group), loaded when asked for."""
+    """One entry per row (an id, a caption, a label, a group), loaded when asked for.
+
+    ``load_some`` reads the entries at some row numbers, where that takes less than all of them.
+    """
 
     length: int
     dtype: str
     load: Callable[[], np.ndarray]
+    load_some: Callable[[np.ndarray], np.ndarray] | None = None
 
     @classmethod
     def of(cls, values: np.ndarray) -> Column:
         """A column that is in memory already."""
         return cls(len(values), str(values.dtype), lambda: values)
+
+    def take(self, rows: np.ndarray) -> np.ndarray:
+        """The entries at these row numbers, in that order."""
+        return self.load()[rows] if self.load_some is None else self.load_some(rows)
+
+    def subset(self, rows: np.ndarray) -> Column:
+        """The column of these rows alone, not read yet."""
+        return Column(
+            len(rows),
+            self.dtype,
+            lambda: self.take(rows),
+            None if self.load_some is None else lambda some: self.take(rows[some]),
+        )
 
 
 @dataclass(frozen=True)
@@ -97,7 +116,8 @@ class Contents:
             shape = self.matrices[first].shape
             raise InputValueError(
                 f"{self.path} holds two modalities of shape {shape}, where one is expected. "
-                f"Open it as a pair, or choose one by column={first!r} or {second!r} (--column)."
+                f"Choose one by column: modgap.open_embeddings(…, column={first!r}) or {second!r} "
+                "(--column)."
             )
         names = self.embeddings
         if len(names) == 1:
@@ -111,14 +131,16 @@ class Contents:
             )
         raise InputValueError(
             f"{self.path} holds more than one matrix: {listed(names)}. "
-            f"Choose one by column, {names[0]} for instance."
+            f"Choose one by column: modgap.open_embeddings(…, column={names[0]!r}) (--column)."
         )
 
     def listing(self) -> str:
-        """Every array with its shape and dtype, for error messages."""
+        """Every array with its shape and dtype, the first of many, for error messages."""
         matrices = (f"{name!r} {m.shape} {m.dtype}" for name, m in self.matrices.items())
         columns = (f"{name!r} ({c.length},) {c.dtype}" for name, c in self.columns.items())
-        return ", ".join([*matrices, *columns]) or "no arrays"
+        held = [*matrices, *columns]
+        more = f" and {len(held) - _LISTED} more" if len(held) > _LISTED else ""
+        return (", ".join(held[:_LISTED]) or "no arrays") + more
 
 
 def _check_rows(name: str, shape: tuple[int, ...], dtype: np.dtype) -> None:

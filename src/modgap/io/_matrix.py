@@ -112,6 +112,28 @@ class HeldMatrix(Matrix):
         return self.array[like(indices, self.array)]
 
 
+class PickedRows(Matrix):
+    """Some rows of an array in memory by their numbers, copied when asked for.
+
+    A hundred thousand rows that are only walked through need no second copy.
+    """
+
+    def __init__(self, matrix: Matrix, numbers: np.ndarray) -> None:
+        source = matrix
+        if isinstance(matrix, PickedRows):
+            source, numbers = matrix.matrix, matrix.numbers[numbers]
+        self.matrix: Matrix = source
+        self.numbers: np.ndarray = numbers
+        self.shape, self.dtype = (len(numbers), *matrix.shape[1:]), matrix.dtype
+
+    def batches(self, size: int) -> Iterator[np.ndarray]:
+        for start in range(0, len(self.numbers), size):
+            yield self.matrix.take(self.numbers[start : start + size])
+
+    def take(self, indices: np.ndarray) -> np.ndarray:
+        return self.matrix.take(self.numbers[indices])
+
+
 class Shards(Matrix):
     """Matrices read one after the other as if they were one."""
 

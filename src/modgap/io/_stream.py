@@ -12,6 +12,7 @@ from modgap._validate import InputTypeError, InputValueError, check_matrix
 from modgap.io._contents import listed
 from modgap.io._matrix import BATCH_ROWS, as_numpy
 from modgap.io.embeddings import Embeddings
+from modgap.io.tables import is_opened
 
 FLOATS = ("float16", "float32", "float64")
 
@@ -19,8 +20,8 @@ FLOATS = ("float16", "float32", "float64")
 class RowStream:
     """Batches of rows to be written once, checked and converted on the way.
 
-    ``rows`` is a matrix, `Embeddings`, or an iterable of batches; ``dtype`` is that of the first
-    batch unless it is given.
+    ``rows`` is a matrix, `Embeddings`, a path or a table, or an iterable of batches; ``dtype`` is
+    that of the first batch unless it is given.
     """
 
     def __init__(self, rows: Any, name: str, dtype: Any = None) -> None:
@@ -141,6 +142,8 @@ def is_text(values: np.ndarray) -> bool:
 def _iterate(rows: Any, name: str) -> Iterator[np.ndarray]:
     if isinstance(rows, Embeddings):
         yield from rows.batches()
+    elif is_opened(rows):
+        yield from Embeddings.of(rows, name).batches()
     elif array_api_compat.is_array_api_obj(rows):
         array = as_numpy(check_matrix(rows, name))
         for start in range(0, len(array), BATCH_ROWS):

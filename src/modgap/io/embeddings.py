@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from modgap._results import Progress, silent
+from modgap._stopping import stop_here
 from modgap._validate import (
     InputTypeError,
     InputValueError,
@@ -17,8 +18,13 @@ from modgap._validate import (
     check_matrix,
 )
 from modgap.io._contents import Column
-from modgap.io._matrix import BATCH_ROWS, ArrayMatrix, HeldMatrix, Matrix, as_numpy
+from modgap.io._matrix import BATCH_ROWS, ArrayMatrix, HeldMatrix, Matrix, PickedRows, as_numpy
+from modgap.io.companions import field_column
+from modgap.io.tables import is_opened
 from modgap.moments import Moments
+
+# Fewer rows are always copied: they may be asked for many times.
+MOST_COPIED = 20_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,7 +32,8 @@ class Embeddings:
     """One modality's rows, read when asked for.
 
     ``ids``, ``captions``, ``labels`` and ``groups`` have one entry per row, or are None where the
-    file has none; they too are read when first asked for.
+    file has none; they too are read when first asked for. ``fields`` are its other columns, such as
+    a date or a source, by name: ``fields["source"].load()``.
 
     >>> rows = Embeddings.from_array(np.eye(3), ids=["a", "b", "c"])
     >>> rows.shape, [len(batch) for batch in rows.batches(size=2)]
@@ -38,6 +45,7 @@ class Embeddings:
     source: str
     matrix: Matrix = field(repr=False)
     columns: Mapping[str, Column] = field(default_factory=dict, repr=False)
+    fields: Mapping[str, Column] = field(default_factory=dict, repr=False)
 
     @classmethod
     def from_array(
@@ -48,22 +56,39 @@ class Embeddings:
         captions: Any = None,
         labels: Any = None,
         groups: Any = None,
+        fields: Mapping[str, Any] | None = None,
         source: str = "array",
     ) -> Embeddings:
-        """Rows that are in memory already: an array, or a tensor, which is brought to the CPU."""
+        """Rows that are in memory already: an array, or a tensor, which is brought to the CPU.
+
+        ``fields`` are further columns by name, see ``with_fields``.
+        """
         matrix = LoadedMatrix(as_numpy(check_matrix(array, source)))
         given = {"ids": ids, "captions": captions, "labels": labels, "groups": groups}
         columns = {kind: Column.of(np.asarray(v)) for kind, v in given.items() if v is not None}
         for kind, column in columns.items():
             check_length(column, matrix.shape[0], kind, source)
-        return cls(source, matrix, columns)
+        return cls(source, matrix, columns).with_fields(fields or {})
 
     @classmethod
-    def of(cls, rows: Any, name: str) -> Embeddings:
-        """Embeddings as they are; an array or tensor held in its library and on its device."""
+    def of(cls, rows: Any, name: str, *, modality: str | None = None) -> Embeddings:
+        """Embeddings as they are; an array or tensor held in its library and on its device.
+
+        A path or a table is opened. Where that holds several modalities, the rows of ``modality``
+        are taken, which is ``name`` where it is left out.
+        """
         if isinstance(rows, cls):
             return rows
+        if is_opened(rows):
+            from modgap.io.opening import open_modality
+
+            return open_modality(rows, modality or name)
         return cls(name, HeldMatrix(check_matrix(rows, name)))
+
+    def __repr__(self) -> str:
+        dtype = str(self.dtype).removeprefix("torch.")
+        held = f"; {', '.join(self.columns)}" if self.columns else ""
+        return f"Embeddings({self.source}: {self.n_rows:,} × {self.dim} {dtype}{held})"
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -96,7 +121,7 @@ class Embeddings:
 
         Two modalities can therefore be walked side by side whatever their formats.
         """
-        return self.matrix.batches(check_count(size, "size"))
+        return _stoppable(self.matrix.batches(check_count(size, "size")))
 
     def batches_with_progress(self, progress: Progress, step: str) -> Iterator[np.ndarray]:
         """The batches, with the rows counted as they are read."""
@@ -140,17 +165,33 @@ class Embeddings:
             )
         return self.matrix.take(wanted.astype(np.int64))
 
-    def subset(self, indices: np.ndarray) -> Embeddings:
-        """These rows in memory, with their ids, captions, labels and groups."""
-        columns = {
-            kind: Column(len(indices), column.dtype, partial(_take_from, column, indices))
-            for kind, column in self.columns.items()
-        }
-        return Embeddings(self.source, HeldMatrix(self.take(indices)), columns)
+    def subset(self, indices: np.ndarray, *, copied: bool = True) -> Embeddings:
+        """These rows in memory, with their ids, captions, labels, groups and fields.
+
+        With ``copied=False`` many rows of an array in memory are not copied, but picked from it
+        each time they are asked for: enough for what walks through them in batches.
+        """
+        columns, fields = (
+            {name: column.subset(indices) for name, column in some.items()}
+            for some in (self.columns, self.fields)
+        )
+        matrix: Matrix
+        if not copied and len(indices) > MOST_COPIED and self._is_array:
+            matrix = PickedRows(self.matrix, np.asarray(indices))
+        else:
+            matrix = HeldMatrix(self.take(indices))
+        return Embeddings(self.source, matrix, columns, fields)
+
+    @property
+    def _is_array(self) -> bool:
+        """Whether the rows are a NumPy array in memory, or picked from one."""
+        if isinstance(self.matrix, HeldMatrix):
+            return isinstance(self.matrix.array, np.ndarray)
+        return isinstance(self.matrix, (LoadedMatrix, PickedRows))
 
     def with_rows_loaded(self) -> Embeddings:
         """The same with the rows in memory: the file is not read for them any more."""
-        if isinstance(self.matrix, (HeldMatrix, LoadedMatrix)):
+        if isinstance(self.matrix, (HeldMatrix, LoadedMatrix, PickedRows)):
             return self
         return replace(self, matrix=LoadedMatrix(Matrix.rows(self.matrix)))
 
@@ -165,6 +206,20 @@ class Embeddings:
         column = Column.of(np.asarray(values))
         check_length(column, self.n_rows, kind, self.source)
         return replace(self, columns={**self.columns, kind: column})
+
+    def with_fields(self, values: Mapping[str, Any]) -> Embeddings:
+        """The same rows with these columns beside those they have.
+
+        Each has a number, a truth value or a text for every row, or None where there is none.
+
+        >>> rows = Embeddings.from_array(np.eye(2)).with_fields({"year": [1999, None]})
+        >>> rows.fields["year"].load().tolist()
+        [1999, None]
+        """
+        added = {str(name): field_column(own, str(name)) for name, own in values.items()}
+        for name, column in added.items():
+            check_length(column, self.n_rows, f"field {name!r}", self.source)
+        return replace(self, fields={**self.fields, **added})
 
     @cached_property
     def ids(self) -> np.ndarray | None:
@@ -194,12 +249,14 @@ class Embeddings:
         return column.load()
 
 
+def _stoppable(batches: Iterator[np.ndarray]) -> Iterator[np.ndarray]:
+    for batch in batches:
+        stop_here()
+        yield batch
+
+
 class LoadedMatrix(ArrayMatrix):
     """Rows that are in memory, whatever happens to the file they came from."""
-
-
-def _take_from(column: Column, indices: np.ndarray) -> np.ndarray:
-    return column.load()[indices]
 
 
 def check_length(column: Column, n_rows: int, kind: str, source: str) -> None:

@@ -8,13 +8,14 @@ from pathlib import Path
 import numpy as np
 
 from modgap._arrays import unit
+from modgap._given import opened_two
 from modgap._validate import Array, InputValueError, check_finite, check_two
 from modgap.io._contents import EMBEDDING, Contents
 from modgap.io._matrix import Matrix
 from modgap.io.companions import companions
 
 
-def fuse(X: Array, Y: Array, weight: float = 0.5) -> Array:
+def fuse(X: Array, Y: Array | None = None, weight: float = 0.5) -> Array:
     """The rows of documents that have both parts: weight · x + (1 − weight) · y, at unit length.
 
     x and y are unit rows. Fused documents lie between the modalities, so they are a modality of
@@ -31,6 +32,7 @@ def fuse(X: Array, Y: Array, weight: float = 0.5) -> Array:
     >>> fuse([[2.0, 0.0]], [[0.0, 1.0]]).round(4).tolist()
     [[0.7071, 0.7071]]
     """
+    X, Y = opened_two(X, Y, ("X", "Y"), matched=True)
     X, Y = check_two(X, Y, nonzero=True)
     if X.shape[0] != Y.shape[0]:
         raise InputValueError(

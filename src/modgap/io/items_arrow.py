@@ -17,27 +17,17 @@ from modgap.io.captions_rows import CaptionRow, clean
 from modgap.io.images import ImageError, ImageFolder, check_size
 from modgap.io.items import Item, Rows, joined, no_file
 from modgap.io.items_roles import Roles, label_of, one_per_name, plain_fields
-
-_STATE, _DICT = "state.json", "dataset_dict.json"
-
-
-def find_saved(folder: Path) -> Sequence[Path]:
-    """What ``save_to_disk`` leaves: state.json of a dataset, dataset_dict.json of several."""
-    return [path for path in (folder / _DICT, folder / _STATE) if path.is_file()][:1]
+from modgap.io.saved_dataset import arrow_files, read_arrow, saved_splits
 
 
 def open_saved(files: Sequence[Path], images: Path | None) -> Rows:
     """A dataset, or the splits of several."""
     stated = files[0]
-    if stated.name != _DICT:
-        return _open_all(_shards(stated), images, None)
-    names = _json(stated).get("splits")
-    if not isinstance(names, list) or not names:
-        raise InputValueError(f"{stated} must list the splits of the dataset, got {names!r}.")
     opened = [
-        _open_all(_shards(_inside(stated, name) / _STATE), images, str(name)) for name in names
+        _open_all([_Arrow(path) for path in arrow_files(state)], images, name)
+        for name, state in saved_splits(stated).items()
     ]
-    return joined(opened, stated.parent)
+    return opened[0] if len(opened) == 1 else joined(opened, stated.parent)
 
 
 def open_parquet(files: Sequence[Path], images: Path | None) -> Rows:
@@ -89,17 +79,9 @@ class _Arrow(_Table):
     """A stream of record batches, mapped into memory; the file is looked at before each item."""
 
     def __init__(self, path: Path) -> None:
-        import pyarrow as pa
-
-        self.path, self.file = path, SteadyFile(path)
-        if not path.is_file():
-            raise InputValueError(f"{path} must be an Arrow file, but it is none.")
-        with _reading(path, "an Arrow stream"):
-            self.table = pa.ipc.open_stream(pa.memory_map(str(path))).read_all()
-            # Offsets that point outside would otherwise be followed.
-            self.table.validate(full=True)
-            self.schema = self.table.schema
-            self.names = self.schema.names  # refused here where they are no text
+        self.path, self.part = path, read_arrow(path)
+        self.table = self.part.table
+        self.schema, self.names = self.table.schema, self.table.column_names
         self.n = self.table.num_rows
 
     def column(self, name: str) -> list[Any]:
@@ -111,7 +93,7 @@ class _Arrow(_Table):
         return [partial(self._value, chunk, row) for chunk in chunks for row in range(len(chunk))]
 
     def _value(self, chunk: Any, row: int) -> Any:
-        self.file.check()
+        self.part.check()
         return chunk[row].as_py()
 
 
@@ -242,36 +224,6 @@ def _named(values: list[Any], feature: dict[str, Any]) -> list[Any]:
     if feature.get("_type") != "ClassLabel" or not isinstance(names, list):
         return values
     return [str(names[v]) if isinstance(v, int) and 0 <= v < len(names) else None for v in values]
-
-
-def _shards(state: Path) -> list[_Arrow]:
-    files = _json(state).get("_data_files")
-    if not isinstance(files, list) or not files:
-        raise InputValueError(
-            f"{state} must list the Arrow files of a dataset. Save it again with save_to_disk."
-        )
-    names = [file.get("filename") if isinstance(file, dict) else None for file in files]
-    return [_Arrow(_inside(state, name)) for name in names]
-
-
-def _inside(stated: Path, name: Any) -> Path:
-    """A file or folder beside the one that names it."""
-    if not isinstance(name, str) or Path(name).name != name or name in ("", ".", ".."):
-        raise InputValueError(f"{stated} must name what lies beside it, got {name!r}.")
-    path = stated.parent / name
-    if not path.exists():
-        raise InputValueError(f"{stated} names {name!r}, which is not there.")
-    if not path.resolve().is_relative_to(stated.parent.resolve()):
-        raise InputValueError(f"{path} must lie in {stated.parent}, but is a link that leads out.")
-    return path
-
-
-def _json(path: Path) -> dict[str, Any]:
-    if not path.is_file():
-        raise InputValueError(f"{path} is missing: is this what save_to_disk wrote?")
-    with reading(path, "JSON", ValueError, RecursionError):
-        found = json.loads(path.read_bytes())
-    return found if isinstance(found, dict) else {}
 
 
 def _reading(path: Path, what: str) -> Any:

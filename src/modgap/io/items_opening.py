@@ -15,7 +15,7 @@ from modgap.io.captions_rows import IMAGE_COLUMNS
 from modgap.io.captions_webdataset import SOUNDS, find_shards, open_webdataset
 from modgap.io.image_captions import refuse_links_out
 from modgap.io.items import Items, Kind, Rows, unique
-from modgap.io.items_arrow import find_saved, open_parquet, open_saved
+from modgap.io.items_arrow import open_parquet, open_saved
 from modgap.io.items_folder import IMAGE_SUFFIXES, find_files, open_folder, open_text
 from modgap.io.items_records import (
     find_esc50,
@@ -25,6 +25,7 @@ from modgap.io.items_records import (
     open_jsonl,
     open_tables,
 )
+from modgap.io.saved_dataset import find_saved
 from modgap.io.sounds import SUFFIXES as SOUND_SUFFIXES
 
 _Files = Sequence[Path]

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from modgap._arrays import unit
+from modgap._given import refuse_output
 from modgap._results import Progress, silent
 from modgap._validate import (
     Array,
@@ -27,11 +28,12 @@ from modgap._validate import (
     check_values,
     encode_groups,
 )
-from modgap.io._matrix import HeldMatrix
+from modgap.io._matrix import HeldMatrix, PickedRows
 from modgap.io.embeddings import Embeddings
 from modgap.io.keys import KeyedBy, id_keys, label_keys, row_keys
 from modgap.io.pairing import PairingWarning, match_ids
 from modgap.io.queries import queries_apart
+from modgap.io.tables import is_opened, is_table
 from modgap.moments import Moments, PairMoments
 
 # The picture of a row as PNG or JPEG, or None where it has none. An ImageError says why one that
@@ -81,17 +83,19 @@ class Modalities:
     @classmethod
     def of(
         cls,
-        X: Array | Embeddings | Modalities | Mapping[str, Array | Embeddings],
-        Y: Array | Embeddings | None = None,
+        X: Any,
+        Y: Any = None,
         names: Sequence[str] = DEFAULT_NAMES,
         *,
-        groups: tuple[Any, Any] | Mapping[str, Any] | None = None,
+        groups: Any = None,
         paired: bool | None = None,
     ) -> Modalities:
         """The modalities that a public function was given, as one value.
 
         Two are given as ``X`` and ``Y``, any number as one mapping of names to rows, with
-        ``groups`` by name as well.
+        ``groups`` by name as well. Rows are arrays, tensors or Embeddings, or paths and tables
+        (see docs/inputs.md), of which one may hold all modalities; ``groups`` may then name a
+        column.
 
         This is where it is decided whether rows are pairs. ``paired=False`` says that they are
         not, ``groups=(gx, gy)`` which of them are. Without either, rows of the same id are pairs
@@ -108,14 +112,22 @@ class Modalities:
                     "Modalities hold all sides, their names and groups; pass nothing beside them."
                 )
             return X
-        if isinstance(X, Mapping):
-            if Y is not None:
-                raise InputTypeError("Modalities by name come as one mapping; pass no Y beside it.")
+        refuse_output(X)
+        named = isinstance(X, Mapping) and not is_table(X)
+        if named and Y is not None:
+            raise InputTypeError("Modalities by name come as one mapping; pass no Y beside it.")
+        if any(is_opened(one) for one in (X.values() if named else (X, Y))):
+            from modgap.io.opening import open_modalities, open_pair
+
+            if named:
+                return open_modalities(X, groups=groups, paired=paired)
+            return open_pair(X, Y, names=names, groups=groups, paired=paired)
+        if named:
             names, rows = check_modalities(tuple(X)), tuple(X.values())
         else:
             names = check_names(names)
             if Y is None:
-                raise InputTypeError(f"The rows of {names[1]} are missing: give both modalities.")
+                X, Y = _stacked(X, names)
             rows = (X, Y)
         sides = {n: Embeddings.of(one, n) for n, one in zip(names, rows, strict=True)}
         if groups is not None and paired is False:
@@ -161,6 +173,14 @@ class Modalities:
                 f"so rows are taken as {'pairs row by row' if paired else pairing}. {_HOW_TO_PAIR}"
             )
         return cls(sides, paired, pairing=pairing, keyed_by="row" if paired else "own row")
+
+    def __repr__(self) -> str:
+        sides = ", ".join(f"{name} {one.n_rows:,} × {one.dim}" for name, one in self.sides.items())
+        asking = "".join(
+            f", {name} queries {one.n_rows:,} × {one.dim}" for name, one in self.asking.items()
+        )
+        how = self.pairing if self.pairing.startswith("not") else f"paired {self.pairing}"
+        return f"Modalities({sides}{asking}; {how.strip()})"
 
     def with_queries(
         self, rows: Mapping[str, Array | Embeddings], groups: Mapping[str, Any] | None = None
@@ -308,21 +328,28 @@ class Modalities:
         first = [np.unique(codes, return_index=True) for codes in self.groups]
         return tuple(rows[np.searchsorted(codes, self.matched_groups)] for codes, rows in first)
 
-    def pairs(self) -> Modalities:
-        """The matches alone, row by row, in memory; the group of each is kept."""
+    def pairs(self, *, copied: bool = True) -> Modalities:
+        """The matches alone, row by row, in memory; the group of each is kept. See ``take``."""
         if self.paired and self.group_codes is None:
             return self
-        return self.take(self.matches())
+        return self.take(self.matches(), copied=copied)
 
     def take(
-        self, rows: Sequence[np.ndarray], queries: Mapping[str, np.ndarray] | None = None
+        self,
+        rows: Sequence[np.ndarray],
+        queries: Mapping[str, np.ndarray] | None = None,
+        *,
+        copied: bool = True,
     ) -> Modalities:
         """These rows of each side, in memory, with all that belongs to them.
 
-        Of queries apart, those are taken whose group is, unless ``queries`` says which.
+        Of queries apart, those are taken whose group is, unless ``queries`` says which. With
+        ``copied=False`` many rows are picked anew from those in memory as often as they are read.
         """
         chosen_by = dict(zip(self.names, rows, strict=True))
-        sides = {name: side.subset(chosen_by[name]) for name, side in self.sides.items()}
+        sides = {
+            name: side.subset(chosen_by[name], copied=copied) for name, side in self.sides.items()
+        }
         thumbnails: dict[str, Thumbnail] = {
             name: partial(_picture_of, picture, chosen_by[name])
             for name, picture in self.thumbnails.items()
@@ -332,7 +359,7 @@ class Modalities:
             name: np.flatnonzero(np.isin(own, np.concatenate(codes)))
             for name, own in self.asking_codes.items()
         }
-        asking = {name: side.subset(asked[name]) for name, side in self.asking.items()}
+        asking = {n: side.subset(asked[n], copied=copied) for n, side in self.asking.items()}
         codes += [own[asked[name]] for name, own in self.asking_codes.items()]
         # Numbered anew: what counts by group must not be as long as the whole data has groups.
         kept, dense = np.unique(np.concatenate(codes), return_inverse=True)
@@ -347,9 +374,13 @@ class Modalities:
             code_keys=self.group_keys[kept],
         )
 
-    def take_groups(self, chosen: np.ndarray) -> Modalities:
-        """The rows of these groups, in memory."""
-        return self.take(
+    def take_groups(self, chosen: np.ndarray, *, copied: bool = True) -> Modalities:
+        """The rows of these groups, in memory; see ``take``."""
+        return self.take(*self.rows_of_groups(chosen), copied=copied)
+
+    def rows_of_groups(self, chosen: np.ndarray) -> tuple[list[np.ndarray], dict[str, np.ndarray]]:
+        """The row numbers of these groups on each side, and those of queries apart by name."""
+        return (
             [np.flatnonzero(np.isin(codes, chosen)) for codes in self.groups],
             {n: np.flatnonzero(np.isin(own, chosen)) for n, own in self.asking_codes.items()},
         )
@@ -392,11 +423,24 @@ class Modalities:
 
     def trusted(self, *, nonzero: bool = False) -> AbstractContextManager[None]:
         """While it lasts, rows in memory are not checked again: they were."""
-        return already_checked(*self._every_row().values(), nonzero=nonzero)
+        every = (*self.sides.values(), *self.asking.values())
+        held = [side.rows() for side in every if not isinstance(side.matrix, PickedRows)]
+        return already_checked(*held, nonzero=nonzero)
 
     def _every_row(self) -> dict[str, Array]:
         asking = {f"{name} queries": side.rows() for name, side in self.asking.items()}
         return {**{name: side.rows() for name, side in self.sides.items()}, **asking}
+
+
+def _stacked(X: Any, names: tuple[str, str]) -> tuple[Any, Any]:
+    """Two modalities in one array of shape (2, n, d)."""
+    if getattr(X, "ndim", 0) == 3 and X.shape[0] == 2:
+        return X[0], X[1]
+    Embeddings.of(X, names[0])  # which says what to call where X is no rows at all
+    raise InputTypeError(
+        f"The rows of {names[1]} are missing: give both modalities, or one path, table or array of "
+        "shape (2, n, d) that holds both."
+    )
 
 
 def _picture_of(picture: Thumbnail, rows: np.ndarray, row: int) -> bytes | None:

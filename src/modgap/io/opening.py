@@ -2,87 +2,109 @@
 
 from __future__ import annotations
 
-import os
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from modgap._validate import InputValueError, check_choice, check_modalities, check_names
-from modgap.io._contents import Contents, listed
-from modgap.io.clip_retrieval import (
-    EMBEDDED,
-    in_order,
-    is_clip_retrieval,
-    open_clip_retrieval,
-    open_npy_shards,
+from modgap._text import same_text
+from modgap._validate import (
+    InputValueError,
+    check_choice,
+    check_modalities,
+    check_names,
+    did_you_mean,
 )
-from modgap.io.companions import PAIR_NAMES, companions, matrix_names, own_prefixes
+from modgap.io._contents import Contents
+from modgap.io.choosing import own_column, two_columns
+from modgap.io.clip_retrieval import EMBEDDED
+from modgap.io.companions import companions, fields, own_prefixes
 from modgap.io.embedded import pictures
 from modgap.io.embeddings import Embeddings
-from modgap.io.fusing import open_fused
+from modgap.io.formats import open_contents
 from modgap.io.groups import find_groups, labels_of
+from modgap.io.long_tables import (
+    MODALITY,
+    by_modality,
+    choose,
+    ids_say_pairs,
+    modality_column_of,
+    of_modality,
+    refuse_long,
+)
 from modgap.io.modalities import DEFAULT_NAMES, Modalities, Thumbnail
-from modgap.io.npy import open_npy
-from modgap.io.npz import open_npz
-from modgap.io.parquet import open_parquet
-from modgap.io.safetensors_file import open_safetensors
-from modgap.io.torch_file import open_torch
-
-OPENERS: Mapping[str, Callable[[Path], Contents]] = {
-    ".npy": open_npy,
-    ".npz": open_npz,
-    ".safetensors": open_safetensors,
-    ".pt": open_torch,
-    ".pth": open_torch,
-    ".parquet": lambda path: open_parquet([path], path),
-}
+from modgap.io.tables import is_opened, is_table
 
 
 def open_embeddings(
-    path: str | os.PathLike[str], *, column: str | None = None, groups: str | None = None
+    path: Any,
+    *,
+    column: str | None = None,
+    groups: str | None = None,
+    modality: str | None = None,
 ) -> Embeddings:
-    """The rows of one modality in a file or folder.
+    """The rows of one modality in a file, a folder or a table.
 
-    Files end in .npy, .npz, .safetensors, .pt, .pth or .parquet; a folder holds Parquet shards,
-    .npy shards, or what clip-retrieval writes. ``image.npy+text.npy`` are the fused rows of
-    documents whose parts are in two files; see ``fuse``. ``column`` is the name of the array or
-    column, and may be left out where there is only one; ``groups`` that of the labels, or a file of
-    them.
+    Files end in .npy, .npz, .safetensors, .pt, .pth or .parquet; a folder holds shards of Parquet,
+    .npy or .npz, what clip-retrieval writes, or a saved dataset of Hugging Face; see
+    docs/inputs.md. ``image.npy+text.npy`` are the fused rows of documents whose parts are in two
+    files; see ``fuse``.
+
+    Parameters
+    ----------
+    path : path or table
+        The file, folder or table.
+    column : str, optional
+        The array or column, which may be left out where there is only one.
+    groups : str, optional
+        The column of the labels, or a file of them.
+    modality : str, optional
+        The modality to take of a table that has rows of several, one below the other.
     """
     contents = open_contents(path)
+    if modality is None:
+        refuse_long(contents)
+    else:
+        contents = of_modality(contents, modality)
     name = contents.only_embedding() if column is None else column
     matrix = contents.matrix(name)
-    held = companions(contents.columns, matrix.shape[0])
-    found = Embeddings(str(contents.path), matrix, held)
+    n_rows, columns = matrix.shape[0], contents.columns
+    found = Embeddings(
+        str(contents.path), matrix, companions(columns, n_rows), fields(columns, n_rows)
+    )
     if groups is None:
         return found
     return found.with_column("groups", labels_of(groups, contents, found))
 
 
 def open_pair(
-    path_x: str | os.PathLike[str],
-    path_y: str | os.PathLike[str] | None = None,
+    path_x: Any,
+    path_y: Any = None,
     *,
     x_column: str | None = None,
     y_column: str | None = None,
+    modality_column: str | None = None,
     groups: Any = None,
     paired: bool | None = None,
     names: Sequence[str] = DEFAULT_NAMES,
 ) -> Modalities:
-    """The rows of two modalities, in one file or folder that holds both or in two.
+    """The rows of two modalities, in one file, folder or table that holds both or in two.
 
     No row is read yet; ids are where both sides have their own. ``pairing`` of the result says how
     rows were paired.
 
     Parameters
     ----------
-    path_x, path_y : paths
-        The files or folders; one path where it holds both.
+    path_x, path_y : paths or tables
+        The files, folders or tables; one where it holds both. See docs/inputs.md.
     x_column, y_column : str, optional
         The arrays or columns. In one file they are found by ``names``, or by the names in common
         use (``image_features`` and ``text_features`` …).
+    modality_column : str, optional
+        The column that says which modality a row is, in a table with a row for each document; see
+        ``from_table``. A column called ``modality`` is found without it.
     groups : str, path, sequence or two of them, optional
         Which rows match: a column on both sides, a file with one label per row (see
         `modgap.io.groups`), or the labels. Without it, columns called ``group`` or ``groups`` are
@@ -94,43 +116,100 @@ def open_pair(
         What the modalities are called, by default as the file or folder says, if it does.
     """
     first, second = check_names(names)
-    x_contents = open_contents(path_x)
-    if path_y is None and tuple(names) == DEFAULT_NAMES and x_contents.names is not None:
-        first, second = x_contents.names
     if path_y is None:
-        y_contents = x_contents
-        columns = _two_columns(x_contents, x_column, y_column, (first, second))
+        contents = open_contents(path_x)
+        long = modality_column_of(contents, modality_column)
+        if long is not None and y_column is None:
+            wanted = None if tuple(names) == DEFAULT_NAMES else (first, second)
+            return _open_long(contents, long, x_column, wanted, groups, paired)
+        if tuple(names) == DEFAULT_NAMES and contents.names is not None:
+            first, second = contents.names
+        columns = two_columns(contents, x_column, y_column, (first, second))
+        sources: dict[str, _Source | _Held] = {
+            first: _Source(contents, columns[0], (first, "image", "img", "x")),
+            second: _Source(contents, columns[1], (second, "text", "txt", "y")),
+        }
     else:
-        y_contents = open_contents(path_y)
-        columns = (
-            x_contents.only_embedding() if x_column is None else x_column,
-            y_contents.only_embedding() if y_column is None else y_column,
-        )
-    return _paired_up(
-        {
-            first: _Source(x_contents, columns[0], (first, "image", "img", "x")),
-            second: _Source(y_contents, columns[1], (second, "text", "txt", "y")),
-        },
-        groups,
-        paired,
-    )
+        if modality_column is not None:
+            raise InputValueError(
+                "A column that says which modality a row is belongs to one table of all; give no "
+                "second one beside it."
+            )
+        sources = {
+            first: _source(path_x, x_column, first, (first, "image", "img", "x")),
+            second: _source(path_y, y_column, second, (second, "text", "txt", "y")),
+        }
+    return _paired_up(sources, groups, paired)
+
+
+def from_table(
+    table: Any,
+    *,
+    modality: str = MODALITY,
+    id: str | None = None,  # noqa: A002 - what the column is called
+    embedding: str | None = None,
+    groups: Any = None,
+    paired: bool | None = None,
+    names: Sequence[str] | None = None,
+) -> Modalities:
+    """The modalities of a long table: one row a document, and a column that says which it is.
+
+    Rows of the same id match, whatever their order. Without ids or groups no rows do, even if
+    there are as many of each modality.
+
+    Parameters
+    ----------
+    table : table or path
+        A DataFrame, an Arrow table, a Hugging Face dataset, or a file or folder.
+    modality : str
+        The column that names the modality of each row.
+    id : str, optional
+        The column whose values say which rows match; ``id``, ``ids`` or ``uid`` without it. One
+        image may have several texts; several of both need ``groups``.
+    embedding : str, optional
+        The column of the vectors, where there is more than one.
+    groups : str, path or mapping, optional
+        A column of labels instead of ids; see ``open_pair``.
+    paired : bool, optional
+        False: rows are not pairs. True: those in the same place are, where no ids say otherwise.
+    names : sequence of str, optional
+        The modalities to take, in this order; all of them without it.
+
+    >>> import pyarrow as pa
+    >>> rows = {"modality": ["text", "image", "text"], "id": [7, 7, 8]}
+    >>> data = from_table(pa.table({**rows, "embedding": [[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]]}))
+    >>> data.names, data.pairing
+    (('image', 'text'), 'by id: 1 of 1 image rows and 1 of 2 text rows match')
+    """
+    contents = open_contents(table)
+    column = modality_column_of(contents, modality)
+    assert column is not None
+    if id is not None:
+        if id not in contents.columns:
+            raise InputValueError(
+                f"{contents.path} has no column {id!r} of ids.{did_you_mean(id, contents.columns)} "
+                f"It holds {contents.listing()}."
+            )
+        contents = replace(contents, columns={**contents.columns, "id": contents.columns[id]})
+    wanted = None if names is None else check_modalities(tuple(names))
+    return _open_long(contents, column, embedding, wanted, groups, paired)
 
 
 def open_modalities(
-    paths: Mapping[str, str | os.PathLike[str]],
+    paths: Mapping[str, Any],
     *,
     columns: Mapping[str, str] | None = None,
     groups: Any = None,
     paired: bool | None = None,
 ) -> Modalities:
-    """The rows of two or more modalities, each in a file or folder; several may share one.
+    """The rows of two or more modalities, each in a file, folder or table; several may share one.
 
     No row is read yet. ``pairing`` of the result says how rows were paired.
 
     Parameters
     ----------
-    paths : mapping of str to paths
-        The file or folder of each modality by its name, such as
+    paths : mapping of str to paths or tables
+        Where the rows of each modality are, by its name, such as
         ``{"image": "image.npy", "text": "text.npy", "audio": "audio.npy"}``.
     columns : mapping of str to str, optional
         The array or column of a modality. Without it, the one that is called like the modality
@@ -141,14 +220,22 @@ def open_modalities(
     paired : bool, optional
         False: rows are not pairs, even if their numbers are equal. True: they must be.
     """
-    names, chosen = check_modalities(tuple(paths)), columns or {}
+    chosen = {same_text(name): column for name, column in (columns or {}).items()}
+    names = check_modalities(tuple(paths))
+    given = dict(zip(names, paths.values(), strict=True))
     for name in chosen:
         check_choice(name, "modality", names)
-    held = {path: open_contents(path) for path in dict.fromkeys(map(Path, paths.values()))}
-    sources: dict[str, _Source] = {}
-    for name in names:
-        contents = held[Path(paths[name])]
-        column = chosen.get(name) or _own_column(contents, name)
+    held: dict[Any, Contents] = {}
+    sources: dict[str, _Source | _Held] = {}
+    for name, one in given.items():
+        if not is_opened(one):
+            sources[name] = _Held(name, Embeddings.of(one, name))
+            continue
+        key = id(one) if is_table(one) else Path(one)
+        if key not in held:
+            held[key] = open_contents(one, name)
+        contents = of_modality(held[key], name)
+        column = chosen.get(name) or own_column(contents, name)
         for other, source in sources.items():
             if source.contents is contents and source.column == column:
                 raise InputValueError(
@@ -161,7 +248,7 @@ def open_modalities(
 
 def open_queries(
     data: Modalities,
-    paths: Mapping[str, str | os.PathLike[str]],
+    paths: Mapping[str, Any],
     groups: Mapping[str, Any] | None = None,
 ) -> Modalities:
     """The same data, asked by queries of their own; see ``Modalities.with_queries``.
@@ -170,8 +257,8 @@ def open_queries(
     ----------
     data : Modalities
         The documents.
-    paths : mapping of str to paths
-        The file or folder with the queries of a modality, by its name.
+    paths : mapping of str to paths or tables
+        Where the queries of a modality are, by its name.
     groups : mapping of str to columns, paths or labels, optional
         Which documents the queries of a modality match. Without it, a column called ``group`` or
         ``groups`` is used where documents are paired by group, and ids where they are by id.
@@ -183,8 +270,8 @@ def open_queries(
     labels: dict[str, Any] = {}
     for name, path in paths.items():
         check_choice(name, "modality", data.names)
-        contents = open_contents(path)
-        source = _Source(contents, _own_column(contents, name), ())
+        contents = of_modality(open_contents(path, f"{name} queries"), name)
+        source = _Source(contents, own_column(contents, name), ())
         rows[name] = side = source.embeddings(alone=True)
         if name in given:
             labels[name] = labels_of(given[name], contents, side)
@@ -203,33 +290,94 @@ class _Source:
     column: str
     prefixes: tuple[str, ...]
 
-    def embeddings(self, *, alone: bool) -> Embeddings:
-        """The rows; ``alone`` where the file holds no other modality's."""
-        matrix = self.contents.matrix(self.column)
-        own = () if alone else dict.fromkeys((self.column, *self.prefixes))
-        described = companions(self.contents.columns, matrix.shape[0], own)
-        return Embeddings(str(self.contents.path), matrix, described)
+    def embeddings(self, *, alone: bool, others: Sequence[str] = ()) -> Embeddings:
+        """The rows; ``alone`` where the file holds no other modality's.
+
+        Names of columns that belong to other modalities start with one of ``others``.
+        """
+        matrix, columns = self.contents.matrix(self.column), self.contents.columns
+        own = () if alone else tuple(dict.fromkeys((self.column, *self.prefixes)))
+        described = companions(columns, matrix.shape[0], own)
+        beside = fields(columns, matrix.shape[0], own, others)
+        return Embeddings(str(self.contents.path), matrix, described, beside)
 
 
-def open_modality(
-    path: str | os.PathLike[str], modality: str, *, column: str | None = None
-) -> Embeddings:
-    """The rows of one modality of a file or folder that may hold others as well.
+@dataclass(frozen=True, eq=False)
+class _Held:
+    """Rows of a modality that are in memory already."""
+
+    name: str
+    rows: Embeddings
+    column: str = ""
+    prefixes: tuple[str, ...] = ()
+
+    @cached_property
+    def contents(self) -> Contents:
+        """Nothing: no column can be named."""
+        return Contents(Path(self.name), {})
+
+    def embeddings(self, *, alone: bool, others: Sequence[str] = ()) -> Embeddings:
+        """The rows as they are."""
+        return self.rows
+
+
+def _source(
+    given: Any, column: str | None, name: str, prefixes: tuple[str, ...]
+) -> _Source | _Held:
+    """Where the rows of one modality are."""
+    if not is_opened(given):
+        return _Held(name, Embeddings.of(given, name))
+    contents = of_modality(open_contents(given, name), name)
+    return _Source(contents, contents.only_embedding() if column is None else column, prefixes)
+
+
+def open_modality(path: Any, modality: str, *, column: str | None = None) -> Embeddings:
+    """The rows of one modality of a file, folder or table that may hold others as well.
 
     ``column`` is the name of the array or column, by default the one that is called like the
     modality, else the only one.
     """
-    contents = open_contents(path)
-    found = column or _own_column(contents, modality)
+    contents = of_modality(open_contents(path, modality), modality)
+    found = column or own_column(contents, modality)
     source = _Source(contents, found, own_prefixes(modality))
     return source.embeddings(alone=len(contents.embeddings) == 1)
 
 
-def _paired_up(sources: Mapping[str, _Source], groups: Any, paired: bool | None) -> Modalities:
+def _open_long(
+    contents: Contents,
+    column: str,
+    embedding: str | None,
+    names: tuple[str, ...] | None,
+    groups: Any,
+    paired: bool | None,
+) -> Modalities:
+    """The modalities of a long table, paired by group or by id, and not by place."""
+    parts = choose(by_modality(contents, column), names)
+    if len(parts) < 2:
+        raise InputValueError(
+            f"{contents.path} must hold two modalities, but {column!r} says {', '.join(parts)} "
+            "throughout. Pass the other modality as the second path or table."
+        )
+    sources = {
+        name: _Source(part, part.only_embedding() if embedding is None else embedding, ())
+        for name, part in parts.items()
+    }
+    if groups is None and paired is None:
+        sides = {name: source.embeddings(alone=True) for name, source in sources.items()}
+        by_group = all("groups" in side.columns for side in sides.values())
+        paired = None if by_group or ids_say_pairs(sides) else False
+    return _paired_up(sources, groups, paired)
+
+
+def _paired_up(
+    sources: Mapping[str, _Source | _Held], groups: Any, paired: bool | None
+) -> Modalities:
     """The modalities as one value: rows of one space, and which of them match."""
     shared = Counter(id(source.contents) for source in sources.values())
     sides = {
-        name: source.embeddings(alone=shared[id(source.contents)] == 1)
+        name: source.embeddings(
+            alone=shared[id(source.contents)] == 1, others=_prefixes_of_others(source, sources)
+        )
         for name, source in sources.items()
     }
     first, *others = sides
@@ -246,8 +394,21 @@ def _paired_up(sources: Mapping[str, _Source], groups: Any, paired: bool | None)
     return replace(found, thumbnails=_thumbnails(sources, sides))
 
 
+def _prefixes_of_others(
+    source: _Source | _Held, sources: Mapping[str, _Source | _Held]
+) -> tuple[str, ...]:
+    """What names of columns start with that belong to other modalities of the same file."""
+    return tuple(
+        prefix
+        for other in sources.values()
+        if other is not source and other.contents is source.contents
+        for prefix in (other.column, *other.prefixes)
+        if prefix not in source.prefixes
+    )
+
+
 def _thumbnails(
-    sources: Mapping[str, _Source], sides: Mapping[str, Embeddings]
+    sources: Mapping[str, _Source | _Held], sides: Mapping[str, Embeddings]
 ) -> dict[str, Thumbnail]:
     """Pictures of images that `modgap embed` embedded, where the images still are."""
     found: dict[str, Thumbnail] = {}
@@ -257,76 +418,3 @@ def _thumbnails(
             picture = pictures(note, side, source.contents.path)
             found |= {name: picture} if picture else {}
     return found
-
-
-def open_contents(path: str | os.PathLike[str]) -> Contents:
-    """Everything a file or folder holds, by name."""
-    path = Path(path)
-    if path.is_dir():
-        return _open_folder(path)
-    if parts := fused_parts(path):
-        return open_fused(path, open_contents(parts[0]), open_contents(parts[1]))
-    if not path.exists():
-        raise InputValueError(f"There is no file or folder {str(path)!r}. Check the path.")
-    if path.suffix.lower() not in OPENERS:
-        raise InputValueError(
-            f"{path} must end in {', '.join(OPENERS)}, or be a folder of shards, "
-            f"got {path.suffix!r}."
-        )
-    if path.stat().st_size == 0:
-        raise InputValueError(f"{path} is empty (0 bytes). Write or download it again.")
-    return OPENERS[path.suffix.lower()](path)
-
-
-def fused_parts(path: str | os.PathLike[str]) -> tuple[Path, Path] | None:
-    """The two files of "image.npy+text.npy", where there is no file of that name."""
-    first, plus, second = str(path).partition("+")
-    if not plus or Path(path).exists() or not (Path(first).exists() and Path(second).exists()):
-        return None
-    return Path(first), Path(second)
-
-
-def _open_folder(folder: Path) -> Contents:
-    if is_clip_retrieval(folder):
-        return open_clip_retrieval(folder)
-    if shards := in_order(folder, ".parquet"):
-        return open_parquet(shards, folder)
-    if in_order(folder, ".npy"):
-        return open_npy_shards(folder)
-    raise InputValueError(
-        f"{folder} must be a folder of .parquet shards, of .npy shards, or one that clip-retrieval "
-        "wrote (img_emb, text_emb, metadata), got none of these. Pictures are embedded first: "
-        f"modgap embed MODEL {folder} -o rows"
-    )
-
-
-def _own_column(contents: Contents, modality: str) -> str:
-    """The matrix that is called like the modality, else the only one."""
-    named = [name for name in matrix_names(modality) if name in contents.embeddings]
-    return named[0] if named else contents.only_embedding()
-
-
-def _two_columns(
-    contents: Contents, x_column: str | None, y_column: str | None, names: tuple[str, str]
-) -> tuple[str, str]:
-    """The two matrices of one file: as told, else as their names tell."""
-    if x_column is not None and y_column is not None:
-        return x_column, y_column
-    found = contents.embeddings
-    if x_column is None and y_column is None:
-        for pair in (contents.pair,) if contents.pair else ((*names,), *PAIR_NAMES):
-            if all(name in found for name in pair):
-                return pair[0], pair[1]
-    elif len(found) == 2 and x_column is not None:
-        return x_column, found[1] if found[0] == x_column else found[0]
-    elif len(found) == 2 and y_column is not None:
-        return found[1] if found[0] == y_column else found[0], y_column
-    if len(found) < 2:
-        raise InputValueError(
-            f"{contents.path} must hold two modalities, got {contents.listing()}. "
-            "Pass the file of the other modality as the second path."
-        )
-    raise InputValueError(
-        f"{contents.path} does not say which matrix is which: it holds {listed(found)}. "
-        "Choose with x_column and y_column (--x-column, --y-column)."
-    )

@@ -12,6 +12,7 @@ import numpy as np
 from modgap._changes import SteadyFile
 from modgap._claims import check_unpacked
 from modgap._validate import InputTypeError, InputValueError
+from modgap.io._arrow import column_values, is_list, list_numbers, null_rows, numpy_dtype
 from modgap.io._contents import Column, Contents, reading
 from modgap.io._matrix import BATCH_ROWS, Matrix, Shards, join_files, rebatch
 from modgap.io._stream import RowStream
@@ -36,12 +37,12 @@ def _contents(paths: Sequence[Path], source: Path) -> Contents:
     matrices: dict[str, Matrix] = {}
     columns: dict[str, Column] = {}
     for field in files[0].schema:
-        if _is_list(field.type):
+        if is_list(field.type):
             parts = {file.path: file.matrix(field.name) for file in files if file.n_rows}
             matrices[field.name] = join_files(parts)
         elif not pa.types.is_nested(field.type):
             load = partial(_load_column, files, field.name)
-            columns[field.name] = Column(n_rows, str(field.type), load)
+            columns[field.name] = Column(n_rows, str(field.type), load, load)
     return Contents(source, matrices, columns)
 
 
@@ -89,9 +90,9 @@ class _File:
     def matrix(self, column: str) -> Matrix:
         """The vectors of a column; read by row group, so that distant rows can be skipped."""
         list_type = self.column_type(column)
-        if not _is_list(list_type):
+        if not is_list(list_type):
             raise InputTypeError(f"{column!r} of {self.path} must hold lists, got {list_type}.")
-        itemsize = _numpy_dtype(list_type.value_type).itemsize
+        itemsize = numpy_dtype(list_type.value_type).itemsize
         self.check_claim(column, self._n_values(column) * itemsize)
         dim = self._first_length(column)
         self.check_claim(column, self.n_rows * dim * itemsize)
@@ -134,7 +135,7 @@ class _File:
             if array.is_valid()[0].as_py():
                 return len(array[0])
             break
-        raise _null_rows(column, self.path, 0)
+        raise null_rows(column, self.path, 0)
 
 
 class _RowGroup(Matrix):
@@ -146,7 +147,7 @@ class _RowGroup(Matrix):
         self.file, self.column, self.group = file, column, group
         self.first_row = first_row
         self.shape = shape
-        self.dtype = _numpy_dtype(file.column_type(column).value_type)
+        self.dtype = numpy_dtype(file.column_type(column).value_type)
 
     def batches(self, size: int) -> Iterator[np.ndarray]:
         return rebatch(self._pieces(size), size)
@@ -154,7 +155,7 @@ class _RowGroup(Matrix):
     def _pieces(self, size: int) -> Iterator[np.ndarray]:
         row = self.first_row
         for array in self.file.arrays(self.column, [self.group], size):
-            yield self._numbers(array, row)
+            yield list_numbers(array, self.shape[1], self.column, self.file.path, row)
             row += len(array)
         if row - self.first_row != self.shape[0]:
             raise InputValueError(
@@ -162,32 +163,13 @@ class _RowGroup(Matrix):
                 f"and {self.column!r} has {row - self.first_row}. Write or download it again."
             )
 
-    def _numbers(self, array: Any, row: int) -> np.ndarray:
-        """Arrow's lists as a matrix; ``row`` is the first one's number in the file."""
-        import pyarrow.compute as pc
 
-        if array.null_count:
-            nulls = np.flatnonzero(array.is_null().to_numpy(zero_copy_only=False))
-            raise _null_rows(self.column, self.file.path, row + int(nulls[0]))
-        lengths = pc.list_value_length(array).to_numpy(zero_copy_only=False)
-        wrong = np.flatnonzero(lengths != self.shape[1])
-        if len(wrong):
-            raise InputValueError(
-                f"Every row of {self.column!r} in {self.file.path} must have the same length: "
-                f"row 0 of the column has {self.shape[1]}, row {row + int(wrong[0])} has "
-                f"{lengths[wrong[0]]}."
-            )
-        values = array.flatten()
-        if values.null_count:
-            first = np.flatnonzero(values.is_null().to_numpy(zero_copy_only=False))[0]
-            raise _null_rows(self.column, self.file.path, row + int(first) // self.shape[1])
-        return values.to_numpy(zero_copy_only=False).reshape(-1, self.shape[1])
-
-
-def _load_column(files: Sequence[_File], column: str) -> np.ndarray:
+def _load_column(files: Sequence[_File], column: str, rows: np.ndarray | None = None) -> np.ndarray:
+    """The entries of a column, or those at ``rows``: all are read, and only they are kept."""
     import pyarrow as pa
 
-    chunks = []
+    chunks, first = [], 0
+    wanted = None if rows is None else np.sort(rows)
     for file in files:
         kind = file.column_type(column)
         encoded = pa.types.is_string(kind) or pa.types.is_binary(kind)
@@ -197,14 +179,19 @@ def _load_column(files: Sequence[_File], column: str) -> np.ndarray:
             with _reading(file.path):
                 n_bytes += text_bytes(array)
             file.check_claim(column, n_bytes)
-            chunks.append(array)
+            chunks.append(array if wanted is None else _at(array, wanted - first))
+            first += len(array)
     with _reading(files[0].path):
         whole = pa.chunked_array(chunks)
-        if pa.types.is_dictionary(whole.type):
-            whole = whole.cast(whole.type.value_type)
-        if whole.null_count:  # to_numpy would turn whole numbers into floats to have a NaN
-            return np.array(whole.to_pylist(), dtype=object)
-        return whole.to_numpy()
+        if rows is not None:
+            whole = whole.take(np.argsort(np.argsort(rows, kind="stable"), kind="stable"))
+        return column_values(whole)
+
+
+def _at(array: Any, places: np.ndarray) -> Any:
+    """The entries at those of the sorted ``places`` that an array has."""
+    low, high = np.searchsorted(places, (0, len(array)))
+    return array.take(places[low:high])
 
 
 def text_bytes(array: Any) -> int:
@@ -218,28 +205,6 @@ def text_bytes(array: Any) -> int:
         return 8 * len(array)
     lengths = pc.take(pc.binary_length(array.dictionary), array.indices)
     return 8 * len(array) + (pc.sum(pc.cast(lengths, pa.int64())).as_py() or 0)
-
-
-def _is_list(arrow_type: Any) -> bool:
-    import pyarrow as pa
-
-    is_list = (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list)
-    return any(check(arrow_type) for check in is_list)
-
-
-def _numpy_dtype(arrow_type: Any) -> np.dtype:
-    import pyarrow as pa
-
-    if pa.types.is_floating(arrow_type) or pa.types.is_integer(arrow_type):
-        return np.dtype(arrow_type.to_pandas_dtype())
-    return np.dtype(bool if pa.types.is_boolean(arrow_type) else object)
-
-
-def _null_rows(column: str, path: Path, row: int) -> InputValueError:
-    return InputValueError(
-        f"Every row of {column!r} in {path} must be a vector without nulls, but row {row} is or "
-        "holds a null. Drop such rows, from both sides to keep the pairs aligned."
-    )
 
 
 def _reading(path: Path) -> Any:

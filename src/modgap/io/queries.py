@@ -27,7 +27,7 @@ def queries_apart(
     keys: dict[str, np.ndarray] = {}
     for name, given in rows.items():
         check_choice(name, "modality", data.names)
-        side = asking[name] = Embeddings.of(given, f"{name} queries")
+        side = asking[name] = Embeddings.of(given, f"{name} queries", modality=name)
         if side.dim != data.dim:
             raise InputValueError(
                 f"The {name} queries must have the {data.dim} columns of the documents, got "

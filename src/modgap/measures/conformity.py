@@ -43,7 +43,7 @@ def conformity_among(rows: Array, everyone: RowMoments) -> Array:
     return (total - 1.0) / (everyone.n - 1)
 
 
-def conformity_difference(X: Array, Y: Array) -> Array:
+def conformity_difference(X: Array, Y: Array | None = None) -> Array:
     """Conformity of each x among X minus that of its pair y among Y (Levi & Gilboa, fig. 10)."""
     X, Y = check_pairs(X, Y, min_rows=2, nonzero=True)
     return conformity(X) - conformity(Y)
@@ -118,7 +118,7 @@ def _lines(c: np.ndarray, v: np.ndarray, eps: float) -> tuple[float, float, floa
     )
 
 
-def conformity_divergence(X: Array, Y: Array, bins: int = 50) -> float:
+def conformity_divergence(X: Array, Y: Array | None = None, bins: int = 50) -> float:
     """KL(x‖y) between the conformity distributions of the modalities (Levi & Gilboa, fig. 11).
 
     Bins are shared; 1e-10 is added to each before normalising. Report ``bins`` with the number.

@@ -27,7 +27,7 @@ from modgap.moments import Moments, PairMoments
 BIN_FLOOR = 1e-10
 
 
-def separability(X: Array, Y: Array) -> Array:
+def separability(X: Array, Y: Array | None = None) -> Array:
     """abs(mean_x − mean_y) / sqrt(var_x + var_y) of each feature (Levi & Gilboa, eq. 5).
 
     Above 1 a feature is a "tag" that nearly tells the modalities apart by itself. Infinite where
@@ -41,7 +41,7 @@ def feature_offset(X: Array) -> Array:
     return Moments.from_batch(X, detail="variance", unit=False).feature_offset()
 
 
-def feature_divergence(X: Array, Y: Array, bins: int = 50) -> Array:
+def feature_divergence(X: Array, Y: Array | None = None, bins: int = 50) -> Array:
     """KL(x‖y) of each feature's two histograms over shared bins (Levi & Gilboa, sec. 4).
 
     1e-10 is added to each bin before normalising. The value depends on ``bins`` and on that floor:

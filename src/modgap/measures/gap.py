@@ -36,7 +36,7 @@ from modgap.moments import PairMoments
 from modgap.moments import gap_matrix as moments_gap_matrix
 
 
-def gap_vector(X: Array, Y: Array) -> Array:
+def gap_vector(X: Array, Y: Array | None = None) -> Array:
     """mean(X) − mean(Y), the vector from the centre of Y to the centre of X (Liang et al., 4.2).
 
     Rows are used as given; X is (n, d), Y is (m, d). Chowers et al. write its negative.
@@ -48,7 +48,7 @@ def gap_vector(X: Array, Y: Array) -> Array:
     return PairMoments.from_batch(X, Y, detail="mean", unit=False).gap_vector()
 
 
-def gap_distance(X: Array, Y: Array) -> float:
+def gap_distance(X: Array, Y: Array | None = None) -> float:
     """Distance between the means of the two modalities (Liang et al. 2022, sec. 4.2).
 
     0 when the means coincide, at most 2 on unit rows. Rows are used as given.
@@ -71,7 +71,7 @@ def gap_matrix(rows: Modalities | Mapping[str, Array | Embeddings]) -> np.ndarra
     >>> gap_matrix(rows).round(3).tolist()
     [[0.0, 1.414, 2.0], [1.414, 0.0, 1.414], [2.0, 1.414, 0.0]]
     """
-    data = Modalities.of(rows, paired=False) if isinstance(rows, Mapping) else rows
+    data = rows if isinstance(rows, Modalities) else Modalities.of(rows, paired=False)
     found = data.side_moments(detail="mean", unit=False)
     means = {name: side.given.mean[None, :] for name, side in found.items()}
     for name in data.names[1:]:
@@ -79,7 +79,7 @@ def gap_matrix(rows: Modalities | Mapping[str, Array | Embeddings]) -> np.ndarra
     return moments_gap_matrix(list(found.values()))
 
 
-def local_gaps(X: Array, Y: Array) -> Array:
+def local_gaps(X: Array, Y: Array | None = None) -> Array:
     """X − Y row by row, the gap of each pair (Chowers et al., eq. 3). Rows are used as given."""
     X, Y = check_pairs(X, Y)
     return as_float(X) - as_float(Y)
@@ -105,7 +105,7 @@ class GapOrthogonality(Result):
     y: GapCosines
 
 
-def gap_orthogonality(X: Array, Y: Array, bins: int = 50) -> GapOrthogonality:
+def gap_orthogonality(X: Array, Y: Array | None = None, bins: int = 50) -> GapOrthogonality:
     """Cosines between each modality's centred rows and the gap vector (Chowers et al., 3.3).
 
     Near 0 throughout when the gap is orthogonal to both modalities. Rows are used as given. Rows
@@ -167,7 +167,7 @@ class LinearSeparability(Result):
     seed: int
 
 
-def linear_separability(X: Array, Y: Array, seed: int = 0) -> LinearSeparability:
+def linear_separability(X: Array, Y: Array | None = None, seed: int = 0) -> LinearSeparability:
     """How well a linear classifier tells the modalities apart on rows it has not seen (Levi, 4).
 
     Fitted on half of each modality, balanced accuracy on the other half: on all features, and on
@@ -212,7 +212,7 @@ def _held_out_accuracy(
     return float(np.mean(right))
 
 
-def margin(X: Array, Y: Array) -> float:
+def margin(X: Array, Y: Array | None = None) -> float:
     """Smallest lead of a pair's cosine over any wrong one, in both directions (Yaras et al., 2).
 
     min over i ≠ j of min(Z_ii − Z_ij, Z_jj − Z_ij), Z the cosines of X with Y. Positive exactly

@@ -249,12 +249,12 @@ class Measurement(HasFigure, Result):
     def _gap_lines(self) -> Iterator[Line]:
         """The gap of two modalities; of more, and of queries, the distances from each mean."""
         if len(self.between) == 1:
-            yield self._all("gap", "gap distance", self.gap_distance)
+            yield self._all("gap_distance", "gap distance", self.gap_distance)
         if len(self.columns) > 2:
             for i, name in enumerate(self.names):
                 own = (None if i == j else float(d) for j, d in enumerate(self.gap_matrix[i]))
                 asking = (gaps[i] for gaps in self.asking_gaps)
-                yield Line("gap", f"gap to {name}", (*own, *asking))
+                yield Line("gap_distance", f"gap to {name}", (*own, *asking))
         if len(self.between) > 1:
             return
         orthogonality = self.gap_orthogonality
@@ -281,7 +281,9 @@ class Measurement(HasFigure, Result):
         yield self._all("pairs", "pairs", pairs.n_pairs)
         yield self._all("alignment", "alignment (mean squared distance)", pairs.alignment)
         yield self._all("margin", "margin", pairs.margin)
-        yield self._all("loss", f"contrastive loss at {pairs.temperature:g}", pairs.loss.loss)
+        size = f"{pairs.n_sample:,} pairs"
+        label = f"contrastive loss at {pairs.temperature:g}, {size}"
+        yield self._all("loss", label, pairs.loss.loss)
         landscape = pairs.shift_landscape
         for temperature, (gap, _) in landscape.best().items() if landscape else ():
             yield self._all("shift_landscape", f"gap of least loss at {temperature:g}", gap)
@@ -297,7 +299,7 @@ class Measurement(HasFigure, Result):
             return Line(term, label, tuple(get(one) for one in self.between))
 
         lines = [
-            each("gap", "gap", lambda b: b.gap_distance),
+            each("gap_distance", "gap distance", lambda b: b.gap_distance),
             each("tags", "tag features", lambda b: b.n_tags),
             each(
                 "linear_separability",
@@ -343,18 +345,21 @@ class Measurement(HasFigure, Result):
     def sampling(self) -> str:
         """Which rows the numbers rest on, in words."""
         measured = (*self.modalities, *self.asking)
-        said = "The measures of each modality use every row."
+        said = "The gap distance and the measures of each modality use every row."
         if any(m.n != m.n_sample for m in measured):
             sizes = spoken(f"{m.n_sample:,}" for m in measured)
             said = (
-                "Means, variances and the gap use every row; norms, cosines and conformity a "
-                f"sample of {sizes} rows (seed {self.seed})."
+                "Means, variances and the gap distance use every row; norms, cosines and "
+                f"conformity a sample of {sizes} rows (seed {self.seed})."
             )
         sizes_of_pairs = [one.pairs.n_sample for one in self.between if one.pairs]
         if sizes_of_pairs:
             most = max(sizes_of_pairs)
             at_most = "at most " if len({*sizes_of_pairs}) > 1 else ""
-            said += f" Measures of pairs use {at_most}{most:,} pairs, one of each group."
+            said += (
+                f" Measures of pairs use {at_most}{most:,} pairs, one of each group; the loss, all "
+                "of them at once, and the gap of least loss, in batches."
+            )
             if most > MAX_LANDSCAPE:
                 said += f" The landscape over the origin uses the first {MAX_LANDSCAPE:,} of them."
         return said

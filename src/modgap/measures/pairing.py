@@ -181,7 +181,8 @@ def check_pairing(data: Modalities, *, trust_pairs: bool = False, seed: int = 0)
     if signal is not None and signal.looks_paired is False:
         raise InputValueError(
             f"{signal.sentence} If the rows are no pairs, say so with --unpaired (in Python, "
-            "paired=False); to go on with these pairs, --trust-pairs (trust_pairs=True)."
+            "paired=False); to go on with these pairs, use diagnose or fix with --trust-pairs "
+            "(trust_pairs=True)."
         )
 
 

@@ -75,14 +75,14 @@ def measure(
 
     Parameters
     ----------
-    X, Y : (n, d) and (m, d) arrays, tensors or Embeddings
-        The rows of the two modalities. ``X`` may also be one ``Modalities``, or a mapping of
-        names to rows with any number of them.
+    X, Y : (n, d) and (m, d) arrays, tensors, Embeddings, paths or tables
+        The rows of the two modalities. ``X`` alone may be a path or table that holds both, one
+        ``Modalities``, or a mapping of names to rows with any number of them; see docs/inputs.md.
     names : pair of str
         What the modalities are called.
     groups : (gx, gy), optional
         One label per row; rows with the same label match. Without it row i matches row i where
-        n = m. A mapping by name where the rows are one.
+        n = m. A mapping by name where the rows are one; of files and tables, the name of a column.
     paired : bool, optional
         False: the rows are not pairs, even if n = m.
     temperature : float

@@ -9,7 +9,7 @@ from modgap._validate import Array, check_pairs, check_rows, check_two
 from modgap.moments import PairMoments
 
 
-def alignment(X: Array, Y: Array) -> float:
+def alignment(X: Array, Y: Array | None = None) -> float:
     """Mean squared distance of the pairs at unit length: 0 aligned, 4 opposite.
 
     >>> import numpy as np
@@ -35,7 +35,7 @@ def uniformity(X: Array) -> float:
     return math.log(total / (n * (n - 1) / 2))
 
 
-def wasserstein_uniformity(X: Array, Y: Array) -> float:
+def wasserstein_uniformity(X: Array, Y: Array | None = None) -> float:
     """−W₂ between N(μ̂, Σ̂) of the stacked unit rows and N(0, I/d); 0 is perfectly uniform.
 
     Depends on the number of rows: report n with the value (Yaras et al. 2024, E.2).

@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from functools import reduce
 from typing import Any
 
 import numpy as np
 
 from modgap._arrays import namespace, to_numpy, widen
+from modgap._given import opened_batches
 from modgap._results import Brief
 from modgap._tensors import read_tensors, write_tensors
 from modgap._validate import (
@@ -56,19 +56,19 @@ class Moments(Brief):
         X = check_matrix(X, name)
         refuse_zero = unit if nonzero is None else nonzero
         known = is_checked(X, nonzero=refuse_zero)
-        parts = []
+        total: Moments | None = None
         for rows in moment_blocks(X.shape[0]):
             block = X[rows]
             if not known:
                 check_values(block, name, nonzero=refuse_zero, first_row=first_row + rows.start)
             block = widen(block)
-            parts.append(
-                cls(
-                    RowMoments.of(block, detail),
-                    RowMoments.of(unit_block(block), detail) if unit else None,
-                )
+            part = cls(
+                RowMoments.of(block, detail),
+                RowMoments.of(unit_block(block), detail) if unit else None,
             )
-        return reduce(cls.__add__, parts)
+            total = part if total is None else total + part
+        assert total is not None  # a matrix has at least one row
+        return total
 
     @classmethod
     def from_batches(
@@ -80,10 +80,11 @@ class Moments(Brief):
     ) -> Moments:
         """Moments of rows that come in batches; one batch is held at a time.
 
+        A path or a table is read in batches.
         ``options`` are those of ``from_batch``.
         """
         total: Moments | None = None
-        for batch, first_row in counted(batches):
+        for batch, first_row in counted(opened_batches(batches, name)):
             part = cls.from_batch(batch, name=name, first_row=first_row, **options)
             if total is not None:
                 check_same_space(total.given.mean[None, :], part.given.mean[None, :])

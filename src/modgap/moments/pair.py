@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from modgap._arrays import namespace, to_numpy, widen
+from modgap._given import opened_two
 from modgap._results import Brief
 from modgap._tensors import read_tensors, write_tensors
 from modgap._validate import (
@@ -49,7 +50,7 @@ class PairMoments(Brief):
     def from_batch(
         cls,
         X: Array,
-        Y: Array,
+        Y: Array | None = None,
         *,
         names: tuple[str, str] = ("X", "Y"),
         detail: Detail = "covariance",
@@ -61,6 +62,7 @@ class PairMoments(Brief):
 
         Paired moments hold everything, whatever ``detail`` and ``unit`` say.
         """
+        X, Y = opened_two(X, Y, names, matched=paired)
         X, Y = check_matrix(X, names[0]), check_matrix(Y, names[1])
         check_same_space(X, Y, names)
         if not paired:
@@ -74,9 +76,8 @@ class PairMoments(Brief):
                 f"{names[0]} and {names[1]} must hold the same pairs row by row, "
                 f"got {tuple(X.shape)} and {tuple(Y.shape)}."
             )
-        parts = []
-        for rows in moment_blocks(X.shape[0]):
-            parts.append(_paired_block(X[rows], Y[rows], names, first_row + rows.start))
+        blocks = moment_blocks(X.shape[0])
+        parts = (_paired_block(X[b], Y[b], names, first_row + b.start) for b in blocks)
         return reduce(cls.__add__, parts)
 
     @classmethod
@@ -94,6 +95,9 @@ class PairMoments(Brief):
                 Moments.from_batches(batches_x, name=names[0]),
                 Moments.from_batches(batches_y, name=names[1]),
             )
+        X, Y = opened_two(batches_x, batches_y, names, matched=True)
+        if X is not batches_x:
+            return cls.from_batch(X, Y, names=names, paired=True)
         total: PairMoments | None = None
         for (X, first_row), Y in zip(counted(batches_x), batches_y, strict=True):
             part = cls.from_batch(X, Y, names=names, paired=True, first_row=first_row)

@@ -28,12 +28,22 @@ MODULES = (
     "intervals.js",
     "panels.js",
     "head.js",
+    "hits.js",
+    "answers.js",
     "demands.js",
     "verdict.js",
+    "first.js",
     "moving.js",
+    "fields.js",
+    "saving.js",
+    "finding.js",
+    "walking.js",
+    "colours.js",
+    "selection.js",
     "scene.js",
     "metrics.js",
     "card.js",
+    "points.js",
     "gaps.js",
     "picture.js",
     "comparison.js",
@@ -48,7 +58,7 @@ MODULES = (
 LIVE_MODULES = ("live_shared.js", "search.js", "workbench.js", "live.js")
 # Starts everything, so it comes last.
 BOOT = "boot.js"
-STYLES = ("base.css", "parts.css", "sections.css", "print.css")
+STYLES = ("base.css", "parts.css", "first.css", "hits.css", "sections.css", "print.css")
 LIVE_STYLES = ("live.css",)
 TEMPLATE = "page.html"
 # Nothing is fetched and nothing leaves; pictures are inline or made by the page.

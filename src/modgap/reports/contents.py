@@ -14,29 +14,36 @@ from typing import Any
 
 import numpy as np
 
-from modgap._results import SCHEMA, Progress, document, plain, silent, spoken
+from modgap._results import SCHEMA, Progress, document, part_of, plain, silent, spoken
 from modgap._validate import InputError, InputValueError, check_choice
 from modgap._version import __version__
 from modgap.corrections import METRICS, Metric, asking_modalities, asking_or_text, row_length
-from modgap.diagnosis import Diagnosis, GapPath, diagnose, gap_paths
+from modgap.diagnosis import Diagnosis, diagnose
 from modgap.evaluation import GOAL_METRICS, Goal
 from modgap.evaluation.metrics import OWN_EXCESS
-from modgap.io import Modalities
+from modgap.io import Modalities, PairingWarning
 from modgap.measures import Measurement, Profile, measure, profile
+from modgap.measures.measurement import MAX_LANDSCAPE
 from modgap.measures.projection import check_umap
-from modgap.moments import gap_matrix
+from modgap.reports.answers import make_answers
+from modgap.reports.assemble import page_html
+from modgap.reports.fields import fields_document
 from modgap.reports.fix import fix_document, not_judged
 from modgap.reports.geometry import geometry_document
+from modgap.reports.headline import headline
 from modgap.reports.picture import (
     Drawn,
+    add_thumbnails,
     choose_drawn,
-    path_move,
     picture_document,
     projections,
 )
 from modgap.reports.row_pictures import RowPictures
-from modgap.reports.terms import move_words, terms
+from modgap.reports.slider import slider_document
+from modgap.reports.terms import terms
 
+# A page can be mailed: pictures of drawn rows take what is left below this size.
+_PAGE_BYTES = 7_800_000
 # What is shown of two modalities only, and what to say of it where there are more.
 _ONLY_TWO = {
     "slider": "The slider that closes the gap needs a page of two modalities.",
@@ -93,14 +100,13 @@ def contents(
         with page.noting("No verdict: ", "verdict"):
             diagnosis = diagnose(
                 data, queries=asking, goal=goal, metric=metric, model=model, seed=seed,
-                progress=progress,
+                progress=part_of(say, "diagnosing", 0, 55),
             )  # fmt: skip
-    say("measuring", 0, 1)
     measurement, known = diagnosis.measurement if diagnosis else None, None
     if measurement is None:
-        with page.noting("The measures are missing: ", "landscapes"):
-            measurement = measure(data, seed=seed)
-    say("distributions of every row", 0, 1)
+        with page.noting("The measures are missing: ", "landscapes"), _pairs_were_looked_at():
+            measurement = measure(data, seed=seed, progress=part_of(say, "measuring", 55, 65))
+    say("distributions of every row", 65, 100)
     with page.noting("Not shown: ", "picture", "cosines", "features", "shell", "conformity"):
         known = profile(data, seed=seed)
     if known is not None and known.cosines is None:
@@ -108,33 +114,33 @@ def contents(
             page.missing[section] = "Not shown: it needs two different rows of each modality."
     if len(data.names) > 2:
         page.missing.update(_ONLY_TWO)
-    picture, paths = None, []
+    picture: dict[str, Any] | None = None
+    drawn: Drawn | None = None
+    paths: list[dict[str, Any]] = []
     if known is not None and data.dim < 2:
         page.missing["picture"] = "Not shown: a picture needs at least two dimensions."
     elif known is not None:
-        say("the picture", 0, 1)
+        say("the picture", 75, 100)
         unit = row_length(metric) == "unit"
         drawn = choose_drawn(data, seed, unit=unit)
         moments = [side.at_unit_length() if unit else side for side in known.moments.values()]
         found = projections(drawn, moments, umap=umap, seed=seed)
-        picture = picture_document(data, drawn, found, pictures)
+        fields, left_out = fields_document(data, drawn.numbers)
+        picture = {**picture_document(data, drawn, found), "fields": fields}
+        page.missing.update({"fields": left_out} if left_out else {})
         page.sampling.append(_drawn_words(data, drawn, unit=unit))
         if diagnosis is not None and len(data.names) == 2:
-            made, failures = gap_paths(
-                data, queries=asking, metric=metric, seed=seed, progress=progress
-            )
-            if failures:
-                page.missing["slider"] = " ".join(
-                    f"{method} cannot be moved step by step: {why}"
-                    for method, why in failures.items()
-                )
-            paths = [_path_document(path, path_move(path, drawn, found)) for path in made]
+            paths, failed = slider_document(
+                data, diagnosis, drawn, found, metric=metric, seed=seed,
+                progress=part_of(say, "the slider", 80, 96),
+            )  # fmt: skip
+            if failed:
+                page.missing["slider"] = failed
+    say("the page", 96, 100)
     geometry = geometry_document(data, known, measurement, pictures)
+    answers = make_answers(data, diagnosis, metric, pictures)
     _say_what_is_missing(data, diagnosis, page)
-    if unreadable := pictures.sentence():
-        page.missing["thumbnails"] = unreadable
-        warnings.warn(unreadable, stacklevel=2)
-    return plain(
+    made: dict[str, Any] = plain(
         {
             "schema": f"modgap/report/{SCHEMA}",
             "version": __version__,
@@ -155,10 +161,14 @@ def contents(
             "sampling": [*_sampling(diagnosis, measurement, known), *page.sampling],
             "missing": page.missing,
             "terms": terms(data.names, asking, data.asking),
-            "verdict": _verdict(diagnosis, known, metric, page),
+            "headline": headline(diagnosis, answers.before, answers.after),
+            "answers": answers.document,
+            "verdict": _verdict(diagnosis, metric, page),
             "diagnosis": document("diagnose", diagnosis) if diagnosis else None,
             "measurement": measurement.to_dict() if measurement else None,
             "measures": measurement.lines() if measurement else [],
+            "origin_pairs": _origin_pairs(measurement),
+            "measured_on": measurement.sampling() if measurement else None,
             "measure_columns": measurement.columns if measurement else data.names,
             "every_two": _every_two(measurement),
             "fix": fix_document(diagnosis),
@@ -166,7 +176,22 @@ def contents(
             "paths": paths,
             **geometry,
         }
-    ), diagnosis
+    )
+    if drawn is not None:
+        room = _PAGE_BYTES - len(page_html(made).encode())
+        add_thumbnails(made["picture"], data, drawn, pictures, room)
+    if unreadable := pictures.sentence():
+        made["missing"]["thumbnails"] = unreadable
+        warnings.warn(unreadable, stacklevel=2)
+    return made, diagnosis
+
+
+@contextmanager
+def _pairs_were_looked_at() -> Iterator[None]:
+    """Without a second warning: the refused diagnosis looked at the pairs, and said why."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", PairingWarning)
+        yield
 
 
 def _drawn_words(data: Modalities, drawn: Drawn, *, unit: bool) -> str:
@@ -190,6 +215,13 @@ def _every_two(measurement: Measurement | None) -> dict[str, Any] | None:
         "names": [one.names for one in measurement.between],
         "lines": measurement.pair_lines(),
     }
+
+
+def _origin_pairs(measurement: Measurement | None) -> int | None:
+    """How many pairs the landscape toward the origin is of."""
+    if measurement is None or len(measurement.names) > 2 or measurement.pairs is None:
+        return None
+    return min(measurement.pairs.n_sample, MAX_LANDSCAPE)
 
 
 def _asking(
@@ -217,28 +249,6 @@ def _pairing(data: Modalities) -> str:
     return "row by row" if data.group_codes is None else "by group"
 
 
-def _path_document(path: GapPath, move: dict[str, Any]) -> dict[str, Any]:
-    losses = None
-    if path.losses is not None:
-        losses = {f"{t:g}": row for t, row in zip(path.temperatures, path.losses, strict=True)}
-    return {
-        **move_words(path.method),
-        "method_at_1": path.method,
-        "renormalise": path.renormalise,
-        "steps": path.steps,
-        "gap_closed": _percent_closed(path.metrics["gap"]),
-        "metrics": path.metrics,
-        "losses": losses,
-        "n_groups": path.n_groups,
-        "move": move,
-    }
-
-
-def _percent_closed(gaps: np.ndarray) -> list[int | None]:
-    """By how many percent each gap is smaller than the first."""
-    return [round(100 * (1 - gap / gaps[0])) if gaps[0] else None for gap in gaps.tolist()]
-
-
 def _say_what_is_missing(data: Modalities, diagnosis: Diagnosis | None, page: _Notes) -> None:
     if diagnosis is None:
         page.missing.setdefault("slider", "The numbers along the slider need a diagnosis.")
@@ -260,13 +270,11 @@ def _say_what_is_missing(data: Modalities, diagnosis: Diagnosis | None, page: _N
         page.missing["landscapes"] = "Losses and landscapes need pairs, and none are known."
 
 
-def _verdict(
-    diagnosis: Diagnosis | None, known: Profile | None, metric: Metric, page: _Notes
-) -> dict[str, Any]:
+def _verdict(diagnosis: Diagnosis | None, metric: Metric, page: _Notes) -> dict[str, Any]:
     if diagnosis is None:
         return {"verdict": None, "label": None, "sentences": [page.missing["verdict"]]}
     own = diagnosis.raw.metrics[OWN_EXCESS].value.value
-    said = _apart(diagnosis, known, metric)
+    said = _apart(diagnosis, metric)
     if np.isfinite(own):
         wrong = "the wrong results of " if diagnosis.verdict != "no pairs" else "the results of "
         every = "both" if len(diagnosis.names) == 2 else "all"
@@ -282,20 +290,15 @@ def _verdict(
     }
 
 
-def _apart(diagnosis: Diagnosis, known: Profile | None, metric: Metric) -> str:
-    """How far the means are apart; of rows at unit length where the metric is cosine."""
-    gaps = given = _of_two(diagnosis.measurement.gap_matrix)
-    if known is not None and row_length(metric) == "unit":
-        gaps = _of_two(gap_matrix([side.at_unit_length() for side in known.moments.values()]))
-    low, high = (f"{gap:.3f}" for gap in (gaps.min(), gaps.max()))
-    far = low if low == high else f"{low} to {high}"
-    said = f"The means of {spoken(diagnosis.names)} are {far} apart"
-    return f"{said}." if np.allclose(gaps, given, rtol=1e-3) else f"{said}, rows at unit length."
-
-
-def _of_two(matrix: np.ndarray) -> np.ndarray:
-    """The entries of a gap matrix above its diagonal."""
-    return matrix[np.triu_indices(len(matrix), 1)]
+def _apart(diagnosis: Diagnosis, metric: Metric) -> str:
+    """How far the means are apart: the gap that the verdict's metrics have, and its rows."""
+    up_to = "" if len(diagnosis.names) == 2 else "up to "
+    unit = "" if row_length(metric) == "unit" else ", in lengths of an average row"
+    return (
+        f"The means of {spoken(diagnosis.names)} are {up_to}"
+        f"{diagnosis.raw.metrics['gap'].value.value:.3f} apart{unit} "
+        f"({diagnosis.held_out})."
+    )
 
 
 def _sampling(

@@ -35,7 +35,7 @@ def geometry_document(
     }
     if known.cosines is not None:
         histograms = known.cosines.to_dict()
-        shown["cosines"] = {**histograms, "mean": _means(known.cosines)}
+        shown["cosines"] = {**histograms, "mean": _means(known.cosines, measurement)}
     if known.radii is not None:
         spread = [side.given.variance for side in known.moments.values()]
         shells = [m.shell for m in measurement.modalities] if measurement else [None] * len(spread)
@@ -59,16 +59,20 @@ def geometry_document(
     return shown
 
 
-def _means(histograms: CosineHistograms) -> dict[str, Any]:
-    """The mean of each histogram, to the width of its bins."""
+def _means(histograms: CosineHistograms, measurement: Measurement | None) -> dict[str, Any]:
+    """The mean of each histogram, to the width of its bins; within a modality, as measured."""
     middles = (histograms.edges[1:] + histograms.edges[:-1]) / 2
 
     def mean(counts: np.ndarray | None) -> float | None:
         total = 0 if counts is None else int(np.sum(counts))
         return float(middles @ np.asarray(counts)) / total if total else None
 
+    cones = [side.cone for side in measurement.modalities] if measurement else []
+    within: list[float | None] = [cone.mean for cone in cones if cone is not None]
+    if len(within) < len(histograms.within):
+        within = [mean(counts) for counts in histograms.within]
     return {
-        **by_side([mean(counts) for counts in histograms.within], "within"),
+        **by_side(within, "within"),
         "matching": mean(histograms.matching),
         "others": mean(histograms.others),
     }

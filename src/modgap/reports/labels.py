@@ -11,10 +11,19 @@ from modgap.io import Embeddings
 _LABEL_LENGTH = 300
 
 
-def row_labels(side: Embeddings, rows: np.ndarray) -> list[str | None] | None:
+def row_labels(
+    side: Embeddings, rows: np.ndarray, most: int = _LABEL_LENGTH
+) -> list[str | None] | None:
     """The caption of each row, else its id, cut where long; None where there is neither."""
     texts = side.captions if side.captions is not None else side.ids
-    return None if texts is None else [label_text(texts[row]) for row in rows.tolist()]
+    return None if texts is None else [label_text(texts[row], most) for row in rows.tolist()]
+
+
+def row_ids(side: Embeddings, rows: np.ndarray) -> list[str | None] | None:
+    """The id of each row beside its caption; None where it has none, or is labelled by it."""
+    if side.ids is None or side.captions is None:
+        return None
+    return [label_text(side.ids[row]) for row in rows.tolist()]
 
 
 def label_text(value: Any, most: int = _LABEL_LENGTH) -> str | None:

@@ -10,19 +10,19 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from modgap._arrays import is_torch, to_numpy
 from modgap._files import write_text
 from modgap._results import Progress, Result
 from modgap._validate import (
     Array,
     InputValueError,
     check_choice,
-    check_modalities,
-    check_names,
 )
 from modgap.corrections import Metric
 from modgap.diagnosis import Diagnosis
 from modgap.evaluation import Goal
 from modgap.io import Embeddings, Modalities, Thumbnail
+from modgap.io._matrix import HeldMatrix
 from modgap.io.modalities import DEFAULT_NAMES
 from modgap.reports.assemble import page_html
 from modgap.reports.contents import contents
@@ -84,6 +84,7 @@ def report(
     paired: bool | None = None,
     captions: _ForSides[Sequence[str]] | None = None,
     images: _ForSides[np.ndarray | Thumbnail] | None = None,
+    fields: _ForSides[Mapping[str, Any]] | None = None,
     queries: str | Sequence[str] | None = None,
     goal: Goal = "mixed",
     metric: Metric = "cosine",
@@ -107,6 +108,10 @@ def report(
     images : pair of arrays or functions, or mapping by name, optional
         Pixels from 0 to 255, (n, height, width) or (n, height, width, 3), or a function that
         gives the PNG or JPEG of a row by its number.
+    fields : pair of mappings, or mapping by name, optional
+        What else is known of the rows of each side, to colour points by and to search: sequences
+        of numbers, truth values or texts by name, such as ``{"image": {"year": years}}``. Columns
+        of files are taken without asking.
     queries, goal, metric, model, seed
         As for ``diagnose``; with a diagnosis, ``queries`` are those it was made for.
     title : str, optional
@@ -119,13 +124,16 @@ def report(
     progress : callable, optional
         Called as ``progress(step, done, total)``.
     """
-    if not isinstance(X, Modalities):
-        called = check_modalities(tuple(X)) if isinstance(X, Mapping) else check_names(names)
-        texts = _by_name(captions, called, "captions")
-        given = X if isinstance(X, Mapping) else dict(zip(called, (X, Y), strict=True))
-        sides = {name: _side(given[name], texts.get(name), name) for name in called}
-        X, Y, names = sides, None, DEFAULT_NAMES
     data = Modalities.of(X, Y, names, groups=groups, paired=paired)
+    texts, known = (
+        _by_name(one, data.names, what)
+        for one, what in ((captions, "captions"), (fields, "fields"))
+    )
+    sides = {
+        name: _described(side, texts.get(name)).with_fields(known.get(name, {}))
+        for name, side in data.sides.items()
+    }
+    data = replace(data, sides=sides)
     pictures = _by_name(images, data.names, "images")
     thumbnails = {name: _pictures(one, data.sides[name]) for name, one in pictures.items()}
     document, diagnosis = contents(
@@ -160,12 +168,15 @@ def _by_name(given: _ForSides[Any] | None, names: Sequence[str], what: str) -> d
     return {name: one for name, one in found.items() if one is not None}
 
 
-def _side(rows: Any, captions: Sequence[str] | None, name: str) -> Embeddings:
-    if not isinstance(rows, Embeddings):
-        return Embeddings.from_array(rows, captions=captions, source=name)
-    if captions is not None:
-        raise InputValueError("captions come with Embeddings; pass them for arrays only.")
-    return rows
+def _described(side: Embeddings, captions: Sequence[str] | None) -> Embeddings:
+    """The rows with their captions; a tensor is brought to the CPU, where pages are made."""
+    if side.in_memory and is_torch(side.rows()):
+        side = replace(side, matrix=HeldMatrix(to_numpy(side.rows())))
+    if captions is None:
+        return side
+    if "captions" in side.columns:
+        raise InputValueError(f"{side.source} has captions already; pass them for arrays only.")
+    return side.with_column("captions", captions)
 
 
 def _pictures(given: np.ndarray | Thumbnail, side: Embeddings) -> Thumbnail:

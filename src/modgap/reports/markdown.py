@@ -8,6 +8,7 @@ from modgap._files import write_text
 from modgap._results import document, text_table, to_json
 from modgap.corrections import Correction, demands, next_commands
 from modgap.diagnosis import Diagnosis
+from modgap.evaluation.names import metric_label
 from modgap.reports.fix import CORRECTION_FILE, apply_lines, not_judged, where_from
 from modgap.reports.make import Report
 
@@ -16,16 +17,31 @@ def diagnosis_markdown(diagnosis: Diagnosis) -> str:
     """The verdict, before and after, every correction, what the metrics mean, every measure."""
     parts = [f"# modgap: {diagnosis.verdict}", diagnosis.sentence]
     if diagnosis.correction is not None:
-        parts += ["## Before and after", _code(text_table(*diagnosis.before_and_after()))]
+        parts += [
+            "## Before and after",
+            f"On {diagnosis.held_out}, with 95 % intervals.",
+            _code(text_table(*diagnosis.before_and_after())),
+        ]
         parts += _correction(diagnosis, diagnosis.correction)
-    parts += ["## Every correction", _code(text_table(*diagnosis.table()))]
+    parts += [
+        "## Every correction",
+        f"On {diagnosis.held_out}.",
+        _code(text_table(*diagnosis.table())),
+    ]
     if diagnosis.not_tried:
         parts += [
             "\n".join(f"- not tried: {name}: {why}" for name, why in diagnosis.not_tried.items())
         ]
-    meaning = [f"- `{name}`: {text}" for name, text in diagnosis.explanations.items()]
+    meaning = [
+        f"- {metric_label(key, diagnosis.names)}: {text}"
+        for key, text in diagnosis.explanations.items()
+    ]
     parts += ["## What the metrics mean", "\n".join(meaning)]
-    parts += ["## Measured", _code(str(diagnosis.measurement))]
+    parts += [
+        "## Measured",
+        "All rows as they are, not only the held-out ones.",
+        _code(str(diagnosis.measurement)),
+    ]
     counts = ", ".join(f"{name} {count:,}" for name, count in diagnosis.n_groups.items())
     kind = "Groups" if "choose" in diagnosis.n_groups else "Rows"
     parts += [f"{kind}: {counts}. Seed {diagnosis.seed}. Intervals: 95 %, 1,000 resamples."]

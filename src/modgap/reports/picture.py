@@ -1,4 +1,4 @@
-"""The rows that are drawn, where they are drawn, and how they move with the gap."""
+"""The rows that are drawn, and where."""
 
 from __future__ import annotations
 
@@ -11,18 +11,17 @@ import numpy as np
 from modgap._arrays import to_numpy
 from modgap._arrays import unit as at_unit_length
 from modgap._results import by_side
-from modgap.diagnosis import GapPath
 from modgap.io import Modalities
 from modgap.measures import Projection, projection
 from modgap.moments import Moments
-from modgap.reports.labels import row_labels
+from modgap.reports.labels import row_ids, row_labels
 from modgap.reports.row_pictures import RowPictures
 from modgap.reports.terms import Term, terms
 
 MAX_DRAWN = 2_000
 _DIGITS = 6
-# Pictures of drawn rows are small, but thousands of them are not.
-_THUMBNAIL_BYTES = 1_200_000
+# Labels of the drawn rows of a modality: the more there are, the shorter each is cut.
+_LABEL_LETTERS, _LABEL_LENGTH = 240_000, 300
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,34 +88,16 @@ def projections(
     return found
 
 
-def picture_document(
-    data: Modalities, drawn: Drawn, found: Sequence[Projection], pictures: RowPictures
-) -> dict[str, Any]:
-    """What the page needs to draw the rows."""
+def picture_document(data: Modalities, drawn: Drawn, found: Sequence[Projection]) -> dict[str, Any]:
+    """What the page needs to draw the rows, but for their pictures; see ``add_thumbnails``."""
     words = terms(data.names)
-    sides = [
-        {**_side(data, name, drawn), "thumbnails": _thumbnails(data, name, drawn, pictures)}
-        for name in data.names
-    ]
+    sides = [_side(data, name, drawn) for name in data.names]
     lines = [[i] * len(data.names) for i in range(drawn.n_pairs)]
     return {
         "projections": [_projection(one, words[one.method]) for one in found],
         **by_side(sides),
         "lines": lines or None,
     }
-
-
-def path_move(path: GapPath, drawn: Drawn, found: Sequence[Projection]) -> dict[str, Any]:
-    """What the page needs to move the rows: row′ = row + step · offset, renormalised or not."""
-
-    def side(rows: np.ndarray, offset: np.ndarray) -> Mapping[str, Any]:
-        return {
-            "dot": _short(rows.astype(np.float64) @ offset),
-            "square": float(offset @ offset),
-            "along": {p.method: _short(p.axes @ offset) for p in found if p.axes is not None},
-        }
-
-    return by_side(list(map(side, drawn.rows.values(), path.offsets)))
 
 
 def _projection(one: Projection, words: Term) -> dict[str, Any]:
@@ -127,36 +108,46 @@ def _projection(one: Projection, words: Term) -> dict[str, Any]:
         "about": words["definition"],
         "share": one.share,
         "moves": one.axes is not None,
-        "origin": _short(origin),
+        "origin": short(origin),
         # Before centring: the page moves the rows, then subtracts the origin.
-        **by_side([[_short(column) for column in (side + origin).T] for side in one.sides]),
+        **by_side([[short(column) for column in (side + origin).T] for side in one.sides]),
     }
 
 
 def _side(data: Modalities, name: str, drawn: Drawn) -> dict[str, Any]:
-    rows = drawn.numbers[name]
+    rows, side = drawn.numbers[name], data.sides[name]
+    most = min(_LABEL_LENGTH, _LABEL_LETTERS // max(len(rows), 1))
     return {
         "rows": rows,
-        "labels": row_labels(data.sides[name], rows),
-        "squares": _short(np.sum(drawn.rows[name].astype(np.float64) ** 2, axis=1)),
+        "labels": row_labels(side, rows, most),
+        "labelled_by": next((kind for kind in ("captions", "ids") if kind in side.columns), None),
+        "ids": row_ids(side, rows),
+        "squares": short(np.sum(drawn.rows[name].astype(np.float64) ** 2, axis=1)),
     }
 
 
-def _thumbnails(
-    data: Modalities, name: str, drawn: Drawn, pictures: RowPictures
-) -> list[str | None] | None:
-    """Pictures of the drawn rows while there is room for them; None where there are none at all."""
-    if name not in data.thumbnails:
-        return None
-    shown: list[str | None] = []
-    room = _THUMBNAIL_BYTES
-    for row in drawn.numbers[name].tolist():
-        one = pictures(name, row) if room > 0 else None
+def add_thumbnails(
+    document: dict[str, Any], data: Modalities, drawn: Drawn, pictures: RowPictures, room: int
+) -> None:
+    """Add pictures of the drawn rows, those that match first, while there is room in bytes."""
+    sides = [document["x"], document["y"]] if "x" in document else document["sides"]
+    for name, side in zip(data.names, sides, strict=True):
+        side["thumbnails"] = [None] * len(drawn.numbers[name]) if name in data.thumbnails else None
+    shown = [
+        (place, name, side)
+        for name, side in zip(data.names, sides, strict=True)
+        if name in data.thumbnails
+        for place in range(len(drawn.numbers[name]))
+    ]
+    for place, name, side in sorted(shown, key=lambda one: one[0]):
+        if room <= 0:
+            break
+        one = pictures(name, int(drawn.numbers[name][place]))
+        if len(one or "") < room:
+            side["thumbnails"][place] = one
         room -= len(one or "")
-        shown.append(one)
-    return shown
 
 
-def _short(values: np.ndarray) -> list[float]:
+def short(values: np.ndarray) -> list[float]:
     """Numbers to six digits: what a picture can show, in half the bytes."""
     return [float(f"{value:.{_DIGITS}g}") for value in np.asarray(values).tolist()]

@@ -9,6 +9,7 @@ from importlib import resources
 from typing import Any
 
 from modgap.evaluation.metrics import directions
+from modgap.evaluation.names import metric_label
 
 Term = dict[str, str]
 
@@ -27,9 +28,10 @@ def terms(
             shown[key] |= words
     ways = {**directions(names, None, apart), **directions(names, queries, apart)}
     for key, (asking, found) in ways.items():
-        words = {"found": found, "Found": found.capitalize(), "asking": asking}
-        entry = known["recall_by" if "_by_" in key else "recall"]
-        shown[key] = {part: text.format(**words) for part, text in entry.items()}
+        words = {"found": found, "asking": asking}
+        shown[key] = {part: text.format(**words) for part, text in known["recall"].items()}
+    for key, term in shown.items():
+        term.setdefault("label", metric_label(key, names))
     return shown
 
 

@@ -1,4 +1,4 @@
-"""The page's document, made once in the background and handed out as it is."""
+"""The page's document, made in the background and handed out as it is."""
 
 from __future__ import annotations
 
@@ -13,11 +13,15 @@ MakeDocument = Callable[[Progress], Mapping[str, Any]]
 
 
 class LiveDocument:
-    """Makes the document in a thread of its own, so that fitting a correction need not wait."""
+    """Makes the document in a thread of its own, so that fitting a correction need not wait.
+
+    It is begun at once, and once made it stays. One that failed or was cancelled can be begun anew.
+    """
 
     def __init__(self, make: MakeDocument) -> None:
+        self._make, self._verdict = make, ""
         self._jobs = Jobs(waiting=1, kept=1, name="modgap report")
-        self._job = self._jobs.submit("report", lambda progress: _as_json(make(progress))).id
+        self._job = self._begin()
 
     def state(self) -> Job:
         """Where it stands; its result is the document as JSON."""
@@ -26,14 +30,54 @@ class LiveDocument:
     def wait(self, timeout: float | None = None) -> Job:
         """Where it stands once made, or after ``timeout`` seconds."""
         job = self._jobs.wait(self._job, timeout)
-        assert job is not None  # the only job there is, so it is kept
+        assert job is not None  # the last one is always kept
         return job
 
+    def again(self) -> Job:
+        """Begin anew what failed or was cancelled; what is made or being made stays."""
+        if self.state().state in ("failed", "cancelled"):
+            self._job = self._begin()
+        return self.state()
+
+    def cancel(self) -> Job:
+        """Give it up, unless it has ended."""
+        if not self.state().ended:
+            self._jobs.cancel(self._job)
+        return self.state()
+
+    def why_none(self) -> str:
+        """Why it recommends no correction, for as long as it does not."""
+        job = self.state()
+        if job.state == "done":
+            return f"The report recommends no correction. {self._verdict}".strip()
+        if job.ended:
+            return f"{report_words(job)} So it recommends no correction."
+        return "The report is being made, and may recommend a correction."
+
     def close(self) -> None:
-        """Stop at the next step."""
+        """Give it up."""
         self._jobs.close()
 
+    def _begin(self) -> str:
+        return self._jobs.submit("report", self._made).id
 
-def _as_json(document: Mapping[str, Any]) -> bytes:
-    live = {**plain(document), "live": True}
-    return json.dumps(live, allow_nan=False, separators=(",", ":")).encode()
+    def _made(self, progress: Progress) -> bytes:
+        document = plain(self._make(progress))
+        # The first sentences tell how it is, the last what to do about it.
+        self._verdict = " ".join(((document.get("verdict") or {}).get("sentences") or [])[-1:])
+        live = {**document, "live": True}
+        return json.dumps(live, allow_nan=False, separators=(",", ":")).encode()
+
+
+def report_words(job: Job) -> str:
+    """Where the report stands, in a sentence or two."""
+    if job.state == "done":
+        return "The report is made."
+    if job.state == "failed":
+        return f"The report could not be made. {job.error}"
+    at = job.step or ""
+    if at and job.total:
+        at += f", {100 * job.done // job.total} % done"
+    if job.state == "cancelled":
+        return f"The report was cancelled{f' at: {at}' if at else ''}."
+    return f"The report is being made{f': {at}' if at else ''}."

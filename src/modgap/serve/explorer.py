@@ -20,7 +20,7 @@ from modgap.reports import contents
 from modgap.reports.terms import terms
 from modgap.search import Hits
 from modgap.serve.bench import STEPS, Bench
-from modgap.serve.fitted import FittedCorrections
+from modgap.serve.fitted import Fitted, FittedCorrections
 from modgap.serve.index import DEFAULT_ROWS, MixedIndex, check_vector
 from modgap.serve.models import (
     DataInfo,
@@ -42,8 +42,9 @@ class Explorer:
 
     Parameters
     ----------
-    data : Modalities
-        What is explored, with captions, ids and thumbnails where there are any.
+    data : Modalities, path or table
+        What is explored, with captions, ids and thumbnails where there are any; one path, table or
+        mapping of names to rows that holds both modalities.
     queries : str or several, optional
         The modalities that ask in the metrics, as for ``diagnose``. Rows of all can be searched
         with.
@@ -61,7 +62,7 @@ class Explorer:
 
     def __init__(
         self,
-        data: Modalities,
+        data: Modalities | Any,
         *,
         queries: str | Sequence[str] | None = None,
         metric: Metric = "cosine",
@@ -71,6 +72,7 @@ class Explorer:
         rows: int = DEFAULT_ROWS,
         kept: int = 12,
     ) -> None:
+        data = Modalities.of(data)
         check_choice(metric, "metric", METRICS)
         check_choice(goal, "goal", tuple(GOAL_METRICS))
         check_count(rows, "rows")
@@ -131,10 +133,14 @@ class Explorer:
                 MethodInfo(available=data.paired or not method.needs_pairs, **asdict(method))
                 for method in METHODS.values()
             ],
+            why_no_fit=self.bench.why_not(),
         )
 
     def document(self, progress: Progress, *, umap: bool = False) -> Mapping[str, Any]:
-        """The page's document; the correction it recommends can be searched with from then on."""
+        """The page's document; the correction it recommends can be searched with from then on.
+
+        ``umap`` is that of ``report``.
+        """
         document, diagnosis = contents(
             self.data,
             queries=self.queries,
@@ -146,6 +152,7 @@ class Explorer:
             progress=progress,
         )
         if diagnosis is not None and diagnosis.correction is not None:
+            progress("the recommended correction for other queries", 99, 100)
             others = self.bench.for_other_queries(diagnosis.correction)
             self.corrections.recommend(diagnosis, others)
         return document
@@ -244,13 +251,22 @@ class Explorer:
 
     def fit(self, corrector: Corrector, progress: Progress) -> str:
         """Fit and evaluate a correction and remember it; the identifier it has from now on."""
+        identifier, fitted = self.try_out(corrector, progress)
+        self.corrections.add(identifier, fitted)
+        return identifier
+
+    def try_out(self, corrector: Corrector, progress: Progress) -> tuple[str, Fitted]:
+        """Fit and evaluate a correction; ``corrections.add`` then remembers it."""
         fitted = self.bench.fit(corrector, progress)
         identifier = secrets.token_hex(6)
         progress("placing the rows in the index", STEPS - 1, STEPS)
         self.index.prepare(identifier, fitted.correction)
-        self.corrections.add(identifier, fitted)
-        progress("done", STEPS, STEPS)
-        return identifier
+        try:
+            progress("done", STEPS, STEPS)
+        except BaseException:
+            self.index.forget(identifier)
+            raise
+        return identifier, fitted
 
 
 def _held(data: Modalities, at_most: int) -> Modalities:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from modgap._results import Progress
+from modgap._stopping import Stopped, stop_here, stoppable
 from modgap._validate import InputError
 
 JobState = Literal["queued", "running", "done", "failed", "cancelled"]
@@ -21,10 +22,6 @@ _log = logging.getLogger(__name__)
 
 class QueueFull(Exception):
     """As much work is waiting as may wait."""
-
-
-class _Cancelled(BaseException):
-    """Raised inside the work at its next step; no `except Exception` on the way may swallow it."""
 
 
 @dataclass(frozen=True)
@@ -48,24 +45,40 @@ class Job:
         return self.state in ("done", "failed", "cancelled")
 
 
+@dataclass(frozen=True)
+class _Work:
+    """What a job has to do, and what becomes of what it made."""
+
+    job: str
+    run: Callable[[Progress], Any]
+    keep: Callable[[Any], Any] | None
+
+
 class Jobs:
     """Runs one piece of work after the other.
 
     At most ``waiting`` may queue, and the last ``kept`` that ended are remembered. Work takes a
-    ``progress(step, done, total)`` to call as it goes, which is also where it can be cancelled.
+    ``progress(step, done, total)`` to call as it goes. A job that is cancelled has ended at once;
+    its work stops at the next call or block of rows (see `modgap._stopping`), and what it was
+    making is dropped. A single call into LAPACK runs to its end, unheard.
     """
 
     def __init__(self, waiting: int = 8, kept: int = 64, name: str = "modgap jobs") -> None:
         self._waiting, self._kept, self._name = waiting, kept, name
         self._jobs: OrderedDict[str, Job] = OrderedDict()
-        self._queue: deque[tuple[str, Callable[[Progress], Any]]] = deque()
+        self._queue: deque[_Work] = deque()
         self._changed = threading.Condition()
-        self._cancelled: set[str] = set()
         self._thread: threading.Thread | None = None
         self._closed = False
 
-    def submit(self, title: str, work: Callable[[Progress], Any]) -> Job:
-        """Queue work; refused when as much waits already as may."""
+    def submit(
+        self, title: str, work: Callable[[Progress], Any], keep: Callable[[Any], Any] | None = None
+    ) -> Job:
+        """Queue work; refused when as much waits already as may.
+
+        ``keep`` is called with what the work made, unless the job was cancelled, and gives the
+        job's result. It should be quick.
+        """
         with self._changed:
             if self._closed:
                 raise QueueFull("The server is stopping and takes no more work.")
@@ -76,7 +89,7 @@ class Jobs:
                 )
             job = Job(secrets.token_hex(8), title)
             self._jobs[job.id] = job
-            self._queue.append((job.id, work))
+            self._queue.append(_Work(job.id, work, keep))
             if self._thread is None:
                 self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
                 self._thread.start()
@@ -89,18 +102,15 @@ class Jobs:
             return self._jobs.get(job)
 
     def cancel(self, job: str) -> Job | None:
-        """Stop a job: at once if it waits, at its next step if it runs. Forget one that ended."""
+        """End a job at once; its work stops soon after. Forget one that had ended already."""
         with self._changed:
             found = self._jobs.get(job)
             if found is None:
                 return None
             if found.ended:
                 return self._jobs.pop(job)
-            if found.state == "queued":
-                self._queue = deque(waiting for waiting in self._queue if waiting[0] != job)
-                return self._update(job, state="cancelled")
-            self._cancelled.add(job)
-            return found
+            self._queue = deque(waiting for waiting in self._queue if waiting.job != job)
+            return self._update(job, state="cancelled")
 
     def wait(self, job: str, timeout: float | None = None) -> Job | None:
         """Where a job stands once it has ended, or after ``timeout`` seconds."""
@@ -111,13 +121,12 @@ class Jobs:
             return self._jobs.get(job)
 
     def close(self) -> None:
-        """Take no more work, drop what waits, and stop what runs at its next step."""
+        """Take no more work, drop what waits, and cancel what runs."""
         with self._changed:
             self._closed = True
-            for waiting, _ in self._queue:
-                self._update(waiting, state="cancelled")
             self._queue.clear()
-            self._cancelled.update(key for key, job in self._jobs.items() if not job.ended)
+            for job in [key for key, job in self._jobs.items() if not job.ended]:
+                self._update(job, state="cancelled")
             self._changed.notify_all()
 
     def _update(self, job: str, **changes: Any) -> Job:
@@ -136,32 +145,44 @@ class Jobs:
                 self._changed.wait_for(lambda: self._queue or self._closed)
                 if not self._queue:
                     return
-                job, work = self._queue.popleft()
-                self._update(job, state="running")
-            outcome = self._outcome(job, work)
-            with self._changed:
-                self._cancelled.discard(job)
-                self._update(job, **outcome)
+                work = self._queue.popleft()
+                self._update(work.job, state="running")
+            self._do(work)
+            del work  # nothing of it is held while the next one is waited for
 
-    def _outcome(self, job: str, work: Callable[[Progress], Any]) -> dict[str, Any]:
-        """How the work ended; whatever it raises, the thread goes on."""
+    def _is_cancelled(self, job: str) -> bool:
+        """Whether a job that ran was cancelled; it may be forgotten by now."""
+        found = self._jobs.get(job)
+        return found is None or found.ended
+
+    def _do(self, work: _Work) -> None:
+        """Run the work and note how it ended; whatever it raises, the thread goes on."""
 
         def progress(step: str, done: int, total: int) -> None:
             with self._changed:
-                if job in self._cancelled:
-                    raise _Cancelled
-                self._update(job, step=step, done=done, total=total or 0)
+                stop_here()
+                self._update(work.job, step=step, done=done, total=total or 0)
+
+        def ended(**changes: Any) -> None:
+            with self._changed:
+                if not self._is_cancelled(work.job):
+                    self._update(work.job, **changes)
 
         try:
-            return {"state": "done", "result": work(progress)}
-        except _Cancelled:
-            return {"state": "cancelled"}
+            with stoppable(lambda: self._is_cancelled(work.job)):
+                made = work.run(progress)
+            with self._changed:
+                if not self._is_cancelled(work.job):
+                    kept = made if work.keep is None else work.keep(made)
+                    self._update(work.job, state="done", result=kept)
+        except Stopped:
+            pass
         except InputError as error:
-            return {"state": "failed", "error": str(error), "refused": True}
+            ended(state="failed", error=str(error), refused=True)
         except MemoryError:
             said = "There was not enough memory for it. Serve fewer rows with --rows."
-            return {"state": "failed", "error": said, "refused": True}
+            ended(state="failed", error=said, refused=True)
         except BaseException as error:
             _log.exception("a job failed")
             what = traceback.format_exception_only(error)[0].strip().partition("\n")[0]
-            return {"state": "failed", "error": f"It failed unexpectedly: {what.rstrip('.')}."}
+            ended(state="failed", error=f"It failed unexpectedly: {what.rstrip('.')}.")

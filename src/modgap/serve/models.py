@@ -91,6 +91,16 @@ class DataInfo(BaseModel):
     metrics: dict[str, str] = Field(description="What each metric of a correction means.")
     terms: dict[str, TermInfo] = Field(description="What the page's words and numbers mean.")
     methods: list[MethodInfo]
+    why_no_fit: str | None = Field(
+        description="Why nothing can be fitted, too few rows for instance; null where it can."
+    )
+
+
+class ReportStatus(BaseModel):
+    """Where the report stands."""
+
+    detail: str = Field(description="The same in a sentence.")
+    state: JobState
 
 
 class ReportProgress(BaseModel):
@@ -271,6 +281,10 @@ class CorrectionList(BaseModel):
     """The corrections that can be searched with, the recommended one first."""
 
     corrections: list[FittedCorrection]
+    none_recommended: str | None = Field(
+        description="Why none of them is recommended, in one sentence; null where one is.",
+        examples=["The report is being made, and may recommend a correction."],
+    )
 
 
 class JobStatus(BaseModel):

@@ -13,9 +13,9 @@ from modgap._results import Progress
 from modgap._validate import InputError
 from modgap.corrections import make_corrector
 from modgap.reports.thumbnails import media_type
-from modgap.serve.document import LiveDocument
+from modgap.serve.document import LiveDocument, report_words
 from modgap.serve.explorer import Explorer
-from modgap.serve.fitted import describe
+from modgap.serve.fitted import RECOMMENDED, Fitted, describe
 from modgap.serve.jobs import Job, Jobs
 from modgap.serve.models import (
     MAX_CONTAINS,
@@ -31,6 +31,7 @@ from modgap.serve.models import (
     Problem,
     ReportDocument,
     ReportProgress,
+    ReportStatus,
     SearchAnswer,
     SearchRequest,
 )
@@ -108,20 +109,14 @@ def add_route(
 def make_router(explorer: Explorer, document: LiveDocument, jobs: Jobs) -> APIRouter:
     """Every route of the API, for one explorer."""
     api = APIRouter(prefix="/api")
-    _add_data(api, explorer, document)
-    _add_corrections(api, explorer, jobs)
+    _add_report(api, document)
+    _add_data(api, explorer)
+    _add_corrections(api, explorer, document, jobs)
+    _add_jobs(api, jobs)
     return api
 
 
-def _add_data(api: APIRouter, explorer: Explorer, document: LiveDocument) -> None:
-    @add_route(api, "GET /info", "data")
-    def info() -> DataInfo:
-        """What is being explored.
-
-        Names, numbers of rows, what is known of them, and the methods that can be fitted.
-        """
-        return explorer.info()
-
+def _add_report(api: APIRouter, document: LiveDocument) -> None:
     @add_route(
         api,
         "GET /report",
@@ -137,13 +132,35 @@ def _add_data(api: APIRouter, explorer: Explorer, document: LiveDocument) -> Non
         """The document of the page. Made once, in the background, from the start of the server."""
         job = document.state()
         if not job.ended:
-            working = ReportProgress.model_validate(
-                {**vars(job), "detail": f"The report is being made{_where(job)}."}
-            )
+            working = ReportProgress.model_validate({**vars(job), "detail": report_words(job)})
             return Response(working.model_dump_json(), 202, media_type="application/json")
         if job.state != "done":
-            raise HTTPException(409 if job.refused else 500, job.error or "It was cancelled.")
+            fault = job.state == "failed" and not job.refused
+            raise HTTPException(500 if fault else 409, report_words(job))
         return Response(job.result, media_type="application/json")
+
+    def status(job: Job) -> ReportStatus:
+        return ReportStatus(detail=report_words(job), state=job.state)
+
+    @add_route(api, "POST /report", "data", 429, status_code=202)
+    def make_report() -> ReportStatus:
+        """Make the report anew. Where it failed or was cancelled; else it stays as it is."""
+        return status(document.again())
+
+    @add_route(api, "DELETE /report", "data")
+    def cancel_report() -> ReportStatus:
+        """Cancel the report. It ends at once, unless it had ended; the rest of the page stays."""
+        return status(document.cancel())
+
+
+def _add_data(api: APIRouter, explorer: Explorer) -> None:
+    @add_route(api, "GET /info", "data")
+    def info() -> DataInfo:
+        """What is being explored.
+
+        Names, numbers of rows, what is known of them, and the methods that can be fitted.
+        """
+        return explorer.info()
 
     @add_route(api, "GET /items", "data", 422)
     def items(
@@ -195,7 +212,9 @@ def _add_data(api: APIRouter, explorer: Explorer, document: LiveDocument) -> Non
         return explorer.search(**asked.model_dump())
 
 
-def _add_corrections(api: APIRouter, explorer: Explorer, jobs: Jobs) -> None:
+def _add_corrections(
+    api: APIRouter, explorer: Explorer, document: LiveDocument, jobs: Jobs
+) -> None:
     fitted = explorer.corrections
 
     @add_route(api, "GET /corrections", "corrections")
@@ -204,7 +223,11 @@ def _add_corrections(api: APIRouter, explorer: Explorer, jobs: Jobs) -> None:
 
         The recommended one first, once the report is made, then those fitted here by age.
         """
-        return CorrectionList(corrections=[describe(*entry) for entry in fitted.listed().items()])
+        listed = fitted.listed()
+        return CorrectionList(
+            corrections=[describe(*entry) for entry in listed.items()],
+            none_recommended=None if RECOMMENDED in listed else document.why_none(),
+        )
 
     @add_route(api, "POST /corrections", "corrections", 409, 422, 429, status_code=202)
     def fit(
@@ -223,11 +246,14 @@ def _add_corrections(api: APIRouter, explorer: Explorer, jobs: Jobs) -> None:
         except InputError as error:
             raise HTTPException(409, str(error)) from error
 
-        def work(progress: Progress) -> FittedCorrection:
-            identifier = explorer.fit(corrector, progress)
-            return describe(identifier, fitted.get(identifier))
+        def work(progress: Progress) -> tuple[str, Fitted]:
+            return explorer.try_out(corrector, progress)
 
-        job = jobs.submit(corrector.label, work)
+        def keep(made: tuple[str, Fitted]) -> FittedCorrection:
+            fitted.add(*made)
+            return describe(*made)
+
+        job = jobs.submit(corrector.label, work, keep)
         response.headers["Location"] = f"/api/jobs/{job.id}"
         return JobStarted(job=job.id)
 
@@ -261,6 +287,8 @@ def _add_corrections(api: APIRouter, explorer: Explorer, jobs: Jobs) -> None:
         disposition = {"Content-Disposition": f'attachment; filename="{name}"'}
         return Response(data, headers=disposition, media_type="application/octet-stream")
 
+
+def _add_jobs(api: APIRouter, jobs: Jobs) -> None:
     @add_route(api, "GET /jobs/{id}", "corrections", 404, 422, response_model=JobStatus)
     def job(id: Identifier) -> Job:  # noqa: A002
         """Where a job stands. State, step and, at the end, the result or why it failed."""
@@ -270,7 +298,8 @@ def _add_corrections(api: APIRouter, explorer: Explorer, jobs: Jobs) -> None:
     def cancel(id: Identifier) -> Job:  # noqa: A002
         """Cancel a job, or forget one that has ended.
 
-        A waiting job ends at once, a running one at its next step.
+        It ends at once, and nothing of it is kept. Where it was in the middle of something, it
+        stops within a block of rows; the next job starts then.
         """
         return _there(jobs.cancel(id), id)
 
@@ -279,9 +308,3 @@ def _there(job: Job | None, identifier: str) -> Job:
     if job is None:
         raise HTTPException(404, f"There is no job {identifier!r}. It may have ended long ago.")
     return job
-
-
-def _where(job: Job) -> str:
-    """Which step a job is at, in words."""
-    step = f": {job.step}" if job.step else ""
-    return step + (f" ({min(job.done + 1, job.total)} of {job.total})" if job.total else "")

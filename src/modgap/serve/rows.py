@@ -10,8 +10,8 @@ from modgap._validate import InputValueError, check_choice
 from modgap.io import Modalities
 from modgap.io.images import ImageError, one_image
 from modgap.reports.labels import label_text
-from modgap.serve.index import LiveRows
 from modgap.serve.models import Item, ItemPage
+from modgap.serve.segments import LiveRows
 
 _LONGEST_TEXT = 2_000
 

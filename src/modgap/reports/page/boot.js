@@ -9,10 +9,17 @@
 
   const pause = (time) => new Promise((done) => setTimeout(done, time));
 
-  function status(sentence, extra) {
+  // What is there already stays where it is: a button must not change under a finger.
+  function status(sentence, ...extra) {
     const place = document.getElementById("loading");
     place.hidden = !sentence;
-    place.replaceChildren(...(sentence ? [el("p", {}, sentence), extra].filter(Boolean) : []));
+    const [words, ...others] = place.children;
+    if (sentence && words && extra.length && others.at(-1) === extra.at(-1)) {
+      words.textContent = sentence;
+      others[0].replaceWith(extra[0]);
+    } else {
+      place.replaceChildren(...(sentence ? [el("p", {}, sentence), ...extra] : []));
+    }
   }
 
   function progress(work) {
@@ -29,17 +36,31 @@
     }
   }
 
+  async function send(method) {
+    const answer = await fetch("api/report", { method, headers: { accept: "application/json" } })
+      .catch(() => { throw new Error("The server does not answer. Is modgap serve still running?"); });
+    const said = await body(answer);
+    if (answer.ok && said) return { said, made: answer.status !== 202 };
+    const error = new Error(typeof said?.detail === "string" ? said.detail
+      : `The server answered with status ${answer.status}.`);
+    error.ended = true;
+    throw error;
+  }
+
+  function cancelling() {
+    return el("button", { type: "button", id: "report-cancel", on: { click: async (event) => {
+      event.target.disabled = true;
+      await send("DELETE").catch(() => null); // what became of it is asked for anyway
+    } } }, "Cancel the report");
+  }
+
   // 202 says that the document is still being made, and how far that is.
   async function ask() {
+    const cancel = cancelling();
     for (;;) {
-      const answer = await fetch("api/report", { headers: { accept: "application/json" } });
-      const said = await body(answer);
-      if (answer.ok && answer.status !== 202 && said) return said;
-      if (!answer.ok || !said) {
-        throw new Error(typeof said?.detail === "string" ? said.detail
-          : `the server answered with status ${answer.status}`);
-      }
-      status(`The report is being made${said.step ? `: ${said.step}` : ""}.`, progress(said));
+      const { said, made } = await send("GET");
+      if (made) return said;
+      status(said.detail, progress(said), cancel);
       await pause(PAUSE);
     }
   }
@@ -60,7 +81,9 @@
   async function render(data) {
     modgap.terms.use(data);
     modgap.head.render(data);
+    modgap.first.render(data);
     modgap.verdict.render(data);
+    modgap.answers.render(data);
     await plotly();
     if (!globalThis.Plotly) {
       status("The drawing library did not load, so nothing is drawn. Load the page again.");
@@ -84,21 +107,35 @@
     window.addEventListener("afterprint", () => modgap.figures.print(false));
   }
 
-  async function start() {
+  // A report that failed or was cancelled is made anew; one that did not come is asked for again.
+  function again(ended) {
+    return el("button", { type: "button", on: { click: async (event) => {
+      event.target.disabled = true;
+      if (ended) await send("POST").catch(() => null);
+      modgap.live?.refresh?.();
+      await follow();
+    } } }, ended ? "Make the report" : "Try again");
+  }
+
+  async function follow() {
     let data = null;
-    if (modgap.live && !document.getElementById("modgap-data")) {
-      Promise.resolve(plotly()).then(() => modgap.live.start());
-    }
     try {
       data = await read();
     } catch (error) {
-      status(`The report could not be read: ${error.message.replace(/\.$/, "")}.`,
-        el("button", { type: "button", on: { click: start } }, "Try again"));
+      status(error.message, again(error.ended));
+      modgap.live?.refresh?.(); // what was said of the report may not hold any more
       return;
     }
     status(null);
     await render(data);
     if (data.live) modgap.live?.arrived(data);
+  }
+
+  async function start() {
+    if (modgap.live && !document.getElementById("modgap-data")) {
+      Promise.resolve(plotly()).then(() => modgap.live.start());
+    }
+    await follow();
   }
 
   modgap.theme.start();

@@ -1,6 +1,7 @@
 // The card of one drawn item and its pair, and the field that finds items by their words.
 //
-//   const card = modgap.card.make(data, {partners, choose})
+//   const card = modgap.card.make(data, {partners, choose, select})
+//   select(items, what)                       select the drawn items that have the words
 //   card.element, card.show(chosen, pinned)   chosen is {side, index} or null; side is its place
 (function (modgap) {
   "use strict";
@@ -15,24 +16,24 @@
         el("p", { class: "item-name" }, modgap.sides.mark(side), `${data.names[side]}, row `,
           modgap.number.show(data, ["picture", ...modgap.sides.path(data.picture, side), "rows", index],
             { term: "row" })),
-        label ? el("p", { class: "item-label" }, label) : null));
+        label ? el("p", { class: "item-label" }, label) : null,
+        modgap.fields.list(data, side, index)));
   }
 
-  // The next drawn item after `from` whose label, name or row number holds the words.
+  // The next drawn item after `from` that has the words.
   function search(data, words, from) {
-    const wanted = words.trim().toLowerCase();
-    if (!wanted) return null;
-    const all = modgap.sides.of(data.picture).flatMap((own, side) => own.rows.map((row, index) => ({ side, index,
-      text: `${data.names[side]} ${row} ${own.labels?.[index] ?? ""}`.toLowerCase() })));
+    const meant = modgap.finding.parse(data, words);
+    if (!meant) return null;
+    const all = modgap.fields.every(data);
     const start = from ? all.findIndex((one) => one.side === from.side && one.index === from.index) + 1 : 0;
     const turned = [...all.slice(start), ...all.slice(0, start)];
-    return turned.find((one) => one.text.includes(wanted)) ?? null;
+    return turned.find((one) => meant(one.side, one.index)) ?? null;
   }
 
-  function make(data, { partners, choose }) {
+  function make(data, { partners, choose, select }) {
     const place = el("div", { class: "card-body" });
     const words = el("input", { type: "search", id: "find", autocomplete: "off",
-      placeholder: "a word or a row number" });
+      placeholder: "a word, a row number, or column: value", "aria-describedby": "find-help" });
     let pinned = null;
 
     const empty = () => el("p", { class: "note hint" },
@@ -56,14 +57,35 @@
       event.preventDefault();
       const found = search(data, words.value, pinned);
       if (found) choose({ side: found.side, index: found.index });
-      modgap.dom.say(found ? "Found. The item is shown, with a ring in the picture."
-        : "No drawn item has these words.");
-      form.querySelector("output").textContent = found || !words.value.trim() ? "" : "Nothing found.";
+      told(found, "Found. The item is shown, with a ring in the picture.");
     } } },
-    el("label", { for: "find" }, "Find an item"), words,
+    el("label", { for: "find" }, "Find items"), words,
     el("button", { type: "submit" }, "Next"),
+    el("button", { type: "button", id: "find-all", on: { click: all } }, "Select all"),
     el("button", { type: "button", on: { click: () => choose(null) } }, "Clear"),
-    el("output", { class: "note" }));
+    el("output", { class: "note" }),
+    el("p", { class: "note", id: "find-help" }, example()));
+
+    function told(found, sentence) {
+      if (!found || sentence) modgap.dom.say(found ? sentence : "No drawn item has these words.");
+      form.querySelector("output").textContent = found || !words.value.trim() ? "" : "Nothing found.";
+    }
+
+    function all() {
+      const meant = modgap.finding.parse(data, words.value);
+      const found = meant ? modgap.fields.every(data).filter((one) => meant(one.side, one.index)) : [];
+      if (found.length) select(found, `Found ${found.length}`);
+      told(found.length);
+    }
+
+    function example() {
+      const fields = modgap.fields.all(data);
+      const named = fields.find((field) => field.kind !== "number");
+      const scale = fields.find((field) => field.kind === "number");
+      const one = named ? `${named.name}: ${modgap.fields.text(named.values[0])}` : `modality: ${data.names[0]}`;
+      const two = scale ? `${scale.name}: >${Number(scale.range[0].toPrecision(2))}` : "row: 0..99";
+      return `For instance “${one}”, “${two}”, or both with a semicolon between.`;
+    }
 
     show(null, true);
     return { element: el("div", { class: "card", id: "card" }, form, place), show };

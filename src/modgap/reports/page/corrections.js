@@ -24,8 +24,7 @@
   function status(trial, recommended, label) {
     if (trial.method === recommended) return label ? `Written: ${label}` : "Recommended";
     if (trial.eligible) return "Eligible";
-    return Object.keys(trial.confirm.metrics).reduce((text, name) =>
-      text.replaceAll(name, modgap.terms.label(name)), `Not eligible: ${trial.reason}`);
+    return `Not eligible: ${trial.reason}`;
   }
 
   // For spreadsheets: value, interval and change with interval, each in a column of its own.

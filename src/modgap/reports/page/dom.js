@@ -7,6 +7,7 @@
 //   modgap.dom.plain(text, limit)                  text as Plotly shall draw it: no markup, wrapped
 //   modgap.dom.save(name, content, type)           offer a file (text, bytes or a data: address)
 //   modgap.dom.bytes(base64)                       its bytes
+//   modgap.dom.copy(text)                          text to the clipboard
 //   modgap.dom.say(sentence)                       tell screen readers what just happened
 (function (modgap) {
   "use strict";
@@ -91,10 +92,24 @@
     setTimeout(() => URL.revokeObjectURL(address), 30000);
   }
 
+  async function copy(text) {
+    try {
+      await navigator.clipboard.writeText(text);
+    } catch {
+      // A page opened from a file may have no clipboard; selecting and copying still works.
+      const area = el("textarea", { class: "visually-hidden" });
+      area.value = text;
+      document.body.append(area);
+      area.select();
+      document.execCommand("copy");
+      area.remove();
+    }
+  }
+
   function say(sentence) {
     const place = document.getElementById("said");
     if (place) place.textContent = sentence;
   }
 
-  modgap.dom = { el, svg, add, image, plain, bytes, save, say };
+  modgap.dom = { el, svg, add, image, plain, bytes, copy, save, say };
 })((globalThis.modgap ??= {}));

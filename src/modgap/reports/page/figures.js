@@ -8,7 +8,8 @@
 //     returns {element, plot, redraw}; element has data-drawn="true" once drawn
 //   modgap.figures.layout(layout)   `layout` over the page's fonts, colours and margins
 //   modgap.figures.config           Plotly's configuration on this page
-//   modgap.figures.buttons(title, plot)   the PNG and SVG buttons of a drawing
+//   modgap.figures.buttons(title, plot, figure)   the PNG and SVG buttons of a drawing; `figure` gives what
+//                                   is written where that is more than what is on the screen
 //   modgap.figures.print(on)        before and after printing
 //   modgap.figures.widthOf(plot)    the width to draw at
 (function (modgap) {
@@ -48,19 +49,19 @@
     };
   }
 
-  function buttons(title, plot) {
+  function buttons(title, plot, figure = plot) {
     const one = (format) => {
       const label = `Download the figure “${title}” as ${format}`;
       return el("button", { type: "button", class: "save", "aria-label": label, title: label,
-        on: { click: () => save(title, plot(), format.toLowerCase()) } }, format);
+        on: { click: () => save(title, plot(), figure(), format.toLowerCase()) } }, format);
     };
     return el("span", { class: "buttons" }, one("PNG"), one("SVG"));
   }
 
-  async function save(title, plot, format) {
+  async function save(title, plot, figure, format) {
     const { width, height } = plot.getBoundingClientRect();
     try {
-      const address = await Plotly.toImage(plot, { format, width: Math.round(width),
+      const address = await Plotly.toImage(figure, { format, width: Math.round(width),
         height: Math.round(height), scale: format === "png" ? 2 : 1 });
       modgap.dom.save(`${modgap.tables.slug(title)}.${format}`, address);
     } catch {

@@ -4,21 +4,7 @@
 (function (modgap) {
   "use strict";
 
-  const { el } = modgap.dom;
-
-  async function copy(text) {
-    try {
-      await navigator.clipboard.writeText(text);
-    } catch {
-      // A page opened from a file may have no clipboard; selecting and copying still works.
-      const area = el("textarea", { class: "visually-hidden" });
-      area.value = text;
-      document.body.append(area);
-      area.select();
-      document.execCommand("copy");
-      area.remove();
-    }
-  }
+  const { el, copy } = modgap.dom;
 
   function code(title, text) {
     const button = el("button", { type: "button", class: "save", "aria-label": `Copy: ${title}`,

@@ -14,12 +14,12 @@
     const rows = names.map((name, i) => ({ cells: [
       { node: el("span", { class: "side" }, modgap.sides.mark(i), name), csv: name },
       ...names.map((_, j) => (i === j ? null : { ...modgap.number.cell(data,
-        ["measurement", "gap_matrix", i, j], { term: "gap", digits: 3 }), shade: matrix[i][j] / most })),
+        ["measurement", "gap_matrix", i, j], { term: "gap_distance", digits: 3 }), shade: matrix[i][j] / most })),
     ] }));
     return el("div", { class: "gap-matrix", id: "gap-matrix" }, modgap.tables.render({
       caption: "Gap matrix", file: "gap-matrix", rows,
       columns: [{ label: "" }, ...names.map((name) => ({ label: name }))],
-      note: "Distance between the means of every two modalities, on the rows as given. A stronger colour is further." }));
+      note: "Distance between the means of every two modalities, of all rows as given. A stronger colour is further." }));
   }
 
   modgap.gaps = { table };

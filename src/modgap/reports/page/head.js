@@ -1,15 +1,32 @@
-// The head of the page: title, what was read, and the navigation between sections.
+// The head of the page: verdict in two words, title, what was read, and the navigation.
 //
 //   modgap.head.render(data)
+//   modgap.head.state(data)     the verdict in two words, with its mark
 //   modgap.head.navigation()    links to the sections that are shown now; call again on a change
 //   modgap.head.missing(data, section, otherwise)   what a section cannot show and why, or null;
 //                               `otherwise` is the sentence where the document has none
 (function (modgap) {
   "use strict";
 
-  const { el } = modgap.dom;
+  const { el, svg } = modgap.dom;
   const { show } = modgap.number;
   let watcher = null;
+
+  // Word, class and drawing of each verdict: the state is never told by colour alone.
+  const STATES = {
+    "use": ["Use a correction", "good", "M7 12.5l3.5 3.5L17 9"],
+    "leave it alone": ["Leave it alone", "calm", "M7 12h10"],
+    "not enough pairs": ["Not enough pairs", "care", "M12 6.5v7M12 16.8v.4"],
+    "no pairs": ["No pairs", "care", "M9 9l6 6M15 9l-6 6"],
+  };
+  const NONE = ["No verdict", "care", "M9.6 9.4a2.5 2.5 0 1 1 3.6 2.3c-.9.5-1.2 1-1.2 1.9M12 17v.3"];
+
+  function state(data) {
+    const [word, kind, path] = STATES[data.verdict?.verdict] ?? NONE;
+    return el("span", { class: `state ${kind}` },
+      svg("svg", { viewBox: "0 0 24 24", class: "mark-state", "aria-hidden": "true" },
+        svg("circle", { cx: 12, cy: 12, r: 10.5 }), svg("path", { d: path })), word);
+  }
 
   function fact(name, ...value) {
     return el("div", {}, el("dt", {}, name), el("dd", {}, ...value));
@@ -29,9 +46,8 @@
       fact(el("span", { class: "side" }, modgap.sides.mark(i), name),
         show(data, ["n", i], { term: "rows" }), " rows",
         data.source?.[i] && data.source[i] !== name ? el("span", { class: "from" }, data.source[i]) : null));
-    document.getElementById("head").replaceChildren(
-      el("p", { class: "kicker" }, "Modality gap report"),
-      el("h1", {}, title),
+    document.getElementById("title").replaceChildren(el("p", { class: "kicker" }, state(data), title));
+    document.getElementById("facts").replaceChildren(
       el("dl", { class: "facts" }, sides,
         fact("Dimensions", show(data, ["dim"], { term: "dim" })),
         fact(data.names?.length > 2 ? "Matches" : "Pairs", data.pairing),
@@ -78,5 +94,5 @@
     return sentence ? el("p", { class: "missing", "data-missing": section }, sentence) : null;
   }
 
-  modgap.head = { render, navigation, missing };
+  modgap.head = { render, state, navigation, missing };
 })((globalThis.modgap ??= {}));

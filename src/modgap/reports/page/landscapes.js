@@ -19,26 +19,27 @@
       return { cells: [{ node: shown, csv: temperature },
         cell(data, [...base, "losses", i, zero], { term: "loss" }),
         cell(data, [...base, "losses", i, best], { term: "loss" }),
-        cell(data, [...base, "gaps", best], { term: "gap" })] };
+        cell(data, [...base, "gaps", best], { term: "shift_landscape" })] };
     });
     return modgap.figures.add({
       id: "shift-landscape", title: "Loss along the gap",
-      caption: ["The diamond is the gap that training at this temperature prefers. The loss is that of "
-        + "batches of ", modgap.number.show(data, [...base, "batch_size"], { term: "loss" }),
-      " pairs. Each panel has its own scale."],
+      caption: ["The diamond is the gap that training at this temperature prefers. The loss is the mean "
+        + "of batches of ", modgap.number.show(data, [...base, "batch_size"], { term: "loss" }), " of ",
+      modgap.number.show(data, ["measurement", "pairs", "n_sample"], { term: "pairs" }),
+      " pairs, so it is smaller than that of all at once. Each panel has its own scale."],
       describe: "Contrastive loss against the remaining signed gap, one panel per temperature; "
         + "the table below has the least of each.",
       height: (width) => modgap.charts.panelsHeight(panels.length, width),
       draw: (width) => modgap.charts.panels({ panels, width, axis: "remaining gap", lowest: "least loss",
         present: { at: zero >= 0 ? own.gaps[zero] : null, name: "the gap as it is" } }),
       after: modgap.tables.render({ caption: "Least loss along the gap", file: "loss-along-the-gap", rows,
-        columns: [{ label: "Temperature" }, { label: "Loss as it is", term: "loss" },
-          { label: "Least loss", term: "loss" }, { label: "At a gap of", term: "shift_landscape" }] }),
+        columns: [{ label: "Temperature" }, { label: "Batch loss as it is", term: "loss" },
+          { label: "Least batch loss", term: "loss" }, { label: "At a gap of", term: "shift_landscape" }] }),
     }).element;
   }
 
   const KINDS = [["loss", "Loss"], ["alignment", "Alignment term"], ["uniformity", "Uniformity term"],
-    ["conformity_divergence", "Conformity divergence"]];
+    ["conformity_divergence", "Divergence of these pairs"]];
 
   function origin(data) {
     const base = ["measurement", "pairs", "origin_landscape"];
@@ -58,7 +59,9 @@
       caption: ["Where the loss is least at 0, training left the modalities where the loss is lowest "
         + "(temperature ",
         modgap.number.show(data, [...base, "temperature"], { term: "loss", exact: true }),
-        "); 1 puts each mean at the origin."],
+        "); 1 puts each mean at the origin. Of ",
+        modgap.number.show(data, ["origin_pairs"], { term: "pairs" }),
+        " pairs, one of each group, compared all at once."],
       describe: "Loss, its two terms and the conformity divergence against the share of the mean "
         + "that is subtracted.",
       height: (width) => modgap.charts.panelsHeight(panels.length, width),

@@ -3,6 +3,7 @@
 //
 //   modgap.live.start()         draw both sections; resolves when searched once
 //   modgap.live.arrived(data)   the report is there: take up the correction it recommends
+//   modgap.live.refresh()       the report ended otherwise: say what is so now
 (function (modgap) {
   "use strict";
 
@@ -14,7 +15,7 @@
   async function begin() {
     const info = await ask("info");
     modgap.terms.use(info);
-    const known = { corrections: [], goal: null };
+    const known = { corrections: [], none: null, goal: null };
     known.nameOf = (id) => known.corrections.find((one) => one.id === id)?.name ?? "";
     const search = modgap.live.search(info, known);
     const workbench = modgap.live.workbench(info, known);
@@ -26,7 +27,9 @@
       say(`${known.nameOf(id)} is used in search.`);
     };
     known.refresh = async (use) => {
-      known.corrections = (await ask("corrections")).corrections;
+      const listed = await ask("corrections");
+      known.corrections = listed.corrections;
+      known.none = listed.none_recommended;
       search.offer(use);
       workbench.draw();
     };
@@ -59,5 +62,10 @@
     if (!before && known.corrections.length) known.use(known.corrections[0].id);
   }
 
-  Object.assign(modgap.live, { start, arrived });
+  async function refresh() {
+    const known = await state?.catch(() => null);
+    await known?.refresh().catch(() => null);
+  }
+
+  Object.assign(modgap.live, { start, arrived, refresh });
 })((globalThis.modgap ??= {}));

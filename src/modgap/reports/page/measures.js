@@ -26,6 +26,8 @@
       { node: modgap.terms.named(one.term, one.label), csv: one.label },
       ...sides(data, ["measures", i], one),
       modgap.number.cell(data, ["measures", i, "both"], { term: one.term })] }));
+    place.append(el("p", { class: "lead" }, "Of all rows as they are, not only of the held-out ones that the "
+      + `metrics above are measured on. ${data.measured_on ?? ""}`));
     place.append(modgap.tables.render({ caption: "Every measure of the rows as they are",
       file: "measures", rows, hideCaption: true,
       columns: [{ label: "Measure" }, ...columns.map((label) => ({ label })),

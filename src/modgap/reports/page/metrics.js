@@ -17,7 +17,7 @@
       ({ term: name, label: modgap.terms.label(name), path: ["paths", index, "metrics", name] }));
     const losses = Object.keys(path.losses ?? {})
       .sort((a, b) => Number(a) - Number(b))
-      .map((temperature) => ({ term: "loss", label: `Loss at temperature ${temperature}`,
+      .map((temperature) => ({ term: "loss", label: `Held-out loss at temperature ${temperature}`,
         path: ["paths", index, "losses", temperature] }));
     return [...metrics, ...losses];
   }
@@ -63,7 +63,7 @@
 
     function path(index) {
       at = index;
-      const { steps, n_groups: groups } = data.paths[index];
+      const { steps, losses } = data.paths[index];
       rows = series(data, index).map((one) => {
         const values = modgap.number.at(data, one.path);
         const { drawing, mark } = spark(values, steps);
@@ -76,8 +76,10 @@
       body.replaceChildren(...rows.map((one) => one.row));
       modgap.terms.rove(table);
       note.replaceChildren("Measured at every step on ",
-        modgap.number.show(data, ["paths", index, "n_groups"], { term: "groups" }),
-        groups === 1 ? " group." : " groups.", " Each curve has its own scale.");
+        modgap.number.show(data, ["paths", index, "n_groups"], { term: data.paired ? "groups" : "rows" }),
+        data.paired ? " held-out groups." : " held-out rows of each modality.", ...(losses ? [" Losses are those of ",
+          modgap.number.show(data, ["paths", index, "n_pairs"], { term: "pairs" }),
+          " held-out pairs, compared all at once."] : []), " Each curve has its own scale.");
     }
 
     function step(index) {

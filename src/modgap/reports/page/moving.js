@@ -1,4 +1,4 @@
-// Where every drawn point lies when a share t of the move is made (0 none, 1 all); no drawing.
+// Where every drawn point lies when a share t of a correction is applied (0 none, 1 all); no drawing.
 //
 //   modgap.moving.place(projection, side, squares, path, t)   [array per coordinate]; side is its place
 //   modgap.moving.ranges(picture, projection, path)           [[low, high] per coordinate]
@@ -6,12 +6,35 @@
 (function (modgap) {
   "use strict";
 
+  const known = new WeakMap(); // by move, then by projection
+
   function moves(projection, path) {
-    return Boolean(path && projection.moves && modgap.sides.of(path.move)[0]?.along?.[projection.key]);
+    const move = path && modgap.sides.of(path.move)[0];
+    return Boolean(projection.moves && (move?.along ?? move?.ends)?.[projection.key]);
   }
 
-  // A row moves by t times a vector and may be brought back to unit length; both are known in the
-  // projection from the vector's image and two inner products, so no row needs to be here.
+  // Where a move takes the rows in the end: their coordinates, their squares, and their products with the
+  // rows as they are. Without a matrix a row is scaled and gets an offset, so no row needs to be here.
+  function reach(projection, coordinates, squares, move) {
+    if (move.ends) return { ends: move.ends[projection.key], dot: move.dot, square: move.square };
+    const { scale: a, along, dot, square } = move;
+    return {
+      ends: coordinates.map((values, k) => Float64Array.from(values, (value) => a * value + along[projection.key][k])),
+      dot: Float64Array.from(squares, (own, i) => a * own + dot[i]),
+      square: Float64Array.from(squares, (own, i) => a * a * own + 2 * a * dot[i] + square),
+    };
+  }
+
+  function reached(projection, coordinates, squares, move) {
+    if (!known.has(move)) known.set(move, new Map());
+    const found = known.get(move);
+    if (!found.has(projection.key)) {
+      found.set(projection.key, reach(projection, coordinates, squares, move));
+    }
+    return found.get(projection.key);
+  }
+
+  // A row goes straight to its end; on the way it may be brought to unit length, and scaled.
   function place(projection, side, squares, path, t) {
     const coordinates = modgap.sides.of(projection)[side];
     const { origin } = projection;
@@ -20,13 +43,12 @@
       return coordinates.map((values, k) => Float64Array.from(values, (value) => value - origin[k]));
     }
     const move = modgap.sides.of(path.move)[side];
-    const along = move.along[projection.key];
-    const scale = path.renormalise
-      ? Float64Array.from(squares, (square, i) =>
-        1 / Math.sqrt(square + 2 * t * move.dot[i] + t * t * move.square))
-      : null;
+    const { ends, dot, square } = reached(projection, coordinates, squares, move);
+    const factor = 1 - t + t * move.factor;
+    const scale = Float64Array.from(squares, (own, i) => (path.renormalise
+      ? factor / Math.sqrt((1 - t) ** 2 * own + 2 * t * (1 - t) * dot[i] + t * t * square[i]) : factor));
     return coordinates.map((values, k) => Float64Array.from(values, (value, i) =>
-      (value + t * along[k]) * (scale ? scale[i] : 1) - origin[k]));
+      ((1 - t) * value + t * ends[k][i]) * scale[i] - origin[k]));
   }
 
   function stretch(range, values) {

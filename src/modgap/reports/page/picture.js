@@ -81,10 +81,12 @@
       stop();
       state.pathIndex = index;
       state.path = data.paths[index];
-      range.max = String(state.path.steps.length - 1);
+      const { steps } = state.path;
+      range.max = String(steps.length - 1);
       ends.lastChild.textContent = state.path.method_at_1;
       metrics.path(index);
-      step(Math.min(state.step, state.path.steps.length - 1));
+      const away = steps.map((t) => Math.abs(t - state.t)); // ways may have steps of their own
+      step(away.indexOf(Math.min(...away)));
       describe();
     }
 
@@ -100,7 +102,7 @@
     });
     const element = el("div", { class: "slider" },
       el("div", { class: "slider-head" },
-        select("path", "Move", data.paths.map((one) => one.label), (index) => {
+        select("path", "Way", data.paths.map((one) => one.label), (index) => {
           path(index);
           redraw();
         }), play,
@@ -116,11 +118,13 @@
     const counts = modgap.sides.of(picture).map(({ rows }, i) => `${rows.length} ${names[i]} rows`);
     const state = { projection: picture.projections[0], path: null, pathIndex: 0, step: 0, t: 0,
       lines: Boolean(picture.lines?.length) && !many, three: false, chosen: null, playing: false };
-    const plot = el("div", { class: "plot picture-plot", role: "img", "aria-label": `Scatter plot of `
+    const plot = el("div", { class: "plot picture-plot", role: "application", tabindex: 0,
+      "aria-describedby": "selection-hint", "aria-label": `Scatter plot of `
       + `${modgap.sides.list(counts)} in two dimensions; the numbers beside it say what it shows.` });
     const scene = modgap.scene.make(plot, picture, names);
     const metrics = hasPaths ? modgap.metrics.make(data) : null;
-    const card = modgap.card.make(data, { partners: scene.partners, choose });
+    const points = modgap.points.make(data, { plot, scene, state, choose });
+    const card = modgap.card.make(data, { partners: scene.partners, choose, select: points.select });
     const about = el("p", { class: "note" });
     const figure = el("figure", { class: "figure", id: "picture-figure", "data-figure": "picture" });
     const move = throttled(() => {
@@ -156,14 +160,16 @@
       plot.on("plotly_unhover", () => card.show(null, false));
       plot.on("plotly_click", (event) => {
         const chosen = itemAt(event);
-        if (chosen) choose(chosen);
+        if (chosen && !points.clicked(chosen)) choose(chosen);
       });
+      points.listen();
     }
 
     const slide = hasPaths ? slider(data, state, metrics, move) : null;
     const three = button("three", "Show in 3-D", () => {
       state.three = !state.three;
       three.textContent = state.three ? "Show in 2-D" : "Show in 3-D";
+      points.update();
       redraw();
     });
     const gl = modgap.scene.webgl();
@@ -181,20 +187,21 @@
         state.lines = on;
         move();
       }) : null,
-      three, button("reset", "Reset view", () => redraw()));
+      three, button("reset", "Reset view", () => redraw()), points.controls);
     three.hidden = !solid();
     figure.append(
       el("div", { class: "figure-head" }, el("h3", {}, `${modgap.sides.list(names)} in one space`),
-        modgap.figures.buttons(`Picture of ${modgap.sides.list(names)}`, () => plot)),
+        modgap.figures.buttons(`Picture of ${modgap.sides.list(names)}`, () => plot, () => scene.figure(state))),
       el("figcaption", {}, many ? "The distance between two clouds is the gap of the two."
         : `The distance between the two clouds is the gap.${state.lines
           ? " Every line joins two rows that match." : ""}`),
-      controls, plot, about);
+      controls, points.legend, plot, about);
     add(figure, slide?.element, modgap.head.missing(data, "slider",
       hasPaths ? null : "There is no move to close the gap by."));
     place.append(el("div", { class: "picture-grid" }, figure,
       el("div", { class: "picture-side" }, many ? modgap.gaps.table(data) : metrics?.element, card.element,
-        modgap.head.missing(data, "captions"), modgap.head.missing(data, "thumbnails"))));
+        modgap.head.missing(data, "captions"), modgap.head.missing(data, "thumbnails"))), points.panel);
+    add(place, modgap.head.missing(data, "fields"));
     slide?.path(0);
     watch(plot);
     modgap.theme.onChange(() => figure.dataset.drawn && redraw());
@@ -219,7 +226,7 @@
     }
     place.append(el("p", { class: "lead" }, data.names.length > 2
       ? "Every point is one row. Where the clouds of two modalities are apart, there is a gap between them."
-      : "Every point is one row. Move the slider to close the gap, and see what gets better and what gets worse."));
+      : "Every point is one row. Move the slider to apply the correction, and see what gets better and what gets worse."));
     await build(data, place);
   }
 

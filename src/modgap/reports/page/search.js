@@ -12,54 +12,36 @@
   const { ask, field, options, counted, mark, picture, words, named, labelOf } = modgap.live.shared;
   const SHOWN = 8; // suggestions under the field
   const TYPING = 200;
-  const METRICS = { cosine: "cosine", inner_product: "inner product",
-    euclidean: "minus the squared Euclidean distance" };
 
   function numbers(text) {
     const inside = text.trim().replace(/^\[/, "").replace(/\]$/, "");
     return inside.split(/[\s,;]+/).filter(Boolean).map(Number);
   }
 
-  function strip(info, hits) {
-    const shares = info.names.map((name) => hits.filter((hit) => hit.modality === name).length);
-    const bar = el("div", { class: "share", "aria-hidden": "true" }, shares.map((count, side) => {
-      const part = el("span", { class: `share-${"xy"[side]}` });
-      part.style.flexGrow = String(count);
-      return count ? part : null;
-    }));
-    const text = info.names.map((name, side) => el("span", {}, mark(info, name), ` ${shares[side]}`));
-    return el("div", { class: "share-line" }, el("p", {}, text), bar);
+  // A hit of the server as modgap.hits draws it.
+  function hitOf(info, hit, key, place) {
+    return { side: info.names.indexOf(hit.modality), modality: hit.modality, row: hit.row, match: hit.match,
+      label: words(hit), picture: picture(hit),
+      score: modgap.number.element(hit.score, `live.search.${key}.${place}.score`, { term: "score", digits: 3 }) };
   }
 
-  function hitRow(info, hit, place, key, others, next) {
-    const before = others?.findIndex((one) => one.modality === hit.modality && one.row === hit.row);
-    let moved = null;
-    if (others) moved = before < 0 ? "new here" : before === place ? null : `was ${before + 1}`;
+  function askWith(hit, next) {
     const label = `Search with ${hit.modality} row ${hit.row}`;
-    return el("li", { class: hit.match ? "hit is-match" : "hit" },
-      el("span", { class: "hit-place", "aria-hidden": "true" }, place + 1),
-      picture(hit),
-      el("div", { class: "hit-body" }, named(info, hit),
-        el("p", { class: "item-label" }, words(hit)),
-        el("p", { class: "hit-facts" },
-          modgap.number.element(hit.score, `live.search.${key}.${place}.score`, { digits: 3 }),
-          hit.match ? el("strong", { class: "match" }, "✓ match") : null,
-          moved ? el("span", { class: "moved" }, moved) : null)),
-      el("button", { type: "button", class: "save", title: label, "aria-label": label,
-        on: { click: () => next(hit) } }, "Ask with this"));
+    return el("button", { type: "button", class: "save", title: label, "aria-label": label,
+      on: { click: () => next(hit) } }, "Ask with this");
   }
 
-  function column(info, title, metric, hits, key, others, next, demands) {
-    const first = hits.findIndex((hit) => hit.match);
-    const known = hits.some((hit) => hit.match !== null);
-    const found = !known ? null : first < 0 ? `No match among the first ${hits.length}.`
+  function column(info, title, metric, found, key, others, next, demands) {
+    const first = found.findIndex((hit) => hit.match);
+    const known = found.some((hit) => hit.match !== null);
+    const where = !known ? null : first < 0 ? `No match among the first ${found.length}.`
       : `The first match is in place ${first + 1}.`;
-    const list = el("ol", { class: "hits" },
-      hits.map((hit, place) => hitRow(info, hit, place, key, others, next)));
-    return el("div", { class: "results-column" }, el("h3", {}, title),
-      el("p", { class: "note" }, `Score: ${METRICS[metric]}, larger is nearer. `, found),
-      el("p", { class: "note" }, demands ?? "Documents and queries are left as they are."), strip(info, hits),
-      modgap.terms.rove(list));
+    return modgap.hits.column({ names: info.names, title,
+      notes: [[modgap.hits.scores(metric), where].filter(Boolean).join(" "),
+        demands ?? "Documents and queries are left as they are."],
+      hits: found.map((hit, place) => hitOf(info, hit, key, place)),
+      others: others?.map((hit) => ({ side: info.names.indexOf(hit.modality), row: hit.row })),
+      act: (hit) => askWith(hit, next) });
   }
 
   function makeSearch(info, state) {
@@ -78,6 +60,7 @@
     const k = el("select", {});
     options(k, [5, 10, 20, 50, 100].map((n) => [String(n), String(n)]), "10");
     const problem = el("p", { class: "missing", role: "alert", hidden: true });
+    const missing = el("p", { class: "missing" });
     const results = el("div", { class: "results" }, el("p", { class: "note" }, "Searching."));
     let query = null;
     let turn = 0;
@@ -86,6 +69,13 @@
     function fail(error) {
       problem.hidden = !error;
       problem.textContent = error?.message ?? "";
+    }
+
+    // Why there are no corrected results; it changes when the report ends.
+    function explain() {
+      missing.textContent = state.corrections.length ? "Choose a correction above to see its results here."
+        : info.why_no_fit ? `No correction can be fitted here. ${info.why_no_fit}`
+          : `${state.none ?? ""} You can fit one in the workbench below.`;
     }
 
     function draw(answer) {
@@ -99,9 +89,7 @@
           answer.corrected, "corrected", answer.raw, next, answer.corrected_demands));
       } else {
         columns.push(el("div", { class: "results-column" }, el("h3", {}, "Corrected"),
-          el("p", { class: "missing" }, state.corrections.length
-            ? "Choose a correction above to see its results here."
-            : "There is no correction yet. Fit one in the workbench below, or wait for the report to recommend one.")));
+          missing));
       }
       results.replaceChildren(el("h3", { class: "visually-hidden" }, "Results"),
         el("div", { class: "asked" }, el("h4", {}, "The query"), head),
@@ -222,6 +210,7 @@
     function offer(use) {
       const wanted = use ?? correction.value;
       options(correction, [["", "none"], ...state.corrections.map((one) => [one.id, labelOf(one)])], wanted);
+      explain();
       if (correction.value !== (query?.correction ?? "")) again();
     }
 

@@ -4,6 +4,7 @@
 //                                    `key` is the name before _x and _y, or of the list
 //   modgap.sides.path(one, i, key)   the keys that lead from `one` to the value of the i-th
 //   modgap.sides.look(i)             {colour, dash, symbol} of the i-th: never told by colour alone
+//   modgap.sides.key(i)              the name of its colour: x, y, s2 …
 //   modgap.sides.mark(i)             its mark, to stand before its name
 //   modgap.sides.list(names)         "image, text and audio"
 (function (modgap) {
@@ -28,13 +29,15 @@
     return { colour: modgap.theme.colours()[COLOURS[at]], dash: DASHES[at], symbol: SYMBOLS[at] };
   }
 
+  const key = (i) => COLOURS[i % COLOURS.length];
+
   function mark(i) {
-    return modgap.dom.el("i", { class: `mark ${COLOURS[i % COLOURS.length]}`, "aria-hidden": "true" });
+    return modgap.dom.el("i", { class: `mark ${key(i)}`, "aria-hidden": "true" });
   }
 
   function list(names) {
     return names.length < 2 ? names.join("") : `${names.slice(0, -1).join(", ")} and ${names.at(-1)}`;
   }
 
-  modgap.sides = { of, path, look, mark, list };
+  modgap.sides = { of, path, look, key, mark, list };
 })((globalThis.modgap ??= {}));

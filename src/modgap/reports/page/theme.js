@@ -2,7 +2,7 @@
 //
 //   modgap.theme.dark()              whether the page is dark now
 //   modgap.theme.colour(name)        the colour of a CSS variable, e.g. "ink", as Plotly reads it
-//   modgap.theme.colours()           {ink, muted, line, paper, surface, x, y, s2 …, match, other, accent}
+//   modgap.theme.colours()           {ink, muted, line, paper, surface, x, y, s2 …, match, other, accent, edge}
 //   modgap.theme.onChange(listener)  called after every switch
 //   modgap.theme.print(on)           light colours while the page is printed
 (function (modgap) {
@@ -10,7 +10,7 @@
 
   const { el } = modgap.dom;
   const NAMES = ["ink", "muted", "line", "paper", "surface", "x", "y", "s2", "s3", "s4", "s5",
-    "match", "other", "accent"];
+    "match", "other", "accent", "edge"];
   const KEY = "modgap-theme";
   const system = window.matchMedia("(prefers-color-scheme: dark)");
   const listeners = [];

@@ -1,24 +1,11 @@
-// The verdict in two sentences, what its correction demands, and every metric before and after it.
+// The verdict in full: its sentences, what its correction demands, and more metrics before and after.
 //
 //   modgap.verdict.render(data)
+//   modgap.verdict.tile(data, name)   one metric before and after; null where it is not known
 (function (modgap) {
   "use strict";
 
   const { el, svg } = modgap.dom;
-
-  // Word, class and drawing of each verdict: the state is never told by colour alone.
-  const STATES = {
-    "use": ["Use a correction", "good", "M7 12.5l3.5 3.5L17 9"],
-    "leave it alone": ["Leave it alone", "calm", "M7 12h10"],
-    "not enough pairs": ["Not enough pairs", "care", "M12 6.5v7M12 16.8v.4"],
-    "no pairs": ["No pairs", "care", "M9 9l6 6M15 9l-6 6"],
-  };
-  const NONE = ["No verdict", "care", "M9.6 9.4a2.5 2.5 0 1 1 3.6 2.3c-.9.5-1.2 1-1.2 1.9M12 17v.3"];
-
-  function mark(path) {
-    return svg("svg", { viewBox: "0 0 24 24", class: "mark-state", "aria-hidden": "true" },
-      svg("circle", { cx: 12, cy: 12, r: 10.5 }), svg("path", { d: path }));
-  }
 
   // Raw value as a ring, the new one as a dot with its interval, on one scale from zero.
   function strip(raw, after) {
@@ -37,8 +24,13 @@
     after ? svg("line", { x1: at(after.value), x2: at(after.value), y1: 1, y2: 15, class: "is" }) : null);
   }
 
-  function tile(data, name, trial) {
+  function recommended({ diagnosis }) {
+    return (diagnosis.trials ?? []).findIndex((one) => one.method === diagnosis.recommended);
+  }
+
+  function tile(data, name) {
     const { show, interval } = modgap.number;
+    const trial = recommended(data);
     const options = { term: name, digits: 3 };
     const raw = ["diagnosis", "raw", "metrics", name, "value"];
     const before = modgap.number.at(data, raw);
@@ -61,9 +53,10 @@
   function tiles(data) {
     const { diagnosis } = data;
     if (!diagnosis?.raw?.metrics) return null;
-    const trial = (diagnosis.trials ?? []).findIndex((one) => one.method === diagnosis.recommended);
-    const names = Object.keys(diagnosis.raw.metrics);
-    const title = trial >= 0 ? `As it is → with ${diagnosis.recommended}` : "The rows as they are";
+    const first = data.headline?.metrics ?? [];
+    const names = Object.keys(diagnosis.raw.metrics).filter((name) => !first.includes(name));
+    const title = recommended(data) >= 0 ? `More metrics: as it is → with ${diagnosis.recommended}`
+      : "More metrics of the rows as they are";
     const groups = diagnosis.n_groups?.confirm;
     const kind = diagnosis.n_groups?.choose === undefined
       ? " rows of each modality that were not used to fit."
@@ -75,26 +68,23 @@
           { term: kind.startsWith(" groups") ? "groups" : "rows" }),
         `${kind.slice(0, -1)}${asking}. `, data.fix?.note ? `${data.fix.note} ` : null,
         "Point at or tap a number to read what it is.") : null,
-      el("ul", { class: "tiles" }, names.map((name) => tile(data, name, trial)))];
+      el("ul", { class: "tiles" }, names.map((name) => tile(data, name)))];
   }
 
   function render(data) {
-    const [word, state, path] = STATES[data.verdict?.verdict] ?? NONE;
-    const [first, ...others] = data.verdict?.sentences ?? [];
-    const known = data.verdict?.verdict in STATES;
+    if (!data.diagnosis) return; // the first screen says why
+    const [first, ...others] = data.verdict.sentences;
     const parts = [
-      el("h2", { class: "visually-hidden" }, "Verdict"),
-      el("div", { class: `verdict ${state}`, "data-verdict": data.verdict?.verdict ?? "none" },
-        el("p", { class: "state" }, mark(path), word),
-        data.verdict?.label ? el("p", { class: "label" }, `${data.fix?.method ?? ""}: ${data.verdict.label}`) : null,
-        first ? el("p", { class: "sentence" }, first) : null,
+      el("h2", {}, "The verdict in full"),
+      el("div", { class: "verdict", "data-verdict": data.verdict.verdict },
+        data.verdict.label ? el("p", { class: "label" }, `${data.fix?.method ?? ""}: ${data.verdict.label}`) : null,
+        el("p", { class: "sentence" }, first),
         others.map((sentence) => el("p", { class: "sentence second" }, sentence)),
-        data.fix?.demands ? modgap.demands.more("What it demands, and what to run next", data.fix) : null,
-        known && data.diagnosis ? null : modgap.head.missing(data, "verdict")),
+        data.fix?.demands ? modgap.demands.more("What it demands, and what to run next", data.fix) : null),
       tiles(data),
     ];
     document.getElementById("verdict").replaceChildren(...parts.flat().filter(Boolean));
   }
 
-  modgap.verdict = { render };
+  modgap.verdict = { render, tile };
 })((globalThis.modgap ??= {}));

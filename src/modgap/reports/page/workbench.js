@@ -28,7 +28,7 @@
     const parameters = el("div", { class: "live-parameters" });
     const run = el("button", { type: "submit", class: "primary" }, "Fit and evaluate");
     const cancel = el("button", { type: "button", hidden: true }, "Cancel");
-    const bar = el("progress", { max: 4, value: 0, "aria-label": "Progress of the fit" });
+    const bar = el("progress", { "aria-label": "Progress of the fit" });
     const step = el("p", { class: "note", role: "status", "aria-live": "polite" });
     const working = el("div", { class: "working", hidden: true }, bar, cancel);
     const problem = el("p", { class: "missing", role: "alert", hidden: true });
@@ -36,6 +36,7 @@
     const demands = el("div", { class: "live-demands" });
     let chart = null;
     let job = null;
+    let stopped = null; // the job as it was when cancelled
 
     const unit = info.paired ? ["group", "groups"] : ["row of each modality", "rows of each modality"];
     const names = () => Object.keys(state.corrections[0]?.raw.metrics ?? {});
@@ -59,26 +60,40 @@
 
     async function follow() {
       for (;;) {
-        const now = await ask(`jobs/${job}`);
-        bar.max = now.total || 4;
-        if (now.state === "running") bar.value = now.done;
-        step.textContent = now.state === "queued" ? "Waiting for its turn." : now.step ? sentence(now.step) : "";
+        if (stopped) return stopped;
+        const now = await ask(`jobs/${job}`).catch((error) => {
+          if (stopped) return stopped; // it was forgotten while it was asked for
+          throw error;
+        });
         if (!["queued", "running"].includes(now.state)) return now;
+        bar.max = now.total || 1;
+        if (now.total) bar.value = now.done;
+        else bar.removeAttribute("value");
+        if (!stopped) step.textContent = now.state === "queued" ? "Waiting for its turn." : now.step ? sentence(now.step) : "";
         await pause(POLLING);
       }
+    }
+
+    function outcome(ended) {
+      if (ended.state === "done") return `${ended.title} is fitted and evaluated.`;
+      const at = ended.step ? ` while ${ended.step}` : " before it began";
+      return `${ended.title} was cancelled${at}. Nothing of it was kept.`;
     }
 
     async function start() {
       problem.hidden = true;
       run.disabled = true;
+      stopped = null;
       working.hidden = false;
-      cancel.hidden = false;
+      cancel.hidden = true;
+      cancel.disabled = false;
       bar.removeAttribute("value");
       try {
         job = (await ask("corrections", { method: method.value, parameters: given() })).job;
+        cancel.hidden = false;
         const ended = await follow();
         if (ended.state === "failed") throw new Error(ended.error);
-        step.textContent = ended.state === "cancelled" ? "Cancelled." : `${ended.title} is fitted and evaluated.`;
+        step.textContent = outcome(ended);
         if (ended.result) await state.refresh(ended.result.id);
       } catch (error) {
         step.textContent = "";
@@ -86,17 +101,23 @@
         problem.hidden = false;
       } finally {
         job = null;
-        run.disabled = false;
+        run.disabled = Boolean(info.why_no_fit);
         working.hidden = true;
       }
     }
 
     cancel.addEventListener("click", async () => {
-      step.textContent = "Cancelling at the next step.";
-      await ask(`jobs/${job}`, null, "DELETE").catch(() => null);
+      cancel.disabled = true;
+      step.textContent = "Cancelling.";
+      try {
+        stopped = await ask(`jobs/${job}`, null, "DELETE"); // as it ended: it may have been done already
+      } catch {
+        cancel.disabled = false; // how it ended is followed anyway
+      }
     });
     method.addEventListener("change", describe);
     describe();
+    run.disabled = Boolean(info.why_no_fit);
 
     function actions(one) {
       const used = state.used() === one.id;
@@ -122,7 +143,8 @@
 
     function drawTable() {
       if (!state.corrections.length) {
-        table.replaceChildren(el("p", { class: "note" }, "Nothing has been fitted yet."));
+        table.replaceChildren(el("p", { class: "note" }, info.why_no_fit
+          ? `Nothing can be fitted here. ${info.why_no_fit}` : "Nothing has been fitted yet."));
         return;
       }
       const live = { live: { corrections: state.corrections } };

@@ -1,0 +1,350 @@
+"""Tables and columns in memory, of pandas, Polars, Arrow or Hugging Face, read through Arrow.
+
+None of these libraries is imported: a table that is there was made by one that is loaded.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import array_api_compat
+import numpy as np
+
+from modgap._changes import SteadyFile
+from modgap._given import is_picture
+from modgap._validate import InputTypeError, InputValueError, first_line
+from modgap.io._arrow import column_values, is_list, list_numbers, null_rows, numpy_dtype
+from modgap.io._contents import EMBEDDING, Column, Contents, listed
+from modgap.io._matrix import BATCH_ROWS, ArrayMatrix, Matrix, Shards, as_numpy, rebatch
+
+_LIBRARIES = ("pandas", "polars", "pyarrow", "datasets")
+# Fewer columns of floats that are numbered may be scores, not the numbers of a vector.
+_FEWEST_NUMBERED = 8
+_NUMBERED = re.compile(r"(?P<name>.*?)[ _.\-]*(?P<number>\d+)")
+
+
+def is_table(given: Any) -> bool:
+    """Whether it is a table, or a column of one; told without importing its library."""
+    kind = type(given)
+    streams = hasattr(kind, "__arrow_c_stream__") or hasattr(kind, "__arrow_c_array__")
+    return (streams and not is_picture(given)) or _library(given) in _LIBRARIES
+
+
+def is_opened(given: Any) -> bool:
+    """Whether rows have to be opened: a path or a table, and no array yet."""
+    return isinstance(given, (str, os.PathLike)) or is_table(given)
+
+
+def open_table(given: Any, label: str = "") -> Contents:
+    """What a table holds, as a Parquet file would; ``label`` says whose rows it has, if one's."""
+    kind = f"{_library(given)} {type(given).__name__}"
+    source = Path(f"{label} ({kind})" if label else kind)
+    return table_contents([ArrowPart(_as_arrow(given, source), source)], source)
+
+
+@dataclass(frozen=True, eq=False)
+class ArrowPart:
+    """A table of Arrow; ``file`` is where it is mapped from, if it is."""
+
+    table: Any
+    path: Path
+    file: SteadyFile | None = None
+
+    def check(self) -> None:
+        """Refuse to go on where the file is not the one that was opened."""
+        if self.file is not None:
+            self.file.check()
+
+    def column(self, name: str) -> Any:
+        """A column, if the file is still the one that was opened."""
+        self.check()
+        if name not in self.table.column_names:
+            raise InputValueError(
+                f"All shards must have the same columns, but {self.path} has no {name!r}. "
+                f"It has {listed(self.table.column_names)}."
+            )
+        return _plain(self.table[name])
+
+
+def table_contents(parts: Sequence[ArrowPart], source: Path) -> Contents:
+    """The vector columns and the plain columns of tables, read one after the other."""
+    import pyarrow as pa
+
+    names = parts[0].table.column_names
+    if len(set(names)) < len(names):
+        raise InputValueError(f"{source} must name every column once, got {listed(names)}.")
+    parts = [part for part in parts if part.table.num_rows] or parts[:1]
+    n_rows = sum(part.table.num_rows for part in parts)
+    if n_rows == 0:
+        raise InputValueError(f"{source} must have at least one row, got none.")
+    matrices: dict[str, Matrix] = {}
+    columns: dict[str, Column] = {}
+    for name in names:
+        kind = parts[0].column(name).type
+        if is_list(kind):
+            lists: list[Matrix] = [_Lists(part, name) for part in parts]
+            matrices[name] = _joined(lists, name, source)
+        elif not pa.types.is_nested(kind):
+            columns[name] = Column(n_rows, str(kind), partial(_load, parts, name))
+    if not matrices and len(parts) == 1 and parts[0].file is None:
+        table = parts[0].table
+        for name, own in _numbered(table).items():
+            matrices[name] = ArrayMatrix(_side_by_side(table, own, source))
+            columns = {other: column for other, column in columns.items() if other not in own}
+    return Contents(source, matrices, columns)
+
+
+def _joined(parts: Sequence[Matrix], name: str, source: Path) -> Matrix:
+    shapes = {part.shape[1:] for part in parts}
+    if len(shapes) > 1:
+        raise InputValueError(
+            f"Every row of {name!r} in {source} must have the same length, got "
+            f"{' and '.join(str(shape[0]) for shape in sorted(shapes))}."
+        )
+    return parts[0] if len(parts) == 1 else Shards(parts)
+
+
+def _load(parts: Sequence[ArrowPart], name: str) -> np.ndarray:
+    import pyarrow as pa
+
+    chunks = [chunk for part in parts for chunk in part.column(name).chunks]
+    return column_values(pa.chunked_array(chunks))
+
+
+class _Lists(Matrix):
+    """A column of lists."""
+
+    def __init__(self, part: ArrowPart, name: str) -> None:
+        self.part, self.name = part, name
+        column = part.column(name)
+        self.dtype = numpy_dtype(column.type.value_type)
+        if hasattr(column.type, "list_size"):
+            dim = column.type.list_size
+        elif column[0].is_valid:
+            dim = len(column[0])
+        else:
+            raise null_rows(name, part.path, 0)
+        self.shape = (len(column), dim)
+
+    def batches(self, size: int) -> Iterator[np.ndarray]:
+        return rebatch(self._pieces(size), size)
+
+    def _pieces(self, size: int) -> Iterator[np.ndarray]:
+        row = 0
+        for chunk in self.part.column(self.name).chunks:
+            for start in range(0, len(chunk), size):
+                yield self._numbers(chunk.slice(start, size), row)
+                row += min(size, len(chunk) - start)
+
+    def rows(self) -> np.ndarray:
+        chunks = self.part.column(self.name).chunks
+        alone = len(chunks) == 1 and self.part.file is None
+        return self._numbers(chunks[0], 0) if alone else super().rows()
+
+    def take(self, indices: np.ndarray) -> np.ndarray:
+        column = self.part.column(self.name)
+        taken = np.empty((len(indices), self.shape[1]), self.dtype)
+        for start in range(0, len(indices), BATCH_ROWS):
+            chosen = indices[start : start + BATCH_ROWS]
+            found = column.take(chosen).combine_chunks()
+            # One array, or a chunked one of a single chunk, as versions of Arrow have it.
+            array = found.chunk(0) if hasattr(found, "chunk") else found
+            taken[start : start + len(chosen)] = self._numbers(array, int(chosen[0]))
+        return taken
+
+    def _numbers(self, array: Any, row: int) -> np.ndarray:
+        self.part.check()
+        found = list_numbers(array, self.shape[1], self.name, self.part.path, row)
+        # Nothing of a mapped file is given out.
+        return found if self.part.file is None else found.copy()
+
+
+def _numbered(table: Any) -> dict[str, list[str]]:
+    """The matrices of a table with a column for each number: ``image_0``, ``image_1`` and so on.
+
+    Columns that are all floats are one matrix, whatever they are called.
+    """
+    import pyarrow as pa
+
+    floats = [f.name for f in table.schema if pa.types.is_floating(f.type)]
+    if len(floats) > 1 and len(floats) == len(table.column_names):
+        groups = _by_prefix(floats)
+        if sum(map(len, groups.values())) < len(floats) or not groups:
+            groups = {EMBEDDING: floats}
+    else:
+        groups = {k: v for k, v in _by_prefix(floats).items() if len(v) >= _FEWEST_NUMBERED}
+    return groups
+
+
+def _by_prefix(names: Sequence[str]) -> dict[str, list[str]]:
+    """Names that differ in a number at their end, in its order, if it counts from 0 or 1.
+
+    >>> _by_prefix(["a_1", "a_0", "b_7", "score"])
+    {'a': ['a_0', 'a_1']}
+    """
+    found: dict[str, dict[int, str]] = {}
+    for name in names:
+        if match := _NUMBERED.fullmatch(name):
+            found.setdefault(match["name"] or EMBEDDING, {})[int(match["number"])] = name
+    return {
+        prefix: [own[number] for number in sorted(own)]
+        for prefix, own in found.items()
+        if len(own) > 1 and sorted(own)[0] in (0, 1) and max(own) - min(own) == len(own) - 1
+    }
+
+
+def _side_by_side(table: Any, names: Sequence[str], source: Path) -> np.ndarray:
+    columns = [_plain(table[name]) for name in names]
+    for name, column in zip(names, columns, strict=True):
+        if column.null_count:
+            nulls = np.flatnonzero(column.is_null().to_numpy())
+            raise null_rows(name, source, int(nulls[0]))
+    numbers = [column.to_numpy() for column in columns]
+    whole = np.empty((len(table), len(numbers)), np.result_type(*numbers))
+    for start in range(0, len(whole), BATCH_ROWS):  # which stay in the cache
+        block = slice(start, start + BATCH_ROWS)
+        whole[block] = np.stack([one[block] for one in numbers], axis=1)
+    return whole
+
+
+def _plain(column: Any) -> Any:
+    """A column without what few readers know: views, and lists that are called tensors."""
+    import pyarrow as pa
+
+    if isinstance(column.type, pa.BaseExtensionType):
+        stored = [chunk.storage for chunk in column.chunks]
+        column = pa.chunked_array(stored, column.type.storage_type)
+    kind = str(column.type)
+    if kind == "string_view":
+        return column.cast(pa.large_string())
+    if kind.startswith(("list_view", "large_list_view")):
+        return column.cast(pa.large_list(column.type.value_type))
+    return column
+
+
+def _as_arrow(given: Any, source: Path) -> Any:
+    """The table of Arrow that it is, or can be read as."""
+    import pyarrow as pa
+
+    readers: Mapping[str, Callable[[Any, Path], Any]] = {
+        "datasets": _from_datasets,
+        "pandas": _from_pandas,
+    }
+    try:
+        if (library := _library(given)) in readers:
+            return readers[library](given, source)
+        if isinstance(given, pa.Table):
+            return given
+        if isinstance(given, (pa.Array, pa.ChunkedArray)):
+            return pa.table({EMBEDDING: given})
+        return _from_stream(given)
+    except (pa.ArrowException, TypeError, ValueError) as error:
+        if isinstance(error, InputTypeError):
+            raise
+        if hasattr(given, "collect"):
+            raise InputTypeError(f"{source} holds no rows yet. Call .collect() on it.") from error
+        raise InputTypeError(
+            f"{source} must be a table or a column that Arrow reads ({first_line(error)[:200]}). "
+            "Pass a DataFrame, a Table, or an array: .to_numpy()."
+        ) from error
+
+
+def _from_stream(given: Any) -> Any:
+    """What gives a stream of Arrow's: a table, or one column."""
+    import pyarrow as pa
+
+    try:
+        return pa.table(given)
+    except (pa.ArrowInvalid, TypeError):
+        whole = hasattr(given, "__arrow_c_array__") and not hasattr(given, "__arrow_c_stream__")
+        return pa.table({EMBEDDING: pa.array(given) if whole else pa.chunked_array(given)})
+
+
+def _from_pandas(given: Any, source: Path) -> Any:
+    """Column by column: one that Arrow cannot read does not matter where it is not needed."""
+    import pyarrow as pa
+
+    if getattr(given, "ndim", 0) == 2 and hasattr(given, "columns"):
+        named = [(_name(name), given.iloc[:, place]) for place, name in enumerate(given.columns)]
+    elif hasattr(given, "index"):
+        named = [(str(given.name or EMBEDDING), given)]
+    else:
+        raise TypeError(f"got {type(given).__name__}")
+    index = given.index
+    levels = [(str(n), index.get_level_values(n)) for n in index.names if n is not None]
+    known = {name for name, _ in named}
+    named += [(name, values) for name, values in levels if name not in known]
+    found, unread = [], {}
+    for name, values in named:
+        try:
+            found.append((name, _pandas_column(values)))
+        except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+            unread[name] = first_line(error)[:120]
+    if unread and not any(is_list(column.type) for _, column in found):
+        why = ", ".join(f"{name!r} ({reason})" for name, reason in list(unread.items())[:3])
+        raise InputTypeError(
+            f"{source} has columns that hold neither numbers, texts nor vectors: {why}. Make each "
+            "entry one vector of floats: column.map(np.ravel)."
+        )
+    return pa.Table.from_arrays([column for _, column in found], names=[name for name, _ in found])
+
+
+def _name(name: Any) -> str:
+    """The name of a column; one of several levels as they are written side by side."""
+    return "_".join(map(str, name)) if isinstance(name, tuple) else str(name)
+
+
+def _pandas_column(values: Any) -> Any:
+    import pyarrow as pa
+
+    if values.dtype == object:
+        cells = [as_numpy(v) if array_api_compat.is_torch_array(v) else v for v in values]
+        column = _stacked(cells)
+    else:
+        column = pa.array(values, from_pandas=True)
+    return column if isinstance(column, pa.ChunkedArray) else pa.chunked_array([column])
+
+
+def _stacked(cells: list[Any]) -> Any:
+    """Cells as an array of Arrow; arrays of one length at once, not number by number."""
+    import pyarrow as pa
+
+    first = cells[0] if cells else None
+    if not isinstance(first, np.ndarray) or first.ndim != 1 or first.dtype.kind != "f":
+        return pa.array(cells, from_pandas=True)
+    for cell in cells:
+        alike = isinstance(cell, np.ndarray) and cell.shape == first.shape
+        if not alike or cell.dtype != first.dtype:
+            return pa.array(cells, from_pandas=True)
+    return pa.FixedSizeListArray.from_arrays(pa.array(np.concatenate(cells)), len(first))
+
+
+def _from_datasets(given: Any, source: Path) -> Any:
+    """A dataset of Hugging Face; pictures and sounds in it are left alone."""
+    import pyarrow as pa
+
+    if isinstance(given, dict):
+        names = list(given)
+        raise InputTypeError(
+            f"{source} holds the splits {listed(names)}. Pass one of them: dataset[{names[0]!r}]."
+            if names
+            else f"{source} holds no split."
+        )
+    if not hasattr(given, "select_columns") or not hasattr(given, "__len__"):
+        raise InputTypeError(
+            f"{source} must be a Dataset, whose rows can be counted. Make one of a stream: "
+            "datasets.Dataset.from_list(list(stream))."
+        )
+    schema = given.features.arrow_schema
+    kept = [f.name for f in schema if not pa.types.is_struct(f.type)]
+    return given.select_columns(kept).with_format("arrow")[:]
+
+
+def _library(given: Any) -> str:
+    return type(given).__module__.partition(".")[0]
