@@ -163,10 +163,14 @@ def test_hubs_are_subtracted_in_part(data, diagnosis):
 
 
 def test_a_share_must_be_one(data, diagnosis):
-    correction = diagnosis.corrections["Center()"]
     for share in (0, -0.5, 1.5):
         with pytest.raises(InputValueError, match="share must be above 0 and at most 1"):
-            partly(correction, share)
+            partly(diagnosis.corrections["Procrustes()"], share)
+        # What only adds an offset can also add more of it, or take it away.
+        moved, center = (
+            partly(diagnosis.corrections["Center()"], s).affine("image") for s in (share, 0.5)
+        )
+        np.testing.assert_allclose(moved.offset, 2 * share * center.offset)
     with pytest.raises(InputValueError, match="steps must be between 0 and 1"):
         gap_paths(*data, steps=(0, 2))
     wide = {(name, "document"): Affine(2, np.ones((3, 2))) for name in ("image", "text")}

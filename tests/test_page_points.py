@@ -274,13 +274,13 @@ def test_numbers_are_a_scale_whose_ends_the_legend_says(seen, document):
 
 def test_lasso_and_box_select_the_points_inside(seen, document):
     page = seen.page
+    page.click("#tool-lasso")
     points = pixels(seen)
     both = np.vstack(points)
     middle, wide = both.mean(0), both.std(0)
     angles = np.linspace(0, 2 * np.pi, 9)[:-1]
     reach = np.where(np.arange(8) % 2, 0.5, 1.3)[:, None]
     star = middle + reach * wide * np.stack([np.cos(angles), np.sin(angles)], 1)
-    page.click("#tool-lasso")
     drag(seen, star, closed=True)
     clear = {
         (s, i): from_edge(star, p) > 4 for s, own in enumerate(points) for i, p in enumerate(own)
@@ -293,11 +293,12 @@ def test_lasso_and_box_select_the_points_inside(seen, document):
     assert {one for one in found if clear[one]} == {one for one in expected if clear[one]}
     assert marked(seen) == found
     # A box with the Shift key held adds to it.
+    page.click("#tool-box")
     points = pixels(seen)
     both = np.vstack(points)
     middle, wide = both.mean(0), both.std(0)
-    low, high = middle - [2 * wide[0], 1.6 * wide[1]], middle - [0, 1.0 * wide[1]]
-    page.click("#tool-box")
+    low = np.array([both[:, 0].min() - 5, middle[1] - 1.6 * wide[1]])  # inside the axes
+    high = middle - [0, 1.0 * wide[1]]
     page.keyboard.down("Shift")
     drag(seen, np.array([low, high]), closed=False)
     page.keyboard.up("Shift")

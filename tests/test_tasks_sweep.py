@@ -317,8 +317,8 @@ def test_a_sweep_refuses_what_it_cannot_use() -> None:
         sweep_task(task, bank=task.X[:5] + 0.001)
     with pytest.raises(ValueError, match="amounts"):
         CorrectionWay("Shift", (np.nan,), Shift())
-    part = sweep_task(task, [CorrectionWay("half", (0.5,), Calibrate())])
-    assert "can be applied in part" in part.failures["half"]
+    part = sweep_task(task, [CorrectionWay("more", (1.5,), Calibrate())])
+    assert "does more than move rows" in part.failures["more"]
     with pytest.raises(ValueError, match="fit_on must have the 24 columns"):
         sweep_task(task, fit_on=(np.ones((5, 3)), np.eye(3)))
 

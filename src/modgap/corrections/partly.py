@@ -13,7 +13,7 @@ from modgap.corrections.correction import Correction
 
 
 def partly(correction: Correction, share: float) -> Correction:
-    """The correction applied in part, by more than 0 and at most 1, which is all of it.
+    """The correction applied in part: by a share of it, of which 1 is all.
 
     A row v, at unit length where the correction takes it so, goes to
     (1 − share)·v + share·w, w being what the map of ``in_proportion(correction)`` makes of it.
@@ -22,11 +22,15 @@ def partly(correction: Correction, share: float) -> Correction:
     correction's bank says how much of a hub the row is at this share, and share·α of it is
     subtracted. Everything is ranked by the correction's metric.
 
-    Of ``Shift``, ``Center`` and others that add an offset, it is that share of the offset. Of
-    ``Calibrate()`` every score is (1 − share)·raw + share·c·corrected, c one number.
+    Of ``Shift``, ``Center`` and others that add an offset, it is that share of the offset, and the
+    share may be any number: −1 moves the other way. Of ``Calibrate()`` every score is
+    (1 − share)·raw + share·c·corrected, c one number.
     """
-    if not 0 < check_finite(share, "share") <= 1:
-        raise InputValueError(f"share must be above 0 and at most 1, got {share}.")
+    if not (0 < check_finite(share, "share") <= 1 or _only_moves(correction)):
+        raise InputValueError(
+            f"share must be above 0 and at most 1, got {share}: "
+            f"{correction.about.get('method', 'this correction')} does more than move rows."
+        )
     if share == 1:
         return correction
     whole = in_proportion(correction)
@@ -36,6 +40,14 @@ def partly(correction: Correction, share: float) -> Correction:
     }
     hubs = correction.hubs and replace(correction.hubs, weight=share * correction.hubs.weight)
     return replace(correction, maps=maps, hubs=hubs, about={"share": share})
+
+
+def _only_moves(correction: Correction) -> bool:
+    """Whether all that it does is to add an offset to the rows of each modality."""
+    return correction.hubs is None and all(
+        affine.matrix is None and affine.scale == 1 and affine.blocks is None
+        for affine in correction.maps.values()
+    )
 
 
 def in_proportion(correction: Correction) -> Correction:

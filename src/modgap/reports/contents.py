@@ -132,11 +132,11 @@ def contents(
         if diagnosis is not None and len(data.names) == 2:
             paths, failed = slider_document(
                 data, diagnosis, drawn, found, metric=metric, seed=seed,
-                progress=part_of(say, "the slider", 80, 96),
+                progress=part_of(say, "the slider", 80, 98),
             )  # fmt: skip
             if failed:
                 page.missing["slider"] = failed
-    say("the page", 96, 100)
+    say("the page", 98, 100)
     geometry = geometry_document(data, known, measurement, pictures)
     answers = make_answers(data, diagnosis, metric, pictures)
     _say_what_is_missing(data, diagnosis, page)

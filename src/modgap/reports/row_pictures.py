@@ -11,15 +11,12 @@ _LONGEST_ID = 100
 
 
 class RowPictures:
-    """Pictures of rows as addresses that hold them. One that fails is counted, and left out.
-
-    ``errors`` has the name and the reason of each.
-    """
+    """Pictures of rows as addresses that hold them. One that fails is counted, and left out."""
 
     def __init__(self, data: Modalities) -> None:
         self._data = data
         self._found: dict[tuple[str, int], str | None] = {}
-        self.errors: list[tuple[str, str]] = []
+        self._errors: dict[tuple[str, int], str] = {}
 
     def __call__(self, modality: str, row: int) -> str | None:
         """The picture of a row; None where there is none or it cannot be read."""
@@ -32,12 +29,19 @@ class RowPictures:
                     self._found[modality, row] = data_uri(picture(row))
             except ImageError as error:
                 self._found[modality, row] = None
-                self.errors.append((self._name(modality, row), str(error)))
+                self._errors[modality, row] = str(error)
         return self._found[modality, row]
+
+    @property
+    def errors(self) -> list[tuple[str, str]]:
+        """The name of each that could not be read and the reason, in the order of the rows."""
+        places = list(self._data.names)
+        failed = sorted(self._errors, key=lambda one: (places.index(one[0]), one[1]))
+        return [(self._name(*one), self._errors[one]) for one in failed]
 
     def sentence(self) -> str | None:
         """How many could not be read, and the first of them; None where all could."""
-        return unreadable(self.errors, len(self._found)) if self.errors else None
+        return unreadable(self.errors, len(self._found)) if self._errors else None
 
     def _name(self, modality: str, row: int) -> str:
         ids = self._data.sides[modality].ids
