@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -191,14 +191,31 @@ def from_edge(polygon: np.ndarray, point: np.ndarray) -> float:
     return far
 
 
+def eventually(seen: Visit, check: Callable[[], Any]) -> Any:
+    """What a check returns once it holds: drawings follow a moment later."""
+    for _ in range(100):
+        try:
+            return check()
+        except AssertionError:
+            seen.page.wait_for_timeout(100)
+    return check()
+
+
 def drag(seen: Visit, corners: np.ndarray, *, closed: bool) -> None:
     mouse = seen.page.mouse
+    before = seen.page.inner_text(".selection-count")
     mouse.move(*corners[0])
     mouse.down()
     for corner in [*corners[1:], *([corners[0]] if closed else [])]:
         mouse.move(*corner, steps=6)
     mouse.up()
-    seen.page.wait_for_timeout(500)
+    seen.page.wait_for_function(
+        "before => document.querySelector('.selection-count').textContent !== before", arg=before
+    )
+
+
+def check_marks(seen: Visit, expected: set[tuple[int, int]]) -> None:
+    assert marked(seen) == expected
 
 
 def check_colours(seen: Visit, document: Any, name: str) -> None:
@@ -228,8 +245,7 @@ def check_colours(seen: Visit, document: Any, name: str) -> None:
 def test_points_have_the_colours_of_their_values_in_both_themes_and_while_they_move(seen, document):
     page = seen.page
     page.select_option("#colour", label="shade")
-    page.wait_for_timeout(300)
-    check_colours(seen, document, "shade")
+    eventually(seen, lambda: check_colours(seen, document, "shade"))
     counts = fields(document)["shade"]
     said = page.inner_text("#legend")
     assert said.split()[:2] == ["image", "text"]
@@ -241,8 +257,7 @@ def test_points_have_the_colours_of_their_values_in_both_themes_and_while_they_m
     assert page.evaluate(fill) == before
     check_colours(seen, document, "shade")
     page.click("#theme")
-    page.wait_for_timeout(500)
-    check_colours(seen, document, "shade")
+    eventually(seen, lambda: check_colours(seen, document, "shade"))
     assert page.evaluate(fill) != before
     page.click("#theme")
     seen.slide(0)
@@ -251,11 +266,11 @@ def test_points_have_the_colours_of_their_values_in_both_themes_and_while_they_m
 def test_numbers_are_a_scale_whose_ends_the_legend_says(seen, document):
     page = seen.page
     page.select_option("#colour", label="year")
-    page.wait_for_timeout(300)
     field = fields(document)["year"]
     place = list(fields(document)).index("year")
     for end in (0, 1):
         assert seen.number(f"picture.fields.{place}.range.{end}") == field["range"][end]
+    page.wait_for_function(f"Array.isArray({CLOUDS}[0].marker.color)")
     colours = page.evaluate(f"{CLOUDS}.map(t => t.marker.color)")
     known = {}
     for side in (0, 1):
@@ -291,7 +306,7 @@ def test_lasso_and_box_select_the_points_inside(seen, document):
     found = listed(seen, document)
     assert 5 < len(expected) < N
     assert {one for one in found if clear[one]} == {one for one in expected if clear[one]}
-    assert marked(seen) == found
+    eventually(seen, lambda: check_marks(seen, found))
     # A box with the Shift key held adds to it.
     page.click("#tool-box")
     points = pixels(seen)
@@ -313,7 +328,7 @@ def test_lasso_and_box_select_the_points_inside(seen, document):
         one for one, depth in box.items() if depth > 2 and one not in found
     }
     seen.slide(6)
-    assert marked(seen) == now
+    eventually(seen, lambda: check_marks(seen, now))
     assert listed(seen, document) == now
     seen.slide(0)
 
@@ -372,14 +387,22 @@ def test_matches_of_selected_rows_are_added(seen, document):
     assert path.count("M") == len(own) == 20
 
 
+def said_row(seen: Visit) -> tuple[str, ...]:
+    """Which row the keyboard has come to, once the page says so."""
+    said = seen.page.inner_text("#said")
+    found = re.match(r"(\w+) row (\d+)", said)
+    assert found
+    assert "added." not in said
+    return found.groups()
+
+
 def test_everything_works_from_the_keyboard(seen, document):
     page, rows = seen.page, rows_of(document)
     page.focus(PLOT)
     chosen = []
     for key in ("ArrowRight", "ArrowRight", "ArrowUp", "ArrowLeft"):
         page.keyboard.press(key)
-        page.wait_for_timeout(100)
-        name, row = re.match(r"(\w+) row (\d+)", page.inner_text("#said")).groups()
+        name, row = eventually(seen, lambda: said_row(seen))
         side = ("image", "text").index(name)
         chosen.append((side, rows[side].index(int(row))))
         page.keyboard.press(" ")
@@ -409,29 +432,29 @@ def test_points_of_three_dimensions_are_coloured_and_picked(seen, document):
     page.select_option("#colour", label="shade")
     page.click("#three")
     page.wait_for_function(f"document.querySelector('{PLOT}').data[0].type === 'scatter3d'")
-    page.wait_for_timeout(500)
-    check_colours(seen, document, "shade")
+    eventually(seen, lambda: check_colours(seen, document, "shade"))
     assert page.locator("#tool-lasso").is_disabled()
     page.fill("#find", "shade: =shade 2")
     page.click("#find-all")
-    page.wait_for_timeout(300)
     found = listed(seen, document)
     assert found
-    assert marked(seen) == found
+    eventually(seen, lambda: check_marks(seen, found))
     seen.slide(5)
-    assert marked(seen) == found
+    eventually(seen, lambda: check_marks(seen, found))
     page.click("#tool-points")
     show(seen)
     x, y = lonely(pixels_of_three(seen))
-    page.mouse.move(x - 4, y)
-    page.mouse.move(x, y, steps=4)
-    page.wait_for_timeout(300)
-    page.mouse.down()
-    page.wait_for_timeout(200)
-    page.mouse.up()
-    page.wait_for_timeout(500)
-    now = listed(seen, document)
-    assert len(now ^ found) == 1
+    for pause in (300, 900, 2_700):  # which point is there is known once a frame is drawn
+        page.mouse.move(x - 4, y)
+        page.mouse.move(x, y, steps=4)
+        page.wait_for_timeout(pause)
+        page.mouse.down()
+        page.wait_for_timeout(pause)
+        page.mouse.up()
+        page.wait_for_timeout(pause)
+        if listed(seen, document) != found:
+            break
+    assert len(listed(seen, document) ^ found) == 1
     page.focus(PLOT)
     said = []
     for key in ("PageUp", "PageDown"):  # along the third axis
@@ -498,8 +521,7 @@ def test_coloured_and_selected_points_are_accessible_and_fit(seen):
     for width, scheme in ((1440, "light"), (390, "dark")):
         page.set_viewport_size({"width": width, "height": 1000})
         page.emulate_media(media="screen", color_scheme=scheme)
-        page.wait_for_timeout(500)
-        assert page.evaluate("document.documentElement.scrollWidth") <= width
+        page.wait_for_function(f"document.documentElement.scrollWidth <= {width}")
         seen.shot(f"points-{width}-{scheme}", whole=True)
     assert page.locator(".selected li").count() <= 50
     assert serious(page) == []
