@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import sys
@@ -64,6 +65,12 @@ def make_many(
         one = latent + 1.5 * rng.normal(size=d) + 0.4 * rng.normal(size=(n, d))
         rows[name] = one * rng.uniform(0.5, 2.0, size=(n, 1))
     return Modalities.of(rows)
+
+
+def pytest_collection_finish() -> None:
+    """Let the garbage collector leave alone what was imported: it looks at all of it each time."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture
