@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +26,11 @@ settings.load_profile("modgap")
 # A suite started in the background ignores Ctrl-C, and so would every process it starts.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# Without bytecode every process that a test starts would compile modgap anew, and every suite
+# would rewrite the asserts of all tests.
+sys.dont_write_bytecode = False
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 # Milvus Lite's servers say good-bye in the log of gRPC when a suite ends.
 os.environ.setdefault("GRPC_VERBOSITY", "NONE")
@@ -58,6 +65,12 @@ def make_many(
         one = latent + 1.5 * rng.normal(size=d) + 0.4 * rng.normal(size=(n, d))
         rows[name] = one * rng.uniform(0.5, 2.0, size=(n, 1))
     return Modalities.of(rows)
+
+
+def pytest_collection_finish() -> None:
+    """Let the garbage collector leave alone what was imported: it looks at all of it each time."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture

@@ -70,7 +70,7 @@ def test_the_demo_writes_its_files_and_says_where_the_page_is(demo: tuple[Ran, P
 def test_the_demo_prints_as_json_what_it_writes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    few = few_digits()
+    few = few_digits(100)
     monkeypatch.setattr("modgap.datasets.load_digits", lambda: few)
     assert modgap("demo", "-o", tmp_path / "plain").status == 0
     ran = modgap("demo", "--json", "-o", tmp_path / "out")

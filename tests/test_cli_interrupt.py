@@ -97,7 +97,7 @@ def test_an_interrupted_diagnose_writes_nothing(
 
 
 def test_two_runs_into_one_folder_both_succeed_and_leave_whole_files(tmp_path: Path) -> None:
-    make_files(tmp_path)
+    make_files(tmp_path, 60)
     out = tmp_path / "out"
     words = (
         "diagnose",

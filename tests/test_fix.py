@@ -173,7 +173,7 @@ def test_two_runs_into_one_folder_are_kept_apart(tmp_path):
 
 
 def test_documents_of_both_modalities_have_one_type(tmp_path):
-    X, Y = with_gap()
+    X, Y = with_gap(60)
     fix(X.astype(np.float16), Y, tmp_path)
     kinds = {
         pq.read_schema(tmp_path / f"documents-{name}.parquet").field("embedding").type
@@ -223,7 +223,7 @@ def test_the_command_says_what_to_do_next_and_its_commands_run(tmp_path, monkeyp
 @pytest.mark.parametrize("stacked", [True, False])
 def test_the_next_command_names_the_file_of_both_or_no_file(tmp_path, monkeypatch, stacked):
     monkeypatch.chdir(tmp_path)
-    X, Y = with_gap()
+    X, Y = with_gap(60)
     np.save("both.npy", np.stack([X, Y]))
     data = open_pair("both.npy") if stacked else Modalities.of(X, Y)
     steps = fix(data, None, "fixed").next_steps

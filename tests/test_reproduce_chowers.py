@@ -19,6 +19,9 @@ from modgap.reproduce.chowers2026.tasks import class_task, class_tasks, tasks
 from modgap.reproduce.chowers2026.threshold import _at_the_best
 from modgap.reproduce.setting import OwnRows
 from modgap.reproduce.sources import digit_zero_shot, zero_shots
+from outcomes import outcome_of
+
+pytestmark = pytest.mark.xdist_group("chowers2026")  # every entry is run once
 
 # Entry → kind, and the findings that one seed may come to.
 SURE, UNSURE = ("holds",), ("holds", "too small to say")
@@ -52,7 +55,6 @@ FILES = {
     *("features_clip", "features_videoclip"),
     *("imagenet-clip-b32", "esc50-clap", "unsplash-clip-b32"),
 }
-_outcomes: dict[str, Outcome] = {}
 
 
 def entry(name: str):
@@ -65,9 +67,7 @@ def outcome(name: str) -> Outcome:
         pytest.skip("the published embeddings are not at hand")
     if name == "fig6":
         pytest.importorskip("transformers", reason="transformers is not installed")
-    if name not in _outcomes:
-        _outcomes[name] = entry(name).run(Setting(embeddings=EMBEDDINGS))
-    return _outcomes[name]
+    return outcome_of(f"chowers2026/{name}")
 
 
 def found(name: str, start: str) -> str:

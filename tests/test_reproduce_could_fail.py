@@ -9,6 +9,7 @@ import pytest
 from conftest import EMBEDDINGS
 from modgap.reproduce import Setting, entries
 from modgap.reproduce.registry import PAPERS
+from outcomes import outcome_of
 
 MODULES = {paper: importlib.import_module(f"planted.{paper}") for paper in PAPERS}
 RUN = [entry for entry in entries().values() if entry.run is not None]
@@ -16,14 +17,15 @@ RUN = [entry for entry in entries().values() if entry.run is not None]
 
 def marked(entry):
     slow = entry.key.partition("/")[2] in MODULES[entry.paper].SLOW
-    return pytest.param(entry, id=entry.key, marks=[pytest.mark.long] if slow else [])
+    marks = [pytest.mark.xdist_group(entry.paper)]  # shares the honest run with the paper's tests
+    return pytest.param(entry, id=entry.key, marks=[*marks, *slow * [pytest.mark.long]])
 
 
 @pytest.mark.published
 @pytest.mark.parametrize("entry", list(map(marked, RUN)))
 def test_a_planted_violation_makes_every_check_of_the_claim_fail(entry) -> None:
     plants = MODULES[entry.paper].PLANTS.get(entry.key.partition("/")[2], ())
-    honest = entry.run(Setting(embeddings=EMBEDDINGS))
+    honest = outcome_of(entry.key)
     wanted = {check.statement for check in honest.checks if check.about == "claim"}
     failed: set[str] = set()
     for plant in plants:

@@ -22,7 +22,10 @@ from modgap.reproduce.levi2025.resampled import around, of_features, row_weights
 from modgap.reproduce.levi2025.rows import BINS, digits, extremeness
 from modgap.reproduce.setting import OwnRows
 from modgap.reproduce.statistics import rank_correlation
+from outcomes import outcome_of
 from planted.levi2025 import SLOW
+
+pytestmark = pytest.mark.xdist_group("levi2025")  # every entry is run once
 
 # Entry → what it finds on the rows at hand, and with the digits alone.
 FINDINGS = {
@@ -55,7 +58,6 @@ RUNNABLE = list(FINDINGS)
 NEED_SCANS = ["fig1", "fig8", "fig19", "fig20"]
 # These, and one that makes its own.
 NO_ROWS = [*NEED_SCANS, "fig7"]
-_outcomes: dict[tuple[str, bool], Outcome] = {}
 
 
 def entry(name: str):
@@ -66,10 +68,7 @@ def outcome(name: str, published: bool = True) -> Outcome:
     """The outcome of the fast setting with the first seed, run once."""
     if published and len(EMBEDDINGS) < 2:
         pytest.skip("the published embeddings are not at hand")
-    if (name, published) not in _outcomes:
-        setting = Setting(embeddings=EMBEDDINGS if published else ())
-        _outcomes[name, published] = entry(name).run(setting)
-    return _outcomes[name, published]
+    return outcome_of(f"levi2025/{name}", published=published)
 
 
 def test_there_is_one_entry_for_each_of_the_24_figures_in_order():

@@ -20,6 +20,9 @@ from modgap.reproduce.liang2022.rows import mean_cosine
 from modgap.reproduce.liang2022.zero_shot import Task, chosen_elsewhere, sweep
 from modgap.reproduce.setting import OwnRows
 from modgap.reproduce.sources import Pairs
+from outcomes import outcome_of
+
+pytestmark = pytest.mark.xdist_group("liang2022")  # every entry is run once
 
 KEYS = [f"fig{k}" for k in range(1, 17)] + [f"table{k}" for k in range(1, 6)] + ["section4-4"]
 
@@ -52,8 +55,6 @@ EMBEDDED = ("fig1", "fig2", "fig3", "fig4", "fig6", "fig10", "fig14", "table1", 
 NETWORKS = ("fig2", "fig5", "fig6", "fig7", "fig13", "fig15")
 LONG = ("fig1", "fig2", "fig5", "fig13")  # UMAP compiles itself first, and there are many networks
 
-_RUNS: dict[str, Outcome] = {}
-
 
 def entry_run(name: str) -> Callable[[Setting], Outcome]:
     run = PAPER.entries[f"liang2022/{name}"].run
@@ -68,13 +69,10 @@ def needs_published(name: str) -> None:
 
 def fast(name: str) -> Outcome:
     """The outcome of an entry's fast setting, run once for all tests."""
-    if name not in _RUNS:
-        run = entry_run(name)
-        if name in NETWORKS:
-            pytest.importorskip("torch", reason="torch is not installed")
-            pytest.importorskip("transformers", reason="transformers is not installed")
-        _RUNS[name] = run(Setting(embeddings=EMBEDDINGS))
-    return _RUNS[name]
+    if name in NETWORKS:
+        pytest.importorskip("torch", reason="torch is not installed")
+        pytest.importorskip("transformers", reason="transformers is not installed")
+    return outcome_of(f"liang2022/{name}")
 
 
 def entries(names: Any) -> list[Any]:
