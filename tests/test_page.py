@@ -22,6 +22,7 @@ from conftest import make_pairs
 from modgap.io import Embeddings, Modalities
 from modgap.reports import contents
 from modgap.reports.assemble import page_html
+from modgap.reports.thumbnails import from_pixels
 
 pytestmark = [
     pytest.mark.skipif(chromium() is None, reason=MISSING),
@@ -532,21 +533,24 @@ def written(tmp_path: Path, X: Any, Y: Any, **options: Any) -> tuple[Path, dict[
     return path, document
 
 
-def test_captions_names_and_file_names_with_markup_do_nothing(tab, tmp_path):
-    X, Y = make_pairs(120)
-    path, _ = written(
+def test_long_captions_and_names_with_markup_do_nothing(tab, tmp_path):
+    n, names = 400, tuple(one.replace(".", "") for one in EVIL[:2])
+    path, document = written(
         tmp_path,
-        X,
-        Y,
-        captions_x=[EVIL[i % len(EVIL)] for i in range(120)],
-        captions_y=[EVIL[(i + 1) % len(EVIL)] for i in range(120)],
+        *make_pairs(n, 16),
+        captions_x=[EVIL[i % len(EVIL)] * 9 for i in range(n)],
+        captions_y=[EVIL[(i + 1) % len(EVIL)] * 9 for i in range(n)],
         source=f"folder/{EVIL[0]}.npy",
-        names=(EVIL[0].replace(".", ""), EVIL[1].replace(".", "")),
-        queries=EVIL[1].replace(".", ""),
+        names=names,
+        queries=names[1],
         model=EVIL[1],
-        title=EVIL[1],
+        title=EVIL[1] * 9,
+        thumbnails={names[0]: from_pixels(np.zeros((n, 4, 4)))},
     )
+    assert document["verdict"]["verdict"] == "use"
     with visit(tab, path) as seen:
+        check_first_screen(seen, document, "long")
+        seen.page.set_viewport_size({"width": 1440, "height": 1000})
         seen.see_all()
         box = seen.page.locator("#picture-figure .js-plotly-plot").bounding_box()
         for share in np.linspace(0.1, 0.9, 15):
@@ -555,7 +559,7 @@ def test_captions_names_and_file_names_with_markup_do_nothing(tab, tmp_path):
         seen.page.keyboard.press("Enter")
         seen.page.fill("#find-query", "<img")
         seen.page.keyboard.press("Enter")
-        assert EVIL[0] in seen.page.inner_text(".asked")
+        assert EVIL[0] * 2 in seen.page.inner_text(".asked")
         assert seen.page.evaluate("window.pwned") is None
         assert (
             seen.page.locator("main img[src=x], main script, main a[href^=javascript]").count() == 0
@@ -582,9 +586,10 @@ def unit(*sides: np.ndarray) -> list[np.ndarray]:
         ("one-dimension", make_pairs(30, 1), {}),
         ("all-the-same", (np.ones((12, 4)), np.full((12, 4), 2.0)), {}),
         ("a-row-of-zeros", (np.vstack([np.zeros((1, 5)), np.eye(5)]), np.eye(6, 5) + 1), {}),
-        ("captions-with-gaps", make_pairs(20), {"captions_y": [None, "a"] * 10}),
+        ("captions-with-gaps-and-no-image", make_pairs(20),
+         {"captions_y": [None, "a caption"] * 10, "thumbnails": {"image": lambda row: None}}),
     ],
-)
+)  # fmt: skip
 # In one or two dimensions pairs can hardly be told from chance.
 @pytest.mark.filterwarnings("ignore::modgap.io.PairingWarning")
 def test_page_shows_what_it_can_and_says_what_it_cannot(tab, tmp_path, name, rows, options):
@@ -594,19 +599,12 @@ def test_page_shows_what_it_can_and_says_what_it_cannot(tab, tmp_path, name, row
         said = seen.page.inner_text("main")
         for sentence in document["missing"].values():
             assert sentence in said
+        if "captions_y" in options:
+            assert "a caption" in said
+        assert said.count("No verdict") == (document["diagnosis"] is None)
         assert "undefined" not in said
         assert "NaN" not in said
         seen.shot(f"bad-{name}", whole=True)
-
-
-def test_missing_thumbnails_leave_the_captions(tab, tmp_path):
-    path, document = written(
-        tmp_path, *make_pairs(30), captions_x=[f"row {i}" for i in range(30)],
-        thumbnails={"image": lambda row: None},
-    )  # fmt: skip
-    with visit(tab, path) as seen:
-        seen.see_all()
-        assert f"row {document['conformity']['most_x'][0]['row']}" in seen.page.inner_text("main")
 
 
 def test_what_the_correction_demands_is_in_the_verdict_and_beside_the_file(

@@ -97,7 +97,7 @@ def contents(
     say, page, pictures = progress or silent, _Notes(), RowPictures(data)
     asking = _asking(queries, data.names, diagnosis)
     if diagnosis is None:
-        with page.noting("No verdict: ", "verdict"):
+        with page.noting("", "verdict"):
             diagnosis = diagnose(
                 data, queries=asking, goal=goal, metric=metric, model=model, seed=seed,
                 progress=part_of(say, "diagnosing", 0, 55),
@@ -272,7 +272,8 @@ def _say_what_is_missing(data: Modalities, diagnosis: Diagnosis | None, page: _N
 
 def _verdict(diagnosis: Diagnosis | None, metric: Metric, page: _Notes) -> dict[str, Any]:
     if diagnosis is None:
-        return {"verdict": None, "label": None, "sentences": [page.missing["verdict"]]}
+        said = f"No verdict: {page.missing['verdict']}"
+        return {"verdict": None, "label": None, "sentences": [said]}
     own = diagnosis.raw.metrics[OWN_EXCESS].value.value
     said = _apart(diagnosis, metric)
     if np.isfinite(own):
