@@ -37,12 +37,13 @@ from modgap.reports.picture import (
     choose_drawn,
     picture_document,
     projections,
+    shorten_labels,
 )
 from modgap.reports.row_pictures import RowPictures
 from modgap.reports.slider import slider_document
 from modgap.reports.terms import terms
 
-# A page can be mailed: pictures of drawn rows take what is left below this size.
+# A page can be mailed: labels are cut beyond this size, pictures of drawn rows take what is left.
 _PAGE_BYTES = 7_800_000
 # What is shown of two modalities only, and what to say of it where there are more.
 _ONLY_TWO = {
@@ -179,6 +180,7 @@ def contents(
     )
     if drawn is not None:
         room = _PAGE_BYTES - len(page_html(made).encode())
+        room += shorten_labels(made["picture"], -room)
         add_thumbnails(made["picture"], data, drawn, pictures, room)
     if unreadable := pictures.sentence():
         made["missing"]["thumbnails"] = unreadable
