@@ -22,6 +22,7 @@ from conftest import make_pairs
 from modgap.io import Embeddings, Modalities
 from modgap.reports import contents
 from modgap.reports.assemble import page_html
+from modgap.reports.thumbnails import from_pixels
 
 pytestmark = [
     pytest.mark.skipif(chromium() is None, reason=MISSING),
@@ -545,21 +546,24 @@ def written(tmp_path: Path, X: Any, Y: Any, **options: Any) -> tuple[Path, dict[
     return path, document
 
 
-def test_captions_names_and_file_names_with_markup_do_nothing(tab, tmp_path):
-    X, Y = make_pairs(120)
-    path, _ = written(
+def test_long_captions_and_names_with_markup_do_nothing(tab, tmp_path):
+    n, names = 400, tuple(one.replace(".", "") for one in EVIL[:2])
+    path, document = written(
         tmp_path,
-        X,
-        Y,
-        captions_x=[EVIL[i % len(EVIL)] for i in range(120)],
-        captions_y=[EVIL[(i + 1) % len(EVIL)] for i in range(120)],
+        *make_pairs(n, 16),
+        captions_x=[EVIL[i % len(EVIL)] * 9 for i in range(n)],
+        captions_y=[EVIL[(i + 1) % len(EVIL)] * 9 for i in range(n)],
         source=f"folder/{EVIL[0]}.npy",
-        names=(EVIL[0].replace(".", ""), EVIL[1].replace(".", "")),
-        queries=EVIL[1].replace(".", ""),
+        names=names,
+        queries=names[1],
         model=EVIL[1],
-        title=EVIL[1],
+        title=EVIL[1] * 9,
+        thumbnails={names[0]: from_pixels(np.zeros((n, 4, 4)))},
     )
+    assert document["verdict"]["verdict"] == "use"
     with visit(tab, path) as seen:
+        check_first_screen(seen, document, "long")
+        seen.page.set_viewport_size({"width": 1440, "height": 1000})
         seen.see_all()
         box = seen.page.locator("#picture-figure .js-plotly-plot").bounding_box()
         for share in np.linspace(0.1, 0.9, 15):
@@ -568,7 +572,7 @@ def test_captions_names_and_file_names_with_markup_do_nothing(tab, tmp_path):
         seen.page.keyboard.press("Enter")
         seen.page.fill("#find-query", "<img")
         seen.page.keyboard.press("Enter")
-        assert EVIL[0] in seen.page.inner_text(".asked")
+        assert EVIL[0] * 2 in seen.page.inner_text(".asked")
         assert seen.page.evaluate("window.pwned") is None
         assert (
             seen.page.locator("main img[src=x], main script, main a[href^=javascript]").count() == 0
@@ -598,7 +602,7 @@ def unit(*sides: np.ndarray) -> list[np.ndarray]:
         ("all-the-same", (np.ones((12, 4)), np.full((12, 4), 2.0)), {}),
         ("a-row-of-zeros", (np.vstack([np.zeros((1, 5)), np.eye(5)]), np.eye(6, 5) + 1), {}),
     ],
-)
+)  # fmt: skip
 # In one or two dimensions pairs can hardly be told from chance.
 @pytest.mark.filterwarnings("ignore::modgap.io.PairingWarning")
 def test_page_shows_what_it_can_and_says_what_it_cannot(tab, tmp_path, name, rows, options):
@@ -613,6 +617,7 @@ def check_says_what_it_cannot(seen: Visit, document: dict[str, Any]) -> None:
     said = seen.page.inner_text("main")
     for sentence in document["missing"].values():
         assert sentence in said
+    assert said.count("No verdict") == (document["diagnosis"] is None)
     assert "undefined" not in said
     assert "NaN" not in said
 

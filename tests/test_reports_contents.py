@@ -338,19 +338,22 @@ def test_typical_rows_come_with_their_captions_and_pictures():
     assert "thumbnails" not in page["missing"]
 
 
-def test_pictures_of_drawn_rows_take_the_room_that_the_page_leaves(monkeypatch):
+def test_a_page_stays_small_by_cutting_labels_and_leaving_out_pictures(monkeypatch):
     X, Y = make_pairs(30)
     noise = np.random.default_rng(0).integers(0, 255, (30, 24, 24, 3))
     both = {name: from_pixels(noise) for name in ("image", "text")}
+    given = {"captions_y": ["<&>" * 100] * 30, "thumbnails": both}  # six bytes a letter
     module = sys.modules["modgap.reports.contents"]
     monkeypatch.setattr(module, "_PAGE_BYTES", 0)
-    page = make_document(X, Y, thumbnails=both)
+    page = make_document(X, Y, **given)
     assert {*page["picture"]["x"]["thumbnails"]} == {None}
-    most = len(page_html(page).encode()) + 30_000
+    assert {*map(len, page["picture"]["y"]["labels"])} == {18}
+    most = len(page_html(page).encode()) + 60_000
     monkeypatch.setattr(module, "_PAGE_BYTES", most)
-    page = make_document(X, Y, thumbnails=both)
+    page = make_document(X, Y, **given)
     shown = [page["picture"][side]["thumbnails"] for side in "xy"]
     assert all(one[0] is not None and one[-1] is None for one in shown)
+    assert {*map(len, page["picture"]["y"]["labels"])} == {300}
     assert len(page_html(page).encode()) <= most
 
 

@@ -186,6 +186,12 @@ def test_a_correction_that_was_not_judged_promises_shares_only(verdict, n, why):
     assert evidence_words(TEXT, before, then).startswith("Measured in 200 searches")
 
 
+def test_places_of_few_pairs_are_said_to_be_of_these_few():
+    few = make("not enough pairs", fixed=scores(), n_groups={"confirm": 15})
+    found = headline(few, BEFORE, AFTER)
+    assert found.evidence.startswith("On these few, the right image goes from place 175 to place 2")
+
+
 def test_metrics_that_are_not_known_give_way_to_others():
     unknown = scores(**{NDCG: math.nan, RECALL: math.nan})
     found = headline(make("no pairs", raw=unknown), FirstTen(200, 400, 1.0), None)

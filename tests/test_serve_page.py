@@ -266,6 +266,7 @@ def test_nothing_misleads_while_the_report_is_made_cancelled_and_made_anew(
         opened.click("#report-cancel")
         cancelled = "The report was cancelled at: diagnosing (hubs), 20 % done."
         opened.locator("#loading", has_text=cancelled).wait_for()
+        assert opened.evaluate("document.activeElement.textContent") == "Make the report"
         column.get_by_text(f"{cancelled} So it recommends no correction. {advice}").wait_for()
         report.go.set()
         opened.get_by_role("button", name="Make the report").click()

@@ -156,6 +156,15 @@ def number(value: float | None, digits: int = 4) -> str:
     return f"{value:.{digits}f}"
 
 
+def signed(value: float) -> str:
+    """A change as people read it, with a plus or a minus sign.
+
+    >>> signed(0.0126), signed(-0.006)
+    ('+0.013', '−0.006')
+    """
+    return f"{value:+.3f}".replace("-", "−")
+
+
 def spoken(words: Iterable[str]) -> str:
     """Words as a sentence lists them.
 

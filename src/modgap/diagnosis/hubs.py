@@ -13,7 +13,7 @@ from typing import Literal
 
 import numpy as np
 
-from modgap._results import Result
+from modgap._results import Result, signed
 from modgap._validate import Array, InputError
 from modgap.corrections import Calibrate, Correction, Metric, row_length
 from modgap.corrections.bank import check_bank, with_hubs
@@ -66,10 +66,11 @@ class HubChoice(Result):
     def sentence(self) -> str:
         """What was found, in words."""
         bank = f"a bank of {self.n_bank:,} queries" + ("" if self.own_bank else ", as given")
+        rank = self.rank_gain
         gain = (
-            f"the mean reciprocal rank across modalities changes by {self.rank_gain.value:+.3f} "
-            f"({self.rank_gain.low:+.3f} to {self.rank_gain.high:+.3f}) and NDCG@10 in one index "
-            f"by {self.ndcg_gain.value:+.3f}, cross-fitted on {self.n_groups:,} groups"
+            f"the mean reciprocal rank across modalities changes by {signed(rank.value)} "
+            f"({signed(rank.low)} to {signed(rank.high)}) and NDCG@10 in one index "
+            f"by {signed(self.ndcg_gain.value)}, cross-fitted on {self.n_groups:,} groups"
         )
         if self.helps:
             return f"Subtracting hubs helps: with {bank} {gain}."

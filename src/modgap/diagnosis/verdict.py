@@ -8,7 +8,7 @@ from typing import Literal
 
 import numpy as np
 
-from modgap._results import Result
+from modgap._results import Result, signed
 from modgap.corrections import Correction, in_one_sentence
 from modgap.evaluation import Goal, Interval, Scores
 from modgap.evaluation.evaluator import Resampled
@@ -158,13 +158,13 @@ def sentence(
     if not trial.keeps_rankings:
         found = {name: trial.confirm.metrics[key].change for key, name in recalls.items()}
         changes = {name: one.value for name, one in found.items() if one is not None}
-        said = ", ".join(f"{name} {value:+.3f}" for name, value in changes.items())
+        said = ", ".join(f"{name} {signed(value)}" for name, value in changes.items())
         held = f"recall@1 {'rises' if min(changes.values()) > 0 else 'holds'} ({said})"
     words, before = goal_words(goal, correction.names), raw.goal.value.value
     return (
         f"Use {trial.method}: {words} goes from {before:.3f} to "
-        f"{after.value:.3f} ({change.value:+.3f}, 95 % interval {change.low:+.3f} to "
-        f"{change.high:+.3f}) on {n:,} held-out groups, and {held}. "
+        f"{after.value:.3f} ({signed(change.value)}, 95 % interval {signed(change.low)} to "
+        f"{signed(change.high)}) on {n:,} held-out groups, and {held}. "
         f"{in_one_sentence(correction, queries)}"
     )
 
@@ -210,7 +210,7 @@ def unjudged_sentence(
         change, words = trial.confirm.goal.change, goal_words(goal, correction.names)
         metrics = (
             f" On these few, {words} goes from {raw.goal.value.value:.3f} to "
-            f"{trial.confirm.goal.value.value:.3f} ({change.low:+.3f} to {change.high:+.3f})."
+            f"{trial.confirm.goal.value.value:.3f} ({signed(change.low)} to {signed(change.high)})."
         )
     if goal != "mixed":
         metrics += f" The goal {goal} was not judged."

@@ -37,12 +37,13 @@ from modgap.reports.picture import (
     choose_drawn,
     picture_document,
     projections,
+    shorten_labels,
 )
 from modgap.reports.row_pictures import RowPictures
 from modgap.reports.slider import slider_document
 from modgap.reports.terms import terms
 
-# A page can be mailed: pictures of drawn rows take what is left below this size.
+# A page can be mailed: labels are cut beyond this size, pictures of drawn rows take what is left.
 _PAGE_BYTES = 7_800_000
 # What is shown of two modalities only, and what to say of it where there are more.
 _ONLY_TWO = {
@@ -97,7 +98,7 @@ def contents(
     say, page, pictures = progress or silent, _Notes(), RowPictures(data)
     asking = _asking(queries, data.names, diagnosis)
     if diagnosis is None:
-        with page.noting("No verdict: ", "verdict"):
+        with page.noting("", "verdict"):
             diagnosis = diagnose(
                 data, queries=asking, goal=goal, metric=metric, model=model, seed=seed,
                 progress=part_of(say, "diagnosing", 0, 55),
@@ -179,6 +180,7 @@ def contents(
     )
     if drawn is not None:
         room = _PAGE_BYTES - len(page_html(made).encode())
+        room += shorten_labels(made["picture"], -room)
         add_thumbnails(made["picture"], data, drawn, pictures, room)
     if unreadable := pictures.sentence():
         made["missing"]["thumbnails"] = unreadable
@@ -272,7 +274,8 @@ def _say_what_is_missing(data: Modalities, diagnosis: Diagnosis | None, page: _N
 
 def _verdict(diagnosis: Diagnosis | None, metric: Metric, page: _Notes) -> dict[str, Any]:
     if diagnosis is None:
-        return {"verdict": None, "label": None, "sentences": [page.missing["verdict"]]}
+        said = f"No verdict: {page.missing['verdict']}"
+        return {"verdict": None, "label": None, "sentences": [said]}
     own = diagnosis.raw.metrics[OWN_EXCESS].value.value
     said = _apart(diagnosis, metric)
     if np.isfinite(own):

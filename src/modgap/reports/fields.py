@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,6 +15,7 @@ from modgap._results import by_side, spoken
 from modgap._validate import InputError
 from modgap.io import Modalities
 from modgap.io._contents import Column
+from modgap.reports.assemble import data_json
 from modgap.reports.labels import label_text
 
 Kind = Literal["category", "number", "text"]
@@ -108,7 +108,7 @@ def fields_document(
     room = _FIELD_BYTES
     for one in sorted(found, key=lambda field: field.kind == "text"):
         as_shown = one.document()
-        size = len(json.dumps(as_shown, ensure_ascii=False).encode("utf-8", "replace"))
+        size = len(data_json(as_shown).encode("utf-8", "replace"))
         if len(shown) == MOST_FIELDS:
             left_out.setdefault(_TOO_MANY, []).append(one.name)
         elif size > room:

@@ -59,7 +59,8 @@ def headline(
         said = _judged(diagnosis, words, before, after)
     else:
         said = _not_judged(diagnosis, words, before, after)
-    evidence = "" if before is None else evidence_words(words, before, after)
+    few = diagnosis.verdict == "not enough pairs"
+    evidence = "" if before is None else evidence_words(words, before, after, few=few)
     return Headline(tuple(said), evidence, three_metrics(diagnosis), before, after)
 
 
@@ -146,15 +147,17 @@ def fix_words(
     )
 
 
-def evidence_words(words: Words, before: FirstTen, after: FirstTen | None) -> str:
-    """What the sentences rest on."""
+def evidence_words(
+    words: Words, before: FirstTen, after: FirstTen | None, *, few: bool = False
+) -> str:
+    """What the sentences rest on; ``few`` pairs promise nothing for others."""
     searches = (
         f"{before.n_queries:,} searches with held-out {words.queries} in an index of "
         f"{before.n_documents:,} documents"
     )
     if before.median_place is None:
         return f"Measured in {searches}."
-    right = words.right[:1].upper() + words.right[1:]
+    right = f"On these few, {words.right}" if few else words.right[:1].upper() + words.right[1:]
     if after is None or after.median_place is None:
         return f"{right} is in place {before.median_place:,}: the median of {searches}."
     return (

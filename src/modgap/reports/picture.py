@@ -14,14 +14,15 @@ from modgap._results import by_side
 from modgap.io import Modalities
 from modgap.measures import Projection, projection
 from modgap.moments import Moments
-from modgap.reports.labels import row_ids, row_labels
+from modgap.reports.assemble import data_json
+from modgap.reports.labels import label_text, row_ids, row_labels
 from modgap.reports.row_pictures import RowPictures
 from modgap.reports.terms import Term, terms
 
 MAX_DRAWN = 2_000
 _DIGITS = 6
 # Labels of the drawn rows of a modality: the more there are, the shorter each is cut.
-_LABEL_LETTERS, _LABEL_LENGTH = 240_000, 300
+_LABEL_LETTERS, _LABEL_LENGTH, _SHORT_LABEL = 240_000, 300, 20
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,6 +125,24 @@ def _side(data: Modalities, name: str, drawn: Drawn) -> dict[str, Any]:
         "ids": row_ids(side, rows),
         "squares": short(np.sum(drawn.rows[name].astype(np.float64) ** 2, axis=1)),
     }
+
+
+def shorten_labels(document: dict[str, Any], excess: int) -> int:
+    """Halve the longest labels until ``excess`` bytes are saved; the bytes that were."""
+    sides = [document["x"], document["y"]] if "x" in document else document["sides"]
+    labelled = [side for side in sides if side["labels"] is not None]
+    size = start = _bytes(labelled)
+    most = _LABEL_LENGTH
+    while start - size < excess and most > _SHORT_LABEL:
+        most //= 2
+        for side in labelled:
+            side["labels"] = [label_text(label, most) for label in side["labels"]]
+        size = _bytes(labelled)
+    return start - size
+
+
+def _bytes(labelled: Sequence[Mapping[str, Any]]) -> int:
+    return sum(len(data_json({"labels": side["labels"]}).encode()) for side in labelled)
 
 
 def add_thumbnails(

@@ -70,7 +70,7 @@
         el("p", { class: "example-about" },
           el("span", {}, `A typical ${data.names[asked.side]} query`,
             el("span", { class: "example-why" }, `: ${answers.typical_about} ${all} random ones`)),
-          el("a", { href: "#search" }, `See all ${all}`)),
+          el("a", { href: "#search" }, modgap.live ? "Search live" : `See all ${all}`)),
         el("p", { class: "example-text" }, modgap.sides.mark(asked.side), image(asked.thumbnail, ""),
           el("span", { title: text(data, asked) }, text(data, asked)))),
       el("div", { class: "example-sides" },

@@ -18,7 +18,9 @@
       words.textContent = sentence;
       others[0].replaceWith(extra[0]);
     } else {
+      const pressed = place.querySelector("button:disabled"); // the next one takes its place for the keyboard
       place.replaceChildren(...(sentence ? [el("p", {}, sentence), ...extra] : []));
+      if (pressed) place.querySelector("button")?.focus();
     }
   }
 

@@ -5,6 +5,7 @@
   "use strict";
 
   const { el } = modgap.dom;
+  const LONG = 170; // letters; names of modalities may be long
 
   function metrics(data) {
     const names = data.headline?.metrics ?? [];
@@ -21,10 +22,11 @@
     const [first, then, ...others] = headline?.sentences ?? [];
     if (!first) return;
     const reason = data.diagnosis ? null : data.missing?.verdict;
+    const long = first.length + (then ?? "").length > LONG;
     const example = modgap.answers.example(data);
     const three = metrics(data);
     document.getElementById("first").replaceChildren(...[
-      el("h1", { class: "headline" }, el("span", {}, first), then ? el("span", { class: "then" }, ` ${then}`) : null),
+      el("h1", { class: long ? "headline long" : "headline" }, el("span", {}, first), then ? el("span", { class: "then" }, ` ${then}`) : null),
       ...others.map((sentence) => el("p", { class: "also" }, sentence)),
       headline.evidence ? el("p", { class: "evidence" }, headline.evidence) : null,
       reason ? el("p", { class: "evidence" }, reason) : null,

@@ -46,7 +46,8 @@
       fact(el("span", { class: "side" }, modgap.sides.mark(i), name),
         show(data, ["n", i], { term: "rows" }), " rows",
         data.source?.[i] && data.source[i] !== name ? el("span", { class: "from" }, data.source[i]) : null));
-    document.getElementById("title").replaceChildren(el("p", { class: "kicker" }, state(data), title));
+    document.getElementById("title").replaceChildren(el("p", { class: "kicker" }, state(data),
+      el("span", { class: "title", title }, title)));
     document.getElementById("facts").replaceChildren(
       el("dl", { class: "facts" }, sides,
         fact("Dimensions", show(data, ["dim"], { term: "dim" })),

@@ -1,7 +1,7 @@
 // What search and workbench share: asking the server, fields of a form, one row as people see it.
 // What the server says is text, never markup.
 //
-//   modgap.live.shared.{ask, pause, field, options, counted, sentence, mark, picture, words, named,
+//   modgap.live.shared.{ask, pause, field, options, counted, sentence, mark, picture, label, named,
 //   labelOf}
 (function (modgap) {
   "use strict";
@@ -60,20 +60,20 @@
 
   function picture(item) {
     if (!item.thumbnail?.startsWith("/api/thumbnails/")) return null;
-    const shown = el("img", { src: item.thumbnail.slice(1), alt: item.caption ?? item.id ?? "",
+    const shown = el("img", { src: item.thumbnail.slice(1), alt: label(item) ?? "",
       loading: "lazy", class: "thumbnail" });
     shown.addEventListener("error", () => shown.remove());
     return shown;
   }
 
-  function words(item) {
-    return item.caption ?? item.id ?? `row ${format(item.row)}`;
+  function label(item) {
+    return item.caption ?? item.id ?? null;
   }
 
   function named(info, item) {
     return el("p", { class: "item-name" }, mark(info, item.modality), ` row ${format(item.row)}`);
   }
 
-  modgap.live = { shared: { ask, pause, field, options, counted, sentence, mark, picture, words, named,
+  modgap.live = { shared: { ask, pause, field, options, counted, sentence, mark, picture, label, named,
     labelOf } };
 })((globalThis.modgap ??= {}));

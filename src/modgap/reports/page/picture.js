@@ -224,7 +224,7 @@
       place.append(modgap.head.missing(data, "picture", "There is nothing to draw."));
       return;
     }
-    place.append(el("p", { class: "lead" }, data.names.length > 2
+    place.append(el("p", { class: "lead" }, !data.paths?.length
       ? "Every point is one row. Where the clouds of two modalities are apart, there is a gap between them."
       : "Every point is one row. Move the slider to apply the correction, and see what gets better and what gets worse."));
     await build(data, place);

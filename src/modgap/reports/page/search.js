@@ -9,7 +9,7 @@
 
   const { el, say } = modgap.dom;
   const { format } = modgap.number;
-  const { ask, field, options, counted, mark, picture, words, named, labelOf } = modgap.live.shared;
+  const { ask, field, options, counted, mark, picture, label, named, labelOf } = modgap.live.shared;
   const SHOWN = 8; // suggestions under the field
   const TYPING = 200;
 
@@ -21,13 +21,13 @@
   // A hit of the server as modgap.hits draws it.
   function hitOf(info, hit, key, place) {
     return { side: info.names.indexOf(hit.modality), modality: hit.modality, row: hit.row, match: hit.match,
-      label: words(hit), picture: picture(hit),
+      label: label(hit), picture: picture(hit),
       score: modgap.number.element(hit.score, `live.search.${key}.${place}.score`, { term: "score", digits: 3 }) };
   }
 
   function askWith(hit, next) {
-    const label = `Search with ${hit.modality} row ${hit.row}`;
-    return el("button", { type: "button", class: "save", title: label, "aria-label": label,
+    const title = `Search with ${hit.modality} row ${hit.row}`;
+    return el("button", { type: "button", class: "save", title, "aria-label": title,
       on: { click: () => next(hit) } }, "Ask with this");
   }
 
@@ -81,7 +81,8 @@
     function draw(answer) {
       const head = answer.query
         ? el("div", { class: "item query" }, picture(answer.query),
-          el("div", {}, named(info, answer.query), el("p", { class: "item-label" }, words(answer.query))))
+          el("div", {}, named(info, answer.query),
+            label(answer.query) === null ? null : el("p", { class: "item-label" }, label(answer.query))))
         : el("div", { class: "item query" }, el("p", {}, "The vector you gave, as ", mark(info, query.modality)));
       const columns = [column(info, "As it is", answer.metric, answer.raw, "raw", null, next)];
       if (answer.corrected) {
@@ -107,7 +108,8 @@
         if (mine !== turn) return;
         fail(null);
         draw(answer);
-        say(`${counted(answer.raw.length, "result", "results")} for ${answer.query ? words(answer.query) : "the vector"}.`);
+        say(`${counted(answer.raw.length, "result", "results")} for ${!answer.query ? "the vector"
+          : label(answer.query) ?? `row ${format(answer.query.row)}`}.`);
       } catch (error) {
         if (mine === turn) fail(error);
       } finally {
@@ -127,7 +129,7 @@
 
     function suggestion(item) {
       return el("li", {}, el("button", { type: "button", class: "suggestion", on: { click: () => next(item) } },
-        picture(item), el("span", {}, words(item)), el("span", { class: "note" }, `row ${format(item.row)}`)));
+        picture(item), el("span", {}, label(item)), el("span", { class: "note" }, `row ${format(item.row)}`)));
     }
 
     async function suggest() {
