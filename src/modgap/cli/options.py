@@ -170,7 +170,7 @@ Umap = Annotated[
     bool,
     typer.Option(
         "--umap/--no-umap",
-        help="Draw UMAP beside PCA and SVD; it takes longer than the rest (modgap[umap]).",
+        help="Draw UMAP beside PCA and SVD; it takes longer than the rest (modgap\\[umap]).",
     ),
 ]
 Seed = Annotated[int, typer.Option(min=0, help="Seed of samples, splits and noise.")]
