@@ -277,6 +277,9 @@ def test_the_next_commands_name_the_file_the_modalities_and_who_asks(pairs):
         "-o text-queries.npy",
         "modgap index build both.faiss 'my fix.safetensors' 'a photo'='a photo'.npy text=text.npy",
     ]
+    own = next_commands(correction, rows={"a photo": "my i.npy", "text": "t.parquet"})
+    assert own[0].startswith("modgap apply correction.safetensors 'my i.npy' --modality 'a photo'")
+    assert own[-1].endswith("'a photo'='my i.npy' text=t.parquet")
 
 
 def test_means_alone_are_enough_for_what_needs_no_more(pairs):

@@ -68,7 +68,9 @@ def test_hubs_are_recommended_where_they_help(found):
     trial = next(t for t in found.trials if t.method == found.recommended)
     assert trial.confirm.metrics[SEARCHED].change.value > 0
     assert not trial.keeps_rankings
-    assert "recall@1 rises" in found.sentence
+    # A rise by .024 of 125 groups may be chance, and the sentence does not call it a rise.
+    assert trial.confirm.metrics[SEARCHED].change.low < 0
+    assert "recall@1 holds (image recall@1 +" in found.sentence
     assert found.hubs.sentence.startswith("Subtracting hubs helps")
     # What is written has a bank of all rows that ask.
     assert found.correction.hubs.n_bank == 500

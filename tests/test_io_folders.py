@@ -47,6 +47,8 @@ def test_shards_are_read_in_order_with_the_tables_beside_them(tmp_path: Path) ->
     assert data.y.captions[7] == "caption uid7"
     assert data.pairing == "row by row, the ids agree"
     assert np.array_equal(data.x.take([8, 2]), ROWS["l14_img"][[8, 2]])
+    named = modgap.Embeddings.of(tmp_path / "one", "text")
+    assert np.array_equal(named.rows(), ROWS["l14_txt"])
 
 
 def test_one_of_several_models_is_chosen_by_name(tmp_path: Path) -> None:

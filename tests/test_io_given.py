@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -61,8 +62,10 @@ TWO: dict[str, Callable[..., Any]] = {
     "margin": m.margin,
     "alignment": m.alignment,
     "conformity_difference": m.conformity_difference,
-    "contrastive_loss": lambda X, Y=None: m.contrastive_loss(X, Y, 0.1),
-    "shift_landscape": lambda X, Y=None: m.shift_landscape(X, Y, [0.1], [0.1]).to_dict(),
+    "contrastive_loss": lambda *given: m.contrastive_loss(*given, temperature=0.1),
+    "soft_assignments": lambda *given: m.soft_assignments(*given, temperature=0.1).x,
+    "shift_landscape": lambda *given: m.shift_landscape(*given, lambdas=[0.1]).to_dict(),
+    "origin_landscape": lambda *given: m.origin_landscape(*given, alphas=[0.1]).to_dict(),
     "projection": lambda *given: m.projection(*given).sides[0],
     "profile": lambda *given: m.profile(*given).to_dict(),
     "measure": lambda *given: modgap.measure(*given).to_dict(),
@@ -211,9 +214,13 @@ def pictures() -> Any:
         (lambda: None, "got nothing. Pass an array"),
         (lambda: b"rows", "np.frombuffer"),
         (Model, r"a model \(Model\)\. Give it pictures and texts first"),
+        (lambda: CORRECTION, r"a Correction\. Pass rows first, and a correction by its name"),
+        (lambda: io.BytesIO(), r"an open file\. Pass its path"),
         (lambda: {1, 2}, "a set. Pass an array, a tensor, a path or a table"),
         (lambda: Modalities.of(X, Y), r"got Modalities of image and text.*data\.sides\['image'\]"),
         (lambda: "a cat", "There is no file or folder 'a cat'"),
+        (lambda: "https://a.b/c.npy", r"'https://a\.b/c\.npy'\. .*download it first"),
+        (lambda: "rows/*.npy", "read together as a folder: pass its path"),
         (lambda: "", "There is no file or folder ''"),
     ],
 )
@@ -252,3 +259,26 @@ def test_one_modality_where_two_are_wanted_says_so(folder: Path) -> None:
         m.norms(folder / "both.npy")
     with pytest.raises(InputValueError, match="embedded first: modgap embed MODEL DATA"):
         modgap.measure(pd.DataFrame({"image": [b"1", b"2"], "caption": ["a", "b"]}))
+
+
+def test_several_modalities_in_the_wrong_place_are_told_where_they_go(folder: Path) -> None:
+    for both in ([X, Y], (X, Y), [folder / "image.npy", str(folder / "text.npy")]):
+        with pytest.raises(InputTypeError, match=r"one after the other, got a .* Pass \(X, Y\)"):
+            modgap.measure(both)  # type: ignore[arg-type]
+    with pytest.raises(InputValueError, match="More than two modalities come as one map"):
+        modgap.measure(X, Y, X)  # type: ignore[arg-type]
+    with pytest.raises(InputValueError, match=r"Modalities\.of\(…\)\.pair\('image', 'text'\)"):
+        modgap.retrieval({"image": X, "text": Y, "audio": X})
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"Y": CORRECTION}, "Y must be rows, got a Correction. Pass it by name: correction="),
+        ({"Y": Y, "correction": Procrustes()}, "got a Procrustes.* what it learned: correction_"),
+        ({"Y": Y, "correction": "a.safetensors"}, r"got a str.*modgap\.Correction\.load\(path\)"),
+    ],
+)
+def test_what_is_no_correction_is_told_how_to_get_one(given: Any, message: str) -> None:
+    with pytest.raises(InputTypeError, match=message):
+        modgap.evaluate_correction(X, **given)

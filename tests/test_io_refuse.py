@@ -143,7 +143,8 @@ def test_paths_that_lead_nowhere(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("1,2")
     with pytest.raises(
         InputValueError,
-        match=r"must end in .npy, .npz, .safetensors, .pt, .pth, .parquet, .*'.csv'",
+        match=r"must end in .npy, .npz, .safetensors, .pt, .pth, .parquet, .*'.csv'\. Read it to a "
+        r"table and pass that: pandas\.read_csv",
     ):
         open_embeddings(tmp_path / "a.csv")
     with pytest.raises(InputValueError, match=r"folder of .parquet, .npy or .npz shards"):

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
+import pyarrow.dataset
 import pytest
 
 import modgap
@@ -204,6 +206,7 @@ def ragged() -> list[Any]:
         (pd.Series(["a cat", "a dog"]), "must be a matrix with one row per item"),
         (pd.Index([1.0, 2.0]), "must be a table or a column that Arrow reads"),
         (pl.LazyFrame({"v": X.tolist()}), r"Call \.collect\(\)"),
+        (pyarrow.dataset.dataset(pa.table({"v": X.tolist()})), r"Call \.to_table\(\)"),
         (pa.schema([("v", pa.float32())]), "must be a table or a column that Arrow reads"),
     ],
 )
@@ -229,6 +232,22 @@ def test_splits_of_a_dataset_and_streams_are_asked_for() -> None:
         modgap.measure(rows.to_iterable_dataset())
     shuffled = rows.with_format("torch").shuffle(seed=0)
     assert modgap.measures.margin(shuffled) == modgap.measures.margin(X, Y)
+
+
+def test_columns_of_a_dataset_are_rows_in_its_order() -> None:
+    rows = from_datasets(both()).shuffle(seed=0)
+    assert modgap.measures.margin(rows["image"], rows["text"]) == modgap.measures.margin(X, Y)
+    assert not np.array_equal(open_embeddings(rows["image"]).rows(), X)
+
+
+def test_rows_that_a_table_holds_otherwise_are_told_how_to_read_them(tmp_path: Path) -> None:
+    wide = pd.DataFrame(np.hstack([X, Y])).rename(columns=str)
+    wide.to_parquet(tmp_path / "wide.parquet")
+    with pytest.raises(InputValueError, match=r"read in memory: pass pandas\.read_parquet"):
+        modgap.measure(tmp_path / "wide.parquet")
+    written = pd.DataFrame({"id": IDS, "image": [str(row.tolist()) for row in X]})
+    with pytest.raises(InputValueError, match=r"table\['image'\]\.map\(json\.loads\)"):
+        modgap.measure(written)
 
 
 def test_columns_that_nobody_reads_do_no_harm() -> None:

@@ -188,6 +188,22 @@ def test_it_prints_as_a_table(pairs):
     assert float(shown.split()[-1]) == pytest.approx(gap_distance(*pairs), abs=1e-4)
 
 
+def test_rows_of_other_lengths_have_the_gap_of_unit_rows_beside_their_own(pairs):
+    X, Y = (rows / np.linalg.norm(rows, axis=1, keepdims=True) for rows in pairs)
+    unit, long = measure(X, Y), measure(3 * X, 5 * Y)
+    labels = [[line.label for line in one.lines() if line.term == "gap_distance"]
+              for one in (unit, long)]  # fmt: skip
+    assert labels == [
+        ["gap distance"],
+        ["gap distance of rows as given", "gap distance of unit rows"],
+    ]
+    assert long.gap_distance == gap_distance(3 * X, 5 * Y)
+    assert long.unit_gap_distance == pytest.approx(unit.gap_distance, abs=1e-12)
+    assert unit.unit_gap_distance == pytest.approx(unit.gap_distance, abs=1e-12)
+    assert f"({unit.gap_distance:.4f} of unit rows)" in repr(long)
+    assert "of unit rows" not in repr(unit)
+
+
 def test_names_are_text_not_markup(pairs):
     result = measure(*pairs, names=("<b>", "a&b"))
     page = result._repr_html_()

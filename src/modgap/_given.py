@@ -128,6 +128,10 @@ def what_to_call(given: Any) -> str:
         return "a DataLoader. Embed its batches and collect the rows: torch.cat(rows)."
     if callable(getattr(given, "forward", None)):
         return f"a model ({kind}). Give it pictures and texts first: {_EMBED}."
+    if hasattr(given, "readinto") or hasattr(given, "readline"):
+        return "an open file. Pass its path."
+    if callable(getattr(given, "apply", None)) or callable(getattr(given, "fit", None)):
+        return f"a {kind}. Pass rows first, and a correction by its name: correction=…."
     if isinstance(given, Iterator):
         return f"a {kind}. Collect its batches: np.concatenate(list(batches))."
     if isinstance(given, (bytes, bytearray, memoryview)):

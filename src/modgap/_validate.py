@@ -223,7 +223,7 @@ def check_same_space(X: Array, Y: Array, names: Sequence[str] = ("X", "Y")) -> N
     if array_api_compat.is_torch_array(X) != array_api_compat.is_torch_array(Y):
         raise InputTypeError(
             f"{names[0]} and {names[1]} must both be NumPy arrays or both torch tensors, "
-            f"got {type(X).__name__} and {type(Y).__name__}."
+            f"got {type(X).__name__} and {type(Y).__name__}. Call torch.from_numpy(…) on the array."
         )
     if array_api_compat.device(X) != array_api_compat.device(Y):
         raise InputValueError(
@@ -315,15 +315,26 @@ def check_group_labels(groups: Any, names: Sequence[str]) -> list[Any]:
 def check_names(names: Sequence[str]) -> tuple[str, str]:
     """Two different, non-empty modality names."""
     if isinstance(names, str) or len(names) != 2:
-        raise InputValueError(f"names must be two modality names, got {names!r}.")
+        raise InputValueError(f"names must be two modality names, got {_names_given(names)}.")
     first, second = check_modalities(names)
     return first, second
+
+
+def _names_given(names: Any) -> str:
+    if isinstance(names, (str, list, tuple)) and all(isinstance(name, str) for name in names):
+        return repr(names)
+    return (
+        f"a {type(names).__name__}. More than two modalities come as one mapping: "
+        '{"image": …, "text": …, "audio": …}'
+    )
 
 
 def check_modalities(names: Sequence[str]) -> tuple[str, ...]:
     """Two or more different, non-empty modality names, in NFC as all texts are compared."""
     if isinstance(names, str) or len(names) < 2:
-        raise InputValueError(f"names must be two or more modality names, got {names!r}.")
+        raise InputValueError(
+            f"names must be two or more modality names, got {_names_given(names)}."
+        )
     names = tuple(same_text(name) if isinstance(name, str) else name for name in names)
     if len(set(names)) < len(names) or any(not name or "." in name for name in names):
         raise InputValueError(

@@ -21,6 +21,7 @@ from modgap.cli.options import (
     Umap,
     asking_names,
     open_bank,
+    own_files,
     takes_data,
     with_images,
 )
@@ -94,7 +95,7 @@ def diagnose(
             say(line)
         if result.correction is not None:
             file = str(folder / CORRECTION_FILE)
-            for command in next_commands(result.correction, file):
+            for command in next_commands(result.correction, file, rows=own_files(data)):
                 say(f"next: {command}")
 
 

@@ -16,6 +16,7 @@ from modgap.cli.options import (
     Queries,
     asking_names,
     open_bank,
+    own_files,
     takes_data,
 )
 
@@ -82,7 +83,10 @@ def fit(
         say("\n".join(demands(Correction.load(path))))
     several = len(paths) > 1
     commands = next_commands(
-        Correction.load(paths[0]), str(output.parent if several else output), several=several
+        Correction.load(paths[0]),
+        str(output.parent if several else output),
+        several=several,
+        rows=own_files(data),
     )
     for place, command in enumerate(commands):
         say(f"  {'next' if place == 0 else '':9}  {command}")

@@ -170,7 +170,7 @@ Umap = Annotated[
     bool,
     typer.Option(
         "--umap/--no-umap",
-        help="Draw UMAP beside PCA and SVD; it takes longer than the rest (modgap[umap]).",
+        help="Draw UMAP beside PCA and SVD; it takes longer than the rest (modgap\\[umap]).",
     ),
 ]
 Seed = Annotated[int, typer.Option(min=0, help="Seed of samples, splits and noise.")]
@@ -383,6 +383,13 @@ def _check_alone(
         if (value or None) != (opening[name].default or None):
             what = value[0] if name == "paths" else f"--{name.replace('_', '-')}"
             raise InputValueError(f"--{option} brings its own data, so {what} cannot be given.")
+
+
+def own_files(data: Data) -> dict[str, str] | None:
+    """The file of each modality, where each has one of its own."""
+    files = {name: side.source for name, side in data.sides.items()}
+    apart = len(set(files.values())) == len(files)
+    return files if apart and all(Path(one).exists() for one in files.values()) else None
 
 
 def with_images(data: Data, images: Path | None) -> Data:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from modgap.corrections.affine import Affine
@@ -95,7 +95,11 @@ def label(correction: Correction) -> str:
 
 
 def next_commands(
-    correction: Correction, file: str = "correction.safetensors", *, several: bool = False
+    correction: Correction,
+    file: str = "correction.safetensors",
+    *,
+    several: bool = False,
+    rows: Mapping[str, str] | None = None,
 ) -> list[str]:
     """The commands that correct documents and queries, and the one that builds an index.
 
@@ -107,15 +111,18 @@ def next_commands(
         Its file; the folder where there are several.
     several : bool
         Whether there is one for each modality that asks.
+    rows : mapping of names to paths, optional
+        The file of each modality; by default it is called like the modality.
     """
     path, names = shlex.quote(file), [shlex.quote(name) for name in correction.names]
     both = " --queries both" if several else ""
     asking = names if several else [shlex.quote(name) for name in correction.queries]
-    files = " ".join(f"{name}={name}.npy" for name in names)
+    given = [shlex.quote(rows[n]) if rows else f"{shlex.quote(n)}.npy" for n in correction.names]
+    files = " ".join(f"{name}={held}" for name, held in zip(names, given, strict=True))
     return [
         *(
-            f"modgap apply {path} {name}.npy --modality {name}{both} -o {name}-documents.npy"
-            for name in names
+            f"modgap apply {path} {held} --modality {name}{both} -o {name}-documents.npy"
+            for name, held in zip(names, given, strict=True)
         ),
         *(
             f"modgap apply {path} QUERIES.npy --modality {name} --role query -o {name}-queries.npy"

@@ -139,9 +139,12 @@ class Diagnosis(HasFigure, Result):
         marked = next((i for i, row in enumerate(rows) if row[0].startswith("→")), None)
         parts = [notebook_words(self.sentence), self.ranges().svg()]
         if marked is not None:
-            said = f"{self.recommended} against the rows as they are, with 95 % intervals"
+            said = (
+                f"{self.recommended} against the rows as they are, on {self.held_out}, with 95 % "
+                "intervals"
+            )
             parts.append(notebook_table(*self.before_and_after(), said))
-        every = notebook_table(header, rows, "Every correction, on held-out rows", marked)
+        every = notebook_table(header, rows, f"Every correction, on {self.held_out}", marked)
         return notebook_html(*parts, every)
 
     def ranges(self) -> Ranges:

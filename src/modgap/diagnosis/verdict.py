@@ -157,9 +157,10 @@ def sentence(
     held = "no ranking within a modality changes"
     if not trial.keeps_rankings:
         found = {name: trial.confirm.metrics[key].change for key, name in recalls.items()}
-        changes = {name: one.value for name, one in found.items() if one is not None}
-        said = ", ".join(f"{name} {signed(value)}" for name, value in changes.items())
-        held = f"recall@1 {'rises' if min(changes.values()) > 0 else 'holds'} ({said})"
+        changes = {name: one for name, one in found.items() if one is not None}
+        said = ", ".join(f"{name} {signed(one.value)}" for name, one in changes.items())
+        rises = all(one.low > 0 for one in changes.values())
+        held = f"recall@1 {'rises' if rises else 'holds'} ({said})"
     words, before = goal_words(goal, correction.names), raw.goal.value.value
     return (
         f"Use {trial.method}: {words} goes from {before:.3f} to "

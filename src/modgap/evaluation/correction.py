@@ -18,7 +18,7 @@ from modgap._results import (
     silent,
     spoken,
 )
-from modgap._validate import Array, InputValueError, check_choice, check_count
+from modgap._validate import Array, InputTypeError, InputValueError, check_choice, check_count
 from modgap.corrections import METRICS, Correction, Metric, asking_modalities, check_recognised
 from modgap.corrections.base import hash_of_means
 from modgap.evaluation.curve import mixed_curve
@@ -165,6 +165,7 @@ def evaluate_correction(
     say = progress or silent
     check_choice(metric, "metric", METRICS)
     check_count(sample, "sample")
+    _refuse_other(Y, correction)
     data = matched(X, Y, names, groups)
     if correction is not None:
         _check_fits(correction, data)
@@ -193,6 +194,19 @@ def evaluate_correction(
         details=details,
         fitted_on_these_rows=correction is not None and _same_rows(correction, data),
     )
+
+
+def _refuse_other(Y: Any, correction: Any) -> None:
+    """Refuse what is no Correction, and one in the place of rows."""
+    if isinstance(Y, Correction):
+        raise InputTypeError("Y must be rows, got a Correction. Pass it by name: correction=….")
+    if correction is None or isinstance(correction, Correction):
+        return
+    kind = type(correction).__name__
+    what = f"a {kind}. Load it first: modgap.Correction.load(path)."
+    if callable(getattr(correction, "fit", None)):
+        what = f"a {kind}. Fit it and pass what it learned: correction_."
+    raise InputTypeError(f"correction must be a Correction, got {what}")
 
 
 def _check_fits(correction: Correction, data: Modalities) -> None:

@@ -134,6 +134,19 @@ class Contents:
             f"Choose one by column: modgap.open_embeddings(…, column={names[0]!r}) (--column)."
         )
 
+    def how_to_get_rows(self) -> str:
+        """What to call where no matrix of floats is among the columns."""
+        floats = [n for n, c in self.columns.items() if c.dtype in ("float", "double")]
+        if len(floats) > 1 and len(floats) > len(self.columns) // 2:
+            return "A column for each number is read in memory: pass pandas.read_parquet(…)."
+        for name, column in self.columns.items():
+            if column.length and "string" in column.dtype:
+                (first,) = column.take(np.zeros(1, dtype=int)).tolist()
+                if isinstance(first, str) and first.lstrip().startswith("["):
+                    call = f"table[{name!r}].map(json.loads)"
+                    return f"Vectors in {name!r} are written as text: read them with {call}."
+        return "Pictures and texts are embedded first: modgap embed MODEL DATA -o rows."
+
     def listing(self) -> str:
         """Every array with its shape and dtype, the first of many, for error messages."""
         matrices = (f"{name!r} {m.shape} {m.dtype}" for name, m in self.matrices.items())

@@ -4,12 +4,18 @@ from __future__ import annotations
 
 from modgap._validate import InputValueError
 from modgap.io._contents import Contents, listed
-from modgap.io.companions import PAIR_NAMES, matrix_names, model_pairs
+from modgap.io.companions import PAIR_NAMES, matrix_names, model_pairs, own_prefixes
 
 
 def own_column(contents: Contents, modality: str) -> str:
-    """The matrix that is called like the modality, else the only one."""
+    """The matrix that is called like the modality, else its own of the only model's, else the only.
+
+    ``b32_img`` is the image's where ``b32_txt`` is beside it.
+    """
     named = [name for name in matrix_names(modality) if name in contents.embeddings]
+    if not named and len(models := model_pairs(contents.embeddings)) == 1:
+        (pair,) = models.values()
+        named = [name for name in pair if {*own_prefixes(modality)} & {*name.split("_")}]
     return named[0] if named else contents.only_embedding()
 
 
@@ -33,14 +39,13 @@ def two_columns(
     if not found:
         raise InputValueError(
             f"{contents.path} must hold two modalities as rows of floats, got "
-            f"{contents.listing()}. Pictures and texts are embedded first: modgap embed MODEL DATA "
-            "-o rows."
+            f"{contents.listing()}. {contents.how_to_get_rows()}"
         )
     if len(found) < 2:
         raise InputValueError(
             f"{contents.path} must hold two modalities, got {contents.listing()}. "
             "Pass the other modality as the second path or table, or name the column that says "
-            "which modality a row is: modality_column (--modality-column)."
+            "which modality a row is: modgap.open_pair(…, modality_column=…) (--modality-column)."
         )
     texts = [name for name in found if "text" in name or "txt" in name]
     others = [name for name in found if name not in texts]

@@ -47,15 +47,38 @@ def open_contents(given: Any, label: str = "") -> Contents:
     if parts := fused_parts(path):
         return open_fused(path, open_contents(parts[0]), open_contents(parts[1]))
     if not path.exists():
-        raise InputValueError(f"There is no file or folder {str(path)!r}. Check the path.")
+        raise InputValueError(f"There is no file or folder {str(given)!r}. {_instead(str(given))}")
     if path.suffix.lower() not in OPENERS:
         raise InputValueError(
             f"{path} must end in {', '.join(OPENERS)}, or be a folder of shards, "
-            f"got {path.suffix!r}."
+            f"got {path.suffix!r}.{_READ_FIRST.get(path.suffix.lower(), '')}"
         )
     if path.stat().st_size == 0:
         raise InputValueError(f"{path} is empty (0 bytes). Write or download it again.")
     return OPENERS[path.suffix.lower()](path)
+
+
+# What reads other files to tables, which are taken as well. Those of .pkl can run code.
+_READ_FIRST = {
+    suffix: f" Read it to a table and pass that: pandas.{reader}(…)."
+    for suffix, reader in {
+        ".csv": "read_csv",
+        ".tsv": "read_table",
+        ".json": "read_json",
+        ".jsonl": "read_json",
+        ".feather": "read_feather",
+        ".arrow": "read_feather",
+    }.items()
+}
+
+
+def _instead(missing: str) -> str:
+    """What to do about a path where nothing is."""
+    if "://" in missing:
+        return "modgap fetches nothing: download it first."
+    if "*" in missing:
+        return "Files of one kind are read together as a folder: pass its path."
+    return "Check the path."
 
 
 def fused_parts(path: str | os.PathLike[str]) -> tuple[Path, Path] | None:

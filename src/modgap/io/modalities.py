@@ -300,7 +300,7 @@ class Modalities:
         if len(self.sides) != 2:
             raise InputValueError(
                 f"This works on two modalities, got {len(self.sides)}: {', '.join(self.names)}. "
-                "Take two of them with pair(first, second)."
+                f"Take two of them: modgap.Modalities.of(…).pair{self.names[:2]!r}."
             )
         first, second = self.sides.values()
         return first, second
@@ -436,11 +436,21 @@ def _stacked(X: Any, names: tuple[str, str]) -> tuple[Any, Any]:
     """Two modalities in one array of shape (2, n, d)."""
     if getattr(X, "ndim", 0) == 3 and X.shape[0] == 2:
         return X[0], X[1]
+    if isinstance(X, (list, tuple)) and len(X) == 2 and all(map(_may_be_side, X)):
+        raise InputTypeError(
+            f"{names[0]} and {names[1]} must be given one after the other, got a "
+            f"{type(X).__name__} of both. Pass (X, Y), or {{{names[0]!r}: X, {names[1]!r}: Y}}."
+        )
     Embeddings.of(X, names[0])  # which says what to call where X is no rows at all
     raise InputTypeError(
         f"The rows of {names[1]} are missing: give both modalities, or one path, table or array of "
         "shape (2, n, d) that holds both."
     )
+
+
+def _may_be_side(given: Any) -> bool:
+    """Whether it may be the rows of one modality, and is no row or number of them."""
+    return is_opened(given) or getattr(given, "ndim", 0) == 2 or isinstance(given, Embeddings)
 
 
 def _picture_of(picture: Thumbnail, rows: np.ndarray, row: int) -> bytes | None:

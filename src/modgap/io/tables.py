@@ -64,12 +64,14 @@ class ArrowPart:
     def column(self, name: str) -> Any:
         """A column, if the file is still the one that was opened."""
         self.check()
-        if name not in self.table.column_names:
+        # Arrow lists all names each time that it is asked for them, but knows the place of one.
+        place = self.table.schema.get_field_index(name)
+        if place < 0:
             raise InputValueError(
                 f"All shards must have the same columns, but {self.path} has no {name!r}. "
                 f"It has {listed(self.table.column_names)}."
             )
-        return _plain(self.table[name])
+        return _plain(self.table.column(place))
 
 
 def table_contents(parts: Sequence[ArrowPart], source: Path) -> Contents:
@@ -249,6 +251,8 @@ def _as_arrow(given: Any, source: Path) -> Any:
             raise
         if hasattr(given, "collect"):
             raise InputTypeError(f"{source} holds no rows yet. Call .collect() on it.") from error
+        if reader := next((name for name in ("to_table", "read") if hasattr(given, name)), None):
+            raise InputTypeError(f"{source} is no table yet. Call .{reader}() on it.") from error
         raise InputTypeError(
             f"{source} must be a table or a column that Arrow reads ({first_line(error)[:200]}). "
             "Pass a DataFrame, a Table, or an array: .to_numpy()."
@@ -336,6 +340,9 @@ def _from_datasets(given: Any, source: Path) -> Any:
             if names
             else f"{source} holds no split."
         )
+    if hasattr(given, "column_name") and hasattr(given, "source"):  # dataset["image"]
+        whole = _from_datasets(given.source, source)
+        return whole.select([given.column_name])
     if not hasattr(given, "select_columns") or not hasattr(given, "__len__"):
         raise InputTypeError(
             f"{source} must be a Dataset, whose rows can be counted. Make one of a stream: "

@@ -91,7 +91,7 @@ class ShiftLandscape(HasFigure, Result):
 
 def shift_landscape(
     X: Array,
-    Y: Array,
+    Y: Array | None = None,
     lambdas: Sequence[float] = DEFAULT_LAMBDAS,
     temperatures: Sequence[float] = DEFAULT_TEMPERATURES,
     batch_size: int | None = 50,
@@ -174,7 +174,7 @@ class OriginLandscape(HasFigure, Result):
 
 def origin_landscape(
     X: Array,
-    Y: Array,
+    Y: Array | None = None,
     alphas: Sequence[float] = DEFAULT_ALPHAS,
     move: Literal["x", "y", "both"] = "both",
     temperature: float = 0.01,

@@ -175,8 +175,8 @@ def _around_origin(X: Array, Y: Array) -> tuple[Array, Array]:
 
 def loss_terms(
     X: Array,
-    Y: Array,
-    temperature: float,
+    Y: Array | None = None,
+    temperature: float = 0.01,
     batch_size: int | None = None,
     similarity: Similarity = "cosine",
 ) -> LossTerms:
@@ -214,8 +214,8 @@ def stacked_batches(X: Array, Y: Array, size: int) -> Iterator[tuple[Array, Arra
 
 def contrastive_loss(
     X: Array,
-    Y: Array,
-    temperature: float,
+    Y: Array | None = None,
+    temperature: float = 0.01,
     batch_size: int | None = None,
     similarity: Similarity = "cosine",
 ) -> float:
@@ -251,8 +251,8 @@ class SoftAssignments(Result):
 
 def soft_assignments(
     X: Array,
-    Y: Array,
-    temperature: float,
+    Y: Array | None = None,
+    temperature: float = 0.01,
     similarity: Similarity = "squared_distance",
     matrices: bool = False,
 ) -> SoftAssignments:

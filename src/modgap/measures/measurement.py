@@ -78,10 +78,14 @@ class PairSummary(Result):
 
 @dataclass(frozen=True)
 class Between(Result):
-    """What two modalities tell together; ``pairs`` is None where none of their rows match."""
+    """What two modalities tell together; ``pairs`` is None where none of their rows match.
+
+    ``gap_distance`` is that of the rows as given, ``unit_gap_distance`` of the rows at unit length.
+    """
 
     names: tuple[str, str]
     gap_distance: float
+    unit_gap_distance: float
     gap_orthogonality: GapOrthogonality
     linear_separability: LinearSeparability | None
     n_tags: int
@@ -92,7 +96,13 @@ class Between(Result):
 
     def _brief(self) -> str:
         paired = "no pairs" if self.pairs is None else f"{self.pairs.n_pairs:,} pairs"
-        return f"{' and '.join(self.names)}, gap distance {self.gap_distance:.4f}, {paired}"
+        return f"{' and '.join(self.names)}, gap distance {self.gap_said()}, {paired}"
+
+    def gap_said(self) -> str:
+        """The gap distance, and that of unit rows where it is another."""
+        said = f"{self.gap_distance:.4f}"
+        at_unit = f"{self.unit_gap_distance:.4f}"
+        return said if said == at_unit else f"{said} ({at_unit} of unit rows)"
 
 
 @dataclass(frozen=True)
@@ -140,8 +150,8 @@ class Measurement(HasFigure, Result):
     def _brief(self) -> str:
         rows = ", ".join(f"{m.name} {m.n:,} rows" for m in (*self.modalities, *self.asking))
         largest = "" if len(self.between) == 1 else "largest "
-        gap = max(one.gap_distance for one in self.between)
-        return f"{rows}, {self.dim} columns, {largest}gap distance {gap:.4f}"
+        gap = max(self.between, key=lambda one: one.gap_distance)
+        return f"{rows}, {self.dim} columns, {largest}gap distance {gap.gap_said()}"
 
     def pair(self, first: str, second: str) -> Between:
         """What two of the modalities tell together; ``names`` of the result has their order."""
@@ -161,8 +171,18 @@ class Measurement(HasFigure, Result):
 
     @property
     def gap_distance(self) -> float:
-        """Distance between the means of the two modalities."""
+        """Distance between the means of the two modalities, of the rows as given."""
         return self.both.gap_distance
+
+    @property
+    def unit_gap_distance(self) -> float:
+        """Distance between the means of the two modalities, of the rows at unit length."""
+        return self.both.unit_gap_distance
+
+    @property
+    def at_unit_length(self) -> bool:
+        """Whether rows were given at unit length, so far as four digits show."""
+        return all(one.gap_said() == f"{one.unit_gap_distance:.4f}" for one in self.between)
 
     @property
     def gap_orthogonality(self) -> GapOrthogonality:
@@ -249,7 +269,11 @@ class Measurement(HasFigure, Result):
     def _gap_lines(self) -> Iterator[Line]:
         """The gap of two modalities; of more, and of queries, the distances from each mean."""
         if len(self.between) == 1:
-            yield self._all("gap_distance", "gap distance", self.gap_distance)
+            given = "gap distance" if self.at_unit_length else "gap distance of rows as given"
+            yield self._all("gap_distance", given, self.gap_distance)
+            if not self.at_unit_length:
+                label = "gap distance of unit rows"
+                yield self._all("gap_distance", label, self.unit_gap_distance)
         if len(self.columns) > 2:
             for i, name in enumerate(self.names):
                 own = (None if i == j else float(d) for j, d in enumerate(self.gap_matrix[i]))
@@ -298,8 +322,10 @@ class Measurement(HasFigure, Result):
         def each(term: str, label: str, get: Callable[[Between], Any]) -> Line:
             return Line(term, label, tuple(get(one) for one in self.between))
 
+        of_unit_rows = each("gap_distance", "of unit rows", lambda b: b.unit_gap_distance)
         lines = [
             each("gap_distance", "gap distance", lambda b: b.gap_distance),
+            *(() if self.at_unit_length else (of_unit_rows,)),
             each("tags", "tag features", lambda b: b.n_tags),
             each(
                 "linear_separability",
@@ -352,6 +378,8 @@ class Measurement(HasFigure, Result):
                 "Means, variances and the gap distance use every row; norms, cosines and "
                 f"conformity a sample of {sizes} rows (seed {self.seed})."
             )
+        if not self.at_unit_length:
+            said += " Losses and the gap of least loss are those of unit rows."
         sizes_of_pairs = [one.pairs.n_sample for one in self.between if one.pairs]
         if sizes_of_pairs:
             most = max(sizes_of_pairs)

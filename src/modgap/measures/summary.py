@@ -175,6 +175,7 @@ class _Run:
         return Between(
             names=(first, second),
             gap_distance=moments.gap_distance(),
+            unit_gap_distance=moments.at_unit_length().gap_distance(),
             gap_orthogonality=gap_orthogonality(X, Y),
             linear_separability=linear,
             n_tags=int(np.sum(separability > 1)),
