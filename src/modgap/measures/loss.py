@@ -184,6 +184,17 @@ def loss_terms(
 
     Their sum is the loss. With ``batch_size`` every number is over consecutive batches, weighted
     by their size, and "nearest" means nearest within the batch.
+
+    Parameters
+    ----------
+    X, Y : (n, d) arrays
+        Pairs, row by row.
+    temperature : float
+        What similarities are divided by.
+    batch_size : int, optional
+        The mean over consecutive batches of this size; None takes all pairs at once.
+    similarity : {"cosine", "squared_distance"}
+        Of unit rows, or of the rows as given.
     """
     X, Y = check_pairs(X, Y, nonzero=similarity == "cosine")
     temperature = check_temperature(temperature)
@@ -226,6 +237,17 @@ def contrastive_loss(
     directions, so his value is twice this). With ``batch_size`` it is averaged over consecutive
     batches, weighted by their size. Perfectly aligned and spread-out pairs give 0.
 
+    Parameters
+    ----------
+    X, Y : (n, d) arrays
+        Pairs, row by row.
+    temperature : float
+        What similarities are divided by.
+    batch_size : int, optional
+        The mean over consecutive batches of this size; None takes all pairs at once.
+    similarity : {"cosine", "squared_distance"}
+        Of unit rows, or of the rows as given.
+
     >>> import numpy as np
     >>> round(contrastive_loss(np.eye(2), np.eye(2), temperature=1.0), 4)
     0.3133
@@ -259,6 +281,17 @@ def soft_assignments(
     """Sums of the softmax of the logits over the other axis (Chowers et al., eq. 5).
 
     ``matrices=True`` also returns Qx and Qy themselves, for at most 5,000 rows.
+
+    Parameters
+    ----------
+    X, Y : (n, d) arrays
+        Pairs, row by row.
+    temperature : float
+        What similarities are divided by.
+    similarity : {"cosine", "squared_distance"}
+        Of unit rows, or of the rows as given.
+    matrices : bool
+        Keep Qx and Qy too.
     """
     X, Y = check_pairs(X, Y, nonzero=similarity == "cosine")
     temperature = check_temperature(temperature)
