@@ -115,28 +115,9 @@ def contents(
             page.missing[section] = "Not shown: it needs two different rows of each modality."
     if len(data.names) > 2:
         page.missing.update(_ONLY_TWO)
-    picture: dict[str, Any] | None = None
-    drawn: Drawn | None = None
-    paths: list[dict[str, Any]] = []
-    if known is not None and data.dim < 2:
-        page.missing["picture"] = "Not shown: a picture needs at least two dimensions."
-    elif known is not None:
-        say("the picture", 75, 100)
-        unit = row_length(metric) == "unit"
-        drawn = choose_drawn(data, seed, unit=unit)
-        moments = [side.at_unit_length() if unit else side for side in known.moments.values()]
-        found = projections(drawn, moments, umap=umap, seed=seed)
-        fields, left_out = fields_document(data, drawn.numbers)
-        picture = {**picture_document(data, drawn, found), "fields": fields}
-        page.missing.update({"fields": left_out} if left_out else {})
-        page.sampling.append(_drawn_words(data, drawn, unit=unit))
-        if diagnosis is not None and len(data.names) == 2:
-            paths, failed = slider_document(
-                data, diagnosis, drawn, found, metric=metric, seed=seed,
-                progress=part_of(say, "the slider", 80, 98),
-            )  # fmt: skip
-            if failed:
-                page.missing["slider"] = failed
+    shown = _Shown()
+    if known is not None:
+        shown = _draw(data, known, diagnosis, page, metric=metric, umap=umap, seed=seed, say=say)
     say("the page", 98, 100)
     geometry = geometry_document(data, known, measurement, pictures)
     answers = make_answers(data, diagnosis, metric, pictures)
@@ -147,18 +128,9 @@ def contents(
             "version": __version__,
             "seed": seed,
             "title": title or _title(data),
-            "names": data.names,
             "queries": asking,
             "model": model,
-            "source": [Path(side.source).name for side in data.sides.values()],
-            "n": [side.n_rows for side in data.sides.values()],
-            "asking": [
-                {"name": f"{name} queries", "n": side.n_rows, "source": Path(side.source).name}
-                for name, side in data.asking.items()
-            ],
-            "dim": data.dim,
-            "paired": data.paired,
-            "pairing": _pairing(data),
+            **_facts(data),
             "sampling": [*_sampling(diagnosis, measurement, known), *page.sampling],
             "missing": page.missing,
             "terms": terms(data.names, asking, data.asking),
@@ -173,19 +145,78 @@ def contents(
             "measure_columns": measurement.columns if measurement else data.names,
             "every_two": _every_two(measurement),
             "fix": fix_document(diagnosis),
-            "picture": picture,
-            "paths": paths,
+            "picture": shown.picture,
+            "paths": shown.paths,
             **geometry,
         }
     )
-    if drawn is not None:
+    if shown.drawn is not None:
         room = _PAGE_BYTES - len(page_html(made).encode())
         room += shorten_labels(made["picture"], -room)
-        add_thumbnails(made["picture"], data, drawn, pictures, room)
+        add_thumbnails(made["picture"], data, shown.drawn, pictures, room)
     if unreadable := pictures.sentence():
         made["missing"]["thumbnails"] = unreadable
         warnings.warn(unreadable, stacklevel=2)
     return made, diagnosis
+
+
+@dataclass(frozen=True, eq=False)
+class _Shown:
+    """The picture, the ways of its slider, and the rows that are drawn."""
+
+    picture: dict[str, Any] | None = None
+    paths: Sequence[dict[str, Any]] = ()
+    drawn: Drawn | None = None
+
+
+def _draw(
+    data: Modalities,
+    known: Profile,
+    diagnosis: Diagnosis | None,
+    page: _Notes,
+    *,
+    metric: Metric,
+    umap: bool,
+    seed: int,
+    say: Progress,
+) -> _Shown:
+    """The picture and its slider, as far as the data allows; what it does not is noted."""
+    if data.dim < 2:
+        page.missing["picture"] = "Not shown: a picture needs at least two dimensions."
+        return _Shown()
+    say("the picture", 75, 100)
+    unit = row_length(metric) == "unit"
+    drawn = choose_drawn(data, seed, unit=unit)
+    moments = [side.at_unit_length() if unit else side for side in known.moments.values()]
+    found = projections(drawn, moments, umap=umap, seed=seed)
+    fields, left_out = fields_document(data, drawn.numbers)
+    page.missing.update({"fields": left_out} if left_out else {})
+    page.sampling.append(_drawn_words(data, drawn, unit=unit))
+    paths: list[dict[str, Any]] = []
+    if diagnosis is not None and len(data.names) == 2:
+        paths, failed = slider_document(
+            data, diagnosis, drawn, found, metric=metric, seed=seed,
+            progress=part_of(say, "the slider", 80, 98),
+        )  # fmt: skip
+        page.missing.update({"slider": failed} if failed else {})
+    picture = {**picture_document(data, drawn, found), "fields": fields}
+    return _Shown(picture, paths, drawn)
+
+
+def _facts(data: Modalities) -> dict[str, Any]:
+    """What was read."""
+    return {
+        "names": data.names,
+        "source": [Path(side.source).name for side in data.sides.values()],
+        "n": [side.n_rows for side in data.sides.values()],
+        "asking": [
+            {"name": f"{name} queries", "n": side.n_rows, "source": Path(side.source).name}
+            for name, side in data.asking.items()
+        ],
+        "dim": data.dim,
+        "paired": data.paired,
+        "pairing": _pairing(data),
+    }
 
 
 @contextmanager
