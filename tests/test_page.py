@@ -5,10 +5,7 @@ from __future__ import annotations
 import base64
 import csv
 import json
-import os
 from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +15,7 @@ import pytest
 import modgap
 from browser import MISSING, chromium, opened
 from command_line import few_digits
-from conftest import make_pairs
-from modgap.io import Embeddings, Modalities
-from modgap.reports import contents
-from modgap.reports.assemble import page_html
-from modgap.reports.thumbnails import from_pixels
+from visits import ARTEFACTS, Visit, check_first_screen, serious, visit, written
 
 pytestmark = [
     pytest.mark.skipif(chromium() is None, reason=MISSING),
@@ -31,15 +24,6 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::ResourceWarning"),
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
 ]
-
-ARTEFACTS = os.environ.get("MODGAP_ARTEFACTS")  # a folder for screenshots
-EVIL = (
-    "<img src=x onerror='window.pwned=1'>",
-    "</script><script>window.pwned=2</script>",
-    "<a href='javascript:window.pwned=3'>click</a>",
-    '=HYPERLINK("http://example.com")',
-    "${window.pwned=4}<svg/onload=window.pwned=5>",
-)
 
 
 @pytest.fixture(scope="module")
@@ -74,81 +58,6 @@ def digits_file(digits, tmp_path_factory) -> Path:
     path = tmp_path_factory.mktemp("page") / "digits.html"
     digits.save(path)
     return path
-
-
-class Visit:
-    """A page that is open, and what went wrong on it."""
-
-    def __init__(self, page: Any) -> None:
-        self.page = page
-        self.faults: list[str] = []
-        self.asked: list[str] = []
-        self._heard = {
-            "console": lambda m: self.faults.append(m.text) if m.type == "error" else None,
-            "pageerror": lambda error: self.faults.append(str(error)),
-            "request": lambda request: self.asked.append(request.url),
-            "dialog": lambda dialog: (self.faults.append(dialog.message), dialog.dismiss()),
-        }
-        for event, hear in self._heard.items():
-            page.on(event, hear)
-
-    def leave(self) -> None:
-        """Forget the theme that was chosen, and close the page."""
-        self.page.evaluate("localStorage.clear()")
-        self.page.goto("about:blank")
-        for event, hear in self._heard.items():
-            self.page.remove_listener(event, hear)
-
-    def see_all(self) -> None:
-        """Scroll through the page, so that every figure is drawn."""
-        for figure in self.page.query_selector_all("figure"):
-            figure.scroll_into_view_if_needed()
-            self.page.wait_for_function("f => f.dataset.drawn === 'true'", arg=figure)
-
-    def number(self, key: str) -> float:
-        return float(self.page.locator(f'.num[data-key="{key}"]').first.get_attribute("data-value"))
-
-    def slide(self, step: int) -> None:
-        """Points move with the next frame, and Plotly is told when they rest: wait for that."""
-        self.page.locator("#slider").evaluate(
-            """async (s, v) => {
-                 s.value = v;
-                 s.dispatchEvent(new Event('input', {bubbles: true}));
-                 const frame = () => new Promise(requestAnimationFrame);
-                 await frame();
-                 await frame();
-                 const plot = document.querySelector('#picture-figure .js-plotly-plot');
-                 await Promise.race([new Promise(done => plot.once('plotly_update', done)),
-                                     new Promise(done => setTimeout(done, 600))]); }""",
-            step,
-        )
-
-    def points(self) -> list[np.ndarray]:
-        """Where the rows of each modality are drawn."""
-        found = self.page.evaluate(
-            """() => document.querySelector('#picture-figure .js-plotly-plot').data
-                 .filter(t => t.mode === 'markers' && t.x.length > 1).slice(0, 2)
-                 .map(t => [Array.from(t.x), Array.from(t.y)])"""
-        )
-        return [np.array(side, dtype=float).T for side in found]
-
-    def shot(self, name: str, *, whole: bool = False) -> None:
-        if ARTEFACTS:
-            self.page.screenshot(path=Path(ARTEFACTS) / f"{name}.png", full_page=whole)
-
-
-@contextmanager
-def visit(tab: Any, path: Path, width: int = 1440, scheme: str = "light") -> Iterator[Visit]:
-    tab.set_viewport_size({"width": width, "height": 1000})
-    tab.emulate_media(media="screen", color_scheme=scheme)
-    seen = Visit(tab)
-    try:
-        tab.goto(path.as_uri())
-        tab.wait_for_selector("html[data-ready=true]", timeout=30_000)
-        yield seen
-    finally:
-        seen.leave()
-    assert seen.faults == []
 
 
 @pytest.fixture(scope="module")
@@ -214,42 +123,6 @@ def test_verdict_is_said_in_two_sentences(seen, digits):
     said = seen.page.inner_text("#verdict")
     for sentence in digits.to_dict()["verdict"]["sentences"]:
         assert sentence in said
-
-
-def boxes(page: Any, *places: str) -> list[tuple[float, float]]:
-    """Where each thing begins and ends, from the top of the screen."""
-    found = [page.locator(place).bounding_box() for place in places]
-    return [(box["y"], box["y"] + box["height"]) for box in found]
-
-
-FIRST_SCREENS = [
-    (width, height, scheme)
-    for width, height in ((1440, 900), (390, 844))
-    for scheme in ("light", "dark")
-]
-
-
-def check_first_screen(seen: Visit, document: dict[str, Any], name: str) -> None:
-    """Headline, one search before and after and three metrics are seen without scrolling."""
-    page, said = seen.page, document["headline"]
-    page.evaluate("window.scrollTo({top: 0, behavior: 'instant'})")
-    for width, height, scheme in FIRST_SCREENS:
-        page.set_viewport_size({"width": width, "height": height})
-        page.emulate_media(color_scheme=scheme)
-        parts = boxes(page, ".headline", ".seen-side.raw", ".seen-side.corrected", ".three")
-        parts += boxes(page, *(f'.three [data-metric="{key}"]' for key in said["metrics"]))
-        assert len(said["metrics"]) == 3
-        for top, bottom in parts:
-            assert 0 <= top < bottom <= height
-        assert page.evaluate("document.documentElement.scrollWidth") <= width
-        seen.shot(f"{name}-first-{width}-{scheme}")
-    page.emulate_media(color_scheme="light")
-    assert page.inner_text("h1").split() == " ".join(said["sentences"][:2]).split()
-    for sentence in (*said["sentences"][2:], said["evidence"]):
-        assert sentence in page.inner_text("#first")
-    labels = page.locator(".three .tile-name").all_inner_texts()
-    assert labels == [document["terms"][key]["label"] for key in said["metrics"]]
-    assert "retrieval_recall" not in page.inner_text("main")
 
 
 def test_the_first_screen_has_headline_search_and_three_metrics(tab, digits, digits_file):
@@ -458,19 +331,6 @@ def test_page_holds_together_at_other_widths(tab, digits_file, width, scheme, wi
             assert serious(seen.page) == []
 
 
-def serious(page: Any) -> list[str]:
-    """The serious and critical violations that axe-core reports."""
-    from axe_playwright_python.sync_playwright import Axe
-
-    found = Axe().run(page).response["violations"]
-    return [
-        f"{one['id']}: {node['html'][:200]}"
-        for one in found
-        if one["impact"] in ("serious", "critical")
-        for node in one["nodes"][:3]
-    ]
-
-
 def test_the_theme_can_be_switched_and_figures_follow(tab, digits_file):
     with visit(tab, digits_file) as seen:
         read = "document.querySelector('#picture-figure .js-plotly-plot').layout.font.color"
@@ -529,109 +389,6 @@ def test_print_shows_figures_and_hides_controls(seen):
     assert seen.page.pdf(path=path, format="A4").startswith(b"%PDF")
 
 
-def written(tmp_path: Path, X: Any, Y: Any, **options: Any) -> tuple[Path, dict[str, Any]]:
-    """A page of rows given, and its document."""
-    sides = [
-        Embeddings.from_array(rows, captions=options.pop(f"captions_{side}", None),
-                              source=options.get("source", side))
-        for rows, side in ((X, "x"), (Y, "y"))
-    ]  # fmt: skip
-    options.pop("source", None)
-    names = options.pop("names", ("image", "text"))
-    data = Modalities.of(*sides, names, paired=options.pop("paired", None))
-    data = replace(data, thumbnails=options.pop("thumbnails", {}))
-    document, _ = contents(data, umap=False, **options)
-    path = tmp_path / "page.html"
-    path.write_text(page_html(document), encoding="utf-8")
-    return path, document
-
-
-def test_long_captions_and_names_with_markup_do_nothing(tab, tmp_path):
-    n, names = 400, tuple(one.replace(".", "") for one in EVIL[:2])
-    path, document = written(
-        tmp_path,
-        *make_pairs(n, 16),
-        captions_x=[EVIL[i % len(EVIL)] * 9 for i in range(n)],
-        captions_y=[EVIL[(i + 1) % len(EVIL)] * 9 for i in range(n)],
-        source=f"folder/{EVIL[0]}.npy",
-        names=names,
-        queries=names[1],
-        model=EVIL[1],
-        title=EVIL[1] * 9,
-        thumbnails={names[0]: from_pixels(np.zeros((n, 4, 4)))},
-    )
-    assert document["verdict"]["verdict"] == "use"
-    with visit(tab, path) as seen:
-        check_first_screen(seen, document, "long")
-        seen.page.set_viewport_size({"width": 1440, "height": 1000})
-        seen.see_all()
-        box = seen.page.locator("#picture-figure .js-plotly-plot").bounding_box()
-        for share in np.linspace(0.1, 0.9, 15):
-            seen.page.mouse.move(box["x"] + share * box["width"], box["y"] + box["height"] / 2)
-        seen.page.fill("#find", "<img")
-        seen.page.keyboard.press("Enter")
-        seen.page.fill("#find-query", "<img")
-        seen.page.keyboard.press("Enter")
-        assert EVIL[0] * 2 in seen.page.inner_text(".asked")
-        assert seen.page.evaluate("window.pwned") is None
-        assert (
-            seen.page.locator("main img[src=x], main script, main a[href^=javascript]").count() == 0
-        )
-        assert EVIL[1] in seen.page.inner_text("main")
-        with seen.page.expect_download() as download:
-            seen.page.get_by_role("button", name="as CSV").first.click()
-        download.value.save_as(tmp_path / "table.csv")
-        for row in csv.reader((tmp_path / "table.csv").read_text("utf-8-sig").splitlines()):
-            assert not any(cell.startswith(("=", "@")) for cell in row)
-
-
-def unit(*sides: np.ndarray) -> list[np.ndarray]:
-    return [A / np.linalg.norm(A, axis=1, keepdims=True) for A in sides]
-
-
-@pytest.mark.parametrize(
-    ("name", "rows", "options"),
-    [
-        ("no-pairs", (make_pairs(60)[0], make_pairs(60)[1]), {"paired": False}),
-        pytest.param(  # without pairs, too
-            "unequal", (make_pairs(60)[0][:31], make_pairs(60)[1]), {}, marks=pytest.mark.long
-        ),
-        ("three-items", make_pairs(3), {}),
-        pytest.param("two-dimensions", make_pairs(60, 2), {}, marks=pytest.mark.long),
-        ("one-dimension", make_pairs(30, 1), {}),
-        ("all-the-same", (np.ones((12, 4)), np.full((12, 4), 2.0)), {}),
-        ("a-row-of-zeros", (np.vstack([np.zeros((1, 5)), np.eye(5)]), np.eye(6, 5) + 1), {}),
-    ],
-)  # fmt: skip
-# In one or two dimensions pairs can hardly be told from chance.
-@pytest.mark.filterwarnings("ignore::modgap.io.PairingWarning")
-def test_page_shows_what_it_can_and_says_what_it_cannot(tab, tmp_path, name, rows, options):
-    path, document = written(tmp_path, *rows, **options)
-    with visit(tab, path) as seen:
-        check_says_what_it_cannot(seen, document)
-        seen.shot(f"bad-{name}", whole=True)
-
-
-def check_says_what_it_cannot(seen: Visit, document: dict[str, Any]) -> None:
-    seen.see_all()
-    said = seen.page.inner_text("main")
-    for sentence in document["missing"].values():
-        assert sentence in said
-    assert said.count("No verdict") == (document["diagnosis"] is None)
-    assert "undefined" not in said
-    assert "NaN" not in said
-
-
-def test_missing_thumbnails_leave_the_captions_which_may_have_gaps(tab, tmp_path):
-    path, document = written(
-        tmp_path, *make_pairs(30), captions_x=[f"row {i}" for i in range(30)],
-        captions_y=[None, "a"] * 15, thumbnails={"image": lambda row: None},
-    )  # fmt: skip
-    with visit(tab, path) as seen:
-        check_says_what_it_cannot(seen, document)
-        assert f"row {document['conformity']['most_x'][0]['row']}" in seen.page.inner_text("main")
-
-
 def test_what_the_correction_demands_is_in_the_verdict_and_beside_the_file(
     tab, digits, digits_file
 ):
@@ -648,30 +405,6 @@ def test_what_the_correction_demands_is_in_the_verdict_and_beside_the_file(
         assert fix["code"] in seen.page.inner_text("#fix")
         assert "Queries\ntext" in seen.page.inner_text("#head")
         assert "Text recall@1" not in seen.page.inner_text("main")
-
-
-def test_a_correction_without_a_verdict_is_shown_as_not_judged(tab, tmp_path):
-    X, Y = unit(*make_pairs(60))
-    path, document = written(tmp_path, X, Y, paired=False)
-    label = "fair shares, relevance not judged"
-    with visit(tab, path) as seen:
-        seen.see_all()
-        box = seen.page.locator(".verdict")
-        assert box.locator(".label").inner_text() == f"{document['fix']['method']}: {label}"
-        assert seen.page.locator("#fix h2").inner_text() == f"A fix: {label}"
-        assert f"Written: {label}" in seen.page.inner_text("#corrections")
-        assert "Recommended" not in seen.page.inner_text("#corrections")
-        excess = seen.page.locator('[data-metric="own_modality_excess@10"] .tile-values .num')
-        before, after = (float(one.get_attribute("data-value")) for one in excess.all())
-        trials = {t["method"]: t["confirm"] for t in document["diagnosis"]["trials"]}
-        name = "own_modality_excess@10"
-        assert before == document["diagnosis"]["raw"]["metrics"][name]["value"]["value"]
-        assert after == trials[document["fix"]["method"]]["metrics"][name]["value"]["value"]
-        with seen.page.expect_download() as download:
-            seen.page.locator("#fix a[download]").click()
-        download.value.save_as(tmp_path / "correction.safetensors")
-        written_ = modgap.Correction.load(tmp_path / "correction.safetensors")
-        assert written_.about["judged_on"] == label
 
 
 @pytest.mark.published

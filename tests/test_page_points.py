@@ -15,7 +15,7 @@ import modgap
 from browser import MISSING, chromium, opened
 from conftest import make_pairs
 from modgap.io import Embeddings
-from test_page import EVIL, Visit, serious, visit
+from visits import EVIL, Visit, serious, visit
 
 pytestmark = [
     pytest.mark.skipif(chromium() is None, reason=MISSING),
