@@ -22,9 +22,10 @@ from pathlib import Path
 
 import numpy as np
 
+from mixed import write_into
+
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE.parent / "tests"))
-START, END = "<!-- page: start -->", "<!-- page: end -->"
 
 
 def make_files(folder: Path, rows: int, dim: int) -> list[str]:
@@ -112,12 +113,7 @@ def main() -> None:
     table += [f"| {what} | **{v:.3g}** {unit} | {limit} {unit} |" for what, v, unit, limit in lines]
     print("\n".join(table))
     if given.write:
-        readme = HERE / "README.md"
-        text = readme.read_text(encoding="utf-8")
-        head, _, rest = text.partition(START)
-        readme.write_text(
-            f"{head}{START}\n" + "\n".join(table) + f"\n{END}{rest.partition(END)[2]}", "utf-8"
-        )
+        write_into(HERE / "README.md", "page", "\n".join(table))
     passed = [what for what, value, _, limit in lines if value > limit]
     if passed:
         sys.exit(f"over the limit: {', '.join(passed)}")

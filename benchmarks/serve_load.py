@@ -29,10 +29,10 @@ from contextlib import contextmanager
 from datetime import date
 from pathlib import Path
 
+from mixed import write_into
 from page import make_files
 
 HERE = Path(__file__).parent
-START, END = "<!-- load: start -->", "<!-- load: end -->"
 TOKEN = "a token of some length"
 HEADERS = {"Authorization": f"Bearer {TOKEN}", "content-type": "application/json"}
 HALF_HEAD = b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Half: "
@@ -215,10 +215,7 @@ def main() -> None:
     table += [f"| {what} | {said} | {limit} |" for what, said, limit, _ in lines]
     print("\n".join(table))
     if given.write:
-        readme = HERE / "README.md"
-        head, _, rest = readme.read_text(encoding="utf-8").partition(START)
-        after = rest.partition(END)[2]
-        readme.write_text(f"{head}{START}\n" + "\n".join(table) + f"\n{END}{after}", "utf-8")
+        write_into(HERE / "README.md", "load", "\n".join(table))
     over = [what for what, _, _, held in lines if not held]
     if over:
         sys.exit(f"over the limit: {', '.join(over)}")

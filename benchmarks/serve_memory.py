@@ -25,10 +25,10 @@ from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
 
+from mixed import write_into
 from page import make_files
 
 HERE = Path(__file__).parent
-START, END = "<!-- memory: start -->", "<!-- memory: end -->"
 LIMIT = 1.5
 FITS = (("Calibrate", {"mode": "mixed"}), ("Shift", {"amount": 1.0}), ("Whiten", {}))
 
@@ -143,10 +143,7 @@ def main() -> None:
     table += [f"| {what} | {now:.2f} | **{most:.2f}** |" for what, _, now, most in stages]
     print("\n".join(table))
     if given.write:
-        readme = HERE / "README.md"
-        head, _, rest = readme.read_text(encoding="utf-8").partition(START)
-        after = rest.partition(END)[2]
-        readme.write_text(f"{head}{START}\n" + "\n".join(table) + f"\n{END}{after}", "utf-8")
+        write_into(HERE / "README.md", "memory", "\n".join(table))
     if stages[-1][3] > LIMIT:
         sys.exit(f"over the limit of {LIMIT} GB")
 
