@@ -7,6 +7,7 @@ a torch body where one way is not the fastest on both; the tests hold the two bo
 from modgap._arrays.base import (
     along,
     as_float,
+    filled,
     is_torch,
     like,
     namespace,
@@ -42,6 +43,7 @@ __all__ = [
     "cosine_blocks",
     "cosine_extremes",
     "cosine_histogram",
+    "filled",
     "histogram",
     "is_torch",
     "like",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import array_api_compat
@@ -12,16 +12,22 @@ import numpy as np
 from modgap._arrays.base import (
     BLOCK_BYTES,
     is_torch,
+    like,
     namespace,
     paired_dots,
     row_blocks,
     to_numpy,
 )
+from modgap._arrays.cuda import on_card
 from modgap._arrays.passes import passed
 from modgap._validate import Array
 
 # Histogram bins over cosines in [-1, 1]: 1.2e-4 wide, so the middle of a bin is within 6.1e-5.
 _COSINE_BINS = 2**14
+# On a GPU a fine histogram of all cosines takes longer than they do. Of more rows than these, only
+# the bins around the wanted quantiles are counted one by one; a sample of the rows says which, and
+# the shares of its cosines that lie so far to each side.
+_SAMPLE_ROWS, _SHARE_ASIDE = 8_192, 0.03
 
 
 def square_block(itemsize: int) -> int:
@@ -67,11 +73,18 @@ def _upper_triangle(block: Array) -> Array:
     return block[above]
 
 
-def cosine_extremes(U: Array) -> tuple[float, float, np.ndarray]:
+def cosine_extremes(
+    U: Array, quantiles: Sequence[float] | None = None
+) -> tuple[float, float, np.ndarray]:
     """Smallest and largest cosine over pairs i < j of unit rows, and a histogram of all of them.
 
-    The histogram has ``_COSINE_BINS`` equal bins from -1 to 1; ``order_statistic`` reads it.
+    The histogram has ``_COSINE_BINS`` equal bins from -1 to 1; ``order_statistic`` reads it. Where
+    only some quantiles will be read, bins away from them may be counted together.
     """
+    if quantiles is not None and on_card(U) and U.shape[0] > 4 * _SAMPLE_ROWS:
+        found = _near_quantiles(U, quantiles)
+        if found is not None:
+            return found
     lowest, highest = math.inf, -math.inf
     counts: Any = None
     for block in cosine_blocks(U):
@@ -83,6 +96,27 @@ def cosine_extremes(U: Array) -> tuple[float, float, np.ndarray]:
         counts = found if counts is None else counts + found
     # Rounding may carry a cosine past 1 or -1: the outermost bins take it in.
     return max(lowest, -1.0), min(highest, 1.0), to_numpy(counts)
+
+
+def _near_quantiles(U: Array, quantiles: Sequence[float]) -> tuple[float, float, np.ndarray] | None:
+    """The same with single counts around the quantiles alone; None where these were missed."""
+    from modgap._arrays.cuda.cosines import extremes_and_counts
+
+    n = U.shape[0]
+    some = np.linspace(0, n - 1, _SAMPLE_ROWS).astype(np.int64)
+    _, _, sampled = cosine_extremes(U[like(some, U)])
+    shares = np.cumsum(sampled) / sampled.sum()
+    ends = min(quantiles) - _SHARE_ASIDE, max(quantiles) + _SHARE_ASIDE
+    first, last = (int(np.searchsorted(shares, share)) for share in ends)
+    bins = slice(max(first - 1, 1), min(last + 2, _COSINE_BINS - 1))
+    lowest, highest, counts = extremes_and_counts(U, bins, _COSINE_BINS)
+    below = np.cumsum(counts)
+    total = int(below[-1])
+    for quantile in quantiles:
+        # One place to each side, for a quantile between two of them.
+        if not below[bins.start - 1] < quantile * total - 1 < below[bins.stop - 1] - 2:
+            return None
+    return max(lowest, -1.0), min(highest, 1.0), counts
 
 
 def cosine_histogram(U: Array, V: Array) -> np.ndarray:

@@ -26,6 +26,7 @@ from modgap._arrays.base import (
     wide_dtype,
     widen,
 )
+from modgap._arrays.cuda import has_kernels
 from modgap._arrays.equal_rows import EqualRows, equal_rows
 from modgap._validate import Array
 
@@ -36,6 +37,8 @@ TIE_TOLERANCE = 1e-6
 WIDE_SHARE = 1e-6
 # Where more than one score in so many is near, the block is computed again as a whole.
 _CROWDED = 64
+# Up to so many matches a row are all scored in float64, without a look at each group.
+_MATCHES_A_ROW = 16
 
 
 def tie_tolerance(X: Array, Y: Array, bias: Array | None = None, *, wide: bool = False) -> float:
@@ -92,6 +95,8 @@ def match_ranks(
     gx, gy = (np.arange(n), np.arange(m)) if groups is None else groups
     rows = _Counter(best_x, X, Y, (gx, gy), (equal_x, equal_y), bias_y)
     columns = _Counter(best_y, Y, X, (gy, gx), (equal_y, equal_x), bias_x)
+    if has_kernels(X) and equal_x.all_apart and equal_y.all_apart and _count_on_card(rows, columns):
+        return rows.ranks(), columns.ranks()
     side = math.isqrt(BLOCK_BYTES // X.dtype.itemsize)
     for a in row_blocks(len(equal_x.first), side):
         left = _of_kinds(X, equal_x, a)
@@ -100,6 +105,21 @@ def match_ranks(
             rows.add(scores, a, b)
             columns.add(scores.T, b, a)
     return rows.ranks(), columns.ranks()
+
+
+def _count_on_card(rows: _Counter, columns: _Counter) -> bool:
+    """Count both ways on an NVIDIA GPU; not where very many scores are near each other."""
+    from modgap._arrays.cuda.ranks import count_both_ways
+
+    found = count_both_ways(
+        rows.queries, rows.documents, rows.bounds, columns.bounds, columns.bias, rows.bias
+    )
+    if found is None:
+        return False
+    for counter, counts in zip((rows, columns), found, strict=True):
+        counter.above += counts.above
+        counter.settle(*counts.near)
+    return True
 
 
 def _of_kinds(A: Array, equal: EqualRows, kinds: slice) -> Array:
@@ -164,7 +184,7 @@ class _Counter:
             wide = self._wide_scores(place, d)
             above, near = _compare(wide, upper[place], lower[place], sizes)
         self.above[i] += above
-        self._settle(i[near[0]], near[1] + d.start)
+        self.settle(i[near[0]], near[1] + d.start)
 
     def _wide_scores(self, place: Array, d: slice) -> Array:
         """The block of scores in float64."""
@@ -174,7 +194,7 @@ class _Counter:
             return scores
         return scores + widen(_of_kinds(self.bias, self.equal_documents, d))[None, :]
 
-    def _settle(self, i: np.ndarray, kinds: np.ndarray) -> None:
+    def settle(self, i: np.ndarray, kinds: np.ndarray) -> None:
         """Decide near ties in float64; the best match itself is always among them."""
         equal = self.equal_documents
         if equal.all_apart:
@@ -262,6 +282,10 @@ def _candidate_matches(
     # These products are in float64 already: only their own rounding is left to allow for.
     slack = tie_tolerance(queries, documents, bias, wide=True)
     found_i, found_j = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
+    if equal.all_apart:
+        listed = _all_matches(groups)
+        if listed is not None:
+            return listed
     query_rows, document_rows = _members(groups[0]), _members(groups[1])
     for group in sorted(query_rows.keys() & document_rows.keys()):
         i, j = query_rows[group], document_rows[group]
@@ -281,6 +305,24 @@ def _candidate_matches(
             found_i.append(i[piece][a])
             found_j.append(j[b])
     return np.concatenate(found_i), np.concatenate(found_j)
+
+
+def _all_matches(groups: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray] | None:
+    """Every pair (query, document) of one group; None where they are many times the rows.
+
+    >>> [found.tolist() for found in _all_matches((np.array([7, 8]), np.array([8, 9, 8])))]
+    [[1, 1], [0, 2]]
+    """
+    asking, asked = (np.asarray(codes) for codes in groups)
+    order = np.argsort(asked, kind="stable")
+    starts, stops = (np.searchsorted(asked[order], asking, side) for side in ("left", "right"))
+    counts = stops - starts
+    total = int(counts.sum())
+    if total > _MATCHES_A_ROW * (len(asking) + len(asked)):
+        return None
+    i = np.repeat(np.arange(len(asking)), counts)
+    within = np.arange(total) - np.repeat(np.cumsum(counts) - counts, counts)
+    return i, order[np.repeat(starts, counts) + within]
 
 
 def _members(codes: np.ndarray) -> dict[int, np.ndarray]:

@@ -8,7 +8,7 @@ from typing import Protocol, runtime_checkable
 
 import numpy as np
 
-from modgap._arrays import like, namespace, to_numpy
+from modgap._arrays import filled, like, namespace, to_numpy
 from modgap._results import Brief
 from modgap._validate import Array, InputValueError, check_matrix, check_positive
 from modgap.moments import Moments
@@ -34,42 +34,48 @@ class _Additive(ABC):
     def perturb(self, candidates: Array, rng: np.random.Generator) -> Array:
         """Candidates plus one draw; the same draw for NumPy and for torch on any device."""
         xp = namespace(candidates)
-        drawn = self._draw(rng, tuple(candidates.shape)) * np.float32(self.std)
-        return candidates + xp.astype(like(drawn, candidates), candidates.dtype)
+        drawn = filled(lambda out: self._draw(rng, out), tuple(candidates.shape), candidates)
+        return candidates + xp.astype(drawn * np.float32(self.std).item(), candidates.dtype)
 
     @abstractmethod
-    def _draw(self, rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
-        """A draw of standard deviation 1, in float32."""
+    def _draw(self, rng: np.random.Generator, out: np.ndarray) -> None:
+        """Write a draw of standard deviation 1 into an array of float32."""
 
 
 class Gaussian(_Additive):
     """Normal noise."""
 
-    def _draw(self, rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
-        return rng.standard_normal(shape, dtype=np.float32)
+    def _draw(self, rng: np.random.Generator, out: np.ndarray) -> None:
+        rng.standard_normal(dtype=np.float32, out=out)
 
 
 class Uniform(_Additive):
     """Noise spread evenly around zero."""
 
-    def _draw(self, rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
-        return (rng.random(shape, dtype=np.float32) * 2 - 1) * np.float32(3**0.5)
+    def _draw(self, rng: np.random.Generator, out: np.ndarray) -> None:
+        rng.random(dtype=np.float32, out=out)
+        out[...] = (out * 2 - 1) * np.float32(3**0.5)
 
 
 class Laplace(_Additive):
     """Noise with heavier tails than the normal."""
 
-    def _draw(self, rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
-        size = rng.standard_exponential(shape, dtype=np.float32)
-        sign = rng.integers(0, 2, shape, dtype=np.int8).astype(np.float32) * 2 - 1
-        return size * sign / np.float32(2**0.5)
+    def _draw(self, rng: np.random.Generator, out: np.ndarray) -> None:
+        rng.standard_exponential(dtype=np.float32, out=out)
+        out *= _signs(rng, out.shape)
+        out /= np.float32(2**0.5)
 
 
 class Rademacher(_Additive):
     """Every coordinate up or down by the same amount."""
 
-    def _draw(self, rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
-        return rng.integers(0, 2, shape, dtype=np.int8).astype(np.float32) * 2 - 1
+    def _draw(self, rng: np.random.Generator, out: np.ndarray) -> None:
+        out[...] = _signs(rng, out.shape)
+
+
+def _signs(rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
+    """1 or −1."""
+    return rng.integers(0, 2, shape, dtype=np.int8).astype(np.float32) * 2 - 1
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
-from modgap._arrays import along, as_float, is_torch, like, namespace, row_blocks, to_numpy, widen
+from modgap._arrays import (
+    along,
+    as_float,
+    is_torch,
+    like,
+    namespace,
+    row_blocks,
+    to_numpy,
+    wide_dtype,
+    widen,
+)
+from modgap._arrays.cuda import has_kernels
+from modgap._arrays.cuda.nearest import nearest_moved
 from modgap._results import HasFigure, Progress, Result, silent
-from modgap._stopping import stop_here
 from modgap._validate import (
     Array,
     InputTypeError,
@@ -25,6 +33,7 @@ from modgap._validate import (
     check_two,
 )
 from modgap.corrections import Correction, Metric
+from modgap.evaluation.draws import kept_in_draws
 from modgap.evaluation.noise import Noise
 from modgap.evaluation.quantise import Quantiser
 from modgap.moments import Moments
@@ -143,38 +152,33 @@ def robustness(
     reference = _nearest(Q, corrected(candidates), metric, steps, direction)
     if isinstance(noise, Quantiser):
         stored = corrected(candidates)
-
-        def one_draw(draw: int) -> np.ndarray:
-            found = _quantised(queries, stored, noise, steps, direction, metric, exact)
-            return found == reference
-
-        draws = 1  # quantising is deterministic
+        coded = _quantised(queries, stored, noise, steps, direction, metric, exact)
+        same = coded == to_numpy(reference)
+        kept, shares = same.astype(np.int64), same.mean(axis=1)[None, :]
     elif isinstance(noise, Noise):
         seeds = np.random.SeedSequence(seed).spawn(draws)
 
-        def one_draw(draw: int) -> np.ndarray:
-            rng = np.random.default_rng(seeds[draw])
-            disturbed = corrected(noise.perturb(candidates, rng))
-            return _nearest(Q, disturbed, metric, steps, direction) == reference
+        def disturbed(draw: int) -> Array:
+            return corrected(noise.perturb(candidates, np.random.default_rng(seeds[draw])))
+
+        def nearest_in(rows: Array, *, ready: bool = False) -> Array:
+            look = _nearest_ready if ready else _nearest
+            return look(Q, rows, metric, steps, direction)
+
+        kept, shares = kept_in_draws(disturbed, nearest_in, reference, metric, draws, say)
     else:
         raise InputTypeError(
             f"noise must be a noise or a quantiser of modgap.evaluation, got {noise!r}."
         )
-    counts = np.zeros(reference.shape, dtype=np.int64)
-    shares = []
-    for same in _in_threads(one_draw, draws, one_thread=is_torch(queries)):
-        counts += same
-        shares.append(same.mean(axis=1))
-        say("noise", len(shares), draws)
-        stop_here()  # draws may run in threads, which are not asked
-    spread = np.std(shares, axis=0, ddof=1) if draws > 1 else np.full(len(steps), np.nan)
+    n_draws = len(shares)  # quantising is deterministic
+    spread = np.std(shares, axis=0, ddof=1) if n_draws > 1 else np.full(len(steps), np.nan)
     return Robustness(
         amounts=steps,
         share=np.mean(shares, axis=0),
-        standard_error=spread / draws**0.5,
-        draws=draws,
+        standard_error=spread / n_draws**0.5,
+        draws=n_draws,
         metric=metric,
-        kept=counts / draws,
+        kept=kept / n_draws,
     )
 
 
@@ -213,44 +217,67 @@ def nearest(
     One product serves every amount: ‖c + αg − q‖² differs from the unmoved distance by what depends
     on the candidate alone, and by what is the same for all candidates of a query.
     """
-    return _nearest(one_side(queries, metric, "queries"), candidates, metric, amounts, direction)
+    found = _nearest(one_side(queries, metric, "queries"), candidates, metric, amounts, direction)
+    return to_numpy(found)
 
 
 def _nearest(
     Q: Array, candidates: Array, metric: Metric, amounts: np.ndarray, direction: Array | None
-) -> np.ndarray:
+) -> Array:
+    """The same for queries that are ready, on their device."""
     D = one_side(candidates, metric, "candidates")
     check_same_space(Q, D, ("queries", "candidates"))
+    return _nearest_ready(Q, D, metric, amounts, direction)
+
+
+def _nearest_ready(
+    Q: Array, D: Array, metric: Metric, amounts: np.ndarray, direction: Array | None
+) -> Array:
+    """The same for both sides ready; nothing is read from a GPU.
+
+    On a GPU with kernels, D may also be candidates of several draws, (draws, m, d); the result is
+    then (draws, amounts, queries).
+    """
     Q, D = same_precision(Q, D)
+    xp = namespace(Q)
+    shape = (*D.shape[:-2], len(amounts), Q.shape[0])
     biases = _biases(D, metric, amounts, direction)
-    found = np.empty((len(amounts), Q.shape[0]), dtype=np.int64)
+    if not has_kernels(Q):
+        return xp.broadcast_to(_nearest_moved(Q, D, biases), shape)
+    if D.ndim == 3:
+        return xp.broadcast_to(nearest_moved(Q, D, biases), shape)
+    one = nearest_moved(Q, D[None], None if biases is None else biases[None])
+    return xp.broadcast_to(one[0], shape)
+
+
+def _nearest_moved(Q: Array, D: Array, biases: Array | None) -> Array:
+    xp = namespace(Q)
+    found = []
     size = max(16, _CACHE_BYTES // (D.shape[0] * D.dtype.itemsize))
     for rows in row_blocks(Q.shape[0], size if not is_torch(Q) else 8192):
         scores = Q[rows] @ D.T
-        scratch = np.empty_like(scores) if not is_torch(Q) else None
-        for place, bias in enumerate(biases):
-            if bias is None:
-                moved = scores
-            elif scratch is None:
-                moved = scores + bias
-            else:
-                moved = np.add(scores, bias, out=scratch)
-            found[place, rows] = to_numpy(namespace(moved).argmax(moved, axis=1))
-    return found
+        if biases is None:
+            found.append(xp.argmax(scores, axis=1)[None, :])
+            continue
+        scratch = xp.empty_like(scores)
+        best = [xp.argmax(xp.add(scores, bias, out=scratch), axis=1) for bias in biases]
+        found.append(xp.stack(best))
+    return xp.concat(found, axis=1)
 
 
-def _biases(
-    D: Array, metric: Metric, amounts: np.ndarray, direction: Array | None
-) -> list[Array | None]:
-    """What to add to the scores of each candidate, for each amount."""
-    base = document_bias(D, metric)
+def _biases(D: Array, metric: Metric, amounts: np.ndarray, direction: Array | None) -> Array | None:
+    """What to add to the scores of each candidate: a row for each amount, or one for all."""
+    flat = D.reshape(-1, D.shape[-1])
+    base = document_bias(flat, metric)
     if base is None:
-        return [None] * len(amounts)
+        return None
     xp = namespace(D)
+    lines = (*D.shape[:-2], 1, D.shape[-2])
     if direction is None:
-        return [xp.astype(base, D.dtype)] * len(amounts)
-    toward = along(D, widen(like(direction, D)))
-    return [xp.astype(base - float(amount) * toward, D.dtype) for amount in amounts]
+        return xp.astype(base, D.dtype).reshape(lines)
+    toward = along(flat, widen(like(direction, D))).reshape(lines)
+    steps = like(amounts, D, wide_dtype(D))
+    return xp.astype(base.reshape(lines) - steps[:, None] * toward, D.dtype)
 
 
 def _quantised(
@@ -282,15 +309,3 @@ def _quantised(
             asked = xp.concat([asked, queries[:, -exact:]], axis=1)
         found.append(nearest(asked, stored, metric, np.zeros(1))[0])
     return np.stack(found)
-
-
-def _in_threads(
-    task: Callable[[int], np.ndarray], count: int, *, one_thread: bool
-) -> Iterator[np.ndarray]:
-    """Results in order; each runs on one core with one BLAS thread, so blocks stay in cache."""
-    workers = min(count, os.cpu_count() or 1)
-    if one_thread or workers == 1:
-        yield from map(task, range(count))
-        return
-    with threadpool_limits(1, user_api="blas"), ThreadPoolExecutor(workers) as pool:
-        yield from pool.map(task, range(count))

@@ -12,6 +12,8 @@ from modgap._results import Result
 from modgap._validate import Array, InputValueError, check_count, check_finite, check_rows
 from modgap.moments import Moments
 
+QUARTILES = (0.25, 0.5, 0.75)
+
 
 @dataclass(frozen=True)
 class Cone(Result):
@@ -41,8 +43,8 @@ def cone(X: Array) -> Cone:
     X = check_rows(X, min_rows=2, nonzero=True)
     n = X.shape[0]
     mean, std = Moments.from_batch(X).cone_mean_and_std()
-    lowest, highest, counts = cosine_extremes(unit(X))
-    q1, median, q3 = (_quantile(counts, share, lowest, highest) for share in (0.25, 0.5, 0.75))
+    lowest, highest, counts = cosine_extremes(unit(X), QUARTILES)
+    q1, median, q3 = (_quantile(counts, share, lowest, highest) for share in QUARTILES)
     return Cone(mean, std, lowest, q1, median, q3, highest, n * (n - 1))
 
 

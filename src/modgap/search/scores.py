@@ -38,10 +38,14 @@ def one_side(rows: Array, metric: Metric, name: str) -> Array:
     rows = check_rows(rows, name, nonzero=metric == "cosine")
     rows = as_float(unit(rows) if metric == "cosine" else rows)
     xp = namespace(rows)
-    # Squares of float32 end at 1e38.
-    if not 1e-12 < float(xp.max(xp.abs(rows))) < 1e12:
+    if not bool(fits_float32(xp.max(xp.abs(rows)))):
         return xp.astype(rows, wide_dtype(rows), copy=False)
     return rows
+
+
+def fits_float32(largest: Array) -> Array:
+    """Whether products of rows with this largest number fit float32: squares end at 1e38."""
+    return (largest > 1e-12) & (largest < 1e12)
 
 
 def same_precision(queries: Array, documents: Array) -> tuple[Array, Array]:

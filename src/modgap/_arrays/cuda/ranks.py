@@ -1,0 +1,87 @@
+"""How many scores are above the bounds of each row and of each column, from one product."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from modgap._arrays.base import row_blocks
+from modgap._arrays.cuda import block_side, full_precision
+from modgap._validate import Array
+
+# A tile of scores that one group of threads holds, and how many of them it takes in a row.
+_ROWS, _COLUMNS, _STEPS = 64, 128, 8
+
+
+@dataclass(frozen=True, eq=False)
+class Counts:
+    """Of one side's queries: documents clearly above the bounds, and pairs that are near them."""
+
+    above: np.ndarray
+    near: tuple[np.ndarray, np.ndarray]
+
+
+def count_both_ways(
+    X: Array,
+    Y: Array,
+    bounds_x: tuple[Array, Array],
+    bounds_y: tuple[Array, Array],
+    bias_x: Array | None,
+    bias_y: Array | None,
+) -> tuple[Counts, Counts] | None:
+    """Counts of rows of X that ask among Y, and of Y among X; None where too many are near.
+
+    The bounds are upper and lower ones of each query. Nothing is read from the card before all
+    blocks are done.
+    """
+    import torch
+
+    from modgap._arrays.cuda.kernels import count_above
+
+    n, m, device = X.shape[0], Y.shape[0], X.device
+    above = [torch.zeros(size, dtype=torch.int32, device=device) for size in (n, m)]
+    capacity = 4 * (n + m) + 2**20
+    near = [torch.empty(capacity, dtype=torch.int64, device=device) for _ in range(2)]
+    n_near = torch.zeros(2, dtype=torch.int64, device=device)
+    biased = bias_x is not None or bias_y is not None
+    biases = [
+        torch.zeros(size, dtype=X.dtype, device=device) if bias is None else bias.to(X.dtype)
+        for bias, size in ((bias_x, n), (bias_y, m))
+    ]
+    side = block_side(X)
+    scratch = torch.empty(min(side, n) * min(side, m), dtype=X.dtype, device=device)
+    with full_precision(), torch.cuda.device(device):
+        for a in row_blocks(n, side):
+            for b in row_blocks(m, side):
+                shape = (a.stop - a.start, b.stop - b.start)
+                scores = scratch[: shape[0] * shape[1]].view(shape)
+                torch.mm(X[a], Y[b].T, out=scores)
+                grid = (_parts(shape[0], _ROWS), _parts(shape[1], _COLUMNS * _STEPS))
+                count_above[grid](
+                    scores, *shape, a.start, b.start, m,
+                    *bounds_x, biases[0], above[0], near[0],
+                    *bounds_y, biases[1], above[1], near[1],
+                    n_near, capacity,
+                    BIASED=biased, ROWS=_ROWS, COLUMNS=_COLUMNS, STEPS=_STEPS,
+                )  # fmt: skip
+    found: list[int] = n_near.tolist()
+    if max(found) > capacity:
+        return None
+    pairs = [_pairs(listed[:size], m) for listed, size in zip(near, found, strict=True)]
+    first = Counts(_int64(above[0]), pairs[0])
+    return first, Counts(_int64(above[1]), (pairs[1][1], pairs[1][0]))
+
+
+def _parts(n: int, size: int) -> int:
+    return -(-n // size)
+
+
+def _pairs(listed: Any, m: int) -> tuple[np.ndarray, np.ndarray]:
+    i, j = np.divmod(listed.cpu().numpy(), m)
+    return i, j
+
+
+def _int64(counts: Any) -> np.ndarray:
+    return np.asarray(counts.cpu().numpy(), dtype=np.int64)

@@ -1,0 +1,119 @@
+"""In how many draws of a noise each query keeps its nearest candidate."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Protocol
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from modgap._arrays import as_float, is_torch, namespace, to_numpy, unit, widen
+from modgap._arrays.cuda import has_kernels
+from modgap._arrays.cuda.ahead import made_ahead
+from modgap._arrays.cuda.nearest import draws_at_once
+from modgap._results import Progress
+from modgap._stopping import stop_here
+from modgap._validate import Array
+from modgap.corrections import Metric
+from modgap.search.scores import fits_float32
+
+
+class Nearest(Protocol):
+    """Finds the nearest of candidates, (amounts, queries).
+
+    Those that are ``ready`` are not checked, and may be of several draws, (draws, m, d).
+    """
+
+    def __call__(self, rows: Array, *, ready: bool = False) -> Array:
+        """Its index for each amount and query."""
+
+
+def kept_in_draws(
+    disturbed: Callable[[int], Array],
+    nearest: Nearest,
+    reference: Array,
+    metric: Metric,
+    draws: int,
+    progress: Progress,
+) -> tuple[np.ndarray, np.ndarray]:
+    """In how many draws each query kept its neighbour, and the share that did in each draw.
+
+    Both by amounts: (amounts, queries), and (draws, amounts). ``disturbed`` gives the candidates
+    of a draw by its number.
+    """
+    if has_kernels(reference):
+        found = _on_card(disturbed, nearest, reference, metric, draws, progress)
+        if found is not None:
+            return found
+
+    def one_draw(draw: int) -> np.ndarray:
+        return to_numpy(nearest(disturbed(draw)) == reference)
+
+    kept = np.zeros(tuple(reference.shape), dtype=np.int64)
+    shares = []
+    for same in _in_threads(one_draw, draws, one_thread=is_torch(reference)):
+        kept += same
+        shares.append(same.mean(axis=1))
+        progress("noise", len(shares), draws)
+        stop_here()  # draws may run in threads, which are not asked
+    return kept, np.asarray(shares)
+
+
+def _on_card(
+    disturbed: Callable[[int], Array],
+    nearest: Nearest,
+    reference: Array,
+    metric: Metric,
+    draws: int,
+    progress: Progress,
+) -> tuple[np.ndarray, np.ndarray] | None:
+    """The same on a GPU, from which nothing is read before all draws are under way.
+
+    Noise is drawn ahead by the processor. None where some candidates need a closer look.
+    """
+    xp = namespace(reference)
+    kept = xp.zeros_like(reference)
+    shares: list[Any] = []
+    usable: list[Any] = []
+    waiting: list[Array] = []
+    for number, rows in enumerate(made_ahead(disturbed, draws, reference), start=1):
+        waiting.append(as_float(rows))
+        progress("noise", number, draws)
+        stop_here()
+        if len(waiting) < draws_at_once(reference.shape[1], rows.shape[0]) and number < draws:
+            continue
+        several = xp.stack(waiting)
+        waiting = []
+        usable.append(_is_usable(several, metric))
+        if metric == "cosine":
+            several = unit(several.reshape(-1, several.shape[2])).reshape(several.shape)
+        same = nearest(several, ready=True) == reference
+        kept += xp.sum(same, axis=0)
+        shares.append(xp.mean(widen(same), axis=2))
+    if not bool(xp.all(xp.stack(usable))):
+        return None
+    return to_numpy(kept), to_numpy(xp.concat(shares))
+
+
+def _is_usable(rows: Array, metric: Metric) -> Array:
+    """Whether rows are finite, of a length that float32 squares, and none zero for cosines."""
+    xp = namespace(rows)
+    fit = fits_float32(xp.max(xp.abs(rows)))  # not where it is NaN
+    if metric == "cosine":
+        fit = fit & (xp.min(xp.linalg.vector_norm(rows, axis=-1)) > 0)
+    return fit
+
+
+def _in_threads(
+    task: Callable[[int], np.ndarray], count: int, *, one_thread: bool
+) -> Iterator[np.ndarray]:
+    """Results in order; each runs on one core with one BLAS thread, so blocks stay in cache."""
+    workers = min(count, os.cpu_count() or 1)
+    if one_thread or workers == 1:
+        yield from map(task, range(count))
+        return
+    with threadpool_limits(1, user_api="blas"), ThreadPoolExecutor(workers) as pool:
+        yield from pool.map(task, range(count))

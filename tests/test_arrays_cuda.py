@@ -1,0 +1,141 @@
+"""On an NVIDIA GPU everything is as on the processor: large blocks and kernels change nothing."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from modgap._arrays import cosine_extremes, match_ranks
+from modgap._arrays.cuda import full_precision, has_kernels, on_card
+from modgap.evaluation import Gaussian, Laplace, Rademacher, Uniform, retrieval, robustness
+from modgap.measures import cone, measure
+
+needs_card = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")
+
+
+def made(n: int, d: int, seed: int = 0, shift: float = 0.3) -> np.ndarray:
+    rng = np.random.default_rng(seed)
+    shared = np.random.default_rng(99).normal(size=(n, d))
+    return (shared + rng.normal(size=(n, d)) + shift).astype(np.float32)
+
+
+def card(A: np.ndarray | None) -> torch.Tensor | None:
+    return None if A is None else torch.from_numpy(A).cuda()
+
+
+def test_rows_in_memory_of_the_processor_take_no_kernel():
+    rows = torch.eye(3)
+    assert not on_card(rows)
+    assert not has_kernels(rows)
+    assert not has_kernels(np.eye(3))
+
+
+def test_products_are_in_float32_whatever_was_set_before():
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("high")
+    try:
+        with full_precision():
+            assert torch.get_float32_matmul_precision() == "highest"
+        assert torch.get_float32_matmul_precision() == "high"
+    finally:
+        torch.set_float32_matmul_precision(before)
+
+
+@needs_card
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("biased", [False, True])
+@pytest.mark.parametrize("grouped", [False, True])
+def test_ranks_are_those_of_numpy(dtype, biased, grouped):
+    X, Y = (made(1500, 24, seed).astype(dtype) for seed in (1, 2))
+    Y[700:720] = Y[3] + np.float32(1e-7)  # near ties
+    Y[800] = Y[801]
+    biases = [np.random.default_rng(5).normal(size=1500) if biased else None] * 2
+    groups = None
+    if grouped:
+        groups = np.arange(1500) // 4, np.r_[np.arange(1400) // 4, np.full(100, -1)]
+    expected = match_ranks(X, Y, groups, *biases)
+    found = match_ranks(card(X), card(Y), groups, *map(card, biases))
+    for ours, numpys in zip(found, expected, strict=True):
+        np.testing.assert_array_equal(ours, numpys)
+
+
+@needs_card
+def test_ranks_of_rows_that_are_all_near_each_other_are_those_of_numpy():
+    rng = np.random.default_rng(0)
+    X = (1 + 1e-7 * rng.normal(size=(3000, 8))).astype(np.float32)
+    Y = (1 + 1e-7 * rng.normal(size=(3000, 8))).astype(np.float32)
+    expected, found = match_ranks(X, Y, None), match_ranks(card(X), card(Y), None)
+    np.testing.assert_array_equal(found, expected)
+
+
+@needs_card
+def test_recall_in_tf32_is_that_of_float32():
+    X, Y = made(2000, 64, 1), made(2000, 64, 2)
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("high")
+    try:
+        found = retrieval(card(X), card(Y))
+    finally:
+        torch.set_float32_matmul_precision(before)
+    np.testing.assert_array_equal(found.ranks_x, retrieval(X, Y).ranks_x)
+
+
+@needs_card
+@pytest.mark.parametrize("shift", [0.0, 0.3, 5.0])
+def test_the_cone_of_many_rows_is_that_of_numpy(shift):
+    X = made(34_000, 8, shift=shift)
+    ours, numpys = cone(card(X)), cone(X)
+    for name in ("mean", "std", "min", "max"):
+        assert getattr(ours, name) == pytest.approx(getattr(numpys, name), abs=1e-6)
+    for name in ("q1", "median", "q3"):
+        assert getattr(ours, name) == pytest.approx(getattr(numpys, name), abs=1.3e-4)
+    assert ours.count == numpys.count
+
+
+@needs_card
+def test_a_sample_that_misleads_about_the_quartiles_costs_time_alone():
+    X = made(40_000, 8, shift=4.0)
+    some = np.linspace(0, 39_999, 8_192).astype(int)
+    X[some] = np.random.default_rng(0).normal(size=(8_192, 8)).astype(np.float32)
+    U = X / np.linalg.norm(X, axis=1, keepdims=True)
+    counts = cosine_extremes(card(U), (0.25, 0.5, 0.75))[2]
+    expected = cosine_extremes(U)[2]
+    np.testing.assert_allclose(np.cumsum(counts), np.cumsum(expected), atol=expected.sum() * 1e-5)
+
+
+@needs_card
+@pytest.mark.parametrize("noise", [Gaussian(0.3), Uniform(0.3), Laplace(0.3), Rademacher(0.3)])
+@pytest.mark.parametrize("metric", ["euclidean", "cosine", "inner_product"])
+def test_a_sweep_is_that_of_numpy(noise, metric):
+    Q, C = made(700, 16, 1), made(300, 16, 2)
+    amounts = np.linspace(0, 1, 5) if metric == "euclidean" else (0.0,)
+    options = {"draws": 11, "amounts": amounts, "metric": metric, "seed": 3}
+    ours = robustness(card(Q), card(C), noise, **options)
+    numpys = robustness(Q, C, noise, **options)
+    np.testing.assert_allclose(ours.share, numpys.share, atol=2 / 7700)
+    np.testing.assert_allclose(ours.standard_error, numpys.standard_error, atol=1e-3)
+    assert np.mean(ours.kept != numpys.kept) < 1e-3
+
+
+@needs_card
+def test_noise_that_is_not_finite_is_refused_as_on_the_processor():
+    class Broken:
+        def perturb(self, candidates, rng):
+            return candidates * float("nan")
+
+    with pytest.raises(ValueError, match="NaN"):
+        robustness(card(made(50, 4)), card(made(20, 4)), Broken(), draws=3)
+
+
+@needs_card
+def test_measure_is_that_of_numpy():
+    X, Y = made(3000, 32, 1), made(3000, 32, 2, shift=-0.3)
+    ours, numpys = (measure(*rows).to_dict() for rows in ((card(X), card(Y)), (X, Y)))
+    assert ours["gap_distance"] == pytest.approx(numpys["gap_distance"], abs=1e-9)
+    assert ours["pairs"]["loss"] == pytest.approx(numpys["pairs"]["loss"], rel=1e-6, abs=1e-6)
+    spread = "soft_assignment_spread"
+    assert ours["pairs"][spread] == pytest.approx(numpys["pairs"][spread], rel=1e-5)
+    for one, other in zip(ours["modalities"], numpys["modalities"], strict=True):
+        assert one["uniformity"] == pytest.approx(other["uniformity"], abs=1e-6)
+        assert one["cone"] == pytest.approx(other["cone"], abs=1.3e-4)
