@@ -151,3 +151,17 @@ def test_rows_that_are_taken_keep_what_belongs_to_them():
     assert taken.y.ids.tolist() == [50, 20]
     assert taken.x.ids is None
     assert [taken.thumbnails["image"](row) for row in (0, 1)] == [b"picture 4", b"picture 1"]
+
+
+def test_rows_go_to_a_device_and_give_the_same_numbers(tmp_path):
+    X = np.random.default_rng(0).normal(size=(40, 5)).astype("f4")
+    Y = X + 1
+    np.save(tmp_path / "x.npy", X)
+    data = Modalities.of(tmp_path / "x.npy", Y).to("cpu")
+    assert all(side.in_memory for side in data.sides.values())
+    there = modgap.measure(data).to_dict()
+    assert there["gap_distance"] == pytest.approx(modgap.measure(X, Y).gap_distance, abs=1e-12)
+    with pytest.raises(ValueError, match="held by one device"):
+        data.to("cuda:all")
+    with pytest.raises(ValueError, match="device"):
+        data.to("nowhere")

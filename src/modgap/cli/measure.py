@@ -2,11 +2,23 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
+import typer
+
 from modgap.cli.options import AsJson, Data, Seed, takes_data
 
 
 @takes_data()
-def measure(data: Data, seed: Seed = 0, as_json: AsJson = False) -> None:
+def measure(
+    data: Data,
+    device: Annotated[
+        str | None,
+        typer.Option(help="Where to compute: cpu, cuda, cuda:1 …; rows must fit its memory."),
+    ] = None,
+    seed: Seed = 0,
+    as_json: AsJson = False,
+) -> None:
     """Measure the gap: distance, cones, ellipsoids, uniformity, loss and landscapes.
 
     Example: modgap measure image.npy text.npy
@@ -17,6 +29,8 @@ def measure(data: Data, seed: Seed = 0, as_json: AsJson = False) -> None:
     from modgap.cli.show import out, print_json, print_table, steps
     from modgap.measures import measure as run
 
+    if device is not None:
+        data = data.to(device)
     with steps() as step:
         result = run(data, seed=seed, progress=step)
     if as_json:

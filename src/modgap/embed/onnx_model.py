@@ -197,7 +197,7 @@ def find_providers(runtime: Any, device: str | None) -> list[Any]:
             "its place, or take 'cpu'."
         )
     if device == "cuda:all":
-        from modgap.towers.devices import find_devices
+        from modgap.io.devices import find_devices
 
         return [(gpu, {"device_id": place.index}) for place in find_devices(device)]
     index = (device or "cuda").removeprefix("cuda").removeprefix(":") or "0"

@@ -24,7 +24,8 @@ from modgap.embed.model import BATCH, Role
 from modgap.embed.opening import Precision
 from modgap.embed.pooling import PoolingRule, pool
 from modgap.embed.replicas import OutOfMemory, ReplicatedModel
-from modgap.towers.devices import find_devices, is_out_of_memory
+from modgap.io.devices import find_devices
+from modgap.towers.devices import is_out_of_memory
 from modgap.towers.normalisation import without_normalisation
 
 

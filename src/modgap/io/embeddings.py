@@ -195,6 +195,15 @@ class Embeddings:
             return self
         return replace(self, matrix=LoadedMatrix(Matrix.rows(self.matrix)))
 
+    def to(self, device: str) -> Embeddings:
+        """The same with the rows held as a tensor on a device: "cpu", "cuda", "cuda:1" or "mps".
+
+        What is measured of them is then computed there.
+        """
+        from modgap.io.devices import on_device
+
+        return replace(self, matrix=on_device(self.matrix, device))
+
     def with_words_loaded(self) -> Embeddings:
         """The same with ids and captions in memory."""
         words = {kind: self._column(kind) for kind in ("ids", "captions")}

@@ -295,6 +295,14 @@ class Modalities:
         """How many groups have rows of every modality."""
         return len(self.matched_groups)
 
+    def to(self, device: str) -> Modalities:
+        """The same with all rows held as tensors on a device; see ``Embeddings.to``."""
+        sides, asking = (
+            {name: side.to(device) for name, side in some.items()}
+            for some in (self.sides, self.asking)
+        )
+        return replace(self, sides=sides, asking=asking)
+
     def two(self) -> tuple[Embeddings, Embeddings]:
         """Both sides, for what works on two modalities only."""
         if len(self.sides) != 2:
