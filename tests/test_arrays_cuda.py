@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 import torch
 
-from modgap._arrays import cosine_extremes, match_ranks
+from modgap._arrays import cosine_extremes, match_ranks, top_k
 from modgap._arrays.cuda import full_precision, has_kernels, on_card
 from modgap.evaluation import Gaussian, Laplace, Rademacher, Uniform, retrieval, robustness
+from modgap.io import open_embeddings
 from modgap.measures import cone, measure
 
 needs_card = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")
@@ -35,7 +36,7 @@ def test_products_are_in_float32_whatever_was_set_before():
     before = torch.get_float32_matmul_precision()
     torch.set_float32_matmul_precision("high")
     try:
-        with full_precision():
+        with full_precision(torch.eye(2)):
             assert torch.get_float32_matmul_precision() == "highest"
         assert torch.get_float32_matmul_precision() == "high"
     finally:
@@ -67,6 +68,24 @@ def test_ranks_of_rows_that_are_all_near_each_other_are_those_of_numpy():
     Y = (1 + 1e-7 * rng.normal(size=(3000, 8))).astype(np.float32)
     expected, found = match_ranks(X, Y, None), match_ranks(card(X), card(Y), None)
     np.testing.assert_array_equal(found, expected)
+
+
+@needs_card
+@pytest.mark.parametrize("k", [1, 10])
+def test_the_nearest_are_those_of_numpy(k):
+    Q, D = made(500, 24, 1), made(30_000, 24, 2)
+    D[7] = D[9]
+    ours, numpys = top_k(card(Q), card(D), k), top_k(Q, D, k)
+    np.testing.assert_array_equal(ours[0], numpys[0])
+    np.testing.assert_allclose(ours[1], numpys[1], rtol=1e-12)
+
+
+@needs_card
+def test_rows_of_a_file_reach_the_card_whole(tmp_path):
+    X = made(30_000, 600).astype(np.float16)
+    np.save(tmp_path / "x.npy", X)
+    rows = open_embeddings(tmp_path / "x.npy").to("cuda").rows()
+    np.testing.assert_array_equal(rows.cpu().numpy(), X)
 
 
 @needs_card

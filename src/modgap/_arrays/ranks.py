@@ -26,7 +26,7 @@ from modgap._arrays.base import (
     wide_dtype,
     widen,
 )
-from modgap._arrays.cuda import has_kernels
+from modgap._arrays.cuda import full_precision, has_kernels
 from modgap._arrays.equal_rows import EqualRows, equal_rows
 from modgap._validate import Array
 
@@ -98,12 +98,13 @@ def match_ranks(
     if has_kernels(X) and equal_x.all_apart and equal_y.all_apart and _count_on_card(rows, columns):
         return rows.ranks(), columns.ranks()
     side = math.isqrt(BLOCK_BYTES // X.dtype.itemsize)
-    for a in row_blocks(len(equal_x.first), side):
-        left = _of_kinds(X, equal_x, a)
-        for b in row_blocks(len(equal_y.first), side):
-            scores = left @ _of_kinds(Y, equal_y, b).T
-            rows.add(scores, a, b)
-            columns.add(scores.T, b, a)
+    with full_precision(X):
+        for a in row_blocks(len(equal_x.first), side):
+            left = _of_kinds(X, equal_x, a)
+            for b in row_blocks(len(equal_y.first), side):
+                scores = left @ _of_kinds(Y, equal_y, b).T
+                rows.add(scores, a, b)
+                columns.add(scores.T, b, a)
     return rows.ranks(), columns.ranks()
 
 

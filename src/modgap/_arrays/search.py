@@ -12,6 +12,7 @@ from modgap._arrays.base import (
     to_numpy,
     widen,
 )
+from modgap._arrays.cuda import full_precision, scratch_bytes
 from modgap._arrays.equal_rows import EqualRows, equal_rows
 from modgap._arrays.floors import floors
 from modgap._arrays.ranks import pair_scores, tie_tolerance
@@ -34,10 +35,11 @@ def top_k(
     values = np.empty((n, k), dtype=np.float64)
     # Two scores are compared, each off by at most the tolerance.
     margin = 2 * tie_tolerance(queries, documents, bias)
-    size = rows_per_block(documents.shape[0], queries.dtype.itemsize)
+    size = rows_per_block(documents.shape[0], queries.dtype.itemsize, scratch_bytes(queries))
     equal: EqualRows | None = None  # looked for where many documents score alike
     for rows in row_blocks(n, size):
-        scores = queries[rows] @ documents.T
+        with full_precision(queries):
+            scores = queries[rows] @ documents.T
         if bias is not None:
             scores = scores + namespace(scores).astype(bias, scores.dtype)[None, :]
         near = scores >= (floors(scores, k) - margin)[:, None]

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from functools import cache
 from importlib.util import find_spec
 
-from modgap._arrays.base import is_torch
+from modgap._arrays.base import BLOCK_BYTES, is_torch
 from modgap._validate import Array
 
 # A block of scores that keeps the multiplication busy; smaller where little memory is free.
@@ -45,9 +45,17 @@ def block_side(A: Array) -> int:
     return max(256, math.isqrt(min(_BLOCK_BYTES, free // 8) // A.dtype.itemsize) // 256 * 256)
 
 
+def scratch_bytes(A: Array) -> int:
+    """Bytes of a block of scores of these rows."""
+    return block_side(A) ** 2 * A.dtype.itemsize if on_card(A) else BLOCK_BYTES
+
+
 @contextmanager
-def full_precision() -> Iterator[None]:
+def full_precision(A: Array) -> Iterator[None]:
     """Products of float32 in float32 in here, not in TF32: ties are told apart by its rounding."""
+    if not is_torch(A):
+        yield
+        return
     import torch
 
     before = torch.get_float32_matmul_precision()

@@ -31,7 +31,7 @@ def extremes_and_counts(U: Array, bins: slice, n_bins: int) -> tuple[float, floa
     left_of_diagonal = torch.ones((side, side), dtype=torch.bool, device=U.device).tril()
     width = 2.0 / n_bins
     looked_at = _LookedAt(bins.start * width - 1.0, bins.stop * width - 1.0, bins.stop - bins.start)
-    with full_precision(), torch.cuda.device(U.device):
+    with full_precision(U), torch.cuda.device(U.device):
         for a in row_blocks(n, side):
             for b in row_blocks(n, side):
                 if b.start < a.start:

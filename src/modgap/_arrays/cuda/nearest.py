@@ -34,7 +34,7 @@ def nearest_moved(queries: Array, documents: Array, biases: Array | None) -> Arr
     size = max(_ROWS, _SCORES_BYTES // (draws * m * dtype.itemsize))
     scratch = torch.empty((min(size, n), draws * m), dtype=dtype, device=device)
     columns = documents.reshape(draws * m, dim).T
-    with full_precision(), torch.cuda.device(device):
+    with full_precision(queries), torch.cuda.device(device):
         for rows in row_blocks(n, size):
             count = rows.stop - rows.start
             scores = torch.mm(queries[rows], columns, out=scratch[:count])

@@ -52,7 +52,7 @@ def count_both_ways(
     ]
     side = block_side(X)
     scratch = torch.empty(min(side, n) * min(side, m), dtype=X.dtype, device=device)
-    with full_precision(), torch.cuda.device(device):
+    with full_precision(X), torch.cuda.device(device):
         for a in row_blocks(n, side):
             for b in row_blocks(m, side):
                 shape = (a.stop - a.start, b.stop - b.start)
