@@ -28,6 +28,7 @@ from modgap._arrays import (
     unit,
     widen,
 )
+from modgap._arrays.cuda import full_precision, has_kernels, on_card
 
 finite = st.floats(-1e6, 1e6, allow_subnormal=False)
 seeds = st.integers(0, 2**32 - 1)
@@ -277,3 +278,23 @@ def test_the_tolerance_of_ties_is_relative_to_the_scores():
     assert ranks.tie_tolerance(X, 10 * X) == pytest.approx(1e-6 * 6 * 60)
     wide = np.ones((1, 4096))
     assert ranks.tie_tolerance(wide, wide) == pytest.approx(1e-6 * math.sqrt(4) * 4096)
+
+
+def test_rows_in_memory_of_the_processor_take_no_kernel():
+    torch = pytest.importorskip("torch")
+    rows = torch.eye(3)
+    assert not on_card(rows)
+    assert not has_kernels(rows)
+    assert not has_kernels(np.eye(3))
+
+
+def test_products_are_in_float32_whatever_was_set_before():
+    torch = pytest.importorskip("torch")
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("high")
+    try:
+        with full_precision(torch.eye(2)):
+            assert torch.get_float32_matmul_precision() == "highest"
+        assert torch.get_float32_matmul_precision() == "high"
+    finally:
+        torch.set_float32_matmul_precision(before)

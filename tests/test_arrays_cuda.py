@@ -7,12 +7,12 @@ import pytest
 import torch
 
 from modgap._arrays import cosine_extremes, match_ranks, top_k
-from modgap._arrays.cuda import full_precision, has_kernels, on_card
 from modgap.evaluation import Gaussian, Laplace, Rademacher, Uniform, retrieval, robustness
 from modgap.io import open_embeddings
 from modgap.measures import cone, measure
 
-needs_card = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")
+if not torch.cuda.is_available():
+    pytest.skip("there is no GPU", allow_module_level=True)
 
 
 def made(n: int, d: int, seed: int = 0, shift: float = 0.3) -> np.ndarray:
@@ -25,25 +25,6 @@ def card(A: np.ndarray | None) -> torch.Tensor | None:
     return None if A is None else torch.from_numpy(A).cuda()
 
 
-def test_rows_in_memory_of_the_processor_take_no_kernel():
-    rows = torch.eye(3)
-    assert not on_card(rows)
-    assert not has_kernels(rows)
-    assert not has_kernels(np.eye(3))
-
-
-def test_products_are_in_float32_whatever_was_set_before():
-    before = torch.get_float32_matmul_precision()
-    torch.set_float32_matmul_precision("high")
-    try:
-        with full_precision(torch.eye(2)):
-            assert torch.get_float32_matmul_precision() == "highest"
-        assert torch.get_float32_matmul_precision() == "high"
-    finally:
-        torch.set_float32_matmul_precision(before)
-
-
-@needs_card
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("biased", [False, True])
 @pytest.mark.parametrize("grouped", [False, True])
@@ -61,7 +42,6 @@ def test_ranks_are_those_of_numpy(dtype, biased, grouped):
         np.testing.assert_array_equal(ours, numpys)
 
 
-@needs_card
 def test_ranks_of_rows_that_are_all_near_each_other_are_those_of_numpy():
     rng = np.random.default_rng(0)
     X = (1 + 1e-7 * rng.normal(size=(3000, 8))).astype(np.float32)
@@ -70,7 +50,6 @@ def test_ranks_of_rows_that_are_all_near_each_other_are_those_of_numpy():
     np.testing.assert_array_equal(found, expected)
 
 
-@needs_card
 @pytest.mark.parametrize("k", [1, 10])
 def test_the_nearest_are_those_of_numpy(k):
     Q, D = made(500, 24, 1), made(30_000, 24, 2)
@@ -80,7 +59,6 @@ def test_the_nearest_are_those_of_numpy(k):
     np.testing.assert_allclose(ours[1], numpys[1], rtol=1e-12)
 
 
-@needs_card
 def test_rows_of_a_file_reach_the_card_whole(tmp_path):
     X = made(30_000, 600).astype(np.float16)
     np.save(tmp_path / "x.npy", X)
@@ -88,7 +66,6 @@ def test_rows_of_a_file_reach_the_card_whole(tmp_path):
     np.testing.assert_array_equal(rows.cpu().numpy(), X)
 
 
-@needs_card
 def test_recall_in_tf32_is_that_of_float32():
     X, Y = made(2000, 64, 1), made(2000, 64, 2)
     before = torch.get_float32_matmul_precision()
@@ -100,7 +77,6 @@ def test_recall_in_tf32_is_that_of_float32():
     np.testing.assert_array_equal(found.ranks_x, retrieval(X, Y).ranks_x)
 
 
-@needs_card
 @pytest.mark.parametrize("shift", [0.0, 0.3, 5.0])
 def test_the_cone_of_many_rows_is_that_of_numpy(shift):
     X = made(34_000, 8, shift=shift)
@@ -112,7 +88,6 @@ def test_the_cone_of_many_rows_is_that_of_numpy(shift):
     assert ours.count == numpys.count
 
 
-@needs_card
 def test_a_sample_that_misleads_about_the_quartiles_costs_time_alone():
     X = made(40_000, 8, shift=4.0)
     some = np.linspace(0, 39_999, 8_192).astype(int)
@@ -123,7 +98,6 @@ def test_a_sample_that_misleads_about_the_quartiles_costs_time_alone():
     np.testing.assert_allclose(np.cumsum(counts), np.cumsum(expected), atol=expected.sum() * 1e-5)
 
 
-@needs_card
 @pytest.mark.parametrize("noise", [Gaussian(0.3), Uniform(0.3), Laplace(0.3), Rademacher(0.3)])
 @pytest.mark.parametrize("metric", ["euclidean", "cosine", "inner_product"])
 def test_a_sweep_is_that_of_numpy(noise, metric):
@@ -137,7 +111,6 @@ def test_a_sweep_is_that_of_numpy(noise, metric):
     assert np.mean(ours.kept != numpys.kept) < 1e-3
 
 
-@needs_card
 def test_noise_that_is_not_finite_is_refused_as_on_the_processor():
     class Broken:
         def perturb(self, candidates, rng):
@@ -147,7 +120,6 @@ def test_noise_that_is_not_finite_is_refused_as_on_the_processor():
         robustness(card(made(50, 4)), card(made(20, 4)), Broken(), draws=3)
 
 
-@needs_card
 def test_measure_is_that_of_numpy():
     X, Y = made(3000, 32, 1), made(3000, 32, 2, shift=-0.3)
     ours, numpys = (measure(*rows).to_dict() for rows in ((card(X), card(Y)), (X, Y)))
