@@ -41,6 +41,11 @@ def like(values: Any, A: Array, dtype: Any = None) -> Array:
     return xp.asarray(values, device=array_api_compat.device(A), dtype=dtype)
 
 
+def filled(value: float, count: int, A: Array, dtype: Any) -> Array:
+    """So many equal numbers, of the library and device of ``A``."""
+    return namespace(A).full((count,), value, dtype=dtype, device=array_api_compat.device(A))
+
+
 def as_float(A: Array) -> Array:
     """The array in float32 or float64; half precision is widened, since its sums would overflow."""
     xp = namespace(A)
@@ -95,6 +100,20 @@ def unit(A: Array) -> Array:
         length = xp.where(length == 0, xp.ones_like(length), length)
         out[rows] = xp.astype(block / length, A.dtype)
     return out
+
+
+def is_unit(A: Array) -> bool:
+    """Whether every row has length 1 up to the rounding of its own precision."""
+    xp = namespace(A)
+    if A.dtype not in (xp.float32, xp.float64):
+        return False
+    slack = 2.5e-7 if A.dtype == xp.float32 else 1e-14
+    return bool(xp.all(xp.abs(row_norms(A) - 1) <= slack))
+
+
+def at_unit_length(A: Array) -> Array:
+    """Rows at unit length: those given, where they are, else ``unit``."""
+    return A if is_unit(A) else unit(A)
 
 
 def paired_dots(A: Array, B: Array) -> Array:
