@@ -18,6 +18,7 @@ from safetensors.numpy import load_file
 from scipy.linalg import orthogonal_procrustes
 
 from modgap import fuse, load_digits
+from modgap._arrays import product
 from modgap.io import Modalities, open_pair
 
 settings.register_profile("modgap", deadline=None, derandomize=True, max_examples=25)
@@ -187,6 +188,12 @@ def load_published_tensors(name: str) -> dict[str, np.ndarray]:
     if not path.exists():
         pytest.skip(f"the published embeddings are not at {path.parent}")
     return load_file(path)
+
+
+def set_tiles(monkeypatch: pytest.MonkeyPatch, height: int, width: int) -> None:
+    """Products come in tiles of this size, whatever the library."""
+    for name in ("NUMPY_TILE", "TORCH_TILE"):
+        monkeypatch.setattr(product, name, (height, width))
 
 
 @dataclass(frozen=True)

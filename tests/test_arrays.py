@@ -11,13 +11,11 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 import reference
+from conftest import set_tiles
 from modgap._arrays import (
-    RunningLogSumExp,
     base,
     cosine_extremes,
-    cosines,
     histogram,
-    log_sum_exp,
     match_ranks,
     order_statistic,
     ranks,
@@ -72,7 +70,7 @@ def test_widen_copies_nothing_that_is_wide_already(pairs):
 
 @pytest.mark.parametrize("side", [2, 7, 1000])
 def test_cosine_extremes_count_every_pair_once(library, pairs, side, monkeypatch):
-    monkeypatch.setattr(cosines, "BLOCK_BYTES", 8 * side**2)
+    set_tiles(monkeypatch, side, side)
     U = unit(library(pairs[0]))
     expected = reference.cone_cosines(pairs[0])
     lowest, highest, counts = cosine_extremes(U)
@@ -132,20 +130,6 @@ def test_torch_histograms_equal_numpy_histograms(rng):
 def test_a_constant_column_gets_the_width_of_one():
     low, high = shared_range(np.full((3, 1), 2.0))
     assert (low.tolist(), high.tolist()) == ([1.5], [2.5])
-
-
-# --- Log-sum-exp ---------------------------------------------------------------------------------
-
-
-def test_log_sum_exp_over_blocks_is_that_of_the_whole(library, rng):
-    A = library(1000 * rng.normal(size=(20, 6)))
-    exact = np.asarray(A, np.float64)
-    expected = exact.max(0) + np.log(np.exp(exact - exact.max(0)).sum(0))
-    running = RunningLogSumExp()
-    for start in (0, 7, 14):
-        running.add(A[start : start + 7])
-    assert library.check_kind(running.value()) == library.close(expected)
-    assert library.check_kind(log_sum_exp(A, axis=0)) == library.close(expected)
 
 
 # --- Ranks and search ----------------------------------------------------------------------------

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import reference
-from modgap._arrays import cosines
+from conftest import set_tiles
 from modgap.measures import cone, log10_cap_fraction
 
 
@@ -35,7 +35,7 @@ def test_quartiles_interpolate_between_few_cosines(rng, n):
 def test_cone_does_not_depend_on_the_block_size(library, pairs, monkeypatch):
     X = library(pairs[0])
     whole = cone(X)
-    monkeypatch.setattr(cosines, "BLOCK_BYTES", 8 * 7**2)
+    set_tiles(monkeypatch, 7, 11)
     in_blocks = cone(X)
     assert in_blocks.min == pytest.approx(whole.min, abs=1e-6)
     assert in_blocks.max == pytest.approx(whole.max, abs=1e-6)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import reference
+from conftest import set_tiles
 from modgap.measures import landscape, loss, origin_landscape, shift_landscape
 
 LAMBDAS = [-0.5, 0.0, 0.3, 0.5, 1.0, 2.2]
@@ -31,8 +32,9 @@ def test_shift_landscape_matches_moving_every_row(library, pairs, batch_size):
 def test_the_landscapes_do_not_depend_on_the_block_size(pairs, batch_size, monkeypatch):
     shifts = shift_landscape(*pairs, LAMBDAS, HEATS, batch_size)
     origins = origin_landscape(*pairs, ALPHAS, batch_size=batch_size)
-    for module in (landscape, loss):
-        monkeypatch.setattr(module, "rows_per_block", lambda *_: 7)
+    set_tiles(monkeypatch, 7, 11)
+    monkeypatch.setattr(loss, "_STACK", 2 * 7**2)
+    monkeypatch.setattr(landscape, "rows_per_block", lambda *_: 7)
     in_blocks = shift_landscape(*pairs, LAMBDAS, HEATS, batch_size)
     assert in_blocks.losses == pytest.approx(shifts.losses, abs=1e-9)
     assert in_blocks.gaps == pytest.approx(shifts.gaps, abs=1e-9)

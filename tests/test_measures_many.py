@@ -10,17 +10,17 @@ import pytest
 
 import modgap
 from conftest import make_many
+from modgap._arrays import half_product_pass
 from modgap.io import Embeddings, Modalities
 from modgap.measures import (
     check_pairing,
-    cone,
     gap_distance,
     gap_matrix,
     measure,
+    one_pass,
     pairing_signal,
     wasserstein_uniformity,
 )
-from modgap.measures import summary as summary_module
 
 NAMES = ("image", "text", "audio")
 
@@ -77,11 +77,11 @@ def test_the_gap_matrix_is_the_same_of_tensors_and_of_files(data, tmp_path):
 def test_no_modality_is_measured_twice(data, monkeypatch):
     seen = []
 
-    def counted(rows):
-        seen.append(rows.shape)
-        return cone(rows)
+    def counted(U, consumers):
+        seen.append(U.shape)
+        return half_product_pass(U, consumers)
 
-    monkeypatch.setattr(summary_module, "cone", counted)
+    monkeypatch.setattr(one_pass, "half_product_pass", counted)
     measure(data)
     assert len(seen) == len(NAMES)
 

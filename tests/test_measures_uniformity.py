@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import reference
-from modgap._arrays import cosines
+from conftest import set_tiles
 from modgap.measures import alignment, uniformity, wasserstein_uniformity
 
 
@@ -24,7 +24,7 @@ def test_uniformity_matches_the_reference(library, pairs):
 
 def test_uniformity_does_not_depend_on_the_block_size(pairs, monkeypatch):
     whole = uniformity(pairs[0])
-    monkeypatch.setattr(cosines, "BLOCK_BYTES", 8 * 11**2)
+    set_tiles(monkeypatch, 11, 7)
     assert uniformity(pairs[0]) == pytest.approx(whole, abs=1e-12)
 
 

@@ -7,8 +7,10 @@ a torch body where one way is not the fastest on both; the tests hold the two bo
 from modgap._arrays.base import (
     along,
     as_float,
+    at_unit_length,
     filled,
     is_torch,
+    is_unit,
     like,
     namespace,
     paired_dots,
@@ -20,9 +22,11 @@ from modgap._arrays.base import (
     unit,
     wide_dtype,
     widen,
+    written,
 )
 from modgap._arrays.cosines import (
-    cosine_blocks,
+    CosineExponentials,
+    CosineSpread,
     cosine_extremes,
     cosine_histogram,
     order_statistic,
@@ -30,31 +34,48 @@ from modgap._arrays.cosines import (
 )
 from modgap._arrays.histogram import histogram, shared_range
 from modgap._arrays.passes import Listener, listening, passed, told_blocks
+from modgap._arrays.product import (
+    Consumer,
+    Scratch,
+    Tile,
+    half_product_pass,
+    product_pass,
+)
 from modgap._arrays.ranks import match_ranks
 from modgap._arrays.search import top_k
-from modgap._arrays.softmax import RunningLogSumExp, log_sum_exp
+from modgap._arrays.softmax import LogSums, SoftmaxSums
+from modgap._arrays.threads import in_threads
 from modgap._arrays.top_mean import top_mean
 
 __all__ = [
+    "Consumer",
+    "CosineExponentials",
+    "CosineSpread",
     "Listener",
-    "RunningLogSumExp",
+    "LogSums",
+    "Scratch",
+    "SoftmaxSums",
+    "Tile",
     "along",
     "as_float",
-    "cosine_blocks",
+    "at_unit_length",
     "cosine_extremes",
     "cosine_histogram",
     "filled",
+    "half_product_pass",
     "histogram",
+    "in_threads",
     "is_torch",
+    "is_unit",
     "like",
     "listening",
-    "log_sum_exp",
     "match_ranks",
     "namespace",
     "order_statistic",
     "paired_cosine_histogram",
     "paired_dots",
     "passed",
+    "product_pass",
     "row_blocks",
     "row_norms",
     "rows_per_block",
@@ -67,4 +88,5 @@ __all__ = [
     "unit",
     "wide_dtype",
     "widen",
+    "written",
 ]

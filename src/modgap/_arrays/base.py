@@ -41,22 +41,27 @@ def like(values: Any, A: Array, dtype: Any = None) -> Array:
     return xp.asarray(values, device=array_api_compat.device(A), dtype=dtype)
 
 
-def filled(fill: Callable[[np.ndarray], None], shape: tuple[int, ...], A: Array) -> Array:
-    """An array of float32 that ``fill`` writes, in the library and on the device of ``A``.
+def written(write: Callable[[np.ndarray], None], shape: tuple[int, ...], A: Array) -> Array:
+    """An array of float32 that ``write`` fills, in the library and on the device of ``A``.
 
-    >>> filled(lambda out: out.fill(2), (1, 2), np.zeros(1))
+    >>> written(lambda out: out.fill(2), (1, 2), np.zeros(1))
     array([[2., 2.]], dtype=float32)
     """
     if not is_torch(A) or A.device.type != "cuda":
         made = np.empty(shape, dtype=np.float32)
-        fill(made)
+        write(made)
         return like(made, A)
     import torch
 
     # Pinned, the memory is sent while the processor goes on, and used again once it is there.
     pinned = torch.empty(shape, dtype=torch.float32, pin_memory=True)
-    fill(pinned.numpy())
+    write(pinned.numpy())
     return pinned.to(A.device, non_blocking=True)
+
+
+def filled(value: float, count: int, A: Array, dtype: Any) -> Array:
+    """So many equal numbers, of the library and device of ``A``."""
+    return namespace(A).full((count,), value, dtype=dtype, device=array_api_compat.device(A))
 
 
 def as_float(A: Array) -> Array:
@@ -113,6 +118,20 @@ def unit(A: Array) -> Array:
         length = xp.where(length == 0, xp.ones_like(length), length)
         out[rows] = xp.astype(block / length, A.dtype)
     return out
+
+
+def is_unit(A: Array) -> bool:
+    """Whether every row has length 1 up to the rounding of its own precision."""
+    xp = namespace(A)
+    if A.dtype not in (xp.float32, xp.float64):
+        return False
+    slack = 2.5e-7 if A.dtype == xp.float32 else 1e-14
+    return bool(xp.all(xp.abs(row_norms(A) - 1) <= slack))
+
+
+def at_unit_length(A: Array) -> Array:
+    """Rows at unit length: those given, where they are, else ``unit``."""
+    return A if is_unit(A) else unit(A)
 
 
 def paired_dots(A: Array, B: Array) -> Array:

@@ -1,25 +1,25 @@
-"""Cosines of all pairs of rows, each computed once: blocks, extremes and a fine histogram."""
+"""Cosines of all pairs of rows, each computed once: extremes, a fine histogram, sums of exp."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-import array_api_compat
 import numpy as np
 
 from modgap._arrays.base import (
-    BLOCK_BYTES,
+    filled,
     is_torch,
     like,
     namespace,
     paired_dots,
-    row_blocks,
     to_numpy,
+    wide_dtype,
+    widen,
 )
 from modgap._arrays.cuda import on_card
-from modgap._arrays.passes import passed
+from modgap._arrays.product import Tile, half_product_pass, product_pass
 from modgap._validate import Array
 
 # Histogram bins over cosines in [-1, 1]: 1.2e-4 wide, so the middle of a bin is within 6.1e-5.
@@ -28,49 +28,63 @@ _COSINE_BINS = 2**14
 # the bins around the wanted quantiles are counted one by one; a sample of the rows says which, and
 # the shares of its cosines that lie so far to each side.
 _SAMPLE_ROWS, _SHARE_ASIDE = 8_192, 0.03
+# Counts that torch makes of this many numbers on a GPU are whole, being float32.
+_WHOLE = 2**24
 
 
-def square_block(itemsize: int) -> int:
-    """Side of a square block of scores that fits the scratch budget."""
-    return math.isqrt(BLOCK_BYTES // itemsize)
+class CosineSpread:
+    """Smallest and largest cosine, and a histogram of ``_COSINE_BINS`` equal bins from -1 to 1.
 
-
-def cosine_blocks(U: Array) -> Iterator[Array]:
-    """Cosines of all unordered pairs i < j of unit rows, in blocks that cover each pair once.
-
-    Blocks above the diagonal come as matrices, those on it as the vector of their upper triangle.
-    A block is only valid until the next one is asked for.
+    A consumer of half products; ``order_statistic`` reads the histogram.
     """
-    xp = namespace(U)
-    n = U.shape[0]
-    size = square_block(4 if U.dtype == xp.float32 else 8)
-    scratch = np.empty((min(size, n), min(size, n)), dtype=U.dtype) if not is_torch(U) else None
-    for rows in row_blocks(n, size):
-        left = U[rows]
-        for columns in row_blocks(n, size):
-            if columns.start < rows.start:
-                continue
-            block = _product(left, U[columns], scratch)
-            if columns.start == rows.start:
-                block = _upper_triangle(block)
-                if block.shape[0] == 0:
-                    continue
-            yield block
-            passed(math.prod(block.shape) / (n * (n - 1) / 2))
+
+    def __init__(self, U: Array) -> None:
+        self._lowest = filled(math.inf, 1, U, U.dtype)
+        self._highest = filled(-math.inf, 1, U, U.dtype)
+        self._counts: Array | None = None
+
+    def look(self, values: Array, scratch: Array) -> tuple[Array, Array, Array]:
+        """Extremes and counts of some cosines."""
+        xp = namespace(values)
+        return xp.min(values), xp.max(values), _cosine_counts(values)
+
+    def add(self, told: tuple[Array, Array, Array]) -> None:
+        """Take them in."""
+        xp = namespace(self._lowest)
+        self._lowest = xp.minimum(self._lowest, told[0])
+        self._highest = xp.maximum(self._highest, told[1])
+        self._counts = told[2] if self._counts is None else self._counts + told[2]
+
+    def result(self) -> tuple[float, float, np.ndarray]:
+        """Smallest, largest, and the histogram."""
+        # Rounding may carry a cosine past 1 or -1: the outermost bins take it in.
+        return (
+            max(float(self._lowest[0]), -1.0),
+            min(float(self._highest[0]), 1.0),
+            to_numpy(self._counts),
+        )
 
 
-def _product(left: Array, right: Array, scratch: np.ndarray | None) -> Array:
-    if scratch is None:
-        return left @ right.T
-    flat = scratch.reshape(-1)[: left.shape[0] * right.shape[0]]
-    return np.matmul(left, right.T, out=flat.reshape(left.shape[0], right.shape[0]))
+class CosineExponentials:
+    """Σ exp(4 cos − 4), which is Σ exp(−2 ‖x − y‖²) of unit rows; a consumer of half products."""
 
+    def __init__(self, U: Array) -> None:
+        self._total = filled(0.0, 1, U, wide_dtype(U))
 
-def _upper_triangle(block: Array) -> Array:
-    xp = namespace(block)
-    n = block.shape[0]
-    above = xp.triu(xp.ones((n, n), dtype=xp.bool, device=array_api_compat.device(block)), k=1)
-    return block[above]
+    def look(self, values: Array, scratch: Array) -> Array:
+        """The sum over some cosines."""
+        xp = namespace(values)
+        found = xp.multiply(values, 4.0, out=scratch)
+        found -= 4.0
+        return widen(xp.sum(xp.exp(found, out=found)))
+
+    def add(self, told: Array) -> None:
+        """Take it in."""
+        self._total = self._total + told
+
+    def result(self) -> float:
+        """The sum over everything taken in."""
+        return float(self._total[0])
 
 
 def cosine_extremes(
@@ -85,17 +99,9 @@ def cosine_extremes(
         found = _near_quantiles(U, quantiles)
         if found is not None:
             return found
-    lowest, highest = math.inf, -math.inf
-    counts: Any = None
-    for block in cosine_blocks(U):
-        # Reductions over a contiguous vector are several times faster than over a matrix.
-        flat = block.reshape(-1)
-        lowest = min(lowest, float(flat.min()))
-        highest = max(highest, float(flat.max()))
-        found = _cosine_counts(flat)
-        counts = found if counts is None else counts + found
-    # Rounding may carry a cosine past 1 or -1: the outermost bins take it in.
-    return max(lowest, -1.0), min(highest, 1.0), to_numpy(counts)
+    spread = CosineSpread(U)
+    half_product_pass(U, [spread])
+    return spread.result()
 
 
 def _near_quantiles(U: Array, quantiles: Sequence[float]) -> tuple[float, float, np.ndarray] | None:
@@ -121,12 +127,22 @@ def _near_quantiles(U: Array, quantiles: Sequence[float]) -> tuple[float, float,
 
 def cosine_histogram(U: Array, V: Array) -> np.ndarray:
     """The histogram of ``cosine_extremes`` for every unit row of U against every one of V."""
-    size = square_block(4 if U.dtype == namespace(U).float32 else 8)
-    counts = np.zeros(_COSINE_BINS, dtype=np.int64)
-    for rows in row_blocks(U.shape[0], size):
-        for columns in row_blocks(V.shape[0], size):
-            counts += to_numpy(_cosine_counts((U[rows] @ V[columns].T).reshape(-1)))
-    return counts
+    counts = _Counts()
+    product_pass(U, V, [counts])
+    return to_numpy(counts.total)
+
+
+class _Counts:
+    """The histogram of all products."""
+
+    def __init__(self) -> None:
+        self.total: Array | int = 0
+
+    def look(self, tile: Tile) -> Array:
+        return _cosine_counts(tile.products.reshape(-1))
+
+    def add(self, told: Array, tile: Tile) -> None:
+        self.total = self.total + told
 
 
 def paired_cosine_histogram(U: Array, V: Array) -> np.ndarray:
@@ -137,16 +153,25 @@ def paired_cosine_histogram(U: Array, V: Array) -> np.ndarray:
 def _cosine_counts(cosines: Array) -> Array:
     half = _COSINE_BINS // 2
     if is_torch(cosines):
-        xp = namespace(cosines)
-        bins = xp.astype(xp.clip(cosines * half + half, 0, 2 * half - 1), xp.int64)
-        return namespace(bins).bincount(bins, minlength=2 * half)
+        return _torch_counts(cosines, half)
     cosines = cosines.astype(np.float32, copy=False)
     counts = np.zeros(2 * half, dtype=np.int64)
     # Small pieces keep the scaled copy and its integers in the cache.
-    for piece in row_blocks(len(cosines), 2**15):
-        bins = (cosines[piece] * half + half).astype(np.intp)
+    for start in range(0, len(cosines), 2**15):
+        bins = (cosines[start : start + 2**15] * half + half).astype(np.intp)
         np.clip(bins, 0, 2 * half - 1, out=bins)
         counts += np.bincount(bins, minlength=2 * half)
+    return counts
+
+
+def _torch_counts(cosines: Any, half: int) -> Any:
+    xp = namespace(cosines)
+    if cosines.device.type != "cuda":
+        bins = xp.astype(xp.clip(cosines * half + half, 0, 2 * half - 1), xp.int64)
+        return bins.bincount(minlength=2 * half)
+    counts = xp.zeros(2 * half, dtype=xp.int64, device=cosines.device)
+    for piece in xp.clip(cosines, -1.0, 1.0).split(_WHOLE):
+        counts += xp.astype(piece.histc(2 * half, -1.0, 1.0), xp.int64)
     return counts
 
 

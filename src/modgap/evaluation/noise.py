@@ -8,7 +8,7 @@ from typing import Protocol, runtime_checkable
 
 import numpy as np
 
-from modgap._arrays import filled, like, namespace, to_numpy
+from modgap._arrays import like, namespace, to_numpy, written
 from modgap._results import Brief
 from modgap._validate import Array, InputValueError, check_matrix, check_positive
 from modgap.moments import Moments
@@ -34,7 +34,7 @@ class _Additive(ABC):
     def perturb(self, candidates: Array, rng: np.random.Generator) -> Array:
         """Candidates plus one draw; the same draw for NumPy and for torch on any device."""
         xp = namespace(candidates)
-        drawn = filled(lambda out: self._draw(rng, out), tuple(candidates.shape), candidates)
+        drawn = written(lambda out: self._draw(rng, out), tuple(candidates.shape), candidates)
         return candidates + xp.astype(drawn * np.float32(self.std).item(), candidates.dtype)
 
     @abstractmethod

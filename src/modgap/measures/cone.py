@@ -7,7 +7,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from modgap._arrays import cosine_extremes, order_statistic, unit
+from modgap._arrays import (
+    at_unit_length,
+    cosine_extremes,
+    namespace,
+    order_statistic,
+)
 from modgap._results import Result
 from modgap._validate import Array, InputValueError, check_count, check_finite, check_rows
 from modgap.moments import Moments
@@ -17,7 +22,10 @@ QUARTILES = (0.25, 0.5, 0.75)
 
 @dataclass(frozen=True)
 class Cone(Result):
-    """Cosines over all ordered pairs of different rows."""
+    """Cosines over all ordered pairs of different rows.
+
+    Where the rows are a sample, ``standard_error`` is that of the mean.
+    """
 
     mean: float
     std: float
@@ -27,6 +35,7 @@ class Cone(Result):
     q3: float
     max: float
     count: int
+    standard_error: float | None = None
 
 
 def cone(X: Array) -> Cone:
@@ -41,11 +50,29 @@ def cone(X: Array) -> Cone:
     (6, 0.4714, 0.7071)
     """
     X = check_rows(X, min_rows=2, nonzero=True)
-    n = X.shape[0]
-    mean, std = Moments.from_batch(X).cone_mean_and_std()
-    lowest, highest, counts = cosine_extremes(unit(X), QUARTILES)
+    U = at_unit_length(X)
+    return cone_from(Moments.from_batch(X), cosine_extremes(U, QUARTILES))
+
+
+def cone_from(moments: Moments, spread: tuple[float, float, np.ndarray]) -> Cone:
+    """From the moments of the rows, and the extremes and the histogram of their cosines."""
+    n = moments.n
+    mean, std = moments.cone_mean_and_std()
+    lowest, highest, counts = spread
     q1, median, q3 = (_quantile(counts, share, lowest, highest) for share in QUARTILES)
     return Cone(mean, std, lowest, q1, median, q3, highest, n * (n - 1))
+
+
+def mean_standard_error(conformity: Array, n_all: int) -> float:
+    """Standard error of the mean cosine of a sample of rows, from their conformity.
+
+    The mean over pairs is a U-statistic, to which each row adds twice its conformity (Hoeffding
+    1948).
+    ``n_all`` is how many rows the sample is of; none is left to chance where it holds all.
+    """
+    n = conformity.shape[0]
+    spread = float(namespace(conformity).std(conformity))
+    return 2 * spread / n**0.5 * max(1 - n / n_all, 0.0) ** 0.5
 
 
 def _quantile(counts: np.ndarray, share: float, lowest: float, highest: float) -> float:

@@ -19,6 +19,9 @@ from modgap._validate import (
 from modgap.measures.ellipsoid import histogram_divergence, shell
 from modgap.moments import Moments, RowMoments
 
+# Bins of the histograms behind a divergence.
+BINS = 50
+
 
 def conformity(X: Array, reference: Array | None = None) -> Array:
     """Mean cosine of each row to every other row, or to every row of a reference set (def. 1).
@@ -39,7 +42,12 @@ def conformity(X: Array, reference: Array | None = None) -> Array:
 
 def conformity_among(rows: Array, everyone: RowMoments) -> Array:
     """Conformity of some of the rows, from the mean of all unit rows, themselves included."""
-    total = along(unit(rows), everyone.mean) * everyone.n
+    return conformity_of_unit(unit(rows), everyone)
+
+
+def conformity_of_unit(U: Array, everyone: RowMoments) -> Array:
+    """The same of rows that have unit length."""
+    total = along(U, everyone.mean) * everyone.n
     return (total - 1.0) / (everyone.n - 1)
 
 
@@ -73,14 +81,19 @@ def estimated_conformity(X: Array) -> EstimatedConformity:
     Pearson correlation with ``conformity`` is near 1 on thin shells, exactly 1 on unit rows.
     """
     X = check_rows(X, min_rows=2, nonzero=True)
-    xp = namespace(X)
-    U = unit(X)
     mean = Moments.from_batch(X, detail="mean", unit=False).given.mean
+    return estimate_from(unit(X), row_norms(X), mean, shell(X).radius, conformity(X))
+
+
+def estimate_from(
+    U: Array, lengths: Array, mean: Array, radius: float, typical: Array
+) -> EstimatedConformity:
+    """From unit rows, the lengths and the mean of the rows as given, their shell and conformity."""
+    xp = namespace(U)
     length = float(xp.linalg.vector_norm(mean))
-    values = along(U, mean / length if _has_direction(X, mean) else xp.zeros_like(mean))
-    radius = shell(X).radius
+    values = along(U, mean / length if _has_direction(lengths, mean) else xp.zeros_like(mean))
     slope, intercept, inverse, inverse_intercept, pearson = _lines(
-        to_numpy(conformity(X)), to_numpy(values), xp.finfo(U.dtype).eps
+        to_numpy(typical), to_numpy(values), xp.finfo(U.dtype).eps
     )
     return EstimatedConformity(
         values=values,
@@ -93,10 +106,10 @@ def estimated_conformity(X: Array) -> EstimatedConformity:
     )
 
 
-def _has_direction(X: Array, mean: Array) -> bool:
-    """Whether the mean of the rows differs from zero by more than rounding."""
-    xp = namespace(X)
-    return float(xp.linalg.vector_norm(mean)) > 1e-14 * float(xp.max(row_norms(X)))
+def _has_direction(lengths: Array, mean: Array) -> bool:
+    """Whether the mean of rows of these lengths differs from zero by more than rounding."""
+    xp = namespace(mean)
+    return float(xp.linalg.vector_norm(mean)) > 1e-14 * float(xp.max(lengths))
 
 
 def _lines(c: np.ndarray, v: np.ndarray, eps: float) -> tuple[float, float, float, float, float]:
@@ -118,7 +131,7 @@ def _lines(c: np.ndarray, v: np.ndarray, eps: float) -> tuple[float, float, floa
     )
 
 
-def conformity_divergence(X: Array, Y: Array | None = None, bins: int = 50) -> float:
+def conformity_divergence(X: Array, Y: Array | None = None, bins: int = BINS) -> float:
     """KL(x‖y) between the conformity distributions of the modalities (Levi & Gilboa, fig. 11).
 
     Bins are shared; 1e-10 is added to each before normalising. Report ``bins`` with the number.
@@ -145,7 +158,7 @@ def blur(X: Array) -> Blur:
     X = check_rows(X, min_rows=2, nonzero=True)
     U = unit(X)
     mean = Moments.from_batch(X, detail="mean", unit=False).given.mean
-    if not _has_direction(X, mean):
+    if not _has_direction(row_norms(X), mean):
         raise InputValueError("X must lie off the origin: the mean of X is zero.")
     to_mean = along(U, mean / namespace(X).linalg.vector_norm(mean))
     outlier = int(namespace(X).argmin(to_mean))

@@ -21,7 +21,7 @@ from modgap._arrays import (
 )
 from modgap._results import Result
 from modgap._validate import Array, InputValueError, check_count, check_rows, check_two
-from modgap.moments import Moments, PairMoments
+from modgap.moments import Moments, PairMoments, RowMoments
 
 # Added to every bin before a histogram is normalised, so that an empty bin has a logarithm.
 BIN_FLOOR = 1e-10
@@ -78,8 +78,12 @@ def shell(X: Array) -> Shell:
     ``offset`` is norm(mean) / norm(std vector): how far the ellipsoid sits off the origin.
     """
     X = check_rows(X, min_rows=2)
+    return shell_from(X, Moments.from_batch(X, detail="variance", unit=False).given)
+
+
+def shell_from(X: Array, rows: RowMoments) -> Shell:
+    """The same from the moments of the rows."""
     xp = namespace(X)
-    rows = Moments.from_batch(X, detail="variance", unit=False).given
     radii = centred_radii(X, rows.mean)
     radius, sqrt_trace = float(xp.mean(radii)), float(xp.sum(rows.variance)) ** 0.5
     if radius == 0:

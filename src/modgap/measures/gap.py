@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
-import warnings
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
 from modgap._arrays import (
+    Tile,
     as_float,
+    at_unit_length,
     histogram,
     like,
     namespace,
     paired_dots,
+    product_pass,
     row_blocks,
     row_norms,
     rows_per_block,
     to_numpy,
-    told_blocks,
-    unit,
     widen,
 )
 from modgap._results import Result
@@ -32,6 +33,7 @@ from modgap._validate import (
     check_two,
 )
 from modgap.io import Embeddings, Modalities
+from modgap.measures.linear_classifier import LinearClassifier
 from modgap.moments import PairMoments
 from modgap.moments import gap_matrix as moments_gap_matrix
 
@@ -176,40 +178,32 @@ def linear_separability(X: Array, Y: Array | None = None, seed: int = 0) -> Line
     X, Y = check_two(X, Y, min_rows=2)
     rng = np.random.default_rng(seed)
     fit, held_out = [], []
-    for A in (to_numpy(X), to_numpy(Y)):
-        order = rng.permutation(len(A))
-        half = (len(A) + 1) // 2
-        fit.append(A[order[:half]].astype(np.float64))
-        held_out.append(A[order[half:]].astype(np.float64))
+    for A in (X, Y):
+        order = like(rng.permutation(A.shape[0]), A)
+        half = (A.shape[0] + 1) // 2
+        fit.append(A[order[:half]])
+        held_out.append(A[order[half:]])
     separability = PairMoments.from_batch(*fit, detail="variance", unit=False).separability()
     best = np.argsort(-to_numpy(separability), kind="stable")[:2]
+    two = like(best, X)
     return LinearSeparability(
-        all_features=_held_out_accuracy(fit, held_out, slice(None)),
-        two_features=_held_out_accuracy(fit, held_out, best),
+        all_features=_held_out_accuracy(fit, held_out),
+        two_features=_held_out_accuracy([A[:, two] for A in fit], [A[:, two] for A in held_out]),
         features=tuple(int(f) for f in best),
-        n_fit=len(fit[0]) + len(fit[1]),
-        n_held_out=len(held_out[0]) + len(held_out[1]),
+        n_fit=sum(A.shape[0] for A in fit),
+        n_held_out=sum(A.shape[0] for A in held_out),
         seed=seed,
     )
 
 
-def _held_out_accuracy(
-    fit: list[np.ndarray], held_out: list[np.ndarray], features: slice | np.ndarray
-) -> float:
-    from sklearn.exceptions import ConvergenceWarning
-    from sklearn.pipeline import make_pipeline
-    from sklearn.preprocessing import StandardScaler
-    from sklearn.svm import LinearSVC
-
-    # Balanced weights: a modality with more rows must not win by its numbers.
-    model = make_pipeline(StandardScaler(), LinearSVC(dual=False, class_weight="balanced"))
-    rows = np.concatenate([A[:, features] for A in fit])
-    with warnings.catch_warnings():
-        # Where the sides are easily told apart, the last digits of the weights do not matter.
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        model.fit(rows, np.repeat([0, 1], [len(A) for A in fit]))
-    right = [np.mean(model.predict(A[:, features]) == side) for side, A in enumerate(held_out)]
-    return float(np.mean(right))
+def _held_out_accuracy(fit: list[Array], held_out: list[Array]) -> float:
+    """Balanced: a modality with more rows must not win by its numbers."""
+    model, xp = LinearClassifier.fit(*fit), namespace(fit[0])
+    right = [
+        xp.mean(xp.astype((model.scores(A) > 0) == bool(side), model.centre.dtype))
+        for side, A in enumerate(held_out)
+    ]
+    return float(sum(right)) / 2
 
 
 def margin(X: Array, Y: Array | None = None) -> float:
@@ -219,18 +213,48 @@ def margin(X: Array, Y: Array | None = None) -> float:
     when every row's nearest row of the other modality is its own pair. Between −2 and 2.
     """
     X, Y = check_pairs(X, Y, min_rows=2, nonzero=True)
-    xp = namespace(X)
-    X, Y = unit(X), unit(Y)
-    own = xp.astype(paired_dots(X, Y), X.dtype)
-    lead = float("inf")
-    column_best = xp.full_like(own, -float("inf"))
-    for rows in told_blocks(X.shape[0], rows_per_block(Y.shape[0])):
-        Z = X[rows] @ Y.T
-        diagonal = like(np.arange(rows.start, rows.stop), X)
-        Z[diagonal - rows.start, diagonal] = -float("inf")
-        lead = min(lead, float(xp.min(own[rows] - xp.max(Z, axis=1))))
-        column_best = xp.maximum(column_best, xp.max(Z, axis=0))
-    return min(lead, float(xp.min(own - column_best)))
+    X, Y = at_unit_length(X), at_unit_length(Y)
+    leads = Leads(X, Y)
+    product_pass(X, Y, [leads])
+    return leads.smallest()
+
+
+class Leads:
+    """Each pair's cosine, and the largest wrong one of its row and column.
+
+    A consumer of the products of unit rows.
+    """
+
+    def __init__(self, U: Array, V: Array) -> None:
+        xp = namespace(U)
+        self._own = xp.astype(paired_dots(U, V), U.dtype)
+        self._rows = xp.full_like(self._own, -math.inf)
+        self._columns = xp.full_like(self._own, -math.inf)
+
+    def look(self, tile: Tile) -> tuple[Array, Array]:
+        """The largest wrong cosine of each row and column of a tile."""
+        if tile.diagonal is None:
+            return tile.row_tops, tile.column_tops
+        _, i, j = tile.diagonal
+        xp, Z = namespace(tile.products), tile.products
+        own = Z[i, j]
+        Z[i, j] = -math.inf
+        found = xp.max(Z, axis=1), xp.max(Z, axis=0)
+        Z[i, j] = own
+        return found
+
+    def add(self, told: tuple[Array, Array], tile: Tile) -> None:
+        """Take them in."""
+        xp = namespace(self._own)
+        for held, span, tops in zip(
+            (self._rows, self._columns), (tile.rows, tile.columns), told, strict=True
+        ):
+            held[span] = xp.maximum(held[span], tops)
+
+    def smallest(self) -> float:
+        """The smallest lead of a pair over anything wrong."""
+        xp = namespace(self._own)
+        return float(xp.min(self._own - xp.maximum(self._rows, self._columns)))
 
 
 @dataclass(frozen=True)

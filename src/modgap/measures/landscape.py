@@ -6,21 +6,28 @@ rank-one terms, divided by the moved norms.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 
 from modgap._arrays import (
+    Scratch,
+    Tile,
     along,
     as_float,
+    in_threads,
+    is_torch,
+    like,
     namespace,
+    passed,
+    product_pass,
     row_blocks,
     row_norms,
     rows_per_block,
     sum_squares,
-    told_blocks,
+    to_numpy,
     unit,
     widen,
 )
@@ -35,7 +42,7 @@ from modgap._validate import (
     check_temperature,
 )
 from modgap.measures.ellipsoid import histogram_divergence
-from modgap.measures.loss import LossTerms, PairLosses, batched_terms, stacked_batches, terms_of
+from modgap.measures.loss import LossTerms, PairLosses, numbered_batches, stack_terms, terms_of
 from modgap.moments import PairMoments
 
 DEFAULT_LAMBDAS = tuple(round(0.1 * step, 1) for step in range(-5, 26))
@@ -53,17 +60,22 @@ class _Move:
     norm_x: Array
     norm_y: Array
 
-    def cosines(self, products: Array, rows: slice, columns: slice) -> Array:
-        """Moved cosines of a block of products (r, c), or of a stack of batches (k, b, b)."""
+    def cosines(self, products: Array, where: Callable[[Array, int], Array], out: Array) -> Array:
+        """Moved cosines of some products, into ``out``.
+
+        ``where`` picks and shapes what belongs to their rows (0) and columns (1).
+        """
         xp = namespace(products)
-        left, right = (*products.shape[:-1], 1), (*products.shape[:-2], 1, products.shape[-1])
-
-        def shaped(values: Array, where: slice, shape: tuple[int, ...]) -> Array:
-            return xp.astype(values[where], products.dtype).reshape(shape)
-
-        moved = products + shaped(self.a, rows, left) + shaped(self.b, columns, right) + self.c
-        norms = shaped(self.norm_x, rows, left) * shaped(self.norm_y, columns, right)
-        return moved / norms
+        parts = (
+            where(self.a, 0) + self.c, where(self.b, 1),
+            1 / where(self.norm_x, 0), 1 / where(self.norm_y, 1),
+        )  # fmt: skip
+        a, b, x, y = (xp.astype(part, products.dtype) for part in parts)
+        moved = xp.add(products, a, out=out)
+        moved += b
+        moved *= x
+        moved *= y
+        return moved
 
 
 @dataclass(frozen=True)
@@ -130,22 +142,29 @@ def shift_landscape(
         )
         for step in steps.tolist()
     ]
-    gaps = [
-        _signed_gap(X, Y, gap, step, move) for step, move in zip(steps.tolist(), moves, strict=True)
-    ]
+    gaps = _signed_gaps(X, Y, gap, steps, moves)
     terms = _losses(X, Y, moves, heats.tolist(), batch_size)
     losses = np.array([[t.loss for t in row] for row in terms]).T
-    return ShiftLandscape(steps, heats, np.array(gaps), losses, batch_size)
+    return ShiftLandscape(steps, heats, gaps, losses, batch_size)
 
 
-def _signed_gap(X: Array, Y: Array, gap: Array, step: float, move: _Move) -> float:
-    """Distance of the moved, normalised centres; negative when they have changed sides."""
+def _signed_gaps(
+    X: Array, Y: Array, gap: Array, steps: np.ndarray, moves: Sequence[_Move]
+) -> np.ndarray:
+    """Distances of the moved, normalised centres; negative when they have changed sides."""
     xp = namespace(X)
-    centre_x = _weighted_mean(X, 1 / move.norm_x) - step * gap * xp.mean(1 / move.norm_x)
-    centre_y = _weighted_mean(Y, 1 / move.norm_y) + step * gap * xp.mean(1 / move.norm_y)
-    left = centre_x - centre_y
-    size = float(xp.linalg.vector_norm(left))
-    return -size if float(xp.sum(left * gap)) < 0 else size
+    shifts = like(steps, gap, gap.dtype)[:, None] * gap[None, :]
+    x = _moved_centres(X, xp.stack([1 / move.norm_x for move in moves]), -shifts)
+    y = _moved_centres(Y, xp.stack([1 / move.norm_y for move in moves]), shifts)
+    left = x - y
+    sizes = xp.linalg.vector_norm(left, axis=1)
+    return to_numpy(xp.where(left @ gap < 0, -sizes, sizes))
+
+
+def _moved_centres(A: Array, weights: Array, shifts: Array) -> Array:
+    """For each step the mean of the rows a + shift, each times its weight (steps, n)."""
+    mean = namespace(A).mean(weights, axis=1)
+    return _weighted_means(A, weights) + shifts * mean[:, None]
 
 
 @dataclass(frozen=True)
@@ -211,24 +230,23 @@ def origin_landscape(
     xx, xy = along(X, mean_x), along(X, mean_y)
     yx, yy = along(Y, mean_x), along(Y, mean_y)
     x_squares, y_squares = sum_squares(X), sum_squares(Y)
-    moves, divergences = [], []
-    for step in steps.tolist():
-        ax, ay = step * (move in ("x", "both")), step * (move in ("y", "both"))
-        moved = _Move(
+    xx_mean, yy_mean = float(xp.sum(mean_x**2)), float(xp.sum(mean_y**2))
+    xy_mean = float(xp.sum(mean_x * mean_y))
+    by_x = [step * (move in ("x", "both")) for step in steps.tolist()]
+    by_y = [step * (move in ("y", "both")) for step in steps.tolist()]
+    moves = [
+        _Move(
             a=-ay * xy,
             b=-ax * yx,
-            c=ax * ay * float(xp.sum(mean_x * mean_y)),
-            norm_x=_norm(x_squares, -2 * ax * xx, ax**2 * float(xp.sum(mean_x**2))),
-            norm_y=_norm(y_squares, -2 * ay * yy, ay**2 * float(xp.sum(mean_y**2))),
+            c=ax * ay * xy_mean,
+            norm_x=_norm(x_squares, -2 * ax * xx, ax**2 * xx_mean),
+            norm_y=_norm(y_squares, -2 * ay * yy, ay**2 * yy_mean),
         )
-        moves.append(moved)
-        divergences.append(
-            histogram_divergence(
-                _moved_conformity(X, mean_x, ax, moved.norm_x)[:, None],
-                _moved_conformity(Y, mean_y, ay, moved.norm_y)[:, None],
-                bins,
-            )[0]
-        )
+        for ax, ay in zip(by_x, by_y, strict=True)
+    ]
+    typical_x = _moved_conformities(X, mean_x, by_x, [moved.norm_x for moved in moves])
+    typical_y = _moved_conformities(Y, mean_y, by_y, [moved.norm_y for moved in moves])
+    divergences = histogram_divergence(typical_x, typical_y, bins)
     terms = [row[0] for row in _losses(X, Y, moves, [temperature], batch_size)]
 
     def column(name: str) -> np.ndarray:
@@ -241,7 +259,7 @@ def origin_landscape(
         uniformity=column("uniformity"),
         matched=column("matched"),
         mismatched=column("mismatched"),
-        conformity_divergence=np.array(divergences),
+        conformity_divergence=divergences,
         move=move,
         temperature=temperature,
         batch_size=batch_size,
@@ -249,12 +267,18 @@ def origin_landscape(
     )
 
 
-def _moved_conformity(A: Array, mean: Array, step: float, norm: Array) -> Array:
-    """Conformity of the rows a − step·mean, from their norms, without forming them."""
-    n = A.shape[0]
-    xp = namespace(A)
-    total = n * (_weighted_mean(A, 1 / norm) - step * mean * xp.mean(1 / norm))
-    products = (along(A, total) - step * float(xp.sum(mean * total))) / norm
+def _moved_conformities(
+    A: Array, mean: Array, steps: Sequence[float], norms: Sequence[Array]
+) -> Array:
+    """Conformity of the rows a − step·mean, (n, steps), from their norms, without forming them."""
+    n, xp = A.shape[0], namespace(A)
+    weights = 1 / xp.stack(list(norms))
+    shifts = like(steps, mean, mean.dtype)[:, None] * mean[None, :]
+    totals = n * _moved_centres(A, weights, -shifts)
+    along_totals = xp.concat(
+        [widen(A[rows]) @ totals.T for rows in row_blocks(n, rows_per_block(A.shape[1]))]
+    )
+    products = (along_totals - xp.sum(shifts * totals, axis=1)) * weights.T
     return (products - 1) / (n - 1)
 
 
@@ -272,31 +296,63 @@ def _losses(
     if min(float(xp.min(row_norms(A))) for A in (X, Y)) < 1e-12:
         X, Y = widen(X), widen(Y)
     if batch_size is None or check_count(batch_size, "batch_size") >= n:
-        gathered = [[PairLosses(t) for t in temperatures] for _ in moves]
-        for rows in told_blocks(n, rows_per_block(n)):
-            products = X[rows] @ Y.T
-            for move, row in zip(moves, gathered, strict=True):
-                cosines = move.cosines(products, rows, slice(None))
-                for losses in row:
-                    losses.add(cosines)
-        return [[losses.terms() for losses in row] for row in gathered]
+        every = _MovedLosses(moves, [[PairLosses(X, Y, t) for t in temperatures] for _ in moves])
+        product_pass(X, Y, [every])
+        return [[losses.terms() for losses in row] for row in every.losses]
     parts: list[list[list[Any]]] = [[[] for _ in temperatures] for _ in moves]
-    start = 0
-    for A, B in stacked_batches(X, Y, batch_size):
-        rows = slice(start, start + A.shape[0] * A.shape[1])
-        start = rows.stop
-        products = A @ xp.matrix_transpose(B)
-        for move, lists in zip(moves, parts, strict=True):
-            cosines = move.cosines(products, rows, rows)
-            for temperature, found in zip(temperatures, lists, strict=True):
-                found.append(batched_terms(cosines, temperature))
+    scratch = Scratch()
+
+    def look(stack: tuple[slice, Array, Array]) -> tuple[int, list[list[Any]]]:
+        rows, A, B = stack
+        # With the batches last, every step runs along memory.
+        products = xp.permute_dims(A @ xp.matrix_transpose(B), (1, 2, 0))
+        products = xp.asarray(products, copy=True) if is_torch(X) else products.copy()
+
+        def where(values: Array, side: int) -> Array:
+            shaped = values[rows].reshape(A.shape[:2]).T
+            return shaped[:, None, :] if side == 0 else shaped[None, :, :]
+
+        out = scratch.shaped(products, 0)
+        return rows.stop - rows.start, [
+            stack_terms(move.cosines(products, where, out), temperatures) for move in moves
+        ]
+
+    for count, found in in_threads(
+        look, numbered_batches(X, Y, batch_size), one_thread=is_torch(X)
+    ):
+        for lists, terms in zip(parts, found, strict=True):
+            for held, part in zip(lists, terms, strict=True):
+                held.append(part)
+        passed(count / n)
     return [[_joined(found) for found in lists] for lists in parts]
+
+
+class _MovedLosses:
+    """The losses of every move, and for it of every temperature; a consumer of products."""
+
+    def __init__(self, moves: Sequence[_Move], losses: list[list[PairLosses]]) -> None:
+        self._moves, self.losses = moves, losses
+
+    def look(self, tile: Tile) -> list[list[Any]]:
+        def where(values: Array, side: int) -> Array:
+            return values[tile.rows][:, None] if side == 0 else values[tile.columns][None, :]
+
+        told = []
+        for move, row in zip(self._moves, self.losses, strict=True):
+            moved = tile.moved(move.cosines(tile.products, where, tile.scratch(1)))
+            told.append([losses.look(moved) for losses in row])
+        return told
+
+    def add(self, told: list[list[Any]], tile: Tile) -> None:
+        for row, found in zip(self.losses, told, strict=True):
+            for losses, what in zip(row, found, strict=True):
+                losses.add(what, tile)
 
 
 def _joined(parts: Iterable[tuple[Array, ...]]) -> LossTerms:
     columns = [list(column) for column in zip(*parts, strict=True)]
     xp = namespace(columns[0][0])
-    return terms_of(*(xp.concat(column) for column in columns))
+    return terms_of(*(xp.concat([part.reshape(-1) for part in column]) for column in columns))
 
 
 def _norm(squares: Array, mixed: Array, step_squares: float) -> Array:
@@ -321,10 +377,10 @@ def _scaled(A: Array) -> Array:
     return out
 
 
-def _weighted_mean(A: Array, weights: Array) -> Array:
-    """mean(w_i a_i) in wide precision, in blocks."""
+def _weighted_means(A: Array, weights: Array) -> Array:
+    """mean(w_i a_i) for each line of weights (lines, n), in wide precision, in blocks."""
     xp = namespace(A)
-    total = xp.zeros_like(widen(A[0]))
+    total = xp.zeros_like(weights[:, :1] * widen(A[:1]))
     for rows in row_blocks(A.shape[0], rows_per_block(A.shape[1])):
-        total = total + weights[rows] @ widen(A[rows])
+        total = total + weights[:, rows] @ widen(A[rows])
     return total / A.shape[0]

@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Literal
 
-import numpy as np
-
 from modgap._arrays import (
-    RunningLogSumExp,
+    LogSums,
+    SoftmaxSums,
     as_float,
-    like,
-    log_sum_exp,
+    at_unit_length,
+    is_torch,
+    is_unit,
     namespace,
+    passed,
+    product_pass,
     row_blocks,
     row_norms,
     rows_per_block,
-    told_blocks,
-    unit,
+    sum_squares,
     widen,
 )
 from modgap._results import Result
@@ -35,6 +36,8 @@ from modgap.moments import PairMoments
 Similarity = Literal["cosine", "squared_distance"]
 MAX_MATRIX_ROWS = 5_000
 MAX_FLOAT32_NORM = 1e12
+# Numbers in one stack of batches: it stays in the cache, unless it is a GPU's.
+_STACK, _CUDA_STACK = 2**17, 2**25
 
 
 @dataclass(frozen=True)
@@ -57,48 +60,38 @@ class LossTerms(Result):
 
 
 class PairLosses:
-    """Gathers the loss of each pair from blocks of rows of the n × n similarities."""
+    """Gathers the loss of each pair; a consumer of the products of prepared rows."""
 
-    def __init__(self, temperature: float) -> None:
-        self.temperature = temperature
-        self._rows: list[Array] = []
-        self._own: list[Array] = []
-        self._row_hits: list[Array] = []
-        self._columns = RunningLogSumExp()
-        self._column_tops: Array | None = None
-        self._start = 0
-
-    def add(self, similarities: Array) -> None:
-        """Take in the next rows of the matrix of similarities."""
-        xp = namespace(similarities)
-        logits = similarities / self.temperature
-        count = logits.shape[0]
-        own = logits[
-            like(np.arange(count), logits),
-            like(np.arange(self._start, self._start + count), logits),
-        ]
-        self._start += count
-        self._own.append(widen(own))
-        self._row_hits.append(own >= xp.max(logits, axis=1))
-        self._rows.append(log_sum_exp(logits, axis=1))
-        self._columns.add(logits)
-        tops = xp.max(logits, axis=0)
-        before = self._column_tops
-        self._column_tops = tops if before is None else xp.maximum(before, tops)
+    def __init__(
+        self, X: Array, Y: Array, temperature: float, similarity: Similarity = "cosine"
+    ) -> None:
+        self._logits = logits_of(X, Y, temperature, similarity)
+        self.look, self.add = self._logits.look, self._logits.add
 
     def terms(self) -> LossTerms:
         """The loss and its terms over everything taken in."""
-        xp = namespace(self._own[0])
-        own, rows, row_hits = (xp.concat(p) for p in (self._own, self._rows, self._row_hits))
-        return terms_of(own, rows, self._columns.value(), row_hits, own >= widen(self._column_tops))
+        logits = self._logits
+        return terms_of(logits.own(), *logits.losses(), *logits.hits())
+
+
+def logits_of(X: Array, Y: Array, temperature: float, similarity: Similarity) -> LogSums:
+    """Consumer of the products of prepared rows, for the log-sum-exp of their similarities."""
+    if similarity == "cosine":
+        return LogSums(X, Y, 1 / temperature)
+    return LogSums(
+        X, Y, 2 / temperature, -sum_squares(X) / temperature, -sum_squares(Y) / temperature
+    )
 
 
 def terms_of(
     own: Array, rows: Array, columns: Array, row_hits: Array, column_hits: Array
 ) -> LossTerms:
-    """Terms from each pair's own logit, and the log-sum-exp and the hits of rows and columns."""
+    """Terms from each pair's own logit, and the losses and the hits of rows and columns.
+
+    A loss is the log-sum-exp less the own logit.
+    """
     xp = namespace(own)
-    losses = xp.concat([rows - own, columns - own])
+    losses = xp.concat([rows, columns])
     hits = xp.astype(xp.concat([row_hits, column_hits]), losses.dtype)
     both, n_matched = losses.shape[0], int(xp.sum(hits))
     total, total_matched = float(xp.sum(losses)), float(xp.sum(losses * hits))
@@ -106,7 +99,7 @@ def terms_of(
     return LossTerms(
         loss=total / both,
         alignment=-float(xp.mean(own)),
-        uniformity=float(xp.mean((rows + columns) / 2)),
+        uniformity=float(xp.mean((rows + columns) / 2 + own)),
         matched=total_matched / n_matched if n_matched else nan,
         mismatched=(total - total_matched) / (both - n_matched) if n_matched < both else nan,
         n_matched=n_matched,
@@ -117,22 +110,31 @@ def terms_of(
 def batched_terms(similarities: Array, temperature: float) -> tuple[Array, ...]:
     """What ``terms_of`` takes, of stacked batches (k, b, b), flattened."""
     xp = namespace(similarities)
-    logits = similarities / temperature
-    diagonal = xp.linalg.diagonal(logits)
-    parts = (
-        widen(diagonal),
-        log_sum_exp(logits, axis=2),
-        log_sum_exp(logits, axis=1),
-        diagonal >= xp.max(logits, axis=2),
-        diagonal >= xp.max(logits, axis=1),
-    )
-    return tuple(part.reshape(-1) for part in parts)
+    (found,) = stack_terms(xp.permute_dims(similarities, (1, 2, 0)), [temperature])
+    return tuple(part.T.reshape(-1) for part in found)
 
 
-def similarity_blocks(X: Array, Y: Array, similarity: Similarity) -> Iterator[Array]:
-    """Blocks of rows of the n × n similarities of prepared rows."""
-    for rows in told_blocks(X.shape[0], rows_per_block(Y.shape[0])):
-        yield similarities(X[rows], Y, similarity)
+def stack_terms(S: Array, temperatures: Sequence[float]) -> list[tuple[Array, ...]]:
+    """For each temperature what ``terms_of`` takes, (b, k), of similarities (b, b, k) of k batches.
+
+    With the batches last, every step runs along memory however small they are.
+    """
+    xp = namespace(S)
+    own = xp.permute_dims(xp.linalg.diagonal(xp.permute_dims(S, (2, 0, 1))), (1, 0))
+    tops = {axis: xp.max(S, axis=axis) for axis in (1, 0)}
+    losses: dict[int, list[Array]] = {1: [], 0: []}
+    room = xp.empty_like(S)
+    for axis, top in tops.items():
+        below = S - xp.expand_dims(top, axis=axis)
+        for temperature in temperatures:
+            xp.exp(xp.multiply(below, 1 / temperature, out=room), out=room)
+            total = xp.log(widen(xp.sum(room, axis=axis)))
+            losses[axis].append(widen(top - own) / temperature + total)
+    hits = [own >= tops[axis] for axis in (1, 0)]
+    return [
+        (widen(own) / temperature, rows, columns, *hits)
+        for temperature, rows, columns in zip(temperatures, losses[1], losses[0], strict=True)
+    ]
 
 
 def similarities(X: Array, Y: Array, similarity: Similarity) -> Array:
@@ -149,7 +151,9 @@ def prepare(X: Array, Y: Array, similarity: Similarity) -> tuple[Array, Array]:
     """Rows whose products give the similarity: unit rows for cosines, rows as given otherwise."""
     check_choice(similarity, "similarity", ("cosine", "squared_distance"))
     if similarity == "cosine":
-        return unit(X), unit(Y)
+        return at_unit_length(X), at_unit_length(Y)
+    if is_unit(X) and is_unit(Y):
+        return as_float(X), as_float(Y)
     return _around_origin(X, Y)
 
 
@@ -200,9 +204,8 @@ def loss_terms(
     temperature = check_temperature(temperature)
     X, Y = prepare(X, Y, similarity)
     if batch_size is None or check_count(batch_size, "batch_size") >= X.shape[0]:
-        losses = PairLosses(temperature)
-        for block in similarity_blocks(X, Y, similarity):
-            losses.add(block)
+        losses = PairLosses(X, Y, temperature, similarity)
+        product_pass(X, Y, [losses])
         return losses.terms()
     xp = namespace(X)
     parts = [
@@ -214,13 +217,21 @@ def loss_terms(
 
 def stacked_batches(X: Array, Y: Array, size: int) -> Iterator[tuple[Array, Array]]:
     """Consecutive batches stacked as (k, size, d); a shorter last batch comes by itself."""
-    whole = X.shape[0] // size * size
-    per_stack = max(1, rows_per_block(size) // size) * size
-    for rows in told_blocks(whole, per_stack):
+    for rows, A, B in numbered_batches(X, Y, size):
+        yield A, B
+        passed((rows.stop - rows.start) / X.shape[0])
+
+
+def numbered_batches(X: Array, Y: Array, size: int) -> Iterator[tuple[slice, Array, Array]]:
+    """The same with the rows that they are, without telling anyone."""
+    n = X.shape[0]
+    whole = n // size * size
+    most = _CUDA_STACK if is_torch(X) and X.device.type != "cpu" else _STACK
+    for rows in row_blocks(whole, max(1, most // size**2) * size):
         shape = (-1, size, X.shape[1])
-        yield X[rows].reshape(shape), Y[rows].reshape(shape)
-    if whole < X.shape[0]:
-        yield X[whole:][None, :, :], Y[whole:][None, :, :]
+        yield rows, X[rows].reshape(shape), Y[rows].reshape(shape)
+    if whole < n:
+        yield slice(whole, n), X[whole:][None, :, :], Y[whole:][None, :, :]
 
 
 def contrastive_loss(
@@ -300,30 +311,36 @@ def soft_assignments(
             f"The matrices of soft assignments are given for at most {MAX_MATRIX_ROWS:,} rows, "
             f"got {X.shape[0]:,}. Leave matrices=False, or take a sample."
         )
-    xp = namespace(X)
     X, Y = prepare(X, Y, similarity)
-    columns = RunningLogSumExp()
-    y: Array = 0.0
-    Qx, Qy, x = [], [], []
-    for block in similarity_blocks(X, Y, similarity):
-        logits = widen(block) / temperature
-        columns.add(logits)
-        share = xp.exp(logits - log_sum_exp(logits, axis=1)[:, None])
-        y = y + xp.sum(share, axis=0)
-        if matrices:
-            Qx.append(share)
-    totals = columns.value()
-    for block in similarity_blocks(X, Y, similarity):
-        share = xp.exp(widen(block) / temperature - totals[None, :])
-        x.append(xp.sum(share, axis=1))
-        if matrices:
-            Qy.append(share)
-    sums = xp.concat(x)
-    return SoftAssignments(
-        x=sums,
-        y=y,
-        spread_x=float(xp.std(sums)),
-        spread_y=float(xp.std(y)),
-        Qx=xp.concat(Qx) if matrices else None,
-        Qy=xp.concat(Qy) if matrices else None,
-    )
+    logits = logits_of(X, Y, temperature, similarity)
+    product_pass(X, Y, [logits])
+    found = assignments_from(X, Y, logits)
+    if not matrices:
+        return found
+    Qx, Qy = _share_matrices(X, Y, logits)
+    return replace(found, Qx=Qx, Qy=Qy)
+
+
+def assignments_from(X: Array, Y: Array, logits: LogSums) -> SoftAssignments:
+    """The sums, in a second pass over the products that gave the logits' log-sum-exp."""
+    xp = namespace(X)
+    shares = SoftmaxSums(logits)
+    product_pass(X, Y, [shares])
+    x, y = shares.row_totals(), shares.column_totals()
+    return SoftAssignments(x=x, y=y, spread_x=float(xp.std(x)), spread_y=float(xp.std(y)))
+
+
+def _share_matrices(X: Array, Y: Array, logits: LogSums) -> tuple[Array, Array]:
+    """Softmax of the logits over columns, and over rows."""
+    xp = namespace(X)
+    rows, columns = logits.row_sums(), logits.column_sums()
+    Qx, Qy = [], []
+    for block in row_blocks(X.shape[0], rows_per_block(Y.shape[0])):
+        found = widen(X[block] @ Y.T) * logits.scale
+        if logits.a is not None:
+            found = found + logits.a[block][:, None]
+        if logits.b is not None:
+            found = found + logits.b[None, :]
+        Qx.append(xp.exp(found - rows[block][:, None]))
+        Qy.append(xp.exp(found - columns[None, :]))
+    return xp.concat(Qx), xp.concat(Qy)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import combinations
 from typing import Any
 
@@ -22,17 +22,11 @@ from modgap._validate import (
 )
 from modgap.io import Embeddings, Modalities
 from modgap.io.modalities import DEFAULT_NAMES
-from modgap.measures.cone import cone
-from modgap.measures.conformity import (
-    conformity,
-    conformity_difference,
-    conformity_divergence,
-    estimated_conformity,
-)
-from modgap.measures.ellipsoid import feature_divergence, shell
-from modgap.measures.gap import gap_orthogonality, linear_separability, margin, norms
+from modgap.measures.cone import mean_standard_error
+from modgap.measures.conformity import BINS
+from modgap.measures.ellipsoid import feature_divergence, histogram_divergence
+from modgap.measures.gap import gap_orthogonality, linear_separability
 from modgap.measures.landscape import origin_landscape, shift_landscape
-from modgap.measures.loss import loss_terms, soft_assignments
 from modgap.measures.measurement import (
     MAX_LANDSCAPE,
     Between,
@@ -40,17 +34,18 @@ from modgap.measures.measurement import (
     ModalitySummary,
     PairSummary,
 )
+from modgap.measures.one_pass import SideRows, products_of_pairs
 from modgap.measures.pairing import MAX_SAMPLE as MAX_SIGNAL
 from modgap.measures.pairing import signal_of_rows, warn_if_unpaired
 from modgap.measures.steps import Steps
-from modgap.measures.uniformity import uniformity
+from modgap.measures.uniformity import alignment
 from modgap.moments import Moments, PairMoments, gap_matrix, stacked_uniformity
 from modgap.moments.rows import moment_blocks
 
 # What is quadratic in the rows uses a seeded sample of at most this many.
 MAX_SAMPLE = 20_000
-# Of the sample: cone, uniformity, shell; soft assignments (two), margin, loss, loss over the gap.
-_PASSES_OF_SIDE, _PASSES_OF_PAIRS = 3, 5
+# Of the sample: cosines, shell; products of all pairs (two), loss over the gap.
+_PASSES_OF_SIDE, _PASSES_OF_PAIRS = 2, 3
 
 
 def measure(
@@ -111,7 +106,7 @@ class _Run:
     sample: int
     seed: int
     progress: Progress
-    rows: dict[str, Array] = field(default_factory=dict)
+    sides: dict[str, SideRows] = field(default_factory=dict)
     moments: dict[str, Moments] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -141,13 +136,12 @@ class _Run:
         for name, side in sides.items():
             with self.steps.step(f"moments of {name}", side.n_rows) as passed:
                 self.moments[name] = _moments(side, name, passed)
-            self.rows[name] = _rows(side, _pick(self.rng, side.n_rows, self.sample))
-            check_same_space(self.rows[names[0]], self.rows[name], (names[0], name))
+            self.sides[name] = self._side_rows(name, side)
+            first = self.sides[names[0]].rows
+            check_same_space(first, self.sides[name].rows, (names[0], name))
         # The moments looked at every row, so the samples need no second look.
-        with already_checked(*self.rows.values(), nonzero=True):
-            summaries = []
-            for name in sides:
-                summaries.append(self._modality(name))
+        with already_checked(*(side.rows for side in self.sides.values()), nonzero=True):
+            summaries = [self._modality(name) for name in sides]
             between = [self._between(*two) for two in self.twos]
         every = [self.moments[name] for name in names]
         gaps = gap_matrix([*every, *(self.moments[name] for name in asking)])
@@ -164,8 +158,17 @@ class _Run:
             asking_gaps=tuple(map(tuple, gaps[k:, :k].tolist())),
         )
 
+    def _side_rows(self, name: str, side: Embeddings) -> SideRows:
+        """The rows looked at; the moments of all are theirs where they are all."""
+        chosen = _pick(self.rng, side.n_rows, self.sample)
+        if chosen is None:
+            return SideRows(side.rows(), self.moments[name])
+        rows = side.take(chosen)
+        return SideRows(rows, Moments.from_batch(rows, name=name))
+
     def _between(self, first: str, second: str) -> Between:
-        X, Y = self.rows[first], self.rows[second]
+        x, y = self.sides[first], self.sides[second]
+        X, Y = x.rows, y.rows
         moments = PairMoments(self.moments[first], self.moments[second])
         separability = to_numpy(moments.separability())
         tops = np.argsort(-separability, kind="stable")[:10]
@@ -181,7 +184,7 @@ class _Run:
             n_tags=int(np.sum(separability > 1)),
             top_features=tuple((int(f), float(separability[f])) for f in tops),
             feature_divergence_max=float(np.max(to_numpy(feature_divergence(X, Y)))),
-            conformity_divergence=conformity_divergence(X, Y) if enough else None,
+            conformity_divergence=_conformity_divergence(x, y) if enough else None,
             pairs=self._pairs(first, second),
         )
 
@@ -192,29 +195,39 @@ class _Run:
             return None
         matches = two.matches()
         chosen = _pick(self.rng, two.n_groups, self.sample)
-        X, Y = (
-            _rows(side, rows if chosen is None else rows[chosen])
-            for side, rows in zip(two.two(), matches, strict=True)
+        x, y = (
+            self._matching(name, rows if chosen is None else rows[chosen])
+            for name, rows in zip((first, second), matches, strict=True)
         )
-        some = _pick(self.rng, X.shape[0], MAX_SIGNAL)
+        X, Y = x.rows, y.rows
+        some = _pick(self.rng, x.n, MAX_SIGNAL)
         looked_at = (X, Y) if some is None else (X[some], Y[some])
         with already_checked(X, Y, nonzero=True):
             warn_if_unpaired(signal_of_rows(*looked_at, two.names))
-            return self._pair_summary(X, Y, len(matches[0]), f"{first} and {second}")
+            return self._pair_summary(x, y, len(matches[0]), f"{first} and {second}")
+
+    def _matching(self, name: str, index: np.ndarray) -> SideRows:
+        """Rows of one side that are in pairs; those looked at already, where they are all rows."""
+        side, known = self.data.sides[name], self.sides[name]
+        if known.n == side.n_rows == len(index) and np.array_equal(index, np.arange(len(index))):
+            return known
+        rows = side.take(index)
+        return SideRows(rows, Moments.from_batch(rows, name=name, detail="mean"))
 
     def _modality(self, name: str) -> ModalitySummary:
-        rows, moments = self.rows[name], self.moments[name]
-        n, xp = int(rows.shape[0]), namespace(rows)
-        several = n >= 2 and bool(xp.any(rows != rows[:1]))
-        with self.steps.step(f"cone of {name}", n):
-            opening = cone(rows) if n >= 2 else None
-        with self.steps.step(f"uniformity of {name}", n):
-            spread = uniformity(rows) if n >= 2 else None
+        side, moments = self.sides[name], self.moments[name]
+        n, xp = side.n, namespace(side.rows)
+        opening, spread, typical, estimate, thin = None, None, None, None, None
+        with self.steps.step(f"cone and uniformity of {name}", n):
+            if n >= 2:
+                opening, spread = side.cone_and_uniformity()
+                if n < moments.n:
+                    error = mean_standard_error(side.conformity, moments.n)
+                    opening = replace(opening, standard_error=error)
         with self.steps.step(f"shell and conformity of {name}", n):
-            lengths = norms(rows)
-            typical = conformity(rows) if several else None
-            estimate = estimated_conformity(rows) if several else None
-            thin = shell(rows) if several else None
+            lengths = side.lengths
+            if side.several:
+                typical, estimate, thin = side.conformity, side.estimated_conformity(), side.shell
         variance = to_numpy(moments.given.variance)
         middle = float(np.median(variance))
         dominance = to_numpy(moments.off_diagonal_dominance())
@@ -222,8 +235,8 @@ class _Run:
             name=name,
             n=moments.n,
             n_sample=n,
-            norm_mean=lengths.mean,
-            norm_std=lengths.std,
+            norm_mean=float(xp.mean(lengths)),
+            norm_std=float(xp.std(lengths)),
             feature_offset_max=float(np.max(to_numpy(moments.feature_offset()))),
             variance_tail=float(np.max(variance)) / middle if middle > 0 else float("nan"),
             off_diagonal_dominance_median=float(np.median(dominance)),
@@ -236,17 +249,13 @@ class _Run:
             conformity_slope=estimate.slope if estimate else None,
         )
 
-    def _pair_summary(self, X: Array, Y: Array, n_pairs: int, names: str) -> PairSummary:
-        n, xp, step = X.shape[0], namespace(X), self.steps.step
+    def _pair_summary(self, x: SideRows, y: SideRows, n_pairs: int, names: str) -> PairSummary:
+        X, Y = x.rows, y.rows
+        n, xp, step = x.n, namespace(X), self.steps.step
         few = min(n, MAX_LANDSCAPE)
-        moments = PairMoments.from_batch(X, Y, paired=True)
         shift, origin = None, None
-        with step(f"soft assignments of {names}", 2 * n, passes=2):
-            assignments = soft_assignments(X, Y, self.temperature)
-        with step(f"margin of {names}", n):
-            lead = margin(X, Y) if n >= 2 else None
-        with step(f"contrastive loss of {names}", n):
-            loss = loss_terms(X, Y, self.temperature)
+        with step(f"loss, margin and soft assignments of {names}", 2 * n, passes=2):
+            products = products_of_pairs(x, y, self.temperature)
         # In one dimension a step can put a row onto the origin.
         with step(f"loss over the gap of {names}", n), suppress(InputValueError):
             shift = shift_landscape(X, Y)
@@ -254,13 +263,14 @@ class _Run:
         with step(f"loss over the origin of {names}", few), suppress(InputValueError):
             if n >= 2:
                 origin = origin_landscape(X[:few], Y[:few], temperature=self.temperature)
-        differences = conformity_difference(X, Y) if n >= 2 else None
+        differences = x.conformity - y.conformity if n >= 2 else None
+        assignments = products.assignments
         return PairSummary(
             n_pairs=n_pairs,
             n_sample=n,
-            alignment=moments.alignment(),
-            margin=lead,
-            loss=loss,
+            alignment=alignment(X, Y),
+            margin=products.margin,
+            loss=products.loss,
             temperature=self.temperature,
             soft_assignment_spread=(assignments.spread_x, assignments.spread_y),
             conformity_difference_std=None if differences is None else float(xp.std(differences)),
@@ -290,8 +300,8 @@ def _moments(side: Embeddings, name: str, passed: Listener) -> Moments:
     return Moments.from_batches(blocks(), name=name)
 
 
-def _rows(side: Embeddings, index: np.ndarray | None) -> Array:
-    return side.rows() if index is None else side.take(index)
+def _conformity_divergence(x: SideRows, y: SideRows) -> float:
+    return float(histogram_divergence(x.conformity[:, None], y.conformity[:, None], BINS)[0])
 
 
 def _pick(rng: np.random.Generator, n: int, sample: int) -> np.ndarray | None:

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 import math
 
-from modgap._arrays import cosine_blocks, namespace, unit, widen
+from modgap._arrays import (
+    CosineExponentials,
+    at_unit_length,
+    half_product_pass,
+    namespace,
+    row_blocks,
+    rows_per_block,
+    unit,
+    widen,
+)
 from modgap._validate import Array, check_pairs, check_rows, check_two
 from modgap.moments import PairMoments
 
@@ -17,7 +26,10 @@ def alignment(X: Array, Y: Array | None = None) -> float:
     2.0
     """
     X, Y = check_pairs(X, Y, nonzero=True)
-    return PairMoments.from_batch(X, Y, paired=True).alignment()
+    xp, total = namespace(X), 0.0
+    for rows in row_blocks(X.shape[0], rows_per_block(X.shape[1])):
+        total = total + xp.sum(unit(widen(X[rows])) * unit(widen(Y[rows])))
+    return max(2.0 - 2.0 * float(total) / X.shape[0], 0.0)
 
 
 def uniformity(X: Array) -> float:
@@ -26,13 +38,15 @@ def uniformity(X: Array) -> float:
     0 when all rows are the same, about −4 in many dimensions when they are spread evenly.
     """
     X = check_rows(X, min_rows=2, nonzero=True)
-    xp = namespace(X)
-    total = 0.0
-    for cosines in cosine_blocks(unit(X)):
-        # ‖x − y‖² = 2 − 2 cos on unit rows.
-        total += float(xp.sum(widen(xp.exp(4.0 * cosines - 4.0))))
-    n = X.shape[0]
-    return math.log(total / (n * (n - 1) / 2))
+    U = at_unit_length(X)
+    total = CosineExponentials(U)
+    half_product_pass(U, [total])
+    return uniformity_from(total, X.shape[0])
+
+
+def uniformity_from(total: CosineExponentials, n: int) -> float:
+    """From the sum over the pairs of n rows."""
+    return math.log(total.result() / (n * (n - 1) / 2))
 
 
 def wasserstein_uniformity(X: Array, Y: Array | None = None) -> float:

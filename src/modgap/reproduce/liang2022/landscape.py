@@ -161,8 +161,8 @@ def _batch_losses(x: np.ndarray, y: np.ndarray, temperatures: Iterable[float]) -
     )
     found = []
     for temperature in temperatures:
-        own, rows, columns, *_ = batched_terms(cosines, temperature)
-        found.append(((rows + columns) / 2 - own).reshape(len(cosines), -1).mean(axis=1))
+        _, rows, columns, *_ = batched_terms(cosines, temperature)
+        found.append(((rows + columns) / 2).reshape(len(cosines), -1).mean(axis=1))
     return np.array(found)
 
 
