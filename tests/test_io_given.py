@@ -219,7 +219,7 @@ def pictures() -> Any:
         (lambda: {1, 2}, "a set. Pass an array, a tensor, a path or a table"),
         (lambda: Modalities.of(X, Y), r"got Modalities of image and text.*data\.sides\['image'\]"),
         (lambda: "a cat", "There is no file or folder 'a cat'"),
-        (lambda: "https://a.b/c.npy", r"'https://a\.b/c\.npy'\. .*download it first"),
+        (lambda: "https://a.b/c.pt", r"https://a\.b/c\.pt is a torch file.*Download it first"),
         (lambda: "rows/*.npy", "read together as a folder: pass its path"),
         (lambda: "", "There is no file or folder ''"),
     ],

@@ -22,6 +22,7 @@ from modgap.cli.evaluate import evaluate
 from modgap.cli.fit import fit
 from modgap.cli.fix import fix
 from modgap.cli.index import index_app
+from modgap.cli.manifest import manifest
 from modgap.cli.measure import measure
 from modgap.cli.report import report
 from modgap.cli.reproduce import reproduce
@@ -53,6 +54,7 @@ for command in (
     apply,
     evaluate,
     embed,
+    manifest,
     train,
     vslerp,
     reproduce,

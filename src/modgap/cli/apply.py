@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, cast
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
@@ -67,7 +67,7 @@ def apply(
         check_file(without_bank, (embeddings, correction, output))
     if dtype is not None:
         check_choice(dtype, "--dtype", ("float16", "float32", "float64"))
-    chosen_rows = {"column": column, "modality": modality}
+    chosen_rows: dict[str, Any] = {"column": column, "modality": modality}
     source = open_embeddings(embeddings, **chosen_rows)
     # Labels that are given beside the file are not written with its rows.
     labelled = open_embeddings(embeddings, **chosen_rows, groups=groups) if groups else source

@@ -28,9 +28,10 @@ Paths = Annotated[
     typer.Argument(
         metavar="PATH",
         help="Embeddings: .npy (one modality, or both stacked as 2 × n × d), .npz, .safetensors, "
-        ".pt, .parquet, a folder of shards or of clip-retrieval, or a saved dataset of Hugging "
-        "Face. One path that holds both modalities, two paths, or any number with names: "
-        "image=image.npy text=text.npy audio=audio.npy.",
+        ".pt, .parquet, a folder of shards or of clip-retrieval, a Lance dataset, a saved dataset "
+        "of Hugging Face, or a URL of one (s3://, gs://, https://, hf://). One path that holds "
+        "both modalities, two paths, or any number with names: image=image.npy text=text.npy "
+        "audio=audio.npy.",
         show_default=False,
     ),
 ]
@@ -177,6 +178,17 @@ Seed = Annotated[int, typer.Option(min=0, help="Seed of samples, splits and nois
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 
 
+SkipBadShards = Annotated[
+    bool,
+    typer.Option(
+        "--skip-bad-shards",
+        help="Leave out shards that cannot be used, in all modalities, and say how many rows are "
+        "missing; every shard is read through once first.",
+        rich_help_panel=_DATA,
+    ),
+]
+
+
 def open_data(
     paths: Paths,
     x_column: XColumn = None,
@@ -188,12 +200,14 @@ def open_data(
     names: Names = _NAMES,
     query_rows: QueryRows = None,
     query_groups: QueryGroups = None,
+    skip_bad_shards: SkipBadShards = False,
 ) -> Data:
     """The modalities that the arguments and options of a command describe."""
     from modgap.cli.show import say
     from modgap.io import open_modalities, open_pair, open_queries
 
     named, paired = named_paths(paths), False if unpaired else None
+    bad_shards: Any = "skip" if skip_bad_shards else "refuse"
     if named is None:
         if column:
             raise InputValueError(
@@ -209,12 +223,15 @@ def open_data(
             groups=groups_by_name(groups, called),
             paired=paired,
             names=called,
+            bad_shards=bad_shards,
         )
     else:
         _refuse_beside_names(names, x_column, y_column, modality_column)
         chosen = by_name(column, "--column", "NAME=COLUMN")
         by_side = groups_by_name(groups, tuple(named))
-        data = open_modalities(named, columns=chosen, groups=by_side, paired=paired)
+        data = open_modalities(
+            named, columns=chosen, groups=by_side, paired=paired, bad_shards=bad_shards
+        )
     if data.pairing.startswith("by id"):
         say(f"modgap: rows are paired {data.pairing}")
     if query_groups and not query_rows:

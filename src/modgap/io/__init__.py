@@ -1,5 +1,6 @@
 """Load and write embeddings: files, pairs of files and folders, in batches or memory-mapped."""
 
+from modgap.io._shards import BadShardsWarning
 from modgap.io.aokvqa import AOKVQA, open_aokvqa
 from modgap.io.clip_retrieval import write_clip_retrieval
 from modgap.io.embeddings import Embeddings
@@ -8,6 +9,7 @@ from modgap.io.fusing import fuse
 from modgap.io.image_captions import ImageCaptions, open_image_captions
 from modgap.io.items import Items
 from modgap.io.items_opening import open_items
+from modgap.io.manifest import Manifest, Shard, write_manifest
 from modgap.io.mixbench import MixBench, MixBenchSubset, open_mixbench
 from modgap.io.mmvp import MMVP, open_mmvp
 from modgap.io.modalities import Modalities, Thumbnail
@@ -25,14 +27,17 @@ from modgap.io.writing import write_embeddings, write_pair, write_vectors
 __all__ = [
     "AOKVQA",
     "MMVP",
+    "BadShardsWarning",
     "Embeddings",
     "FairFace",
     "ImageCaptions",
     "Items",
+    "Manifest",
     "MixBench",
     "MixBenchSubset",
     "Modalities",
     "PairingWarning",
+    "Shard",
     "Thumbnail",
     "from_table",
     "fuse",
@@ -49,6 +54,7 @@ __all__ = [
     "open_queries",
     "write_clip_retrieval",
     "write_embeddings",
+    "write_manifest",
     "write_pair",
     "write_vectors",
 ]

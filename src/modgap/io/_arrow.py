@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -27,7 +26,7 @@ def numpy_dtype(arrow_type: Any) -> np.dtype:
     return np.dtype(bool if pa.types.is_boolean(arrow_type) else object)
 
 
-def list_numbers(array: Any, dim: int, column: str, path: Path, row: int) -> np.ndarray:
+def list_numbers(array: Any, dim: int, column: str, path: object, row: int) -> np.ndarray:
     """Lists as a matrix of ``dim`` columns; ``row`` is the number of the first one."""
     import pyarrow.compute as pc
 
@@ -61,7 +60,7 @@ def column_values(column: Any) -> np.ndarray:
     return found
 
 
-def null_rows(column: str, path: Path, row: int) -> InputValueError:
+def null_rows(column: str, path: object, row: int) -> InputValueError:
     """What is said of a vector that is missing, or that lacks a number."""
     return InputValueError(
         f"Every row of {column!r} in {path} must be a vector without nulls, but row {row} is or "

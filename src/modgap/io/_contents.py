@@ -20,6 +20,7 @@ from modgap._validate import (
 )
 from modgap.io._file_matrix import FileMatrix
 from modgap.io._matrix import ArrayMatrix, Matrix
+from modgap.io.remote import RemotePath
 
 # The name of the rows in a file that holds one matrix, and in the files modgap writes.
 EMBEDDING = "embedding"
@@ -66,7 +67,7 @@ class Contents:
     ``names`` what these modalities are. ``note`` is what ``modgap embed`` wrote beside them.
     """
 
-    path: Path
+    path: Path | RemotePath
     matrices: Mapping[str, Matrix]
     columns: Mapping[str, Column] = field(default_factory=dict)
     pair: tuple[str, str] | None = None
@@ -74,7 +75,7 @@ class Contents:
     note: Mapping[str, Any] | None = None
 
     @classmethod
-    def of_array(cls, path: Path, matrix: ArrayMatrix | FileMatrix) -> Contents:
+    def of_array(cls, path: Path | RemotePath, matrix: ArrayMatrix | FileMatrix) -> Contents:
         """A file of one unnamed array; shape (2, n, d) is two modalities stacked."""
         if len(matrix.shape) == 3 and matrix.shape[0] == 2:
             return cls(path, {str(side): matrix.side(side) for side in (0, 1)}, pair=("0", "1"))
@@ -175,7 +176,7 @@ def listed(names: Sequence[str]) -> str:
 
 
 @contextmanager
-def reading(path: Path, kind: str, *errors: type[Exception]) -> Iterator[None]:
+def reading(path: object, kind: str, *errors: type[Exception]) -> Iterator[None]:
     """Turn a library's own errors about a damaged file into one clear sentence."""
     try:
         yield

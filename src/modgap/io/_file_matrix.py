@@ -7,18 +7,25 @@ as one of 20 MB is, and rows that were given out cannot change or vanish.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from io import FileIO
+from functools import partial
+from io import RawIOBase
 
 import numpy as np
 
 from modgap._changes import SteadyFile
-from modgap.io._matrix import BATCH_ROWS, ArrayMatrix, Decode, Matrix, as_stored, decoding
+from modgap.io._ahead import Stretch
+from modgap.io._matrix import (
+    BATCH_ROWS,
+    ArrayMatrix,
+    Decode,
+    Matrix,
+    StoredMatrix,
+    as_stored,
+    decoding,
+)
 
-# Wanted rows this near to each other are read together, and at most so many bytes at once.
-_NEAR_BYTES, _SPAN_BYTES = 64 * 1024, 16 * 1024**2
 
-
-class FileMatrix(Matrix):
+class FileMatrix(StoredMatrix):
     """Numbers that start at ``offset`` of a file, row after row."""
 
     def __init__(
@@ -33,20 +40,32 @@ class FileMatrix(Matrix):
         self.file, self.shape, self.offset = file, shape, offset
         self.stored = dtype
         self.decode, self.dtype = decoding(dtype, decode, decoded)
+        self.readers = file.readers
 
     @property
     def _row_bytes(self) -> int:
         return self.stored.itemsize * int(np.prod(self.shape[1:], dtype=object))
 
-    def batches(self, size: int) -> Iterator[np.ndarray]:
+    def blocks(self, size: int) -> Iterator[np.ndarray]:
+        return self._between(0, self.shape[0], size)
+
+    def stretches(self, size: int) -> Iterator[Stretch]:
+        row_bytes = max(1, self._bytes_of(1))
+        most = max(1, self.file.block_bytes // row_bytes)
+        step = most if size > most else most // size * size
+        for start in range(0, self.shape[0], step):
+            stop = min(start + step, self.shape[0])
+            yield Stretch(partial(self._between, start, stop, step), (stop - start) * row_bytes)
+
+    def _between(self, start: int, stop: int, size: int) -> Iterator[np.ndarray]:
         if 0 in self.shape:
             return
         with self.file.open() as opened:
-            for start in range(0, self.shape[0], size):
-                yield self.decode(self._read(opened, start, min(start + size, self.shape[0])))
+            for first in range(start, stop, size):
+                yield self.decode(self._read(opened, first, min(first + size, stop)))
 
     def _fill(self, whole: np.ndarray) -> None:
-        if self.decode is not as_stored or 0 in self.shape:
+        if self.decode is not as_stored or 0 in self.shape or self.file.is_remote:
             return super()._fill(whole)
         with self.file.open() as opened:
             for start in range(0, len(whole), BATCH_ROWS):
@@ -55,28 +74,17 @@ class FileMatrix(Matrix):
         return None
 
     def take(self, indices: np.ndarray) -> np.ndarray:
-        taken = np.empty((len(indices), *self.shape[1:]), self.dtype)
-        order = np.argsort(indices, kind="stable")
-        wanted = indices[order]
-        near = max(1, _NEAR_BYTES // max(1, self._row_bytes))
-        span = max(1, _SPAN_BYTES // max(1, self._row_bytes))
-        apart = (np.diff(wanted) > near) | (np.diff(wanted // span) > 0)
-        ends = [*(np.flatnonzero(apart) + 1).tolist(), len(wanted)]
+        taken = np.empty((len(indices), *self.shape[1:]), self.stored)
         with self.file.open() as opened:
-            begin = 0
-            for end in ends if len(wanted) else ():
-                first, last = int(wanted[begin]), int(wanted[end - 1])
-                block = self._read(opened, first, last + 1)[wanted[begin:end] - first]
-                taken[order[begin:end]] = self.decode(block)
-                begin = end
-        return taken
+            self.file.read_each(opened, self.offset + indices * self._row_bytes, taken)
+        return self.decode(taken)
 
     def side(self, side: int) -> Matrix:
         """One of the matrices that are stacked in the file."""
         start = self.offset + side * self._row_bytes
         return FileMatrix(self.file, self.stored, self.shape[1:], start, self.decode, self.dtype)
 
-    def _read(self, opened: FileIO, start: int, stop: int) -> np.ndarray:
+    def _read(self, opened: RawIOBase, start: int, stop: int) -> np.ndarray:
         block = np.empty((stop - start, *self.shape[1:]), self.stored)
         self.file.read_into(opened, self.offset + start * self._row_bytes, block)
         return block
@@ -99,7 +107,7 @@ class ColumnsMatrix(FileMatrix):
         matrix.n_sides, matrix.own_side = self.shape[0], side
         return matrix
 
-    def _read(self, opened: FileIO, start: int, stop: int) -> np.ndarray:
+    def _read(self, opened: RawIOBase, start: int, stop: int) -> np.ndarray:
         n, dim = self.shape
         block = np.empty((stop - start, dim), self.stored)
         column = np.empty((stop - start) * self.n_sides, self.stored)

@@ -4,18 +4,24 @@ from __future__ import annotations
 
 import weakref
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from pathlib import Path
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import array_api_compat
 import numpy as np
 
+from modgap._ahead import ahead
 from modgap._arrays import like
 from modgap._validate import InputValueError
+from modgap.io._ahead import Stretch, read_ahead
 
 # Rows read together where a caller does not say how many.
 BATCH_ROWS = 8192
+# Less than that is read block by block, by whoever asks for it.
+_ALONE_BYTES = 8 * 1024**2
+# Files of a disk that are read at once.
+LOCAL_READERS = 2
 
 Decode = Callable[[np.ndarray], np.ndarray]
 
@@ -25,10 +31,24 @@ class Matrix(ABC):
 
     shape: tuple[int, ...]
     dtype: np.dtype
+    # Threads that read it ahead of the computation; none where the rows are in memory.
+    readers = 0
 
     @abstractmethod
     def batches(self, size: int) -> Iterator[np.ndarray]:
         """The rows in order, ``size`` at a time; only the last batch may be smaller."""
+
+    def parts(self) -> list[Matrix]:
+        """The shards that it is read from, one after the other; itself where it is one file."""
+        return [self]
+
+    def stretches(self, size: int) -> Iterator[Stretch]:
+        """The rows in order, cut into what one thread reads; blocks have at most ``size`` rows."""
+        yield Stretch(partial(self.batches, size), self._bytes_of(size))
+
+    def _bytes_of(self, n_rows: int) -> int:
+        columns = int(np.prod(self.shape[1:], dtype=object))
+        return min(n_rows, self.shape[0]) * columns * np.dtype(self.dtype).itemsize
 
     # The whole matrix, for as long as someone holds it: it is then not read again.
     _held: weakref.ref[np.ndarray] | None = None
@@ -61,6 +81,23 @@ class Matrix(ABC):
             taken[here] = batch[indices[here] - start]
             start += len(batch)
         return taken
+
+
+class StoredMatrix(Matrix):
+    """A matrix whose rows are read ahead of the computation; a format says how blocks are read."""
+
+    @abstractmethod
+    def blocks(self, size: int) -> Iterator[np.ndarray]:
+        """The rows in order, read when they are asked for, at most ``size`` at a time."""
+
+    def batches(self, size: int) -> Iterator[np.ndarray]:
+        few = self.readers <= LOCAL_READERS and self._bytes_of(self.shape[0]) <= _ALONE_BYTES
+        if few or not self.readers:
+            return rebatch(self.blocks(size), size)
+        return rebatch(read_ahead(self.stretches(size), self.readers), size)
+
+    def stretches(self, size: int) -> Iterator[Stretch]:
+        yield Stretch(partial(self.blocks, size), self._bytes_of(size))
 
 
 class ArrayMatrix(Matrix):
@@ -134,34 +171,75 @@ class PickedRows(Matrix):
         return self.matrix.take(self.numbers[indices])
 
 
-class Shards(Matrix):
-    """Matrices read one after the other as if they were one."""
+class Shards(StoredMatrix):
+    """Matrices read one after the other as if they were one.
 
-    def __init__(self, parts: Sequence[Matrix]) -> None:
-        self.parts = parts
+    ``one_file`` says that they are pieces of the same file.
+    """
+
+    def __init__(self, parts: Sequence[Matrix], *, one_file: bool = False) -> None:
         self.dtype = np.result_type(*(part.dtype for part in parts))
         self.shape = (sum(part.shape[0] for part in parts), *parts[0].shape[1:])
+        self.readers = max(part.readers for part in parts)
+        self._parts, self._one_file = parts, one_file
+        self._ends = np.cumsum([part.shape[0] for part in parts])
 
-    def batches(self, size: int) -> Iterator[np.ndarray]:
-        pieces = (
-            batch.astype(self.dtype, copy=False)
-            for part in self.parts
-            for batch in part.batches(size)
-        )
-        return rebatch(pieces, size)
+    def parts(self) -> list[Matrix]:
+        return [self] if self._one_file else [p for part in self._parts for p in part.parts()]
+
+    def blocks(self, size: int) -> Iterator[np.ndarray]:
+        for part in self._parts:
+            for block in part.batches(size):
+                yield block.astype(self.dtype, copy=False)
+
+    def stretches(self, size: int) -> Iterator[Stretch]:
+        for part in self._parts:
+            for stretch in part.stretches(size):
+                n_bytes = stretch.block_bytes // part.dtype.itemsize * self.dtype.itemsize
+                yield Stretch(partial(_cast, stretch, self.dtype), n_bytes)
+
+    def _fill(self, whole: np.ndarray) -> None:
+        def fill(part: Matrix, stop: int) -> None:
+            own = whole[stop - part.shape[0] : stop]
+            if part.dtype == own.dtype:
+                part._fill(own)
+            else:
+                Matrix._fill(part, own)
+
+        if self.readers > LOCAL_READERS:  # each part is read by as many at once
+            return super()._fill(whole)
+        return self._each(fill, zip(self._parts, self._ends.tolist(), strict=True))
 
     def take(self, indices: np.ndarray) -> np.ndarray:
         taken = np.empty((len(indices), *self.shape[1:]), self.dtype)
-        start = 0
-        for part in self.parts:
-            here = (indices >= start) & (indices < start + part.shape[0])
-            if here.any():
-                taken[here] = part.take(indices[here] - start)
-            start += part.shape[0]
+        owners = np.searchsorted(self._ends, indices, side="right")
+        order = np.argsort(owners, kind="stable")
+        found, firsts = np.unique(owners[order], return_index=True)
+
+        def take_of(number: int, places: np.ndarray) -> None:
+            part = self._parts[number]
+            start = self._ends[number] - part.shape[0]
+            taken[places] = part.take(indices[places] - start)
+
+        self._each(take_of, zip(found.tolist(), np.split(order, firsts)[1:], strict=True))
         return taken
 
+    def _each(self, work: Callable[..., None], items: Iterable[tuple[Any, ...]]) -> None:
+        """Work on each part, as many at once as are read at once."""
+        if not self.readers:
+            for item in items:
+                work(*item)
+            return
+        for _ in ahead(lambda item: work(*item), items, self.readers):
+            pass
 
-def join_files(parts: dict[Path, Matrix]) -> Matrix:
+
+def _cast(stretch: Stretch, dtype: np.dtype) -> Iterator[np.ndarray]:
+    for block in stretch.blocks():
+        yield block.astype(dtype, copy=False)
+
+
+def join_files(parts: Mapping[Any, Matrix]) -> Matrix:
     """The matrices of several files as one; each must have the columns of the first."""
     (first_path, first), *others = parts.items()
     for path, part in others:

@@ -8,7 +8,6 @@ their own, described by `text_metadata/*.parquet`; sounds are in `audio_emb/*.np
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Mapping
 from itertools import zip_longest
@@ -17,60 +16,86 @@ from typing import Any
 
 import numpy as np
 
-from modgap._changes import SteadyFile
 from modgap._files import atomic_folder
 from modgap._validate import InputValueError, check_count
 from modgap.io._contents import EMBEDDING, Column, Contents, listed
+from modgap.io._file_matrix import FileMatrix
 from modgap.io._matrix import Matrix, join_files, rebatch
+from modgap.io._shards import Opening, in_order
 from modgap.io._stream import RowStream, check_columns, check_lengths
 from modgap.io.embedded import finished_note
 from modgap.io.npy import open_array, save_array
-from modgap.io.parquet import open_parquet
+from modgap.io.parquet import ParquetShard, parquet_contents, parquet_files
+from modgap.io.remote import steady
 
 IMAGES, TEXTS, METADATA, TEXT_METADATA = "img_emb", "text_emb", "metadata", "text_metadata"
 # The folder of each modality's rows.
 EMBEDDED = {"image": IMAGES, "audio": "audio_emb", "text": TEXTS}
 
 
-def is_clip_retrieval(folder: Path) -> bool:
+def is_clip_retrieval(folder: Any) -> bool:
     """Whether a folder holds the folders clip-retrieval writes."""
     return any((folder / name).is_dir() for name in EMBEDDED.values())
 
 
-def open_clip_retrieval(folder: Path) -> Contents:
+def open_clip_retrieval(folder: Any, opening: Opening | None = None) -> Contents:
     """Images, texts and metadata, whichever there are; they must agree on the number of rows."""
+    opening = opening or Opening()
     note = finished_note(folder)
     modalities = [name for name, part in EMBEDDED.items() if (folder / part).is_dir()]
-    matrices: dict[str, Matrix] = {
-        EMBEDDED[name]: open_npy_shards(folder / EMBEDDED[name]).matrices[EMBEDDING]
+    sides: dict[str, dict[str, Any]] = {
+        EMBEDDED[name]: npy_files(folder / EMBEDDED[name], opening) for name in modalities
+    }
+    for part in (METADATA, TEXT_METADATA):
+        if shards := in_order(folder / part, ".parquet"):
+            sides[part] = parquet_files(shards, opening)
+    own = {TEXTS, TEXT_METADATA} if TEXT_METADATA in sides else set()
+    for of_own in (False, True):
+        group = {name: side for name, side in sides.items() if (name in own) is of_own}
+        opening.together(group, _rows_of)
+        opening.refuse_none(all(group.values()), folder)
+        _check_counts(folder, group)
+    matrices = {
+        EMBEDDED[name]: _joined(folder / EMBEDDED[name], sides[EMBEDDED[name]])
         for name in modalities
     }
-    counts = {name: matrix.shape[0] for name, matrix in matrices.items()}
-    columns = _table(folder / METADATA)
-    for column in columns.values():
-        counts[METADATA] = column.length
-    if texts := _table(folder / TEXT_METADATA):
-        own = {TEXTS: counts.pop(TEXTS, 0), TEXT_METADATA: next(iter(texts.values())).length}
-        _check_counts(folder, own)
-        columns = _of_their_own(modalities[0], columns, texts)
-    _check_counts(folder, counts)
+    columns = {
+        part: dict(parquet_contents(list(sides[part].values()), folder / part).columns)
+        for part in (METADATA, TEXT_METADATA)
+        if part in sides
+    }
+    described = columns.get(METADATA, {})
+    if TEXT_METADATA in columns:
+        described = _of_their_own(modalities[0], described, columns[TEXT_METADATA])
     pair = (EMBEDDED[modalities[0]], EMBEDDED[modalities[1]]) if len(modalities) == 2 else None
     names = (modalities[0], modalities[1]) if pair else None
-    return Contents(folder, matrices, columns, pair=pair, names=names, note=note)
+    return Contents(folder, matrices, described, pair=pair, names=names, note=note)
 
 
-def _table(folder: Path) -> dict[str, Column]:
-    shards = in_order(folder, ".parquet")
-    return dict(open_parquet(shards, folder).columns) if shards else {}
+def _rows_of(shard: Any) -> int:
+    return shard.n_rows if isinstance(shard, ParquetShard) else shard.shape[0]
 
 
-def _check_counts(folder: Path, counts: Mapping[str, int]) -> None:
+def _check_counts(folder: Any, sides: Mapping[str, Mapping[str, Any]]) -> None:
+    counts = {name: sum(map(_rows_of, side.values())) for name, side in sides.items()}
     if len(set(counts.values())) > 1:
         found = ", ".join(f"{name} has {count}" for name, count in counts.items())
         raise InputValueError(
             f"The parts of {folder} must have the same number of rows, but {found}. "
-            "A shard may be missing."
+            f"{_which_differs(sides)}"
         )
+
+
+def _which_differs(sides: Mapping[str, Mapping[str, Any]]) -> str:
+    """The first shard that is missing or of another length on one side, where names tell."""
+    for key in dict.fromkeys(key for side in sides.values() for key in side):
+        missing = [name for name, side in sides.items() if key not in side]
+        if missing and len(missing) < len(sides):
+            return f"Shard {key} of {missing[0]} is missing."
+        if len({_rows_of(side[key]) for side in sides.values() if key in side}) > 1:
+            counts = [f"{_rows_of(side[key])} in {name}" for name, side in sides.items()]
+            return f"Shard {key} has {' and '.join(counts)}."
+    return "A shard may be missing."
 
 
 def _of_their_own(
@@ -108,30 +133,34 @@ def _numbered(paths: Column) -> Column:
     return Column(paths.length, "<U", load)
 
 
-def open_npy_shards(folder: Path) -> Contents:
+def open_npy_shards(folder: Any, opening: Opening | None = None) -> Contents:
     """The `.npy` files of a folder as one matrix, in the order of their numbers."""
-    shards = in_order(folder, ".npy")
+    opening = opening or Opening()
+    shards = npy_files(folder, opening)
+    opening.refuse_none(shards, folder)
+    return Contents(folder, {EMBEDDING: _joined(folder, shards)})
+
+
+def npy_files(folder: Any, opening: Opening) -> dict[str, FileMatrix]:
+    """The `.npy` files of a folder by the keys of their shards."""
+    found = opening.open_each(
+        in_order(folder, ".npy"),
+        lambda path: open_array(steady(path)),
+        lambda matrix: matrix.shape[0],
+        lambda matrix: None,  # any bytes are numbers
+    )
+    return opening.agreeing(found, _holds, "columns")
+
+
+def _holds(matrix: FileMatrix) -> frozenset:
+    return frozenset({matrix.shape[1:]} if matrix.shape[0] else ())
+
+
+def _joined(folder: Any, shards: Mapping[str, FileMatrix]) -> Matrix:
     if not shards:
         raise InputValueError(f"{folder} must hold .npy files, got none.")
-    parts: dict[Path, Matrix] = {path: open_array(SteadyFile(path)) for path in shards}
-    return Contents(folder, {EMBEDDING: join_files(parts)})
-
-
-def in_order(folder: Path, suffix: str) -> list[Path]:
-    """The files of a folder with that suffix, `part_2` before `part_10`; hidden ones left out."""
-    paths = [p for p in folder.glob(f"*{suffix}") if p.is_file() and not p.name.startswith(".")]
-    return sorted(paths, key=lambda path: natural_key(path.name))
-
-
-def natural_key(name: str) -> list[tuple[int, str]]:
-    """A key that sorts numbers inside names by their value.
-
-    >>> sorted(["e_10.npy", "e_9.npy"], key=natural_key)
-    ['e_9.npy', 'e_10.npy']
-    """
-    return [
-        (int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"(\d+)", name)
-    ]
+    parts: dict[Any, Matrix] = {matrix.file.path: matrix for matrix in shards.values()}
+    return join_files({path: part for path, part in parts.items() if part.shape[0]} or parts)
 
 
 def write_clip_retrieval(

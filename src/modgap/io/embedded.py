@@ -8,13 +8,13 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from modgap._claims import read_json
 from modgap._validate import InputError, InputValueError
 from modgap.io.embeddings import Embeddings
 from modgap.io.images import ImageError, shrink
 from modgap.io.items import Items
 from modgap.io.items_opening import open_items
 from modgap.io.origin import is_own
+from modgap.io.remote import read_json_at
 
 Thumbnail = Callable[[int], bytes | None]
 
@@ -22,18 +22,18 @@ NOTE = "embed.json"
 SCHEMA = "modgap/embed/2"
 
 
-def read_note(folder: Path) -> dict[str, Any] | None:
+def read_note(folder: Any) -> dict[str, Any] | None:
     """What a folder says of itself; None where nothing was embedded into it."""
     path = folder / NOTE
     if not path.is_file():
         return None
-    found = read_json(path, "what modgap embed notes")
+    found = read_json_at(path, "what modgap embed notes")
     if not isinstance(found, dict) or found.get("schema") != SCHEMA:
         raise InputValueError(f"{path} is not one that this version of modgap embed wrote.")
     return found
 
 
-def finished_note(folder: Path) -> dict[str, Any] | None:
+def finished_note(folder: Any) -> dict[str, Any] | None:
     """What a folder says of itself, if it does; refused while it is still embedded into."""
     note = read_note(folder)
     if note is not None and note.get("finished") is not True:

@@ -6,7 +6,7 @@ import tokenize
 from collections.abc import Mapping
 from io import BytesIO
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 import numpy as np
 from numpy.lib import format as npy_format
@@ -17,6 +17,7 @@ from modgap._validate import InputTypeError, InputValueError
 from modgap.io._contents import Contents, reading
 from modgap.io._file_matrix import ColumnsMatrix, FileMatrix
 from modgap.io._stream import RowStream, refuse_columns
+from modgap.io.remote import steady
 
 # What NumPy raises on headers that are not its own.
 HEADER_ERRORS = (
@@ -41,9 +42,9 @@ _HEADER_READERS = {
 _HEADER_BYTES = 10_000
 
 
-def open_npy(path: Path) -> Contents:
+def open_npy(path: Any) -> Contents:
     """The matrix or the stacked pair in a file; a file of Python objects is refused."""
-    return Contents.of_array(path, open_array(SteadyFile(path)))
+    return Contents.of_array(path, open_array(steady(path)))
 
 
 def open_array(file: SteadyFile, offset: int = 0) -> FileMatrix:
@@ -69,7 +70,7 @@ def open_array(file: SteadyFile, offset: int = 0) -> FileMatrix:
     return order(file, dtype, shape, start)
 
 
-def read_header(file: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype]:
+def read_header(file: Any) -> tuple[tuple[int, ...], bool, np.dtype]:
     """Shape, whether in Fortran order, and dtype; the file is left at the first number."""
     version = npy_format.read_magic(file)
     if version not in _HEADER_READERS:

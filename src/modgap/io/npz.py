@@ -10,6 +10,7 @@ import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -17,9 +18,10 @@ from modgap._changes import SteadyFile
 from modgap._claims import as_text, check_array, check_shape, check_unpacked, n_bytes
 from modgap._validate import InputTypeError, InputValueError
 from modgap.io._contents import Column, Contents, reading
-from modgap.io._matrix import ArrayMatrix, Matrix
+from modgap.io._matrix import ArrayMatrix, Matrix, StoredMatrix
 from modgap.io._stream import RowStream
 from modgap.io.npy import HEADER_ERRORS, open_array, read_header
+from modgap.io.remote import steady
 
 _ERRORS = (
     *HEADER_ERRORS,
@@ -38,11 +40,11 @@ _BUFFER = 1024**2
 _MEMBER_HEADER = struct.Struct("<26xHH")
 
 
-def open_npz(path: Path) -> Contents:
+def open_npz(path: Any) -> Contents:
     """The matrices and the one-dimensional arrays of a file; numbers without rows are left out."""
     matrices: dict[str, Matrix] = {}
     columns: dict[str, Column] = {}
-    file = SteadyFile(path)
+    file = steady(path)
     with _opened(file) as archive:
         for info in archive.infolist():
             if not info.filename.endswith(".npy"):
@@ -77,11 +79,11 @@ def _data_offset(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> int:
     return info.header_offset + _MEMBER_HEADER.size + name_length + extra_length
 
 
-class _Member(Matrix):
+class _Member(StoredMatrix):
     """An array of a zip file that is unpacked as it is read."""
 
     def __init__(self, file: SteadyFile, archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> None:
-        self.file, self.member = file, info.filename
+        self.file, self.member, self.readers = file, info.filename, file.readers
         self.where = f"{info.filename.removesuffix('.npy')!r} of {file.path}"
         with archive.open(info) as opened:
             self.shape, self.fortran, self.stored_dtype = read_header(opened)
@@ -100,7 +102,7 @@ class _Member(Matrix):
         """Whether it holds numbers or strings, not Python objects or structures."""
         return self.dtype.kind in "biufcmMSU"
 
-    def batches(self, size: int) -> Iterator[np.ndarray]:
+    def blocks(self, size: int) -> Iterator[np.ndarray]:
         if self.fortran:  # its columns are stored one after the other, so no row comes early
             yield from ArrayMatrix(self._load()).batches(size)
             return

@@ -6,30 +6,34 @@ https://github.com/mlfoundations/datacomp: `00000000.npz` holds `b32_img`, `b32_
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
-from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from modgap._validate import InputValueError
 from modgap.io._contents import Column, Contents, listed
-from modgap.io._matrix import join_files
-from modgap.io.clip_retrieval import in_order
+from modgap.io._matrix import BATCH_ROWS, join_files
+from modgap.io._shards import Opening, in_order
 from modgap.io.npz import open_npz
 from modgap.io.parquet import open_parquet
 
 
-def is_npz_folder(folder: Path) -> bool:
+def is_npz_folder(folder: Any) -> bool:
     """Whether all that a folder has is `.npz` shards, and tables that go with them."""
     shards, tables = in_order(folder, ".npz"), in_order(folder, ".parquet")
     return bool(shards) and {path.stem for path in tables} <= {path.stem for path in shards}
 
 
-def open_npz_shards(folder: Path) -> Contents:
+def open_npz_shards(folder: Any, opening: Opening | None = None) -> Contents:
     """The arrays of all shards, each after the one before, and the columns of their tables."""
-    with_table = {path.stem for path in in_order(folder, ".parquet")}
-    shards = [_open_shard(path, bool(with_table)) for path in in_order(folder, ".npz")]
+    opening = opening or Opening()
+    tables = {path.stem: path for path in in_order(folder, ".parquet")}
+    open_one = partial(_open_shard, tables=tables, opening=opening)
+    found = opening.open_each(in_order(folder, ".npz"), open_one, _n_rows, _look_through)
+    shards = list(opening.agreeing(found, _holds, "arrays or columns").values())
+    opening.refuse_none(shards, folder)
     filled = [shard for shard in shards if any(0 not in m.shape for m in shard.matrices.values())]
     first, *others = filled or shards[:1]
     for shard in others:
@@ -46,16 +50,37 @@ def open_npz_shards(folder: Path) -> Contents:
     )
 
 
-def _open_shard(path: Path, with_table: bool) -> Contents:
+def _n_rows(shard: Contents) -> int:
+    return max((matrix.shape[0] for matrix in shard.matrices.values()), default=0)
+
+
+def _holds(shard: Contents) -> frozenset:
+    if not _n_rows(shard):
+        return frozenset()
+    names = (*sorted(shard.matrices), *sorted(shard.columns))
+    return frozenset({names, *((n, m.shape[1:]) for n, m in shard.matrices.items())})
+
+
+def _look_through(shard: Contents) -> None:
+    """Read every array of a shard and its table."""
+    for matrix in shard.matrices.values():
+        for _ in matrix.batches(BATCH_ROWS):
+            pass
+    for column in shard.columns.values():
+        column.load()
+
+
+def _open_shard(path: Any, tables: Mapping[str, Any], opening: Opening) -> Contents:
     found = open_npz(path)
-    if not with_table:
+    if not tables:
         return found
     table = path.with_suffix(".parquet")
-    if not table.is_file():
+    if path.stem not in tables:
         raise InputValueError(
             f"{path} has no table {table.name} beside it, which other shards have. Download it, "
             "or move the tables away."
         )
+    opening.check_stated(table)
     columns = open_parquet([table], table).columns
     counts = {name: matrix.shape[0] for name, matrix in found.matrices.items() if matrix.shape}
     counts[table.name] = max(column.length for column in columns.values())

@@ -18,6 +18,7 @@ from modgap._validate import (
     did_you_mean,
 )
 from modgap.io._contents import Contents
+from modgap.io._shards import BadShards
 from modgap.io.choosing import own_column, two_columns
 from modgap.io.clip_retrieval import EMBEDDED
 from modgap.io.companions import companions, fields, own_prefixes
@@ -36,6 +37,7 @@ from modgap.io.long_tables import (
 )
 from modgap.io.modalities import DEFAULT_NAMES, Modalities, Thumbnail
 from modgap.io.tables import is_opened, is_table
+from modgap.io.together import open_together
 
 
 def open_embeddings(
@@ -44,13 +46,14 @@ def open_embeddings(
     column: str | None = None,
     groups: str | None = None,
     modality: str | None = None,
+    bad_shards: BadShards = "refuse",
 ) -> Embeddings:
-    """The rows of one modality in a file, a folder or a table.
+    """The rows of one modality in a file, a folder, at a URL or in a table.
 
     Files end in .npy, .npz, .safetensors, .pt, .pth or .parquet; a folder holds shards of Parquet,
-    .npy or .npz, what clip-retrieval writes, or a saved dataset of Hugging Face; see
-    docs/inputs.md. ``image.npy+text.npy`` are the fused rows of documents whose parts are in two
-    files; see ``fuse``.
+    .npy or .npz, what clip-retrieval writes, a Lance dataset or a saved dataset of Hugging Face; a
+    URL is any that fsspec knows; see docs/inputs.md and docs/shards.md. ``image.npy+text.npy`` are
+    the fused rows of documents whose parts are in two files; see ``fuse``.
 
     Parameters
     ----------
@@ -62,8 +65,11 @@ def open_embeddings(
         The column of the labels, or a file of them.
     modality : str, optional
         The modality to take of a table that has rows of several, one below the other.
+    bad_shards : "refuse" or "skip"
+        What to do about shards that cannot be used: name the first, or leave them all out, with a
+        warning that says how many rows are missing; each shard is then read through once first.
     """
-    contents = open_contents(path)
+    contents = open_contents(path, bad_shards=bad_shards)
     if modality is None:
         refuse_long(contents)
     else:
@@ -89,8 +95,9 @@ def open_pair(
     groups: Any = None,
     paired: bool | None = None,
     names: Sequence[str] = DEFAULT_NAMES,
+    bad_shards: BadShards = "refuse",
 ) -> Modalities:
-    """The rows of two modalities, in one file, folder or table that holds both or in two.
+    """The rows of two modalities, in one file, folder, URL or table that holds both or in two.
 
     No row is read yet; ids are where both sides have their own. ``pairing`` of the result says how
     rows were paired.
@@ -98,7 +105,7 @@ def open_pair(
     Parameters
     ----------
     path_x, path_y : paths or tables
-        The files, folders or tables; one where it holds both. See docs/inputs.md.
+        The files, folders, URLs or tables; one where it holds both. See docs/inputs.md.
     x_column, y_column : str, optional
         The arrays or columns. In one file they are found by ``names``, or by the names in common
         use (``image_features`` and ``text_features`` …).
@@ -114,10 +121,14 @@ def open_pair(
         False: rows are not pairs, even if their numbers are equal. True: they must be.
     names : pair of str
         What the modalities are called, by default as the file or folder says, if it does.
+    bad_shards : "refuse" or "skip"
+        What to do about shards that cannot be used: name the first, or leave them all out, with a
+        warning that says how many rows are missing; each shard is then read through once first. A
+        shard that is bad on one side is left out of both.
     """
     first, second = check_names(names)
     if path_y is None:
-        contents = open_contents(path_x)
+        contents = open_contents(path_x, bad_shards=bad_shards)
         long = modality_column_of(contents, modality_column)
         if long is not None and y_column is None:
             wanted = None if tuple(names) == DEFAULT_NAMES else (first, second)
@@ -135,10 +146,10 @@ def open_pair(
                 "A column that says which modality a row is belongs to one table of all; give no "
                 "second one beside it."
             )
-        sources = {
-            first: _source(path_x, x_column, first, (first, "image", "img", "x")),
-            second: _source(path_y, y_column, second, (second, "text", "txt", "y")),
-        }
+        opened = open_together({first: path_x, second: path_y}, bad_shards)
+        own = {first: (first, "image", "img", "x"), second: (second, "text", "txt", "y")}
+        given = {first: (path_x, x_column), second: (path_y, y_column)}
+        sources = {name: _source(opened.get(name), *given[name], name, own[name]) for name in given}
     return _paired_up(sources, groups, paired)
 
 
@@ -201,8 +212,9 @@ def open_modalities(
     columns: Mapping[str, str] | None = None,
     groups: Any = None,
     paired: bool | None = None,
+    bad_shards: BadShards = "refuse",
 ) -> Modalities:
-    """The rows of two or more modalities, each in a file, folder or table; several may share one.
+    """The rows of two or more modalities, each in a file, folder, URL or table; some may share one.
 
     No row is read yet. ``pairing`` of the result says how rows were paired.
 
@@ -219,22 +231,26 @@ def open_modalities(
         order, as for ``open_pair``.
     paired : bool, optional
         False: rows are not pairs, even if their numbers are equal. True: they must be.
+    bad_shards : "refuse" or "skip"
+        What to do about shards that cannot be used: name the first, or leave them all out, with a
+        warning that says how many rows are missing; each shard is then read through once first. A
+        shard that is bad in one modality is left out of all.
     """
     chosen = {same_text(name): column for name, column in (columns or {}).items()}
     names = check_modalities(tuple(paths))
     given = dict(zip(names, paths.values(), strict=True))
     for name in chosen:
         check_choice(name, "modality", names)
-    held: dict[Any, Contents] = {}
+    keys = {name: id(one) if is_table(one) else str(one) for name, one in given.items()}
+    first_of = {key: name for name, key in reversed(keys.items())}
+    held = open_together({name: given[name] for name in given if first_of[keys[name]] == name},
+                          bad_shards)  # fmt: skip
     sources: dict[str, _Source | _Held] = {}
     for name, one in given.items():
         if not is_opened(one):
             sources[name] = _Held(name, Embeddings.of(one, name))
             continue
-        key = id(one) if is_table(one) else Path(one)
-        if key not in held:
-            held[key] = open_contents(one, name)
-        contents = of_modality(held[key], name)
+        contents = of_modality(held[first_of[keys[name]]], name)
         column = chosen.get(name) or own_column(contents, name)
         for other, source in sources.items():
             if source.contents is contents and source.column == column:
@@ -322,12 +338,12 @@ class _Held:
 
 
 def _source(
-    given: Any, column: str | None, name: str, prefixes: tuple[str, ...]
+    contents: Contents | None, given: Any, column: str | None, name: str, prefixes: tuple[str, ...]
 ) -> _Source | _Held:
     """Where the rows of one modality are."""
-    if not is_opened(given):
+    if contents is None:
         return _Held(name, Embeddings.of(given, name))
-    contents = of_modality(open_contents(given, name), name)
+    contents = of_modality(contents, name)
     return _Source(contents, contents.only_embedding() if column is None else column, prefixes)
 
 
@@ -414,6 +430,8 @@ def _thumbnails(
     found: dict[str, Thumbnail] = {}
     for name, source in sources.items():
         note, side = source.contents.note, sides[name]
+        if not isinstance(source.contents.path, Path):
+            continue  # only what was named is fetched
         if note is not None and "ids" in side.columns and source.column == EMBEDDED["image"]:
             picture = pictures(note, side, source.contents.path)
             found |= {name: picture} if picture else {}

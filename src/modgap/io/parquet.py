@@ -3,34 +3,64 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from modgap._changes import SteadyFile
 from modgap._claims import check_unpacked
 from modgap._validate import InputTypeError, InputValueError
 from modgap.io._arrow import column_values, is_list, list_numbers, null_rows, numpy_dtype
 from modgap.io._contents import Column, Contents, reading
-from modgap.io._matrix import BATCH_ROWS, Matrix, Shards, join_files, rebatch
+from modgap.io._matrix import BATCH_ROWS, Matrix, Shards, StoredMatrix, join_files, rebatch
+from modgap.io._shards import Opening
 from modgap.io._stream import RowStream
+from modgap.io.remote import steady
 
-# Bytes that are read of a column at once.
-_BUFFER = 1024**2
+# Bytes that are read of a column at once, from a disk and from a store far away.
+_BUFFER, _REMOTE_BUFFER = 1024**2, 8 * 1024**2
 
 
-def open_parquet(paths: Sequence[Path], source: Path) -> Contents:
+def open_parquet(paths: Sequence[Any], source: Any, opening: Opening | None = None) -> Contents:
     """The vector columns and the plain columns of shards, read one after the other."""
+    opening = opening or Opening()
+    files = parquet_files(paths, opening)
+    opening.refuse_none(files, source)
+    return parquet_contents(list(files.values()), source)
+
+
+def parquet_files(paths: Sequence[Any], opening: Opening) -> dict[str, ParquetShard]:
+    """The files by the keys of their shards."""
+    files = opening.open_each(paths, ParquetShard, lambda file: file.n_rows, _look_through)
+    return opening.agreeing(files, _holds, "columns")
+
+
+def _holds(file: ParquetShard) -> frozenset:
+    widths = {c: file.matrix(c).shape[1] for c in file.list_columns() if file.n_rows}
+    return frozenset((name, widths.get(name)) for name in file.schema.names)
+
+
+def _look_through(file: ParquetShard) -> None:
+    """Read every column of a file."""
+    for name in file.list_columns() if file.n_rows else ():
+        for _ in file.matrix(name).batches(BATCH_ROWS):
+            pass
+    for name in set(file.schema.names) - set(file.list_columns()):
+        for _ in file.arrays(name, None, BATCH_ROWS):
+            pass
+
+
+def parquet_contents(files: Sequence[ParquetShard], source: Any) -> Contents:
+    """What files hold together, read one after the other."""
     with _reading(source):  # names that are no text, for instance
-        return _contents(paths, source)
+        return _contents(files, source)
 
 
-def _contents(paths: Sequence[Path], source: Path) -> Contents:
+def _contents(files: Sequence[ParquetShard], source: Any) -> Contents:
     import pyarrow as pa
 
-    files = [_File(path) for path in paths]
     n_rows = sum(file.n_rows for file in files)
     if n_rows == 0:
         raise InputValueError(f"{source} must have at least one row, got none.")
@@ -46,15 +76,13 @@ def _contents(paths: Sequence[Path], source: Path) -> Contents:
     return Contents(source, matrices, columns)
 
 
-class _File:
+class ParquetShard:
     """What the footer of one file says."""
 
-    def __init__(self, path: Path) -> None:
-        import pyarrow.parquet as pq
-
+    def __init__(self, path: Any) -> None:
         self.path = path
-        self.file = SteadyFile(path)
-        with _reading(path), self.file.watched(), pq.ParquetFile(path) as file:
+        self.file = steady(path)
+        with self._opened() as file:
             self.metadata = file.metadata
             self.schema = file.schema_arrow
         self.n_rows: int = self.metadata.num_rows
@@ -64,6 +92,20 @@ class _File:
                 f"{path} is damaged: it claims {self.n_rows} rows, and its row groups "
                 f"{sum(groups)}. Write or download it again."
             )
+
+    def list_columns(self) -> list[str]:
+        """The columns that hold vectors."""
+        return [field.name for field in self.schema if is_list(field.type)]
+
+    @contextmanager
+    def _opened(self, **options: Any) -> Iterator[Any]:
+        import pyarrow.parquet as pq
+
+        with _reading(self.path), self.file.watched(), ExitStack() as held:
+            source: Any = self.path
+            if self.file.is_remote:
+                source = held.enter_context(self.file.open())
+            yield held.enter_context(pq.ParquetFile(source, **options))
 
     def check_claim(self, column: str, claimed: int) -> None:
         """Refuse a column that would unpack to far more bytes than the file has."""
@@ -80,6 +122,7 @@ class _File:
         return total
 
     def column_type(self, column: str) -> Any:
+        """The type of a column, which must be there."""
         if column not in self.schema.names:
             raise InputValueError(
                 f"All shards must have the same columns, but {self.path} has no {column!r}. "
@@ -102,7 +145,7 @@ class _File:
             if n_rows:
                 groups.append(_RowGroup(self, column, group, first_row, (n_rows, dim)))
             first_row += n_rows
-        return groups[0] if len(groups) == 1 else Shards(groups)
+        return groups[0] if len(groups) == 1 else Shards(groups, one_file=True)
 
     def arrays(
         self, column: str, row_groups: list[int] | None, size: int, *, encoded: bool = False
@@ -111,18 +154,11 @@ class _File:
 
         ``encoded`` strings are left as a dictionary of values, which may be long and many rows'.
         """
-        import pyarrow.parquet as pq
-
-        with (
-            _reading(self.path),
-            self.file.watched(),
-            pq.ParquetFile(
-                self.path,
-                metadata=self.metadata,
-                buffer_size=_BUFFER,
-                read_dictionary=[column] if encoded else None,
-            ) as file,
-        ):
+        with self._opened(
+            metadata=self.metadata,
+            buffer_size=_REMOTE_BUFFER if self.file.is_remote else _BUFFER,
+            read_dictionary=[column] if encoded else None,
+        ) as file:
             for batch in file.iter_batches(size, row_groups=row_groups, columns=[column]):
                 self.file.check()
                 yield batch.column(column)
@@ -138,21 +174,17 @@ class _File:
         raise null_rows(column, self.path, 0)
 
 
-class _RowGroup(Matrix):
+class _RowGroup(StoredMatrix):
     """One column of one row group."""
 
     def __init__(
-        self, file: _File, column: str, group: int, first_row: int, shape: tuple[int, int]
+        self, file: ParquetShard, column: str, group: int, first_row: int, shape: tuple[int, int]
     ) -> None:
         self.file, self.column, self.group = file, column, group
-        self.first_row = first_row
-        self.shape = shape
+        self.first_row, self.shape, self.readers = first_row, shape, file.file.readers
         self.dtype = numpy_dtype(file.column_type(column).value_type)
 
-    def batches(self, size: int) -> Iterator[np.ndarray]:
-        return rebatch(self._pieces(size), size)
-
-    def _pieces(self, size: int) -> Iterator[np.ndarray]:
+    def blocks(self, size: int) -> Iterator[np.ndarray]:
         row = self.first_row
         for array in self.file.arrays(self.column, [self.group], size):
             yield list_numbers(array, self.shape[1], self.column, self.file.path, row)
@@ -164,7 +196,9 @@ class _RowGroup(Matrix):
             )
 
 
-def _load_column(files: Sequence[_File], column: str, rows: np.ndarray | None = None) -> np.ndarray:
+def _load_column(
+    files: Sequence[ParquetShard], column: str, rows: np.ndarray | None = None
+) -> np.ndarray:
     """The entries of a column, or those at ``rows``: all are read, and only they are kept."""
     import pyarrow as pa
 
@@ -207,7 +241,7 @@ def text_bytes(array: Any) -> int:
     return 8 * len(array) + (pc.sum(pc.cast(lengths, pa.int64())).as_py() or 0)
 
 
-def _reading(path: Path) -> Any:
+def _reading(path: Any) -> Any:
     import pyarrow as pa
 
     return reading(path, "a Parquet file", pa.ArrowException, OSError, UnicodeDecodeError)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -14,11 +15,12 @@ from modgap.io._contents import Column, Contents, reading
 from modgap.io._file_matrix import FileMatrix
 from modgap.io._matrix import Matrix, from_bfloat16
 from modgap.io._stream import RowStream, is_text, refuse_columns
+from modgap.io.remote import steady
 
 
-def open_safetensors(path: Path) -> Contents:
+def open_safetensors(path: Any) -> Contents:
     """The matrices and the one-dimensional tensors of a file."""
-    file = SteadyFile(path)
+    file = steady(path)
     with reading(path, "a safetensors file", ValueError):
         stored = list_tensors(file)[1]
     matrices: dict[str, Matrix] = {}

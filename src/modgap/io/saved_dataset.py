@@ -15,13 +15,18 @@ from modgap.io.tables import ArrowPart, table_contents
 _STATE, _DICT = "state.json", "dataset_dict.json"
 
 
-def find_saved(folder: Path) -> Sequence[Path]:
+def find_saved(folder: Any) -> Sequence[Any]:
     """What ``save_to_disk`` leaves: state.json of a dataset, dataset_dict.json of several."""
     return [path for path in (folder / _DICT, folder / _STATE) if path.is_file()][:1]
 
 
-def open_saved_rows(folder: Path) -> Contents:
+def open_saved_rows(folder: Any) -> Contents:
     """The vectors and plain columns of a dataset; of several splits one has to be named."""
+    if not isinstance(folder, Path):
+        raise InputValueError(
+            f"{folder} is a dataset of Hugging Face's save_to_disk, which is read from a disk "
+            "only. Download it first, or save it as Parquet."
+        )
     (stated,) = find_saved(folder)
     splits = saved_splits(stated)
     if len(splits) > 1:

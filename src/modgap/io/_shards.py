@@ -1,0 +1,240 @@
+"""Datasets of many files: opened in parallel, and bad ones are named, or left out on request."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
+
+from modgap._ahead import ahead
+from modgap._validate import InputError, InputValueError, check_choice
+
+if TYPE_CHECKING:
+    from modgap.io.manifest import Manifest, Shard
+
+T = TypeVar("T")
+BadShards = Literal["refuse", "skip"]
+_OPENED_AT_ONCE = 8
+_MOST_NAMED = 3
+
+
+class BadShardsWarning(UserWarning):
+    """Shards were left out because they cannot be used."""
+
+
+@dataclass(eq=False)
+class Opening:
+    """How the shards of one dataset are opened, and what was found of them.
+
+    ``skip`` leaves bad shards out, whole: they are read through once before any row is given out.
+    ``without`` are the keys of shards that are left out because those of another modality are bad;
+    the others were ``looked_through`` already.
+    A key is what the files of a shard have in common: the number in their names, mostly.
+    """
+
+    skip: bool = False
+    without: frozenset[str] = frozenset()
+    looked_through: bool = False
+    keys: list[str] = field(default_factory=list)
+    bad: dict[str, str] = field(default_factory=dict)
+    _rows: dict[str, int] = field(default_factory=dict)
+    _stated: dict[str, Shard] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, bad_shards: BadShards) -> Opening:
+        """As the option of that name says."""
+        check_choice(bad_shards, "bad_shards", ("refuse", "skip"))
+        return cls(skip=bad_shards == "skip")
+
+    def compare(self, folder: Any, manifest: Manifest, files: Mapping[str, Any]) -> None:
+        """Shards must be as a manifest says: none missing, none that it does not name."""
+        self._stated = {str(folder / shard.path): shard for shard in manifest.shards}
+        wrong = manifest.problems(files)
+        if wrong and not self.skip:
+            raise InputValueError(
+                f"{folder} is not what its manifest says: {next(iter(wrong.values()))}"
+                f"{f', and {len(wrong) - 1} more' if len(wrong) > 1 else ''}. Get the shards that "
+                f"are missing, or make it anew: modgap manifest {folder}"
+            )
+        for shard in manifest.shards:
+            if shard.path in wrong:
+                beside = [s.path for s in manifest.shards if _kind(s.path) == _kind(shard.path)]
+                key = _keys([_stem(path) for path in beside])[beside.index(shard.path)]
+                self.bad[key], self._rows[key] = wrong[shard.path], shard.rows
+
+    def open_each(
+        self,
+        paths: Sequence[Any],
+        open_one: Callable[[Any], T],
+        n_rows: Callable[[T], int],
+        look_through: Callable[[T], None],
+    ) -> dict[str, T]:
+        """What each file holds, by the key of its shard; those that are left out are not there.
+
+        ``look_through`` reads a whole file, and raises where it is damaged.
+        """
+        keys = _keys([path.stem for path in paths])
+        self.keys += [key for key in keys if key not in self.keys]
+
+        def opened(item: tuple[str, Any]) -> T | InputError:
+            try:
+                return self._opened(item[1], open_one, look_through)
+            except InputError as error:
+                if not self.skip:
+                    raise
+                return error
+
+        wanted = {k: p for k, p in zip(keys, paths, strict=True) if k not in self.without}
+        some = min(len(wanted), _OPENED_AT_ONCE)
+        results = ahead(opened, wanted.items(), some) if some > 1 else map(opened, wanted.items())
+        found: dict[str, T] = {}
+        for key, path, held in zip(wanted, wanted.values(), results, strict=True):
+            if isinstance(held, InputError):
+                self._leave_out(key, path, str(held))
+            else:
+                found[key] = held
+                self._rows.setdefault(key, n_rows(held))
+        return found
+
+    def _opened(
+        self, path: Any, open_one: Callable[[Any], T], look_through: Callable[[T], None]
+    ) -> T:
+        self.check_stated(path)
+        found = open_one(path)
+        if self.skip and not self._stated and not self.looked_through:
+            look_through(found)
+        return found
+
+    def check_stated(self, path: Any) -> None:
+        """A file must be as the manifest says, if there is one; its checksum where bad is left."""
+        if not self._stated:
+            return
+        stated, read = self._stated.get(str(path)), self.skip and not self.looked_through
+        unknown = f"{path} is not named in the manifest"
+        wrong = unknown if stated is None else stated.differs(path, read=read)
+        if wrong is not None:
+            raise InputValueError(f"{wrong}. Get it again, or make the manifest anew.")
+
+    def _leave_out(self, key: str, path: Any, why: str) -> None:
+        self.bad.setdefault(key, why)
+        stated = self._stated.get(str(path))
+        if stated is not None:
+            self._rows.setdefault(key, stated.rows)
+
+    def agreeing(
+        self, opened: Mapping[str, T], holds: Callable[[T], frozenset], what: str
+    ) -> dict[str, T]:
+        """Those that hold what most do; the others are left out, where that is asked for."""
+        if not self.skip or not opened:
+            return dict(opened)
+        most = Counter(map(holds, opened.values())).most_common(1)[0][0]
+        for key, held in opened.items():
+            if not most <= holds(held):
+                self.bad.setdefault(key, f"shard {key} has other {what} than most")
+        return {key: held for key, held in opened.items() if key not in self.bad}
+
+    def together(self, sides: Mapping[str, dict[str, T]], n_rows: Callable[[T], int]) -> None:
+        """Shards of several sides go together: one that is bad on one side leaves all of them."""
+        if not self.skip or len(sides) < 2:
+            return
+        every = dict.fromkeys(key for side in sides.values() for key in side)
+        common = set.intersection(*({*side} for side in sides.values()))
+        if 2 * len(common) < len(every):
+            return  # they are cut in different ways
+        for key in every:
+            counts = {name: n_rows(side[key]) for name, side in sides.items() if key in side}
+            missing = [name for name in sides if name not in counts]
+            if missing:
+                self.bad.setdefault(key, f"shard {key} of {missing[0]} is missing")
+            elif len(set(counts.values())) > 1:
+                said = ", ".join(f"{name} has {count}" for name, count in counts.items())
+                self.bad.setdefault(key, f"shard {key} must have the same rows, but {said}")
+        for side in sides.values():
+            for key in self.bad:
+                side.pop(key, None)
+
+    @classmethod
+    def merged(cls, some: Iterable[Opening]) -> Opening:
+        """What was left out of several datasets whose shards go together."""
+        found = cls(skip=True)
+        for one in some:
+            found.keys += [key for key in one.keys if key not in found.keys]
+            found.bad = {**one.bad, **found.bad}
+            found._rows = {**one._rows, **found._rows}
+        return found
+
+    def has_keys_of(self, other: Opening) -> bool:
+        """Whether two datasets are cut into the same shards, as far as their names tell."""
+        return {*self.keys, *self.bad} == {*other.keys, *other.bad}
+
+    def refuse_none(self, left: object, source: Any) -> None:
+        """Refuse a dataset of which no shard is left."""
+        if not left and self.bad:
+            why = next(iter(self.bad.values())).rstrip(".")
+            raise InputValueError(f"No shard of {source} can be used: {why}.")
+
+    def warn(self, source: Any) -> None:
+        """Say once what was left out."""
+        if not self.bad:
+            return
+        known = [self._rows[key] for key in self.bad if key in self._rows]
+        unknown = len(self.bad) - len(known)
+        rows = f"{sum(known):,} rows are missing"
+        if unknown:
+            rows += f", and those of {unknown} whose number is not known"
+        reasons = [why.partition(". ")[0].rstrip(".") for why in self.bad.values()]
+        said = "; ".join(reasons[:_MOST_NAMED])
+        more = f"; and {len(self.bad) - _MOST_NAMED} more" if len(self.bad) > _MOST_NAMED else ""
+        total = len({*self.keys, *self.bad})
+        warnings.warn(
+            BadShardsWarning(
+                f"{len(self.bad)} of {total} shards of {source} are left out: {rows} "
+                f"({said}{more})."
+            ),
+            stacklevel=3,
+        )
+
+
+def natural_key(name: str) -> list[tuple[int, str]]:
+    """A key that sorts numbers inside names by their value.
+
+    >>> sorted(["e_10.npy", "e_9.npy"], key=natural_key)
+    ['e_9.npy', 'e_10.npy']
+    """
+    return [
+        (int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"(\d+)", name)
+    ]
+
+
+def in_order(folder: Any, suffix: str) -> list[Any]:
+    """The files of a folder with that suffix, `part_2` before `part_10`; hidden ones left out."""
+    paths = [p for p in folder.glob(f"*{suffix}") if p.is_file() and not p.name.startswith(".")]
+    return sorted(paths, key=lambda path: natural_key(path.name))
+
+
+def _keys(stems: Sequence[str]) -> list[str]:
+    """What tells shards apart, the same for the files of other modalities: a number, if one does.
+
+    >>> _keys(["img_emb_0", "img_emb_10"]), _keys(["part-0-c7", "part-1-c7"]), _keys(["a", "b"])
+    (['0', '10'], ['0', '1'], ['a', 'b'])
+    """
+    numbers = [re.findall(r"\d+", stem) for stem in stems]
+    for place in (-1, 0):
+        found = [
+            str(int(own[place])) if own else stem for own, stem in zip(numbers, stems, strict=True)
+        ]
+        if len(set(found)) == len(found):
+            return found
+    return list(stems)
+
+
+def _stem(path: str) -> str:
+    return path.rpartition("/")[2].rpartition(".")[0]
+
+
+def _kind(path: str) -> tuple[str, str]:
+    """The folder and the ending of a file."""
+    return path.rpartition("/")[0], path.rpartition(".")[2]
