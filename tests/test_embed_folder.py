@@ -13,9 +13,9 @@ import pyarrow.parquet as pq
 import pytest
 from PIL import Image
 
+from modgap._ahead import ahead
 from modgap._validate import InputError
 from modgap.embed import CallableModel, embed
-from modgap.embed.ahead import ahead
 from modgap.io import open_embeddings, open_pair
 
 SIDE = 6

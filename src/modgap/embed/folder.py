@@ -18,12 +18,12 @@ from typing import Any
 
 import numpy as np
 
+from modgap._ahead import ahead
 from modgap._arrays import unit
 from modgap._files import atomic_path
 from modgap._locks import sole_writer_of
 from modgap._results import Progress, Result, silent
 from modgap._validate import InputValueError, check_choice, check_count
-from modgap.embed.ahead import ahead
 from modgap.embed.in_memory import rows_of
 from modgap.embed.model import BATCH, Model
 from modgap.embed.opening import open_model

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from modgap._ahead import ahead
 from modgap._results import Progress, silent
 from modgap._validate import InputValueError, check_count
-from modgap.embed.ahead import ahead
 from modgap.embed.decoding import ItemError, decoder
 from modgap.embed.model import BATCH, Model
 from modgap.io import Items

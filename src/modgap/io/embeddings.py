@@ -136,7 +136,7 @@ class Embeddings:
         """Moments of every row, in batches where they are not in memory; see `Moments`."""
         if self.in_memory:
             return Moments.from_batch(self.rows(), name=name, **options)
-        return Moments.from_batches(
+        return Moments.from_stream(
             self.batches_with_progress(progress, f"reading {name}"), name=name, **options
         )
 

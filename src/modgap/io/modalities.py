@@ -410,7 +410,7 @@ class Modalities:
         if x.in_memory and y.in_memory:
             return PairMoments.from_batch(x.rows(), y.rows(), names=names, paired=True)
         batches = x.batches_with_progress(progress, "reading pairs"), y.batches()
-        return PairMoments.from_batches(*batches, names=names, paired=True)
+        return PairMoments.from_stream(*batches, names=names)
 
     def check(self, *, nonzero: bool = False) -> Modalities:
         """The same, once every value was looked at: no NaN, no infinity, one space."""
