@@ -33,6 +33,11 @@ class SteadyFile:
         """Its bytes when it was first seen."""
         return self._seen.st_size
 
+    @property
+    def mark(self) -> str | None:
+        """Changes when the file does; None where nothing tells."""
+        return f"{self._seen.st_size} bytes of {self._seen.st_mtime_ns}"
+
     @contextmanager
     def open(self) -> Iterator[FileIO]:
         """The file for reading, if it is still the same."""

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from modgap.cli.options import AsJson, Data, Seed, takes_data
+from modgap.cli.options import AsJson, Data, Partial, Seed, takes_data
 
 
 @takes_data()
-def measure(data: Data, seed: Seed = 0, as_json: AsJson = False) -> None:
+def measure(data: Data, partial: Partial = None, seed: Seed = 0, as_json: AsJson = False) -> None:
     """Measure the gap: distance, cones, ellipsoids, uniformity, loss and landscapes.
 
     Example: modgap measure image.npy text.npy
@@ -17,6 +17,7 @@ def measure(data: Data, seed: Seed = 0, as_json: AsJson = False) -> None:
     from modgap.cli.show import out, print_json, print_table, steps
     from modgap.measures import measure as run
 
+    data = data if partial is None else data.with_partial(partial)
     with steps() as step:
         result = run(data, seed=seed, progress=step)
     if as_json:

@@ -102,7 +102,7 @@ class _File:
             if n_rows:
                 groups.append(_RowGroup(self, column, group, first_row, (n_rows, dim)))
             first_row += n_rows
-        return groups[0] if len(groups) == 1 else Shards(groups)
+        return groups[0] if len(groups) == 1 else Shards(groups, one_file=True)
 
     def arrays(
         self, column: str, row_groups: list[int] | None, size: int, *, encoded: bool = False

@@ -68,13 +68,15 @@ def blocks_of(X: Array, name: str, *, nonzero: bool, first_row: int = 0) -> Iter
         yield Block(X[rows], name, first_row + rows.start, nonzero, checked)
 
 
-def blocks_of_all(batches: Iterable[Array], name: str, *, nonzero: bool) -> Iterator[Block]:
+def blocks_of_all(
+    batches: Iterable[Array], name: str, *, nonzero: bool, first_row: int = 0
+) -> Iterator[Block]:
     """The blocks of a stream of batches, each of which stays as it is while it is in use."""
     first = None
-    for batch, first_row in counted(batches):
+    for batch, before in counted(batches):
         first = batch[:1] if first is None else first
         check_same_space(first, batch)
-        yield from blocks_of(batch, name, nonzero=nonzero, first_row=first_row)
+        yield from blocks_of(batch, name, nonzero=nonzero, first_row=first_row + before)
 
 
 def counted(batches: Iterable[Array]) -> Iterator[tuple[Array, int]]:

@@ -95,6 +95,7 @@ class Moments(Brief):
         unit: bool = True,
         nonzero: bool | None = None,
         only_unit: bool = False,
+        first_row: int = 0,
     ) -> Moments:
         """``from_batches`` where no batch is written over once it was given out.
 
@@ -102,7 +103,7 @@ class Moments(Brief):
         for ``from_batch``.
         """
         refused = unit if nonzero is None else nonzero
-        blocks = blocks_of_all(batches, name, nonzero=refused)
+        blocks = blocks_of_all(batches, name, nonzero=refused, first_row=first_row)
         return _some(_Gather(detail, unit, only_unit).total(blocks), name)
 
     def __add__(self, other: Moments) -> Moments:
@@ -117,6 +118,8 @@ class Moments(Brief):
         """``self + other`` to the last bit; what this one holds is written over."""
         _check_dims(self.dim, other.dim)
         alike = self.given is self.unit and other.given is other.unit
+        if self.given is self.unit and not alike:
+            return self + other  # one array cannot become two
         given = self.given.add(other.given)
         if alike or self.unit is None or other.unit is None:
             return Moments(given, given if alike else None)
