@@ -10,11 +10,43 @@ from __future__ import annotations
 import importlib
 import json
 import os
+import signal
+import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+
+class Worker:
+    """A process that runs commands in children of its own, for the tests."""
+
+    def __init__(self, *modules: str) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, __file__, *modules],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+        )  # fmt: skip
+
+    def __call__(
+        self,
+        folder: Path,
+        words: str,
+        point: tuple[str, int] = ("", 0),
+        number: int = signal.SIGKILL,
+        code: str = "",
+    ) -> tuple[int, str]:
+        asked: dict[str, Any] = {"folder": str(folder), "words": words.split(), "code": code}
+        asked |= {"point": point[0], "call": point[1], "signal": number}
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        print(json.dumps(asked), file=self.process.stdin, flush=True)
+        status, said = json.loads(self.process.stdout.readline())
+        assert "Traceback" not in said
+        return status, said
+
+    def close(self) -> None:
+        self.process.communicate()
 
 
 def end_at(point: str, call: int, number: int) -> None:

@@ -11,8 +11,6 @@ import json
 import os
 import shutil
 import signal
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -20,6 +18,7 @@ from typing import Any
 import pytest
 
 from command_line import everything_in, make_files, modgap
+from fault_worker import Worker
 from modgap import Correction
 from modgap.io import Embeddings, open_embeddings
 
@@ -32,37 +31,6 @@ FLUSH, RENAME, RENAMED = ("os:fsync", 1), ("os:replace", 1), ("os:replace+", 1)
 def twice(*points: tuple[str, int]) -> list[tuple[str, int]]:
     """Each point for both signals."""
     return [point for point in points for _ in (TERM, KILL)]
-
-
-class Worker:
-    """A process that runs commands in children of its own; see fault_worker.py."""
-
-    def __init__(self, *modules: str) -> None:
-        script = str(Path(__file__).with_name("fault_worker.py"))
-        self.process = subprocess.Popen(
-            [sys.executable, script, *modules],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-        )  # fmt: skip
-
-    def __call__(
-        self,
-        folder: Path,
-        words: str,
-        point: tuple[str, int] = ("", 0),
-        number: int = KILL,
-        code: str = "",
-    ) -> tuple[int, str]:
-        asked: dict[str, Any] = {"folder": str(folder), "words": words.split(), "code": code}
-        asked |= {"point": point[0], "call": point[1], "signal": number}
-        assert self.process.stdin is not None
-        assert self.process.stdout is not None
-        print(json.dumps(asked), file=self.process.stdin, flush=True)
-        status, said = json.loads(self.process.stdout.readline())
-        assert "Traceback" not in said
-        return status, said
-
-    def close(self) -> None:
-        self.process.communicate()
 
 
 @pytest.fixture(scope="module")

@@ -178,7 +178,7 @@ def test_torch_and_numpy_agree(library, pairs):
 
 def test_blocks_of_a_large_batch_give_the_whole(rng, monkeypatch):
     X, Y = rng.normal(size=(2, 50, 3))
-    monkeypatch.setattr("modgap.moments.rows.BLOCK_ROWS", 7)
+    monkeypatch.setattr("modgap.moments.blocks.BLOCK_ROWS", 7)
     found = PairMoments.from_batch(X, Y, paired=True)
     check_rows(found.x.given, X)
     assert found.alignment() == pytest.approx(reference.alignment(X, Y))
@@ -279,3 +279,64 @@ def test_the_rows_of_a_memory_map_are_gathered_like_any_other(pairs, tmp_path):
     np.save(tmp_path / "x.npy", pairs[0])
     mapped = np.load(tmp_path / "x.npy", mmap_mode="r")
     check_rows(Moments.from_batch(mapped).given, pairs[0])
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+def test_any_number_of_threads_gives_the_same_bits(rng, monkeypatch, dtype):
+    X, Y = rng.normal(size=(2, 90, 6)).astype(dtype)
+    monkeypatch.setattr("modgap.moments.blocks.BLOCK_ROWS", 8)
+    batches = [X[:30], X[30:]]
+    found = []
+    for workers in (1, 2, 7):
+        monkeypatch.setattr("modgap.moments.blocks.workers_for", lambda _, n=workers: n)
+        both = PairMoments.from_stream(batches, [Y[:30], Y[30:]])
+        found.append((Moments.from_stream(batches), both.x, both.y, both.cross))
+        check_rows(found[-1][0].given, X.astype(float))
+        check_rows(found[-1][0].unit, reference.unit(X.astype(float)))
+    for one, x, y, cross in found[1:]:
+        for own, first in zip((one, x, y), found[0], strict=False):
+            assert (own.given.scatter == first.given.scatter).all()
+            assert (own.unit.mean == first.unit.mean).all()
+        assert (cross.unit == found[0][3].unit).all()
+
+
+def test_a_running_sum_has_the_bits_of_one_sum_after_the_other(pairs):
+    X, Y = (np.split(A, 4) for A in pairs)
+    parts = [PairMoments.from_batch(x, y, paired=True) for x, y in zip(X, Y, strict=True)]
+    summed = parts[0] + parts[1] + parts[2] + parts[3]
+    grown = PairMoments.from_batches(X, Y, paired=True)
+    assert (grown.x.given.scatter == summed.x.given.scatter).all()
+    assert (grown.y.unit.scatter == summed.y.unit.scatter).all()
+    assert (grown.cross.given == summed.cross.given).all()
+
+
+def test_unit_rows_alone_are_the_unit_half(pairs):
+    X = pairs[0]
+    both, alone = Moments.from_batch(X), Moments.from_batch(X, only_unit=True)
+    assert (alone.given.scatter == both.unit.scatter).all()
+    stream = Moments.from_stream(np.split(X, 3), only_unit=True)
+    assert stream.given is stream.unit
+    check_rows(stream.given, reference.unit(X))
+
+
+def test_batches_that_use_one_array_again_are_gathered_like_any_other(pairs, monkeypatch):
+    monkeypatch.setattr("modgap.moments.blocks.BLOCK_ROWS", 4)
+    again = np.empty((20, 12))
+
+    def refilled():
+        for part in np.split(pairs[0], 3):
+            again[:] = part
+            yield again
+
+    check_rows(Moments.from_batches(refilled()).given, pairs[0])
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+def test_rows_are_never_changed(pairs, dtype):
+    X = pairs[0].astype(dtype)
+    before = X.copy()
+    Moments.from_batch(X)
+    Moments.from_batch(X, only_unit=True)
+    PairMoments.from_batch(X, X, paired=True)
+    RowMoments.of(X)
+    assert (before == X).all()

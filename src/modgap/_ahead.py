@@ -6,11 +6,15 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from itertools import islice
+from contextlib import AbstractContextManager
+from itertools import chain, islice
 from typing import TypeVar
 
 T = TypeVar("T")
 R = TypeVar("R")
+
+# Scratch of all threads together: what is streamed stays within 500 MB on any number of cores.
+_THREAD_BYTES = 200 * 10**6
 
 
 def ahead(
@@ -54,6 +58,35 @@ def _in_turns(work: Callable[[T], R], items: Iterable[T], workers: int) -> Itera
             wait(futures)
             for future in futures:
                 yield future.result()
+
+
+def in_threads(work: Callable[[T], R], blocks: Iterable[T], workers: int) -> Iterator[R]:
+    """``work`` on each block of rows, in order, in threads that have a core each.
+
+    NumPy lets other threads run while it computes; BLAS would take every core for each of them, so
+    it is kept to one. A single block, or a single worker, has all of BLAS instead.
+
+    >>> list(in_threads(len, ["a", "bc", "def"], workers=2))
+    [1, 2, 3]
+    """
+    left = iter(blocks)
+    first = list(islice(left, 2)) if workers > 1 else []
+    if len(first) < 2:
+        yield from map(work, chain(first, left))
+        return
+    with _one_core_each():
+        yield from ahead(work, chain(first, left), workers)
+
+
+def _one_core_each() -> AbstractContextManager[object]:
+    from threadpoolctl import threadpool_limits
+
+    return threadpool_limits(1, user_api="blas")
+
+
+def workers_for(block_bytes: int) -> int:
+    """How many threads may work at once, so that what they hold takes no more than 200 MB."""
+    return max(1, min(processors(), _THREAD_BYTES // max(1, block_bytes)))
 
 
 def processors() -> int:

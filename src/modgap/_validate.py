@@ -166,9 +166,12 @@ def check_values(
         return
     xp = array_api_compat.array_namespace(X)
     aligned, scaled = advice or _KEEP_ALIGNED, advice or _SCALE
-    refusals = [("NaN or infinity", lambda b: ~xp.all(xp.isfinite(b), axis=1), aligned)]
+    finite, is_zero = xp.isfinite, lambda b: b == 0
+    if isinstance(X, np.ndarray) and X.dtype == np.float16:
+        finite, is_zero = _half_is_finite, _half_is_zero
+    refusals = [("NaN or infinity", lambda b: ~xp.all(finite(b), axis=1), aligned)]
     if nonzero:
-        refusals.append(("length zero", lambda b: ~xp.any(b != 0, axis=1), _NO_DIRECTION))
+        refusals.append(("length zero", lambda b: xp.all(is_zero(b), axis=1), _NO_DIRECTION))
     if X.dtype == xp.float64:
         refusals.append(("numbers beyond 1e100", lambda b: xp.any(abs(b) > 1e100, axis=1), scaled))
         if nonzero:
@@ -180,6 +183,15 @@ def check_values(
         for what, is_bad, what_to_do in refusals:
             if bool(xp.any(is_bad(block))):
                 _refuse_rows(X, name, what, is_bad, what_to_do, first_row)
+
+
+# NumPy has no fast loops for half precision, but for the whole numbers that it is stored as.
+def _half_is_finite(block: np.ndarray) -> np.ndarray:
+    return np.asarray((block.view(np.uint16) & 0x7C00) != 0x7C00)
+
+
+def _half_is_zero(block: np.ndarray) -> np.ndarray:
+    return np.asarray((block.view(np.uint16) & 0x7FFF) == 0)
 
 
 def _refuse_rows(X: Array, name: str, what: str, is_bad: Any, advice: str, first_row: int) -> None:

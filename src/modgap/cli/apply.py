@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
@@ -30,7 +31,11 @@ def apply(
     output: Annotated[
         Path,
         typer.Option(
-            "-o", "--output", help="Where to write; the suffix says the format.", show_default=False
+            "-o",
+            "--output",
+            help="Where to write; the suffix says the format. A name without one, for a folder of "
+            "shards: a folder of as many.",
+            show_default=False,
         ),
     ],
     role: Annotated[str, typer.Option(help="document or query.")] = "document",
@@ -53,28 +58,35 @@ def apply(
     """Apply a correction to embeddings, batch by batch; ids, captions and groups come along.
 
     Rows that do not look like those of the modality that the correction was fitted on are refused.
+    Of a folder of shards into a folder, a run that was stopped goes on when it is run again.
 
     Example: modgap apply correction.safetensors image.npy --modality image -o documents.npy
     """
     from modgap._validate import check_choice
     from modgap.cli.outputs import check_file, tidy_when_terminated, write_without_bank
     from modgap.cli.show import say, steps
-    from modgap.corrections import check_recognised, own_keys
+    from modgap.corrections import apply_to_folder, check_recognised, own_keys
     from modgap.io import open_embeddings, write_embeddings
+    from modgap.io.clip_retrieval import own_folder
 
-    check_file(output, (embeddings, correction))
+    into_folder = not output.suffix and embeddings.is_dir()
+    check_output = _check_folder if into_folder else check_file
+    check_output(output, (embeddings, correction))
     if without_bank is not None:
         check_file(without_bank, (embeddings, correction, output))
     if dtype is not None:
         check_choice(dtype, "--dtype", ("float16", "float32", "float64"))
-    chosen_rows: dict[str, Any] = {"column": column, "modality": modality}
+    chosen_rows: dict[str, Any] = {
+        "column": column or own_folder(embeddings, modality),
+        "modality": modality,
+    }
     source = open_embeddings(embeddings, **chosen_rows)
     # Labels that are given beside the file are not written with its rows.
     labelled = open_embeddings(embeddings, **chosen_rows, groups=groups) if groups else source
     as_role = cast("Role", role)  # which map refuses if it is none
     chosen = _chosen(correction, queries, modality, role, output)
     for target in chosen:
-        check_file(target, (embeddings, correction))
+        check_output(target, (embeddings, correction))
     for target, fixed in chosen.items():
         mapping = fixed.map(modality, as_role)
         keys = None
@@ -88,21 +100,39 @@ def apply(
             )
         check_recognised(fixed, source, modality, role=as_role, trust_rows=trust_rows)
         with steps() as step, tidy_when_terminated():
-            batches = source.batches_with_progress(step, f"correcting {modality}")
-            write_embeddings(
-                target,
-                mapping.over(batches, modality, keys),
-                ids=source.ids,
-                captions=source.captions,
-                labels=source.labels,
-                groups=source.groups,
-                dtype=dtype or str(source.dtype),
-            )
+            if into_folder:
+                done = apply_to_folder(
+                    fixed, source, modality, target, role=as_role, keys=keys, dtype=dtype,
+                    progress=step,
+                )  # fmt: skip
+            else:
+                done = 0
+                batches = source.batches_with_progress(step, f"correcting {modality}")
+                write_embeddings(
+                    target,
+                    mapping.over(batches, modality, keys),
+                    ids=source.ids,
+                    captions=source.captions,
+                    labels=source.labels,
+                    groups=source.groups,
+                    dtype=dtype or str(source.dtype),
+                )
+        if done:
+            say(f"modgap: {done:,} shards were done already")
         say(f"wrote {target}: {source.n_rows:,} rows of {mapping.dim_out} columns")
         if role == "document" and (note := _note(fixed, correction)):
             say(f"modgap: note: {note}")
     if without_bank is not None:
         write_without_bank(chosen.values(), without_bank)
+
+
+def _check_folder(folder: Path, inputs: Sequence[Path | None]) -> None:
+    from modgap.cli.outputs import check_folder
+
+    check_folder(folder)
+    for given in inputs:
+        if given is not None and folder.exists() and given.exists() and folder.samefile(given):
+            raise InputValueError(f"{folder} is being read. Write to another folder with -o.")
 
 
 def _chosen(

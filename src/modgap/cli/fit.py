@@ -13,6 +13,7 @@ from modgap.cli.options import (
     Data,
     MetricOption,
     Model,
+    Partial,
     Queries,
     asking_names,
     open_bank,
@@ -45,6 +46,7 @@ def fit(
     metric: MetricOption = "cosine",
     bank: Bank = None,
     model: Model = None,
+    partial: Partial = None,
 ) -> None:
     """Fit one correction to both modalities and write it as a small file.
 
@@ -64,6 +66,7 @@ def fit(
         save_corrections,
     )
 
+    data = data if partial is None else data.with_partial(partial)
     settings = dict(_setting(text) for text in parameter or [])
     if bank is not None and method == "calibrate":
         settings.setdefault("hubs", HUBS)

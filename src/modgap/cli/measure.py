@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from modgap.cli.options import AsJson, Data, Seed, takes_data
+from modgap.cli.options import AsJson, Data, Partial, Seed, takes_data
 
 
 @takes_data()
@@ -16,6 +16,7 @@ def measure(
         str | None,
         typer.Option(help="Where to compute: cpu, cuda, cuda:1 …; rows must fit its memory."),
     ] = None,
+    partial: Partial = None,
     seed: Seed = 0,
     as_json: AsJson = False,
 ) -> None:
@@ -29,8 +30,8 @@ def measure(
     from modgap.cli.show import out, print_json, print_table, steps
     from modgap.measures import measure as run
 
-    if device is not None:
-        data = data.to(device)
+    data = data if partial is None else data.with_partial(partial)
+    data = data if device is None else data.to(device)
     with steps() as step:
         result = run(data, seed=seed, progress=step)
     if as_json:

@@ -174,6 +174,15 @@ Umap = Annotated[
         help="Draw UMAP beside PCA and SVD; it takes longer than the rest (modgap\\[umap]).",
     ),
 ]
+Partial = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="DIR",
+        help="Keep the moments of each shard in this folder: a run that was stopped goes on from "
+        "there, and reads only shards that are new or have changed.",
+        show_default=False,
+    ),
+]
 Seed = Annotated[int, typer.Option(min=0, help="Seed of samples, splits and noise.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 

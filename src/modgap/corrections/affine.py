@@ -6,9 +6,23 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from modgap._arrays import as_float, like, namespace, row_blocks, rows_per_block, widen
+from modgap._arrays import (
+    as_float,
+    like,
+    namespace,
+    row_blocks,
+    rows_per_block,
+    wide_dtype,
+    widen,
+)
 from modgap._validate import Array, InputValueError, check_all_finite, check_finite
 from modgap.corrections.row_map import RowMap
+
+# Scratch of one block in wide precision: it is gone over several times, so it stays in the cache.
+_BLOCK_BYTES = 4 * 2**20
+# Squares of entries between these do not leave the range of floats, on a device without float64
+# either.
+_SHORT, _LONG = 1e-12, 1e12
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,33 +133,31 @@ class Affine(RowMap):
         keys: np.ndarray | None = None,
     ) -> Array:
         """The mapped rows; ``keys`` do not matter."""
-        rows = as_float(rows)
         if self.is_identity:
-            return rows
+            return as_float(rows)
         xp = namespace(rows)
         matrix = None if self.matrix is None else widen(like(self.matrix, rows))
         offset = None if self.offset is None else widen(like(self.offset, rows))
         # A row that the offset brings to the origin is off it by what rounding left.
         rounding = 0.0 if self.offset is None else 1e-13 * float(np.max(np.abs(self.offset)))
+        size = rows_per_block(max(self.dim_in, self.dim_out), budget=_BLOCK_BYTES)
         parts = []
-        for block in row_blocks(rows.shape[0], rows_per_block(max(self.dim_in, self.dim_out))):
-            mapped = widen(rows[block])
+        for block in row_blocks(rows.shape[0], size):
+            mapped = xp.astype(rows[block], wide_dtype(rows), copy=True)
             if self.normalise:
-                mapped = _unit(mapped, first_row + block.start, name, "has length zero")
+                _to_unit(mapped, first_row + block.start, name, "has length zero")
             if matrix is not None:
                 mapped = mapped @ matrix.T
             if self.scale != 1.0:
-                mapped = mapped * self.scale
+                mapped *= self.scale
             if offset is not None:
-                mapped = mapped + offset
+                mapped += offset
             if self.renormalise:
-                mapped = _unit(
-                    mapped, first_row + block.start, name, "lands on the origin", rounding
-                )
+                _to_unit(mapped, first_row + block.start, name, "lands on the origin", rounding)
             if self.blocks is not None:
                 mapped = xp.concat([mapped * factor for factor in self.blocks], axis=1)
-            parts.append(xp.astype(mapped, rows.dtype))
-        return xp.concat(parts)
+            parts.append(xp.astype(mapped, as_float(rows[:1]).dtype))
+        return parts[0] if len(parts) == 1 else xp.concat(parts)
 
     def dense(self) -> Affine:
         """The same map with its scale and blocks written out in the matrix and the offset."""
@@ -255,19 +267,23 @@ class Affine(RowMap):
         return Affine(self.dim_in, back, 1 / self.scale, offset)
 
 
-def _unit(mapped: Array, first_row: int, name: str, what: str, rounding: float = 0.0) -> Array:
-    """Rows at unit length; one whose largest entry is at most ``rounding`` has no direction."""
-    xp = namespace(mapped)
+def _to_unit(rows: Array, first_row: int, name: str, what: str, rounding: float = 0.0) -> None:
+    """Bring rows to unit length where they lie.
+
+    One whose largest entry is at most ``rounding`` has no direction.
+    """
+    xp = namespace(rows)
     # By the largest entry first: squares of very long or short rows leave the range of floats.
-    largest = xp.max(xp.abs(mapped), axis=1, keepdims=True)
+    largest = xp.maximum(xp.max(rows, axis=1), -xp.min(rows, axis=1))[:, None]
     if bool(xp.any(largest <= rounding)):
         row = first_row + int(xp.argmin(largest[:, 0]))
         raise InputValueError(
             f"Row {row} of {name} {what} and cannot be brought to unit length. "
             "Drop it, or use a correction that does not bring rows to unit length."
         )
-    mapped = mapped / largest
-    return mapped / xp.linalg.vector_norm(mapped, axis=1, keepdims=True)
+    if bool(xp.any((largest < _SHORT) | (largest > _LONG))):
+        rows /= largest
+    rows /= xp.sqrt(xp.linalg.vecdot(rows, rows))[:, None]
 
 
 def without_last(affine: Affine) -> Affine:

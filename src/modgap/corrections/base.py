@@ -145,7 +145,7 @@ class Corrector(BaseEstimator, ABC):
             _check_one_space(sides, data.names)
             maps = self._fit_rows(data, used, unit)
         else:
-            found = data.side_moments(say, unit=unit, nonzero=True)
+            found = data.side_moments(say, **_wanted(unit))
             sides = {name: _used(m, unit) for name, m in found.items()}
             _check_one_space(sides, data.names)
             maps = self._maps_of(sides)
@@ -161,7 +161,7 @@ class Corrector(BaseEstimator, ABC):
                 raise InputValueError(self._pairs_needed())
             found = data.pairs(copied=False).pair_moments(say)
         else:
-            found = data.moments(say, unit=unit, nonzero=True) if given is None else given
+            found = given or data.moments(say, **_wanted(unit))
         return found.at_unit_length() if unit else found
 
     def fit_moments(
@@ -382,9 +382,14 @@ def _moments_of_queries(data: Modalities, unit: bool, say: Progress) -> dict[str
     """The moments of rows that ask and are not documents, by the keys of maps."""
     keys = dict(zip(data.names, side_keys(data.names), strict=True))
     return {
-        keys[name]: _used(side.moments(f"{name} queries", say, unit=unit, nonzero=True), unit)
+        keys[name]: _used(side.moments(f"{name} queries", say, **_wanted(unit)), unit)
         for name, side in data.asking.items()
     }
+
+
+def _wanted(unit: bool) -> dict[str, Any]:
+    """What is gathered of rows that are used at unit length, or as given."""
+    return {"unit": unit, "only_unit": unit, "nonzero": True}
 
 
 def _check_one_space(sides: Mapping[str, RowMoments], names: Sequence[str]) -> None:

@@ -4,11 +4,17 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
+from itertools import chain
 
 import numpy as np
 
+from modgap._ahead import in_threads, workers_for
+from modgap._arrays import is_torch
 from modgap._results import Brief
 from modgap._validate import Array, InputValueError, check_matrix, check_values
+
+# What mapping one block takes besides.
+_SCRATCH_BYTES = 12 * 10**6
 
 
 class RowMap(Brief, ABC):
@@ -19,6 +25,11 @@ class RowMap(Brief, ABC):
     """
 
     dim_in: int
+
+    @property
+    @abstractmethod
+    def dim_out(self) -> int:
+        """Number of columns of what comes out."""
 
     @property
     @abstractmethod
@@ -63,13 +74,30 @@ class RowMap(Brief, ABC):
     def over(
         self, batches: Iterable[Array], name: str = "rows", keys: np.ndarray | None = None
     ) -> Iterator[Array]:
-        """The batches mapped; ``keys`` has those of all rows of the stream."""
-        done = 0
-        for batch in batches:
-            end = done + batch.shape[0]
-            own = None if keys is None else keys[done:end]
-            yield self(batch, name, first_row=done, keys=own)
-            done = end
+        """The batches mapped, in order; ``keys`` has those of all rows of the stream.
+
+        Several are mapped at once, in threads, so none may be written over once it was given out.
+        """
+
+        def numbered() -> Iterator[tuple[Array, int]]:
+            done = 0
+            for batch in batches:
+                yield batch, done
+                done += batch.shape[0]
+
+        def mapped(one: tuple[Array, int]) -> Array:
+            batch, first = one
+            own = None if keys is None else keys[first : first + batch.shape[0]]
+            return self(batch, name, first_row=first, keys=own)
+
+        left = numbered()
+        start = next(left, None)
+        if start is None:
+            return
+        # A batch and what becomes of it wait for each thread, in single precision at most.
+        held = 2 * 4 * start[0].shape[0] * max(start[0].shape[1], self.dim_out) + _SCRATCH_BYTES
+        workers = 1 if is_torch(start[0]) else workers_for(held)
+        yield from in_threads(mapped, chain([start], left), workers)
 
 
 def check_mapped(mapped: Array, name: str, *, first_row: int = 0, nonzero: bool = False) -> None:

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import dataclasses
-import hashlib
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal
-
-import numpy as np
 
 from modgap._claims import parse_json
 from modgap._validate import InputValueError
 from modgap._version import __version__
 from modgap.corrections import Correction
+from modgap.corrections.fingerprint import fingerprint
 from modgap.index.answers import IdType
 from modgap.index.vectors import StoredVector
 
@@ -165,24 +161,3 @@ def _refuse(
         f"{place} was built with another correction: {'; '.join(what) or 'its maps differ'}. "
         "Use the correction it was built with, or build the index again."
     )
-
-
-def fingerprint(correction: Correction) -> str:
-    """Tells whether two corrections store documents alike: document maps, metric and hubs.
-
-    That of a correction whose bank was removed is another: it stores no documents.
-    """
-    digest = hashlib.sha256(correction.metric.encode())
-    for name in correction.names:
-        affine = correction.affine(name, "document")
-        for field in dataclasses.fields(affine):
-            value = getattr(affine, field.name)
-            is_array = isinstance(value, np.ndarray)
-            digest.update(f"{name}.{field.name}={None if is_array else value!r};".encode())
-            digest.update(np.ascontiguousarray(value, "<f8").tobytes() if is_array else b"")
-    if correction.hubs is not None:
-        digest.update(json.dumps(correction.hubs.header()).encode())
-        for name, tensor in correction.hubs.tensors().items():
-            kind = "<f2" if name == "hubs.bank" else "<i8"
-            digest.update(np.ascontiguousarray(tensor, kind).tobytes())
-    return digest.hexdigest()

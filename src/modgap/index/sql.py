@@ -15,8 +15,8 @@ import numpy as np
 
 from modgap._validate import InputValueError
 from modgap.corrections import Affine, Correction, Hubs
+from modgap.corrections.fingerprint import fingerprint
 from modgap.index.lifting import lifted_lengths
-from modgap.index.notes import fingerprint
 from modgap.index.postgres_names import (
     check_identifier,
     comment_text,

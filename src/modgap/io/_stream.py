@@ -53,7 +53,7 @@ class RowStream:
             )
         with np.errstate(over="ignore"):
             converted = np.ascontiguousarray(batch, dtype=self.dtype)
-        if self.dtype.itemsize < batch.dtype.itemsize:
+        if self.dtype.itemsize < batch.dtype.itemsize and not _well_within(batch, self.dtype):
             gone = np.any(batch != 0, axis=1) & ~np.any(converted != 0, axis=1)
             if gone.any():
                 row = int(np.argmax(gone))
@@ -72,6 +72,13 @@ class RowStream:
                 )
         self.n_written += len(batch)
         return converted
+
+
+def _well_within(batch: np.ndarray, dtype: np.dtype) -> bool:
+    """Whether no number of a batch can become infinite in a dtype, and no row zero."""
+    largest = np.maximum(batch.max(axis=1, initial=0), -batch.min(axis=1, initial=0))
+    range_ = np.finfo(dtype)
+    return bool(np.all((largest > range_.smallest_normal) & (largest < range_.max)))
 
 
 def check_float_dtype(dtype: Any) -> np.dtype:

@@ -38,6 +38,12 @@ def is_clip_retrieval(folder: Any) -> bool:
     return any((folder / name).is_dir() for name in EMBEDDED.values())
 
 
+def own_folder(folder: Any, modality: str) -> str | None:
+    """The name of the folder that has the rows of a modality, where there is one."""
+    found = EMBEDDED.get(modality)
+    return found if found is not None and (folder / found).is_dir() else None
+
+
 def open_clip_retrieval(folder: Any, opening: Opening | None = None) -> Contents:
     """Images, texts and metadata, whichever there are; they must agree on the number of rows."""
     opening = opening or Opening()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from modgap._validate import (
 from modgap.io._contents import Column
 from modgap.io._matrix import BATCH_ROWS, ArrayMatrix, HeldMatrix, Matrix, PickedRows, as_numpy
 from modgap.io.companions import field_column
+from modgap.io.parts import partial_moments
 from modgap.io.tables import is_opened
 from modgap.moments import Moments
 
@@ -33,7 +35,8 @@ class Embeddings:
 
     ``ids``, ``captions``, ``labels`` and ``groups`` have one entry per row, or are None where the
     file has none; they too are read when first asked for. ``fields`` are its other columns, such as
-    a date or a source, by name: ``fields["source"].load()``.
+    a date or a source, by name: ``fields["source"].load()``. ``partial`` is a folder in which the
+    moments of each shard are kept, so that a run that is stopped goes on from there.
 
     >>> rows = Embeddings.from_array(np.eye(3), ids=["a", "b", "c"])
     >>> rows.shape, [len(batch) for batch in rows.batches(size=2)]
@@ -46,6 +49,7 @@ class Embeddings:
     matrix: Matrix = field(repr=False)
     columns: Mapping[str, Column] = field(default_factory=dict, repr=False)
     fields: Mapping[str, Column] = field(default_factory=dict, repr=False)
+    partial: Path | None = field(default=None, repr=False)
 
     @classmethod
     def from_array(
@@ -136,7 +140,10 @@ class Embeddings:
         """Moments of every row, in batches where they are not in memory; see `Moments`."""
         if self.in_memory:
             return Moments.from_batch(self.rows(), name=name, **options)
-        return Moments.from_batches(
+        if self.partial is not None and options.get("detail", "covariance") == "covariance":
+            found = partial_moments(self, name, self.partial, progress)
+            return found.at_unit_length() if options.get("only_unit") else found
+        return Moments.from_stream(
             self.batches_with_progress(progress, f"reading {name}"), name=name, **options
         )
 

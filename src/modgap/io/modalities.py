@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -12,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from modgap._arrays import unit
+from modgap._files import folder_to_write
 from modgap._given import refuse_output
 from modgap._results import Progress, silent
 from modgap._validate import (
@@ -201,6 +203,19 @@ class Modalities:
         """
         asking, codes, keys = queries_apart(self, rows, groups or {})
         return replace(self, asking=asking, asking_codes=codes, code_keys=keys)
+
+    def with_partial(self, folder: str | os.PathLike[str]) -> Modalities:
+        """The same rows; the moments of each shard are kept in a folder once they are gathered.
+
+        What is run again on the same shards, after it was stopped for instance, reads only those
+        that are not there yet or have changed, and gives the same numbers to the last bit.
+        """
+        place = folder_to_write(folder)
+        sides, asking = (
+            {name: replace(side, partial=place) for name, side in some.items()}
+            for some in (self.sides, self.asking)
+        )
+        return replace(self, sides=sides, asking=asking)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -418,7 +433,7 @@ class Modalities:
         if x.in_memory and y.in_memory:
             return PairMoments.from_batch(x.rows(), y.rows(), names=names, paired=True)
         batches = x.batches_with_progress(progress, "reading pairs"), y.batches()
-        return PairMoments.from_batches(*batches, names=names, paired=True)
+        return PairMoments.from_stream(*batches, names=names)
 
     def check(self, *, nonzero: bool = False) -> Modalities:
         """The same, once every value was looked at: no NaN, no infinity, one space."""

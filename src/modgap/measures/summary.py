@@ -40,7 +40,7 @@ from modgap.measures.pairing import signal_of_rows, warn_if_unpaired
 from modgap.measures.steps import Steps
 from modgap.measures.uniformity import alignment
 from modgap.moments import Moments, PairMoments, gap_matrix, stacked_uniformity
-from modgap.moments.rows import moment_blocks
+from modgap.moments.blocks import moment_blocks
 
 # What is quadratic in the rows uses a seeded sample of at most this many.
 MAX_SAMPLE = 20_000
@@ -297,7 +297,7 @@ def _moments(side: Embeddings, name: str, passed: Listener) -> Moments:
             yield rows[block]
             passed((block.stop - block.start) / side.n_rows)
 
-    return Moments.from_batches(blocks(), name=name)
+    return Moments.from_stream(blocks(), name=name)
 
 
 def _conformity_divergence(x: SideRows, y: SideRows) -> float:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import reduce
+from itertools import chain
 from typing import Any
 
 import numpy as np
 
-from modgap._arrays import namespace, to_numpy, widen
+from modgap._ahead import in_threads
+from modgap._arrays import namespace, to_numpy
 from modgap._given import opened_batches
 from modgap._results import Brief
 from modgap._tensors import read_tensors, write_tensors
@@ -18,12 +21,10 @@ from modgap._validate import (
     InputValueError,
     check_all_finite,
     check_count,
-    check_matrix,
     check_same_space,
-    check_values,
-    is_checked,
 )
-from modgap.moments.rows import Detail, RowMoments, moment_blocks, ratio, unit_block
+from modgap.moments.blocks import Block, blocks_of, blocks_of_all, counted
+from modgap.moments.rows import Detail, RowMoments, ratio
 
 
 @dataclass(frozen=True)
@@ -45,28 +46,18 @@ class Moments(Brief):
         detail: Detail = "covariance",
         unit: bool = True,
         nonzero: bool | None = None,
+        only_unit: bool = False,
         first_row: int = 0,
     ) -> Moments:
         """Moments of a matrix of rows, gathered in blocks. ``unit=False`` leaves that half out.
 
         Rows of length zero are refused with ``nonzero``, which is the same as ``unit`` when left
-        out. ``first_row`` is the number of the first row in error messages, for batches of a
-        stream.
+        out. With ``only_unit`` both halves are those of the unit rows, in half the time.
+        ``first_row`` is the number of the first row in error messages, for batches of a stream.
         """
-        X = check_matrix(X, name)
-        refuse_zero = unit if nonzero is None else nonzero
-        known = is_checked(X, nonzero=refuse_zero)
-        total: Moments | None = None
-        for rows in moment_blocks(X.shape[0]):
-            block = X[rows]
-            if not known:
-                check_values(block, name, nonzero=refuse_zero, first_row=first_row + rows.start)
-            block = widen(block)
-            part = cls(
-                RowMoments.of(block, detail),
-                RowMoments.of(unit_block(block), detail) if unit else None,
-            )
-            total = part if total is None else total + part
+        gather = _Gather(detail, unit, only_unit)
+        refused = unit if nonzero is None else nonzero
+        total = gather.total(blocks_of(X, name, nonzero=refused, first_row=first_row))
         assert total is not None  # a matrix has at least one row
         return total
 
@@ -83,15 +74,37 @@ class Moments(Brief):
         A path or a table is read in batches.
         ``options`` are those of ``from_batch``.
         """
+        opened = opened_batches(batches, name)
+        if opened is not batches:
+            return cls.from_stream(opened, name=name, **options)
         total: Moments | None = None
-        for batch, first_row in counted(opened_batches(batches, name)):
+        for batch, first_row in counted(batches):
             part = cls.from_batch(batch, name=name, first_row=first_row, **options)
             if total is not None:
                 check_same_space(total.given.mean[None, :], part.given.mean[None, :])
-            total = part if total is None else total + part
-        if total is None:
-            raise InputValueError(f"{name} must have at least one row, got no batches.")
-        return total
+            total = part if total is None else total.add(part)
+        return _some(total, name)
+
+    @classmethod
+    def from_stream(
+        cls,
+        batches: Iterable[Array],
+        *,
+        name: str = "X",
+        detail: Detail = "covariance",
+        unit: bool = True,
+        nonzero: bool | None = None,
+        only_unit: bool = False,
+        first_row: int = 0,
+    ) -> Moments:
+        """``from_batches`` where no batch is written over once it was given out.
+
+        The next one is asked for while threads still work on the blocks of the last. Options as
+        for ``from_batch``.
+        """
+        refused = unit if nonzero is None else nonzero
+        blocks = blocks_of_all(batches, name, nonzero=refused, first_row=first_row)
+        return _some(_Gather(detail, unit, only_unit).total(blocks), name)
 
     def __add__(self, other: Moments) -> Moments:
         _check_dims(self.dim, other.dim)
@@ -100,6 +113,17 @@ class Moments(Brief):
             self.given + other.given,
             self.unit + other.unit if both else None,  # type: ignore[operator]
         )
+
+    def add(self, other: Moments) -> Moments:
+        """``self + other`` to the last bit; what this one holds is written over."""
+        _check_dims(self.dim, other.dim)
+        alike = self.given is self.unit and other.given is other.unit
+        if self.given is self.unit and not alike:
+            return self + other  # one array cannot become two
+        given = self.given.add(other.given)
+        if alike or self.unit is None or other.unit is None:
+            return Moments(given, given if alike else None)
+        return Moments(given, self.unit.add(other.unit))
 
     @property
     def n(self) -> int:
@@ -156,12 +180,37 @@ class Moments(Brief):
         return from_tensors(read_tensors(path, "set of moments")[1], "x")
 
 
-def counted(batches: Iterable[Array]) -> Iterator[tuple[Array, int]]:
-    """Each batch with the number of rows before it."""
-    first_row = 0
-    for batch in batches:
-        yield batch, first_row
-        first_row += len(batch)
+@dataclass(frozen=True)
+class _Gather:
+    """What is gathered of every block: see ``Moments.from_batch``."""
+
+    detail: Detail
+    unit: bool
+    only_unit: bool
+
+    def total(self, blocks: Iterable[Block]) -> Moments | None:
+        """The moments of all blocks, made in threads and added in order."""
+        left = iter(blocks)
+        first = next(left, None)
+        if first is None:
+            return None
+        return reduce(Moments.add, in_threads(self.of, chain([first], left), first.workers()))
+
+    def of(self, block: Block) -> Moments:
+        wide = block.wide()
+        lengths = block.lengths(wide)
+        if self.only_unit:
+            wide /= lengths
+            alike = RowMoments.of_scratch(wide, self.detail)
+            return Moments(alike, alike)
+        unit = RowMoments.of_scratch(wide / lengths, self.detail) if self.unit else None
+        return Moments(RowMoments.of_scratch(wide, self.detail), unit)
+
+
+def _some(total: Moments | None, name: str) -> Moments:
+    if total is None:
+        raise InputValueError(f"{name} must have at least one row, got no batches.")
+    return total
 
 
 def _check_dims(first: int, second: int) -> None:

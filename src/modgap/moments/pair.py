@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import reduce
-from itertools import combinations
+from itertools import chain, combinations
 from typing import Any
 
 import numpy as np
 
-from modgap._arrays import namespace, to_numpy, widen
+from modgap._ahead import in_threads
+from modgap._arrays import namespace, to_numpy
 from modgap._given import opened_two
 from modgap._results import Brief
 from modgap._tensors import read_tensors, write_tensors
@@ -20,10 +21,10 @@ from modgap._validate import (
     InputValueError,
     check_matrix,
     check_same_space,
-    check_values,
 )
-from modgap.moments.modality import Moments, counted, from_tensors, to_tensors
-from modgap.moments.rows import Detail, RowMoments, moment_blocks, ratio, unit_block
+from modgap.moments.blocks import Block, blocks_of, counted
+from modgap.moments.modality import Moments, from_tensors, to_tensors
+from modgap.moments.rows import Detail, RowMoments, ratio
 
 
 @dataclass(frozen=True)
@@ -76,9 +77,9 @@ class PairMoments(Brief):
                 f"{names[0]} and {names[1]} must hold the same pairs row by row, "
                 f"got {tuple(X.shape)} and {tuple(Y.shape)}."
             )
-        blocks = moment_blocks(X.shape[0])
-        parts = (_paired_block(X[b], Y[b], names, first_row + b.start) for b in blocks)
-        return reduce(cls.__add__, parts)
+        total = _total(_pair_blocks(X, Y, names, first_row))
+        assert total is not None  # a matrix has at least one row
+        return total
 
     @classmethod
     def from_batches(
@@ -101,10 +102,21 @@ class PairMoments(Brief):
         total: PairMoments | None = None
         for (X, first_row), Y in zip(counted(batches_x), batches_y, strict=True):
             part = cls.from_batch(X, Y, names=names, paired=True, first_row=first_row)
-            total = part if total is None else total + part
-        if total is None:
-            raise InputValueError(f"{names[0]} must have at least one row, got no batches.")
-        return total
+            total = part if total is None else total.add(part)
+        return _some(total, names)
+
+    @classmethod
+    def from_stream(
+        cls,
+        batches_x: Iterable[Array],
+        batches_y: Iterable[Array],
+        *,
+        names: tuple[str, str] = ("X", "Y"),
+    ) -> PairMoments:
+        """``from_batches`` of pairs where no batch is written over once it was given out."""
+        both = zip(counted(batches_x), batches_y, strict=True)
+        blocks = (two for (X, row), Y in both for two in _pair_blocks(X, Y, names, row))
+        return _some(_total(blocks), names)
 
     def __add__(self, other: PairMoments) -> PairMoments:
         cross = None
@@ -120,6 +132,22 @@ class PairMoments(Brief):
                 ),
             )
         return PairMoments(self.x + other.x, self.y + other.y, cross)
+
+    def add(self, other: PairMoments) -> PairMoments:
+        """``self + other``; what this one holds is written over."""
+        cross = self.cross
+        if cross is None or other.cross is None:
+            return PairMoments(self.x.add(other.x), self.y.add(other.y))
+        a, b = (self.x, self.y), (other.x, other.y)
+        given = _between(a[0].given, b[0].given, a[1].given, b[1].given)
+        unit = _between(*(side.unit_rows() for two in zip(a, b, strict=True) for side in two))
+        for total, part, between in (
+            (cross.given, other.cross.given, given),
+            (cross.unit, other.cross.unit, unit),
+        ):
+            total += part
+            total += between
+        return PairMoments(self.x.add(other.x), self.y.add(other.y), cross)
 
     def at_unit_length(self) -> PairMoments:
         """The moments of the unit rows, as if those had been given."""
@@ -195,18 +223,40 @@ def stacked_uniformity(sides: Sequence[Moments]) -> float:
     return -(max(squared - 2.0 * roots / d**0.5, 0.0) ** 0.5)
 
 
-def _paired_block(X: Array, Y: Array, names: tuple[str, str], first_row: int) -> PairMoments:
-    sides, units = [], []
-    for A, name in ((X, names[0]), (Y, names[1])):
-        check_values(A, name, nonzero=True, first_row=first_row)
-        rows = widen(A)
-        sides.append((rows, RowMoments.of(rows)))
-        unit_rows = unit_block(rows)
-        units.append((unit_rows, RowMoments.of(unit_rows)))
-    cross = [(x - mx.mean).T @ (y - my.mean) for (x, mx), (y, my) in (sides, units)]
-    return PairMoments(
-        Moments(sides[0][1], units[0][1]), Moments(sides[1][1], units[1][1]), Cross(*cross)
+def _pair_blocks(
+    X: Array, Y: Array, names: tuple[str, str], first_row: int
+) -> Iterator[tuple[Block, Block]]:
+    sides = (
+        blocks_of(A, name, nonzero=True, first_row=first_row)
+        for A, name in zip((X, Y), names, strict=True)
     )
+    return zip(*sides, strict=True)
+
+
+def _total(blocks: Iterable[tuple[Block, Block]]) -> PairMoments | None:
+    """The moments of blocks of pairs, made in threads and added in order."""
+    left = iter(blocks)
+    first = next(left, None)
+    if first is None:
+        return None
+    parts = in_threads(_of_pairs, chain([first], left), first[0].workers(n_sides=3))
+    return reduce(PairMoments.add, parts)
+
+
+def _of_pairs(blocks: tuple[Block, Block]) -> PairMoments:
+    given = [block.wide() for block in blocks]
+    units = [wide / block.lengths(wide) for wide, block in zip(given, blocks, strict=True)]
+    x, y = (RowMoments.of_scratch(rows) for rows in given)
+    u, v = (RowMoments.of_scratch(rows) for rows in units)
+    # All of them are centred by now.
+    cross = Cross(given[0].T @ given[1], units[0].T @ units[1])
+    return PairMoments(Moments(x, u), Moments(y, v), cross)
+
+
+def _some(total: PairMoments | None, names: tuple[str, str]) -> PairMoments:
+    if total is None:
+        raise InputValueError(f"{names[0]} must have at least one row, got no batches.")
+    return total
 
 
 def _between(xa: RowMoments, xb: RowMoments, ya: RowMoments, yb: RowMoments) -> Array:

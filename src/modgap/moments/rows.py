@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from modgap._arrays import namespace, row_blocks, widen
+from modgap._arrays import namespace, wide_dtype
 from modgap._results import Brief
 from modgap._validate import Array, InputValueError
 
 Detail = Literal["mean", "variance", "covariance"]
-
-# Rows taken together: the float64 copies of 4,096 x 512 take 17 MB each.
-BLOCK_ROWS = 4096
 
 
 @dataclass(frozen=True)
@@ -31,13 +27,17 @@ class RowMoments(Brief):
     @classmethod
     def of(cls, rows: Array, detail: Detail = "covariance") -> RowMoments:
         """Moments of one block of rows, in float64 where the device has it."""
+        return cls.of_scratch(namespace(rows).astype(rows, wide_dtype(rows), copy=True), detail)
+
+    @classmethod
+    def of_scratch(cls, rows: Array, detail: Detail = "covariance") -> RowMoments:
+        """Moments of rows in wide precision, which are centred where they lie."""
         xp = namespace(rows)
-        rows = widen(rows)
         mean = xp.mean(rows, axis=0)
         if detail == "mean":
             return cls(rows.shape[0], mean, None)
-        centred = rows - mean
-        scatter = centred.T @ centred if detail == "covariance" else xp.sum(centred**2, axis=0)
+        rows -= mean
+        scatter = rows.T @ rows if detail == "covariance" else xp.sum(rows**2, axis=0)
         return cls(rows.shape[0], mean, scatter)
 
     def __add__(self, other: RowMoments) -> RowMoments:
@@ -54,6 +54,19 @@ class RowMoments(Brief):
             first, second = (diagonal(s) if s.ndim == 2 else s for s in (first, second))
         between = delta[:, None] * delta[None, :] if first.ndim == 2 else delta**2
         return RowMoments(n, mean, first + second + between * weight)
+
+    def add(self, other: RowMoments) -> RowMoments:
+        """``self + other`` to the last bit; the scatter of this one is written over."""
+        first, second = self.scatter, other.scatter
+        if first is None or second is None or first.ndim != second.ndim:
+            return self + other
+        n = self.n + other.n
+        delta = other.mean - self.mean
+        between = delta[:, None] * delta[None, :] if first.ndim == 2 else delta**2
+        between *= self.n * other.n / n
+        first += second
+        first += between
+        return RowMoments(n, self.mean + delta * (other.n / n), first)
 
     @property
     def variance(self) -> Array:
@@ -75,16 +88,6 @@ class RowMoments(Brief):
         if self.scatter is None:
             raise InputValueError("These moments hold means only; gather variances too.")
         return self.scatter
-
-
-def moment_blocks(n: int) -> Iterator[slice]:
-    """Slices of the rows that are taken together."""
-    return row_blocks(n, BLOCK_ROWS)
-
-
-def unit_block(block: Array) -> Array:
-    """Unit rows of a checked block in wide precision."""
-    return block / namespace(block).linalg.vector_norm(block, axis=1, keepdims=True)
 
 
 def ratio(size: Array, variance: Array) -> Array:
