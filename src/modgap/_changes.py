@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from io import FileIO
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -27,6 +28,15 @@ class SteadyFile:
         self.path = Path(path)
         with _reading(self.path):
             self._seen = os.stat(self.path)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """In another process, on another machine perhaps, the disk has another number there."""
+        self.__dict__.update(state)
+        with _reading(self.path):
+            here = os.stat(self.path)
+        seen = self._seen
+        if (here.st_size, here.st_mtime_ns) == (seen.st_size, seen.st_mtime_ns):
+            self._seen = here
 
     @property
     def size(self) -> int:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from modgap._validate import InputValueError
+from modgap.cli.engine_options import EngineOption
 from modgap.cli.options import AsJson, Data, MetricOption, Seed, asking_names, takes_data
 
 if TYPE_CHECKING:
@@ -69,6 +70,7 @@ def evaluate(
         ),
     ] = _MODEL,
     seed: Seed = 0,
+    engine: EngineOption = "local",
     as_json: AsJson = False,
 ) -> None:
     """Evaluate retrieval across modalities, one mixed index and robustness, on pairs.
@@ -93,9 +95,11 @@ def evaluate(
     )
     from modgap._results import document
     from modgap.cli.show import out, print_json, print_table, say, steps
+    from modgap.engines import spread
     from modgap.evaluation import evaluate_correction
 
     assert data is not None  # there are no other data
+    data = spread(data, engine)
     asking = None if queries is None else asking_names(queries, data.names)
     one = asking[0] if asking and len(asking) == 1 else None
     fixed = _one(correction, one) if correction else None

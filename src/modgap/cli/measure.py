@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from modgap.cli.engine_options import EngineOption
 from modgap.cli.options import AsJson, Data, Seed, takes_data
 
 
 @takes_data()
-def measure(data: Data, seed: Seed = 0, as_json: AsJson = False) -> None:
+def measure(
+    data: Data, seed: Seed = 0, engine: EngineOption = "local", as_json: AsJson = False
+) -> None:
     """Measure the gap: distance, cones, ellipsoids, uniformity, loss and landscapes.
 
     Example: modgap measure image.npy text.npy
@@ -15,10 +18,11 @@ def measure(data: Data, seed: Seed = 0, as_json: AsJson = False) -> None:
     """
     from modgap._results import document
     from modgap.cli.show import out, print_json, print_table, steps
+    from modgap.engines import spread
     from modgap.measures import measure as run
 
     with steps() as step:
-        result = run(data, seed=seed, progress=step)
+        result = run(spread(data, engine), seed=seed, progress=step)
     if as_json:
         print_json(document("measure", result, seed=seed))
         return

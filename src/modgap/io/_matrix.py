@@ -30,6 +30,10 @@ class Matrix(ABC):
     def batches(self, size: int) -> Iterator[np.ndarray]:
         """The rows in order, ``size`` at a time; only the last batch may be smaller."""
 
+    def parts(self) -> list[Matrix]:
+        """The shards that it is read from, in order; itself where there is one only."""
+        return [self]
+
     # The whole matrix, for as long as someone holds it: it is then not read again.
     _held: weakref.ref[np.ndarray] | None = None
 
@@ -138,14 +142,17 @@ class Shards(Matrix):
     """Matrices read one after the other as if they were one."""
 
     def __init__(self, parts: Sequence[Matrix]) -> None:
-        self.parts = parts
+        self._parts = list(parts)
         self.dtype = np.result_type(*(part.dtype for part in parts))
         self.shape = (sum(part.shape[0] for part in parts), *parts[0].shape[1:])
+
+    def parts(self) -> list[Matrix]:
+        return self._parts
 
     def batches(self, size: int) -> Iterator[np.ndarray]:
         pieces = (
             batch.astype(self.dtype, copy=False)
-            for part in self.parts
+            for part in self._parts
             for batch in part.batches(size)
         )
         return rebatch(pieces, size)
@@ -153,7 +160,7 @@ class Shards(Matrix):
     def take(self, indices: np.ndarray) -> np.ndarray:
         taken = np.empty((len(indices), *self.shape[1:]), self.dtype)
         start = 0
-        for part in self.parts:
+        for part in self._parts:
             here = (indices >= start) & (indices < start + part.shape[0])
             if here.any():
                 taken[here] = part.take(indices[here] - start)
