@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, cast
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
 from modgap._validate import InputValueError
+from modgap.cli.engine_options import EngineOption
 from modgap.cli.options import Queries, TrustRows, WithoutBank
 
 if TYPE_CHECKING:
@@ -28,11 +29,23 @@ def apply(
         str, typer.Option(help="Which modality they are, by name.", show_default=False)
     ],
     output: Annotated[
-        Path,
+        Path | None,
         typer.Option(
-            "-o", "--output", help="Where to write; the suffix says the format.", show_default=False
+            "-o",
+            "--output",
+            help="Where to write; the suffix says the format. Without one it is a folder of "
+            "shards, one for each that is read.",
+            show_default=False,
         ),
-    ],
+    ] = None,
+    into: Annotated[
+        str | None,
+        typer.Option(
+            metavar="COLUMN",
+            help="Of a Lance dataset: add this column to it instead, beside what it has.",
+            show_default=False,
+        ),
+    ] = None,
     role: Annotated[str, typer.Option(help="document or query.")] = "document",
     queries: Queries = None,
     column: Annotated[str | None, typer.Option(help="Array or column to read.")] = None,
@@ -49,24 +62,39 @@ def apply(
     ] = None,
     without_bank: WithoutBank = None,
     trust_rows: TrustRows = False,
+    engine: EngineOption = "local",
 ) -> None:
     """Apply a correction to embeddings, batch by batch; ids, captions and groups come along.
 
     Rows that do not look like those of the modality that the correction was fitted on are refused.
 
     Example: modgap apply correction.safetensors image.npy --modality image -o documents.npy
+
+    Shards: modgap apply correction.safetensors shards --modality image -o corrected --engine ray
     """
     from modgap._validate import check_choice
     from modgap.cli.outputs import check_file, tidy_when_terminated, write_without_bank
     from modgap.cli.show import say, steps
     from modgap.corrections import check_recognised, own_keys
+    from modgap.engines import apply_to_shards
     from modgap.io import open_embeddings, write_embeddings
 
-    check_file(output, (embeddings, correction))
-    if without_bank is not None:
-        check_file(without_bank, (embeddings, correction, output))
     if dtype is not None:
         check_choice(dtype, "--dtype", ("float16", "float32", "float64"))
+    if into is not None:
+        if output is not None:
+            raise InputValueError("Give either -o or --into: a column is written where it is.")
+        fixed = _only(correction, queries, modality, role)
+        _add_column(
+            fixed, embeddings, modality, into, column=column, role=role, dtype=dtype,
+            trust_rows=trust_rows,
+        )  # fmt: skip
+        return
+    if output is None:
+        raise InputValueError("Say with -o where to write, or with --into which column to add.")
+    _check_output(output, (embeddings, correction), engine)
+    if without_bank is not None:
+        check_file(without_bank, (embeddings, correction, output))
     chosen_rows = {"column": column, "modality": modality}
     source = open_embeddings(embeddings, **chosen_rows)
     # Labels that are given beside the file are not written with its rows.
@@ -74,7 +102,7 @@ def apply(
     as_role = cast("Role", role)  # which map refuses if it is none
     chosen = _chosen(correction, queries, modality, role, output)
     for target in chosen:
-        check_file(target, (embeddings, correction))
+        _check_output(target, (embeddings, correction), engine)
     for target, fixed in chosen.items():
         mapping = fixed.map(modality, as_role)
         keys = None
@@ -88,21 +116,60 @@ def apply(
             )
         check_recognised(fixed, source, modality, role=as_role, trust_rows=trust_rows)
         with steps() as step, tidy_when_terminated():
-            batches = source.batches_with_progress(step, f"correcting {modality}")
-            write_embeddings(
-                target,
-                mapping.over(batches, modality, keys),
-                ids=source.ids,
-                captions=source.captions,
-                labels=source.labels,
-                groups=source.groups,
-                dtype=dtype or str(source.dtype),
-            )
+            if target.suffix:
+                batches = source.batches_with_progress(step, f"correcting {modality}")
+                write_embeddings(
+                    target,
+                    mapping.over(batches, modality, keys),
+                    ids=source.ids,
+                    captions=source.captions,
+                    labels=source.labels,
+                    groups=source.groups,
+                    dtype=dtype or str(source.dtype),
+                )
+            else:
+                apply_to_shards(
+                    fixed, source, target, modality, role=as_role, keys=keys, dtype=dtype,
+                    engine=engine, progress=step,
+                )  # fmt: skip
         say(f"wrote {target}: {source.n_rows:,} rows of {mapping.dim_out} columns")
         if role == "document" and (note := _note(fixed, correction)):
             say(f"modgap: note: {note}")
     if without_bank is not None:
         write_without_bank(chosen.values(), without_bank)
+
+
+def _check_output(output: Path, inputs: tuple[Path, ...], engine: str) -> None:
+    """A file by its suffix, or a folder of shards; workers write nothing else."""
+    from modgap.cli.outputs import check_file, check_folder
+
+    if not output.suffix:
+        check_folder(output)
+        return
+    if engine != "local":
+        raise InputValueError(
+            f"--engine {engine} writes a folder of shards: give -o a name without a suffix, got "
+            f"{output}."
+        )
+    check_file(output, inputs)
+
+
+def _add_column(fixed: Correction, dataset: Path, modality: str, into: str, **options: Any) -> None:
+    from modgap.cli.show import say, steps
+    from modgap.engines import add_corrected_column
+
+    with steps() as step:
+        n_rows = add_corrected_column(dataset, fixed, modality, into, progress=step, **options)
+    say(f"added the column {into} to {dataset}: {n_rows:,} rows")
+    say(f"  undo       modgap index drop-column {dataset} --new-column {into}")
+
+
+def _only(path: Path, queries: str | None, modality: str, role: str) -> Correction:
+    """The one correction that a column is made with."""
+    (fixed, *others) = _chosen(path, queries, modality, role, path).values()
+    if others:
+        raise InputValueError("A column is made with one correction: choose with --queries.")
+    return fixed
 
 
 def _chosen(

@@ -1,3 +1,4 @@
+from .applying import apply_to_shards
 from .batches import (
     MOMENTS_SCHEMA,
     TOP_K_SCHEMA,
@@ -8,6 +9,7 @@ from .batches import (
     top_k_batch,
 )
 from .engine import Engine, LocalEngine, open_engine
+from .lance_column import add_corrected_column, drop_corrected_column
 from .ray_engine import RayEngine
 from .spread import spread
 
@@ -17,7 +19,10 @@ __all__ = [
     "Engine",
     "LocalEngine",
     "RayEngine",
+    "add_corrected_column",
+    "apply_to_shards",
     "corrected_batch",
+    "drop_corrected_column",
     "merged_top_k",
     "moments_of",
     "open_engine",

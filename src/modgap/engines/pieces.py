@@ -61,6 +61,13 @@ def pieces(matrix: Matrix) -> list[Matrix]:
     return found
 
 
+def starts(cut: Sequence[Matrix]) -> list[int]:
+    """The number of the first row of each piece."""
+    sizes = [piece.shape[0] for piece in cut]
+    found: list[int] = np.cumsum([0, *sizes])[:-1].tolist()
+    return found
+
+
 def range_of(parts: Sequence[Matrix], start: int, stop: int) -> Matrix:
     """The rows ``start`` to ``stop`` of parts that follow each other."""
     found: list[Matrix] = []

@@ -18,7 +18,7 @@ from modgap._results import Progress, silent
 from modgap._validate import InputValueError, check_same_space
 from modgap.engines.batches import moments_batch, moments_of
 from modgap.engines.engine import Engine, LocalEngine, open_engine
-from modgap.engines.pieces import pieces, range_of
+from modgap.engines.pieces import pieces, range_of, starts
 from modgap.io import Embeddings, Modalities
 from modgap.io._matrix import BATCH_ROWS, Matrix
 from modgap.moments import Moments, PairMoments
@@ -98,7 +98,7 @@ class SpreadEmbeddings(Embeddings):
         if not isinstance(matrix, SpreadMatrix):  # a sample, which is in memory
             return super().moments(name, progress, **options)
         cut = pieces(matrix.matrix)
-        firsts = _starts(cut)
+        firsts = starts(cut)
         work = partial(_moments, name, options)
         total: Moments | None = None
         done, step = 0, f"reading {name}"
@@ -133,7 +133,7 @@ class SpreadModalities(Modalities):
         if not (isinstance(x.matrix, SpreadMatrix) and isinstance(y.matrix, SpreadMatrix)):
             return super().pair_moments(progress)
         cut, others = pieces(x.matrix.matrix), y.matrix.matrix.parts()
-        firsts = _starts(cut)
+        firsts = starts(cut)
         tasks = [
             (piece, range_of(others, first, first + piece.shape[0]), first)
             for piece, first in zip(cut, firsts, strict=True)
@@ -181,9 +181,3 @@ def _moments(name: str, options: dict[str, Any], task: tuple[Matrix, int]) -> An
 def _taken(task: tuple[Matrix, np.ndarray]) -> np.ndarray:
     piece, indices = task
     return piece.take(indices)
-
-
-def _starts(cut: Sequence[Matrix]) -> list[int]:
-    """The number of the first row of each piece."""
-    sizes = [piece.shape[0] for piece in cut]
-    return np.cumsum([0, *sizes])[:-1].tolist()
