@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -69,6 +69,13 @@ def evaluate(
             rich_help_panel=_MIXBENCH,
         ),
     ] = _MODEL,
+    all_documents: Annotated[
+        bool,
+        typer.Option(
+            "--all-documents",
+            help="Also rank the sampled queries among all documents, shard by shard.",
+        ),
+    ] = False,
     seed: Seed = 0,
     engine: EngineOption = "local",
     as_json: AsJson = False,
@@ -84,6 +91,8 @@ def evaluate(
                 "--queries": queries is not None,
                 "--metric": metric != "cosine",
                 "--sample": sample != _SAMPLE,
+                "--all-documents": all_documents,
+                "--engine": engine != "local",
             },
             "--mixbench has its own queries, and all of them are asked by cosine or calibrated",
         )
@@ -95,7 +104,7 @@ def evaluate(
     )
     from modgap._results import document
     from modgap.cli.show import out, print_json, print_table, say, steps
-    from modgap.engines import spread
+    from modgap.engines import retrieval_among_all, spread
     from modgap.evaluation import evaluate_correction
 
     assert data is not None  # there are no other data
@@ -114,19 +123,32 @@ def evaluate(
             seed=seed,
             progress=step,
         )
+        among_all = {}
+        if all_documents:
+            options: dict[str, Any] = {"queries": asking, "sample": sample, "seed": seed}
+            options |= {"engine": engine, "progress": step}
+            among_all["raw"] = retrieval_among_all(data, metric=metric, **options)
+            if fixed is not None:
+                among_all["corrected"] = retrieval_among_all(data, correction=fixed, **options)
     if result.fitted_on_these_rows:
         say(
             "modgap: warning: the correction was fitted on these very rows, so its metrics look "
             "better than they will be; evaluate on rows it has not seen."
         )
     if as_json:
-        print_json(document("evaluate", result, seed=seed))
+        said = document("evaluate", result, seed=seed)
+        if among_all:
+            said["among_all"] = {way: found.to_dict() for way, found in among_all.items()}
+        print_json(said)
         return
     print_table(*result.table())
     out.print(f"[dim]{result.n_groups:,} groups, 95 % intervals from 1,000 resamples.[/dim]")
     if ratios := result.ratio_table():
         out.print("\n[bold]Over mixing ratios[/bold], matches of both modalities as targets")
         print_table(*ratios)
+    for way, found in among_all.items():
+        out.print(f"\n[bold]Among all documents[/bold], {way}")
+        print_table(*found.table())
 
 
 def _refuse(given: Mapping[str, bool], why: str) -> None:

@@ -10,6 +10,7 @@ from .batches import (
 )
 from .engine import Engine, LocalEngine, open_engine
 from .lance_column import add_corrected_column, drop_corrected_column
+from .ranking import retrieval_among_all
 from .ray_engine import RayEngine
 from .spread import spread
 
@@ -27,6 +28,7 @@ __all__ = [
     "moments_of",
     "open_engine",
     "partial_moments",
+    "retrieval_among_all",
     "spread",
     "top_k_batch",
 ]

@@ -72,12 +72,12 @@ def add_corrected_column(
     lance = require("lance", "lance", "A column of a Lance dataset")
     with sole_writer_of(path), _one_sentence(path) as wrong:
         dataset = lance.dataset(os.fspath(path))
-        chosen = vector_column(dataset.schema.empty_table(), column)
         if into in dataset.schema.names:
             raise InputValueError(
                 f"{path} has a column {into!r} already. Drop it first (modgap index drop-column "
                 f"{path} --new-column {into}), or choose another name."
             )
+        chosen = vector_column(dataset.schema.empty_table(), column)
         _check_rows(dataset, correction, modality, chosen, role, trust_rows)
         work = _Corrected(
             dataset, correction, modality, chosen, into, role, dtype, progress or silent, wrong
