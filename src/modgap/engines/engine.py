@@ -24,8 +24,11 @@ class Engine(Protocol):
 
     name: str
 
-    def map(self, work: Callable[[T], R], tasks: Sequence[T]) -> Iterator[R]:
-        """The results in the order of the tasks, each as soon as those before it are there."""
+    def map(self, work: Callable[[T], R], tasks: Sequence[T], *, gpus: float = 0) -> Iterator[R]:
+        """The results in the order of the tasks, each as soon as those before it are there.
+
+        A task is given ``gpus`` where there are any.
+        """
 
 
 class LocalEngine:
@@ -33,7 +36,7 @@ class LocalEngine:
 
     name = LOCAL
 
-    def map(self, work: Callable[[T], R], tasks: Sequence[T]) -> Iterator[R]:
+    def map(self, work: Callable[[T], R], tasks: Sequence[T], *, gpus: float = 0) -> Iterator[R]:
         """The results in the order of the tasks."""
         for task in tasks:
             stop_here()
@@ -57,8 +60,8 @@ def open_engine(engine: str | Engine = LOCAL, **options: Any) -> Engine:
         return LocalEngine()
     if kind != RAY or (colon and not address.strip("/")):
         raise InputValueError(
-            "engine must be local, ray, ray:HOST:PORT or ray://HOST:PORT (the port of Ray's "
-            f"client), got {engine!r}."
+            "engine must be local, ray, ray:HOST:PORT, or the ray:// address of Ray's client, got "
+            f"{engine!r}."
         )
     from modgap.engines.ray_engine import RayEngine
 

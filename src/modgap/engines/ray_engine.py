@@ -9,11 +9,12 @@ from __future__ import annotations
 import atexit
 import logging
 import os
+import pickle
 import socket
 import traceback
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, TypeVar
 
 import pyarrow as pa
@@ -68,37 +69,55 @@ class RayEngine:
                 raise _no_cluster(place or "this machine", first_line(error)) from error
         atexit.register(self._ray.shutdown)
 
-    def map(self, work: Callable[[T], R], tasks: Sequence[T]) -> Iterator[R]:
+    def map(self, work: Callable[[T], R], tasks: Sequence[T], *, gpus: float = 0) -> Iterator[R]:
         """The results in the order of the tasks, each as soon as those before it are there."""
         if not len(tasks):
             return
         data = require("ray.data", "ray", "--engine ray")
-        pickle = require("ray.cloudpickle", "ray", "--engine ray")
+        packed = _pack([work, *tasks])
         given = pa.table(
             {
                 _NUMBER: pa.array(range(len(tasks)), pa.int64()),
-                _TASK: pa.array([pickle.dumps(task) for task in tasks], pa.large_binary()),
+                _TASK: pa.array(packed[1:], pa.large_binary()),
             }
         )
         with _quiet(), _settings(data.DataContext.get_current()):
             rows = data.from_arrow([given.slice(k, 1) for k in range(len(tasks))])
+            has_gpus = gpus and self._ray.cluster_resources().get("GPU", 0)
             mapped = rows.map_batches(
-                _Work(pickle.dumps(work)), batch_format="pyarrow", batch_size=None
-            )
+                _Work(packed[0], os.getcwd()), batch_format="pyarrow", batch_size=None,
+                num_gpus=gpus if has_gpus else None,
+            )  # fmt: skip
             yield from _results(mapped, self._ray)
 
 
-class _Work:
-    """What a worker does with a block of tasks; the function is unpacked there."""
+def _pack(values: Sequence[Any]) -> list[bytes]:
+    """The function and its tasks on their way to the workers."""
+    from ray import cloudpickle
 
-    def __init__(self, packed: bytes) -> None:
-        self.packed = packed
+    try:
+        return [cloudpickle.dumps(value) for value in values]
+    except (TypeError, AttributeError, pickle.PicklingError) as error:
+        raise InputValueError(
+            f"This cannot be sent to the workers of Ray ({first_line(error)}). Give paths and "
+            "names, which they open themselves."
+        ) from error
+
+
+class _Work:
+    """What a worker does with a block of tasks; the function is unpacked there.
+
+    Relative paths mean there what they mean here.
+    """
+
+    def __init__(self, packed: bytes, folder: str) -> None:
+        self.packed, self.folder = packed, folder
 
     def __call__(self, tasks: pa.Table) -> pa.Table:
-        import pickle
-
         from ray import cloudpickle
 
+        with suppress(OSError):
+            os.chdir(self.folder)
         results: list[bytes | None] = []
         wrong: list[bytes | None] = []
         for task in tasks[_TASK].to_pylist():
@@ -134,19 +153,26 @@ def _packed(error: Exception) -> bytes:
 
 
 def _results(mapped: Any, ray: Any) -> Iterator[Any]:
-    import pickle
-
     try:
         for block in mapped.iter_batches(batch_size=None, batch_format="pyarrow"):
             for cells in block.select([_RESULT, _WRONG]).to_pylist():
                 if cells[_WRONG] is not None:
                     raise pickle.loads(cells[_WRONG])
                 yield pickle.loads(cells[_RESULT])
+    except ray.exceptions.RayTaskError as error:
+        raise InputValueError(
+            f"A worker of Ray could not begin ({_cause(error)}). Every node needs modgap, in the "
+            "version that is used here."
+        ) from error
     except ray.exceptions.RayError as error:
         raise InputValueError(
             f"Ray could not finish ({first_line(error)}). Its workers died again and again, often "
             "for want of memory: give them more, or smaller shards, and run it again."
         ) from error
+
+
+def _cause(error: Exception) -> str:
+    return first_line(getattr(error, "cause", None) or error)
 
 
 def _check_listening(address: str) -> None:
@@ -155,7 +181,8 @@ def _check_listening(address: str) -> None:
     host, _, port = place.rpartition(":")
     if not (host and port.isdecimal()):
         raise InputValueError(
-            f"The address of a cluster must be HOST:PORT or ray://HOST:PORT, got {address!r}."
+            f"The address of a cluster must be HOST:PORT, with ray:// before it for Ray's client, "
+            f"got {address!r}."
         )
     try:
         with socket.create_connection((host.strip("[]"), int(port)), timeout=_PATIENCE):
@@ -167,8 +194,8 @@ def _check_listening(address: str) -> None:
 def _no_cluster(address: str, why: str) -> InputValueError:
     return InputValueError(
         f"There is no cluster of Ray at {address} that answers ({why.rstrip('.')}). Start one with "
-        "ray start --head, and give its address: --engine ray:HOST:6379, or from elsewhere "
-        "ray://HOST:10001."
+        "ray start --head, and give its address: --engine ray:HOST:6379 on a machine of the "
+        "cluster, else that of Ray's client, whose port is 10001."
     )
 
 
@@ -178,9 +205,8 @@ def _quiet() -> Iterator[None]:
     loggers = [logging.getLogger(name) for name in ("ray", "ray.data")]
     before = [one.level for one in loggers]
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", FutureWarning)
-        warnings.simplefilter("ignore", DeprecationWarning)
-        warnings.simplefilter("ignore", ResourceWarning)
+        for kind in (FutureWarning, DeprecationWarning, ResourceWarning, UserWarning):
+            warnings.filterwarnings("ignore", category=kind, module=r"ray($|\.)")
         for one in loggers:
             one.setLevel(logging.ERROR)
         try:
