@@ -10,9 +10,9 @@ from .batches import (
 )
 from .engine import Engine, LocalEngine, open_engine
 from .lance_column import add_corrected_column, drop_corrected_column
+from .modalities import spread
 from .ranking import retrieval_among_all
 from .ray_engine import RayEngine
-from .spread import spread
 
 __all__ = [
     "MOMENTS_SCHEMA",

@@ -2,7 +2,8 @@
 
 `partial_moments` makes one row of a batch, and `moments_of` adds such rows up. `corrected_batch`
 corrects a column of vectors. `top_k_batch` finds the best documents of a batch, and `merged_top_k`
-the best of all. None of them knows which engine calls it.
+the best of all. None of them knows which engine calls it: a Table gives a Table, as Ray Data wants
+it, and a RecordBatch a RecordBatch, as Spark does.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ TOP_K_SCHEMA = pa.schema(
 
 def partial_moments(
     batch: Batch, column: str | None = None, *, name: str | None = None, first_row: int = 0
-) -> pa.RecordBatch:
+) -> Batch:
     """The moments of a batch as one row of ``MOMENTS_SCHEMA``; no row for a batch without any.
 
     Parameters
@@ -71,11 +72,12 @@ def partial_moments(
     >>> moments_of([partial, partial]).n
     4
     """
-    if batch.num_rows == 0:
-        return _one_batch(MOMENTS_SCHEMA.empty_table())
     chosen = vector_column(batch, column)
+    if batch.num_rows == 0:
+        return _as_given(MOMENTS_SCHEMA.empty_table(), batch)
     rows = rows_of_column(batch, chosen, first_row)
-    return moments_batch(Moments.from_batch(rows, name=name or chosen, first_row=first_row))
+    moments = Moments.from_batch(rows, name=name or chosen, first_row=first_row)
+    return _as_given(pa.Table.from_batches([moments_batch(moments)]), batch)
 
 
 def moments_batch(moments: Moments) -> pa.RecordBatch:
@@ -119,7 +121,7 @@ def corrected_batch(
     role: Role = "document",
     dtype: Any = None,
     first_row: int | None = None,
-) -> pa.RecordBatch:
+) -> Batch:
     """The batch with its vectors corrected; all other columns stay as they are.
 
     Parameters
@@ -165,7 +167,7 @@ def corrected_batch(
         table = table.set_column(place, pa.field(chosen, corrected.type), corrected)
     else:
         table = table.append_column(pa.field(into, corrected.type), corrected)
-    return _one_batch(table)
+    return _as_given(table, batch)
 
 
 def top_k_batch(
@@ -177,7 +179,7 @@ def top_k_batch(
     metric: Metric = "cosine",
     id_column: str | None = None,
     first_row: int = 0,
-) -> pa.RecordBatch:
+) -> Batch:
     """The k best documents of a batch for each query, as rows of ``TOP_K_SCHEMA``.
 
     Exact, as `modgap.search.search` is. Documents are scored as they are: correct them first with
@@ -200,9 +202,10 @@ def top_k_batch(
     first_row : int
         The number of the first document in the whole data; equal scores go to the earlier one.
     """
+    chosen = vector_column(batch, column)
     if batch.num_rows == 0:
-        return _one_batch(TOP_K_SCHEMA.empty_table())
-    documents = rows_of_column(batch, vector_column(batch, column), first_row)
+        return _as_given(TOP_K_SCHEMA.empty_table(), batch)
+    documents = rows_of_column(batch, chosen, first_row)
     rows, scores = search(queries, documents, k, metric)
     flat = pa.array(rows.ravel())
     ids = pa.nulls(len(flat), pa.string())
@@ -215,7 +218,7 @@ def top_k_batch(
         ids = pa.table(batch).column(id_column).combine_chunks().cast(pa.string()).take(flat)
     asked = np.repeat(np.arange(len(rows)), rows.shape[1])
     found = [pa.array(asked), pa.array(rows.ravel() + first_row), ids, pa.array(scores.ravel())]
-    return pa.record_batch(found, schema=TOP_K_SCHEMA)
+    return _as_given(pa.Table.from_arrays(found, schema=TOP_K_SCHEMA), batch)
 
 
 def merged_top_k(batches: Batch | Iterable[Batch], k: int = 10) -> pa.Table:
@@ -276,8 +279,11 @@ def _moments_of_row(cells: dict[str, Any]) -> Moments:
     return Moments(given, unit)
 
 
-def _one_batch(table: pa.Table) -> pa.RecordBatch:
+def _as_given(table: pa.Table, given: Batch) -> Batch:
+    """The result as what the engine gave and wants back."""
     table = table.combine_chunks()
+    if isinstance(given, pa.Table):
+        return table
     if table.num_rows:
         return table.to_batches()[0]
     empty = [pa.array([], field.type) for field in table.schema]

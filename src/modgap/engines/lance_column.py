@@ -149,7 +149,7 @@ class _Corrected:
             raise
         self.done += batch.num_rows
         self.progress(f"correcting {self.modality}", self.done, self.n_rows)
-        return corrected.select([self.into])
+        return corrected.select([self.into])  # a batch as the one given
 
     def schema(self) -> pa.Schema:
         """The new column."""
