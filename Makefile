@@ -6,7 +6,7 @@ OPENCLIP := .venv-openclip
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet -c constraints.txt
 INPUTS := pyproject.toml constraints.txt
 
-.PHONY: demo test test-long test-openclip fuzz lint bench picture browser clean
+.PHONY: demo test test-long test-engines test-openclip fuzz lint bench picture browser clean
 
 demo: $(VENV)/.core
 	$(BIN)/modgap demo -o modgap-demo
@@ -16,6 +16,10 @@ test: $(VENV)/.test browser
 
 test-long: $(VENV)/.test browser
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadgroup -q -m long
+
+# A cluster of Ray with two workers, of which some are killed.
+test-engines: $(VENV)/.test
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -m engines tests/test_engines_ray.py
 
 # Damaged files through the command line for MODGAP_FUZZ seconds, 600 by default.
 fuzz: $(VENV)/.test

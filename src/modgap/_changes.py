@@ -39,6 +39,15 @@ class SteadyFile:
         with _reading(self.path):
             self._seen = os.stat(self.path)
 
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """In another process, on another machine perhaps, the disk has another number there."""
+        self.__dict__.update(state)
+        with _reading(self.path):
+            here = os.stat(self.path)
+        seen = self._seen
+        if (here.st_size, here.st_mtime_ns) == (seen.st_size, seen.st_mtime_ns):
+            self._seen = here
+
     @property
     def size(self) -> int:
         """Its bytes when it was first seen."""

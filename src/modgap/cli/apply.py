@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
 from modgap._validate import InputValueError
+from modgap.cli.engine_options import EngineOption
 from modgap.cli.options import Queries, TrustRows, WithoutBank
 
 if TYPE_CHECKING:
@@ -29,15 +29,23 @@ def apply(
         str, typer.Option(help="Which modality they are, by name.", show_default=False)
     ],
     output: Annotated[
-        Path,
+        Path | None,
         typer.Option(
             "-o",
             "--output",
-            help="Where to write; the suffix says the format. A name without one, for a folder of "
-            "shards: a folder of as many.",
+            help="Where to write; the suffix says the format. Without one it is a folder of "
+            "shards, one for each that is read.",
             show_default=False,
         ),
-    ],
+    ] = None,
+    into: Annotated[
+        str | None,
+        typer.Option(
+            metavar="COLUMN",
+            help="Of a Lance dataset: add this column to it instead, beside what it has.",
+            show_default=False,
+        ),
+    ] = None,
     role: Annotated[str, typer.Option(help="document or query.")] = "document",
     queries: Queries = None,
     column: Annotated[str | None, typer.Option(help="Array or column to read.")] = None,
@@ -54,6 +62,7 @@ def apply(
     ] = None,
     without_bank: WithoutBank = None,
     trust_rows: TrustRows = False,
+    engine: EngineOption = "local",
 ) -> None:
     """Apply a correction to embeddings, batch by batch; ids, captions and groups come along.
 
@@ -61,21 +70,33 @@ def apply(
     Of a folder of shards into a folder, a run that was stopped goes on when it is run again.
 
     Example: modgap apply correction.safetensors image.npy --modality image -o documents.npy
+
+    Shards: modgap apply correction.safetensors shards --modality image -o corrected --engine ray
     """
     from modgap._validate import check_choice
     from modgap.cli.outputs import check_file, tidy_when_terminated, write_without_bank
     from modgap.cli.show import say, steps
     from modgap.corrections import apply_to_folder, check_recognised, own_keys
+    from modgap.engines import apply_to_shards
     from modgap.io import open_embeddings, write_embeddings
     from modgap.io.clip_retrieval import own_folder
 
-    into_folder = not output.suffix and embeddings.is_dir()
-    check_output = _check_folder if into_folder else check_file
-    check_output(output, (embeddings, correction))
-    if without_bank is not None:
-        check_file(without_bank, (embeddings, correction, output))
     if dtype is not None:
         check_choice(dtype, "--dtype", ("float16", "float32", "float64"))
+    if into is not None:
+        if output is not None:
+            raise InputValueError("Give either -o or --into: a column is written where it is.")
+        fixed = _only(correction, queries, modality, role)
+        _add_column(
+            fixed, embeddings, modality, into, column=column, role=role, dtype=dtype,
+            trust_rows=trust_rows,
+        )  # fmt: skip
+        return
+    if output is None:
+        raise InputValueError("Say with -o where to write, or with --into which column to add.")
+    _check_output(output, (embeddings, correction), engine)
+    if without_bank is not None:
+        check_file(without_bank, (embeddings, correction, output))
     chosen_rows: dict[str, Any] = {
         "column": column or own_folder(embeddings, modality),
         "modality": modality,
@@ -86,7 +107,7 @@ def apply(
     as_role = cast("Role", role)  # which map refuses if it is none
     chosen = _chosen(correction, queries, modality, role, output)
     for target in chosen:
-        check_output(target, (embeddings, correction))
+        _check_output(target, (embeddings, correction), engine)
     for target, fixed in chosen.items():
         mapping = fixed.map(modality, as_role)
         keys = None
@@ -100,13 +121,18 @@ def apply(
             )
         check_recognised(fixed, source, modality, role=as_role, trust_rows=trust_rows)
         with steps() as step, tidy_when_terminated():
-            if into_folder:
+            done = 0
+            if not target.suffix and engine == "local":
                 done = apply_to_folder(
                     fixed, source, modality, target, role=as_role, keys=keys, dtype=dtype,
                     progress=step,
                 )  # fmt: skip
+            elif not target.suffix:
+                apply_to_shards(
+                    fixed, source, target, modality, role=as_role, keys=keys, dtype=dtype,
+                    engine=engine, progress=step,
+                )  # fmt: skip
             else:
-                done = 0
                 batches = source.batches_with_progress(step, f"correcting {modality}")
                 write_embeddings(
                     target,
@@ -126,13 +152,40 @@ def apply(
         write_without_bank(chosen.values(), without_bank)
 
 
-def _check_folder(folder: Path, inputs: Sequence[Path | None]) -> None:
-    from modgap.cli.outputs import check_folder
+def _check_output(output: Path, inputs: tuple[Path, ...], engine: str) -> None:
+    """A file by its suffix, or a folder of shards; workers write nothing else."""
+    from modgap.cli.outputs import check_file, check_folder
 
-    check_folder(folder)
+    if output.suffix:
+        if engine != "local":
+            raise InputValueError(
+                f"--engine {engine} writes a folder of shards: give -o a name without a suffix, "
+                f"got {output}."
+            )
+        check_file(output, inputs)
+        return
+    check_folder(output)
     for given in inputs:
-        if given is not None and folder.exists() and given.exists() and folder.samefile(given):
-            raise InputValueError(f"{folder} is being read. Write to another folder with -o.")
+        if output.exists() and given.exists() and output.samefile(given):
+            raise InputValueError(f"{output} is being read. Write to another folder with -o.")
+
+
+def _add_column(fixed: Correction, dataset: Path, modality: str, into: str, **options: Any) -> None:
+    from modgap.cli.show import say, steps
+    from modgap.engines import add_corrected_column
+
+    with steps() as step:
+        n_rows = add_corrected_column(dataset, fixed, modality, into, progress=step, **options)
+    say(f"added the column {into} to {dataset}: {n_rows:,} rows")
+    say(f"  undo       modgap index drop-column {dataset} --new-column {into}")
+
+
+def _only(path: Path, queries: str | None, modality: str, role: str) -> Correction:
+    """The one correction that a column is made with."""
+    (fixed, *others) = _chosen(path, queries, modality, role, path).values()
+    if others:
+        raise InputValueError("A column is made with one correction: choose with --queries.")
+    return fixed
 
 
 def _chosen(

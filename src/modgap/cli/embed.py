@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from modgap.cli.engine_options import EngineOption
 from modgap.cli.options import AsJson
 
 _MODEL = "The model"
@@ -108,6 +109,7 @@ def embed(
     ] = False,
     dtype: Annotated[str, typer.Option(help="float32 or float16, of the stored rows.")] = "float32",
     shard_items: Annotated[int, typer.Option(min=1, help="Items to a file.")] = 10_000,
+    engine: EngineOption = "local",
     as_json: AsJson = False,
 ) -> None:
     """Embed images or sounds with their captions into a folder that all commands read.
@@ -126,7 +128,8 @@ def embed(
         result = run(
             model, data, output, split=split, format=format, images=images, device=device,
             precision=precision, batch_size=batch_size, workers=workers, random=random,
-            normalise=normalise, dtype=dtype, shard_items=shard_items, progress=step,
+            normalise=normalise, dtype=dtype, shard_items=shard_items, engine=engine,
+            progress=step,
         )  # fmt: skip
     if as_json:
         print_json(document("embed", result))

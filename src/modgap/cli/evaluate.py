@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from modgap._validate import InputValueError
+from modgap.cli.engine_options import EngineOption
 from modgap.cli.options import AsJson, Data, MetricOption, Seed, asking_names, takes_data
 
 if TYPE_CHECKING:
@@ -68,7 +69,15 @@ def evaluate(
             rich_help_panel=_MIXBENCH,
         ),
     ] = _MODEL,
+    all_documents: Annotated[
+        bool,
+        typer.Option(
+            "--all-documents",
+            help="Also rank the sampled queries among all documents, shard by shard.",
+        ),
+    ] = False,
     seed: Seed = 0,
+    engine: EngineOption = "local",
     as_json: AsJson = False,
 ) -> None:
     """Evaluate retrieval across modalities, one mixed index and robustness, on pairs.
@@ -82,6 +91,8 @@ def evaluate(
                 "--queries": queries is not None,
                 "--metric": metric != "cosine",
                 "--sample": sample != _SAMPLE,
+                "--all-documents": all_documents,
+                "--engine": engine != "local",
             },
             "--mixbench has its own queries, and all of them are asked by cosine or calibrated",
         )
@@ -93,9 +104,11 @@ def evaluate(
     )
     from modgap._results import document
     from modgap.cli.show import out, print_json, print_table, say, steps
+    from modgap.engines import retrieval_among_all, spread
     from modgap.evaluation import evaluate_correction
 
     assert data is not None  # there are no other data
+    data = spread(data, engine)
     asking = None if queries is None else asking_names(queries, data.names)
     one = asking[0] if asking and len(asking) == 1 else None
     fixed = _one(correction, one) if correction else None
@@ -110,19 +123,32 @@ def evaluate(
             seed=seed,
             progress=step,
         )
+        among_all = {}
+        if all_documents:
+            options: dict[str, Any] = {"queries": asking, "sample": sample, "seed": seed}
+            options |= {"engine": engine, "progress": step}
+            among_all["raw"] = retrieval_among_all(data, metric=metric, **options)
+            if fixed is not None:
+                among_all["corrected"] = retrieval_among_all(data, correction=fixed, **options)
     if result.fitted_on_these_rows:
         say(
             "modgap: warning: the correction was fitted on these very rows, so its metrics look "
             "better than they will be; evaluate on rows it has not seen."
         )
     if as_json:
-        print_json(document("evaluate", result, seed=seed))
+        said = document("evaluate", result, seed=seed)
+        if among_all:
+            said["among_all"] = {way: found.to_dict() for way, found in among_all.items()}
+        print_json(said)
         return
     print_table(*result.table())
     out.print(f"[dim]{result.n_groups:,} groups, 95 % intervals from 1,000 resamples.[/dim]")
     if ratios := result.ratio_table():
         out.print("\n[bold]Over mixing ratios[/bold], matches of both modalities as targets")
         print_table(*ratios)
+    for way, found in among_all.items():
+        out.print(f"\n[bold]Among all documents[/bold], {way}")
+        print_table(*found.table())
 
 
 def _refuse(given: Mapping[str, bool], why: str) -> None:

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from modgap._validate import InputValueError
+from modgap.cli.engine_options import EngineOption
 from modgap.cli.options import (
     Bank,
     Data,
@@ -47,6 +48,7 @@ def fit(
     bank: Bank = None,
     model: Model = None,
     partial: Partial = None,
+    engine: EngineOption = "local",
 ) -> None:
     """Fit one correction to both modalities and write it as a small file.
 
@@ -65,12 +67,14 @@ def fit(
         row_length,
         save_corrections,
     )
+    from modgap.engines import spread
 
     data = data if partial is None else data.with_partial(partial)
     settings = dict(_setting(text) for text in parameter or [])
     if bank is not None and method == "calibrate":
         settings.setdefault("hubs", HUBS)
     corrector = make_corrector(method, settings)
+    data = spread(data, engine)
     asking = asking_names(queries, data.names) if corrector.serves_one or queries else []
     made: dict[str, Correction] = {}
     with steps() as step:

@@ -295,17 +295,30 @@ def evaluate(
 @index_app.command("drop-column")
 def drop_corrected_column(
     address: Annotated[
-        str, typer.Argument(metavar="URL", help="postgresql://…", show_default=False)
+        str,
+        typer.Argument(
+            metavar="URL", help="postgresql://…, or a Lance dataset.", show_default=False
+        ),
     ],
-    table: Annotated[str, typer.Option(help="The table the column is in.", show_default=False)],
+    table: Annotated[
+        str | None, typer.Option(help="The table the column is in.", show_default=False)
+    ] = None,
     new_column: Annotated[str, typer.Option(help="The column of corrected vectors.")] = _NEW,
 ) -> None:
-    """Undo build --from-column: drop the corrected column of a table you have.
+    """Undo build --from-column, or apply --into: drop the corrected column of a table you have.
 
     Example: modgap index drop-column postgresql://localhost/search --table items
     """
     from modgap.cli.show import say
     from modgap.index import drop_column
 
+    if address.rstrip("/").endswith(".lance"):
+        from modgap.engines import drop_corrected_column as drop_lance_column
+
+        drop_lance_column(address, new_column)
+        say(f"dropped the column {new_column} of {address}")
+        return
+    if table is None:
+        raise InputValueError("Say with --table which table the column is in.")
     drop_column(address, table, new_column)
     say(f"dropped the column {new_column} of {table}")

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from modgap.cli.engine_options import EngineOption
 from modgap.cli.options import AsJson, Data, Partial, Seed, takes_data
 
 
@@ -18,6 +19,7 @@ def measure(
     ] = None,
     partial: Partial = None,
     seed: Seed = 0,
+    engine: EngineOption = "local",
     as_json: AsJson = False,
 ) -> None:
     """Measure the gap: distance, cones, ellipsoids, uniformity, loss and landscapes.
@@ -28,12 +30,13 @@ def measure(
     """
     from modgap._results import document
     from modgap.cli.show import out, print_json, print_table, steps
+    from modgap.engines import spread
     from modgap.measures import measure as run
 
     data = data if partial is None else data.with_partial(partial)
     data = data if device is None else data.to(device)
     with steps() as step:
-        result = run(data, seed=seed, progress=step)
+        result = run(spread(data, engine), seed=seed, progress=step)
     if as_json:
         print_json(document("measure", result, seed=seed))
         return

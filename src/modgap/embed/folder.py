@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import numpy as np
 
@@ -28,6 +29,7 @@ from modgap.embed.in_memory import rows_of
 from modgap.embed.model import BATCH, Model
 from modgap.embed.opening import open_model
 from modgap.embed.plan import PROBE, Plan
+from modgap.engines import Engine, LocalEngine, open_engine
 from modgap.io import open_items
 from modgap.io.clip_retrieval import EMBEDDED, METADATA, TEXT_METADATA, TEXTS
 from modgap.io.embedded import NOTE, read_note
@@ -65,6 +67,7 @@ def embed(
     batch_size: int = BATCH,
     shard_items: int = SHARD_ITEMS,
     workers: int | None = None,
+    engine: str | Engine = "local",
     progress: Progress | None = None,
     **more: Any,
 ) -> Embedded:
@@ -90,6 +93,9 @@ def embed(
         Items to a batch, and threads that read and prepare them.
     shard_items : int
         Items to a file.
+    engine : str or Engine
+        Where shards are embedded; see `modgap.engines.open_engine`. Workers open the model and the
+        data themselves, so both must be there for each of them, as the folder must.
     progress : callable, optional
         ``progress(what, done, total)`` is told how many items are done.
     """
@@ -104,12 +110,18 @@ def embed(
     plan = _plan(found, items, split, format, images, normalise, dtype, shard)
     folder = Path(output)
     with sole_writer_of(folder):
-        done = _begin(folder, plan)
+        missing = _begin(folder, plan)
         work = _Work(found, items, plan, folder, size, workers)
         say = progress or silent
-        say("embedding", min(done * shard, len(items)), len(items))
-        for number in range(done, plan.n_shards):
-            work.write_shard(number, partial(_count_from, say, number * shard, len(items)))
+        done = len(items) - sum(plan.items_of(number) for number in missing)
+        say("embedding", done, len(items))
+        runs = open_engine(engine)
+        if isinstance(runs, LocalEngine):
+            _write_here(work, missing, say)
+        else:
+            opening = {"split": split, "format": format, "images": images}
+            job = _Job(model, data, opening, more, plan, folder.absolute(), size, workers)
+            _write_there(runs, job, missing, say)
         rows, skipped = work.finish()
     return Embedded(
         folder=str(folder),
@@ -118,9 +130,73 @@ def embed(
         rows=rows,
         n_items=len(items),
         has_labels=items.labels is not None,
-        n_done_before=min(done * shard, len(items)),
+        n_done_before=done,
         skipped=skipped,
     )
+
+
+def _write_here(work: _Work, missing: Sequence[int], say: Progress) -> None:
+    """Make the shards in this process, one after the other."""
+    total = len(work.items)
+    done = total - sum(work.plan.items_of(number) for number in missing)
+    for number in missing:
+        work.write_shard(number, partial(_count_from, say, done, total))
+        done += work.plan.items_of(number)
+
+
+def _write_there(engine: Engine, job: _Job, missing: Sequence[int], say: Progress) -> None:
+    """Have workers make the shards; their files must be seen from here."""
+    total = job.plan.n_items
+    done = total - sum(job.plan.items_of(number) for number in missing)
+    for number in engine.map(job, missing, gpus=job.gpus):
+        if not _metadata(job.folder, METADATA, number).is_file():
+            raise InputValueError(
+                f"A worker wrote shard {number}, which is not to be seen from here. {job.folder} "
+                "must be on a disk that all workers share."
+            )
+        done += job.plan.items_of(number)
+        say("embedding", done, total)
+
+
+@dataclass(frozen=True, eq=False)
+class _Job:
+    """How a worker embeds shards: it opens the model and the data itself, once a process."""
+
+    model: str | Model
+    data: str | os.PathLike[str] | Items
+    opening: Mapping[str, Any]
+    more: Mapping[str, Any]
+    plan: Plan
+    folder: Path
+    batch_size: int
+    workers: int | None
+    key: str = field(default_factory=lambda: uuid4().hex)
+
+    @property
+    def gpus(self) -> float:
+        """What a worker needs to embed as it would here."""
+        return float(str(self.more.get("device") or "cuda").startswith("cuda"))
+
+    def __call__(self, number: int) -> int:
+        if self.key not in _opened:
+            _opened.clear()
+            items = self.data
+            if not isinstance(items, Items):
+                items = open_items(items, **self.opening)
+            model = open_model(self.model, **self.more)
+            _opened[self.key] = _Work(
+                model, items, self.plan, self.folder, self.batch_size, self.workers
+            )
+        _opened[self.key].write_shard(number, _uncounted)
+        return number
+
+
+# The work of the job that this process is at.
+_opened: dict[str, _Work] = {}
+
+
+def _uncounted(_: int) -> None:
+    """A worker tells of whole shards only."""
 
 
 def _count_from(say: Progress, first: int, total: int, done: int) -> None:
@@ -170,8 +246,8 @@ def _plan(
     )
 
 
-def _begin(folder: Path, plan: Plan) -> int:
-    """Make the folder, or go on in it; returns how many shards are done."""
+def _begin(folder: Path, plan: Plan) -> list[int]:
+    """Make the folder, or go on in it; returns the shards that are missing."""
     known = read_note(folder)
     if known is None:
         if folder.exists() and any(folder.iterdir()):
@@ -180,12 +256,10 @@ def _begin(folder: Path, plan: Plan) -> int:
             )
         folder.mkdir(parents=True, exist_ok=True)
         plan.save(folder, finished=False)
-        return 0
+        return list(range(plan.n_shards))
     plan.check_same(known, folder)
-    done = 0
-    while _metadata(folder, METADATA, done).is_file():
-        done += 1
-    return done
+    every = range(plan.n_shards)
+    return [number for number in every if not _metadata(folder, METADATA, number).is_file()]
 
 
 def _metadata(folder: Path, kind: str, number: int) -> Path:

@@ -49,6 +49,10 @@ class Plan:
         """Shards of a finished folder."""
         return -(-self.n_items // self.shard_items)
 
+    def items_of(self, shard: int) -> int:
+        """How many items a shard holds."""
+        return min(self.shard_items, self.n_items - shard * self.shard_items)
+
     def save(self, folder: Path, **more: Any) -> None:
         """Write it into the folder; ``more`` is what is known once all is done."""
         noted = asdict(self)

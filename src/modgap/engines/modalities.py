@@ -1,0 +1,183 @@
+"""Modalities whose rows an engine reads: the same functions then do their sums on its workers.
+
+`measure`, `fit` and `evaluate_correction` ask a modality for its moments and for the rows of a
+sample. Here workers gather both, shard by shard; what is left is done as it always is, from the
+same sample, so the numbers are the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, fields
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from modgap._results import Progress, silent
+from modgap._validate import InputValueError, check_same_space
+from modgap.engines.batches import moments_batch, moments_of
+from modgap.engines.engine import Engine, LocalEngine, open_engine
+from modgap.engines.pieces import pieces, range_of, starts
+from modgap.io import Embeddings, Modalities
+from modgap.io._matrix import BATCH_ROWS, Matrix
+from modgap.moments import Moments, PairMoments
+
+
+def spread(data: Modalities, engine: str | Engine) -> Modalities:
+    """The same modalities, read by an engine; ``local`` leaves them as they are.
+
+    Parameters
+    ----------
+    data : Modalities
+        What `modgap.open_pair` and its like give.
+    engine : str or Engine
+        As for `open_engine`.
+
+    >>> data = Modalities.of(np.eye(3), -np.eye(3))
+    >>> spread(data, "local") is data
+    True
+    """
+    opened = open_engine(engine)
+    if isinstance(opened, LocalEngine):
+        return data
+    given = {one.name: getattr(data, one.name) for one in fields(Modalities)}
+    given["sides"] = {name: spread_rows(side, opened) for name, side in data.sides.items()}
+    given["asking"] = {name: spread_rows(side, opened) for name, side in data.asking.items()}
+    return SpreadModalities(**given, engine=opened)
+
+
+def spread_rows(rows: Embeddings, engine: Engine) -> SpreadEmbeddings:
+    """The rows of one modality, read by an engine."""
+    given = {one.name: getattr(rows, one.name) for one in fields(Embeddings)}
+    if not isinstance(rows.matrix, SpreadMatrix):
+        given["matrix"] = SpreadMatrix(rows.matrix, engine)
+    return SpreadEmbeddings(**given)
+
+
+class SpreadMatrix(Matrix):
+    """A matrix of which an engine takes rows, each worker those of its shard."""
+
+    def __init__(self, matrix: Matrix, engine: Engine) -> None:
+        self.matrix, self.engine = matrix, engine
+        self.shape, self.dtype = matrix.shape, matrix.dtype
+
+    def parts(self) -> list[Matrix]:
+        """The shards, in order."""
+        return self.matrix.parts()
+
+    def batches(self, size: int) -> Any:
+        """The rows in order, read here."""
+        return self.matrix.batches(size)
+
+    def rows(self) -> Any:
+        """The whole matrix, read here."""
+        return self.matrix.rows()
+
+    def take(self, indices: np.ndarray) -> np.ndarray:
+        """The rows at ``indices``, read by the workers."""
+        taken = np.empty((len(indices), *self.shape[1:]), self.dtype)
+        tasks, places, first = [], [], 0
+        for piece in pieces(self.matrix):
+            here = np.flatnonzero((indices >= first) & (indices < first + piece.shape[0]))
+            if len(here):
+                tasks.append((piece, indices[here] - first))
+                places.append(here)
+            first += piece.shape[0]
+        for here, rows in zip(places, self.engine.map(_taken, tasks), strict=True):
+            taken[here] = rows
+        return taken
+
+
+class SpreadEmbeddings(Embeddings):
+    """One modality's rows, whose moments and samples an engine gathers."""
+
+    def moments(self, name: str, progress: Progress = silent, **options: Any) -> Moments:
+        """Moments of every row, each worker of its shard; see `Moments`."""
+        matrix = self.matrix
+        if not isinstance(matrix, SpreadMatrix):  # a sample, which is in memory
+            return super().moments(name, progress, **options)
+        cut = pieces(matrix.matrix)
+        firsts = starts(cut)
+        work = partial(_moments, name, options)
+        total: Moments | None = None
+        done, step = 0, f"reading {name}"
+        progress(step, done, self.n_rows)
+        tasks = list(zip(cut, firsts, strict=True))
+        for piece, batch in zip(cut, matrix.engine.map(work, tasks), strict=True):
+            part = moments_of(batch)
+            if total is not None:
+                check_same_space(total.given.mean[None, :], part.given.mean[None, :])
+            total = part if total is None else total + part
+            done += piece.shape[0]
+            progress(step, done, self.n_rows)
+        if total is None:
+            raise InputValueError(f"{name} must have at least one row, got none.")
+        return total
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class SpreadModalities(Modalities):
+    """Modalities whose pair moments an engine gathers too."""
+
+    engine: Engine = field(default_factory=LocalEngine)
+
+    def take(self, rows: Sequence[np.ndarray], *others: Any, **options: Any) -> Modalities:
+        """These rows of each side, in memory here; see `Modalities.take`."""
+        taken = super().take(rows, *others, **options)
+        return Modalities(**{one.name: getattr(taken, one.name) for one in fields(Modalities)})
+
+    def pair_moments(self, progress: Progress = silent) -> PairMoments:
+        """Moments of both sides and across them; row i of every side must be a pair."""
+        x, y = self.two()
+        if not (isinstance(x.matrix, SpreadMatrix) and isinstance(y.matrix, SpreadMatrix)):
+            return super().pair_moments(progress)
+        cut, others = pieces(x.matrix.matrix), y.matrix.matrix.parts()
+        firsts = starts(cut)
+        tasks = [
+            (piece, range_of(others, first, first + piece.shape[0]), first)
+            for piece, first in zip(cut, firsts, strict=True)
+        ]
+        total: PairMoments | None = None
+        done = 0
+        progress("reading pairs", done, x.n_rows)
+        for task, part in zip(tasks, self.engine.map(_Pairs(self.names), tasks), strict=True):
+            total = part if total is None else total + part
+            done += task[0].shape[0]
+            progress("reading pairs", done, x.n_rows)
+        assert total is not None  # a matrix has at least one row
+        return total
+
+
+class _Pairs:
+    """The pair moments of a range of rows."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self.names = (names[0], names[1])
+
+    def __call__(self, task: tuple[Matrix, Matrix, int]) -> PairMoments:
+        X, Y, first_row = task
+        total: PairMoments | None = None
+        for x, y in zip(X.batches(BATCH_ROWS), Y.batches(BATCH_ROWS), strict=True):
+            part = PairMoments.from_batch(x, y, names=self.names, paired=True, first_row=first_row)
+            first_row += len(x)
+            total = part if total is None else total + part
+        assert total is not None
+        return total
+
+
+def _moments(name: str, options: dict[str, Any], task: tuple[Matrix, int]) -> Any:
+    """One row of partial moments of a shard."""
+    piece, first_row = task
+    total: Moments | None = None
+    for batch in piece.batches(BATCH_ROWS):
+        part = Moments.from_batch(batch, name=name, first_row=first_row, **options)
+        first_row += len(batch)
+        total = part if total is None else total + part
+    assert total is not None  # no shard is empty
+    return moments_batch(total)
+
+
+def _taken(task: tuple[Matrix, np.ndarray]) -> np.ndarray:
+    piece, indices = task
+    return piece.take(indices)

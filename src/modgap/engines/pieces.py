@@ -1,0 +1,96 @@
+"""Ranges of rows: what a matrix is cut into so that workers can share it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from modgap.io._file_matrix import FileMatrix
+from modgap.io._matrix import (
+    ArrayMatrix,
+    HeldMatrix,
+    Matrix,
+    PickedRows,
+    Shards,
+    as_numpy,
+    rebatch,
+)
+
+# A shard of more bytes is several tasks, where any of its rows can be read by itself.
+PIECE_BYTES = 256 * 1024**2
+
+
+class Rows(Matrix):
+    """The rows ``start`` to ``stop`` of a matrix."""
+
+    def __init__(self, matrix: Matrix, start: int, stop: int) -> None:
+        self.matrix, self.start, self.stop = matrix, start, stop
+        self.shape, self.dtype = (stop - start, *matrix.shape[1:]), matrix.dtype
+
+    def batches(self, size: int) -> Iterator[np.ndarray]:
+        """The rows in order, ``size`` at a time."""
+        if _is_seekable(self.matrix):
+            for first in range(self.start, self.stop, size):
+                yield self.matrix.take(np.arange(first, min(first + size, self.stop)))
+            return
+        yield from rebatch(self._inside(size), size)
+
+    def _inside(self, size: int) -> Iterator[np.ndarray]:
+        row = 0
+        for batch in self.matrix.batches(size):
+            yield batch[max(self.start - row, 0) : max(self.stop - row, 0)]
+            row += len(batch)
+            if row >= self.stop:
+                return
+
+    def take(self, indices: np.ndarray) -> np.ndarray:
+        """The rows at ``indices``, counted from the first of the range."""
+        return self.matrix.take(indices + self.start)
+
+
+def pieces(matrix: Matrix) -> list[Matrix]:
+    """The shards of a matrix, in order; those that are large in ranges, empty ones left out."""
+    found: list[Matrix] = []
+    for part in matrix.parts():
+        n_rows, row_bytes = part.shape[0], part.shape[1] * np.dtype(part.dtype).itemsize
+        step = max(1, PIECE_BYTES // max(1, row_bytes)) if _is_seekable(part) else max(1, n_rows)
+        for start in range(0, n_rows, step):
+            stop = min(start + step, n_rows)
+            found.append(part if stop - start == n_rows else _range(part, start, stop))
+    return found
+
+
+def starts(cut: Sequence[Matrix]) -> list[int]:
+    """The number of the first row of each piece."""
+    sizes = [piece.shape[0] for piece in cut]
+    found: list[int] = np.cumsum([0, *sizes])[:-1].tolist()
+    return found
+
+
+def range_of(parts: Sequence[Matrix], start: int, stop: int) -> Matrix:
+    """The rows ``start`` to ``stop`` of parts that follow each other."""
+    found: list[Matrix] = []
+    first = 0
+    for part in parts:
+        low, high = max(start - first, 0), min(stop - first, part.shape[0])
+        if low < high:
+            found.append(part if high - low == part.shape[0] else _range(part, low, high))
+        first += part.shape[0]
+    return found[0] if len(found) == 1 else Shards(found)
+
+
+def _range(part: Matrix, start: int, stop: int) -> Matrix:
+    if isinstance(part, Rows):
+        return Rows(part.matrix, part.start + start, part.start + stop)
+    # Of rows in memory no more travels than the range.
+    if isinstance(part, HeldMatrix):
+        return HeldMatrix(as_numpy(part.array[start:stop]).copy())
+    if isinstance(part, ArrayMatrix):
+        return ArrayMatrix(part.array[start:stop].copy(), part.decode, part.dtype)
+    return Rows(part, start, stop)
+
+
+def _is_seekable(part: Matrix) -> bool:
+    """Whether a row can be read without those before it."""
+    return isinstance(part, (FileMatrix, ArrayMatrix, HeldMatrix, PickedRows, Rows))

@@ -1,0 +1,87 @@
+"""Rows in shards for the tests of engines, and shards that tell who reads them, and slowly."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+
+from command_line import DIM
+from modgap.io._matrix import ArrayMatrix
+
+
+def write_shards(folder: Path, rows: np.ndarray, n_shards: int) -> Path:
+    """A folder of .npy shards."""
+    folder.mkdir(parents=True)
+    for number, part in enumerate(np.array_split(rows, n_shards)):
+        np.save(folder / f"part_{number}.npy", part)
+    return folder
+
+
+def make_shards(folder: Path, n: int = 900) -> tuple[Path, Path]:
+    """Pairs with a gap: images in five shards of half precision, texts in three of single."""
+    rng = np.random.default_rng(11)
+    latent = rng.normal(size=(n, DIM))
+    offsets = rng.normal(size=(2, DIM))
+    X, Y = (latent + offset + 0.3 * rng.normal(size=(n, DIM)) for offset in offsets)
+    return (
+        write_shards(folder / "image", X.astype("float16"), 5),
+        write_shards(folder / "text", Y.astype("float32"), 3),
+    )
+
+
+class SlowMatrix(ArrayMatrix):
+    """Rows that take a while to read; every attempt is noted with the process that makes it."""
+
+    log: Path
+    number: int
+
+    def batches(self, size: int) -> Iterator[np.ndarray]:
+        half = -(-self.shape[0] // 2)
+        with self.log.open("a") as file:
+            file.write(f"{self.number} {os.getpid()}\n")
+        for batch in super().batches(half):
+            time.sleep(0.25)
+            yield batch
+
+
+def slow_parts(folder: Path, rows: np.ndarray, n_parts: int) -> list[SlowMatrix]:
+    """The rows in parts that note in ``folder/log`` who reads them."""
+    found = []
+    for number, part in enumerate(np.array_split(rows, n_parts)):
+        slow = SlowMatrix(part)
+        slow.log, slow.number = folder / "log", number
+        found.append(slow)
+    return found
+
+
+def attempts(folder: Path) -> list[tuple[int, int]]:
+    """Which part was begun by which process, in order."""
+    if not (folder / "log").exists():
+        return []
+    lines = (folder / "log").read_text().splitlines()
+    return [(int(part), int(process)) for part, process in map(str.split, lines)]
+
+
+def image_rows(images: list[object]) -> np.ndarray:
+    """The mean of each colour: an encoder that any process knows by name."""
+    return np.array([np.asarray(one, float).mean(axis=(0, 1)) / 255 + 0.1 for one in images])
+
+
+def text_rows(texts: list[str]) -> np.ndarray:
+    """Three numbers that tell texts apart."""
+    return np.array([[len(t), t.count("a") + 1, sum(map(ord, t)) % 97] for t in texts], float)
+
+
+def process_after_a_while(_: int) -> int:
+    """Which process does a task."""
+    time.sleep(0.3)
+    return os.getpid()
+
+
+def divided(number: int) -> float:
+    """What nobody foresaw, where the number is 0."""
+    return 1 / number

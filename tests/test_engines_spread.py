@@ -1,0 +1,285 @@
+"""Work cut by shards gives what one process gives; an engine that does everything twice proves it.
+
+Ray itself is in test_engines_ray.py.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import modgap
+from command_line import DIM
+from conftest import make_pairs
+from engine_rows import make_shards
+from modgap import retrieval
+from modgap._validate import InputValueError
+from modgap.corrections import Procrustes
+from modgap.engines import (
+    apply_to_shards,
+    open_engine,
+    pieces,
+    retrieval_among_all,
+    spread,
+)
+from modgap.evaluation import evaluate_correction
+from modgap.measures import measure
+
+
+class TwiceEngine:
+    """Sends every task through a pickle and does it twice, as a cluster with bad luck does."""
+
+    name = "twice"
+
+    def __init__(self) -> None:
+        self.tasks = 0
+
+    def map(
+        self, work: Callable[[Any], Any], tasks: Sequence[Any], *, gpus: float = 0
+    ) -> Iterator[Any]:
+        for task in tasks:
+            self.tasks += 1
+            for _ in range(2):
+                result = pickle.loads(pickle.dumps(work))(pickle.loads(pickle.dumps(task)))
+            yield result
+
+
+def numbers(value: Any) -> Iterator[float]:
+    if isinstance(value, dict):
+        value = list(value.values())
+    if isinstance(value, (list, tuple)):
+        for one in value:
+            yield from numbers(one)
+    elif isinstance(value, (int, float)):
+        yield float(value)
+
+
+def assert_same(found: Any, expected: Any) -> None:
+    a, b = (np.array([*numbers(one.to_dict())]) for one in (found, expected))
+    np.testing.assert_allclose(a, b, rtol=1e-6, atol=1e-9)
+
+
+@pytest.fixture(scope="module")
+def shards(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    return make_shards(tmp_path_factory.mktemp("shards"))
+
+
+@pytest.fixture
+def data(shards: tuple[Path, Path]) -> modgap.Modalities:
+    return modgap.open_pair(*shards)
+
+
+def test_measures_are_those_of_one_process(data: modgap.Modalities) -> None:
+    engine = TwiceEngine()
+    steps: list[tuple[str, int, int]] = []
+    found = measure(
+        spread(data, engine), sample=300, seed=4, progress=lambda *one: steps.append(one)
+    )
+    assert_same(found, measure(data, sample=300, seed=4))
+    assert engine.tasks > 8  # moments of eight shards, and rows of the samples
+    assert len({done for name, done, _ in steps if name == "moments of image"}) >= 5
+
+
+@pytest.mark.parametrize("method", [modgap.Calibrate(), Procrustes(), modgap.Calibrate(hubs=0.5)])
+@pytest.mark.parametrize("paired", [True, False])
+def test_corrections_are_those_of_one_process(
+    data: modgap.Modalities, method: Any, paired: bool
+) -> None:
+    if not paired:
+        labels = np.arange(900) // 3
+        data = modgap.Modalities.of(dict(data.sides), groups={"image": labels, "text": labels})
+    expected, found = (method.fit(one).correction_ for one in (data, spread(data, TwiceEngine())))
+    rows = np.random.default_rng(0).normal(size=(20, DIM))
+    for name in data.names:
+        a, b = (one.map(name)(rows) for one in (expected, found))
+        np.testing.assert_allclose(a, b, rtol=1e-6, atol=1e-9)
+
+
+def test_an_evaluation_is_that_of_one_process(data: modgap.Modalities) -> None:
+    fixed = modgap.Calibrate().fit(data).correction_
+    expected, found = (
+        evaluate_correction(one, correction=fixed, sample=60, seed=2)
+        for one in (data, spread(data, TwiceEngine()))
+    )
+    assert_same(found, expected)
+    assert found.fitted_on_these_rows == expected.fitted_on_these_rows
+
+
+@pytest.mark.parametrize("metric", ["cosine", "inner_product", "euclidean"])
+def test_ranks_among_all_documents_are_those_of_retrieval(
+    data: modgap.Modalities, metric: Any
+) -> None:
+    expected = retrieval(data, metric=metric)
+    found = retrieval_among_all(data, metric=metric, engine=TwiceEngine())
+    assert found.ranks_x.tolist() == expected.ranks_x.tolist()
+    assert found.ranks_y.tolist() == expected.ranks_y.tolist()
+    some = retrieval_among_all(data, metric=metric, sample=40, seed=5)
+    chosen = np.sort(np.random.default_rng(5).choice(900, 40, replace=False))
+    assert some.ranks_x.tolist() == expected.ranks_x[chosen].tolist()
+
+
+@pytest.mark.parametrize("method", [modgap.Calibrate(), modgap.Calibrate(hubs=0.5), Procrustes()])
+def test_ranks_of_corrected_rows_are_those_of_retrieval(
+    data: modgap.Modalities, method: Any
+) -> None:
+    fixed = method.fit(data).correction_
+    expected = retrieval(data, correction=fixed)
+    found = retrieval_among_all(spread(data, TwiceEngine()), correction=fixed)
+    assert found.metric == expected.metric
+    assert found.ranks_x.tolist() == expected.ranks_x.tolist()
+    assert found.ranks_y.tolist() == expected.ranks_y.tolist()
+
+
+def test_equal_scores_and_groups_are_ranked_as_in_memory() -> None:
+    rng = np.random.default_rng(1)
+    X, Y = (rng.integers(1, 4, size=(n, 3)).astype(float) for n in (80, 130))
+    groups = rng.integers(0, 30, 80), rng.integers(0, 40, 130)
+    data = modgap.Modalities.of(X, Y, groups=groups)
+    expected = retrieval(data)
+    found = retrieval_among_all(data, engine=TwiceEngine())
+    both = np.intersect1d(*groups)
+    assert found.ranks_x.tolist() == expected.ranks_x[np.isin(groups[0], both)].tolist()
+    assert found.ranks_y.tolist() == expected.ranks_y[np.isin(groups[1], both)].tolist()
+
+
+def test_queries_of_their_own_are_ranked_as_in_memory() -> None:
+    X, Y = make_pairs(90, 8)
+    queries = Y[10:40] + 0.2
+    data = modgap.Modalities.of(X, Y).with_queries({"text": queries}, {"text": np.arange(10, 40)})
+    found, expected = retrieval_among_all(data), retrieval(data)
+    assert found.ranks_y.tolist() == expected.ranks_y.tolist()
+    assert found.ranks_x.tolist() == expected.ranks_x.tolist()
+
+
+def test_large_shards_are_cut_and_small_ones_are_not(
+    shards: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    image = modgap.open_embeddings(shards[0])
+    assert len(pieces.pieces(image.matrix)) == 5
+    monkeypatch.setattr(pieces, "PIECE_BYTES", 50 * DIM * 2)
+    cut = pieces.pieces(image.matrix)
+    assert [piece.shape[0] for piece in cut[:4]] == [50, 50, 50, 30]
+    np.testing.assert_array_equal(np.concatenate([p.rows() for p in cut]), image.rows())
+    np.testing.assert_array_equal(cut[2].take(np.array([3, 1])), image.rows()[[103, 101]])
+    part = pieces.range_of(image.matrix.parts(), 170, 400)
+    np.testing.assert_array_equal(part.rows(), image.rows()[170:400])
+    held = pieces.pieces(modgap.Modalities.of(np.ones((120, DIM)), np.ones((3, DIM))).x.matrix)
+    assert len(held) > 1
+
+
+def test_ranges_of_parquet_are_read_in_batches_of_one_size(tmp_path: Path) -> None:
+    rows = np.arange(600.0).reshape(100, 6)
+    path = tmp_path / "rows.parquet"
+    pq.write_table(pa.table({"embedding": rows.tolist()}), path, row_group_size=40)
+    matrix = modgap.open_embeddings(path).matrix
+    part = pieces.range_of(matrix.parts(), 30, 90)
+    np.testing.assert_array_equal(part.rows(), rows[30:90])
+    assert [len(batch) for batch in part.batches(25)] == [25, 25, 10]
+
+
+def folder_of(path: Path) -> dict[str, bytes]:
+    return {str(p.relative_to(path)): p.read_bytes() for p in path.rglob("*") if p.is_file()}
+
+
+def test_corrected_shards_hold_what_one_file_would(
+    shards: tuple[Path, Path], data: modgap.Modalities, tmp_path: Path
+) -> None:
+    fixed = modgap.Calibrate().fit(data).correction_
+    told: list[int] = []
+    n = apply_to_shards(
+        fixed, data.x, tmp_path / "out", "image", engine=TwiceEngine(),
+        progress=lambda _, done, total: told.append(done),
+    )  # fmt: skip
+    assert n == 5
+    assert told == [0, 180, 360, 540, 720, 900]
+    found = modgap.open_embeddings(tmp_path / "out")
+    assert found.dtype == "float16"
+    expected = fixed.apply(data.x.rows(), "image").astype("float16")
+    np.testing.assert_array_equal(found.rows(), expected)
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["out"]
+    with pytest.raises(InputValueError, match="holds other files"):
+        apply_to_shards(fixed, data.x, tmp_path / "out", "image")
+
+
+def test_ids_and_captions_come_along_in_parquet(tmp_path: Path) -> None:
+    X, Y = make_pairs(60, 8)
+    fixed = modgap.Calibrate(hubs=0.5).fit(X, Y).correction_
+    folder = tmp_path / "in"
+    folder.mkdir()
+    for k in range(3):
+        some = slice(20 * k, 20 * k + 20)
+        modgap.write_embeddings(
+            folder / f"{k}.parquet", X[some], ids=[f"i{j}" for j in range(some.start, some.stop)]
+        )
+    rows = modgap.open_embeddings(folder)
+    keys = np.arange(60)
+    apply_to_shards(fixed, rows, tmp_path / "out", "image", keys=keys, engine=TwiceEngine())
+    found = modgap.open_embeddings(tmp_path / "out")
+    assert found.ids.tolist() == rows.ids.tolist()
+    np.testing.assert_allclose(found.rows(), fixed.apply(X, "image", keys=keys), rtol=1e-12)
+
+
+class Killed(BaseException):
+    """Stands for a signal."""
+
+
+class MortalEngine(TwiceEngine):
+    """Dies after two tasks."""
+
+    def map(self, *given: Any, **options: Any) -> Iterator[Any]:
+        for number, result in enumerate(super().map(*given, **options)):
+            if number == 2:
+                raise Killed
+            yield result
+
+
+def test_a_killed_run_goes_on_and_another_correction_starts_anew(
+    data: modgap.Modalities, tmp_path: Path
+) -> None:
+    first = modgap.Calibrate().fit(data).correction_
+    other = modgap.Calibrate(mode="mixed").fit(data).correction_
+    apply_to_shards(other, data.x, tmp_path / "expected", "image")
+    for fixed in (first, other):
+        with pytest.raises(Killed):
+            apply_to_shards(fixed, data.x, tmp_path / "out", "image", engine=MortalEngine())
+        assert not (tmp_path / "out").exists()
+    engine = TwiceEngine()
+    apply_to_shards(other, data.x, tmp_path / "out", "image", engine=engine)
+    assert engine.tasks == 2  # three of five were there
+    assert folder_of(tmp_path / "out") == folder_of(tmp_path / "expected")
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["expected", "out"]
+
+
+@pytest.mark.parametrize("name", ["spark", "ray:", "ray://", "local:1", ""])
+def test_engines_that_nobody_knows_are_refused(name: str) -> None:
+    with pytest.raises(InputValueError, match="engine must be local, ray, ray:HOST:PORT"):
+        open_engine(name)
+
+
+@pytest.mark.parametrize(
+    ("name", "sentence"),
+    [
+        ("ray:nowhere", "must be HOST:PORT"),
+        ("ray:127.0.0.1:9", "no cluster of Ray at 127.0.0.1:9"),
+        ("ray://127.0.0.1:9", "no cluster of Ray at ray://127.0.0.1:9"),
+    ],
+)
+def test_a_cluster_that_does_not_answer_is_refused_at_once(name: str, sentence: str) -> None:
+    pytest.importorskip("ray")
+    with pytest.raises(InputValueError, match=sentence):
+        open_engine(name)
+
+
+def test_without_ray_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    import sys
+
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(ImportError, match=r"pip install 'modgap\[ray\]'"):
+        open_engine("ray")
