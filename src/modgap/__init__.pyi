@@ -3,6 +3,7 @@ from . import (
     datasets,
     diagnosis,
     embed,
+    engines,
     evaluation,
     index,
     io,
@@ -21,6 +22,7 @@ from ._version import __version__
 from .corrections import Calibrate, Correction
 from .datasets import load_digits
 from .diagnosis import diagnose, fix
+from .engines import GapMonitor, drift
 from .evaluation import evaluate_correction, mixed_retrieval, retrieval
 from .io import (
     Embeddings,
@@ -39,6 +41,7 @@ __all__ = [
     "Calibrate",
     "Correction",
     "Embeddings",
+    "GapMonitor",
     "Modalities",
     "ScoreCalibrator",
     "__version__",
@@ -46,7 +49,9 @@ __all__ = [
     "datasets",
     "diagnose",
     "diagnosis",
+    "drift",
     "embed",
+    "engines",
     "evaluate_correction",
     "evaluation",
     "fix",
