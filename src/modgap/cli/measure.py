@@ -2,11 +2,28 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
 from modgap.cli.options import AsJson, Data, Seed, takes_data
+from modgap.cli.outputs import check_file
+
+SaveMoments = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        help="Also write the moments of the unit rows, which modgap drift compares with others.",
+        show_default=False,
+    ),
+]
 
 
 @takes_data()
-def measure(data: Data, seed: Seed = 0, as_json: AsJson = False) -> None:
+def measure(
+    data: Data, seed: Seed = 0, save_moments: SaveMoments = None, as_json: AsJson = False
+) -> None:
     """Measure the gap: distance, cones, ellipsoids, uniformity, loss and landscapes.
 
     Example: modgap measure image.npy text.npy
@@ -14,11 +31,18 @@ def measure(data: Data, seed: Seed = 0, as_json: AsJson = False) -> None:
     More than two: modgap measure image=image.npy text=text.npy audio=audio.npy
     """
     from modgap._results import document
-    from modgap.cli.show import out, print_json, print_table, steps
+    from modgap.cli.show import out, print_json, print_table, say, steps
     from modgap.measures import measure as run
 
+    if save_moments is not None:
+        check_file(save_moments, [])
     with steps() as step:
         result = run(data, seed=seed, progress=step)
+        if save_moments is not None:
+            from modgap.engines import save_streams, streams_of
+
+            save_streams(streams_of(data, progress=step), save_moments)
+            say(f"wrote {save_moments}")
     if as_json:
         print_json(document("measure", result, seed=seed))
         return

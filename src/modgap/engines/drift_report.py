@@ -18,6 +18,8 @@ from modgap._results import (
 )
 
 Table = tuple[tuple[str, ...], list[tuple[str, ...]]]
+# Rows that count as one beyond which it is said.
+_CLUSTERED = 3.0
 _WORDS = {"mean": "mean", "spread": "spread", "shape": "shape of the covariance"}
 
 
@@ -195,7 +197,8 @@ class DriftReport(Result, HasFigure):
             plain("  most in one direction", "direction_ratio"),
             z_line("shape_z"),
         ]
-        return ("", *(s.name for s in streams)), rows
+        shown = [row for row in rows if any(cell != "–" for cell in row[1:]) or row[0][0] != " "]
+        return ("", *(s.name for s in streams)), shown
 
     def gap_table(self) -> Table | None:
         """The gaps; None where there is only one modality."""
@@ -240,7 +243,19 @@ class DriftReport(Result, HasFigure):
         """The verdict, what moved, and what is said of each correction."""
         moved = [words for stream in self.streams for words in stream.changes()]
         moved += [gap.words() for gap in self.gaps if gap.alarm]
+        moved += [words for stream in self.streams if (words := self._clustered(stream))]
         return [self.verdict, *moved, *(fit.sentence for fit in self.corrections)]
+
+    def _clustered(self, stream: StreamDrift) -> str:
+        """Why a large change is none that counts, where rows that come together are the reason."""
+        large = stream.mean_shift >= self.least["mean"] and "mean" not in stream.moved
+        if not (stream.judged and large and stream.clustering > _CLUSTERED):
+            return ""
+        return (
+            f"The mean of {stream.name} is off by {stream.mean_shift:.2f} of the spread, which "
+            f"chance may do: {stream.clustering:.0f} rows that come together count as one. If they "
+            "are sorted, and no log, take them as independent (--independent)."
+        )
 
     def _repr_html_(self) -> str:
         gaps = self.gap_table()

@@ -123,9 +123,5 @@ def _of_corrections(report: Any, gauge: Any) -> Iterator[Any]:
         "modgap_correction_odds_ratio",
         "Odds of the favoured modality among the best results, now over when it was fitted.",
         ("asking",),
-        {
-            (asking,): odds
-            for one in report.corrections
-            for asking, odds in one.odds.items()
-        },
+        {(asking,): odds for one in report.corrections for asking, odds in one.odds.items()},
     )
