@@ -22,7 +22,7 @@ from modgap.moments import RowMoments
 # Blocks are this long at first; beyond MOST_BLOCKS each two neighbours become one.
 FIRST_BLOCK, MOST_BLOCKS = 8, 64
 # So many are compared: few, so that each is long, and enough to tell how they spread.
-USED_BLOCKS, LEAST_BLOCKS = 24, 8
+USED_BLOCKS, LEAST_BLOCKS = 48, 12
 # Random directions in which variances are followed.
 N_PROBES = 64
 

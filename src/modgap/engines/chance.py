@@ -20,6 +20,8 @@ from modgap.engines.blocked import LEAST_BLOCKS, BlockedMoments, probe_direction
 
 # Beyond this many standard deviations a probability is 0 in float64.
 MOST_Z = 37.0
+# Times the median beyond which the difference of two neighbouring blocks is a step.
+_FAR_OUT = 20.0
 
 
 @dataclass(frozen=True)
@@ -179,26 +181,34 @@ class Estimate:
         assert self._blocks is not None
         counts, summed = self._blocks.counts, residuals * self._blocks.counts[:, None]
         found: list[Error] = []
-        while len(counts) >= 6 and len(found) < 3:
-            found.append(_error_of_blocks(counts, summed))
+        while len(counts) >= LEAST_BLOCKS and len(found) < 3:
+            found.append(_error_of_pairs(counts, summed))
             starts = np.arange(0, len(counts) - len(counts) % 2, 2)  # an odd one joins the last
             counts = np.add.reduceat(counts, starts)
             summed = np.add.reduceat(summed, starts, axis=0)
         traces = [error.trace for error in found]
         longer = [2 * second - first for first, second in pairwise(traces)]
         trace = max(*traces, *longer, 0.0)
-        share = max(
-            error.square / error.trace**2 if error.trace > 0 else 1.0 for error in found[:2]
-        )
-        freedom = min(error.freedom for error in found[:2])
+        share = max(one.square / one.trace**2 if one.trace > 0 else 1.0 for one in found[:2])
+        freedom = min(one.freedom for one in found[:2])
         return Error(trace, share * trace**2, freedom)
 
 
-def _error_of_blocks(counts: np.ndarray, summed: np.ndarray) -> Error:
-    """The error of a mean from the sums of residuals over blocks that are independent."""
-    k = len(counts) - 1
-    weighted = summed / counts.sum() * ((k + 1) / k) ** 0.5
-    gram = weighted @ weighted.T
+def _error_of_pairs(counts: np.ndarray, summed: np.ndarray) -> Error:
+    """The error of a mean from the differences of neighbouring blocks, each block in one pair.
+
+    Differences, because a step within the window is a change to be found and no clustering: it
+    falls into one pair, and a pair that is far out is left aside.
+    """
+    n = 2 * (len(counts) // 2)
+    means = summed[:n] / counts[:n, None]
+    apart = (means[1::2] - means[0:-1:2]) / np.sqrt(1 / counts[1:n:2] + 1 / counts[0:n:2])[:, None]
+    sizes = np.sum(apart**2, axis=1)
+    usual = sizes <= _FAR_OUT * np.median(sizes)
+    if np.sum(~usual) == 1:
+        apart = apart[usual]
+    k = len(apart)
+    gram = (apart @ apart.T) / (k * counts.sum())
     trace, raw = float(np.trace(gram)), float(np.sum(gram**2))
     # Unbiased for tr V² where the blocks' means are normal (Bai and Saranadasa 1996).
     square = k**2 / ((k + 2) * (k - 1)) * (raw - trace**2 / k)
