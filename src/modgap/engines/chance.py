@@ -55,7 +55,7 @@ def deviate(log_p: float) -> float:
     (1.96, 37.0, -1.28)
     """
     if log_p > -700.0:
-        return float(min(stats.norm.isf(np.exp(log_p)), MOST_Z))
+        return float(np.clip(stats.norm.isf(np.exp(log_p)), -MOST_Z, MOST_Z))
     return MOST_Z
 
 
@@ -218,13 +218,12 @@ def _error_of_pairs(counts: np.ndarray, summed: np.ndarray) -> Error:
 
 def _larger(between: Error, by_rows: Error) -> Error:
     """The more cautious of what blocks and rows say."""
+    if between.trace <= 0 or by_rows.trace <= 0:
+        return by_rows
     trace = max(between.trace, by_rows.trace)
-    share = max(
-        between.square / between.trace**2 if between.trace > 0 else 0.0,
-        by_rows.square / by_rows.trace**2 if by_rows.trace > 0 else 0.0,
-    )
-    freedom = between.freedom * between.square / between.trace**2 / share if share > 0 else np.inf
-    return Error(trace, share * trace**2, freedom)
+    own = between.square / between.trace**2
+    share = max(own, by_rows.square / by_rows.trace**2)
+    return Error(trace, share * trace**2, between.freedom * own / share)
 
 
 def z_of_log_ratio(change: float, first: tuple[float, float], second: tuple[float, float]) -> float:

@@ -61,6 +61,7 @@ class _Stream:
     def __init__(self) -> None:
         self.waiting: list[np.ndarray] = []
         self.n_waiting = 0
+        self.since = 0.0
         self.slices: deque[_Slice] = deque()
         self.folding = threading.Lock()
 
@@ -181,7 +182,11 @@ class GapMonitor(Brief):
             return
         for start in range(0, len(given), FOLD_ROWS):
             part = np.array(given[start : start + FOLD_ROWS])  # the caller may change its own
+            now = self._clock()
+            if stream.n_waiting and now - stream.since > self.window / self.n_slices / 4:
+                self._fold(name)  # rows of long ago are counted in their own time
             with self._lock:
+                stream.since = stream.since if stream.n_waiting else now
                 stream.waiting.append(part)
                 stream.n_waiting += len(part)
                 full = stream.n_waiting >= FOLD_ROWS
@@ -193,12 +198,13 @@ class GapMonitor(Brief):
         stream = self._streams[name]
         with stream.folding:
             with self._lock:
-                waiting, stream.waiting, stream.n_waiting = stream.waiting, [], 0
+                waiting, since = stream.waiting, stream.since
+                stream.waiting, stream.n_waiting = [], 0
             if waiting:
                 rows = np.concatenate([part.astype(np.float64) for part in waiting])
                 rows = self._usable(name, rows)
                 if len(rows):
-                    self._keep(stream, rows)
+                    self._keep(stream, rows, since)
             self._forget(stream)
 
     def _usable(self, name: str, rows: np.ndarray) -> np.ndarray:
@@ -217,8 +223,7 @@ class GapMonitor(Brief):
                     self._left_out[name, reason] += n
         return rows
 
-    def _keep(self, stream: _Stream, rows: np.ndarray) -> None:
-        now = self._clock()
+    def _keep(self, stream: _Stream, rows: np.ndarray, now: float) -> None:
         last = stream.slices[-1] if stream.slices else None
         if last is not None and now < last.began:  # the clock was set back
             last.began = now
