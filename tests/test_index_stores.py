@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from index_services import LIBRARIES, check_exact, corrections, make_store, rows
+from modgap import GapMonitor
 from modgap._validate import InputTypeError, InputValueError, MissingExtraError
 from modgap.corrections import Affine, Center, Correction
 from modgap.datasets import load_digits
@@ -60,6 +61,24 @@ def test_one_index_ranks_as_brute_force_over_the_corrected_vectors(store, name):
     assert result.corpus_share == {"image": 0.5, "text": 0.5}
     for share in result.share.values():
         assert sum(share.values()) == pytest.approx(1)
+
+
+def test_a_monitor_is_told_of_documents_and_queries(store):
+    correction = CORRECTIONS["center"]
+    monitor = GapMonitor({"image": X, "text": Y}, correction, least_rows=50)
+    with store.open(correction, create=True, monitor=monitor) as index:
+        index.write(X, "image")
+        index.write(Y, "text")
+        hits = index.search(Y[:7], "text", 3)
+        index.search(Y[7], "text", 3)
+    held = monitor.live()
+    assert monitor.counts() == ({"image": N, "text": N, "text queries": 8}, {})
+    lengths = np.linalg.norm(X, axis=1, keepdims=True)
+    assert held["image"].moments.mean == pytest.approx((X / lengths).mean(axis=0), abs=1e-6)
+    with store.open(correction) as index:
+        assert np.array_equal(index.search(Y[:7], "text", 3).ids, hits.ids)
+    monitor.live()
+    assert monitor.counts()[0]["text queries"] == 8
 
 
 def test_the_same_ids_come_from_every_database(tmp_path):

@@ -22,6 +22,7 @@ from ._version import __version__
 from .corrections import Calibrate, Correction
 from .datasets import load_digits
 from .diagnosis import diagnose, fix
+from .engines import GapMonitor, drift
 from .evaluation import evaluate_correction, mixed_retrieval, retrieval
 from .io import (
     Embeddings,
@@ -40,6 +41,7 @@ __all__ = [
     "Calibrate",
     "Correction",
     "Embeddings",
+    "GapMonitor",
     "Modalities",
     "ScoreCalibrator",
     "__version__",
@@ -47,6 +49,7 @@ __all__ = [
     "datasets",
     "diagnose",
     "diagnosis",
+    "drift",
     "embed",
     "engines",
     "evaluate_correction",

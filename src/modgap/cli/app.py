@@ -17,6 +17,7 @@ from modgap.cli import crash
 from modgap.cli.apply import apply
 from modgap.cli.demo import demo
 from modgap.cli.diagnose import diagnose
+from modgap.cli.drift import drift
 from modgap.cli.embed import embed
 from modgap.cli.evaluate import evaluate
 from modgap.cli.fit import fit
@@ -53,6 +54,7 @@ for command in (
     fit,
     apply,
     evaluate,
+    drift,
     embed,
     manifest,
     train,

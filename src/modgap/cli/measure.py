@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from modgap.cli.engine_options import EngineOption
 from modgap.cli.options import AsJson, Data, Partial, Seed, takes_data
+from modgap.cli.outputs import check_file
+
+SaveMoments = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        help="Also write the moments of the unit rows, which modgap drift compares with others.",
+        show_default=False,
+    ),
+]
 
 
 @takes_data()
@@ -18,6 +29,7 @@ def measure(
         typer.Option(help="Where to compute: cpu, cuda, cuda:1 …; rows must fit its memory."),
     ] = None,
     partial: Partial = None,
+    save_moments: SaveMoments = None,
     seed: Seed = 0,
     engine: EngineOption = "local",
     as_json: AsJson = False,
@@ -29,14 +41,19 @@ def measure(
     More than two: modgap measure image=image.npy text=text.npy audio=audio.npy
     """
     from modgap._results import document
-    from modgap.cli.show import out, print_json, print_table, steps
-    from modgap.engines import spread
+    from modgap.cli.show import out, print_json, print_table, say, steps
+    from modgap.engines import save_streams, spread, streams_of
     from modgap.measures import measure as run
 
+    if save_moments is not None:
+        check_file(save_moments, [])
     data = data if partial is None else data.with_partial(partial)
-    data = data if device is None else data.to(device)
+    data = spread(data if device is None else data.to(device), engine)
     with steps() as step:
-        result = run(spread(data, engine), seed=seed, progress=step)
+        result = run(data, seed=seed, progress=step)
+        if save_moments is not None:
+            save_streams(streams_of(data, progress=step), save_moments)
+            say(f"wrote {save_moments}")
     if as_json:
         print_json(document("measure", result, seed=seed))
         return

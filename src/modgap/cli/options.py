@@ -222,7 +222,7 @@ def open_data(
             raise InputValueError(
                 "--column is for modalities with names; use --x-column and --y-column."
             )
-        called = _two_names(names)
+        called = two_names(names)
         data = open_pair(
             paths[0],
             paths[1] if len(paths) > 1 else None,
@@ -300,7 +300,8 @@ def _has_name(text: str) -> bool:
     return bool(name and equals) and Path(name).name == name and not Path(text).exists()
 
 
-def _two_names(names: str) -> tuple[str, str]:
+def two_names(names: str) -> tuple[str, str]:
+    """The names of two modalities, as ``--names`` gives them."""
     parts = tuple(part.strip() for part in names.split(","))
     if len(parts) != 2:
         raise InputValueError(

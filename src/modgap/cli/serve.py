@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
-from typing import Annotated
+from pathlib import Path
+from typing import Annotated, Any
 
 import typer
 
@@ -62,6 +64,23 @@ def serve(
             rich_help_panel=_SERVER,
         ),
     ] = None,
+    monitor: Annotated[
+        bool,
+        typer.Option(
+            "--monitor",
+            help="Watch queries for drift: metrics for Prometheus at /metrics (modgap\\[monitor]).",
+            rich_help_panel=_SERVER,
+        ),
+    ] = False,
+    monitor_file: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Keep what the monitor sees in this file, and go on with it after a restart.",
+            show_default=False,
+            rich_help_panel=_SERVER,
+        ),
+    ] = None,
     browser: Annotated[
         bool,
         typer.Option("--open/--no-browser", help="Open the page.", rich_help_panel=_SERVER),
@@ -90,14 +109,25 @@ def serve(
                 seed=seed,
                 rows=rows,
             )
+            watched = None
+            if monitor or monitor_file is not None:
+                from modgap.serve.monitoring import make_monitor
+
+                watched = make_monitor(explorer, monitor_file, step)
         document = partial(explorer.document, umap=umap)
-        app = make_app(explorer, document, token=token, hosts=server.names_for(host))
+        app = make_app(
+            explorer, document, token=token, hosts=server.names_for(host), monitor=watched
+        )
         address = server.address_of(opened, host, token)
         yours = "your token for the …, " if token else ""  # what is printed may be kept in a log
         say(f"modgap serves at {without_secrets(address)} ({yours}Ctrl-C to stop)")
         if browser:
             _open_soon(address)
-        server.run(app, opened)
+        keeping: AbstractContextManager[Any] = nullcontext()
+        if watched is not None and monitor_file is not None:
+            keeping = watched.kept_at(monitor_file)
+        with keeping:
+            server.run(app, opened)
     say("stopped.")
 
 

@@ -1,4 +1,4 @@
-from .base import VectorIndex
+from .base import RowMonitor, VectorIndex
 from .documents import open_documents
 from .faiss_index import FaissIndex
 from .graph_recall import LowRecallWarning
@@ -20,6 +20,7 @@ __all__ = [
     "PgvectorIndex",
     "QdrantIndex",
     "QuantisedIndex",
+    "RowMonitor",
     "VectorIndex",
     "WrongOperatorsWarning",
     "add_column",

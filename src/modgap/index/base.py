@@ -6,9 +6,10 @@ Scores are those of the correction's metric, larger is nearer: the cosine, the i
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
-from typing import Any, Self
+from typing import Any, Protocol, Self
 
 import numpy as np
 
@@ -42,6 +43,24 @@ from modgap.search import Hits
 BATCH_ROWS = 4096
 # One graph of all modalities is measured with so many queries.
 _SAMPLE = 200
+_log = logging.getLogger(__name__)
+
+
+class RowMonitor(Protocol):
+    """What may be told of the rows that pass through an index, as `modgap.GapMonitor` is."""
+
+    def add(self, name: str, rows: Any) -> None:
+        """Rows as the model gives them; ``name`` is a modality, or "text queries"."""
+
+
+def tell(monitor: RowMonitor | None, name: str, rows: Any) -> None:
+    """Tell a monitor of rows; what goes wrong there must not stop a search."""
+    if monitor is None:
+        return
+    try:
+        monitor.add(name, rows)
+    except Exception:
+        _log.warning("The monitor failed on %s rows.", name, exc_info=True)
 
 
 class VectorIndex(VectorStore):
@@ -58,7 +77,12 @@ class VectorIndex(VectorStore):
     Used as a context manager, an index is finished when the block ends without an error. One that
     was not finished (the process was killed, say) is opened again with ``create=True``: ``write``
     then leaves out the ids that are there.
+
+    ``monitor`` may be set to a `modgap.GapMonitor`: it is told of every query that is searched and
+    of every document that is stored, as the model gave them.
     """
+
+    monitor: RowMonitor | None = None
 
     def __init__(
         self,
@@ -238,6 +262,7 @@ class VectorIndex(VectorStore):
         mapped = vector.query(rows, modality)
         # Only warns.
         check_recognised(vector.correction, rows, modality, role="query", trust_rows=True)
+        tell(self.monitor, f"{modality} queries", rows)
         if self._note is None:
             return to_hits([[] for _ in mapped], k, self._score, "int")
         found = self._hits(vector, mapped, k, only, exact=False)
@@ -390,6 +415,7 @@ class VectorIndex(VectorStore):
                         for name, vector in self.vectors.items()
                     }
                     self._add(stored, modality, [every[place] for place in places])
+                    tell(self.monitor, modality, rows)
                 written, done = written + len(new), done + len(batch)
                 if progress is not None:
                     progress(f"storing {modality}", done, source.n_rows)

@@ -10,7 +10,7 @@ from typing import Any
 
 from modgap._secrets import without_secrets
 from modgap._validate import InputValueError, check_choice
-from modgap.index.base import VectorIndex
+from modgap.index.base import RowMonitor, VectorIndex
 from modgap.index.postgres import is_postgres
 from modgap.index.vectors import Corrections
 
@@ -32,6 +32,7 @@ def open_index(
     create: bool = False,
     replace: bool = False,
     trust: bool = False,
+    monitor: RowMonitor | None = None,
     **options: Any,
 ) -> VectorIndex:
     """Open an index of both modalities, or with ``create`` begin one.
@@ -53,6 +54,8 @@ def open_index(
     trust : bool
         Open a folder of Qdrant's embedded mode that is there already: it holds pickles, and these
         can run any code. The other indexes hold none and need no trust.
+    monitor : GapMonitor, optional
+        Told of every query and of every document that is stored, as the model gave them.
     **options
         Those of the class, such as ``table``, ``ef_search`` or ``nprobe``; None is the default.
     """
@@ -69,6 +72,7 @@ def open_index(
     if kind == "qdrant":
         given["trust"] = trust
     made: VectorIndex = store(where, correction, **given)
+    made.monitor = monitor
     try:
         return made.open(create=create, replace=replace)
     except BaseException:

@@ -10,6 +10,7 @@ import numpy as np
 from modgap._drawing import Ranges
 from modgap._validate import InputTypeError, InputValueError
 from modgap.diagnosis import Diagnosis, GapPath
+from modgap.engines import DriftReport
 from modgap.evaluation import Evaluation, MixedCurve, MixedRetrieval, Retrieval, Robustness
 from modgap.evaluation.names import metric_name
 from modgap.evaluation.tasks import TaskSweep
@@ -44,6 +45,7 @@ def _known() -> str:
 @figure_of.register(Diagnosis)
 @figure_of.register(Evaluation)
 @figure_of.register(MixedRetrieval)
+@figure_of.register(DriftReport)
 def _ranges(result: Any, title: str, ax: Axes | None) -> Axes:
     found: Ranges = result.ranges()
     return ranges(

@@ -15,6 +15,7 @@ from starlette.routing import Match
 
 from modgap._validate import InputError
 from modgap._version import __version__
+from modgap.engines import GapMonitor
 from modgap.serve.assets import Asset, live_assets
 from modgap.serve.docs import docs_page
 from modgap.serve.document import LiveDocument, MakeDocument
@@ -23,6 +24,7 @@ from modgap.serve.fitted import Unknown
 from modgap.serve.guard import Guard
 from modgap.serve.jobs import Jobs, QueueFull
 from modgap.serve.models import Health
+from modgap.serve.monitoring import add_metrics
 from modgap.serve.routes import add_route, make_router, refusals
 from modgap.serve.server import LOOPBACK_NAMES
 
@@ -42,6 +44,7 @@ def make_app(
     token: str | None = None,
     hosts: frozenset[str] | None = LOOPBACK_NAMES,
     jobs: Jobs | None = None,
+    monitor: GapMonitor | None = None,
 ) -> FastAPI:
     """The app of one explorer.
 
@@ -61,6 +64,8 @@ def make_app(
         The names the server answers to, None for any.
     jobs : Jobs, optional
         Where corrections are fitted.
+    monitor : GapMonitor, optional
+        The one that is told of queries, see `make_monitor`; its metrics are at /metrics.
     """
     document = LiveDocument(make_document or explorer.document)
     assets = live_assets() if assets is None else assets
@@ -89,6 +94,8 @@ def make_app(
     api = make_router(explorer, document, jobs)
     app.include_router(api)
     _add_pages(app, assets)
+    if monitor is not None:
+        add_metrics(app, explorer, monitor)
     for kind, status in ((Unknown, 404), (InputError, 422)):
         app.add_exception_handler(kind, _saying(status))
     app.add_exception_handler(QueueFull, _saying(429, {"Retry-After": "5"}))

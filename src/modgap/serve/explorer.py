@@ -15,6 +15,7 @@ from modgap._version import __version__
 from modgap.corrections import METHODS, METRICS, Corrector, Metric, in_one_sentence
 from modgap.evaluation import GOAL_METRICS, Goal
 from modgap.evaluation.metrics import metric_descriptions
+from modgap.index.base import RowMonitor, tell
 from modgap.io import Embeddings, Modalities
 from modgap.reports import contents
 from modgap.reports.terms import terms
@@ -89,6 +90,8 @@ class Explorer:
         self.index = MixedIndex(data, metric=metric, at_most=rows, seed=seed)
         self.corrections = FittedCorrections(kept, self.index.forget)
         self.rows = Rows(data, self.index.live)
+        # Told of every query, as it is.
+        self.monitor: RowMonitor | None = None
         self._groups = dict(zip(data.names, data.groups, strict=True)) if data.paired else {}
         # In an index of one side per group, half of the groups are there as the first modality.
         n_groups = 1 + int(max((codes.max() for codes in self._groups.values()), default=-1))
@@ -205,6 +208,7 @@ class Explorer:
             self.index.search(asked, modality, k, without=row, among=among, correction=used)
             for used in ([None] if fix is None else [None, fix])
         )
+        tell(self.monitor, f"{modality} queries", asked)
         return SearchAnswer(
             query=query,
             metric=self.metric,

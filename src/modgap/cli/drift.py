@@ -1,0 +1,121 @@
+"""``modgap drift``: what moved between two sets of rows, and whether a correction still fits."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from modgap._validate import InputValueError
+from modgap.cli.options import AsJson, Names, by_name, two_names
+
+_FORMS = (
+    "One file or folder of both modalities, two with a comma between them, any number with names "
+    "(image=image.npy,text=text.npy), saved moments (modgap measure --save-moments) or the file "
+    "of a monitor."
+)
+
+
+def drift(
+    a: Annotated[
+        str, typer.Argument(metavar="A", help=f"The rows then. {_FORMS}", show_default=False)
+    ],
+    b: Annotated[
+        str,
+        typer.Argument(metavar="B", help="The rows now, in any of these ways.", show_default=False),
+    ],
+    correction: Annotated[
+        Path | None,
+        typer.Option(
+            help="A correction file, or a folder of them: does it still fit?", show_default=False
+        ),
+    ] = None,
+    rows: Annotated[
+        str | None,
+        typer.Option(
+            metavar="unit|given",
+            help="Whether rows are brought to unit length: as the correction does, else unit.",
+            show_default=False,
+        ),
+    ] = None,
+    independent: Annotated[
+        bool,
+        typer.Option(
+            "--independent",
+            help="Rows are independent of each other, whatever their order: of a sorted file. "
+            "Those of a log come in sessions.",
+        ),
+    ] = False,
+    alpha: Annotated[
+        float, typer.Option(help="How likely chance may make a change that counts.")
+    ] = 1e-6,
+    fail_on_drift: Annotated[
+        bool,
+        typer.Option(
+            "--fail-on-drift",
+            help="Exit with status 1 where something moved or a correction is to be fitted again.",
+        ),
+    ] = False,
+    as_json: AsJson = False,
+    names: Names = "image,text",
+) -> None:
+    """Compare two sets of rows: what moved, and does a correction still fit.
+
+    Examples: modgap drift fitted.npz today.npz --correction correction.safetensors
+
+    modgap drift "text=captions.npy" "text queries=log.npy" --fail-on-drift
+    """  # fmt: skip
+    from modgap._results import document
+    from modgap.cli.show import out, print_json, print_table, steps
+    from modgap.engines import drift as run
+
+    called = two_names(names)
+    with steps() as step:
+        report = run(
+            _opened(a, called), _opened(b, called), correction, names=called,
+            rows=rows,  # type: ignore[arg-type]
+            independent=independent, alpha=alpha, progress=step,
+        )  # fmt: skip
+    if as_json:
+        print_json(document("drift", report))
+    else:
+        print_table(*report.table())
+        gaps = report.gap_table()
+        if gaps is not None:
+            out.print()
+            print_table(*gaps)
+        out.print()
+        for sentence in report.sentences():
+            out.print(sentence, markup=False, soft_wrap=True)
+        out.print(
+            f"[dim]* beyond chance (z above {report.threshold:.1f}) and large; {report.rows} rows"
+            "[/dim]"
+        )
+    if fail_on_drift and (report.drifted or report.fits is False):
+        raise typer.Exit(1)
+
+
+def _opened(given: str, names: tuple[str, str]) -> Any:
+    """What an argument means: a path, or several with commas between them."""
+    from modgap.engines.streams import open_named
+    from modgap.io import open_pair
+
+    if Path(given).exists():
+        return given
+    parts = given.split(",")
+    if all(_is_named(part) for part in parts):
+        return open_named(by_name(parts, "A set of rows with names", "NAME=PATH"))
+    if len(parts) == 1:
+        return given
+    if len(parts) > 2 or any(_is_named(part) for part in parts):
+        raise InputValueError(
+            f"A set of rows is one path, two with a comma between them, or NAME=PATH for each, "
+            f"got {given!r}."
+        )
+    return open_pair(parts[0], parts[1], names=names, paired=False)
+
+
+def _is_named(text: str) -> bool:
+    name, equals, path = text.partition("=")
+    return bool(equals and path) and Path(name).name == name

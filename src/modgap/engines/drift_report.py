@@ -1,0 +1,280 @@
+"""What a comparison of two sets of rows found: frozen results, their tables and sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from modgap._drawing import Range, Ranges
+from modgap._results import (
+    HasFigure,
+    Result,
+    notebook_html,
+    notebook_table,
+    notebook_words,
+    number,
+    spoken,
+    text_table,
+)
+
+Table = tuple[tuple[str, ...], list[tuple[str, ...]]]
+# Rows that count as one beyond which it is said.
+_CLUSTERED = 3.0
+_WORDS = {"mean": "mean", "spread": "spread", "shape": "shape of the covariance"}
+
+
+@dataclass(frozen=True)
+class StreamDrift(Result):
+    """One set of rows then and now; ``moved`` names what moved beyond chance and is large.
+
+    ``mean_shift`` is the distance of the means in units of the spread, without what chance adds,
+    ``mean_shift_of_gap`` the same in units of the gap, and ``along_gap`` the cosine of the move
+    with the gap vector that ends in these rows. ``spread_ratio`` is tr Σ now over then,
+    ``shape_distance`` ‖Σ'/tr Σ' − Σ/tr Σ‖ in units of ‖Σ/tr Σ‖, without what chance adds.
+    ``direction_ratio`` is the variance now over then in the direction that changed most,
+    ``features`` are the columns whose means moved most. Each z says how unlikely by chance the
+    change is, as a normal deviate, 37 at most. ``clustering`` is how many rows count as one, as
+    they come in sessions. ``judged`` is False where there are too few rows to tell.
+    """
+
+    name: str
+    compared_with: str
+    n_then: int
+    n_now: int
+    judged: bool
+    clustering: float = 1.0
+    mean_shift: float = 0.0
+    mean_shift_of_gap: float | None = None
+    along_gap: float | None = None
+    mean_z: float = 0.0
+    spread_ratio: float = 1.0
+    spread_z: float = 0.0
+    shape_distance: float = 0.0
+    shape_z: float = 0.0
+    direction_ratio: float = 1.0
+    features: tuple[int, ...] = ()
+    moved: tuple[str, ...] = ()
+
+    def changes(self) -> Iterator[str]:
+        """What moved, in words."""
+        if "mean" in self.moved:
+            gap = self.mean_shift_of_gap
+            of_gap = "" if gap is None else f", {gap:.2f} of the gap"
+            yield (
+                f"The mean of {self.name} moved by {self.mean_shift:.2f} of the spread{of_gap} "
+                f"(z {self.mean_z:.0f})."
+            )
+        if "spread" in self.moved:
+            yield (
+                f"The spread of {self.name} is {self.spread_ratio:.2f} times what it was "
+                f"(z {self.spread_z:.0f})."
+            )
+        if "shape" in self.moved:
+            yield (
+                f"The covariance of {self.name} has another shape: it is off by "
+                f"{self.shape_distance:.2f} of itself (z {self.shape_z:.0f})."
+            )
+
+
+@dataclass(frozen=True)
+class GapDrift(Result):
+    """The gap between two sets of rows then and now; ``alarm`` where it moved and that is large.
+
+    ``change`` is the length of the change of the gap vector in units of the gap, without what
+    chance adds; ``cosine`` is the one between the gap vectors.
+    """
+
+    first: str
+    second: str
+    distance_then: float
+    distance_now: float
+    change: float
+    cosine: float
+    z: float
+    alarm: bool
+
+    def words(self) -> str:
+        """What moved."""
+        return (
+            f"The gap between {self.first} and {self.second} moved by {self.change:.2f} of itself, "
+            f"its length from {self.distance_then:.3f} to {self.distance_now:.3f} "
+            f"(z {self.z:.0f})."
+        )
+
+
+@dataclass(frozen=True)
+class CorrectionFit(Result):
+    """Whether a correction still fits; ``fits`` is None where that cannot be told.
+
+    For each modality that asks: ``favoured`` is the one whose documents come up more often among
+    the best non-matching results, ``share_then`` and ``share_now`` its share of them, of as many
+    documents of two modalities, and ``odds`` the ratio of the odds; all as moments predict it.
+    ``offset`` is the difference of mean scores that is not corrected, in units of the scores'
+    spread, ``spread_ratio`` that of their spreads, and ``z`` how unlikely by chance.
+    """
+
+    label: str
+    fits: bool | None
+    sentence: str
+    favoured: dict[str, str]
+    share_then: dict[str, float]
+    share_now: dict[str, float]
+    odds: dict[str, float]
+    offset: dict[str, float]
+    spread_ratio: dict[str, float]
+    z: dict[str, float]
+
+
+@dataclass(frozen=True)
+class DriftReport(Result, HasFigure):
+    """What moved between two sets of rows, and whether corrections still fit.
+
+    ``drifted`` says whether anything moved beyond chance (z above ``threshold``) and by more than
+    ``least`` of what it is measured by. ``rows`` says whether rows were brought to unit length.
+    """
+
+    drifted: bool
+    verdict: str
+    rows: str
+    threshold: float
+    least: dict[str, float]
+    streams: tuple[StreamDrift, ...]
+    gaps: tuple[GapDrift, ...]
+    corrections: tuple[CorrectionFit, ...] = ()
+
+    def _brief(self) -> str:
+        moved = [f"{s.name} {' '.join(s.moved)}" for s in self.streams if s.moved]
+        moved += [f"gap {gap.first}–{gap.second}" for gap in self.gaps if gap.alarm]
+        fits = [{True: "fits", False: "fit again", None: "not judged"}[c.fits]
+                for c in self.corrections]  # fmt: skip
+        said = "; ".join(moved) if moved else "no drift"
+        return said + (f"; correction: {', '.join(fits)}" if fits else "")
+
+    @property
+    def fits(self) -> bool | None:
+        """Whether every correction still fits; None where that is not known."""
+        known = [one.fits for one in self.corrections]
+        if False in known:
+            return False
+        return True if known and None not in known else None
+
+    def table(self) -> Table:
+        """The sets of rows; a star marks what is beyond chance and large."""
+        streams = self.streams
+
+        def line(label: str, values: list[str]) -> tuple[str, ...]:
+            return (label, *values)
+
+        def moved(what: str, field: str, digits: int = 3) -> tuple[str, ...]:
+            cells = [
+                f"{number(getattr(s, field), digits)}{'*' if what in s.moved else ''}"
+                if s.judged
+                else "–"
+                for s in streams
+            ]
+            return line({"mean": "mean moved, in spreads", "spread": "spread, now over then",
+                         "shape": "shape moved"}[what], cells)  # fmt: skip
+
+        def plain(label: str, field: str, digits: int = 3) -> tuple[str, ...]:
+            return line(
+                label, [number(getattr(s, field), digits) if s.judged else "–" for s in streams]
+            )
+
+        def z_line(field: str) -> tuple[str, ...]:
+            return line("  z", [f"{getattr(s, field):.1f}" if s.judged else "–" for s in streams])
+
+        rows = [
+            line("rows then", [number(s.n_then) for s in streams]),
+            line("rows now", [number(s.n_now) for s in streams]),
+            plain("rows that count as one", "clustering", 1),
+            moved("mean", "mean_shift"),
+            plain("  in gaps", "mean_shift_of_gap"),
+            plain("  cosine with the gap", "along_gap"),
+            z_line("mean_z"),
+            moved("spread", "spread_ratio"),
+            z_line("spread_z"),
+            moved("shape", "shape_distance"),
+            plain("  most in one direction", "direction_ratio"),
+            z_line("shape_z"),
+        ]
+        shown = [row for row in rows if any(cell != "–" for cell in row[1:]) or row[0][0] != " "]
+        return ("", *(s.name for s in streams)), shown
+
+    def gap_table(self) -> Table | None:
+        """The gaps; None where there is only one modality."""
+        rows: list[tuple[str, ...]] = [
+            (
+                f"{gap.first}–{gap.second}",
+                number(gap.distance_then),
+                number(gap.distance_now),
+                f"{number(gap.change, 3)}{'*' if gap.alarm else ''}",
+                number(gap.cosine, 3),
+                f"{gap.z:.1f}",
+            )
+            for gap in self.gaps
+        ]
+        return (("gap", "then", "now", "moved, of it", "cosine", "z"), rows) if rows else None
+
+    def ranges(self) -> Ranges:
+        """Each change in units of what counts as large."""
+        lines = []
+        for s in self.streams:
+            sizes = {
+                "mean": s.mean_shift / self.least["mean"],
+                "spread": abs(s.spread_ratio - 1) / self.least["spread"],
+                "shape": s.shape_distance / self.least["shape"],
+            }
+            lines += [
+                Range(f"{s.name}: {_WORDS[what]}", size, 0.0, size, marked=what in s.moved)
+                for what, size in sizes.items()
+                if s.judged
+            ]
+        for gap in self.gaps:
+            size = gap.change / self.least["gap"]
+            lines.append(Range(f"gap {gap.first}–{gap.second}", size, 0.0, size, marked=gap.alarm))
+        return Ranges("what moved, in units of what counts as large", lines, 1.0, (0.0,))
+
+    def __str__(self) -> str:
+        tables = [self.table(), self.gap_table()]
+        shown = [text_table(*table) for table in tables if table is not None]
+        return "\n\n".join([*shown, "\n".join(self.sentences())])
+
+    def sentences(self) -> list[str]:
+        """The verdict, what moved, and what is said of each correction."""
+        moved = [words for stream in self.streams for words in stream.changes()]
+        moved += [gap.words() for gap in self.gaps if gap.alarm]
+        moved += [words for stream in self.streams if (words := self._clustered(stream))]
+        return [self.verdict, *moved, *(fit.sentence for fit in self.corrections)]
+
+    def _clustered(self, stream: StreamDrift) -> str:
+        """Why a large change is none that counts, where rows that come together are the reason."""
+        large = stream.mean_shift >= self.least["mean"] and "mean" not in stream.moved
+        if not (stream.judged and large and stream.clustering > _CLUSTERED):
+            return ""
+        return (
+            f"The mean of {stream.name} is off by {stream.mean_shift:.2f} of the spread, which "
+            f"chance may do: {stream.clustering:.0f} rows that come together count as one. If they "
+            "are sorted, and no log, take them as independent (--independent)."
+        )
+
+    def _repr_html_(self) -> str:
+        gaps = self.gap_table()
+        return notebook_html(
+            *(notebook_words(sentence) for sentence in self.sentences()),
+            self.ranges().svg(),
+            notebook_table(*self.table()),
+            notebook_table(*gaps) if gaps else "",
+        )
+
+
+def verdict_of(streams: tuple[StreamDrift, ...], gaps: tuple[GapDrift, ...]) -> str:
+    """What moved, in one sentence."""
+    said = [f"{s.name} ({', '.join(s.moved)})" for s in streams if s.moved]
+    said += [f"the gap between {gap.first} and {gap.second}" for gap in gaps if gap.alarm]
+    few = [s.name for s in streams if not s.judged]
+    waiting = f" Too few rows to judge {spoken(few)}." if few else ""
+    if said:
+        return f"Drift of {spoken(said)}.{waiting}"
+    if len(few) == len(streams):
+        return waiting.strip() or "There are no rows yet."
+    return f"No drift that is beyond chance and large.{waiting}"
