@@ -6,7 +6,7 @@ OPENCLIP := .venv-openclip
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet -c constraints.txt
 INPUTS := pyproject.toml constraints.txt
 
-.PHONY: demo test test-long test-openclip fuzz lint bench picture browser clean
+.PHONY: demo test test-long test-openclip fuzz lint bench bench-gpu picture browser clean
 
 demo: $(VENV)/.core
 	$(BIN)/modgap demo -o modgap-demo
@@ -37,6 +37,10 @@ bench: $(VENV)/.test browser
 	$(BIN)/python benchmarks/embed.py
 	$(BIN)/python benchmarks/serve_load.py
 	$(BIN)/python benchmarks/serve_memory.py
+
+# On a machine with a GPU, with the interpreter that has its torch: make bench-gpu PYTHON=python
+bench-gpu:
+	PYTHONPATH=src $(PYTHON) benchmarks/gpu.py --json benchmarks/results/gpu.json
 
 picture: $(VENV)/.core
 	$(BIN)/python docs/make_picture.py
