@@ -70,12 +70,12 @@ def said(place: dict) -> str:
 class Record:
     """The rows of one run; written to a file after each, where one is given."""
 
-    def __init__(self, command: str, path: Path | None = None) -> None:
+    def __init__(self, command: str, path: Path | None = None, at: str | None = None) -> None:
         self.path = path
         self.contents: dict = {
             "command": command,
             "date": str(date.today()),
-            "commit": commit(),
+            "commit": at or commit(),
             "machine": machine(),
             "rows": [],
         }
