@@ -6,7 +6,7 @@ OPENCLIP := .venv-openclip
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet -c constraints.txt
 INPUTS := pyproject.toml constraints.txt
 
-.PHONY: demo test test-long test-openclip fuzz lint bench bench-gpu picture browser clean
+.PHONY: demo test test-long test-openclip fuzz lint bench bench-limits bench-growth bench-apps bench-gpu picture browser clean
 
 demo: $(VENV)/.core
 	$(BIN)/modgap demo -o modgap-demo
@@ -31,8 +31,18 @@ lint: $(VENV)/.lint
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-bench: $(VENV)/.test browser
-	$(BIN)/python benchmarks/run.py
+# `make -k bench SAVE=--save` puts what is measured on file, and the pages are made of that.
+bench: bench-limits bench-growth
+
+bench-limits: $(VENV)/.test
+	$(BIN)/python benchmarks/run.py $(SAVE)
+
+bench-growth: $(VENV)/.test
+	$(BIN)/python benchmarks/growth.py $(SAVE)
+	$(BIN)/python benchmarks/rates.py $(SAVE)
+
+# The page, embedding and the server.
+bench-apps: $(VENV)/.test browser
 	$(BIN)/python benchmarks/page.py
 	$(BIN)/python benchmarks/embed.py
 	$(BIN)/python benchmarks/serve_load.py

@@ -46,7 +46,7 @@ def three_products(X: np.ndarray, Y: np.ndarray) -> None:
 
 
 def cone_case(scale: float) -> Case:
-    n = round(50_000 * scale)
+    n = round(30_000 * scale)
     X = _rows(n, 512, 0) + 0.5
     return Case(
         f"cone, {n:,} × 512",
@@ -113,7 +113,7 @@ def _file_of_rows(folder: str, n: int) -> Path:
 
 
 def moments_case(scale: float) -> Case:
-    n = round(1_000_000 * scale)
+    n = round(500_000 * scale)
     folder = tempfile.TemporaryDirectory()
     path = _file_of_rows(folder.name, n)
     held: list[np.ndarray] = []
@@ -138,7 +138,7 @@ def moments_case(scale: float) -> Case:
 
 
 def calibrate_case(scale: float) -> Case:
-    n = round(500_000 * scale)
+    n = round(250_000 * scale)
     folder = tempfile.TemporaryDirectory()
     path = _file_of_rows(folder.name, n)
 

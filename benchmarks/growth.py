@@ -120,7 +120,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--only", choices=CURVES, nargs="+")
     parser.add_argument("--scale", type=float, default=1.0, help="shrink the sizes")
-    parser.add_argument("--point-seconds", type=float, default=25.0)
+    parser.add_argument("--point-seconds", type=float, default=15.0)
     parser.add_argument("--gigabytes", type=float, default=4.0)
     parser.add_argument("--save", action="store_true", help="put the rows into benchmarks/results")
     parser.add_argument("--child", nargs=2, help=argparse.SUPPRESS)

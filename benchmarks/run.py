@@ -130,6 +130,8 @@ def main() -> None:
         row = run_case(options.only[0], options.scale, options.rounds, options.case_seconds)
         print(json.dumps(row))
         return
+    if options.save and not options.at and not {*(options.only or GROUPS)} <= {*GROUPS}:
+        parser.error("--save takes whole groups: --only bare, --only peers, or all of them")
     wanted = [part for one in options.only or GROUPS for part in GROUPS.get(one, [one])]
     records = {}
     for group, names in GROUPS.items():
