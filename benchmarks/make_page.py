@@ -217,7 +217,23 @@ def gpu_equal(rows: list[dict]) -> str:
 def gpu_growth(rows: list[dict]) -> str:
     """As on the processor; which of n and d a point varies is told by what it keeps."""
     kept = [row for row in rows if row["case"] == "growth"]
-    return growth(growth_figures.both_ways(kept)) if kept else NOT_YET
+    if not kept:
+        return NOT_YET
+    pictures = (shown(f"benchmarks-gpu-{vary}", f"GPU: growth with {vary}") for vary in ("n", "d"))
+    return "\n\n".join([growth(growth_figures.both_ways(kept)), *pictures])
+
+
+def shown(name: str, words: str) -> str:
+    """A picture that is there for light and for dark pages."""
+    dark = f'<source media="(prefers-color-scheme: dark)" srcset="{name}-dark.svg">'
+    return f'<picture>\n  {dark}\n  <img src="{name}-light.svg" alt="{words}">\n</picture>'
+
+
+def growth_pictures(_: list[dict]) -> str:
+    said = {"n": "With the rows, at 512 columns:", "d": "With the columns, at 5,000 rows:"}
+    alt = "Seconds and peak memory on log–log axes against"
+    names = {"n": f"{alt} the number of rows", "d": f"{alt} the number of columns"}
+    return "\n\n".join(f"{said[v]}\n\n{shown(f'benchmarks-{v}', names[v])}" for v in said)
 
 
 # Mark → file and what is made of its rows.
@@ -226,6 +242,7 @@ TABLES = {
     "before": ("before", before),
     "peers": ("peers", peers),
     "growth": ("growth", growth),
+    "growth-pictures": ("growth", growth_pictures),
     "gpu-rates": ("gpu", gpu_rates),
     "gpu": ("gpu", gpu),
     "gpu-equal": ("gpu", gpu_equal),
