@@ -40,15 +40,17 @@ def draw(folder: Path) -> None:
 
 
 def picture(path: Path, rows: Sequence[dict], vary: str) -> None:
-    """Seconds above memory, a column of panels for each quantity."""
+    """Seconds above memory, a column of panels for each quantity that others compute too."""
     import matplotlib as mpl
     from matplotlib.figure import Figure
 
     product = [row for row in rows if row["of"] == "product"]
-    names = [of for of in dict.fromkeys(row["of"] for row in rows) if of != "product"]
+    makers = {of: {row.get("by") for row in rows if row["of"] == of} for of in named(rows)}
+    several = [of for of, by in makers.items() if len(by) > 1]
+    names = several or list(makers)
     for look, colours in LOOKS.items():
         with mpl.rc_context({**settings(colours), "svg.hashsalt": path.name}):
-            figure = Figure(figsize=(2.6 * len(names), 5.2), layout="constrained")
+            figure = Figure(figsize=(2.5 * len(names), 4.8), layout="constrained")
             axes = figure.subplots(2, len(names), squeeze=False, sharex=True, sharey="row")
             for place, name in enumerate(names):
                 of = [row for row in rows if row["of"] == name]
@@ -56,11 +58,15 @@ def picture(path: Path, rows: Sequence[dict], vary: str) -> None:
                     panel(axes[top][place], of, product, vary, what, colours["lines"])
                 axes[0][place].set_title(name)
                 axes[1][place].set_xlabel(AXES[vary])
-                axes[0][place].legend(frameon=False, loc="upper left")
+                axes[0][place].legend(frameon=False, loc="lower right")
             for top, said in enumerate(UNITS.values()):
                 axes[top][0].set_ylabel(said)
             kept = {"Date": None, "Creator": None}
             figure.savefig(f"{path}-{look}.svg", transparent=True, metadata=kept)
+
+
+def named(rows: Sequence[dict]) -> list[str]:
+    return [of for of in dict.fromkeys(row["of"] for row in rows) if of != "product"]
 
 
 def panel(
@@ -77,6 +83,7 @@ def panel(
         ax.plot(x, y, "--", color=colours[2], label="the bare product", linewidth=1)
     ax.set_xscale("log")
     ax.set_yscale("log")
+    ax.minorticks_off()
     ax.grid(True, linewidth=0.5)
 
 
@@ -85,4 +92,6 @@ def settings(colours: dict) -> dict:
         ("text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color"),
         colours["ink"],
     )
-    return {**ink, "grid.color": colours["grid"], "font.size": 8, "legend.fontsize": 6.5}
+    sizes = {"font.size": 8, "legend.fontsize": 6.5}
+    bare = {"axes.facecolor": "none", "svg.fonttype": "none"}
+    return {**ink, **sizes, **bare, "grid.color": colours["grid"]}
