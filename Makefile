@@ -6,7 +6,8 @@ OPENCLIP := .venv-openclip
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet -c constraints.txt
 INPUTS := pyproject.toml constraints.txt
 
-.PHONY: demo test test-long test-engines test-openclip fuzz lint bench picture browser clean
+.PHONY: demo test test-long test-engines test-openclip fuzz lint picture browser clean
+.PHONY: bench bench-limits bench-growth bench-apps bench-gpu
 
 demo: $(VENV)/.core
 	$(BIN)/modgap demo -o modgap-demo
@@ -35,12 +36,26 @@ lint: $(VENV)/.lint
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-bench: $(VENV)/.test browser
-	$(BIN)/python benchmarks/run.py
+# `make -k bench SAVE=--save` puts what is measured on file, and the pages are made of that.
+bench: bench-limits bench-growth
+
+bench-limits: $(VENV)/.test
+	$(BIN)/python benchmarks/run.py $(SAVE)
+
+bench-growth: $(VENV)/.test
+	$(BIN)/python benchmarks/growth.py $(SAVE)
+	$(BIN)/python benchmarks/rates.py $(SAVE)
+
+# The page, embedding and the server.
+bench-apps: $(VENV)/.test browser
 	$(BIN)/python benchmarks/page.py
 	$(BIN)/python benchmarks/embed.py
 	$(BIN)/python benchmarks/serve_load.py
 	$(BIN)/python benchmarks/serve_memory.py
+
+# On a machine with a GPU, with the interpreter that has its torch: make bench-gpu PYTHON=python
+bench-gpu:
+	PYTHONPATH=src $(PYTHON) benchmarks/gpu.py --json benchmarks/results/gpu.json
 
 picture: $(VENV)/.core
 	$(BIN)/python docs/make_picture.py

@@ -1,53 +1,58 @@
-"""What is timed: ours against the bare work it cannot do without, in one process."""
+"""What is timed against the bare work that it cannot do without, in one process."""
 
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
-from modgap import Calibrate, open_embeddings, retrieval
+from case import Case, blocked_product, pairs, unit
+from case import rows as _rows
+from modgap import Calibrate, diagnose, measure, open_embeddings, retrieval
 from modgap.corrections import Hubs
 from modgap.evaluation import Gaussian, robustness
 from modgap.measures import cone
 from modgap.moments import Moments, PairMoments
 
 
-@dataclass(frozen=True)
-class Case:
-    """Ours and its yardstick; ``limit`` bounds ours/yardstick, ``megabytes`` our peak memory."""
-
-    what: str
-    yardstick: str
-    ours: Callable[[], object]
-    bare: Callable[[], object]
-    limit: float
-    megabytes: float | None
-
-
-def _rows(n: int, d: int, seed: int) -> np.ndarray:
-    return np.random.default_rng(seed).standard_normal((n, d), dtype=np.float32)
+def measure_case(scale: float) -> Case:
+    n = round(20_000 * scale)
+    X, Y = pairs(n)
+    return Case(
+        f"measure, {n:,} pairs × 512",
+        "its three bare products",
+        lambda: measure(X, Y),
+        lambda: three_products(X, Y),
+        2.5,
+        300,
+    )
 
 
-def _blocked_product(A: np.ndarray, B: np.ndarray, size: int = 2048) -> None:
-    out = np.empty((size, size), dtype=A.dtype)
-    for i in range(0, len(A), size):
-        for j in range(0, len(B), size):
-            left, right = A[i : i + size], B[j : j + size]
-            np.matmul(left, right.T, out=out[: len(left), : len(right)])
+def diagnose_case(scale: float) -> Case:
+    n = round(20_000 * scale)
+    X, Y = pairs(n)
+    return Case(
+        f"diagnose, {n:,} pairs × 512",
+        "the three bare products of X Yᵀ, X Xᵀ and Y Yᵀ",
+        lambda: diagnose(X, Y),
+        lambda: three_products(X, Y),
+    )
+
+
+def three_products(X: np.ndarray, Y: np.ndarray) -> None:
+    for A, B in ((X, Y), (X, X), (Y, Y)):
+        blocked_product(A, B)
 
 
 def cone_case(scale: float) -> Case:
-    n = round(50_000 * scale)
+    n = round(30_000 * scale)
     X = _rows(n, 512, 0) + 0.5
     return Case(
         f"cone, {n:,} × 512",
         "the full blocked product",
         lambda: cone(X),
-        lambda: _blocked_product(X, X),
+        lambda: blocked_product(X, X),
         1.2,
         300,
     )
@@ -57,10 +62,8 @@ def retrieval_case(scale: float) -> Case:
     import faiss
 
     n = round(25_000 * scale)
-    X = _rows(n, 512, 0)
-    X /= np.linalg.norm(X, axis=1, keepdims=True)
-    Y = X + 0.05 * _rows(n, 512, 1)
-    Y /= np.linalg.norm(Y, axis=1, keepdims=True)
+    X = unit(_rows(n, 512, 0))
+    Y = unit(X + np.float32(0.05) * _rows(n, 512, 1))
     indexes = []
     for documents in (X, Y):
         index = faiss.IndexFlatIP(512)
@@ -110,7 +113,7 @@ def _file_of_rows(folder: str, n: int) -> Path:
 
 
 def moments_case(scale: float) -> Case:
-    n = round(1_000_000 * scale)
+    n = round(500_000 * scale)
     folder = tempfile.TemporaryDirectory()
     path = _file_of_rows(folder.name, n)
     held: list[np.ndarray] = []
@@ -135,7 +138,7 @@ def moments_case(scale: float) -> Case:
 
 
 def calibrate_case(scale: float) -> Case:
-    n = round(500_000 * scale)
+    n = round(250_000 * scale)
     folder = tempfile.TemporaryDirectory()
     path = _file_of_rows(folder.name, n)
 
@@ -197,7 +200,7 @@ def hubness_case(scale: float) -> Case:
         f"hubness of {n:,} documents on a bank of 2,000 queries, × 512",
         "the bare product",
         lambda: hubs.column(documents, keys),
-        lambda: _blocked_product(documents, bare),
+        lambda: blocked_product(documents, bare),
         2.0,
         None,
     )
@@ -237,6 +240,8 @@ def _equal(n: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 CASES = {
+    "measure": measure_case,
+    "diagnose": diagnose_case,
     "cone": cone_case,
     "retrieval": retrieval_case,
     "robustness": robustness_case,

@@ -11,16 +11,13 @@ multiplies in TF32. Prints JSON.
 from __future__ import annotations
 
 import argparse
-import contextlib
-import ctypes
 import json
-import threading
-import time
 from pathlib import Path
 
 import torch
 
 from modgap.train.loss import contrastive
+from timing import best_seconds, peak_gpu_megabytes, peak_megabytes
 
 MAX_RATIO = 1.5
 MAX_CHUNKED_GB = 4.0
@@ -51,62 +48,18 @@ def step(X, Y, scale, chunked, block_bytes):
     return value
 
 
-def synchronise(device):
-    if device == "cuda":
-        torch.cuda.synchronize()
-
-
-def resident():
-    """Anonymous memory of this process in bytes."""
-    for line in Path("/proc/self/status").read_text().splitlines():
-        if line.startswith("RssAnon"):
-            return int(line.split()[1]) * 1024
-    return 0
-
-
 def peak(run, device):
     """Bytes at the peak of a run above those before it."""
     if device == "cuda":
-        torch.cuda.synchronize()
-        torch.cuda.empty_cache()
-        before = torch.cuda.memory_allocated()
-        torch.cuda.reset_peak_memory_stats()
-        run()
-        torch.cuda.synchronize()
-        return torch.cuda.max_memory_allocated() - before
-    if not Path("/proc/self/status").exists():
-        return None
-    # What earlier runs freed must not serve this one unseen; glibc alone can hand it back.
-    with contextlib.suppress(OSError, AttributeError):
-        ctypes.CDLL(None).malloc_trim(0)
-    highest, done = resident(), threading.Event()
-    before = highest
-
-    def watch():
-        nonlocal highest
-        while not done.wait(0.002):
-            highest = max(highest, resident())
-
-    watcher = threading.Thread(target=watch)
-    watcher.start()
-    run()
-    done.set()
-    watcher.join()
-    return max(highest, resident()) - before
+        return peak_gpu_megabytes(run) * 2**20
+    return peak_megabytes(run) * 2**20 if Path("/proc/self/status").exists() else None
 
 
-def best_times(runs, rounds, device):
+def best_times(runs, rounds):
     """Best seconds of each run, taken in turns, after one round that does not count."""
-    best = {name: float("inf") for name in runs}
-    for turn in range(rounds + 1):
-        for name, run in runs.items():
-            synchronise(device)
-            start = time.perf_counter()
-            run()
-            synchronise(device)
-            if turn:
-                best[name] = min(best[name], time.perf_counter() - start)
-    return best
+    for run in runs.values():
+        run()
+    return best_seconds(runs, rounds)
 
 
 def fits(rows, device):
@@ -143,7 +96,7 @@ def measure(rows, dimension, device, rounds, block_bytes):
     for name, run in runs.items():
         forget(X, Y, scale)
         memory[name] = peak(run, device)
-    seconds = best_times(runs, rounds, device)
+    seconds = best_times(runs, rounds)
     line = {
         "rows": rows,
         "dimension": dimension,

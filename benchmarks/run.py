@@ -1,10 +1,12 @@
-"""Time every case in a process of its own and print one table.
+"""Time every case in a process of its own; each row is printed, and put on file, as it is measured.
 
-    python benchmarks/run.py [--only cone] [--scale 0.2] [--repeats 5] [--write]
+    python benchmarks/run.py [--only cone faiss] [--scale 0.2] [--rounds 5] [--save]
 
 Ours and its yardstick run in turns after a warm-up; the ratio is of the best of each. Memory is
 the peak of anonymous memory during our run above that after the inputs were loaded, so mapped
-file pages do not count.
+file pages do not count. ``--save`` puts the rows into benchmarks/results, from which
+``python benchmarks/make_page.py`` makes docs/benchmarks.md. ``--at COMMIT`` measures the code of
+another commit, and puts the rows into a file of that name.
 """
 
 from __future__ import annotations
@@ -12,143 +14,143 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import platform
 import subprocess
 import sys
-import threading
-import time
-from datetime import date
+import tempfile
 from pathlib import Path
 
-HERE = Path(__file__).parent
-NAMES = [
-    "cone", "retrieval", "robustness", "moments", "calibrate", "search", "hub-search", "hubness",
-    "equal-ranks", "equal-search",
-]  # fmt: skip
-START, END = "<!-- measured: start -->", "<!-- measured: end -->"
+from results import FOLDER, HERE, Record, beyond, said
+from timing import best_seconds, peak_megabytes, seconds
+
+GROUPS = {
+    "bare": [
+        "measure", "diagnose", "cone", "retrieval", "robustness", "moments", "calibrate", "search",
+        "hub-search", "hubness", "equal-ranks", "equal-search",
+    ],
+    "peers": [
+        "notebook", "peer-cone", "peer-uniformity", "peer-recall", "peer-loss", "peer-landscape",
+        "peer-separability", "peer-divergence", "peer-sweep", "faiss", "neighbours",
+    ],
+}  # fmt: skip
+NAMES = [name for names in GROUPS.values() for name in names]
+HEAD = "| what | against | seconds | yardstick | ratio | limit | memory | yardstick's | limit |"
 
 
-def anonymous_megabytes() -> float:
-    """Anonymous memory of this process now (Linux)."""
-    for line in Path("/proc/self/status").read_text().splitlines():
-        if line.startswith("RssAnon"):
-            return int(line.split()[1]) / 1024
-    raise RuntimeError("RssAnon is not reported on this system")
+def free_gigabytes() -> float:
+    for line in Path("/proc/meminfo").read_text().splitlines():
+        if line.startswith("MemAvailable"):
+            return int(line.split()[1]) / 2**20
+    raise RuntimeError("MemAvailable is not reported on this system")
 
 
-class PeakMemory:
-    """Samples anonymous memory every few milliseconds while the block runs."""
-
-    def __enter__(self) -> PeakMemory:
-        self.start = self.peak = anonymous_megabytes()
-        self._done = threading.Event()
-        self._thread = threading.Thread(target=self._watch)
-        self._thread.start()
-        return self
-
-    def _watch(self) -> None:
-        while not self._done.wait(0.003):
-            self.peak = max(self.peak, anonymous_megabytes())
-
-    def __exit__(self, *exception: object) -> None:
-        self._done.set()
-        self._thread.join()
-        self.peak = max(self.peak, anonymous_megabytes())
-
-    @property
-    def above_start(self) -> float:
-        return self.peak - self.start
-
-
-def seconds(call) -> float:
-    start = time.perf_counter()
-    call()
-    return time.perf_counter() - start
-
-
-def run_case(name: str, scale: float, repeats: int) -> dict:
-    from cases import CASES
+def run_case(name: str, scale: float, rounds: int, budget: float) -> dict:
+    """One case: memory, then times in turns, and whether both found the same numbers."""
+    if name in GROUPS["bare"]:
+        from cases import CASES
+    else:
+        from peer_cases import CASES
 
     case = CASES[name](scale)
-    with PeakMemory() as memory:
-        case.ours()
-    case.bare()
-    times = [(seconds(case.ours), seconds(case.bare)) for _ in range(repeats)]
-    ours, bare = (min(column) for column in zip(*times, strict=True))
-    return {
-        "what": case.what,
-        "yardstick": case.yardstick,
-        "ours_s": ours,
-        "bare_s": bare,
-        "ratio": ours / bare,
-        "limit": case.limit,
-        "megabytes": memory.above_start,
+    row = {"case": name, "what": case.what, "against": case.yardstick, "limit": case.limit}
+    if free_gigabytes() < case.room:
+        return {**row, "failed": True, "why": f"needs {case.room:.0f} GB of free memory"}
+    found: dict[str, object] = {}
+    row |= {
+        "megabytes": peak_megabytes(lambda: found.update(ours=case.ours())),
         "megabytes_limit": case.megabytes,
     }
-
-
-def table(results: list[dict]) -> str:
-    lines = [
-        "| what | against | seconds | yardstick | ratio | limit | memory | limit |",
-        "|---|---|--:|--:|--:|--:|--:|--:|",
-    ]
-    for r in results:
-        allowed = f"{r['megabytes_limit']:.0f} MB" if r["megabytes_limit"] else "–"
-        lines.append(
-            f"| {r['what']} | {r['yardstick']} | {r['ours_s']:.2f} | {r['bare_s']:.2f} "
-            f"| **{r['ratio']:.2f}** | {r['limit']:.2f} | {r['megabytes']:.0f} MB | {allowed} |"
+    runs = {"seconds": case.ours, "yardstick_s": case.bare}
+    if case.once:
+        row["seconds"] = best_seconds({"ours": case.ours}, rounds, budget)["ours"]
+        row["yardstick_megabytes"] = peak_megabytes(
+            lambda: row.update(yardstick_s=seconds(lambda: found.update(theirs=case.bare())))
         )
-    return "\n".join(lines)
+    else:
+        megabytes = peak_megabytes(lambda: found.update(theirs=case.bare()))
+        row |= best_seconds(runs, rounds, budget)
+        if case.weighed:
+            row["yardstick_megabytes"] = megabytes
+    if case.apart is not None:
+        row |= {
+            "difference": case.apart(found["ours"], found["theirs"]),
+            "difference_limit": case.tolerance,
+        }
+    return {**row, "ratio": row["seconds"] / row["yardstick_s"]}
 
 
-def machine() -> str:
-    import numpy as np
+def line(row: dict) -> str:
+    """A row as a line of a table."""
+    if row.get("failed"):
+        return f"| {row['what']} | {row['against']} | {row['why']} |||||||"
 
-    model = "unknown processor"
-    for line in Path("/proc/cpuinfo").read_text().splitlines():
-        if line.startswith("model name"):
-            model = line.split(":", 1)[1].strip()
-            break
-    gigabytes = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+    def megabytes(key: str) -> str:
+        return f"{row[key]:,.0f} MB" if row.get(key) is not None else "–"
+
+    limit = f"{row['limit']:.2f}" if row["limit"] else "–"
     return (
-        f"{date.today()}: {os.cpu_count()} cores of {model}, {gigabytes:.0f} GiB, "
-        f"{platform.system()}, Python {platform.python_version()}, NumPy {np.__version__}."
+        f"| {row['what']} | {row['against']} | {row['seconds']:.2f} | {row['yardstick_s']:.2f} "
+        f"| **{row['ratio']:.2f}** | {limit} | {megabytes('megabytes')} "
+        f"| {megabytes('yardstick_megabytes')} | {megabytes('megabytes_limit')} |"
     )
+
+
+def measured(name: str, options: argparse.Namespace, source: Path) -> dict:
+    """The row of a case, from a process of its own."""
+    command = [sys.executable, __file__, "--child", "--only", name, "--scale", str(options.scale)]
+    command += ["--rounds", str(options.rounds), "--case-seconds", str(options.case_seconds)]
+    paths = [str(source), *filter(None, [os.environ.get("PYTHONPATH")])]
+    here = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, env=here)
+    if done.returncode:
+        why = f"ended with status {done.returncode}"
+        return {"case": name, "what": name, "against": "–", "failed": True, "why": why}
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def code_of(commit: str, folder: str) -> Path:
+    """The sources of another commit."""
+    packed = subprocess.run(
+        ["git", "-C", str(HERE.parent), "archive", commit, "src"], check=True, capture_output=True
+    )
+    subprocess.run(["tar", "-x", "-C", folder], check=True, input=packed.stdout)
+    return Path(folder) / "src"
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--only", choices=NAMES)
+    parser.add_argument("--only", choices=[*GROUPS, *NAMES], nargs="+", metavar="CASE")
     parser.add_argument("--scale", type=float, default=1.0, help="shrink the cases")
-    parser.add_argument("--repeats", type=int, default=5)
-    parser.add_argument("--write", action="store_true", help="put the table into README.md")
+    parser.add_argument("--rounds", "--repeats", type=int, default=5)
+    parser.add_argument("--case-seconds", type=float, default=20.0, help="for the rounds of a case")
+    parser.add_argument("--save", action="store_true", help="put the rows into benchmarks/results")
+    parser.add_argument("--at", metavar="COMMIT", help="measure the code of another commit")
     parser.add_argument("--child", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.child:
-        print(json.dumps(run_case(options.only, options.scale, options.repeats)))
+        row = run_case(options.only[0], options.scale, options.rounds, options.case_seconds)
+        print(json.dumps(row))
         return
-    results = []
-    for name in [options.only] if options.only else NAMES:
-        print(f"running {name} …", file=sys.stderr, flush=True)
-        command = [sys.executable, __file__, "--child", "--only", name]
-        command += ["--scale", str(options.scale), "--repeats", str(options.repeats)]
-        done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
-        results.append(json.loads(done.stdout))
-    text = f"{machine()}\n\n{table(results)}"
-    print(text)
-    if options.write:
-        readme = HERE / "README.md"
-        before, rest = readme.read_text().split(START)
-        after = rest.split(END)[1]
-        readme.write_text(f"{before}{START}\n{text}\n{END}{after}")
-    over = [
-        r["what"]
-        for r in results
-        if r["ratio"] > r["limit"]
-        or (r["megabytes_limit"] and r["megabytes"] > r["megabytes_limit"])
-    ]
-    if over and options.scale == 1.0:
-        sys.exit(f"over the limit: {', '.join(over)}")
+    if options.save and not options.at and not {*(options.only or GROUPS)} <= {*GROUPS}:
+        parser.error("--save takes whole groups: --only bare, --only peers, or all of them")
+    wanted = [part for one in options.only or GROUPS for part in GROUPS.get(one, [one])]
+    records = {}
+    for group, names in GROUPS.items():
+        file = FOLDER / f"{'before' if options.at else group}.json" if options.save else None
+        if set(names) & set(wanted):
+            records[group] = Record("python benchmarks/run.py", file, options.at)
+    print(said(next(iter(records.values())).contents["machine"]))
+    print(f"\n{HEAD}\n|---|---|--:|--:|--:|--:|--:|--:|--:|", flush=True)
+    with tempfile.TemporaryDirectory() as folder:
+        source = code_of(options.at, folder) if options.at else HERE.parent / "src"
+        for name in wanted:
+            row = measured(name, options, source)
+            row["beyond"] = beyond(row)
+            group = next(group for group, names in GROUPS.items() if name in names)
+            records[group].add(row)
+            print(line(row), flush=True)
+    over = [row["what"] for record in records.values() for row in record.rows if row["beyond"]]
+    if over and options.scale == 1.0 and not options.at:
+        sys.exit(f"beyond the limit: {'; '.join(over)}")
 
 
 if __name__ == "__main__":

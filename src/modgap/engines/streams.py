@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from modgap._arrays import row_blocks, to_numpy
+from modgap._arrays import row_blocks, to_numpy, unit
 from modgap._changes import SteadyFile
 from modgap._claims import parse_json
 from modgap._results import Progress, silent
@@ -29,7 +29,6 @@ from modgap.io import Embeddings, Modalities, open_embeddings, open_modalities, 
 from modgap.io.modalities import DEFAULT_NAMES
 from modgap.io.tables import is_opened
 from modgap.moments import Moments, PairMoments, RowMoments
-from modgap.moments.rows import unit_block
 
 Streams = Mapping[str, BlockedMoments]
 # What one set of rows is called that has no name.
@@ -155,7 +154,7 @@ def of_batches(batches: Iterable[Any], rows: RowLength, name: str) -> BlockedMom
             part = to_numpy(batch[block])
             check_values(part, name, nonzero=rows == "unit", first_row=first + block.start)
             wide = part.astype(np.float64)
-            wide = np.asarray(unit_block(wide)) if rows == "unit" else wide
+            wide = np.asarray(unit(wide)) if rows == "unit" else wide
             found = BlockedMoments.of(wide, rows) if found is None else found.then(wide)
         first += len(batch)
     if found is None:

@@ -61,10 +61,10 @@ def match_ids(*sides: Embeddings) -> IdMatches | None:
     7 and "7" are the same id, and so are texts that are one in NFC. Rows without an id match
     nothing.
     """
-    import pyarrow as pa
-
     if not all("ids" in side.columns for side in sides):
         return None
+    import pyarrow as pa
+
     n_rows = tuple(side.n_rows for side in sides)
     if len({id(side.columns["ids"]) for side in sides}) == 1:  # one for all, nothing to read
         return IdMatches(n_rows, n_rows)
