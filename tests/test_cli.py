@@ -83,7 +83,10 @@ def test_a_command_is_completed_from_its_beginning() -> None:
         (("demo", "--seed", "-1"), "modgap: Invalid value for '--seed': "),
         (("evaluate", "a.npy", "--sample", "3"), "modgap: Invalid value for '--sample': "),
         (("apply", "c.safetensors", "a.npy", "-o", "b.npy"), "modgap: Missing option '--modality'"),
-        (("apply", "c.safetensors", "a.npy", "--modality", "text"), "modgap: Missing option "),
+        (
+            ("apply", "c.safetensors", "a.npy", "--modality", "text"),
+            "modgap: Say with -o where to write, or with --into which column to add.",
+        ),
     ],
 )  # fmt: skip
 def test_wrong_usage_is_one_sentence_and_status_2(words: tuple[str, ...], sentence: str) -> None:

@@ -19,8 +19,8 @@ from modgap.train import load_config
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-# Needs torch to be imported at all; its class has no example.
-WITHOUT_EXAMPLES = {"modgap.corrections.module", "modgap.__main__"}
+# The first two need torch, and Triton, to be imported at all; they have no example.
+WITHOUT_EXAMPLES = {"modgap.corrections.module", "modgap._arrays.cuda.kernels", "modgap.__main__"}
 MODULES = sorted(
     found.name
     for found in pkgutil.walk_packages(modgap.__path__, "modgap.")

@@ -117,7 +117,8 @@ def test_rows_of_two_files_are_matched_by_id_where_a_measure_needs_pairs(tmp_pat
     paths = tmp_path / "image.parquet", tmp_path / "text.parquet"
     for measure in (m.margin, m.alignment, m.local_gaps):
         same(measure(*paths), measure(X, Y))
-    same(PairMoments.from_batches(*paths, paired=True).alignment(), m.alignment(X, Y))
+    moments = PairMoments.from_batch(X, Y, paired=True)
+    same(PairMoments.from_batches(*paths, paired=True).alignment(), moments.alignment())
     same(modgap.fuse(*paths), modgap.fuse(X, Y))
 
 

@@ -93,7 +93,10 @@ def apply(
         )  # fmt: skip
         return
     if output is None:
-        raise InputValueError("Say with -o where to write, or with --into which column to add.")
+        raise InputValueError(
+            "Say with -o where to write, or with --into which column to add. "
+            "See modgap apply --help."
+        )
     _check_output(output, (embeddings, correction), engine)
     if without_bank is not None:
         check_file(without_bank, (embeddings, correction, output))
