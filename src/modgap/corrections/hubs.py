@@ -132,8 +132,12 @@ class Hubs(Brief):
 
     def column(self, documents: Array, keys: np.ndarray | None = None) -> Array:
         """−α h of documents as the correction maps them, before the column is added."""
+        return -self.weight * self.hubness(documents, keys)
+
+    def hubness(self, documents: Array, keys: np.ndarray | None = None) -> Array:
+        """h of documents as the correction maps them: the mean of their k largest scores."""
         bank = like(self._rows, documents)
-        return -self.weight * top_mean(documents, bank, self.neighbours, keys, self.keys)
+        return top_mean(documents, bank, self.neighbours, keys, self.keys)
 
 
 @dataclass(frozen=True, eq=False)
@@ -178,6 +182,12 @@ class HubMap(RowMap):
     ) -> Array:
         """The mapped rows with their column."""
         mapped = self.affine.map_checked(rows, name, first_row=first_row)
-        xp = namespace(mapped)
-        column = xp.ones_like(mapped[:, 0]) if self.is_query else self.hubs.column(mapped, keys)
-        return xp.concat([mapped, xp.astype(column, mapped.dtype, copy=False)[:, None]], axis=1)
+        if self.is_query:
+            return with_column(mapped, namespace(mapped).ones_like(mapped[:, 0]))
+        return with_column(mapped, self.hubs.column(mapped, keys))
+
+
+def with_column(mapped: Array, column: Array) -> Array:
+    """Mapped rows with one more number each: −α h for documents, 1 for queries."""
+    xp = namespace(mapped)
+    return xp.concat([mapped, xp.astype(column, mapped.dtype, copy=False)[:, None]], axis=1)

@@ -15,12 +15,13 @@ import numpy as np
 
 from modgap._results import Result, signed
 from modgap._validate import Array, InputError
-from modgap.corrections import Calibrate, Correction, Metric, row_length
+from modgap.corrections import Calibrate, Metric, row_length
 from modgap.corrections.bank import check_bank, with_hubs
-from modgap.corrections.hubs import MIN_BANK, NEIGHBOURS, WEIGHTS
+from modgap.corrections.hubs import MIN_BANK, NEIGHBOURS, WEIGHTS, with_column
 from modgap.evaluation import GroupBootstrap, Interval
+from modgap.evaluation.corrected import Corrected
 from modgap.evaluation.metrics import directions
-from modgap.evaluation.mixed import mixed_retrieval
+from modgap.evaluation.mixed import equally_mixed
 from modgap.evaluation.retrieval import query_ranks
 from modgap.evaluation.significance import beyond_max_t
 from modgap.io import Embeddings, Modalities
@@ -250,31 +251,48 @@ class _Fold:
         }
         if bases["keep"] is None:
             return
-        raw = self._search(bases["keep"])
+        raw = self._search(Corrected(self.held, bases["keep"]))
         for mode, base in bases.items():
             if base is None:
                 continue
-            without = raw if mode == "keep" else self._search(base)
+            plain = Corrected(self.held, base)
+            without = raw if mode == "keep" else self._search(plain)
             for neighbours in NEIGHBOURS:
                 if 2 * neighbours > self.n_bank:
                     continue
-                for weight in WEIGHTS:
-                    try:
-                        hubs = with_hubs(base, self.fitted, weight, neighbours, self.bank)
-                        yield (mode, weight, neighbours), self._search(hubs).gains(raw, without)
-                    except InputError:  # a row on the origin, for instance
-                        continue
+                try:
+                    for weight, rows in self._with_hubs(plain, neighbours):
+                        yield (mode, weight, neighbours), self._search(rows).gains(raw, without)
+                except InputError:  # a row on the origin, for instance
+                    continue
 
-    def _search(self, correction: Correction) -> _Search:
-        data, asking = self.held, self.asking
+    def _with_hubs(self, plain: Corrected, neighbours: int) -> Iterator[tuple[float, Corrected]]:
+        """The rows with a column of hubs, for every weight: the hubness is the same for all."""
+        data, base = plain.data, plain.correction
+        assert base is not None
+        corrections = {
+            weight: with_hubs(base, self.fitted, weight, neighbours, self.bank)
+            for weight in WEIGHTS
+        }
+        hubs = corrections[WEIGHTS[0]].hubs
+        assert hubs is not None
+        mapped = {name: plain.documents(name) for name in data.names}
+        hubness = {name: hubs.hubness(rows, data.keys_of(name)) for name, rows in mapped.items()}
+        for weight, correction in corrections.items():
+            marked_down = {
+                name: with_column(rows, -weight * hubness[name]) for name, rows in mapped.items()
+            }
+            yield weight, Corrected(data, correction, documents=marked_down)
+
+    def _search(self, rows: Corrected) -> _Search:
+        data, asking = rows.data, self.asking
         ranks, groups = [], []
         for asks, searched in directions(data.names, [asking], data.asking).values():
-            found = query_ranks(data, asks, searched, correction.metric, correction)
+            found = query_ranks(rows, asks, searched)
             answered = found >= 0
             ranks.append(1 / (1.0 + found[answered]))
             groups.append(data.query_groups(asks)[answered])
-        mixed = mixed_retrieval(data, correction=correction, queries=asking, seed=self.seed)
-        (queries,) = mixed.queries
+        (queries,) = equally_mixed(rows, [asking], seed=self.seed).queries
         excess = np.array(
             [np.sum(queries.own_excess(data.names)), np.sum(queries.non_relevant)], dtype=float
         )

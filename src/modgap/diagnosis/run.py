@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -44,10 +45,12 @@ from modgap.diagnosis.verdict import (
     unjudged_sentence,
 )
 from modgap.evaluation import GOAL_METRICS, Evaluator, Goal, Scores
+from modgap.evaluation.corrected import Corrected
 from modgap.evaluation.correction import MAX_GROUPS
 from modgap.evaluation.evaluator import Resampled
 from modgap.evaluation.metrics import (
     OWN_EXCESS,
+    Neighbours,
     metric_descriptions,
     neighbours_kept,
     recall_names,
@@ -416,7 +419,13 @@ class _Run:
             rows=row_length(self.metric), model=self.model, moments=moments,
         )  # fmt: skip
 
+    @cached_property
+    def _few_fitted(self) -> Neighbours:
+        """Some of the rows that corrections are fitted on."""
+        sides = self.splits.fit.sides.values()
+        few = [np.arange(min(side.n_rows, MAX_EVALUATE)) for side in sides]
+        return Neighbours(self.splits.fit.take(few))
+
     def _kept_fitted(self, correction: Correction) -> float:
-        fit = self.splits.fit
-        few = fit.take([np.arange(min(s.n_rows, MAX_EVALUATE)) for s in fit.sides.values()])
-        return float(np.mean(neighbours_kept(few, correction, self.asking).values))
+        rows = Corrected(self._few_fitted.data, correction)
+        return float(np.mean(neighbours_kept(rows, self._few_fitted, self.asking).values))

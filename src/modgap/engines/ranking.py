@@ -19,7 +19,8 @@ from modgap._validate import Array, InputValueError, check_count
 from modgap.corrections import Correction, Metric
 from modgap.engines.engine import Engine, open_engine
 from modgap.engines.pieces import pieces, starts
-from modgap.evaluation.retrieval import DEFAULT_K, Retrieval, corrected_queries, matched
+from modgap.evaluation.corrected import Corrected
+from modgap.evaluation.retrieval import DEFAULT_K, Retrieval, matched
 from modgap.io import Modalities
 from modgap.io._matrix import BATCH_ROWS, Matrix
 from modgap.search.scores import document_bias, metric_of, rows_to_multiply
@@ -110,7 +111,7 @@ def _ranks(
     progress: Progress,
 ) -> np.ndarray:
     data = taken.data
-    queries = to_numpy(corrected_queries(taken.held, asks, correction))
+    queries = to_numpy(Corrected(taken.held, correction).queries(asks))
     groups = data.query_groups(asks)[taken.asking_rows(asks)]
     codes = data.groups[data.names.index(found)]
     keys = data.keys_of(found) if correction is not None and correction.hubs else None

@@ -13,6 +13,7 @@ from modgap.corrections import Correction, Metric, asking_modalities
 from modgap.evaluation.metrics import (
     NDCG,
     OWN_EXCESS,
+    Neighbours,
     correction_metrics,
     noise_for,
     resample,
@@ -105,6 +106,7 @@ class Evaluator:
         self._noise = noise_for(self._data)
         every = np.concatenate([*data.groups, *data.asking_codes.values()])
         self._bootstrap = GroupBootstrap(every, seed=seed)
+        self._neighbours = Neighbours(self._data)
         identity = Correction.identity(data.dim, data.names, metric=metric)
         self._before = self.resampled(identity)
         self.raw = self._scores(self._before, None)
@@ -116,8 +118,9 @@ class Evaluator:
     def resampled(self, correction: Correction) -> Resampled:
         """The metrics of a correction over all groups and over each resample; "goal" among them."""
         samples = correction_metrics(
-            self._data, correction, self._noise, self._seed, self._wanted, self.queries
-        )
+            self._data, correction, self._noise, self._seed, self._wanted, self.queries,
+            self._neighbours,
+        )  # fmt: skip
         found = {name: resample(self._bootstrap, sample) for name, sample in samples.items()}
         parts = [found[name] for name in GOAL_METRICS[self._goal] if name in found]
         found["goal"] = (float("nan"), np.full(1, np.nan))

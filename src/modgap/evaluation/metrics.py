@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from itertools import combinations
 
 import numpy as np
 
-from modgap._arrays import namespace, row_norms, to_numpy, unit
+from modgap._arrays import as_float, namespace, row_norms, to_numpy, unit
 from modgap._stopping import stop_here
-from modgap.corrections import Correction, asking_modalities
-from modgap.evaluation.mixed import mixed_retrieval
+from modgap.corrections import Correction, Metric, asking_modalities
+from modgap.evaluation.corrected import Corrected
+from modgap.evaluation.mixed import equally_mixed
 from modgap.evaluation.noise import Gaussian, Noise
 from modgap.evaluation.quantise import Int8, OneBit, Quantiser
-from modgap.evaluation.retrieval import corrected_documents, corrected_queries, query_ranks
-from modgap.evaluation.robustness import nearest, robustness
+from modgap.evaluation.retrieval import query_ranks
+from modgap.evaluation.robustness import Searched, nearest
 from modgap.evaluation.significance import GroupBootstrap
 from modgap.io import Modalities
 from modgap.measures import gap_distance
@@ -128,6 +129,24 @@ def draws_for(n_queries: int) -> int:
     return min(MAX_DRAWS, max(MIN_DRAWS, -(-_DRAWN_QUERIES // n_queries)))
 
 
+class Neighbours:
+    """Each query's nearest document among the rows as they are, found once for all corrections."""
+
+    def __init__(self, data: Modalities) -> None:
+        self.data = data
+        self._known: dict[tuple[str, str, Metric, bool], np.ndarray] = {}
+
+    def of(self, asks: str, searched: str, correction: Correction) -> np.ndarray:
+        """By the metric of a correction, at unit length where it brings rows there."""
+        key = (asks, searched, correction.metric, correction.unit_rows)
+        if key not in self._known:
+            rows = self.data.queries_of(asks).rows(), self.data.sides[searched].rows()
+            if correction.unit_rows:
+                rows = unit(rows[0]), unit(rows[1])
+            self._known[key] = nearest(*rows, correction.metric, np.zeros(1))[0]
+        return self._known[key]
+
+
 def correction_metrics(
     data: Modalities,
     correction: Correction,
@@ -135,31 +154,29 @@ def correction_metrics(
     seed: int,
     wanted: Collection[str] | None = None,
     queries: str | Sequence[str] | None = None,
+    before: Neighbours | None = None,
 ) -> dict[str, Sample | GapSample]:
     """The metrics of a correction, all or those wanted; without pairs, those that need none.
 
     ``queries`` are the modalities that ask, by default all that the correction serves. The gap is
-    that of the documents.
+    that of the documents. ``before`` keeps what is the same for every correction of these data.
     """
     asking = asking_modalities(queries, data.names, correction)
+    rows = Corrected(data, correction)
     steps: dict[tuple[str, ...], _Step] = {("gap",): lambda: {"gap": _gap(data, correction)}}
     if data.paired:
-        steps[recall_names(data.names, asking, data.asking)] = lambda: _recalls(
-            data, correction, asking
-        )
-        steps[NDCG, OWN_EXCESS] = lambda: _mixed(data, correction, asking, seed)
+        steps[recall_names(data.names, asking, data.asking)] = lambda: _recalls(rows, asking)
+        steps[NDCG, OWN_EXCESS] = lambda: _mixed(rows, asking, seed)
     else:
-        steps[(OWN_EXCESS,)] = lambda: {
-            OWN_EXCESS: _own_excess_of_neighbours(data, correction, asking)
-        }
-    rows = data.pairs() if data.paired else data
+        steps[(OWN_EXCESS,)] = lambda: {OWN_EXCESS: _own_excess_of_neighbours(rows, asking)}
+    searches = _Searches(rows, asking, seed)
     kinds: dict[str, Noise | Quantiser] = {
         "robust_to_noise": noise, "robust_to_int8": Int8(), "robust_to_1bit": OneBit(),
     }  # fmt: skip
     for name, kind in kinds.items():
-        steps[(name,)] = partial(_robust, rows, correction, asking, name, kind, seed)
+        steps[(name,)] = partial(searches.robust, name, kind)
     steps[("neighbours_kept",)] = lambda: {
-        "neighbours_kept": neighbours_kept(data, correction, asking)
+        "neighbours_kept": neighbours_kept(rows, before or Neighbours(data), asking)
     }
     found: dict[str, Sample | GapSample] = {}
     for names, step in steps.items():
@@ -172,12 +189,11 @@ def correction_metrics(
 _Step = Callable[[], dict[str, Sample | GapSample]]
 
 
-def _recalls(
-    data: Modalities, correction: Correction, asking: Sequence[str]
-) -> dict[str, Sample | GapSample]:
+def _recalls(rows: Corrected, asking: Sequence[str]) -> dict[str, Sample | GapSample]:
+    data = rows.data
     found: dict[str, Sample | GapSample] = {}
     for name, (asks, searched) in directions(data.names, asking, data.asking).items():
-        ranks = query_ranks(data, asks, searched, correction.metric, correction)
+        ranks = query_ranks(rows, asks, searched)
         answered = ranks >= 0
         found[name] = Sample(
             (ranks[answered] == 0).astype(float), data.query_groups(asks)[answered]
@@ -185,14 +201,10 @@ def _recalls(
     return found
 
 
-def _mixed(
-    data: Modalities, correction: Correction, asking: Sequence[str], seed: int
-) -> dict[str, Sample | GapSample]:
-    queries = mixed_retrieval(
-        data, k=PLACES, correction=correction, queries=asking, seed=seed
-    ).queries
+def _mixed(rows: Corrected, asking: Sequence[str], seed: int) -> dict[str, Sample | GapSample]:
+    queries = equally_mixed(rows, asking, PLACES, seed).queries
     groups = np.concatenate([q.group for q in queries])
-    own = [q.own_excess(data.names) for q in queries]
+    own = [q.own_excess(rows.data.names) for q in queries]
     wrong = np.concatenate([q.non_relevant for q in queries])
     return {
         NDCG: Sample(np.concatenate([q.ndcg for q in queries]), groups),
@@ -200,48 +212,61 @@ def _mixed(
     }
 
 
-def _robust(
-    data: Modalities,
-    correction: Correction,
-    asking: Sequence[str],
-    name: str,
-    kind: Noise | Quantiser,
-    seed: int,
-) -> dict[str, Sample | GapSample]:
-    kept, groups = [], []
-    for asks, searched in directions(data.names, asking).values():
-        queries = data.queries_of(asks).rows()
-        found = robustness(
-            queries, data.sides[searched].rows(), kind, draws_for(queries.shape[0]),
-            correction=correction, candidate_side=searched, query_side=asks,
-            keys=data.keys_of(searched), seed=seed,
-        )  # fmt: skip
-        kept.append(found.kept[0])
-        groups.append(data.query_groups(asks))
-    return {name: Sample(np.concatenate(kept), np.concatenate(groups))}
+class _Searches:
+    """Searches across modalities, one row of each where they are pairs, that noise may disturb."""
+
+    def __init__(self, rows: Corrected, asking: Sequence[str], seed: int) -> None:
+        self._whole, self._asking, self._seed = rows, asking, seed
+
+    @cached_property
+    def _rows(self) -> Corrected:
+        data = self._whole.data
+        alone = data.pairs() if data.paired else data
+        return self._whole if alone is data else Corrected(alone, self._whole.correction)
+
+    @cached_property
+    def _searched(self) -> list[tuple[str, Searched]]:
+        """Each asking modality with the documents it searches."""
+        ways = directions(self._rows.data.names, self._asking).values()
+        return [(asks, self._search(asks, searched)) for asks, searched in ways]
+
+    def _search(self, asks: str, searched: str) -> Searched:
+        rows, correction = self._rows, self._rows.correction
+        assert correction is not None
+        candidates, keys = rows.data.sides[searched].rows(), rows.data.keys_of(searched)
+        return Searched(
+            as_float(rows.queries(asks)),
+            as_float(candidates),
+            rows.documents(searched),
+            lambda disturbed: correction.apply(disturbed, searched, keys=keys),
+            correction.metric,
+            np.zeros(1),
+            exact=int(correction.hubs is not None),
+        )
+
+    def robust(self, name: str, kind: Noise | Quantiser) -> dict[str, Sample | GapSample]:
+        """How many queries keep their nearest document."""
+        kept, groups = [], []
+        for asks, searched in self._searched:
+            draws = draws_for(searched.queries.shape[0])
+            kept.append(searched.under(kind, draws, self._seed).kept[0])
+            groups.append(self._rows.data.query_groups(asks))
+        return {name: Sample(np.concatenate(kept), np.concatenate(groups))}
 
 
-def neighbours_kept(
-    data: Modalities, correction: Correction, queries: str | Sequence[str] | None = None
-) -> Sample:
+def neighbours_kept(rows: Corrected, before: Neighbours, asking: Sequence[str]) -> Sample:
     """Whether each query's nearest row of another modality is that of the rows as they are.
 
     Both are ranked by the metric the correction is meant for, so that only the maps count; rows
     as they are, at unit length where the correction brings them there.
     """
-    here, metric = np.zeros(1), correction.metric
-    asking = asking_modalities(queries, data.names, correction)
+    data, correction = rows.data, rows.correction
+    assert correction is not None
     kept, groups = [], []
     for asks, searched in directions(data.names, asking).values():
-        before = (data.queries_of(asks).rows(), data.sides[searched].rows())
-        if correction.unit_rows:
-            before = (unit(before[0]), unit(before[1]))
-        after = (
-            corrected_queries(data, asks, correction),
-            corrected_documents(data, searched, correction),
-        )
-        same = nearest(*before, metric, here)[0] == nearest(*after, metric, here)[0]
-        kept.append(same.astype(float))
+        after = rows.queries(asks), rows.documents(searched)
+        found = nearest(*after, correction.metric, np.zeros(1))[0]
+        kept.append((found == before.of(asks, searched, correction)).astype(float))
         groups.append(data.query_groups(asks))
     return Sample(np.concatenate(kept), np.concatenate(groups))
 
@@ -255,11 +280,9 @@ def _gap(data: Modalities, correction: Correction) -> GapSample:
     return GapSample(tuple(part / length for part in rows), data.groups)
 
 
-def _own_excess_of_neighbours(
-    data: Modalities, correction: Correction, asking: Sequence[str]
-) -> Sample:
+def _own_excess_of_neighbours(rows: Corrected, asking: Sequence[str]) -> Sample:
     """Every row asks the index of all other rows; without matches every result counts as wrong."""
-    documents = [corrected_documents(data, name, correction) for name in data.names]
+    data, documents = rows.data, [rows.documents(name) for name in rows.data.names]
     index = namespace(documents[0]).concat(documents)
     counts = [side.n_rows for side in data.sides.values()]
     own, groups, results = [], [], []
@@ -269,7 +292,7 @@ def _own_excess_of_neighbours(
         first = sum(counts[:place])
         itself = None if data.asks_apart(name) else first + np.arange(counts[place])
         best, _ = search(
-            corrected_queries(data, name, correction), index, PLACES, correction.metric,
+            rows.queries(name), index, PLACES, rows.metric,
             leave_out=itself, names=("queries", "index"),
         )  # fmt: skip
         found = best >= 0
@@ -300,23 +323,36 @@ def resample(bootstrap: GroupBootstrap, sample: Sample | GapSample) -> tuple[flo
     stop_here()
     if isinstance(sample, Sample):
         return bootstrap.ratios(sample.values, sample.groups, sample.weights)
-    own, drawn = zip(*map(partial(_means, bootstrap), sample.rows, sample.groups), strict=True)
+    means = [_Means(bootstrap, *side) for side in zip(sample.rows, sample.groups, strict=True)]
     gaps = []
-    for first, second in combinations(range(len(own)), 2):
-        gap, draws = own[first] - own[second], drawn[first] - drawn[second]
+    for first, second in combinations(means, 2):
+        gap, draws = first.whole - second.whole, first.drawn_less(second)
         added = float(np.mean(np.sum((draws - gap) ** 2, axis=1)))
         squares = np.sum(draws**2, axis=1) - np.outer((1, 2), [added])
         gaps.append(np.sqrt(np.maximum(squares, 0.0)))
     return whole(sample), np.max(gaps, axis=0)
 
 
-def _means(
-    bootstrap: GroupBootstrap, rows: np.ndarray, groups: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
+class _Means:
     """The mean of rows, and that of each resample of their groups."""
-    place = np.searchsorted(bootstrap.labels, groups)
-    sums = np.zeros((len(bootstrap.labels), rows.shape[1]))
-    np.add.at(sums, place, rows)
-    sizes = np.bincount(place, minlength=len(bootstrap.labels))
-    drawn = np.maximum(bootstrap.counts @ sizes, 1)
-    return sums.sum(axis=0) / len(rows), (bootstrap.counts @ sums) / drawn[:, None]
+
+    def __init__(self, bootstrap: GroupBootstrap, rows: np.ndarray, groups: np.ndarray) -> None:
+        self.bootstrap, labels = bootstrap, bootstrap.labels
+        place = np.searchsorted(labels, groups)
+        order = np.argsort(place, kind="stable")
+        starts = np.flatnonzero(np.diff(place[order], prepend=-1))
+        self.sums = np.zeros((len(labels), rows.shape[1]))
+        self.sums[place[order[starts]]] = np.add.reduceat(rows[order], starts, axis=0, dtype=float)
+        self.sizes = np.bincount(place, minlength=len(labels))
+        self.whole = self.sums.sum(axis=0) / len(rows)
+
+    def drawn_less(self, other: _Means) -> np.ndarray:
+        """This mean less another in each resample."""
+        if np.array_equal(self.sizes, other.sizes):  # one product serves both
+            return self._drawn(self.sums - other.sums)
+        return self._drawn(self.sums) - other._drawn(other.sums)
+
+    def _drawn(self, sums: np.ndarray) -> np.ndarray:
+        counts = self.bootstrap.counts
+        drawn = np.maximum(counts @ self.sizes, 1)
+        return np.asarray((counts @ sums) / drawn[:, None])

@@ -18,8 +18,9 @@ from modgap._validate import (
     check_finite,
 )
 from modgap.corrections import Correction, Metric, asking_modalities
+from modgap.evaluation.corrected import Corrected
 from modgap.evaluation.mixed_index import DrawnIndex, Targets, drawn_indexes
-from modgap.evaluation.retrieval import corrected_documents, corrected_queries, matched
+from modgap.evaluation.retrieval import matched
 from modgap.io import Modalities
 from modgap.io.modalities import DEFAULT_NAMES
 from modgap.search.scores import metric_of
@@ -261,7 +262,17 @@ def mixed_retrieval(
         fair = (1 / len(data.names),) * len(data.names)
     asking = asking_modalities(queries, data.names, correction)
     times = len(data.names) if repeats is None else repeats
-    return _mixed(data, fair, k, metric, correction, asking, targets, times, seed)
+    rows = Corrected(data, correction)
+    metric = metric_of(metric, correction, "cosine")
+    return _mixed(rows, fair, k, metric, asking, targets, times, seed)
+
+
+def equally_mixed(
+    rows: Corrected, asking: Sequence[str], k: int = 10, seed: int = 0
+) -> MixedRetrieval:
+    """``mixed_retrieval`` of rows that are corrected, at equal shares."""
+    n = len(rows.data.names)
+    return _mixed(rows, (1 / n,) * n, k, rows.metric, asking, "other", n, seed)
 
 
 def _shares(shares: Mapping[str, float], names: Sequence[str]) -> tuple[float, ...]:
@@ -278,11 +289,10 @@ def _shares(shares: Mapping[str, float], names: Sequence[str]) -> tuple[float, .
 
 
 def _mixed(
-    data: Modalities,
+    rows: Corrected,
     shares: tuple[float, ...],
     k: int,
-    metric: Metric | None,
-    correction: Correction | None,
+    metric: Metric,
     asking: Sequence[str],
     targets: Targets,
     repeats: int,
@@ -291,13 +301,12 @@ def _mixed(
     check_count(repeats, "repeats")
     check_count(k, "k")
     check_choice(targets, "targets", ("other", "both"))
-    metric = metric_of(metric, correction, "cosine")
-    documents = [corrected_documents(data, name, correction) for name in data.names]
-    queries = {name: corrected_queries(data, name, correction) for name in asking}
+    data = rows.data
+    documents = [rows.documents(name) for name in data.names]
     found = [
         [
-            _asked(index, data, rows, data.names.index(name), k, targets)
-            for name, rows in queries.items()
+            _asked(index, data, rows.queries(name), data.names.index(name), k, targets)
+            for name in asking
         ]
         for index in drawn_indexes(data, documents, shares, repeats, metric, seed)
     ]

@@ -11,9 +11,9 @@ from modgap._arrays import like
 from modgap._results import Result
 from modgap._validate import Array, check_count
 from modgap.corrections import Correction, Metric, asking_modalities
+from modgap.evaluation.corrected import Corrected
 from modgap.evaluation.mixed import NDCG_PLACES, ndcg
 from modgap.evaluation.mixed_index import DrawnIndex, drawn_indexes
-from modgap.evaluation.retrieval import corrected_documents, corrected_queries
 from modgap.io import Modalities
 from modgap.search.scores import metric_of
 
@@ -86,12 +86,12 @@ def mixed_results(
     check_count(k, "k")
     metric = metric_of(metric, correction, "cosine")
     asking = asking_modalities(queries, data.names, correction)
-    documents = [corrected_documents(data, name, correction) for name in data.names]
-    rows = {name: corrected_queries(data, name, correction) for name in asking}
+    rows = Corrected(data, correction)
+    documents = [rows.documents(name) for name in data.names]
     n = len(data.names)
     draws = n if data.paired else 1
     found = [
-        [_asked(index, data, rows[name], name, k) for name in asking]
+        [_asked(index, data, rows.queries(name), name, k) for name in asking]
         for index in drawn_indexes(data, documents, (1 / n,) * n, draws, metric, seed)
     ]
     return tuple(_joined(same) for same in zip(*found, strict=True))

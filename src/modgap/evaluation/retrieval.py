@@ -18,6 +18,7 @@ from modgap._validate import (
     check_two,
 )
 from modgap.corrections import Correction, Metric
+from modgap.evaluation.corrected import Corrected
 from modgap.io import Modalities
 from modgap.io.modalities import DEFAULT_NAMES
 from modgap.search.scores import document_bias, metric_of, rows_to_multiply
@@ -151,54 +152,36 @@ def retrieval(
     places = _places(k, min(x.n_rows, y.n_rows))
     metric = metric_of(metric, correction, "cosine")
     first, second = data.names
+    rows = Corrected(data, correction)
     if data.asking or (correction is not None and correction.roles_differ):
         served = data.names if correction is None else correction.queries
         ranks_x, ranks_y = (
-            query_ranks(data, asking, found, metric, correction)
+            query_ranks(rows, asking, found, metric)
             if asking in served
             else np.full(data.queries_of(asking).n_rows, -1)
             for asking, found in ((first, second), (second, first))
         )
     else:
         check_two(x.rows(), y.rows(), names=data.names)
-        X, Y = rows_to_multiply(
-            corrected_documents(data, first, correction),
-            corrected_documents(data, second, correction),
-            metric,
-        )
+        X, Y = rows_to_multiply(rows.documents(first), rows.documents(second), metric)
         biases = document_bias(X, metric), document_bias(Y, metric)
         ranks_x, ranks_y = match_ranks(X, Y, data.group_codes, *biases)
     return Retrieval(data.names, metric, places, ranks_x, ranks_y)
 
 
 def query_ranks(
-    data: Modalities, asking: str, found: str, metric: Metric, correction: Correction | None
+    rows: Corrected, asking: str, found: str, metric: Metric | None = None
 ) -> np.ndarray:
     """For each query of one modality, how many documents of another come before its best match.
 
     −1 for a query without a match. Queries may be of the same modality where they are not its
     documents.
     """
-    queries = corrected_queries(data, asking, correction)
-    documents = corrected_documents(data, found, correction)
-    Q, D = rows_to_multiply(queries, documents, metric, (asking, found))
+    data, metric = rows.data, metric or rows.metric
+    Q, D = rows_to_multiply(rows.queries(asking), rows.documents(found), metric, (asking, found))
     codes = data.query_groups(asking), data.groups[data.names.index(found)]
     ranks, _ = match_ranks(Q, D, codes, document_bias(Q, metric), document_bias(D, metric))
     return ranks
-
-
-def corrected_documents(data: Modalities, name: str, correction: Correction | None) -> Array:
-    """The documents of a modality, corrected where there is a correction."""
-    rows = data.sides[name].rows()
-    if correction is None:
-        return rows
-    return correction.apply(rows, name, keys=data.keys_of(name) if correction.hubs else None)
-
-
-def corrected_queries(data: Modalities, name: str, correction: Correction | None) -> Array:
-    """The rows of a modality that ask, corrected where there is a correction."""
-    rows = data.queries_of(name).rows()
-    return rows if correction is None else correction.apply(rows, name, "query")
 
 
 def matched(X: Any, Y: Any, names: Sequence[str], groups: Any) -> Modalities:

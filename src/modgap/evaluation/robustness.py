@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -146,40 +147,82 @@ def robustness(
             f"direction must be one vector of {candidates.shape[1]} numbers, "
             f"got shape {tuple(np.shape(direction))}."
         )
-    say = progress or silent
-    # Queries are checked and made ready once, not at every draw.
-    Q = one_side(queries, metric, names[0])
-    reference = _nearest(Q, corrected(candidates), metric, steps, direction)
-    if isinstance(noise, Quantiser):
-        stored = corrected(candidates)
-        coded = _quantised(queries, stored, noise, steps, direction, metric, exact)
-        same = coded == to_numpy(reference)
-        kept, shares = same.astype(np.int64), same.mean(axis=1)[None, :]
-    elif isinstance(noise, Noise):
+    searched = Searched(
+        queries, candidates, corrected(candidates), corrected, metric, steps, direction, exact
+    )
+    return searched.under(noise, draws, seed, progress or silent)
+
+
+@dataclass(frozen=True, eq=False)
+class Searched:
+    """Queries and the candidates that they search, in which one noise or another is tried.
+
+    ``queries`` and ``stored`` are corrected; ``candidates`` are as given, and ``corrected`` maps
+    them once noise has fallen on them. So many last columns of what is stored are ``exact``: a
+    column of hubs is kept beside the code of a row.
+    """
+
+    queries: Array
+    candidates: Array
+    stored: Array
+    corrected: Callable[[Array], Array]
+    metric: Metric
+    steps: np.ndarray
+    direction: Array | None = None
+    exact: int = 0
+
+    @cached_property
+    def _asked(self) -> Array:
+        """The queries, checked and made ready once."""
+        return one_side(self.queries, self.metric, "queries")
+
+    @cached_property
+    def nearest(self) -> Array:
+        """The nearest candidate without noise, (amounts, queries)."""
+        return _nearest(self._asked, self.stored, self.metric, self.steps, self.direction)
+
+    def under(
+        self, noise: Noise | Quantiser, draws: int, seed: int = 0, progress: Progress = silent
+    ) -> Robustness:
+        """How many queries keep their nearest; see ``robustness``."""
+        if isinstance(noise, Quantiser):
+            coded = _quantised(
+                self.queries, self.stored, noise, self.steps, self.direction, self.metric,
+                self.exact,
+            )  # fmt: skip
+            same = coded == to_numpy(self.nearest)
+            kept, shares = same.astype(np.int64), same.mean(axis=1)[None, :]
+        elif isinstance(noise, Noise):
+            kept, shares = self._under_draws(noise, draws, seed, progress)
+        else:
+            raise InputTypeError(
+                f"noise must be a noise or a quantiser of modgap.evaluation, got {noise!r}."
+            )
+        n_draws = len(shares)  # quantising is deterministic
+        spread = np.std(shares, axis=0, ddof=1) if n_draws > 1 else np.full(len(self.steps), np.nan)
+        return Robustness(
+            amounts=self.steps,
+            share=np.mean(shares, axis=0),
+            standard_error=spread / n_draws**0.5,
+            draws=n_draws,
+            metric=self.metric,
+            kept=kept / n_draws,
+        )
+
+    def _under_draws(
+        self, noise: Noise, draws: int, seed: int, progress: Progress
+    ) -> tuple[np.ndarray, np.ndarray]:
         seeds = np.random.SeedSequence(seed).spawn(draws)
 
         def disturbed(draw: int) -> Array:
-            return corrected(noise.perturb(candidates, np.random.default_rng(seeds[draw])))
+            rng = np.random.default_rng(seeds[draw])
+            return self.corrected(noise.perturb(self.candidates, rng))
 
         def nearest_in(rows: Array, *, ready: bool = False) -> Array:
             look = _nearest_ready if ready else _nearest
-            return look(Q, rows, metric, steps, direction)
+            return look(self._asked, rows, self.metric, self.steps, self.direction)
 
-        kept, shares = kept_in_draws(disturbed, nearest_in, reference, metric, draws, say)
-    else:
-        raise InputTypeError(
-            f"noise must be a noise or a quantiser of modgap.evaluation, got {noise!r}."
-        )
-    n_draws = len(shares)  # quantising is deterministic
-    spread = np.std(shares, axis=0, ddof=1) if n_draws > 1 else np.full(len(steps), np.nan)
-    return Robustness(
-        amounts=steps,
-        share=np.mean(shares, axis=0),
-        standard_error=spread / n_draws**0.5,
-        draws=n_draws,
-        metric=metric,
-        kept=kept / n_draws,
-    )
+        return kept_in_draws(disturbed, nearest_in, self.nearest, self.metric, draws, progress)
 
 
 def _sides(correction: Correction, candidate_side: str, query_side: str | None) -> tuple[str, str]:

@@ -66,7 +66,8 @@ class GroupBootstrap:
         rng = np.random.default_rng(seed)
         n = len(self.labels)
         # How often each group is drawn: resamples with replacement, as counts.
-        self.counts = rng.multinomial(n, np.full(n, 1 / n), size=resamples)
+        drawn = rng.multinomial(n, np.full(n, 1 / n), size=resamples)
+        self.counts = drawn.astype(np.float64)  # for products
 
     def sums(self, values: np.ndarray, groups: np.ndarray) -> np.ndarray:
         """Sum of the values of each group."""
