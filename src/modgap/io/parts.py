@@ -62,7 +62,7 @@ def _file_of(matrix: Matrix) -> SteadyFile | None:
     return found
 
 
-def partial_moments(rows: Embeddings, name: str, folder: Path, progress: Progress) -> Moments:
+def kept_moments(rows: Embeddings, name: str, folder: Path, progress: Progress) -> Moments:
     """The moments of all shards; those of each are kept in a folder, and found there next time.
 
     The sum is the same to the last bit wherever a run was stopped. A shard that has changed since
