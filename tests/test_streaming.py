@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from command_line import everything_in, modgap
@@ -229,6 +231,33 @@ def test_moments_of_shards_are_kept_and_found_again(shards: Path, read: list[str
         assert (again[name].unit.mean == first[name].unit.mean).all()
     assert other["text"].n == N
     assert abs(other["text"].given.mean - first["text"].given.mean).max() > 0.1
+
+
+def _write_both(kind: str, X: np.ndarray, Y: np.ndarray) -> str:
+    """Two modalities of one shape in one file."""
+    if kind == "packed":
+        np.savez_compressed("both.npz", image=X, text=Y)
+    elif kind == "row groups":
+        table = pa.table({"image": X.tolist(), "text": Y.tolist()})
+        pq.write_table(table, "both.parquet", row_group_size=20)
+        return "both.parquet"
+    else:
+        np.save("both.npy", np.asfortranarray([X, Y]) if kind == "columns" else np.stack([X, Y]))
+        return "both.npy"
+    return "both.npz"
+
+
+@pytest.mark.parametrize("kind", ["packed", "row groups", "columns", "stacked"])
+def test_moments_of_two_modalities_in_one_file_are_kept_apart(
+    kind: str, tmp_path: Path, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    X, Y = rng.normal(size=(2, N, DIM)).astype("float32") + 1
+    path = _write_both(kind, X, -Y)
+    for _ in range(2):
+        found = open_pair(path).with_partial("kept").side_moments()
+        assert [one.given.mean.mean() > 0 for one in found.values()] == [True, False]
+        assert len(everything_in(tmp_path / "kept")) == 2
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from modgap._changes import SteadyFile
 from modgap._claims import check_unpacked
 from modgap._validate import InputTypeError, InputValueError
 from modgap.io._arrow import column_values, is_list, list_numbers, null_rows, numpy_dtype
@@ -183,6 +184,9 @@ class _RowGroup(StoredMatrix):
         self.file, self.column, self.group = file, column, group
         self.first_row, self.shape, self.readers = first_row, shape, file.file.readers
         self.dtype = numpy_dtype(file.column_type(column).value_type)
+
+    def origin(self) -> tuple[SteadyFile, str] | None:
+        return self.file.file, self.column
 
     def blocks(self, size: int) -> Iterator[np.ndarray]:
         row = self.first_row
