@@ -84,8 +84,15 @@ class FileMatrix(StoredMatrix):
 
     def side(self, side: int) -> Matrix:
         """One of the matrices that are stacked in the file."""
-        start = self.offset + side * self._row_bytes
-        return FileMatrix(self.file, self.stored, self.shape[1:], start, self.decode, self.dtype)
+        return self._from(side, self.shape[1:])
+
+    def between(self, start: int, stop: int) -> Matrix:
+        """The rows ``start`` to ``stop``."""
+        return self._from(start, (stop - start, *self.shape[1:]))
+
+    def _from(self, row: int, shape: tuple[int, ...]) -> FileMatrix:
+        offset = self.offset + row * self._row_bytes
+        return FileMatrix(self.file, self.stored, shape, offset, self.decode, self.dtype)
 
     def _read(self, opened: RawIOBase, start: int, stop: int) -> np.ndarray:
         block = np.empty((stop - start, *self.shape[1:]), self.stored)
