@@ -34,7 +34,7 @@ def apply(
             "-o",
             "--output",
             help="Where to write; the suffix says the format. Without one it is a folder of "
-            "shards, one for each that is read.",
+            "shards, named as those that are read.",
             show_default=False,
         ),
     ] = None,
