@@ -372,6 +372,15 @@ def test_two_runs_at_once_are_refused(
         apply_to_folder(fixed, data.x, "image", tmp_path / "out", engine=make(), progress=second)
 
 
+def test_an_engine_that_nobody_knows_leaves_nothing_behind(
+    data: Modalities, tmp_path: Path
+) -> None:
+    fixed = Calibrate().fit(data).correction_
+    with pytest.raises(InputValueError, match="engine must be local, ray"):
+        apply_to_folder(fixed, data.x, "image", tmp_path / "out", engine="spark")
+    assert not everything_in(tmp_path)
+
+
 class ElsewhereEngine(LocalEngine):
     """Says that all is done; its disk is another one."""
 

@@ -87,7 +87,7 @@ def apply_to_folder(
     int
         How many shards an earlier run had done.
     """
-    target = folder_to_write(folder)
+    target, runs_on = folder_to_write(folder), open_engine(engine)
     source = Path(rows.source)
     is_clip = source.is_dir() and is_clip_retrieval(source)
     mapping = correction.map(modality, role)
@@ -106,7 +106,7 @@ def apply_to_folder(
         if made.was_finished():
             return len(made.shards)
         done = made.begin()
-        _write(open_engine(engine), work, made.shards, progress or silent)
+        _write(runs_on, work, made.shards, progress or silent)
         if is_clip:
             made.copy_metadata(source)
         made.finish()
