@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import os
+import pickle
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from command_line import DIM
+from command_line import DIM, modgap
+from modgap._ahead import processors
+from modgap.io import write_clip_retrieval
 from modgap.io._matrix import ArrayMatrix
 
 
@@ -31,6 +35,48 @@ def make_shards(folder: Path, n: int = 900) -> tuple[Path, Path]:
         write_shards(folder / "image", X.astype("float16"), 5),
         write_shards(folder / "text", Y.astype("float32"), 3),
     )
+
+
+CLIP_SHAPE = 70, 6, 16
+
+
+def write_clip_folder(folder: Path, rng: np.random.Generator) -> Path:
+    """``rows``, of clip-retrieval: five shards on each side; and a correction ``c.safetensors``."""
+    n, dim, shard = CLIP_SHAPE
+    Z, noise = rng.normal(size=(n, dim)), rng.normal(size=(2, n, dim))
+    X, Y = (Z + 0.3 * noise[0] + 1).astype("float16"), (Z + 0.3 * noise[1] - 1).astype("float16")
+    names = [f"{i}.jpg" for i in range(n)]
+    write_clip_retrieval(folder / "rows", X, Y, ids=names, captions=names, shard_rows=shard)
+    ran = modgap("fit", folder / "rows", "-o", folder / "c.safetensors")
+    assert ran.status == 0, ran.err
+    return folder
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    """Every file below a folder."""
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }
+
+
+class TwiceEngine:
+    """Sends every task through a pickle and does it twice, as a cluster with bad luck does."""
+
+    name = "twice"
+
+    def __init__(self) -> None:
+        self.tasks = 0
+
+    def map(
+        self, work: Callable[[Any], Any], tasks: Sequence[Any], *, gpus: float = 0
+    ) -> Iterator[Any]:
+        for task in tasks:
+            self.tasks += 1
+            for _ in range(2):
+                result = pickle.loads(pickle.dumps(work))(pickle.loads(pickle.dumps(task)))
+            yield result
 
 
 class SlowMatrix(ArrayMatrix):
@@ -80,6 +126,11 @@ def process_after_a_while(_: int) -> int:
     """Which process does a task."""
     time.sleep(0.3)
     return os.getpid()
+
+
+def cores(_: int) -> int:
+    """How many processors a task may use."""
+    return processors()
 
 
 def divided(number: int) -> float:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import threading
-
 import numpy as np
 import pytest
 import scipy.special
@@ -13,7 +11,6 @@ from modgap._arrays import (
     LogSums,
     SoftmaxSums,
     half_product_pass,
-    in_threads,
     listening,
     product_pass,
     to_numpy,
@@ -83,18 +80,6 @@ def test_a_pass_is_told_tile_by_tile_and_may_be_stopped_at_each(rng, monkeypatch
     asked = []
     with pytest.raises(Stopped), stoppable(lambda: asked.append(1) or len(asked) > 5):
         product_pass(X, X, [])
-
-
-def test_what_runs_in_threads_comes_back_in_order_and_ends_with_its_caller():
-    assert list(in_threads(lambda x: x**2, range(50))) == [x**2 for x in range(50)]
-    started = []
-    for found in in_threads(started.append, range(1000)):
-        assert found is None
-        break
-    assert len(started) < 100
-    assert threading.active_count() < 50
-    with pytest.raises(ZeroDivisionError):
-        list(in_threads(lambda x: 1 / x, [1, 2, 0, 3]))
 
 
 @pytest.mark.parametrize("offset", [0.0, 1e-3, 30.0])

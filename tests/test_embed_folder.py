@@ -13,7 +13,6 @@ import pyarrow.parquet as pq
 import pytest
 from PIL import Image
 
-from modgap._ahead import ahead
 from modgap._validate import InputError
 from modgap.embed import CallableModel, embed
 from modgap.io import open_embeddings, open_pair
@@ -188,30 +187,6 @@ def test_numbers_that_cannot_be_stored_are_refused(tmp_path):
     wrong = CallableModel(lambda images: image_rows(images)[:, :2], text_rows)
     with pytest.raises(InputError, match="rows of 3 columns"):
         embed(wrong, photos, tmp_path / "wrong")
-
-
-def test_work_ahead_is_in_order_bounded_and_passes_errors_on():
-    started = []
-
-    def work(item):
-        started.append(item)
-        if item == 7:
-            raise ValueError("seven")
-        return item
-
-    found = ahead(work, range(100), workers=2)
-    assert [next(found) for _ in range(7)] == [*range(7)]
-    assert max(started) <= 6 + 2 + 1
-    with pytest.raises(ValueError, match="seven"):
-        next(found)
-
-
-def test_work_in_turns_rests_while_its_results_are_taken():
-    started = []
-    found = ahead(lambda item: started.append(item) or item, range(7), workers=3, in_turns=True)
-    assert [next(found) for _ in range(4)] == [0, 1, 2, 3]
-    assert sorted(started) == [*range(6)]
-    assert [*found] == [4, 5, 6]
 
 
 # Runs in a process of its own: children that embed slowly, killed one after the other.

@@ -19,6 +19,7 @@ import modgap
 from command_line import modgap as command
 from engine_rows import (
     attempts,
+    cores,
     divided,
     image_rows,
     make_shards,
@@ -30,7 +31,7 @@ from modgap._validate import InputError, InputValueError
 from modgap.embed import CallableModel, embed
 from modgap.engines import (
     RayEngine,
-    apply_to_shards,
+    apply_to_folder,
     corrected_batch,
     moments_of,
     partial_moments,
@@ -86,6 +87,7 @@ def data(shards: tuple[Path, Path]) -> modgap.Modalities:
 def test_the_cluster_has_two_workers(engine: RayEngine) -> None:
     assert len([node for node in ray.nodes() if node["Alive"]]) == 2
     assert len({*engine.map(process_after_a_while, range(4))}) == 2
+    assert [*engine.map(cores, range(4))] == [1] * 4  # not those of the machine
 
 
 def test_measures_and_evaluations_are_the_local_ones(
@@ -127,6 +129,8 @@ def test_the_commands_are_the_same_there_and_here(
     command("apply", fixed, both[0], "--modality", "image", "-o", tmp_path / "one.npy")
     found = modgap.open_embeddings(tmp_path / "out").rows()
     np.testing.assert_array_equal(found, np.load(tmp_path / "one.npy"))
+    command("apply", fixed, both[0], "--modality", "image", "-o", tmp_path / "here")
+    assert files_of(tmp_path / "out") == files_of(tmp_path / "here")
     ran = command(
         "apply", fixed, both[0], "--modality", "image", "-o", tmp_path / "x.npy", "--engine", "ray"
     )
@@ -228,10 +232,10 @@ def test_a_worker_killed_over_a_shard_leaves_the_folder_as_it_would_be(
 
     fixed = modgap.Calibrate().fit(data).correction_
     slow = replace(data.x, matrix=Shards(slow_parts(tmp_path, data.x.rows(), 4)))
-    apply_to_shards(fixed, slow, tmp_path / "expected", "image")
+    apply_to_folder(fixed, slow, "image", tmp_path / "expected")
     (tmp_path / "log").unlink()
     with killing(tmp_path, 2) as killed:
-        apply_to_shards(fixed, slow, tmp_path / "out", "image", engine=engine)
+        apply_to_folder(fixed, slow, "image", tmp_path / "out", engine=engine)
     assert len([process for part, process in attempts(tmp_path) if part == 2]) == 2
     assert len(killed) == 1
     assert files_of(tmp_path / "out") == files_of(tmp_path / "expected")

@@ -5,8 +5,7 @@ Ray itself is in test_engines_ray.py.
 
 from __future__ import annotations
 
-import pickle
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +17,11 @@ import pytest
 import modgap
 from command_line import DIM
 from conftest import make_pairs
-from engine_rows import make_shards
+from engine_rows import TwiceEngine, make_shards
 from modgap import retrieval
 from modgap._validate import InputValueError
 from modgap.corrections import Procrustes
 from modgap.engines import (
-    apply_to_shards,
     open_engine,
     pieces,
     retrieval_among_all,
@@ -31,24 +29,6 @@ from modgap.engines import (
 )
 from modgap.evaluation import evaluate_correction
 from modgap.measures import measure
-
-
-class TwiceEngine:
-    """Sends every task through a pickle and does it twice, as a cluster with bad luck does."""
-
-    name = "twice"
-
-    def __init__(self) -> None:
-        self.tasks = 0
-
-    def map(
-        self, work: Callable[[Any], Any], tasks: Sequence[Any], *, gpus: float = 0
-    ) -> Iterator[Any]:
-        for task in tasks:
-            self.tasks += 1
-            for _ in range(2):
-                result = pickle.loads(pickle.dumps(work))(pickle.loads(pickle.dumps(task)))
-            yield result
 
 
 def numbers(value: Any) -> Iterator[float]:
@@ -182,79 +162,6 @@ def test_ranges_of_parquet_are_read_in_batches_of_one_size(tmp_path: Path) -> No
     part = pieces.range_of(matrix.parts(), 30, 90)
     np.testing.assert_array_equal(part.rows(), rows[30:90])
     assert [len(batch) for batch in part.batches(25)] == [25, 25, 10]
-
-
-def folder_of(path: Path) -> dict[str, bytes]:
-    return {str(p.relative_to(path)): p.read_bytes() for p in path.rglob("*") if p.is_file()}
-
-
-def test_corrected_shards_hold_what_one_file_would(
-    shards: tuple[Path, Path], data: modgap.Modalities, tmp_path: Path
-) -> None:
-    fixed = modgap.Calibrate().fit(data).correction_
-    told: list[int] = []
-    n = apply_to_shards(
-        fixed, data.x, tmp_path / "out", "image", engine=TwiceEngine(),
-        progress=lambda _, done, total: told.append(done),
-    )  # fmt: skip
-    assert n == 5
-    assert told == [0, 180, 360, 540, 720, 900]
-    found = modgap.open_embeddings(tmp_path / "out")
-    assert found.dtype == "float16"
-    expected = fixed.apply(data.x.rows(), "image").astype("float16")
-    np.testing.assert_array_equal(found.rows(), expected)
-    assert sorted(p.name for p in tmp_path.iterdir()) == ["out"]
-    with pytest.raises(InputValueError, match="holds other files"):
-        apply_to_shards(fixed, data.x, tmp_path / "out", "image")
-
-
-def test_ids_and_captions_come_along_in_parquet(tmp_path: Path) -> None:
-    X, Y = make_pairs(60, 8)
-    fixed = modgap.Calibrate(hubs=0.5).fit(X, Y).correction_
-    folder = tmp_path / "in"
-    folder.mkdir()
-    for k in range(3):
-        some = slice(20 * k, 20 * k + 20)
-        modgap.write_embeddings(
-            folder / f"{k}.parquet", X[some], ids=[f"i{j}" for j in range(some.start, some.stop)]
-        )
-    rows = modgap.open_embeddings(folder)
-    keys = np.arange(60)
-    apply_to_shards(fixed, rows, tmp_path / "out", "image", keys=keys, engine=TwiceEngine())
-    found = modgap.open_embeddings(tmp_path / "out")
-    assert found.ids.tolist() == rows.ids.tolist()
-    np.testing.assert_allclose(found.rows(), fixed.apply(X, "image", keys=keys), rtol=1e-12)
-
-
-class Killed(BaseException):
-    """Stands for a signal."""
-
-
-class MortalEngine(TwiceEngine):
-    """Dies after two tasks."""
-
-    def map(self, *given: Any, **options: Any) -> Iterator[Any]:
-        for number, result in enumerate(super().map(*given, **options)):
-            if number == 2:
-                raise Killed
-            yield result
-
-
-def test_a_killed_run_goes_on_and_another_correction_starts_anew(
-    data: modgap.Modalities, tmp_path: Path
-) -> None:
-    first = modgap.Calibrate().fit(data).correction_
-    other = modgap.Calibrate(mode="mixed").fit(data).correction_
-    apply_to_shards(other, data.x, tmp_path / "expected", "image")
-    for fixed in (first, other):
-        with pytest.raises(Killed):
-            apply_to_shards(fixed, data.x, tmp_path / "out", "image", engine=MortalEngine())
-        assert not (tmp_path / "out").exists()
-    engine = TwiceEngine()
-    apply_to_shards(other, data.x, tmp_path / "out", "image", engine=engine)
-    assert engine.tasks == 2  # three of five were there
-    assert folder_of(tmp_path / "out") == folder_of(tmp_path / "expected")
-    assert sorted(p.name for p in tmp_path.iterdir()) == ["expected", "out"]
 
 
 @pytest.mark.parametrize("name", ["spark", "ray:", "ray://", "local:1", ""])

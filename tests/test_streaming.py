@@ -9,185 +9,32 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from command_line import everything_in, modgap
+from engine_rows import CLIP_SHAPE, contents, write_clip_folder
 from fault_worker import Worker
-from modgap import Correction, open_embeddings, open_pair
-from modgap._files import WriteError
-from modgap.corrections import apply_to_folder
-from modgap.io import Embeddings, write_clip_retrieval, write_embeddings
+from modgap import Correction, open_pair
+from modgap.io import Embeddings
 from modgap.moments import Moments
 
-N, DIM, SHARD = 70, 6, 16
-CORRECTION = Correction.identity(DIM)
+N, DIM, SHARD = CLIP_SHAPE
 
 
 @pytest.fixture
 def shards(tmp_path: Path, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A clip-retrieval folder of five shards on each side, and a correction that was fitted."""
-    Z = rng.normal(size=(N, DIM))
-    noise = rng.normal(size=(2, N, DIM))
-    X, Y = (Z + 0.3 * noise[0] + 1).astype("float16"), (Z + 0.3 * noise[1] - 1).astype("float16")
-    names = [f"{i}.jpg" for i in range(N)]
-    write_clip_retrieval(tmp_path / "rows", X, Y, ids=names, captions=names, shard_rows=SHARD)
     monkeypatch.chdir(tmp_path)
-    assert modgap("fit", "rows", "-o", "c.safetensors").status == 0
-    return tmp_path
-
-
-def images(folder: str) -> Embeddings:
-    return open_embeddings(folder, column="img_emb", modality="image")
-
-
-def contents(folder: Path) -> dict[str, bytes]:
-    return {
-        str(path.relative_to(folder)): path.read_bytes()
-        for path in sorted(folder.rglob("*"))
-        if path.is_file()
-    }
-
-
-APPLY = "apply c.safetensors rows --modality image -o out"
-
-
-def test_a_folder_of_shards_is_corrected_into_a_folder_of_shards(shards: Path) -> None:
-    ran = modgap(*APPLY.split(), "--dtype", "float32")
-    assert ran.status == 0
-    assert f"wrote out: {N} rows of {DIM} columns" in ran.err
-    rows = images("rows")
-    fixed = Correction.load("c.safetensors")
-    found = images("out")
-    assert found.dtype == np.float32
-    assert (found.rows() == fixed.apply(rows.rows(), "image")).all()
-    assert found.captions.tolist() == rows.captions.tolist()
-    assert [len(part.rows()) for part in found.matrix.parts()] == [16, 16, 16, 16, 6]
-    assert modgap(*APPLY.replace("image", "text").split()).status == 0
-    both = open_pair("out")
-    assert both.pairing == open_pair("rows").pairing
-    assert (fixed.apply(open_pair("rows").Y, "text").astype("float16") == both.Y).all()
-    assert not list(shards.glob("*.partial"))
-    again = modgap(*APPLY.split())
-    assert again.status == 2
-    assert "img_emb exists already. Choose a new folder" in again.err
-
-
-def test_shards_without_a_layout_keep_their_names_and_their_columns(
-    tmp_path: Path, rng: np.random.Generator
-) -> None:
-    X = rng.normal(size=(9, DIM)).astype("float32")
-    for name, rows in {"a": X[:4], "b": X[4:]}.items():
-        (tmp_path / "plain").mkdir(exist_ok=True)
-        np.save(tmp_path / "plain" / f"{name}.npy", rows)
-        write_embeddings(
-            tmp_path / "named" / f"{name}.parquet", rows, ids=list(map(str, rows[:, 0]))
-        )
-    for kind, suffix in {"plain": ".npy", "named": ".parquet"}.items():
-        source, out = open_embeddings(tmp_path / kind), tmp_path / f"{kind}-out"
-        assert apply_to_folder(CORRECTION, source, "image", out) == 0
-        assert everything_in(out) == {f"a{suffix}", f"b{suffix}"}
-        found = open_embeddings(out)
-        assert (found.rows() == X).all()
-        assert (found.ids is None) == (kind == "plain")
-        if found.ids is not None:
-            assert found.ids.tolist() == source.ids.tolist()
-
-
-CODE_APPLY = """
-from modgap import Correction, open_embeddings
-from modgap.corrections import apply_to_folder
-rows = open_embeddings("rows", column="img_emb", modality="image")
-apply_to_folder(Correction.load("c.safetensors"), rows, "image", "out")
-"""
-KILLED_APPLY = {
-    "reading": ("modgap._changes:SteadyFile:read_into", 5),
-    "before a shard is flushed": ("os:fsync", 4),
-    "before it has its name": ("os:replace", 3),
-    "after it has its name": ("os:replace+", 3),
-    "before the folder has its name": ("modgap.corrections.folder:_Work:finish", 1),
-    "before it is tidied": ("modgap.corrections.folder:_Work:_tidy", 1),
-}
+    return write_clip_folder(tmp_path, rng)
 
 
 @pytest.fixture(scope="module")
 def worker() -> Iterator[Worker]:
-    made = Worker(
-        "modgap.corrections", "modgap.io.opening", "pyarrow.parquet", "safetensors.numpy",
-        "threadpoolctl",
-    )  # fmt: skip
+    made = Worker("modgap.io.opening", "pyarrow.parquet", "safetensors.numpy", "threadpoolctl")
     yield made
     made.close()
-
-
-@pytest.mark.parametrize("phase", KILLED_APPLY)
-def test_a_killed_apply_goes_on_and_writes_the_same_bytes(
-    shards: Path, phase: str, worker: Worker
-) -> None:
-    fixed = Correction.load("c.safetensors")
-    source = images("rows")
-    apply_to_folder(fixed, source, "image", "whole")
-    assert worker(shards, "", KILLED_APPLY[phase], code=CODE_APPLY)[0] == -signal.SIGKILL
-    if phase != "before it is tidied":
-        assert not Path("out").exists()
-    done = apply_to_folder(fixed, images("rows"), "image", "out")
-    assert done == {"before it has its name": 1, "after it has its name": 2}.get(
-        phase, 5 if "folder" in phase or "tidied" in phase else done
-    )
-    assert contents(shards / "out") == contents(shards / "whole")
-    assert everything_in(shards) >= {"out", "whole"}
-    assert not list(shards.glob("*.partial"))
-
-
-def test_what_changed_since_an_apply_was_stopped_is_corrected_again_or_said(shards: Path) -> None:
-    class Stop(Exception):
-        pass
-
-    def stop(_: str, done: int, __: int) -> None:
-        if done > 3 * SHARD:
-            raise Stop
-
-    fixed = Correction.load("c.safetensors")
-    rows = images("rows")
-    with pytest.raises(Stop):
-        apply_to_folder(fixed, rows, "image", "out", progress=stop)
-    with pytest.raises(ValueError, match=r"out.partial was begun with another correction"):
-        apply_to_folder(fixed, rows, "image", "out", dtype="float64")
-    shard = Path("rows/img_emb/img_emb_1.npy")
-    changed = np.load(shard) + np.float16(1)
-    np.save(shard, changed)
-    with pytest.raises(ValueError, match=r"img_emb_1.npy changed while it was read"):
-        rows.rows()
-    rows = images("rows")
-    assert apply_to_folder(fixed, rows, "image", "out") == 2
-    found = images("out").rows()
-    assert (found == fixed.apply(rows.rows(), "image").astype("float16")).all()
-    (shards / "rows/img_emb/img_emb_4.npy").unlink()
-    with pytest.raises(ValueError, match=r"img_emb_4.npy was removed or renamed"):
-        apply_to_folder(fixed, rows, "image", "other")
-    assert not Path("other").exists()
-
-
-def test_a_full_disk_stops_an_apply_that_goes_on_once_there_is_room(tmp_path: Path) -> None:
-    disk = tmp_path / "disk"
-    disk.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(disk)]
-    if subprocess.run(mount, capture_output=True).returncode:
-        pytest.skip("only root can make a file system to fill")
-    try:
-        X = np.random.default_rng(0).normal(size=(12_000, DIM)).astype("float32")
-        (tmp_path / "rows").mkdir()
-        for number, part in enumerate(np.split(X, 6)):
-            np.save(tmp_path / "rows" / f"{number}.npy", part)
-        (disk / "filler").write_bytes(bytes(900_000))
-        rows = open_embeddings(tmp_path / "rows")
-        with pytest.raises(WriteError, match=r"2.npy cannot be written: No space left on device"):
-            apply_to_folder(CORRECTION, rows, "image", disk / "out")
-        assert not (disk / "out").exists()
-        (disk / "filler").unlink()
-        assert apply_to_folder(CORRECTION, rows, "image", disk / "out") == 2
-        assert (open_embeddings(disk / "out").rows() == X).all()
-    finally:
-        subprocess.run(["umount", str(disk)], check=True)
 
 
 @pytest.fixture
@@ -229,6 +76,33 @@ def test_moments_of_shards_are_kept_and_found_again(shards: Path, read: list[str
         assert (again[name].unit.mean == first[name].unit.mean).all()
     assert other["text"].n == N
     assert abs(other["text"].given.mean - first["text"].given.mean).max() > 0.1
+
+
+def _write_both(kind: str, X: np.ndarray, Y: np.ndarray) -> str:
+    """Two modalities of one shape in one file."""
+    if kind == "packed":
+        np.savez_compressed("both.npz", image=X, text=Y)
+    elif kind == "row groups":
+        table = pa.table({"image": X.tolist(), "text": Y.tolist()})
+        pq.write_table(table, "both.parquet", row_group_size=20)
+        return "both.parquet"
+    else:
+        np.save("both.npy", np.asfortranarray([X, Y]) if kind == "columns" else np.stack([X, Y]))
+        return "both.npy"
+    return "both.npz"
+
+
+@pytest.mark.parametrize("kind", ["packed", "row groups", "columns", "stacked"])
+def test_moments_of_two_modalities_in_one_file_are_kept_apart(
+    kind: str, tmp_path: Path, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    X, Y = rng.normal(size=(2, N, DIM)).astype("float32") + 1
+    path = _write_both(kind, X, -Y)
+    for _ in range(2):
+        found = open_pair(path).with_partial("kept").side_moments()
+        assert [one.given.mean.mean() > 0 for one in found.values()] == [True, False]
+        assert len(everything_in(tmp_path / "kept")) == 2
 
 
 @pytest.mark.parametrize(
@@ -283,7 +157,7 @@ import numpy as np
 import modgap.cli, modgap.measures, modgap.corrections
 from modgap import Correction, open_embeddings
 from modgap._files import WriteError
-from modgap.corrections import apply_to_folder
+from modgap.engines import apply_to_folder
 
 rows = open_embeddings("rows")
 rows.take(np.arange(10))

@@ -1,14 +1,15 @@
-"""Work that is done ahead of whoever takes it, in threads, in order, and never far ahead."""
+"""Work in threads, in order: ahead of whoever takes it and never far ahead, or on every core."""
 
 from __future__ import annotations
 
 import os
+import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from contextlib import AbstractContextManager
+from contextlib import contextmanager
 from itertools import chain, islice
-from typing import TypeVar
+from typing import Any, TypeVar
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -16,19 +17,26 @@ R = TypeVar("R")
 # Scratch of all threads together: what is streamed stays within 500 MB on any number of cores.
 _THREAD_BYTES = 200 * 10**6
 
+_lock = threading.Lock()
+_users = 0
+_limits: Any = None
+_most_processors: int | None = None
+
 
 def ahead(
     work: Callable[[T], R],
     items: Iterable[T],
     workers: int | None = None,
     *,
+    waiting: int | None = None,
     in_turns: bool = False,
 ) -> Iterator[R]:
     """``work`` on each item, in the order of the items; errors come where their item would.
 
-    At most ``workers`` + 1 results wait at a time, so memory stays the same over any number of
-    items. By default there are as many workers as processors. ``in_turns`` is for who needs the
-    processors too: the workers then rest while the results they made are taken.
+    Items are drawn in the caller's thread. At most ``waiting`` + 1 results are made and not taken,
+    ``workers`` + 1 where it is left out, so memory stays the same over any number of items. By
+    default there are as many workers as processors. ``in_turns`` is for who needs the processors
+    too: the workers then rest while the results they made are taken.
 
     >>> list(ahead(lambda x: x * x, range(4), workers=2))
     [0, 1, 4, 9]
@@ -37,15 +45,16 @@ def ahead(
     if in_turns:
         yield from _in_turns(work, items, workers)
         return
-    waiting: deque[Future[R]] = deque()
+    most = waiting or workers
+    made: deque[Future[R]] = deque()
     pool = ThreadPoolExecutor(workers, thread_name_prefix="ahead")
     try:
         for item in items:
-            waiting.append(pool.submit(work, item))
-            if len(waiting) > workers:
-                yield waiting.popleft().result()
-        while waiting:
-            yield waiting.popleft().result()
+            made.append(pool.submit(work, item))
+            if len(made) > most:
+                yield made.popleft().result()
+        while made:
+            yield made.popleft().result()
     finally:
         pool.shutdown(cancel_futures=True)
 
@@ -60,28 +69,44 @@ def _in_turns(work: Callable[[T], R], items: Iterable[T], workers: int) -> Itera
                 yield future.result()
 
 
-def in_threads(work: Callable[[T], R], blocks: Iterable[T], workers: int) -> Iterator[R]:
-    """``work`` on each block of rows, in order, in threads that have a core each.
+def in_threads(
+    work: Callable[[T], R], items: Iterable[T], workers: int | None = None
+) -> Iterator[R]:
+    """`ahead` for NumPy: each thread has a core, and a BLAS of one thread.
 
     NumPy lets other threads run while it computes; BLAS would take every core for each of them, so
-    it is kept to one. A single block, or a single worker, has all of BLAS instead.
+    it is kept to one. A single item, or a single worker, has all of BLAS instead.
 
     >>> list(in_threads(len, ["a", "bc", "def"], workers=2))
     [1, 2, 3]
     """
-    left = iter(blocks)
+    workers = workers or processors()
+    left = iter(items)
     first = list(islice(left, 2)) if workers > 1 else []
     if len(first) < 2:
         yield from map(work, chain(first, left))
         return
-    with _one_core_each():
+    with single_threaded_blas():
         yield from ahead(work, chain(first, left), workers)
 
 
-def _one_core_each() -> AbstractContextManager[object]:
+@contextmanager
+def single_threaded_blas() -> Iterator[None]:
+    """One BLAS thread a call while it lasts; of several at once the last one restores."""
+    global _users, _limits
     from threadpoolctl import threadpool_limits
 
-    return threadpool_limits(1, user_api="blas")
+    with _lock:
+        _users += 1
+        if _users == 1:
+            _limits = threadpool_limits(1, user_api="blas")
+    try:
+        yield
+    finally:
+        with _lock:
+            _users -= 1
+            if _users == 0:
+                _limits.restore_original_limits()
 
 
 def workers_for(block_bytes: int) -> int:
@@ -91,4 +116,17 @@ def workers_for(block_bytes: int) -> int:
 
 def processors() -> int:
     """Processors that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    bound = hasattr(os, "sched_getaffinity")
+    found = len(os.sched_getaffinity(0)) if bound else os.cpu_count() or 1
+    return min(found, _most_processors or found)
+
+
+@contextmanager
+def at_most_processors(number: int) -> Iterator[None]:
+    """Fewer of them while it lasts, in all threads: those that a cluster gave to this process."""
+    global _most_processors
+    before, _most_processors = _most_processors, max(1, number)
+    try:
+        yield
+    finally:
+        _most_processors = before

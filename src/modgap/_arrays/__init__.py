@@ -44,7 +44,6 @@ from modgap._arrays.product import (
 from modgap._arrays.ranks import match_ranks
 from modgap._arrays.search import top_k
 from modgap._arrays.softmax import LogSums, SoftmaxSums
-from modgap._arrays.threads import in_threads
 from modgap._arrays.top_mean import top_mean
 
 __all__ = [
@@ -64,7 +63,6 @@ __all__ = [
     "filled",
     "half_product_pass",
     "histogram",
-    "in_threads",
     "is_torch",
     "is_unit",
     "like",

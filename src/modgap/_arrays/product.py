@@ -15,10 +15,10 @@ from typing import Any, Generic, Protocol, TypeVar
 import array_api_compat
 import numpy as np
 
+from modgap._ahead import in_threads
 from modgap._arrays.base import is_torch, namespace, row_blocks
 from modgap._arrays.cuda import full_precision
 from modgap._arrays.passes import passed
-from modgap._arrays.threads import in_threads
 from modgap._validate import Array
 
 # Rows and columns of a tile.
@@ -125,7 +125,7 @@ def product_pass(X: Array, Y: Array, consumers: Sequence[Consumer[Any]]) -> None
         return tile, [consumer.look(tile) for consumer in consumers]
 
     spans = ((rows, columns) for rows in row_blocks(n, height) for columns in row_blocks(m, width))
-    for tile, told in in_threads(look, spans, one_thread=is_torch(X)):
+    for tile, told in in_threads(look, spans, 1 if is_torch(X) else None):
         for consumer, what in zip(consumers, told, strict=True):
             consumer.add(what, tile)
         passed(_size(tile.rows) * _size(tile.columns) / (n * m))
@@ -146,7 +146,7 @@ def half_product_pass(U: Array, consumers: Sequence[HalfConsumer[Any]]) -> None:
         room = scratch.shaped(values, 0)
         return values.shape[0], [consumer.look(values, room) for consumer in consumers]
 
-    for count, told in in_threads(look, _half_spans(n, side), one_thread=is_torch(U)):
+    for count, told in in_threads(look, _half_spans(n, side), 1 if is_torch(U) else None):
         for consumer, what in zip(consumers, told, strict=True):
             consumer.add(what)
         passed(count / (n * (n - 1) / 2))

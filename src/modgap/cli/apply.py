@@ -34,7 +34,7 @@ def apply(
             "-o",
             "--output",
             help="Where to write; the suffix says the format. Without one it is a folder of "
-            "shards, one for each that is read.",
+            "shards, named as those that are read.",
             show_default=False,
         ),
     ] = None,
@@ -76,8 +76,8 @@ def apply(
     from modgap._validate import check_choice
     from modgap.cli.outputs import check_file, tidy_when_terminated, write_without_bank
     from modgap.cli.show import say, steps
-    from modgap.corrections import apply_to_folder, check_recognised, own_keys
-    from modgap.engines import apply_to_shards
+    from modgap.corrections import check_recognised, own_keys
+    from modgap.engines import apply_to_folder
     from modgap.io import open_embeddings, write_embeddings
     from modgap.io.clip_retrieval import own_folder
 
@@ -125,14 +125,9 @@ def apply(
         check_recognised(fixed, source, modality, role=as_role, trust_rows=trust_rows)
         with steps() as step, tidy_when_terminated():
             done = 0
-            if not target.suffix and engine == "local":
+            if not target.suffix:
                 done = apply_to_folder(
                     fixed, source, modality, target, role=as_role, keys=keys, dtype=dtype,
-                    progress=step,
-                )  # fmt: skip
-            elif not target.suffix:
-                apply_to_shards(
-                    fixed, source, target, modality, role=as_role, keys=keys, dtype=dtype,
                     engine=engine, progress=step,
                 )  # fmt: skip
             else:

@@ -28,7 +28,6 @@ from modgap.corrections.files import (
     save_corrections,
 )
 from modgap.corrections.fitted import FittedRows
-from modgap.corrections.folder import apply_to_folder
 from modgap.corrections.hubs import Hubs
 from modgap.corrections.orthogonal import OrthogonalShift
 from modgap.corrections.own_queries import OwnQueriesWarning, own_keys
@@ -72,7 +71,6 @@ __all__ = [
     "RowMap",
     "Shift",
     "Whiten",
-    "apply_to_folder",
     "asking_modalities",
     "asking_modality",
     "asking_or_text",

@@ -12,6 +12,7 @@ from modgap._ahead import in_threads, workers_for
 from modgap._arrays import is_torch
 from modgap._results import Brief
 from modgap._validate import Array, InputValueError, check_matrix, check_values
+from modgap.moments.blocks import counted
 
 # What mapping one block takes besides.
 _SCRATCH_BYTES = 12 * 10**6
@@ -72,25 +73,25 @@ class RowMap(Brief, ABC):
         return mapped
 
     def over(
-        self, batches: Iterable[Array], name: str = "rows", keys: np.ndarray | None = None
+        self,
+        batches: Iterable[Array],
+        name: str = "rows",
+        keys: np.ndarray | None = None,
+        *,
+        first_row: int = 0,
     ) -> Iterator[Array]:
         """The batches mapped, in order; ``keys`` has those of all rows of the stream.
 
         Several are mapped at once, in threads, so none may be written over once it was given out.
         """
 
-        def numbered() -> Iterator[tuple[Array, int]]:
-            done = 0
-            for batch in batches:
-                yield batch, done
-                done += batch.shape[0]
-
         def mapped(one: tuple[Array, int]) -> Array:
-            batch, first = one
+            batch, row = one
+            first = row - first_row
             own = None if keys is None else keys[first : first + batch.shape[0]]
-            return self(batch, name, first_row=first, keys=own)
+            return self(batch, name, first_row=row, keys=own)
 
-        left = numbered()
+        left = counted(batches, first_row)
         start = next(left, None)
         if start is None:
             return

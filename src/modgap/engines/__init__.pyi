@@ -1,4 +1,4 @@
-from .applying import apply_to_shards
+from .applying import apply_to_folder
 from .batches import (
     MOMENTS_SCHEMA,
     TOP_K_SCHEMA,
@@ -32,7 +32,7 @@ __all__ = [
     "RayEngine",
     "StreamDrift",
     "add_corrected_column",
-    "apply_to_shards",
+    "apply_to_folder",
     "corrected_batch",
     "drift",
     "drop_corrected_column",

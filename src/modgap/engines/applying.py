@@ -1,7 +1,7 @@
-"""Corrected shards: each is written by the worker that corrected it, whole or not at all.
+"""A folder of shards is corrected into another, by any engine; a run that is stopped goes on.
 
-The folder takes its name once all of its shards are there. Until then it is a hidden one beside it
-with a note of what is being made: a run that was killed goes on with the shards that are missing.
+Shards are made in ``OUT.partial`` beside the folder, each by one worker, whole or not at all, and
+take their place once all of them are there. One that changed in the meantime is made again.
 """
 
 from __future__ import annotations
@@ -11,34 +11,40 @@ import json
 import os
 import shutil
 from collections.abc import Mapping
-from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from modgap._files import folder_to_write, write_text
+from modgap._arrays import row_blocks
+from modgap._claims import read_json
+from modgap._files import atomic_path, folder_to_write, sweep, write_text
 from modgap._locks import sole_writer_of
 from modgap._results import Progress, silent
 from modgap._validate import InputValueError
 from modgap.corrections import Correction
 from modgap.corrections.correction import Role
+from modgap.corrections.fingerprint import fingerprint
 from modgap.corrections.row_map import RowMap
-from modgap.engines.engine import Engine, open_engine
+from modgap.engines.engine import Engine, LocalEngine, open_engine
 from modgap.engines.pieces import pieces, starts
 from modgap.io import Embeddings, write_embeddings
-from modgap.io._matrix import BATCH_ROWS, Matrix
-from modgap.io._stream import check_columns, check_float_dtype
+from modgap.io._matrix import BATCH_ROWS
+from modgap.io._stream import check_float_dtype
+from modgap.io.clip_retrieval import EMBEDDED, METADATA, TEXT_METADATA, in_order, is_clip_retrieval
+from modgap.io.parts import Part, parts_of
 
-_NOTE = "making.json"
+_NOTE = "apply.json"
+# What files on their way into their place are called.
+_BEGUN = ".modgap-"
 
 
-def apply_to_shards(
+def apply_to_folder(
     correction: Correction,
     rows: Embeddings,
-    folder: str | os.PathLike[str],
     modality: str,
+    folder: str | os.PathLike[str],
     *,
     role: Role = "document",
     keys: np.ndarray | None = None,
@@ -46,68 +52,77 @@ def apply_to_shards(
     engine: str | Engine = "local",
     progress: Progress | None = None,
 ) -> int:
-    """Write corrected rows as a folder of shards; how many shards there are.
+    """Correct the shards of one modality, each into a file of the same name, on any engine.
 
-    Shards are .npy files, or Parquet where rows have ids, captions, labels or groups. A run that
-    was killed is run again in the same way and goes on.
+    Of a folder in clip-retrieval's layout another one is made, metadata and all; the modalities may
+    be corrected one after the other into the same. Of other shards the rows become ``.npy`` files,
+    or ``.parquet`` ones where they have ids, captions, labels or groups. A single file of more than
+    256 MiB whose rows can be read from anywhere becomes several, ``NAME-0``, ``NAME-1`` and so on.
 
     Parameters
     ----------
     correction : Correction
-        What is applied.
+        What to apply.
     rows : Embeddings
-        The rows of one modality; each of their shards becomes one.
+        Rows of one modality, of one file or a folder of shards.
+    modality : str
+        Which modality they are.
     folder : path
-        A new folder, on a disk that all workers share.
-    modality, role : str
-        Which rows they are, and whether documents or queries.
-    keys : (n,) integers, optional
-        Those of documents of a correction with hubs; see `modgap.corrections.own_keys`.
+        Where to write, on a disk that all workers share. It appears once every shard is done. A run
+        that was stopped is run again in the same way, on the same engine or another, and goes on
+        from the shards that are done.
+    role : {"document", "query"}
+        What the rows are.
+    keys : (n,) array, optional
+        The key of each row, where the correction has hubs; see `modgap.corrections.own_keys`.
     dtype : dtype, optional
         float16, float32 or float64; that of the rows when left out.
     engine : str or Engine
-        Where it is done; see `open_engine`.
+        Where it is done; see `open_engine`. Here, each shard has all cores.
     progress : callable, optional
-        Called as ``progress(step, done, total)`` after each shard.
+        Called as ``progress(step, done, total)``: after each shard, and here after each batch.
+
+    Returns
+    -------
+    int
+        How many shards an earlier run had done.
     """
-    target = folder_to_write(folder)
-    if target.exists() and any(target.iterdir()):
-        raise InputValueError(f"{folder} holds other files. Give a new folder with -o.")
+    target, runs_on = folder_to_write(folder), open_engine(engine)
+    source = Path(rows.source)
+    is_clip = source.is_dir() and is_clip_retrieval(source)
     mapping = correction.map(modality, role)
-    kind = check_float_dtype(rows.dtype if dtype is None else dtype)
-    columns = check_columns(
-        {
-            "ids": rows.ids,
-            "captions": rows.captions,
-            "labels": rows.labels,
-            "groups": rows.groups,
-        }
-    )
-    suffix = ".parquet" if columns else ".npy"
-    cut = pieces(rows.matrix)
-    making = target.with_name(f".{target.name}.unfinished")
-    shards = [
-        _Shard(piece, first, making / f"part-{number:05d}{suffix}",
-               _slice(keys, piece, first), {k: _slice(v, piece, first) for k, v in columns.items()})
-        for number, (piece, first) in enumerate(zip(cut, starts(cut), strict=True))
-    ]  # fmt: skip
+    kind = check_float_dtype(dtype or str(rows.dtype).removeprefix("torch."))
+    plan = {
+        "correction": fingerprint(correction, role),
+        "modality": modality,
+        "role": role,
+        "dtype": str(kind),
+        "source": os.path.abspath(rows.source),
+    }
+    inside = EMBEDDED.get(modality, modality) if is_clip else ""
+    made = _Folder(target, inside, plan, rows, keys)
     work = _Correct(mapping, modality, str(kind))
     with sole_writer_of(target):
-        _begin(making, _note(work, rows, shards, keys))
-        _write(open_engine(engine), work, shards, rows.n_rows, modality, progress or silent)
-        _finish(making, target)
-    return len(shards)
+        if made.was_finished():
+            return len(made.shards)
+        done = made.begin()
+        _write(runs_on, work, made.shards, progress or silent)
+        if is_clip:
+            made.copy_metadata(source)
+        made.finish()
+    return done
 
 
 @dataclass(frozen=True, eq=False)
 class _Shard:
-    """Rows on their way into a file, with what belongs to them."""
+    """Rows on their way into a file, with what belongs to them; ``mark`` as that of a `Part`."""
 
-    matrix: Matrix
+    rows: Embeddings
     first_row: int
     path: Path
     keys: np.ndarray | None
-    columns: Mapping[str, Any]
+    columns: Mapping[str, np.ndarray]
+    mark: str | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,31 +132,26 @@ class _Correct:
     mapping: RowMap
     modality: str
     dtype: str
+    progress: Progress = silent
 
     def __call__(self, shard: _Shard) -> int:
-        batches = self._mapped(shard)
-        write_embeddings(shard.path, batches, dtype=self.dtype, **shard.columns)
-        return shard.matrix.shape[0]
-
-    def _mapped(self, shard: _Shard) -> Any:
-        done = 0
-        for batch in shard.matrix.batches(BATCH_ROWS):
-            end = done + len(batch)
-            own = None if shard.keys is None else shard.keys[done:end]
-            yield self.mapping(batch, self.modality, first_row=shard.first_row + done, keys=own)
-            done = end
+        batches = shard.rows.batches_with_progress(self.progress, "")
+        mapped = self.mapping.over(batches, self.modality, shard.keys, first_row=shard.first_row)
+        write_embeddings(shard.path, mapped, dtype=self.dtype, **shard.columns)
+        return shard.rows.n_rows
 
 
-def _write(
-    engine: Engine,
-    work: _Correct,
-    shards: list[_Shard],
-    n_rows: int,
-    modality: str,
-    progress: Progress,
-) -> None:
+def _write(engine: Engine, work: _Correct, shards: list[_Shard], progress: Progress) -> None:
+    """Make the shards that are missing."""
+    step, n_rows = f"correcting {work.modality}", sum(shard.rows.n_rows for shard in shards)
     missing = [shard for shard in shards if not shard.path.is_file()]
-    done, step = n_rows - sum(shard.matrix.shape[0] for shard in missing), f"correcting {modality}"
+    done = n_rows - sum(shard.rows.n_rows for shard in missing)
+
+    def say(_: str, here: int, __: int) -> None:
+        progress(step, done + here, n_rows)
+
+    if isinstance(engine, LocalEngine):  # the only one that can tell of a shard on its way
+        work = replace(work, progress=say)
     progress(step, done, n_rows)
     for written in engine.map(work, missing):
         done += written
@@ -154,53 +164,149 @@ def _write(
             )
 
 
-def _begin(making: Path, note: str) -> None:
-    """The hidden folder of this very work; what is there of other work is removed."""
-    path = making / _NOTE
-    known = ""
-    with suppress(OSError, UnicodeDecodeError):
-        known = path.read_text(encoding="utf-8")
-    if known != note and making.exists():
-        shutil.rmtree(making)
-    making.mkdir(parents=True, exist_ok=True)
-    if known != note:
-        write_text(path, note)
+class _Folder:
+    """The folder that is made of the shards of one modality, and what of it is there already.
+
+    ``inside`` is the folder in there that has the rows, where the layout is clip-retrieval's.
+    """
+
+    def __init__(
+        self,
+        target: Path,
+        inside: str,
+        plan: Mapping[str, str],
+        rows: Embeddings,
+        keys: np.ndarray | None,
+    ) -> None:
+        self.target, self.inside = target, inside
+        self.place = target.with_name(f"{target.name}.partial")
+        # A table beside the rows has them in clip-retrieval's layout.
+        columns = {} if inside else {kind: getattr(rows, kind) for kind in rows.columns}
+        suffix = ".parquet" if columns else ".npy"
+        self.shards: list[_Shard] = []
+        for part in _cut(parts_of(rows), whole=bool(inside)):
+            own = slice(part.first_row, part.first_row + part.rows.n_rows)
+            path = self.place / inside / f"{part.name}{suffix}"
+            own_keys = None if keys is None else keys[own]
+            own_columns = {kind: values[own] for kind, values in columns.items()}
+            mark = _mark(part, own_keys, own_columns)
+            self.shards.append(_Shard(part.rows, part.first_row, path, own_keys, own_columns, mark))
+        marks = {shard.path.name: shard.mark for shard in self.shards}
+        self.note: dict[str, Any] = {"of": dict(plan), "shards": marks}
+
+    def was_finished(self) -> bool:
+        """Whether a run was killed when all that was left to do was to tidy up."""
+        held = self.target / self.inside
+        if not held.exists() or not any(held.iterdir()):
+            return False
+        is_known = None not in self.note["shards"].values()
+        if not is_known or self._known(self.place if self.inside else self.target) != self.note:
+            raise InputValueError(
+                f"{held} exists already. Choose a new folder, or remove it first."
+            )
+        self._tidy()
+        return True
+
+    def _known(self, folder: Path) -> dict[str, Any] | None:
+        """What an earlier run noted in a folder."""
+        note = folder / _NOTE
+        found = read_json(note, "what modgap apply notes") if note.is_file() else None
+        is_note = isinstance(found, dict) and isinstance(found.get("shards"), dict)
+        return found if is_note else None
+
+    def begin(self) -> int:
+        """Make the folder, or go on in it; how many shards are done."""
+        known = self._known(self.place)
+        if known is not None and known.get("of") != self.note["of"]:
+            raise InputValueError(
+                f"{self.place} was begun with another correction, modality, role or dtype, or of "
+                "other rows. Run it again as it was, or remove that folder."
+            )
+        for folder in (self.place, self.place / self.inside):
+            sweep(folder)
+        marks = {shard.path.name: shard.mark for shard in self.shards}
+        done = 0
+        for path, before in self._begun(known):
+            if before is not None and before == marks.get(path.name):
+                done += 1
+            else:
+                path.unlink()
+        write_text(self.place / _NOTE, json.dumps(self.note))
+        return done
+
+    def _begun(self, known: dict[str, Any] | None) -> list[tuple[Path, str | None]]:
+        """The shards that are there with their marks; what no run has noted is refused."""
+        noted = {} if known is None else known["shards"]
+        folder = self.place if known is None else self.place / self.inside
+        found = []
+        for path in sorted(folder.iterdir()) if folder.is_dir() else ():
+            if path.name in noted and path.is_file():
+                found.append((path, noted[path.name]))
+            elif not (path.name.startswith(_BEGUN) or (known and path.name == _NOTE)):
+                raise InputValueError(
+                    f"{self.place} holds other files, such as {path.name}. Remove it, or choose "
+                    "another folder."
+                )
+        return found
+
+    def copy_metadata(self, source: Path) -> None:
+        """Bring the tables of a clip-retrieval folder along."""
+        for kind in (METADATA, TEXT_METADATA):
+            shutil.rmtree(self.place / kind, ignore_errors=True)
+            for table in in_order(source / kind, ".parquet"):
+                with atomic_path(self.place / kind / table.name) as temporary:
+                    shutil.copyfile(table, temporary)
+
+    def finish(self) -> None:
+        """Everything is there: let it take its place, the rows last and in one step."""
+        for left in (self.place / self.inside).glob(f"{_BEGUN}*"):  # of workers that were killed
+            shutil.rmtree(left, ignore_errors=True)
+        if self.inside:
+            self.target.mkdir(parents=True, exist_ok=True)
+            for kind in (METADATA, TEXT_METADATA, self.inside):
+                if (self.place / kind).exists() and not (self.target / kind).exists():
+                    os.replace(self.place / kind, self.target / kind)
+        else:
+            os.replace(self.place, self.target)
+        self._tidy()
+
+    def _tidy(self) -> None:
+        if self.inside:
+            shutil.rmtree(self.place)
+        else:
+            (self.target / _NOTE).unlink()
 
 
-def _finish(making: Path, target: Path) -> None:
-    (making / _NOTE).unlink()
-    for left in making.glob(".modgap-*"):  # of workers that were killed
-        shutil.rmtree(left, ignore_errors=True)
-    os.replace(making, target)
+def _cut(parts: list[Part], *, whole: bool) -> list[Part]:
+    """The shards that have rows; a single large file in pieces, which workers share.
+
+    A folder keeps the shards it has, so that their names stay those of the tables beside them.
+    """
+    filled = [part for part in parts if part.rows.n_rows]
+    if whole or len(parts) > 1 or not filled or parts[0].mark is None:
+        return filled
+    (part,) = filled
+    cut = pieces(part.rows.matrix)
+    if len(cut) == 1:
+        return filled
+    return [
+        replace(part, name=f"{part.name}-{number}", rows=replace(part.rows, matrix=piece),
+                first_row=first, mark=f"{part.mark} from {first}")
+        for number, (piece, first) in enumerate(zip(cut, starts(cut), strict=True))
+    ]  # fmt: skip
 
 
-def _note(work: _Correct, rows: Embeddings, shards: list[_Shard], keys: np.ndarray | None) -> str:
-    """What is being made, so that another run knows whether it is the same."""
-    probe = np.random.default_rng(0).normal(size=(4, work.mapping.dim_in))
-    digest = hashlib.sha256(np.ascontiguousarray(work.mapping(probe)).tobytes())
-    if keys is not None:
-        digest.update(np.ascontiguousarray(keys).tobytes())
-    for name, values in shards[0].columns.items():
-        digest.update(f"{name} {values[:5].tolist()}".encode())
-    return json.dumps(
-        {
-            "source": rows.source,
-            "files": _files_of(rows.source),
-            "shards": [shard.matrix.shape[0] for shard in shards],
-            "modality": work.modality,
-            "dtype": work.dtype,
-            "map": digest.hexdigest(),
-        }
-    )
-
-
-def _files_of(source: str) -> list[Any]:
-    """Size and time of the files that are read, where they are files of this machine."""
-    place = Path(source)
-    paths = sorted(place.rglob("*")) if place.is_dir() else [place]
-    known = [(path, path.stat()) for path in paths if path.is_file()]
-    return [[str(path), seen.st_size, seen.st_mtime_ns] for path, seen in known]
-
-
-def _slice(values: Any, piece: Matrix, first: int) -> Any:
-    return None if values is None else values[first : first + piece.shape[0]]
+def _mark(part: Part, keys: np.ndarray | None, columns: Mapping[str, np.ndarray]) -> str | None:
+    """Changes with the rows of a shard, and with what is written beside them or goes into them."""
+    if part.mark is None:
+        return None
+    digest = hashlib.sha256(f"{part.place} {part.mark} {part.rows.shape}".encode())
+    for name, values in (("keys", keys), *columns.items()):
+        if values is None:
+            continue
+        digest.update(f"{name} {values.dtype}".encode())
+        for some in row_blocks(len(values), BATCH_ROWS):
+            own = values[some]
+            is_object = own.dtype == object
+            digest.update(repr(own.tolist()).encode() if is_object else own.tobytes())
+    return digest.hexdigest()

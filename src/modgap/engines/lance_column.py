@@ -19,6 +19,7 @@ from modgap._results import Progress, silent
 from modgap._validate import InputError, InputValueError, did_you_mean, first_line, require
 from modgap.corrections import Correction, check_recognised
 from modgap.corrections.correction import Role
+from modgap.corrections.fingerprint import fingerprint
 from modgap.corrections.recognise import MAX_SAMPLE
 from modgap.engines.batches import corrected_batch
 from modgap.engines.columns import rows_of_column, vector_column
@@ -158,11 +159,9 @@ class _Corrected:
 
     def digest(self) -> str:
         """What is being made, and of which version of the data."""
-        mapping = self.correction.map(self.modality, self.role)
-        probe = np.random.default_rng(0).normal(size=(4, mapping.dim_in))
-        made = hashlib.sha256(np.ascontiguousarray(mapping(probe)).tobytes())
-        made.update(f"{self.version} {self.column} {self.modality} {self.dtype}".encode())
-        return made.hexdigest()[:16]
+        mark = fingerprint(self.correction, self.role)
+        made = f"{mark} {self.version} {self.column} {self.modality} {self.role} {self.dtype}"
+        return hashlib.sha256(made.encode()).hexdigest()[:16]
 
     def _first_row(self, batch: pa.RecordBatch) -> int:
         if batch.num_rows == 0:

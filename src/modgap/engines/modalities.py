@@ -157,25 +157,15 @@ class _Pairs:
 
     def __call__(self, task: tuple[Matrix, Matrix, int]) -> PairMoments:
         X, Y, first_row = task
-        total: PairMoments | None = None
-        for x, y in zip(X.batches(BATCH_ROWS), Y.batches(BATCH_ROWS), strict=True):
-            part = PairMoments.from_batch(x, y, names=self.names, paired=True, first_row=first_row)
-            first_row += len(x)
-            total = part if total is None else total + part
-        assert total is not None
-        return total
+        both = X.batches(BATCH_ROWS), Y.batches(BATCH_ROWS)
+        return PairMoments.from_stream(*both, names=self.names, first_row=first_row)
 
 
 def _moments(name: str, options: dict[str, Any], task: tuple[Matrix, int]) -> Any:
     """One row of partial moments of a shard."""
     piece, first_row = task
-    total: Moments | None = None
-    for batch in piece.batches(BATCH_ROWS):
-        part = Moments.from_batch(batch, name=name, first_row=first_row, **options)
-        first_row += len(batch)
-        total = part if total is None else total + part
-    assert total is not None  # no shard is empty
-    return moments_batch(total)
+    batches = piece.batches(BATCH_ROWS)
+    return moments_batch(Moments.from_stream(batches, name=name, first_row=first_row, **options))
 
 
 def _taken(task: tuple[Matrix, np.ndarray]) -> np.ndarray:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from modgap.io._file_matrix import FileMatrix
+from modgap.io._file_matrix import ColumnsMatrix, FileMatrix
 from modgap.io._matrix import (
     ArrayMatrix,
     HeldMatrix,
@@ -83,6 +83,8 @@ def range_of(parts: Sequence[Matrix], start: int, stop: int) -> Matrix:
 def _range(part: Matrix, start: int, stop: int) -> Matrix:
     if isinstance(part, Rows):
         return Rows(part.matrix, part.start + start, part.start + stop)
+    if isinstance(part, FileMatrix) and _is_seekable(part):
+        return part.between(start, stop)
     # Of rows in memory no more travels than the range.
     if isinstance(part, HeldMatrix):
         return HeldMatrix(as_numpy(part.array[start:stop]).copy())
@@ -93,4 +95,6 @@ def _range(part: Matrix, start: int, stop: int) -> Matrix:
 
 def _is_seekable(part: Matrix) -> bool:
     """Whether a row can be read without those before it."""
+    if isinstance(part, ColumnsMatrix):  # a row of it lies all over the file
+        return False
     return isinstance(part, (FileMatrix, ArrayMatrix, HeldMatrix, PickedRows, Rows))

@@ -19,6 +19,7 @@ from typing import Any, TypeVar
 
 import pyarrow as pa
 
+from modgap._ahead import at_most_processors
 from modgap._validate import InputError, InputValueError, first_line, require
 from modgap.engines.engine import RAY
 
@@ -114,16 +115,19 @@ class _Work:
         self.packed, self.folder = packed, folder
 
     def __call__(self, tasks: pa.Table) -> pa.Table:
-        from ray import cloudpickle
+        from ray import cloudpickle, get_runtime_context
 
         with suppress(OSError):
             os.chdir(self.folder)
+        # Those of the machine are shared with its other workers.
+        own = int(get_runtime_context().get_assigned_resources().get("CPU", 1))
         results: list[bytes | None] = []
         wrong: list[bytes | None] = []
         for task in tasks[_TASK].to_pylist():
             try:
                 work = pickle.loads(self.packed)
-                results.append(cloudpickle.dumps(work(pickle.loads(task))))
+                with at_most_processors(own):
+                    results.append(cloudpickle.dumps(work(pickle.loads(task))))
                 wrong.append(None)
             except Exception as error:
                 results.append(None)

@@ -27,8 +27,8 @@ from modgap.engines.blocked import N_PROBES, BlockedMoments, Blocks
 from modgap.engines.names import queries_name
 from modgap.io import Embeddings, Modalities, open_embeddings, open_modalities, open_pair
 from modgap.io.modalities import DEFAULT_NAMES
-from modgap.io.tables import is_opened
 from modgap.moments import Moments, PairMoments, RowMoments
+from modgap.moments.blocks import counted
 
 Streams = Mapping[str, BlockedMoments]
 # What one set of rows is called that has no name.
@@ -126,11 +126,7 @@ def _stream(given: Any, rows: RowLength, name: str, progress: Progress) -> Block
         return of_moments(given, rows, name)
     if isinstance(given, RowMoments):
         raise InputTypeError(f"{name} must be Moments or rows, got RowMoments.")
-    side = given if isinstance(given, Embeddings) else None
-    if side is None and is_opened(given):
-        side = Embeddings.of(given, name)
-    if side is None:
-        side = Embeddings.of(given, name)
+    side = Embeddings.of(given, name)
     return of_batches(side.batches_with_progress(progress, f"reading {name}"), rows, name)
 
 
@@ -148,15 +144,13 @@ def of_moments(moments: Moments, rows: RowLength, name: str = "X") -> BlockedMom
 def of_batches(batches: Iterable[Any], rows: RowLength, name: str) -> BlockedMoments:
     """Moments with blocks, of rows that come in batches; every value is checked."""
     found: BlockedMoments | None = None
-    first = 0
-    for batch in batches:
+    for batch, first in counted(batches):
         for block in row_blocks(len(batch), _ROWS):
             part = to_numpy(batch[block])
             check_values(part, name, nonzero=rows == "unit", first_row=first + block.start)
             wide = part.astype(np.float64)
             wide = np.asarray(unit(wide)) if rows == "unit" else wide
             found = BlockedMoments.of(wide, rows) if found is None else found.then(wide)
-        first += len(batch)
     if found is None:
         raise InputValueError(f"{name} must have at least one row, got none.")
     return found

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable
 from typing import Any, Protocol
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
+from modgap._ahead import in_threads
 from modgap._arrays import as_float, is_torch, namespace, to_numpy, unit, widen
 from modgap._arrays.cuda import has_kernels
 from modgap._arrays.cuda.ahead import made_ahead
@@ -54,7 +52,7 @@ def kept_in_draws(
 
     kept = np.zeros(tuple(reference.shape), dtype=np.int64)
     shares = []
-    for same in _in_threads(one_draw, draws, one_thread=is_torch(reference)):
+    for same in in_threads(one_draw, range(draws), 1 if is_torch(reference) else None):
         kept += same
         shares.append(same.mean(axis=1))
         progress("noise", len(shares), draws)
@@ -105,15 +103,3 @@ def _is_usable(rows: Array, metric: Metric) -> Array:
     if metric == "cosine":
         fit = fit & (xp.min(xp.linalg.vector_norm(rows, axis=-1)) > 0)
     return fit
-
-
-def _in_threads(
-    task: Callable[[int], np.ndarray], count: int, *, one_thread: bool
-) -> Iterator[np.ndarray]:
-    """Results in order; each runs on one core with one BLAS thread, so blocks stay in cache."""
-    workers = min(count, os.cpu_count() or 1)
-    if one_thread or workers == 1:
-        yield from map(task, range(count))
-        return
-    with threadpool_limits(1, user_api="blas"), ThreadPoolExecutor(workers) as pool:
-        yield from pool.map(task, range(count))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -45,6 +46,17 @@ def list_numbers(array: Any, dim: int, column: str, path: object, row: int) -> n
         first = np.flatnonzero(values.is_null().to_numpy(zero_copy_only=False))[0]
         raise null_rows(column, path, row + int(first) // dim)
     return values.to_numpy(zero_copy_only=False).reshape(-1, dim)
+
+
+def list_width(kind: Any, arrays: Iterable[Any], column: str, path: object) -> int:
+    """The length of the lists of a column: what its type says, else that of the first one."""
+    if hasattr(kind, "list_size"):
+        return int(kind.list_size)
+    for array in arrays:
+        if array.is_valid()[0].as_py():
+            return len(array[0])
+        break
+    raise null_rows(column, path, 0)
 
 
 def column_values(column: Any) -> np.ndarray:

@@ -46,6 +46,9 @@ class FileMatrix(StoredMatrix):
     def _row_bytes(self) -> int:
         return self.stored.itemsize * int(np.prod(self.shape[1:], dtype=object))
 
+    def origin(self) -> tuple[SteadyFile, str] | None:
+        return self.file, f"byte {self.offset}"
+
     def blocks(self, size: int) -> Iterator[np.ndarray]:
         return self._between(0, self.shape[0], size)
 
@@ -81,8 +84,15 @@ class FileMatrix(StoredMatrix):
 
     def side(self, side: int) -> Matrix:
         """One of the matrices that are stacked in the file."""
-        start = self.offset + side * self._row_bytes
-        return FileMatrix(self.file, self.stored, self.shape[1:], start, self.decode, self.dtype)
+        return self._from(side, self.shape[1:])
+
+    def between(self, start: int, stop: int) -> Matrix:
+        """The rows ``start`` to ``stop``."""
+        return self._from(start, (stop - start, *self.shape[1:]))
+
+    def _from(self, row: int, shape: tuple[int, ...]) -> FileMatrix:
+        offset = self.offset + row * self._row_bytes
+        return FileMatrix(self.file, self.stored, shape, offset, self.decode, self.dtype)
 
     def _read(self, opened: RawIOBase, start: int, stop: int) -> np.ndarray:
         block = np.empty((stop - start, *self.shape[1:]), self.stored)
@@ -94,6 +104,9 @@ class ColumnsMatrix(FileMatrix):
     """Numbers in Fortran's order, column after column; those of ``n_sides`` matrices alternate."""
 
     n_sides, own_side = 1, 0
+
+    def origin(self) -> tuple[SteadyFile, str] | None:
+        return self.file, f"byte {self.offset} {self.own_side} of {self.n_sides}"
 
     def _fill(self, whole: np.ndarray) -> None:
         Matrix._fill(self, whole)
@@ -122,13 +135,17 @@ class MappedMatrix(ArrayMatrix):
     """An array that a library mapped from a file; nothing of the map itself is given out."""
 
     file: SteadyFile
+    place: str
 
     @classmethod
-    def of(cls, file: SteadyFile, matrix: ArrayMatrix) -> MappedMatrix:
-        """The array of a matrix, which is a map of that file."""
+    def of(cls, file: SteadyFile, matrix: ArrayMatrix, place: str) -> MappedMatrix:
+        """The array of a matrix, which is a map of that file; ``place`` says of what in there."""
         mapped = cls(matrix.array, matrix.decode, matrix.dtype)
-        mapped.file = file
+        mapped.file, mapped.place = file, place
         return mapped
+
+    def origin(self) -> tuple[SteadyFile, str] | None:
+        return self.file, self.place
 
     def batches(self, size: int) -> Iterator[np.ndarray]:
         for start in range(0, self.shape[0], size):
@@ -148,4 +165,5 @@ class MappedMatrix(ArrayMatrix):
 
     def side(self, side: int) -> Matrix:
         """One of the matrices that are stacked in the array."""
-        return MappedMatrix.of(self.file, ArrayMatrix(self.array[side], self.decode, self.dtype))
+        own = ArrayMatrix(self.array[side], self.decode, self.dtype)
+        return MappedMatrix.of(self.file, own, f"{self.place} {side}")

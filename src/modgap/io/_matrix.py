@@ -13,6 +13,7 @@ import numpy as np
 
 from modgap._ahead import ahead
 from modgap._arrays import like
+from modgap._changes import SteadyFile
 from modgap._validate import InputValueError
 from modgap.io._ahead import Stretch, read_ahead
 
@@ -41,6 +42,13 @@ class Matrix(ABC):
     def parts(self) -> list[Matrix]:
         """The shards that it is read from, one after the other; itself where it is one file."""
         return [self]
+
+    def origin(self) -> tuple[SteadyFile, str] | None:
+        """The file that the rows lie in, and what tells them from others in there.
+
+        None where no file, or more than one, says whether they have changed.
+        """
+        return None
 
     def stretches(self, size: int) -> Iterator[Stretch]:
         """The rows in order, cut into what one thread reads; blocks have at most ``size`` rows."""
@@ -186,6 +194,9 @@ class Shards(StoredMatrix):
 
     def parts(self) -> list[Matrix]:
         return [self] if self._one_file else [p for part in self._parts for p in part.parts()]
+
+    def origin(self) -> tuple[SteadyFile, str] | None:
+        return self._parts[0].origin() if self._one_file else None
 
     def blocks(self, size: int) -> Iterator[np.ndarray]:
         for part in self._parts:

@@ -21,7 +21,7 @@ from modgap._validate import (
 from modgap.io._contents import Column
 from modgap.io._matrix import BATCH_ROWS, ArrayMatrix, HeldMatrix, Matrix, PickedRows, as_numpy
 from modgap.io.companions import field_column
-from modgap.io.parts import partial_moments
+from modgap.io.parts import kept_moments
 from modgap.io.tables import is_opened
 from modgap.moments import Moments
 
@@ -141,7 +141,7 @@ class Embeddings:
         if self.in_memory:
             return Moments.from_batch(self.rows(), name=name, **options)
         if self.partial is not None and options.get("detail", "covariance") == "covariance":
-            found = partial_moments(self, name, self.partial, progress)
+            found = kept_moments(self, name, self.partial, progress)
             return found.at_unit_length() if options.get("only_unit") else found
         return Moments.from_stream(
             self.batches_with_progress(progress, f"reading {name}"), name=name, **options

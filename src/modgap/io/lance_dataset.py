@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from modgap._validate import InputValueError, require
-from modgap.io._arrow import column_values, is_list, list_numbers, null_rows, numpy_dtype
+from modgap.io._arrow import column_values, is_list, list_numbers, list_width, numpy_dtype
 from modgap.io._contents import Column, Contents, reading
 from modgap.io._matrix import BATCH_ROWS, LOCAL_READERS, Matrix, StoredMatrix, join_files
 from modgap.io._shards import Opening
@@ -103,14 +103,7 @@ class _Lists(StoredMatrix):
     def __init__(self, part: _Fragment, column: str, kind: Any) -> None:
         self.part, self.column, self.readers = part, column, part.readers
         self.dtype = numpy_dtype(kind.value_type)
-        self.shape = (part.n_rows, kind.list_size if hasattr(kind, "list_size") else self._width())
-
-    def _width(self) -> int:
-        for array in self.part.arrays(self.column, 1):
-            if array.is_valid()[0].as_py():
-                return len(array[0])
-            break
-        raise null_rows(self.column, self.part.path, 0)
+        self.shape = (part.n_rows, list_width(kind, part.arrays(column, 1), column, part.path))
 
     def blocks(self, size: int) -> Iterator[np.ndarray]:
         row = 0

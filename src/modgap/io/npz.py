@@ -102,6 +102,9 @@ class _Member(StoredMatrix):
         """Whether it holds numbers or strings, not Python objects or structures."""
         return self.dtype.kind in "biufcmMSU"
 
+    def origin(self) -> tuple[SteadyFile, str] | None:
+        return self.file, self.member
+
     def blocks(self, size: int) -> Iterator[np.ndarray]:
         if self.fortran:  # its columns are stored one after the other, so no row comes early
             yield from ArrayMatrix(self._load()).batches(size)

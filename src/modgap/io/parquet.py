@@ -10,9 +10,10 @@ from typing import Any
 
 import numpy as np
 
+from modgap._changes import SteadyFile
 from modgap._claims import check_unpacked
 from modgap._validate import InputTypeError, InputValueError
-from modgap.io._arrow import column_values, is_list, list_numbers, null_rows, numpy_dtype
+from modgap.io._arrow import column_values, is_list, list_numbers, list_width, numpy_dtype
 from modgap.io._contents import Column, Contents, reading
 from modgap.io._matrix import BATCH_ROWS, Matrix, Shards, StoredMatrix, join_files, rebatch
 from modgap.io._shards import Opening
@@ -137,7 +138,7 @@ class ParquetShard:
             raise InputTypeError(f"{column!r} of {self.path} must hold lists, got {list_type}.")
         itemsize = numpy_dtype(list_type.value_type).itemsize
         self.check_claim(column, self._n_values(column) * itemsize)
-        dim = self._first_length(column)
+        dim = list_width(list_type, self.arrays(column, None, 1), column, self.path)
         self.check_claim(column, self.n_rows * dim * itemsize)
         groups, first_row = [], 0
         for group in range(self.metadata.num_row_groups):
@@ -163,16 +164,6 @@ class ParquetShard:
                 self.file.check()
                 yield batch.column(column)
 
-    def _first_length(self, column: str) -> int:
-        list_type = self.column_type(column)
-        if hasattr(list_type, "list_size"):
-            return list_type.list_size
-        for array in self.arrays(column, None, 1):
-            if array.is_valid()[0].as_py():
-                return len(array[0])
-            break
-        raise null_rows(column, self.path, 0)
-
 
 class _RowGroup(StoredMatrix):
     """One column of one row group."""
@@ -183,6 +174,9 @@ class _RowGroup(StoredMatrix):
         self.file, self.column, self.group = file, column, group
         self.first_row, self.shape, self.readers = first_row, shape, file.file.readers
         self.dtype = numpy_dtype(file.column_type(column).value_type)
+
+    def origin(self) -> tuple[SteadyFile, str] | None:
+        return self.file.file, self.column
 
     def blocks(self, size: int) -> Iterator[np.ndarray]:
         row = self.first_row

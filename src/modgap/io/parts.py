@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 from collections import Counter
 from collections.abc import Iterator
@@ -13,11 +12,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from modgap._changes import SteadyFile
 from modgap._files import sweep
 from modgap._results import Progress
 from modgap._validate import InputError
-from modgap.io._matrix import Matrix
 from modgap.moments import Moments
 
 if TYPE_CHECKING:
@@ -26,9 +23,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Part:
-    """One shard: its rows, where they begin among all, and a mark that changes when it does.
+    """One shard: its rows, and where they begin among all.
 
-    ``mark`` is None where nothing tells whether the shard has changed.
+    ``place`` says where they lie, and ``mark`` changes when they do; it is None where nothing tells
+    whether they have changed.
     """
 
     name: str
@@ -43,26 +41,20 @@ def parts_of(rows: Embeddings) -> list[Part]:
     found, first_row = [], 0
     names: Counter[str] = Counter()
     for number, matrix in enumerate(rows.matrix.parts()):
-        file = _file_of(matrix)
-        name = str(number) if file is None else Path(str(file.path)).stem
+        name, place, mark = str(number), f"{number} of {rows.source}", None
+        if (origin := matrix.origin()) is not None:
+            file, inside = origin
+            name, place = Path(str(file.path)).stem, f"{os.path.abspath(str(file.path))} {inside}"
+            mark = f"{file.identity} {matrix.shape} {matrix.dtype}"
         names[name] += 1
         name = name if names[name] == 1 else f"{name}-{names[name]}"
         own = replace(rows, matrix=matrix, columns={}, fields={}, partial=None)
-        place = f"{name} of {rows.source}" if file is None else os.path.abspath(str(file.path))
-        found.append(Part(name, own, first_row, place, None if file is None else file.identity))
+        found.append(Part(name, own, first_row, place, mark))
         first_row += matrix.shape[0]
     return found
 
 
-def _file_of(matrix: Matrix) -> SteadyFile | None:
-    """The file of a shard; of one in several pieces, that of the first."""
-    found = getattr(matrix, "file", None) or getattr(matrix, "_parts", (None,))[0]
-    while found is not None and not isinstance(found, SteadyFile):
-        found = getattr(found, "file", None)
-    return found
-
-
-def partial_moments(rows: Embeddings, name: str, folder: Path, progress: Progress) -> Moments:
+def kept_moments(rows: Embeddings, name: str, folder: Path, progress: Progress) -> Moments:
     """The moments of all shards; those of each are kept in a folder, and found there next time.
 
     The sum is the same to the last bit wherever a run was stopped. A shard that has changed since
@@ -101,11 +93,7 @@ _PLACE = 16
 def _kept(part: Part, folder: Path) -> Path | None:
     if part.mark is None:
         return None
-    matrix = part.rows.matrix
-    described = [part.mark, list(matrix.shape), str(matrix.dtype), getattr(matrix, "offset", 0)]
-    described += [getattr(matrix, "column", None)]
-    name = "-".join(_digest(text) for text in (part.place, json.dumps(described)))
-    return folder / f"{name}.safetensors"
+    return folder / f"{_digest(part.place)}-{_digest(part.mark)}.safetensors"
 
 
 def _digest(text: str) -> str:

@@ -136,7 +136,7 @@ def _matrix(torch: Any, file: SteadyFile, name: object, tensor: Any) -> ArrayMat
             f"{name!r} of {path} must hold float16, bfloat16, float32 or float64, "
             f"got {str(tensor.dtype).removeprefix('torch.')}."
         ) from error
-    return MappedMatrix.of(file, found) if is_mapped(file) else found
+    return MappedMatrix.of(file, found, str(name)) if is_mapped(file) else found
 
 
 def _column(values: list, where: str) -> np.ndarray:

@@ -12,12 +12,12 @@ from typing import Any, Literal
 
 import numpy as np
 
+from modgap._ahead import in_threads
 from modgap._arrays import (
     Scratch,
     Tile,
     along,
     as_float,
-    in_threads,
     is_torch,
     like,
     namespace,
@@ -317,9 +317,8 @@ def _losses(
             stack_terms(move.cosines(products, where, out), temperatures) for move in moves
         ]
 
-    for count, found in in_threads(
-        look, numbered_batches(X, Y, batch_size), one_thread=is_torch(X)
-    ):
+    stacks = numbered_batches(X, Y, batch_size)
+    for count, found in in_threads(look, stacks, 1 if is_torch(X) else None):
         for lists, terms in zip(parts, found, strict=True):
             for held, part in zip(lists, terms, strict=True):
                 held.append(part)

@@ -73,15 +73,14 @@ def blocks_of_all(
 ) -> Iterator[Block]:
     """The blocks of a stream of batches, each of which stays as it is while it is in use."""
     first = None
-    for batch, before in counted(batches):
+    for batch, row in counted(batches, first_row):
         first = batch[:1] if first is None else first
         check_same_space(first, batch)
-        yield from blocks_of(batch, name, nonzero=nonzero, first_row=first_row + before)
+        yield from blocks_of(batch, name, nonzero=nonzero, first_row=row)
 
 
-def counted(batches: Iterable[Array]) -> Iterator[tuple[Array, int]]:
-    """Each batch with the number of rows before it."""
-    first_row = 0
+def counted(batches: Iterable[Array], first_row: int = 0) -> Iterator[tuple[Array, int]]:
+    """Each batch with the number of its first row."""
     for batch in batches:
         yield batch, first_row
         first_row += len(batch)

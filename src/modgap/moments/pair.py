@@ -112,9 +112,10 @@ class PairMoments(Brief):
         batches_y: Iterable[Array],
         *,
         names: tuple[str, str] = ("X", "Y"),
+        first_row: int = 0,
     ) -> PairMoments:
         """``from_batches`` of pairs where no batch is written over once it was given out."""
-        both = zip(counted(batches_x), batches_y, strict=True)
+        both = zip(counted(batches_x, first_row), batches_y, strict=True)
         blocks = (two for (X, row), Y in both for two in _pair_blocks(X, Y, names, row))
         return _some(_total(blocks), names)
 

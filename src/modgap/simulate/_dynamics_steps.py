@@ -6,11 +6,12 @@ import importlib
 import math
 import warnings
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Literal, get_args
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
+from modgap._ahead import single_threaded_blas
 from modgap._validate import InputTypeError, check_choice, require
 from modgap.simulate.dynamics_loss import forces, logits, pulls
 
@@ -39,9 +40,9 @@ def advance_numpy(
     n = len(X)
     L = np.empty((n, n), dtype=X.dtype)
     A = np.empty_like(L)
-    threads = 1 if n * n * X.shape[1] < THREADED else None
+    threads = single_threaded_blas() if n * n * X.shape[1] < THREADED else nullcontext()
     # A learning rate that is too large overflows; the caller looks at the result.
-    with np.errstate(over="ignore", invalid="ignore"), threadpool_limits(threads, "blas"):
+    with np.errstate(over="ignore", invalid="ignore"), threads:
         for _ in range(steps):
             scale = math.exp(log_scale)
             logits(X, Y, scale, out=L)

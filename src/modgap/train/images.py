@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -13,6 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from modgap._ahead import processors
 from modgap._results import Progress, silent
 from modgap._validate import (
     InputTypeError,
@@ -74,7 +74,7 @@ def decode(
         raise InputValueError(f"channels must be 1 (grey) or 3 (colour), got {channels}.")
     if not 0 <= max_corrupt <= 1:
         raise InputValueError(f"max_corrupt must be a share from 0 to 1, got {max_corrupt}.")
-    n_workers = check_count(workers or _processors(), "workers")
+    n_workers = check_count(workers or processors(), "workers")
     require("PIL.Image", "train", "Decoding images")
     say = progress or silent
     try:
@@ -131,10 +131,6 @@ def _too_many(
         f"but {len(skipped)} of the first {seen} are: {first_of([*skipped.items()])}. Mend or "
         "remove them, or raise max_corrupt."
     )
-
-
-def _processors() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 class Augment(nn.Module):

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import threading
-from collections import deque
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
+from modgap._ahead import ahead, processors
 from modgap._validate import Array
 
 
@@ -31,23 +29,10 @@ def made_ahead(make: Callable[[int], Array], count: int, like: Array) -> Iterato
             made = make(number)
             return made, own.stream.record_event()
 
-    def ready(future: Future[tuple[Array, Any]]) -> Array:
-        made, event = future.result()
+    # One core is left to the thread that keeps the card busy, and twice as much is ready for it as
+    # elsewhere, so that it never waits.
+    workers = max(1, min(count, processors() - 1))
+    for made, event in ahead(task, range(count), workers, waiting=2 * workers):
         here.wait_event(event)
         made.record_stream(here)
-        return made
-
-    # One core is left to the thread that keeps the card busy.
-    workers = max(1, min(count, (os.cpu_count() or 1) - 1))
-    waiting: deque[Future[tuple[Array, Any]]] = deque()
-    with ThreadPoolExecutor(workers) as pool:
-        try:
-            for number in range(count):
-                waiting.append(pool.submit(task, number))
-                if len(waiting) > 2 * workers:
-                    yield ready(waiting.popleft())
-            while waiting:
-                yield ready(waiting.popleft())
-        finally:
-            for future in waiting:
-                future.cancel()
+        yield made

@@ -1,0 +1,110 @@
+"""Work in threads: in order, bounded, on the cores there are, gone with whoever asked for it."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+from threadpoolctl import threadpool_info, threadpool_limits
+
+from modgap._ahead import (
+    ahead,
+    at_most_processors,
+    in_threads,
+    processors,
+    single_threaded_blas,
+    workers_for,
+)
+
+
+def test_work_ahead_is_in_order_bounded_and_passes_errors_on() -> None:
+    started: list[int] = []
+
+    def work(item: int) -> int:
+        started.append(item)
+        if item == 7:
+            raise ValueError("seven")
+        return item
+
+    found = ahead(work, range(100), workers=2)
+    assert [next(found) for _ in range(7)] == [*range(7)]
+    assert max(started) <= 6 + 2 + 1
+    with pytest.raises(ValueError, match="seven"):
+        next(found)
+
+
+def test_work_in_turns_rests_while_its_results_are_taken() -> None:
+    started: list[int] = []
+
+    def work(item: int) -> int:
+        started.append(item)
+        return item
+
+    found = ahead(work, range(7), workers=3, in_turns=True)
+    assert [next(found) for _ in range(4)] == [0, 1, 2, 3]
+    assert sorted(started) == [*range(6)]
+    assert [*found] == [4, 5, 6]
+
+
+@pytest.mark.parametrize(("waiting", "drawn"), [(None, 3), (6, 7)])
+def test_items_are_drawn_by_the_caller_and_no_further_than_may_wait(
+    waiting: int | None, drawn: int
+) -> None:
+    by: list[str] = []
+
+    def items() -> Iterator[int]:
+        for item in range(100):
+            by.append(threading.current_thread().name)
+            yield item
+
+    found = ahead(abs, items(), workers=2, waiting=waiting)
+    assert next(found) == 0
+    assert by == [threading.current_thread().name] * drawn
+
+
+def test_what_runs_in_threads_comes_back_in_order_and_ends_with_its_caller() -> None:
+    for workers in (None, 1, 3):
+        assert list(in_threads(lambda x: x**2, range(50), workers)) == [x**2 for x in range(50)]
+    started: list[int] = []
+    for found in in_threads(started.append, range(1000)):
+        assert found is None
+        break
+    assert len(started) < 100
+    assert threading.active_count() < 50
+    with pytest.raises(ZeroDivisionError):
+        list(in_threads(lambda x: 1 / x, [1, 2, 0, 3]))
+
+
+def blas_threads() -> set[int]:
+    return {one["num_threads"] for one in threadpool_info() if one["user_api"] == "blas"}
+
+
+def test_blas_has_one_thread_until_the_last_of_several_is_done() -> None:
+    np.ones((2, 2)) @ np.ones((2, 2))
+    with threadpool_limits(2, user_api="blas"):
+        before = blas_threads()
+        first, second = single_threaded_blas(), single_threaded_blas()
+        first.__enter__()
+        second.__enter__()
+        first.__exit__(None, None, None)  # not the one that came last
+        assert blas_threads() == {1}
+        second.__exit__(None, None, None)
+        assert blas_threads() == before
+        found = in_threads(lambda _: blas_threads(), range(4), workers=2)
+        assert [*found] == [{1}] * 4
+        assert blas_threads() == before
+
+
+def test_processors_are_those_that_a_process_was_given(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {1, 4, 5}, raising=False)
+    assert processors() == 3
+    with at_most_processors(2):
+        assert processors() == workers_for(1) == 2
+        with at_most_processors(0):
+            assert processors() == 1
+        assert processors() == 2
+    assert workers_for(1) == 3
+    assert workers_for(150 * 10**6) == 1
