@@ -18,6 +18,8 @@ from modgap._ahead import (
     single_threaded_blas,
     workers_for,
 )
+from modgap._stopping import Stopped, stop_here, stoppable
+from modgap._validate import already_checked, is_checked
 
 
 def test_work_ahead_is_in_order_bounded_and_passes_errors_on() -> None:
@@ -108,3 +110,26 @@ def test_processors_are_those_that_a_process_was_given(monkeypatch: pytest.Monke
         assert processors() == 2
     assert workers_for(1) == 3
     assert workers_for(150 * 10**6) == 1
+
+
+def test_whole_jobs_can_be_stopped_and_start_no_threads_of_their_own():
+    stops = iter([False] * 3)
+    inner: set[int] = set()
+
+    def job(number: int) -> int:
+        stop_here()
+        inner.update(in_threads(lambda _: threading.get_ident(), range(3), 3))
+        return number
+
+    with stoppable(lambda: next(stops, True)), pytest.raises(Stopped):
+        list(in_threads(job, range(50), 2, whole_jobs=True))
+    assert len(inner) <= 2
+    assert threading.get_ident() not in inner
+
+
+def test_whole_jobs_know_which_rows_were_checked():
+    rows = np.ones((4, 3))
+    with already_checked(rows):
+        known = list(in_threads(lambda _: is_checked(rows), range(4), 2, whole_jobs=True))
+    assert known == [True] * 4
+    assert not is_checked(rows)

@@ -155,7 +155,7 @@ def brute_ranks(X, Y, groups, bias):
 def small_blocks(monkeypatch, side: int) -> None:
     monkeypatch.setattr(ranks, "BLOCK_BYTES", 8 * side**2)
     for module in (ranks, search, base):
-        monkeypatch.setattr(module, "rows_per_block", lambda *_: side)
+        monkeypatch.setattr(module, "rows_per_block", lambda *_, **__: side)
 
 
 @given(seed=seeds, grouped=st.booleans(), biased=st.booleans(), precision=st.sampled_from([4, 8]))

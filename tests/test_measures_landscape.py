@@ -9,7 +9,8 @@ import pytest
 
 import reference
 from conftest import set_tiles
-from modgap.measures import landscape, loss, origin_landscape, shift_landscape
+from modgap._arrays import base
+from modgap.measures import loss, origin_landscape, shift_landscape
 
 LAMBDAS = [-0.5, 0.0, 0.3, 0.5, 1.0, 2.2]
 HEATS = [0.01, 0.1, 1.0]
@@ -34,7 +35,7 @@ def test_the_landscapes_do_not_depend_on_the_block_size(pairs, batch_size, monke
     origins = origin_landscape(*pairs, ALPHAS, batch_size=batch_size)
     set_tiles(monkeypatch, 7, 11)
     monkeypatch.setattr(loss, "_STACK", 2 * 7**2)
-    monkeypatch.setattr(landscape, "rows_per_block", lambda *_: 7)
+    monkeypatch.setattr(base, "rows_per_block", lambda *_, **__: 7)
     in_blocks = shift_landscape(*pairs, LAMBDAS, HEATS, batch_size)
     assert in_blocks.losses == pytest.approx(shifts.losses, abs=1e-9)
     assert in_blocks.gaps == pytest.approx(shifts.gaps, abs=1e-9)

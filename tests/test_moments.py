@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import reference
 from conftest import make_pairs
 from modgap.measures import cone
-from modgap.moments import Moments, PairMoments, RowMoments
+from modgap.moments import Moments, PairMoments, RowMoments, blocks
 
 
 def parts_of(n: int, cuts: list[int], seed: int) -> list[np.ndarray]:
@@ -340,3 +340,18 @@ def test_rows_are_never_changed(pairs, dtype):
     PairMoments.from_batch(X, X, paired=True)
     RowMoments.of(X)
     assert (before == X).all()
+
+
+def test_rows_of_unit_length_are_their_own_unit_rows_block_by_block(monkeypatch):
+    monkeypatch.setattr(blocks, "BLOCK_ROWS", 16)
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(64, 5)) + 1
+    X[:32] /= np.linalg.norm(X[:32], axis=1, keepdims=True)
+    X = X.astype(np.float32)
+    for rows in (X, X[:32], X[::-1].copy()):
+        found = Moments.from_batch(rows)
+        wide = rows.astype(np.float64)
+        unit = wide / np.linalg.norm(wide, axis=1, keepdims=True)
+        for own, expected in ((found.given, wide), (found.unit, unit)):
+            assert own.mean == pytest.approx(expected.mean(axis=0), abs=1e-7)
+            assert own.covariance == pytest.approx(np.cov(expected.T, ddof=0), abs=1e-7)

@@ -8,6 +8,8 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
+from contextvars import ContextVar, copy_context
+from functools import partial
 from itertools import chain, islice
 from typing import Any, TypeVar
 
@@ -21,6 +23,8 @@ _lock = threading.Lock()
 _users = 0
 _limits: Any = None
 _most_processors: int | None = None
+# Whether this thread is one of several that do whole jobs.
+_in_job: ContextVar[bool] = ContextVar("in_job", default=False)
 
 
 def ahead(
@@ -70,24 +74,45 @@ def _in_turns(work: Callable[[T], R], items: Iterable[T], workers: int) -> Itera
 
 
 def in_threads(
-    work: Callable[[T], R], items: Iterable[T], workers: int | None = None
+    work: Callable[[T], R],
+    items: Iterable[T],
+    workers: int | None = None,
+    *,
+    whole_jobs: bool = False,
 ) -> Iterator[R]:
     """`ahead` for NumPy: each thread has a core, and a BLAS of one thread.
 
     NumPy lets other threads run while it computes; BLAS would take every core for each of them, so
-    it is kept to one. A single item, or a single worker, has all of BLAS instead.
+    it is kept to one. A single item, or a single worker, has all of BLAS instead. ``whole_jobs``
+    says that each item is a job of many steps: it can be stopped as in the caller's thread, knows
+    which rows were checked, and starts no threads of its own.
 
     >>> list(in_threads(len, ["a", "bc", "def"], workers=2))
     [1, 2, 3]
     """
-    workers = workers or processors()
+    workers = 1 if _in_job.get() else workers or processors()
     left = iter(items)
     first = list(islice(left, 2)) if workers > 1 else []
     if len(first) < 2:
         yield from map(work, chain(first, left))
         return
+    every = chain(first, left)
     with single_threaded_blas():
-        yield from ahead(work, chain(first, left), workers)
+        if whole_jobs:
+            yield from ahead(_run, (_job(work, item) for item in every), workers)
+        else:
+            yield from ahead(work, every, workers)
+
+
+def _job(work: Callable[[T], R], item: T) -> Callable[[], R]:
+    """The work on an item with what the caller's thread knows."""
+    context = copy_context()
+    context.run(_in_job.set, True)
+    return partial(context.run, work, item)
+
+
+def _run(job: Callable[[], R]) -> R:
+    return job()
 
 
 @contextmanager

@@ -16,6 +16,7 @@ import numpy as np
 
 from modgap._arrays.base import (
     BLOCK_BYTES,
+    cached_blocks,
     is_torch,
     like,
     namespace,
@@ -68,7 +69,7 @@ def pair_scores(X: Array, Y: Array, i: Any, j: Any, bias: Array | None = None) -
     """x_i · y_j + bias_j for listed pairs, in float64; equal rows give bitwise equal scores."""
     xp = namespace(X)
     parts = [xp.sum(widen(X[i[:0]]), axis=1)]
-    for piece in row_blocks(len(i), rows_per_block(X.shape[1])):
+    for piece in cached_blocks(X, len(i)):
         parts.append(xp.sum(widen(X[i[piece]]) * widen(Y[j[piece]]), axis=1))
     scores = xp.concat(parts)
     return scores if bias is None else scores + widen(bias)[j]

@@ -8,11 +8,14 @@ in. The confirm split is not looked at.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 
+from modgap._ahead import in_threads
+from modgap._arrays import is_torch
 from modgap._results import Result, signed
 from modgap._validate import Array, InputError
 from modgap.corrections import Calibrate, Metric, row_length
@@ -257,14 +260,29 @@ class _Fold:
                 continue
             plain = Corrected(self.held, base)
             without = raw if mode == "keep" else self._search(plain)
-            for neighbours in NEIGHBOURS:
-                if 2 * neighbours > self.n_bank:
-                    continue
-                try:
-                    for weight, rows in self._with_hubs(plain, neighbours):
-                        yield (mode, weight, neighbours), self._search(rows).gains(raw, without)
-                except InputError:  # a row on the origin, for instance
-                    continue
+            settings = self._settings(plain)
+            workers = 1 if is_torch(plain.documents(self.asking)) else None
+            for key, found in in_threads(self._tried, settings, workers, whole_jobs=True):
+                if found is not None:
+                    yield (mode, *key), found.gains(raw, without)
+
+    def _settings(self, plain: Corrected) -> Iterator[tuple[tuple[float, int], Corrected]]:
+        """The rows with a column of hubs, for every weight and number of neighbours."""
+        for neighbours in NEIGHBOURS:
+            if 2 * neighbours > self.n_bank:
+                continue
+            with suppress(InputError):  # a row on the origin, for instance
+                for weight, rows in self._with_hubs(plain, neighbours):
+                    yield (weight, neighbours), rows
+
+    def _tried(
+        self, setting: tuple[tuple[float, int], Corrected]
+    ) -> tuple[tuple[float, int], _Search | None]:
+        key, rows = setting
+        try:
+            return key, self._search(rows)
+        except InputError:
+            return key, None
 
     def _with_hubs(self, plain: Corrected, neighbours: int) -> Iterator[tuple[float, Corrected]]:
         """The rows with a column of hubs, for every weight: the hubness is the same for all."""

@@ -5,11 +5,13 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
 
+from modgap._ahead import in_threads, workers_for
+from modgap._arrays import is_torch
 from modgap._results import Progress, silent
 from modgap._validate import Array, InputError, check_choice
 from modgap.corrections import (
@@ -81,6 +83,8 @@ DEFAULT_CORRECTORS: tuple[Corrector, ...] = (
 _MEASURE_SAMPLE = 5_000
 # Besides one for each correction: measuring, hubs, deciding, the whole index.
 _OTHER_STEPS = 4
+# What looking at a correction takes, in float64 copies of the rows of one side.
+_COPIES = 12
 
 
 def diagnose(
@@ -191,6 +195,18 @@ class _Tried:
     on_confirm: Resampled
 
 
+@dataclass(frozen=True, eq=False)
+class _LookedAt:
+    """A fitted correction on the choose and the confirm split, or why it is not usable there."""
+
+    method: str
+    correction: Correction
+    on_choose: Resampled = field(default_factory=dict)
+    on_confirm: Resampled = field(default_factory=dict)
+    kept_fitted: float = float("nan")
+    unusable: str = ""
+
+
 @dataclass(eq=False)
 class _Run:
     """What the steps of one diagnosis share."""
@@ -279,14 +295,13 @@ class _Run:
         return self._diagnosis("use", words, raw, trials, measurement, trial, fix)
 
     def _try_all(self, choosing: Evaluator | None, confirming: Evaluator) -> Iterator[_Tried]:
-        for method, correction in self._fit_all():
-            try:
-                on_choose = choosing.resampled(correction) if choosing else {}
-                on_confirm = confirming.resampled(correction)
-                kept = self._kept_fitted(correction)
-            except InputError as unusable:  # a row on the origin, for instance
-                self.failures[method] = str(unusable)
+        look = partial(self._look, choosing, confirming)
+        for found in in_threads(look, self._fit_all(), self._workers(), whole_jobs=True):
+            method, correction = found.method, found.correction
+            if found.unusable:
+                self.failures[method] = found.unusable
                 continue
+            on_choose, on_confirm = found.on_choose, found.on_confirm
             eligible, reason, bound = False, "cannot be judged without pairs", float("nan")
             if choosing is not None:
                 eligible, reason, bound = self._judged(choosing, on_choose, correction)
@@ -299,11 +314,39 @@ class _Run:
                 eligible=eligible,
                 reason=reason,
                 lower_bound=bound,
-                neighbours_kept_fitted=kept,
+                neighbours_kept_fitted=found.kept_fitted,
                 confirm=confirming.scores(on_confirm),
                 keeps_rankings=self._keeps_rankings(correction),
             )
             yield _Tried(trial, on_choose, on_confirm)
+
+    def _look(
+        self, choosing: Evaluator | None, confirming: Evaluator, fitted: tuple[str, Correction]
+    ) -> _LookedAt:
+        """What a fitted correction does to the rows that it was not fitted on."""
+        method, correction = fitted
+        try:
+            return _LookedAt(
+                method,
+                correction,
+                choosing.resampled(correction) if choosing else {},
+                confirming.resampled(correction),
+                self._kept_fitted(correction),
+            )
+        except InputError as error:  # a row on the origin, for instance
+            return _LookedAt(method, correction, unusable=str(error))
+
+    def _workers(self) -> int:
+        """How many corrections are looked at in one go."""
+        if self._on_torch:
+            return 1
+        n_rows = max(side.n_rows for side in self.splits.confirm.sides.values())
+        return workers_for(_COPIES * 8 * self.data.dim * n_rows)
+
+    @property
+    def _on_torch(self) -> bool:
+        """Whether rows are tensors, whose library has threads of its own."""
+        return any(is_torch(side.rows()) for side in self.splits.confirm.sides.values())
 
     def _judged(
         self,
@@ -383,9 +426,13 @@ class _Run:
             rng = np.random.default_rng(self.seed)
             groups = np.sort(rng.choice(groups, MAX_GROUPS, replace=False))
         data = self.data.take_groups(groups)
-        options: dict[str, Any] = {"queries": self.asking, "seed": self.seed}
-        before = mixed_retrieval(data, metric=self.metric, **options).ndcg
-        after = mixed_retrieval(data, correction=correction, **options).ndcg
+
+        def ndcg(options: dict[str, Any]) -> float:
+            return mixed_retrieval(data, queries=self.asking, seed=self.seed, **options).ndcg
+
+        ways: list[dict[str, Any]] = [{"metric": self.metric}, {"correction": correction}]
+        workers = 1 if self._on_torch else None
+        before, after = in_threads(ndcg, ways, workers, whole_jobs=True)
         return WholeIndex(len(groups), before, after)
 
     def _evaluator(self, data: Modalities, wanted: Sequence[str] | None = None) -> Evaluator:

@@ -11,11 +11,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from modgap._arrays import (
+    cached_blocks,
     histogram,
     like,
     namespace,
-    row_blocks,
-    rows_per_block,
     shared_range,
     widen,
 )
@@ -100,7 +99,7 @@ def shell_from(X: Array, rows: RowMoments) -> Shell:
 def centred_radii(X: Array, mean: Array) -> Array:
     """Distance of each row from the mean, in wide precision."""
     xp = namespace(X)
-    blocks = row_blocks(X.shape[0], rows_per_block(X.shape[1]))
+    blocks = cached_blocks(X)
     return xp.concat([xp.linalg.vector_norm(widen(X[block]) - mean, axis=1) for block in blocks])
 
 

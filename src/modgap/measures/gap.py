@@ -12,14 +12,13 @@ from modgap._arrays import (
     Tile,
     as_float,
     at_unit_length,
+    cached_blocks,
     histogram,
     like,
     namespace,
     paired_dots,
     product_pass,
-    row_blocks,
     row_norms,
-    rows_per_block,
     to_numpy,
     widen,
 )
@@ -129,7 +128,7 @@ def _gap_cosines(A: Array, mean: Array, gap: Array, bins: int) -> GapCosines:
     scale = xp.linalg.vector_norm(mean) + length
     radius = 0.0
     parts = []
-    for rows in row_blocks(A.shape[0], rows_per_block(A.shape[1])):
+    for rows in cached_blocks(A):
         centred = widen(A[rows]) - mean
         norm = xp.linalg.vector_norm(centred, axis=1)
         radius = max(radius, float(xp.max(norm)))

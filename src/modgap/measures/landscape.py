@@ -18,6 +18,7 @@ from modgap._arrays import (
     Tile,
     along,
     as_float,
+    cached_blocks,
     is_torch,
     like,
     namespace,
@@ -371,7 +372,7 @@ def _scaled(A: Array) -> Array:
     A = as_float(A)
     largest = float(namespace(A).max(row_norms(A)))
     out = namespace(A).empty_like(A)
-    for rows in row_blocks(A.shape[0], rows_per_block(A.shape[1])):
+    for rows in cached_blocks(A):
         out[rows] = namespace(A).astype(widen(A[rows]) / largest, A.dtype)
     return out
 
@@ -380,6 +381,6 @@ def _weighted_means(A: Array, weights: Array) -> Array:
     """mean(w_i a_i) for each line of weights (lines, n), in wide precision, in blocks."""
     xp = namespace(A)
     total = xp.zeros_like(weights[:, :1] * widen(A[:1]))
-    for rows in row_blocks(A.shape[0], rows_per_block(A.shape[1])):
+    for rows in cached_blocks(A):
         total = total + weights[:, rows] @ widen(A[rows])
     return total / A.shape[0]

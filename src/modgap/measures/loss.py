@@ -11,6 +11,7 @@ from modgap._arrays import (
     SoftmaxSums,
     as_float,
     at_unit_length,
+    cached_blocks,
     is_torch,
     is_unit,
     namespace,
@@ -171,7 +172,7 @@ def _around_origin(X: Array, Y: Array) -> tuple[Array, Array]:
         # The squares of very long and very short rows do not fit float32.
         fits = 1 / MAX_FLOAT32_NORM < largest < MAX_FLOAT32_NORM
         out = xp.empty_like(as_float(A) if fits else widen(A))
-        for rows in row_blocks(A.shape[0], rows_per_block(A.shape[1])):
+        for rows in cached_blocks(A):
             out[rows] = xp.astype(widen(A[rows]) - centre, out.dtype)
         sides.append(out)
     return sides[0], sides[1]

@@ -7,10 +7,9 @@ import math
 from modgap._arrays import (
     CosineExponentials,
     at_unit_length,
+    cached_blocks,
     half_product_pass,
     namespace,
-    row_blocks,
-    rows_per_block,
     unit,
     widen,
 )
@@ -27,7 +26,7 @@ def alignment(X: Array, Y: Array | None = None) -> float:
     """
     X, Y = check_pairs(X, Y, nonzero=True)
     xp, total = namespace(X), 0.0
-    for rows in row_blocks(X.shape[0], rows_per_block(X.shape[1])):
+    for rows in cached_blocks(X):
         total = total + xp.sum(unit(widen(X[rows])) * unit(widen(Y[rows])))
     return max(2.0 - 2.0 * float(total) / X.shape[0], 0.0)
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from modgap._ahead import workers_for
-from modgap._arrays import is_torch, namespace, row_blocks, wide_dtype
+from modgap._arrays import has_unit_lengths, is_torch, namespace, row_blocks, wide_dtype
 from modgap._validate import Array, check_matrix, check_same_space, check_values, is_checked
 
 # Rows taken together at most, and the bytes of their float64 copy. With fewer rows than the least,
@@ -43,6 +43,10 @@ class Block:
         if narrow and not self.checked and not bool(xp.all(good)):
             self._check()
         return xp.sqrt(squares)[:, None]
+
+    def is_unit(self, lengths: Array) -> bool:
+        """Whether the rows have these lengths because they are unit rows, up to rounding."""
+        return has_unit_lengths(self.rows, lengths)
 
     def _check(self) -> None:
         check_values(self.rows, self.name, nonzero=self.nonzero, first_row=self.first_row)

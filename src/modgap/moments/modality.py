@@ -199,8 +199,10 @@ class _Gather:
     def of(self, block: Block) -> Moments:
         wide = block.wide()
         lengths = block.lengths(wide)
-        if self.only_unit:
+        is_unit = block.is_unit(lengths)
+        if self.only_unit and not is_unit:
             wide /= lengths
+        if self.only_unit or (self.unit and is_unit):
             alike = RowMoments.of_scratch(wide, self.detail)
             return Moments(alike, alike)
         unit = RowMoments.of_scratch(wide / lengths, self.detail) if self.unit else None

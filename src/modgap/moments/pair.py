@@ -246,11 +246,14 @@ def _total(blocks: Iterable[tuple[Block, Block]]) -> PairMoments | None:
 
 def _of_pairs(blocks: tuple[Block, Block]) -> PairMoments:
     given = [block.wide() for block in blocks]
-    units = [wide / block.lengths(wide) for wide, block in zip(given, blocks, strict=True)]
+    lengths = [block.lengths(wide) for wide, block in zip(given, blocks, strict=True)]
+    alike = all(block.is_unit(own) for block, own in zip(blocks, lengths, strict=True))
+    units = given if alike else [w / own for w, own in zip(given, lengths, strict=True)]
     x, y = (RowMoments.of_scratch(rows) for rows in given)
-    u, v = (RowMoments.of_scratch(rows) for rows in units)
+    u, v = (x, y) if alike else (RowMoments.of_scratch(rows) for rows in units)
     # All of them are centred by now.
-    cross = Cross(given[0].T @ given[1], units[0].T @ units[1])
+    across = given[0].T @ given[1]
+    cross = Cross(across, across.copy() if alike else units[0].T @ units[1])
     return PairMoments(Moments(x, u), Moments(y, v), cross)
 
 

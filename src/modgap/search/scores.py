@@ -8,11 +8,10 @@ import numpy as np
 
 from modgap._arrays import (
     as_float,
+    cached_blocks,
     like,
     namespace,
     paired_dots,
-    row_blocks,
-    rows_per_block,
     sum_squares,
     to_numpy,
     unit,
@@ -82,7 +81,7 @@ def given_scores(
     Q, D = rows_to_multiply(queries, documents, metric, names)
     bias = document_bias(D, metric)
     found = np.empty(D.shape[0])
-    for rows in row_blocks(D.shape[0], rows_per_block(D.shape[1])):
+    for rows in cached_blocks(D):
         asking = Q[like(asked_by[rows], Q)]
         products = to_numpy(paired_dots(asking, D[rows]))
         if bias is not None:
