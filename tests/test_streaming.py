@@ -275,6 +275,11 @@ def test_commands_take_a_folder_of_kept_moments(shards: Path, read: list[str]) -
     refused = modgap("measure", "rows", "--partial", "file")
     assert refused.status == 2
     assert "is a file, where a folder is to be written" in refused.err
+    for words in (("measure", "--device", "cpu"), ("measure", "--partial", "kept"),
+                  ("fit", "--partial", "kept")):  # fmt: skip
+        refused = modgap(words[0], "rows", *words[1:], "--engine", "ray")
+        assert refused.status == 2
+        assert f"{words[1]} cannot be given with --engine ray" in refused.err
 
 
 BOUNDED = """
@@ -315,3 +320,12 @@ def test_many_shards_take_no_more_memory_than_few(tmp_path: Path) -> None:
     )
     assert ran.returncode == 0, ran.stderr
     assert float(ran.stdout) < 50
+
+
+def test_an_evaluation_among_all_documents_says_how_many(shards: Path) -> None:
+    ran = modgap("evaluate", "rows", "--correction", "c.safetensors", "--all-documents")
+    assert ran.status == 0, ran.err
+    rows = open_pair("rows")
+    sizes = " and ".join(f"{side.n_rows:,} {name}" for name, side in rows.sides.items())
+    for way in ("as it is", "corrected"):
+        assert f"Among all documents ({sizes} rows), {way}" in ran.out
