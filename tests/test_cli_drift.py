@@ -104,6 +104,13 @@ def test_what_cannot_be_used_is_one_sentence(folder, words, said):
     assert len(ran.err.strip().splitlines()) == 1
 
 
+def test_a_monitor_without_rows_is_one_sentence_and_no_table(folder):
+    GapMonitor("then.npz").save("monitor.safetensors")
+    lines = modgap("drift", "then.npz", "monitor.safetensors").out.splitlines()
+    assert lines[0] == "There are no rows yet."
+    assert len(lines) == 2
+
+
 def test_moments_are_not_written_over_a_folder(folder):
     (folder / "there").mkdir()
     ran = modgap("measure", "then.npz", "--save-moments", "there")
