@@ -130,6 +130,19 @@ def test_the_page_of_shards_runs_and_prints_what_it_says(tmp_path, monkeypatch, 
     follow("shards.md", capsys)
 
 
+def test_the_page_of_engines_runs_and_prints_what_it_says(tmp_path, monkeypatch, capsys):
+    pytest.importorskip("lance", reason="pylance is not installed")
+    monkeypatch.chdir(tmp_path)
+    follow("engines.md", capsys)
+
+
+def test_the_page_of_the_monitor_runs_and_prints_what_it_says(tmp_path, monkeypatch, capsys):
+    pytest.importorskip("prometheus_client", reason="prometheus_client is not installed")
+    pytest.importorskip("faiss", reason="faiss is not installed")
+    monkeypatch.chdir(tmp_path)
+    follow("monitor.md", capsys)
+
+
 def test_the_python_of_the_training_page_runs(tmp_path, monkeypatch, capsys):
     pytest.importorskip("torch", reason="torch is not installed")
     monkeypatch.chdir(tmp_path)
