@@ -24,10 +24,12 @@ ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 # Needs torch to be imported at all; its class has no example.
 WITHOUT_EXAMPLES = {"modgap.corrections.module", "modgap.__main__"}
+# Kernels of a GPU, which are imported where there is one.
+KERNELS = "modgap._arrays.cuda."
 MODULES = sorted(
     found.name
     for found in pkgutil.walk_packages(modgap.__path__, "modgap.")
-    if found.name not in WITHOUT_EXAMPLES
+    if found.name not in WITHOUT_EXAMPLES and not found.name.startswith(KERNELS)
 )
 
 
