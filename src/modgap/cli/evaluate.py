@@ -148,8 +148,8 @@ def evaluate(
         print_table(*ratios)
     sizes = spoken(f"{side.n_rows:,} {name}" for name, side in data.sides.items())
     for way, found in among_all.items():
-        said = "as it is" if way == "raw" else way
-        out.print(f"\n[bold]Among all documents[/bold] ({sizes} rows), {said}")
+        heading = "as it is" if way == "raw" else way
+        out.print(f"\n[bold]Among all documents[/bold] ({sizes} rows), {heading}")
         print_table(*found.table())
 
 
