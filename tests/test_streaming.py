@@ -329,3 +329,21 @@ def test_an_evaluation_among_all_documents_says_how_many(shards: Path) -> None:
     sizes = " and ".join(f"{side.n_rows:,} {name}" for name, side in rows.sides.items())
     for way in ("as it is", "corrected"):
         assert f"Among all documents ({sizes} rows), {way}" in ran.out
+
+
+def test_the_next_commands_of_a_fit_on_shards_write_shards(shards: Path) -> None:
+    images = open_embeddings("rows", column="img_emb").rows()
+    texts = open_embeddings("rows", column="text_emb").rows()
+    for name, side in (("images", images), ("texts", texts)):
+        Path(name).mkdir()
+        np.save(f"{name}/0.npy", side)
+    ran = modgap("fit", "images", "texts", "-o", "d.safetensors")
+    assert "modgap apply d.safetensors images --modality image -o image-documents\n" in ran.err
+
+
+def test_saved_moments_are_no_rows(shards: Path) -> None:
+    assert modgap("measure", "rows", "--save-moments", "m.safetensors").status == 0
+    refused = modgap("measure", "m.safetensors")
+    assert refused.status == 2
+    assert "m.safetensors holds no rows" in refused.err
+    assert modgap("drift", "m.safetensors", "rows").status == 0
