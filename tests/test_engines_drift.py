@@ -26,7 +26,7 @@ from modgap.datasets import load_digits
 from modgap.engines import BlockedMoments, DriftReport, load_streams, save_streams, streams_of
 from modgap.engines.blocked import MOST_BLOCKS, Blocks, probe_directions
 from modgap.engines.chance import Estimate, z_of_log_ratio
-from modgap.engines.drift import LEAST
+from modgap.engines.comparison import LEAST
 from modgap.moments import Moments, PairMoments
 from streams import DIM, SPREADS, stream, turned, unit
 

@@ -9,7 +9,7 @@ from .batches import (
     top_k_batch,
 )
 from .blocked import BlockedMoments
-from .drift import drift
+from .comparison import drift
 from .drift_report import CorrectionFit, DriftReport, GapDrift, StreamDrift
 from .engine import Engine, LocalEngine, open_engine
 from .lance_column import add_corrected_column, drop_corrected_column

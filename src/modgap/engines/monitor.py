@@ -21,7 +21,7 @@ from modgap._tensors import read_tensors, write_tensors
 from modgap._validate import InputError, InputValueError, check_count, check_finite
 from modgap.corrections import RowLength
 from modgap.engines.blocked import BlockedMoments
-from modgap.engines.drift import (
+from modgap.engines.comparison import (
     ALPHA,
     Corrections,
     as_corrections,
