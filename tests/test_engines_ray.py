@@ -161,11 +161,14 @@ def test_a_machine_outside_the_cluster_gets_the_same_through_the_client(
     there = f"ray://127.0.0.1:{client_port}"
 
     def in_a_process(*args: object) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [sys.executable, "-m", "modgap", *map(str, args)], capture_output=True, text=True
-        )
+        words = [sys.executable, "-m", "modgap", *map(str, args), "--engine", there]
+        for _ in range(3):  # a busy machine may not answer the client in time
+            done = subprocess.run(words, capture_output=True, text=True)
+            if "There is no cluster of Ray" not in done.stderr:
+                break
+        return done
 
-    done = in_a_process("measure", *shards, "--json", "--engine", there)
+    done = in_a_process("measure", *shards, "--json")
     assert done.returncode == 0, done.stderr
     found, expected = json.loads(done.stdout), measure(*shards).to_dict()
     for key in ("gap_distance", "unit_gap_distance", "linear_separability"):
@@ -174,8 +177,8 @@ def test_a_machine_outside_the_cluster_gets_the_same_through_the_client(
     rows = np.ones((40, 4), "float32")
     rows[25, 2] = np.nan
     np.save(tmp_path / "bad.npy", rows)
-    refused = in_a_process("measure", tmp_path / "bad.npy", tmp_path / "bad.npy", "--engine", there)
-    assert refused.returncode == 2
+    refused = in_a_process("measure", tmp_path / "bad.npy", tmp_path / "bad.npy")
+    assert refused.returncode == 2, refused.stderr
     assert "the first at row 25" in refused.stderr
 
 
