@@ -35,6 +35,13 @@ def test_drift_is_shown_as_a_table_and_sentences(folder):
     assert "still fits" in ran.out
 
 
+def test_the_very_same_rows_moved_in_no_direction(folder):
+    found = modgap("drift", "then.npz", "then.npz", "--json").json["streams"]
+    assert [(s["mean_shift"], s["shape_distance"], s["direction_ratio"]) for s in found] == [
+        (0.0, 0.0, 1.0)
+    ] * 2
+
+
 def test_json_has_its_schema_and_the_same_numbers(folder):
     said = modgap("drift", "then.npz", "moved.npz", "--json").json
     assert said["schema"] == "modgap/drift/2"
@@ -95,6 +102,13 @@ def test_what_cannot_be_used_is_one_sentence(folder, words, said):
     assert ran.status == 2
     assert said in ran.err
     assert len(ran.err.strip().splitlines()) == 1
+
+
+def test_a_monitor_without_rows_is_one_sentence_and_no_table(folder):
+    GapMonitor("then.npz").save("monitor.safetensors")
+    lines = modgap("drift", "then.npz", "monitor.safetensors").out.splitlines()
+    assert lines[0] == "There are no rows yet."
+    assert len(lines) == 2
 
 
 def test_moments_are_not_written_over_a_folder(folder):

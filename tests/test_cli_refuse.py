@@ -282,3 +282,10 @@ def test_an_error_of_the_system_is_a_sentence_that_names_the_file(
     monkeypatch.setattr("modgap.corrections.Correction.save", full)
     said = refused(folder, "fit", "image.npy", "text.npy", "-o", "new.safetensors")
     assert said == "c.safetensors cannot be used: No space left on device."
+
+
+@pytest.mark.parametrize("place", ["s3://bucket/out", "gs://bucket/out.npy", "memory://out.npy"])
+def test_urls_to_write_to_are_refused(folder: Path, place: str) -> None:
+    words = ("apply", "c.safetensors", "image.npy", "--modality", "image", "--trust-rows")
+    assert "writes to disks only" in refused(folder, *words, "-o", place)
+    assert "writes to disks only" in refused(folder, "fix", "image.npy", "text.npy", "-o", place)

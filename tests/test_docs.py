@@ -8,12 +8,15 @@ import json
 import pkgutil
 import re
 import runpy
+import shlex
+import warnings
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import modgap
+from command_line import modgap as command
 from modgap.datasets import load_digits
 from modgap.train import load_config
 
@@ -94,6 +97,50 @@ def test_the_python_of_the_inputs_page_runs_and_prints_what_it_says(tmp_path, mo
         exec(compile(code, "inputs.md", "exec"), names)
         said = re.findall(r"^ *# (.+)$", code, flags=re.MULTILINE)
         assert capsys.readouterr().out.splitlines() == said
+
+
+def follow(page: str, capsys) -> None:
+    """Run the Python and the commands of a page in order; comments say what is printed.
+
+    Of a command these are some of its lines.
+    """
+    names: dict[str, object] = {}
+    text = (ROOT / "docs" / page).read_text(encoding="utf-8")
+    for language, code in re.findall(r"^```(python|sh)\n(.*?)^```", text, re.DOTALL | re.MULTILINE):
+        said = re.findall(r"^ *# (.+)$", code, flags=re.MULTILINE)
+        if language == "python":
+            exec(compile(code, page, "exec"), names)
+            assert capsys.readouterr().out.splitlines() == said
+            continue
+        with warnings.catch_warnings():
+            warnings.simplefilter("default")
+            ran = [
+                command(*shlex.split(line)[1:])
+                for line in code.splitlines()
+                if line.startswith("modgap ")
+            ]
+        assert ran
+        assert [one.err for one in ran if one.status != 0] == []
+        printed = "".join(one.out + one.err for one in ran).splitlines()
+        assert [line for line in said if line not in map(str.strip, printed)] == []
+
+
+def test_the_page_of_shards_runs_and_prints_what_it_says(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    follow("shards.md", capsys)
+
+
+def test_the_page_of_engines_runs_and_prints_what_it_says(tmp_path, monkeypatch, capsys):
+    pytest.importorskip("lance", reason="pylance is not installed")
+    monkeypatch.chdir(tmp_path)
+    follow("engines.md", capsys)
+
+
+def test_the_page_of_the_monitor_runs_and_prints_what_it_says(tmp_path, monkeypatch, capsys):
+    pytest.importorskip("prometheus_client", reason="prometheus_client is not installed")
+    pytest.importorskip("faiss", reason="faiss is not installed")
+    monkeypatch.chdir(tmp_path)
+    follow("monitor.md", capsys)
 
 
 def test_the_python_of_the_training_page_runs(tmp_path, monkeypatch, capsys):

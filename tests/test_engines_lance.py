@@ -53,6 +53,7 @@ def test_the_column_is_added_searched_and_dropped(folder: Path) -> None:
     ran = command(*words)
     assert ran.status == 0, ran.err
     assert "added the column fixed" in ran.err
+    assert "these documents are ranked by inner product" in ran.err
     fixed = modgap.Correction.load(folder / "c.safetensors")
     expected = fixed.apply(np.load(folder / "image.npy"), "image")
     np.testing.assert_array_equal(vectors(dataset, "fixed"), expected)
@@ -68,6 +69,8 @@ def test_the_column_is_added_searched_and_dropped(folder: Path) -> None:
     assert found == search(query, expected, 5, "inner_product")[0][0].tolist()
 
     assert "has a column 'fixed' already" in command(*words).err
+    assert "--into cannot be given with --engine ray" in command(*words, "--engine", "ray").err
+    assert "--groups cannot be given with --into" in command(*words, "--groups", "id").err
     ran = command("index", "drop-column", dataset, "--new-column", "fixed")
     assert ran.status == 0, ran.err
     assert lance.dataset(dataset).schema.names == ["id", "vector"]

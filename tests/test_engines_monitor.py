@@ -381,3 +381,10 @@ def test_moments_of_the_reference_need_no_rows(rng, reference):
     monitor.add("text", stream(rng, 3000) + 2 * SPREADS)
     assert monitor.check().drifted
     json.dumps(monitor.check().to_dict())
+
+
+def test_a_monitor_shows_every_row_that_was_added():
+    monitor = GapMonitor({"text": np.random.default_rng(0).normal(size=(500, 8))})
+    assert repr(monitor) == "GapMonitor(no rows yet, of text)"
+    monitor.add("text queries", np.ones((3, 8)))
+    assert repr(monitor) == "GapMonitor(text queries 3 rows)"

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
+import socket
+import subprocess
+import sys
 import threading
 import time
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -49,7 +53,17 @@ pytestmark = [pytest.mark.engines, pytest.mark.xdist_group("ray")]
 
 
 @pytest.fixture(scope="module")
-def cluster() -> Iterator[str]:
+def client_port() -> int:
+    """A port that is free, below those that Ray gives its workers."""
+    for port in range(9200, 9300):
+        with socket.socket() as tried, suppress(OSError):
+            tried.bind(("127.0.0.1", port))
+            return port
+    raise AssertionError("there is no free port")
+
+
+@pytest.fixture(scope="module")
+def cluster(client_port: int) -> Iterator[str]:
     """The address of the cluster that all tests here share."""
     from ray.cluster_utils import Cluster
 
@@ -59,7 +73,8 @@ def cluster() -> Iterator[str]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         node = {"num_cpus": 1, "include_dashboard": False, "object_store_memory": 100 * 1024**2}
-        started = Cluster(initialize_head=True, head_node_args=node)
+        head = {**node, "ray_client_server_port": client_port}
+        started = Cluster(initialize_head=True, head_node_args=head)
         started.add_node(num_cpus=1, object_store_memory=100 * 1024**2)
     os.environ["PYTHONPATH"] = before
     yield started.address
@@ -142,6 +157,33 @@ def test_the_commands_are_the_same_there_and_here(
     )
     assert there.json == here.json
     assert there.json["among_all"]["raw"]["n_queries_text"] == 60
+
+
+def test_a_machine_outside_the_cluster_gets_the_same_through_the_client(
+    cluster: str, client_port: int, shards: tuple[Path, Path], tmp_path: Path
+) -> None:
+    there = f"ray://127.0.0.1:{client_port}"
+
+    def in_a_process(*args: object) -> subprocess.CompletedProcess[str]:
+        words = [sys.executable, "-m", "modgap", *map(str, args), "--engine", there]
+        for _ in range(3):  # a busy machine may not answer the client in time
+            done = subprocess.run(words, capture_output=True, text=True)
+            if "There is no cluster of Ray" not in done.stderr:
+                break
+        return done
+
+    done = in_a_process("measure", *shards, "--json")
+    assert done.returncode == 0, done.stderr
+    found, expected = json.loads(done.stdout), measure(*shards).to_dict()
+    for key in ("gap_distance", "unit_gap_distance", "linear_separability"):
+        assert found[key] == pytest.approx(expected[key], rel=1e-6), key
+
+    rows = np.ones((40, 4), "float32")
+    rows[25, 2] = np.nan
+    np.save(tmp_path / "bad.npy", rows)
+    refused = in_a_process("measure", tmp_path / "bad.npy", tmp_path / "bad.npy")
+    assert refused.returncode == 2, refused.stderr
+    assert "the first at row 25" in refused.stderr
 
 
 def test_items_are_embedded_as_they_are_here(engine: RayEngine, tmp_path: Path) -> None:

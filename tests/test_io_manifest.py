@@ -156,7 +156,9 @@ def test_another_programs_manifest_is_left_alone(folder: Path) -> None:
 
 
 def test_what_there_is_no_manifest_of_is_one_sentence(folder: Path, tmp_path: Path) -> None:
-    assert "There is no manifest" in modgap("manifest", folder, "--check").err
+    assert f"Make one: modgap manifest {folder}\n" in modgap("manifest", folder, "--check").err
+    (tmp_path / "d.lance").mkdir()
+    assert "needs no manifest" in modgap("manifest", tmp_path / "d.lance").err
     assert "must hold shards" in modgap("manifest", tmp_path / "no", "-o", tmp_path / "m").err
     assert "Say with -o" in modgap("manifest", folder / "0.npy").err
     assert "writes nothing to memory://" in modgap("manifest", "memory://rows").err

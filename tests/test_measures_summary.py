@@ -160,6 +160,8 @@ def test_a_sample_is_seeded_and_says_how_many(pairs):
     assert [side.n_sample for side in first.modalities] == [20, 20]
     assert [side.n for side in first.modalities] == [60, 50]
     assert "a sample of 20 and 20 rows (seed 7)" in str(first)
+    errors = " and ".join(f"{m.cone.standard_error:.2g}" for m in first.modalities)
+    assert f"The standard error of the mean cosine is {errors}." in str(first)
     assert dump(first) == dump(measure(X, Y[:50], sample=20, seed=7))
     other = measure(X, Y[:50], sample=20, seed=8)
     assert other.modalities[0].cone != first.modalities[0].cone

@@ -91,6 +91,29 @@ def test_a_server_starts_answers_and_stops_on_ctrl_c(files: Path) -> None:
     assert "Traceback" not in "".join(said)
 
 
+def test_a_server_that_is_terminated_saves_what_its_monitor_saw(
+    files: Path, tmp_path: Path
+) -> None:
+    pytest.importorskip("prometheus_client")
+    from modgap import GapMonitor
+
+    file = tmp_path / "monitor.safetensors"
+    words = (files / "image.npy", files / "text.npy", "--monitor", "--monitor-file", file)
+    with serving(*words) as (process, address, said):
+        asked = Request(
+            address + "api/search",
+            data=json.dumps({"modality": "text", "row": 3}).encode(),
+            headers={"Content-Type": "application/json"},
+        )
+        with urlopen(asked, timeout=30) as answer:
+            assert answer.status == 200
+        assert b'modgap_rows_total{modality="text",role="query"} 1.0' in get(address + "metrics")[1]
+        process.send_signal(signal.SIGTERM)
+    assert process.returncode == 143
+    assert "/metrics" in "".join(said)
+    assert GapMonitor.load(file).counts()[0] == {"text queries": 1}
+
+
 def test_ctrl_c_ends_a_server_that_is_at_work(tmp_path: Path) -> None:
     make_files(tmp_path, 4_000)
     with serving(tmp_path / "image.npy", tmp_path / "text.npy") as (process, address, said):

@@ -149,6 +149,11 @@ def test_commands_take_a_folder_of_kept_moments(shards: Path, read: list[str]) -
     refused = modgap("measure", "rows", "--partial", "file")
     assert refused.status == 2
     assert "is a file, where a folder is to be written" in refused.err
+    for words in (("measure", "--device", "cpu"), ("measure", "--partial", "kept"),
+                  ("fit", "--partial", "kept")):  # fmt: skip
+        refused = modgap(words[0], "rows", *words[1:], "--engine", "ray")
+        assert refused.status == 2
+        assert f"{words[1]} cannot be given with --engine ray" in refused.err
 
 
 BOUNDED = """
@@ -189,3 +194,30 @@ def test_many_shards_take_no_more_memory_than_few(tmp_path: Path) -> None:
     )
     assert ran.returncode == 0, ran.stderr
     assert float(ran.stdout) < 50
+
+
+def test_an_evaluation_among_all_documents_says_how_many(shards: Path) -> None:
+    ran = modgap("evaluate", "rows", "--correction", "c.safetensors", "--all-documents")
+    assert ran.status == 0, ran.err
+    rows = open_pair("rows")
+    sizes = " and ".join(f"{side.n_rows:,} {name}" for name, side in rows.sides.items())
+    for way in ("as it is", "corrected"):
+        assert f"Among all documents ({sizes} rows), {way}" in ran.out
+
+
+def test_the_next_commands_of_a_fit_on_shards_write_shards(shards: Path) -> None:
+    images = open_embeddings("rows", column="img_emb").rows()
+    texts = open_embeddings("rows", column="text_emb").rows()
+    for name, side in (("images", images), ("texts", texts)):
+        Path(name).mkdir()
+        np.save(f"{name}/0.npy", side)
+    ran = modgap("fit", "images", "texts", "-o", "d.safetensors")
+    assert "modgap apply d.safetensors images --modality image -o image-documents\n" in ran.err
+
+
+def test_saved_moments_are_no_rows(shards: Path) -> None:
+    assert modgap("measure", "rows", "--save-moments", "m.safetensors").status == 0
+    refused = modgap("measure", "m.safetensors")
+    assert refused.status == 2
+    assert "m.safetensors holds no rows" in refused.err
+    assert modgap("drift", "m.safetensors", "rows").status == 0

@@ -32,6 +32,8 @@ _KINDS = {
     stat.S_IFIFO: "a pipe",
     stat.S_IFSOCK: "a socket",
 }
+# A scheme of at least two letters: C:/ is a disk. Of two slashes a path keeps one.
+_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
 _NEW, _OLD, _LOCK = "new", "old", "lock"
 
 
@@ -117,6 +119,15 @@ def folder_to_write(path: str | os.PathLike[str]) -> Path:
     return _checked(path, stat.S_IFDIR)
 
 
+def refuse_url(path: str | os.PathLike[str]) -> None:
+    """Refuse a URL to write to, which would be made a folder called ``s3:`` here."""
+    given = os.fspath(path)
+    if isinstance(given, str) and _URL.match(given) and Path(given).parts[0] not in os.listdir():
+        raise InputValueError(
+            f"modgap writes to disks only, got {given}. Write to a folder, and copy that."
+        )
+
+
 def kind_of(path: Path) -> str:
     """What is there, in words: a file, a folder, a device."""
     return _KINDS.get(stat.S_IFMT(path.stat().st_mode), "something else")
@@ -140,6 +151,7 @@ def errno_of(error: BaseException) -> int | None:
 
 
 def _checked(path: str | os.PathLike[str], kind: int) -> Path:
+    refuse_url(path)
     target = _followed(Path(path).absolute())
     wanted = _KINDS[kind]
     if target.exists() and (found := kind_of(target)) != wanted:

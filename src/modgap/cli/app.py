@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import io
 import os
 import sys
@@ -64,6 +65,16 @@ for command in (
     app.command()(command)
 app.add_typer(index_app)
 app.add_typer(task_app)
+
+
+def _flowing(text: str) -> str:
+    """A docstring without line breaks in its paragraphs, which a terminal of any width sets."""
+    return "\n\n".join(" ".join(part.split()) for part in text.split("\n\n"))
+
+
+for one in (app, index_app, task_app):
+    for known in one.registered_commands:
+        known.help = _flowing(inspect.getdoc(known.callback) or "")
 
 
 def _version(asked: bool) -> None:

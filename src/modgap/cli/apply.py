@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 import typer
 
 from modgap._validate import InputValueError
-from modgap.cli.engine_options import EngineOption
+from modgap.cli.engine_options import EngineOption, refuse_here_only
 from modgap.cli.options import Queries, TrustRows, WithoutBank
 
 if TYPE_CHECKING:
@@ -86,11 +86,19 @@ def apply(
     if into is not None:
         if output is not None:
             raise InputValueError("Give either -o or --into: a column is written where it is.")
+        refuse_here_only(engine, into=into)
+        for option, value in (("--groups", groups), ("--without-bank", without_bank)):
+            if value is not None:
+                raise InputValueError(
+                    f"{option} cannot be given with --into. Leave one of them out."
+                )
         fixed = _only(correction, queries, modality, role)
         _add_column(
             fixed, embeddings, modality, into, column=column, role=role, dtype=dtype,
             trust_rows=trust_rows,
         )  # fmt: skip
+        if role == "document" and (note := _note(fixed, correction)):
+            say(f"modgap: note: {note}")
         return
     if output is None:
         raise InputValueError(

@@ -80,12 +80,14 @@ def drift(
     if as_json:
         print_json(document("drift", report))
     else:
-        print_table(*report.table())
+        if report.streams:
+            print_table(*report.table())
         gaps = report.gap_table()
         if gaps is not None:
             out.print()
             print_table(*gaps)
-        out.print()
+        if report.streams:
+            out.print()
         for sentence in report.sentences():
             out.print(sentence, markup=False, soft_wrap=True)
         out.print(

@@ -6,6 +6,8 @@ from typing import Annotated
 
 import typer
 
+from modgap._validate import InputValueError
+
 EngineOption = Annotated[
     str,
     typer.Option(
@@ -16,3 +18,13 @@ EngineOption = Annotated[
         rich_help_panel="The machine",
     ),
 ]
+
+
+def refuse_here_only(engine: str, **given: object) -> None:
+    """Refuse options that hold for this process only, where workers are asked for."""
+    for option, value in given.items():
+        if engine != "local" and value is not None:
+            raise InputValueError(
+                f"--{option} cannot be given with --engine {engine}: it is for rows that this "
+                "process reads. Leave one of them out."
+            )

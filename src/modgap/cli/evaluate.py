@@ -102,7 +102,7 @@ def evaluate(
         {"--weight": weight != _WEIGHT, "--sweep": sweep, "--model": model != _MODEL},
         "it belongs to --mixbench",
     )
-    from modgap._results import document
+    from modgap._results import document, spoken
     from modgap.cli.show import out, print_json, print_table, say, steps
     from modgap.engines import retrieval_among_all, spread
     from modgap.evaluation import evaluate_correction
@@ -146,8 +146,10 @@ def evaluate(
     if ratios := result.ratio_table():
         out.print("\n[bold]Over mixing ratios[/bold], matches of both modalities as targets")
         print_table(*ratios)
+    sizes = spoken(f"{side.n_rows:,} {name}" for name, side in data.sides.items())
     for way, found in among_all.items():
-        out.print(f"\n[bold]Among all documents[/bold], {way}")
+        heading = "as it is" if way == "raw" else way
+        out.print(f"\n[bold]Among all documents[/bold] ({sizes} rows), {heading}")
         print_table(*found.table())
 
 

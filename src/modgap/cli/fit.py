@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from modgap._validate import InputValueError
-from modgap.cli.engine_options import EngineOption
+from modgap.cli.engine_options import EngineOption, refuse_here_only
 from modgap.cli.options import (
     Bank,
     Data,
@@ -69,6 +69,7 @@ def fit(
     )
     from modgap.engines import spread
 
+    refuse_here_only(engine, partial=partial)
     data = data if partial is None else data.with_partial(partial)
     settings = dict(_setting(text) for text in parameter or [])
     if bank is not None and method == "calibrate":

@@ -83,7 +83,9 @@ def _kept(path: str, output: Path | None) -> Manifest:
 
     place: Any = place_of(path) / MANIFEST if output is None else output
     if not place.is_file():
-        raise InputValueError(f"There is no manifest {str(place)!r}. Make one: modgap manifest")
+        raise InputValueError(
+            f"There is no manifest {str(place)!r}. Make one: modgap manifest {place_of(path)}"
+        )
     return Manifest.load(place)
 
 

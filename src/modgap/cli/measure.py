@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from modgap.cli.engine_options import EngineOption
+from modgap.cli.engine_options import EngineOption, refuse_here_only
 from modgap.cli.options import AsJson, Data, Partial, Seed, takes_data
 from modgap.cli.outputs import check_file
 
@@ -45,6 +45,7 @@ def measure(
     from modgap.engines import save_streams, spread, streams_of
     from modgap.measures import measure as run
 
+    refuse_here_only(engine, partial=partial, device=device)
     if save_moments is not None:
         check_file(save_moments, [])
     data = data if partial is None else data.with_partial(partial)

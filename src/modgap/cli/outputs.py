@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from modgap._files import file_to_write, kind_of
+from modgap._files import file_to_write, kind_of, refuse_url
 from modgap._validate import InputValueError
 
 if TYPE_CHECKING:
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 def check_folder(folder: Path) -> None:
     """A folder that is there and can be written to, or can be made."""
+    refuse_url(folder)
     if folder.exists() and not folder.is_dir():
         raise InputValueError(f"-o takes a folder to write to, but {folder} is {kind_of(folder)}.")
     _check_place(folder, folder)

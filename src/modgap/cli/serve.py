@@ -90,6 +90,7 @@ def serve(
 
     Example: modgap serve image.npy text.npy
     """
+    from modgap.cli.outputs import tidy_when_terminated
     from modgap.cli.show import say, steps
     from modgap.serve import server
 
@@ -121,12 +122,14 @@ def serve(
         address = server.address_of(opened, host, token)
         yours = "your token for the …, " if token else ""  # what is printed may be kept in a log
         say(f"modgap serves at {without_secrets(address)} ({yours}Ctrl-C to stop)")
+        if watched is not None:
+            say("  drift of queries, for Prometheus: /metrics")
         if browser:
             _open_soon(address)
         keeping: AbstractContextManager[Any] = nullcontext()
         if watched is not None and monitor_file is not None:
             keeping = watched.kept_at(monitor_file)
-        with keeping:
+        with tidy_when_terminated(), keeping:  # SIGTERM, too, saves what the monitor saw
             server.run(app, opened)
     say("stopped.")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 
 from modgap.corrections.affine import Affine
 from modgap.corrections.correction import Correction, Metric
@@ -118,11 +119,14 @@ def next_commands(
     both = " --queries both" if several else ""
     asking = names if several else [shlex.quote(name) for name in correction.queries]
     given = [shlex.quote(rows[n]) if rows else f"{shlex.quote(n)}.npy" for n in correction.names]
+    # Of a folder of shards another one is made, which goes on after a kill.
+    shards = [rows is not None and Path(rows[n]).is_dir() for n in correction.names]
+    suffixes = ["" if of_shards else ".npy" for of_shards in shards]
     files = " ".join(f"{name}={held}" for name, held in zip(names, given, strict=True))
     return [
         *(
-            f"modgap apply {path} {held} --modality {name}{both} -o {name}-documents.npy"
-            for name, held in zip(names, given, strict=True)
+            f"modgap apply {path} {held} --modality {name}{both} -o {name}-documents{suffix}"
+            for name, held, suffix in zip(names, given, suffixes, strict=True)
         ),
         *(
             f"modgap apply {path} QUERIES.npy --modality {name} --role query -o {name}-queries.npy"

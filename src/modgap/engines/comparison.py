@@ -272,6 +272,8 @@ def _shape(then: Estimate, after: Estimate) -> tuple[float, float, float]:
     left = max(float(np.sum(change**2)) - noise, 0.0)
     z = (then.shape_error + after.shape_error).z(float(np.sum((after.shape - then.shape) ** 2)))
     direction = _leading(change)
+    if not direction.any():  # the very same rows
+        return 0.0, z, 1.0
     variances = [float(direction @ e.covariance @ direction) for e in (then, after)]
     ratio = variances[1] / variances[0] if variances[0] > 0 else float("inf")
     return (left / (then.square / then.trace**2)) ** 0.5, z, ratio

@@ -146,6 +146,8 @@ class GapMonitor(Brief):
         self._last: tuple[Any, DriftReport] | None = None
 
     def _brief(self) -> str:
+        for name in self._streams:
+            self._fold(name)
         with self._lock:
             seen = [f"{name} {n:,} rows" for name, n in self._counts.items()]
         return ", ".join(seen) or f"no rows yet, of {', '.join(self.reference)}"

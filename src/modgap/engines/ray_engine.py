@@ -1,7 +1,9 @@
 """Ray Data: tasks are rows of a dataset, and its workers map them.
 
-Ray does a task again where a worker died over it. What goes wrong in a task itself comes back with
-its result, so that it is one sentence here and no trace of a worker.
+Ray Data needs a process that belongs to the cluster. From a machine that does not, through Ray's
+client, each task is a plain one of Ray. Either way Ray does a task again where a worker died over
+it. What goes wrong in a task itself comes back with its result, so that it is one sentence here and
+no trace of a worker.
 """
 
 from __future__ import annotations
@@ -13,7 +15,8 @@ import pickle
 import socket
 import traceback
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, TypeVar
 
@@ -28,6 +31,9 @@ R = TypeVar("R")
 
 # Seconds in which a cluster must answer.
 _PATIENCE = 10
+# How often a task is begun again whose worker died.
+_RETRIES = 3
+_SAME_VERSION = "Every node needs modgap, in the version that is used here."
 _NUMBER, _TASK, _RESULT, _WRONG = "number", "task", "result", "wrong"
 
 
@@ -74,8 +80,12 @@ class RayEngine:
         """The results in the order of the tasks, each as soon as those before it are there."""
         if not len(tasks):
             return
-        data = require("ray.data", "ray", "--engine ray")
         packed = _pack([work, *tasks])
+        if self._ray.util.client.ray.is_connected():
+            with _quiet():
+                yield from _results(self._through_client(packed, gpus), self._ray)
+            return
+        data = require("ray.data", "ray", "--engine ray")
         given = pa.table(
             {
                 _NUMBER: pa.array(range(len(tasks)), pa.int64()),
@@ -84,12 +94,35 @@ class RayEngine:
         )
         with _quiet(), _settings(data.DataContext.get_current()):
             rows = data.from_arrow([given.slice(k, 1) for k in range(len(tasks))])
-            has_gpus = gpus and self._ray.cluster_resources().get("GPU", 0)
             mapped = rows.map_batches(
                 _Work(packed[0], os.getcwd()), batch_format="pyarrow", batch_size=None,
-                num_gpus=gpus if has_gpus else None,
+                num_gpus=self._gpus(gpus),
             )  # fmt: skip
-            yield from _results(mapped, self._ray)
+            blocks = mapped.iter_batches(batch_size=None, batch_format="pyarrow")
+            yield from _results(blocks, self._ray)
+
+    def _through_client(self, packed: Sequence[bytes], gpus: float) -> Iterator[pa.Table]:
+        """A block for each task, a few of them under way at a time."""
+        options = {"num_cpus": 1, "num_gpus": self._gpus(gpus), "max_retries": _RETRIES}
+        begin = self._ray.remote(**options)(_one_task).remote
+        try:
+            work = self._ray.put(_Work(packed[0], os.getcwd()))
+        except (ImportError, AttributeError) as error:
+            raise InputValueError(
+                f"The cluster could not take the work ({first_line(error)}). {_SAME_VERSION}"
+            ) from error
+        most = 2 * max(1, int(self._ray.cluster_resources().get("CPU", 1)))
+        under_way: deque[Any] = deque()
+        for number, task in enumerate(packed[1:]):
+            under_way.append(begin(work, number, task))
+            if len(under_way) == most:
+                yield self._ray.get(under_way.popleft())
+        while under_way:
+            yield self._ray.get(under_way.popleft())
+
+    def _gpus(self, wanted: float) -> float | None:
+        has_any = wanted and self._ray.cluster_resources().get("GPU", 0)
+        return wanted if has_any else None
 
 
 def _pack(values: Sequence[Any]) -> list[bytes]:
@@ -141,6 +174,15 @@ class _Work:
         )
 
 
+def _one_task(work: _Work, number: int, task: bytes) -> pa.Table:
+    """The block of one task, which goes and comes by itself."""
+    return work(
+        pa.table(
+            {_NUMBER: pa.array([number], pa.int64()), _TASK: pa.array([task], pa.large_binary())}
+        )
+    )
+
+
 def _packed(error: Exception) -> bytes:
     """An error on its way back: one that says what to do as it is, another with its trace."""
     from ray import cloudpickle
@@ -156,17 +198,16 @@ def _packed(error: Exception) -> bytes:
     return cloudpickle.dumps(WorkerError(said))
 
 
-def _results(mapped: Any, ray: Any) -> Iterator[Any]:
+def _results(blocks: Iterable[pa.Table], ray: Any) -> Iterator[Any]:
     try:
-        for block in mapped.iter_batches(batch_size=None, batch_format="pyarrow"):
+        for block in blocks:
             for cells in block.select([_RESULT, _WRONG]).to_pylist():
                 if cells[_WRONG] is not None:
                     raise pickle.loads(cells[_WRONG])
                 yield pickle.loads(cells[_RESULT])
     except ray.exceptions.RayTaskError as error:
         raise InputValueError(
-            f"A worker of Ray could not begin ({_cause(error)}). Every node needs modgap, in the "
-            "version that is used here."
+            f"A worker of Ray could not begin ({_cause(error)}). {_SAME_VERSION}"
         ) from error
     except ray.exceptions.RayError as error:
         raise InputValueError(
@@ -199,7 +240,8 @@ def _no_cluster(address: str, why: str) -> InputValueError:
     return InputValueError(
         f"There is no cluster of Ray at {address} that answers ({why.rstrip('.')}). Start one with "
         "ray start --head, and give its address: --engine ray:HOST:6379 on a machine of the "
-        "cluster, else that of Ray's client, whose port is 10001."
+        "cluster, else that of Ray's client, whose port is 10001. Where it asks for a token, as "
+        "Ray 2.59 and later do, set RAY_AUTH_MODE=token and have the token of the cluster here."
     )
 
 

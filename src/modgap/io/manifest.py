@@ -21,6 +21,7 @@ from modgap._results import Progress, silent
 from modgap._validate import InputError, InputValueError
 from modgap.io._contents import Contents
 from modgap.io._shards import natural_key
+from modgap.io.lance_dataset import is_lance
 from modgap.io.remote import RemotePath, place_of, read_json_at, steady
 
 MANIFEST = "manifest.json"
@@ -100,6 +101,10 @@ class Manifest:
         """
         place = place_of(path if isinstance(path, str) else os.fspath(path))
         files = data_files(place)
+        if is_lance(place):
+            raise InputValueError(
+                f"{place} is a Lance dataset, which needs no manifest: its versions list its files."
+            )
         if not files:
             raise InputValueError(
                 f"{place} must hold shards ({', '.join(SUFFIXES)}) to make a manifest of, got none."

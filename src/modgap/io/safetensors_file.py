@@ -10,19 +10,22 @@ import numpy as np
 
 from modgap._changes import SteadyFile
 from modgap._tensors import StoredTensor, list_tensors
-from modgap._validate import InputTypeError
+from modgap._validate import InputTypeError, InputValueError
 from modgap.io._contents import Column, Contents, reading
 from modgap.io._file_matrix import FileMatrix
 from modgap.io._matrix import Matrix, from_bfloat16
 from modgap.io._stream import RowStream, is_text, refuse_columns
 from modgap.io.remote import steady
 
+_SUMS = ("set of streams", "gap monitor", "set of moments", "set of pair moments")
+
 
 def open_safetensors(path: Any) -> Contents:
     """The matrices and the one-dimensional tensors of a file."""
     file = steady(path)
     with reading(path, "a safetensors file", ValueError):
-        stored = list_tensors(file)[1]
+        said, stored = list_tensors(file)
+    _refuse_moments(path, said)
     matrices: dict[str, Matrix] = {}
     columns: dict[str, Column] = {}
     for name, tensor in stored.items():
@@ -34,6 +37,16 @@ def open_safetensors(path: Any) -> Contents:
         else:
             matrices[name] = matrix
     return Contents(path, matrices, columns)
+
+
+def _refuse_moments(path: Any, said: Mapping[str, str]) -> None:
+    """Refuse files of modgap's own that hold sums over rows and no rows."""
+    kind = next((one for one in _SUMS if f'"{one}"' in said.get("modgap", "")), None)
+    if kind is not None:
+        raise InputValueError(
+            f"{path} holds no rows: it is a {kind} that modgap wrote. Compare it with others: "
+            f"modgap drift {path} …"
+        )
 
 
 def _matrix(file: SteadyFile, name: str, tensor: StoredTensor) -> FileMatrix:

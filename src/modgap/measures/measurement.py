@@ -378,6 +378,10 @@ class Measurement(HasFigure, Result):
                 "Means, variances and the gap distance use every row; norms, cosines and "
                 f"conformity a sample of {sizes} rows (seed {self.seed})."
             )
+            errors = [m.cone.standard_error for m in measured if m.cone is not None]
+            known = [f"{error:.2g}" for error in errors if error is not None]
+            if known:
+                said += f" The standard error of the mean cosine is {spoken(known)}."
         if not self.at_unit_length:
             said += " Losses and the gap of least loss are those of unit rows."
         sizes_of_pairs = [one.pairs.n_sample for one in self.between if one.pairs]
