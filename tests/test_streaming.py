@@ -17,7 +17,7 @@ from command_line import everything_in, modgap
 from engine_rows import CLIP_SHAPE, contents, write_clip_folder
 from fault_worker import Worker
 from modgap import Correction, open_pair
-from modgap.io import Embeddings
+from modgap.io import Embeddings, open_embeddings
 from modgap.moments import Moments
 
 N, DIM, SHARD = CLIP_SHAPE
