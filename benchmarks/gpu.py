@@ -340,10 +340,11 @@ def main() -> None:
     parser.add_argument("--case-seconds", type=float, default=25.0)
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--json", type=Path, help="write the rows to this file as they come")
+    parser.add_argument("--commit", help="what is measured, in a copy that git does not know")
     options = parser.parse_args()
     torch.backends.cuda.matmul.allow_tf32 = False
     bench = Bench(options.device, options.scale, options.rounds, options.case_seconds)
-    record = Record("make bench-gpu", options.json)
+    record = Record("make bench-gpu", options.json, options.commit)
     print(said(record.contents["machine"]), flush=True)
     began = time.perf_counter()
     for name in options.only or CASES:
