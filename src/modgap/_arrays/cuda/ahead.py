@@ -29,8 +29,8 @@ def made_ahead(make: Callable[[int], Array], count: int, like: Array) -> Iterato
             made = make(number)
             return made, own.stream.record_event()
 
-    # Drawing noise takes longest, so every core does; the thread that keeps the card busy has little
-    # to do, and twice as much is ready for it as elsewhere, so that it never waits.
+    # Drawing noise takes longest, so every core does it; the thread that keeps the card busy has
+    # little to do, and twice as much is ready for it as elsewhere, so that it never waits.
     workers = min(count, processors())
     for made, event in ahead(task, range(count), workers, waiting=2 * workers):
         here.wait_event(event)
