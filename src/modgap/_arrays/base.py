@@ -110,13 +110,12 @@ def row_norms(A: Array) -> Array:
 def unit(A: Array) -> Array:
     """Rows divided by their Euclidean norm; float32 stays float32, a row of zeros zero."""
     xp = namespace(A)
-    A = as_float(A)
-    out = xp.empty_like(A)
+    out = xp.empty_like(A, dtype=as_float(A[:0]).dtype)
     for rows in row_blocks(A.shape[0], rows_per_block(A.shape[1])):
         block = widen(A[rows])
         length = xp.linalg.vector_norm(block, axis=1, keepdims=True)
         length = xp.where(length == 0, xp.ones_like(length), length)
-        out[rows] = xp.astype(block / length, A.dtype)
+        out[rows] = xp.astype(block / length, out.dtype)
     return out
 
 
