@@ -6,6 +6,7 @@ import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import array_api_compat
@@ -15,6 +16,7 @@ from modgap._ahead import ahead
 from modgap._arrays import like
 from modgap._validate import InputValueError
 from modgap.io._ahead import Stretch, read_ahead
+from modgap.moments import Moments
 
 # Rows read together where a caller does not say how many.
 BATCH_ROWS = 8192
@@ -85,6 +87,10 @@ class Matrix(ABC):
 
 class StoredMatrix(Matrix):
     """A matrix whose rows are read ahead of the computation; a format says how blocks are read."""
+
+    # The moments of all rows, once they were gathered: of many files that takes minutes. And the
+    # folder in which those of each shard were kept on the way, if they were.
+    gathered: tuple[Moments, Path | None] | None = None
 
     @abstractmethod
     def blocks(self, size: int) -> Iterator[np.ndarray]:
