@@ -216,6 +216,15 @@ def test_moments_that_were_kept_of_a_shard_are_not_used_once_it_is_another(
     assert (shards / "out.npz").read_bytes() == resumed
 
 
+def test_a_shard_that_is_gone_when_a_run_goes_on_is_named(shards: Path, worker: Worker) -> None:
+    words = "measure rows --partial kept"
+    assert worker(shards, words, ("os:replace", 4))[0] == -signal.SIGKILL
+    (shards / "rows" / "img_emb" / "img_emb_1.npy").unlink()
+    ran = modgap(*words.split())
+    assert ran.status == 2
+    assert "Shard 1 of img_emb is missing" in ran.err.splitlines()[-1]
+
+
 @pytest.fixture
 def disk(tmp_path: Path) -> Iterator[Path]:
     """A file system of 64 kibibytes."""

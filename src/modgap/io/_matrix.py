@@ -15,7 +15,7 @@ import numpy as np
 from modgap._ahead import ahead
 from modgap._arrays import like
 from modgap._validate import InputValueError
-from modgap.io._ahead import Stretch, read_ahead
+from modgap.io._ahead import AHEAD_BYTES, Stretch, read_ahead
 from modgap.moments import Moments
 
 # Rows read together where a caller does not say how many.
@@ -24,6 +24,8 @@ BATCH_ROWS = 8192
 _ALONE_BYTES = 8 * 1024**2
 # Files of a disk that are read at once.
 LOCAL_READERS = 2
+# A disk answers at once: what two files are read in, twice.
+LOCAL_AHEAD_BYTES = 32 * 1024**2
 
 Decode = Callable[[np.ndarray], np.ndarray]
 
@@ -100,7 +102,8 @@ class StoredMatrix(Matrix):
         few = self.readers <= LOCAL_READERS and self._bytes_of(self.shape[0]) <= _ALONE_BYTES
         if few or not self.readers:
             return rebatch(self.blocks(size), size)
-        return rebatch(read_ahead(self.stretches(size), self.readers), size)
+        most = LOCAL_AHEAD_BYTES if self.readers <= LOCAL_READERS else AHEAD_BYTES
+        return rebatch(read_ahead(self.stretches(size), self.readers, most), size)
 
     def stretches(self, size: int) -> Iterator[Stretch]:
         yield Stretch(partial(self.blocks, size), self._bytes_of(size))
