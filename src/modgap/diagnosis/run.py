@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from modgap._memory import give_back
 from modgap._results import Progress, silent
 from modgap._validate import Array, InputError, check_choice
 from modgap.corrections import (
@@ -219,6 +220,7 @@ class _Run:
         return {key: metric_name(key, self.names) for key in keys}
 
     def say(self, step: str) -> None:
+        give_back()  # what the last step has left
         self.progress(step, self.n_done, _OTHER_STEPS + len(self.correctors))
         self.n_done += 1
 
