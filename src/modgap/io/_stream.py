@@ -16,7 +16,8 @@ from modgap.io.embeddings import Embeddings
 from modgap.io.tables import is_opened
 
 FLOATS = ("float16", "float32", "float64")
-_CONVERTERS = 2
+# One keeps up with the threads that map; more would hold more batches.
+_CONVERTERS = 1
 
 
 class RowStream:
@@ -40,7 +41,7 @@ class RowStream:
     def batches(self) -> Iterator[np.ndarray]:
         """The rows in order; what cannot be written as asked is refused.
 
-        Rows that must be converted are so in threads: half precision takes as long as the map.
+        Rows that must be converted are so in a thread: half precision takes as long as the map.
         """
         same = self._held[0].dtype == self.dtype
         converted = self._converted
