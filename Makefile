@@ -7,7 +7,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet -c const
 INPUTS := pyproject.toml constraints.txt
 
 .PHONY: demo test test-long test-engines test-openclip fuzz lint picture browser clean
-.PHONY: bench bench-limits bench-growth bench-apps bench-gpu
+.PHONY: bench bench-limits bench-growth bench-streaming bench-apps bench-gpu
 
 demo: $(VENV)/.core
 	$(BIN)/modgap demo -o modgap-demo
@@ -45,6 +45,10 @@ bench-limits: $(VENV)/.test
 bench-growth: $(VENV)/.test
 	$(BIN)/python benchmarks/growth.py $(SAVE)
 	$(BIN)/python benchmarks/rates.py $(SAVE)
+
+# 20 GB of shards, and as much again for what is written: make bench-streaming FOLDER=/on/that/disk
+bench-streaming: $(VENV)/.test
+	$(BIN)/python benchmarks/streaming.py $(if $(FOLDER),--folder $(FOLDER)) $(SAVE)
 
 # The page, embedding and the server.
 bench-apps: $(VENV)/.test browser

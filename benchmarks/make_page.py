@@ -23,6 +23,7 @@ COMMANDS = {
     "before": "python benchmarks/run.py --only measure diagnose --at c0d6369 --save",
     "peers": "python benchmarks/run.py --only peers --save",
     "growth": "python benchmarks/growth.py --save",
+    "streaming": "make bench-streaming SAVE=--save",
     "gpu": "make bench-gpu",
     "rates": "python benchmarks/rates.py --save",
 }
@@ -171,6 +172,30 @@ def growth(rows: list[dict]) -> str:
     return table(heads, lines, words=2)
 
 
+def streaming(rows: list[dict]) -> str:
+    heads = (
+        "what", "rows", "seconds", "rate", "the disk's", "in memory", "share of the slower",
+        "at least", "memory", "at most",
+    )  # fmt: skip
+    return table(
+        heads,
+        (
+            (
+                row["what"],
+                f"{row['gigabytes']:.1f} GB {row['dtype']}",
+                number(row["seconds"]),
+                *(f"{number(row[rate])} MB/s" for rate in ("rate", "disk_rate", "memory_rate")),
+                bold(row, f"{row['share']:.2f}"),
+                number(row["least_share"], 1),
+                megabytes(row["megabytes"]),
+                megabytes(row["megabytes_limit"]),
+            )
+            for row in rows
+        ),
+        words=2,
+    )
+
+
 def gpu_rates(rows: list[dict]) -> str:
     return table(
         ("bare product", "TFLOP/s"),
@@ -243,6 +268,7 @@ TABLES = {
     "peers": ("peers", peers),
     "growth": ("growth", growth),
     "growth-pictures": ("growth", growth_pictures),
+    "streaming": ("streaming", streaming),
     "gpu-rates": ("gpu", gpu_rates),
     "gpu": ("gpu", gpu),
     "gpu-equal": ("gpu", gpu_equal),

@@ -35,9 +35,10 @@ class Worker:
         point: tuple[str, int] = ("", 0),
         number: int = signal.SIGKILL,
         code: str = "",
+        keep: str = os.devnull,
     ) -> tuple[int, str]:
         asked: dict[str, Any] = {"folder": str(folder), "words": words.split(), "code": code}
-        asked |= {"point": point[0], "call": point[1], "signal": number}
+        asked |= {"point": point[0], "call": point[1], "signal": number, "keep": keep}
         assert self.process.stdin is not None
         assert self.process.stdout is not None
         print(json.dumps(asked), file=self.process.stdin, flush=True)
@@ -80,8 +81,8 @@ def run(asked: dict[str, Any]) -> tuple[int, str]:
         child = os.fork()
         if child == 0:
             os.dup2(said.fileno(), 2)
-            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
             os.chdir(asked["folder"])
+            os.dup2(os.open(asked["keep"], os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o666), 1)
             sys.argv = ["modgap", *asked["words"]]
             status: Any = 1
             try:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 import modgap
 from modgap.io import Embeddings, Modalities
+from modgap.io._contents import Column
 from modgap.moments import PairMoments
 
 labels = st.lists(st.integers(0, 6), min_size=1, max_size=12)
@@ -165,3 +166,46 @@ def test_rows_go_to_a_device_and_give_the_same_numbers(tmp_path):
         data.to("cuda:all")
     with pytest.raises(ValueError, match="device"):
         data.to("nowhere")
+
+
+@pytest.mark.parametrize("ids", [None, ["a", "b", None, "d", "e"]])
+def test_rows_that_are_pairs_by_their_numbers_are_those_of_numbered_groups(ids):
+    """No array of groups is made where row i is group i; what is taken is the same."""
+    X, Y = np.eye(5), np.eye(5)[::-1]
+    column = None if ids is None else Column.of(np.array(ids, dtype=object))
+    sides = [
+        replace(Embeddings.from_array(rows), columns={} if column is None else {"ids": column})
+        for rows in (X, Y)
+    ]
+    plain = Modalities.of(*sides)
+    assert plain.row_by_row
+    numbered = replace(plain, group_codes=(np.arange(5), np.arange(5)))
+    assert not numbered.row_by_row
+    assert plain.n_groups == numbered.n_groups
+    assert plain.matched_groups.tolist() == numbered.matched_groups.tolist()
+    for some in (None, np.array([3, 1])):
+        for found, expected in zip(plain.matches(some), numbered.matches(some), strict=True):
+            assert found.tolist() == expected.tolist()
+    chosen = np.array([4, 2, 0])
+    taken, expected = plain.take_groups(chosen), numbered.take_groups(chosen)
+    assert taken.group_keys.tolist() == expected.group_keys.tolist()
+    for name in plain.names:
+        assert (taken.sides[name].rows() == expected.sides[name].rows()).all()
+        assert taken.keys_of(name).tolist() == expected.keys_of(name).tolist()
+    for one, other in zip(split(pairs(plain), 0), split(pairs(numbered), 0), strict=True):
+        assert (one == other).all()
+
+
+def pairs(data):
+    """Enough of the same pairs to be split."""
+    rows = [np.tile(side.rows(), (4, 1)) for side in data.sides.values()]
+    many = Modalities.of(*rows)
+    return many if data.row_by_row else replace(many, group_codes=(np.arange(20),) * 2)
+
+
+def split(data, seed):
+    from modgap.diagnosis.splits import split as cut
+
+    found = cut(data, seed)
+    parts = (found.fit, found.choose, found.confirm, *found.folds)
+    return [side.rows() for part in parts for side in part.sides.values()]

@@ -5,8 +5,10 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -16,8 +18,9 @@ import pytest
 from command_line import everything_in, modgap
 from engine_rows import CLIP_SHAPE, contents, write_clip_folder
 from fault_worker import Worker
-from modgap import Correction, open_pair
-from modgap.io import Embeddings, open_embeddings
+from modgap import Correction, diagnose, open_embeddings, open_pair
+from modgap.evaluation import evaluate_correction
+from modgap.io import Embeddings
 from modgap.moments import Moments
 
 N, DIM, SHARD = CLIP_SHAPE
@@ -154,6 +157,77 @@ def test_commands_take_a_folder_of_kept_moments(shards: Path, read: list[str]) -
         refused = modgap(words[0], "rows", *words[1:], "--engine", "ray")
         assert refused.status == 2
         assert f"{words[1]} cannot be given with --engine ray" in refused.err
+
+
+def of_rows(read: list[str]) -> Counter[str]:
+    """How often each shard was read through."""
+    return Counter(name for name in read if name.endswith(".npy"))
+
+
+def test_diagnose_and_fix_read_shards_once_for_their_moments_and_never_with_kept_ones(
+    shards: Path, read: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("modgap.diagnosis.run._MEASURE_SAMPLE", 20)  # rows, not all of them
+
+    def run(words: str) -> set[int]:
+        read.clear()
+        assert modgap(*words.split()).status == 0
+        return {*of_rows(read).values()}
+
+    assert run("diagnose rows") == {1}
+    assert run("diagnose rows --partial kept") == {1}
+    assert run("diagnose rows --partial kept --queries both") == set()
+    assert run("fix rows --partial kept -o fixed") == {1}  # the documents that are written
+    np.save("rows/text_emb/text_emb_2.npy", np.load("rows/text_emb/text_emb_2.npy") * 2)
+    read.clear()
+    assert modgap("diagnose", "rows", "--partial", "kept").status == 0
+    assert of_rows(read) == {"text_emb_2.npy": 1}
+
+
+def test_rows_of_shards_give_the_numbers_of_rows_in_memory(shards: Path) -> None:
+    data = open_pair("rows")
+    X, Y = data.X.astype("float32"), data.Y.astype("float32")
+    on_disk, held = diagnose(data), diagnose(X, Y)
+    assert on_disk.sentence == held.sentence
+    assert on_disk.to_dict()["raw"] == equal(held.to_dict()["raw"])
+    assert on_disk.to_dict()["trials"] == equal(held.to_dict()["trials"])
+    assert on_disk.correction is not None
+    assert held.correction is not None
+    for name in data.names:
+        found, expected = (one.correction.affine(name) for one in (on_disk, held))
+        assert found.offset == pytest.approx(expected.offset, abs=1e-6)
+    found, expected = (
+        evaluate_correction(*rows, correction=on_disk.correction).to_dict()
+        for rows in ((open_pair("rows"),), (X, Y))
+    )
+    assert found["corrected"] == equal(expected["corrected"])
+    assert found["fitted_on_these_rows"]
+
+
+def equal(value: Any) -> Any:
+    """The same words, and the same numbers to 1e-6."""
+    if isinstance(value, dict):
+        return Same({key: equal(one) for key, one in value.items()})
+    if isinstance(value, (list, tuple)):
+        return Same([equal(one) for one in value])
+    return pytest.approx(value, abs=1e-6, nan_ok=True) if isinstance(value, float) else value
+
+
+class Same:
+    """Compares what pytest.approx does not: values inside of values."""
+
+    def __init__(self, inside: Any) -> None:
+        self.inside = inside
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(self.inside, dict):
+            same = isinstance(other, dict) and other.keys() == self.inside.keys()
+            return same and all(other[key] == one for key, one in self.inside.items())
+        same = isinstance(other, (list, tuple)) and len(other) == len(self.inside)
+        return same and all(a == b for a, b in zip(other, self.inside, strict=True))
+
+    def __repr__(self) -> str:
+        return repr(self.inside)
 
 
 BOUNDED = """

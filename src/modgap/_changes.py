@@ -31,7 +31,7 @@ class SteadyFile:
     """A file that must stay as it is: its size, time and place on the disk are remembered."""
 
     # Threads that may read it and its like at once, and the bytes that each asks for.
-    readers, block_bytes = 2, 16 * 1024**2
+    readers, block_bytes = 2, 8 * 1024**2
     is_remote = False
 
     def __init__(self, path: str | os.PathLike[str]) -> None:

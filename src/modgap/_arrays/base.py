@@ -123,13 +123,12 @@ def row_norms(A: Array) -> Array:
 def unit(A: Array) -> Array:
     """Rows divided by their Euclidean norm; float32 stays float32, a row of zeros zero."""
     xp = namespace(A)
-    A = as_float(A)
-    out = xp.empty_like(A)
+    out = xp.empty_like(A, dtype=as_float(A[:0]).dtype)
     for rows in cached_blocks(A):
         block = widen(A[rows])
         length = xp.linalg.vector_norm(block, axis=1, keepdims=True)
         length = xp.where(length == 0, xp.ones_like(length), length)
-        out[rows] = xp.astype(block / length, A.dtype)
+        out[rows] = xp.astype(block / length, out.dtype)
     return out
 
 

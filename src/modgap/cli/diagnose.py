@@ -15,6 +15,7 @@ from modgap.cli.options import (
     Images,
     MetricOption,
     Model,
+    Partial,
     Queries,
     Seed,
     TrustPairs,
@@ -54,6 +55,7 @@ def diagnose(
     bank: Bank = None,
     model: Model = None,
     trust_pairs: TrustPairs = False,
+    partial: Partial = None,
     seed: Seed = 0,
     as_json: AsJson = False,
 ) -> None:
@@ -69,7 +71,7 @@ def diagnose(
     from modgap.reports import write_diagnosis
     from modgap.reports.fix import CORRECTION_FILE
 
-    data = with_images(data, images)
+    data = with_images(data if partial is None else data.with_partial(partial), images)
     asking = asking_names(queries, data.names)
     results = {}
     for name in asking:

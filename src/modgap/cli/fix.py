@@ -16,6 +16,7 @@ from modgap.cli.options import (
     Goal,
     KeepBank,
     MetricOption,
+    Partial,
     Queries,
     Seed,
     TrustPairs,
@@ -79,6 +80,7 @@ def fix(
         ),
     ] = None,
     trust_pairs: TrustPairs = False,
+    partial: Partial = None,
     seed: Seed = 0,
     as_json: AsJson = False,
 ) -> None:
@@ -99,6 +101,7 @@ def fix(
         raise InputValueError("--split and --device belong to --data, which is not given.")
     source = _embedded(data, model, output, split, device) if data is not None else rows
     assert source is not None  # one of the two is given
+    source = source if partial is None else source.with_partial(partial)
     say(f"modgap: {_which_file(source)}")
     with steps() as step, tidy_when_terminated():
         result = run(

@@ -113,6 +113,7 @@ def build(
 
     Files hold vectors as the model gives them: the index corrects them, and later the queries,
     itself. A build that was interrupted or killed is run again with the same command and finishes.
+    Files are read in batches; an index of FAISS is in memory while it is built.
 
     Example: modgap index build both.faiss correction.safetensors image=image.npy text=text.npy
 

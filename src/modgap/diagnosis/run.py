@@ -12,6 +12,7 @@ import numpy as np
 
 from modgap._ahead import in_threads, workers_for
 from modgap._arrays import is_torch
+from modgap._memory import give_back
 from modgap._results import Progress, silent
 from modgap._validate import Array, InputError, check_choice
 from modgap.corrections import (
@@ -238,6 +239,7 @@ class _Run:
         return {key: metric_name(key, self.names) for key in keys}
 
     def say(self, step: str) -> None:
+        give_back()  # what the last step has left
         self.progress(step, self.n_done, _OTHER_STEPS + len(self.correctors))
         self.n_done += 1
 

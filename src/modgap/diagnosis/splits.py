@@ -105,7 +105,7 @@ def split(data: Modalities, seed: int) -> Splits:
     if not data.paired:
         return _split_rows(data, rng)
     groups = _groups(data, rng)
-    single = rng.permutation(np.setdiff1d(_every_group(data), data.matched_groups))
+    single = rng.permutation(_single_groups(data))
     known = np.concatenate([groups.fit, groups.choose])[: 2 * MAX_FOLD]
     fit = np.concatenate([groups.fit[:MAX_FIT], single[:MAX_FIT]])
     return Splits(
@@ -123,8 +123,13 @@ def _groups(data: Modalities, rng: np.random.Generator) -> _Groups:
     return _Groups(fit, choose, confirm[:MAX_EVALUATE])
 
 
-def _every_group(data: Modalities) -> np.ndarray:
-    return np.concatenate([*data.groups, *data.asking_codes.values()])
+def _single_groups(data: Modalities) -> np.ndarray:
+    """Groups that do not have rows of every modality."""
+    asking = data.asking_codes.values()
+    if data.row_by_row:  # without a look at every row's group
+        codes = np.unique(np.concatenate([np.empty(0, np.int64), *asking]))
+        return codes[codes >= data.n_groups]
+    return np.setdiff1d(np.concatenate([*data.groups, *asking]), data.matched_groups)
 
 
 def _split_rows(data: Modalities, rng: np.random.Generator) -> Splits:

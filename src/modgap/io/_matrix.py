@@ -6,6 +6,7 @@ import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import array_api_compat
@@ -15,7 +16,8 @@ from modgap._ahead import ahead
 from modgap._arrays import like
 from modgap._changes import SteadyFile
 from modgap._validate import InputValueError
-from modgap.io._ahead import Stretch, read_ahead
+from modgap.io._ahead import AHEAD_BYTES, Stretch, read_ahead
+from modgap.moments import Moments
 
 # Rows read together where a caller does not say how many.
 BATCH_ROWS = 8192
@@ -23,6 +25,8 @@ BATCH_ROWS = 8192
 _ALONE_BYTES = 8 * 1024**2
 # Files of a disk that are read at once.
 LOCAL_READERS = 2
+# A disk answers at once: what two files are read in, twice.
+LOCAL_AHEAD_BYTES = 32 * 1024**2
 
 Decode = Callable[[np.ndarray], np.ndarray]
 
@@ -94,6 +98,10 @@ class Matrix(ABC):
 class StoredMatrix(Matrix):
     """A matrix whose rows are read ahead of the computation; a format says how blocks are read."""
 
+    # The moments of all rows, once they were gathered: of many files that takes minutes. And the
+    # folder in which those of each shard were kept on the way, if they were.
+    gathered: tuple[Moments, Path | None] | None = None
+
     @abstractmethod
     def blocks(self, size: int) -> Iterator[np.ndarray]:
         """The rows in order, read when they are asked for, at most ``size`` at a time."""
@@ -102,7 +110,8 @@ class StoredMatrix(Matrix):
         few = self.readers <= LOCAL_READERS and self._bytes_of(self.shape[0]) <= _ALONE_BYTES
         if few or not self.readers:
             return rebatch(self.blocks(size), size)
-        return rebatch(read_ahead(self.stretches(size), self.readers), size)
+        most = LOCAL_AHEAD_BYTES if self.readers <= LOCAL_READERS else AHEAD_BYTES
+        return rebatch(read_ahead(self.stretches(size), self.readers, most), size)
 
     def stretches(self, size: int) -> Iterator[Stretch]:
         yield Stretch(partial(self.blocks, size), self._bytes_of(size))

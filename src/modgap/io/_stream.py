@@ -8,6 +8,7 @@ from typing import Any
 import array_api_compat
 import numpy as np
 
+from modgap._ahead import ahead
 from modgap._validate import InputTypeError, InputValueError, check_matrix
 from modgap.io._contents import listed
 from modgap.io._matrix import BATCH_ROWS, as_numpy
@@ -15,6 +16,8 @@ from modgap.io.embeddings import Embeddings
 from modgap.io.tables import is_opened
 
 FLOATS = ("float16", "float32", "float64")
+# One keeps up with the threads that map; more would hold more batches.
+_CONVERTERS = 1
 
 
 class RowStream:
@@ -30,27 +33,43 @@ class RowStream:
         first = next(self._batches, None)
         if first is None:
             raise InputValueError(f"{name} must have at least one row, got no batches.")
-        self._first = first
+        self._held: list[np.ndarray] = [first]
         self.dim = int(first.shape[1])
         self.dtype = check_float_dtype(first.dtype if dtype is None else dtype)
         self.n_written = 0
 
     def batches(self) -> Iterator[np.ndarray]:
-        """The rows in order; what cannot be written as asked is refused."""
-        yield self._converted(self._first)
-        for batch in self._batches:
-            yield self._converted(batch)
+        """The rows in order; what cannot be written as asked is refused.
+
+        Rows that must be converted are so in a thread: half precision takes as long as the map.
+        """
+        same = self._held[0].dtype == self.dtype
+        converted = self._converted
+        given = self._numbered()
+        for batch in map(converted, given) if same else ahead(converted, given, _CONVERTERS):
+            self.n_written += len(batch)
+            yield batch
+
+    def _numbered(self) -> Iterator[tuple[np.ndarray, int]]:
+        """Each batch, and the number of its first row."""
+        first_row = 0
+        while (batch := self._held.pop() if self._held else next(self._batches, None)) is not None:
+            if batch.shape[1] != self.dim:
+                raise InputValueError(
+                    f"Every batch of {self.name} must have the same number of columns, "
+                    f"got {self.dim} and from row {first_row} {batch.shape[1]}."
+                )
+            n_rows = len(batch)
+            yield batch, first_row
+            del batch
+            first_row += n_rows
 
     def collect(self) -> np.ndarray:
         """All rows in memory, for formats that are written in one piece."""
         return np.concatenate(list(self.batches()))
 
-    def _converted(self, batch: np.ndarray) -> np.ndarray:
-        if batch.shape[1] != self.dim:
-            raise InputValueError(
-                f"Every batch of {self.name} must have the same number of columns, "
-                f"got {self.dim} and from row {self.n_written} {batch.shape[1]}."
-            )
+    def _converted(self, given: tuple[np.ndarray, int]) -> np.ndarray:
+        batch, first_row = given
         with np.errstate(over="ignore"):
             converted = np.ascontiguousarray(batch, dtype=self.dtype)
         if self.dtype.itemsize < batch.dtype.itemsize and not _well_within(batch, self.dtype):
@@ -58,7 +77,7 @@ class RowStream:
             if gone.any():
                 row = int(np.argmax(gone))
                 raise InputValueError(
-                    f"{self.name} must fit into {self.dtype}, but row {self.n_written + row} is "
+                    f"{self.name} must fit into {self.dtype}, but row {first_row + row} is "
                     f"all below {np.finfo(self.dtype).smallest_subnormal:g}, and would be zero. "
                     "Write a wider dtype, or scale the rows."
                 )
@@ -67,10 +86,9 @@ class RowStream:
                 row, column = np.argwhere(lost)[0]
                 raise InputValueError(
                     f"{self.name} must fit into {self.dtype}, which ends at "
-                    f"{np.finfo(self.dtype).max:g}, but row {self.n_written + row} holds "
+                    f"{np.finfo(self.dtype).max:g}, but row {first_row + row} holds "
                     f"{batch[row, column]:g}. Write a wider dtype, or scale the rows."
                 )
-        self.n_written += len(batch)
         return converted
 
 

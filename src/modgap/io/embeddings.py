@@ -19,7 +19,15 @@ from modgap._validate import (
     check_matrix,
 )
 from modgap.io._contents import Column
-from modgap.io._matrix import BATCH_ROWS, ArrayMatrix, HeldMatrix, Matrix, PickedRows, as_numpy
+from modgap.io._matrix import (
+    BATCH_ROWS,
+    ArrayMatrix,
+    HeldMatrix,
+    Matrix,
+    PickedRows,
+    StoredMatrix,
+    as_numpy,
+)
 from modgap.io.companions import field_column
 from modgap.io.parts import kept_moments
 from modgap.io.tables import is_opened
@@ -137,15 +145,36 @@ class Embeddings:
             progress(step, done, self.n_rows)
 
     def moments(self, name: str, progress: Progress = silent, **options: Any) -> Moments:
-        """Moments of every row, in batches where they are not in memory; see `Moments`."""
+        """Moments of every row, in batches where they are not in memory; see `Moments`.
+
+        What was gathered of files is remembered, so that they are read through once.
+        """
         if self.in_memory:
             return Moments.from_batch(self.rows(), name=name, **options)
-        if self.partial is not None and options.get("detail", "covariance") == "covariance":
-            found = kept_moments(self, name, self.partial, progress)
-            return found.at_unit_length() if options.get("only_unit") else found
-        return Moments.from_stream(
-            self.batches_with_progress(progress, f"reading {name}"), name=name, **options
-        )
+        step, stored = f"reading {name}", self.matrix
+        known = None
+        if isinstance(stored, StoredMatrix) and stored.gathered is not None:
+            known, kept = stored.gathered
+            known = known if self.partial in (None, kept) else None
+        if known is not None:
+            progress(step, self.n_rows, self.n_rows)
+        elif self._gathers_all(options):
+            if self.partial is not None:
+                known = kept_moments(self, name, self.partial, progress)
+            else:
+                known = Moments.from_stream(self.batches_with_progress(progress, step), name=name)
+            if isinstance(stored, StoredMatrix):
+                stored.gathered = known, self.partial
+        else:
+            batches = self.batches_with_progress(progress, step)
+            return Moments.from_stream(batches, name=name, **options)
+        return known.at_unit_length() if options.get("only_unit") else known
+
+    def _gathers_all(self, options: Mapping[str, Any]) -> bool:
+        """Whether all that moments can tell is gathered: it was asked for, or is to be kept."""
+        whole = options.get("detail", "covariance") == "covariance"
+        less = options.get("only_unit") or not options.get("unit", True)
+        return whole and (self.partial is not None or not less)
 
     def rows(self) -> np.ndarray:
         """The whole matrix, in memory: as many bytes as its shape and dtype say.

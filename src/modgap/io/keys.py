@@ -49,8 +49,8 @@ def label_keys(labels: Any) -> np.ndarray:
     return np.frombuffer(b"".join(keys), dtype=">i8").astype(np.int64)[places]
 
 
-def id_keys(ids: np.ndarray, name: str) -> np.ndarray:
-    """The keys of ids; a row without one has a key of its own."""
+def id_keys(ids: np.ndarray, name: str, rows: np.ndarray | None = None) -> np.ndarray:
+    """The keys of ids; a row without one has a key of its own. ``rows`` are their numbers."""
     if ids.dtype.kind == "f":  # what a table with missing whole numbers is read as
         missing = np.isnan(ids)
         labels = np.where(missing, 0, ids).astype(np.int64)
@@ -58,7 +58,10 @@ def id_keys(ids: np.ndarray, name: str) -> np.ndarray:
         missing = np.array([one is None for one in ids]) if ids.dtype.kind == "O" else None
         labels = ids
     keys = label_keys(labels)
-    return keys if missing is None else np.where(missing, row_keys(len(ids), name), keys)
+    if missing is None:
+        return keys
+    own = row_keys(len(ids), name) if rows is None else rows + first_own_key(name)
+    return np.where(missing, own, keys)
 
 
 def document_keys(

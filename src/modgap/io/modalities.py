@@ -292,14 +292,23 @@ class Modalities:
         if self.group_codes is not None:
             return self.group_codes
         sizes = [side.n_rows for side in self.sides.values()]
-        if self.paired:
-            return tuple(np.arange(n) for n in sizes)
+        if self.row_by_row:
+            return (np.arange(sizes[0]),) * len(sizes)
         ends = np.cumsum([0, *sizes])
         return tuple(np.arange(ends[i], ends[i + 1]) for i in range(len(sizes)))
 
-    @cached_property
+    @property
+    def row_by_row(self) -> bool:
+        """Whether row i of every side is a group; its number is then i, and none is kept."""
+        return self.paired and self.group_codes is None
+
+    @property
     def matched_groups(self) -> np.ndarray:
         """Groups that have rows of every modality, in order."""
+        return np.arange(self.n_groups) if self.row_by_row else self._matched
+
+    @cached_property
+    def _matched(self) -> np.ndarray:
         common = np.unique(self.groups[0])
         for codes in self.groups[1:]:
             common = np.intersect1d(common, codes)
@@ -308,7 +317,7 @@ class Modalities:
     @property
     def n_groups(self) -> int:
         """How many groups have rows of every modality."""
-        return len(self.matched_groups)
+        return next(iter(self.sides.values())).n_rows if self.row_by_row else len(self._matched)
 
     def to(self, device: str) -> Modalities:
         """The same with all rows held as tensors on a device; see ``Embeddings.to``."""
@@ -339,23 +348,27 @@ class Modalities:
         return replace(
             self,
             sides={name: self.sides[name] for name in chosen},
-            group_codes=tuple(self.groups[place] for place in places),
+            group_codes=None if self.row_by_row else tuple(self.groups[i] for i in places),
             thumbnails={n: t for n, t in self.thumbnails.items() if n in chosen},
             asking={n: rows for n, rows in self.asking.items() if n in chosen},
             asking_codes={n: codes for n, codes in self.asking_codes.items() if n in chosen},
-            code_keys=self.group_keys,
+            code_keys=self.code_keys if self.row_by_row else self.group_keys,
         )
 
-    def matches(self) -> tuple[np.ndarray, ...]:
-        """One match per group that has rows on every side: the first row of each."""
+    def matches(self, some: np.ndarray | None = None) -> tuple[np.ndarray, ...]:
+        """One match per group that has rows on every side: the first row of each.
+
+        ``some`` are places among these groups, where not all of them are wanted.
+        """
+        if self.row_by_row:
+            return (self.matched_groups if some is None else some,) * len(self.sides)
         first = [np.unique(codes, return_index=True) for codes in self.groups]
-        return tuple(rows[np.searchsorted(codes, self.matched_groups)] for codes, rows in first)
+        wanted = self.matched_groups if some is None else self.matched_groups[some]
+        return tuple(rows[np.searchsorted(codes, wanted)] for codes, rows in first)
 
     def pairs(self, *, copied: bool = True) -> Modalities:
         """The matches alone, row by row, in memory; the group of each is kept. See ``take``."""
-        if self.paired and self.group_codes is None:
-            return self
-        return self.take(self.matches(), copied=copied)
+        return self if self.row_by_row else self.take(self.matches(), copied=copied)
 
     def take(
         self,
@@ -377,7 +390,7 @@ class Modalities:
             name: partial(_picture_of, picture, chosen_by[name])
             for name, picture in self.thumbnails.items()
         }
-        codes = [c[chosen] for c, chosen in zip(self.groups, rows, strict=True)]
+        codes = [self._codes_of(place, chosen) for place, chosen in enumerate(rows)]
         asked = queries or {
             name: np.flatnonzero(np.isin(own, np.concatenate(codes)))
             for name, own in self.asking_codes.items()
@@ -394,8 +407,21 @@ class Modalities:
             thumbnails=thumbnails,
             asking=asking,
             asking_codes=dict(zip(asking, parts[len(sides) :], strict=True)),
-            code_keys=self.group_keys[kept],
+            code_keys=self._keys_of(kept),
         )
+
+    def _codes_of(self, place: int, rows: np.ndarray) -> np.ndarray:
+        """The groups of some rows of a side; row by row these are their numbers."""
+        return np.asarray(rows) if self.row_by_row else self.groups[place][rows]
+
+    def _keys_of(self, codes: np.ndarray) -> np.ndarray:
+        """The keys of some groups; row by row, those of the others are not made for it."""
+        if self.code_keys is not None or not self.row_by_row:
+            return self.group_keys[codes]
+        if self.keyed_by == "row":
+            return codes.astype(np.int64)
+        name, side = next(iter(self.sides.items()))
+        return id_keys(np.asarray(side.columns["ids"].take(codes)), name, codes)
 
     def take_groups(self, chosen: np.ndarray, *, copied: bool = True) -> Modalities:
         """The rows of these groups, in memory; see ``take``."""
@@ -403,8 +429,12 @@ class Modalities:
 
     def rows_of_groups(self, chosen: np.ndarray) -> tuple[list[np.ndarray], dict[str, np.ndarray]]:
         """The row numbers of these groups on each side, and those of queries apart by name."""
+        if self.row_by_row:
+            sides = [np.unique(chosen[chosen < self.n_groups])] * len(self.sides)
+        else:
+            sides = [np.flatnonzero(np.isin(codes, chosen)) for codes in self.groups]
         return (
-            [np.flatnonzero(np.isin(codes, chosen)) for codes in self.groups],
+            sides,
             {n: np.flatnonzero(np.isin(own, chosen)) for n, own in self.asking_codes.items()},
         )
 

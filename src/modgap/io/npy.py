@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import tokenize
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from io import BytesIO
 from pathlib import Path
 from typing import IO, Any
@@ -11,6 +12,7 @@ from typing import IO, Any
 import numpy as np
 from numpy.lib import format as npy_format
 
+from modgap._ahead import ahead
 from modgap._changes import SteadyFile
 from modgap._claims import check_array, n_bytes
 from modgap._validate import InputTypeError, InputValueError
@@ -40,6 +42,8 @@ _HEADER_READERS = {
 }
 # NumPy reads no longer ones itself, but takes them into memory first.
 _HEADER_BYTES = 10_000
+# Written rows that wait for the disk at most.
+_WAITING_BYTES = 32 * 1024**2
 
 
 def open_npy(path: Any) -> Contents:
@@ -95,8 +99,7 @@ def write_npy(
         start = _write_header(file, streams[0], len(streams), 0)
         counts = []
         for stream in streams:
-            for batch in stream.batches():
-                _write_rows(file, batch)
+            _write_batches(file, stream.batches())
             counts.append(stream.n_written)
         if len(set(counts)) > 1:
             raise InputValueError(
@@ -114,6 +117,26 @@ def save_array(path: Path, rows: np.ndarray) -> None:
     with path.open("wb") as file:
         npy_format.write_array_header_1_0(file, npy_format.header_data_from_array_1_0(rows))
         _write_rows(file, rows)
+
+
+def _write_batches(file: IO[bytes], batches: Iterable[np.ndarray]) -> None:
+    """Write rows while the next are made, and let the disk take them as they come.
+
+    Were they all left for the end of the file, whoever makes them would wait for the disk then.
+    """
+    waiting = 0
+
+    def write(batch: np.ndarray) -> None:
+        nonlocal waiting
+        _write_rows(file, batch)
+        waiting += batch.nbytes
+        if waiting >= _WAITING_BYTES:
+            file.flush()
+            getattr(os, "fdatasync", os.fsync)(file.fileno())
+            waiting = 0
+
+    for _ in ahead(write, batches, workers=1):
+        pass
 
 
 def _write_rows(file: IO[bytes], rows: np.ndarray) -> None:

@@ -44,14 +44,16 @@ class LinearClassifier:
 
     def scores(self, rows: Array) -> Array:
         """How far each row is on the second side."""
-        weights = self.weights / self.scale
-        return widen(rows) @ weights + (self.intercept - namespace(rows).sum(weights * self.centre))
+        xp, weights = namespace(rows), self.weights / self.scale
+        blocks = row_blocks(rows.shape[0], rows_per_block(rows.shape[1]))
+        found = xp.concat([widen(rows[block]) @ weights for block in blocks])
+        return found + (self.intercept - xp.sum(weights * self.centre))
 
 
 def _standardised(first: Array, second: Array) -> tuple[Array, Array, Array]:
     """Rows of both with mean 0 and variance 1 in each feature, and the mean and scale they had."""
     xp = namespace(first)
-    rows = xp.concat([widen(first), widen(second)])
+    rows = widen(xp.concat([first, second]))
     n, eps = rows.shape[0], float(xp.finfo(rows.dtype).eps)
     centre = xp.mean(rows, axis=0)
     rows -= centre

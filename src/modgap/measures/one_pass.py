@@ -17,6 +17,7 @@ from modgap._arrays import (
     row_norms,
     unit,
 )
+from modgap._memory import give_back
 from modgap._validate import Array
 from modgap.measures.cone import Cone, cone_from
 from modgap.measures.conformity import EstimatedConformity, conformity_of_unit, estimate_from
@@ -71,6 +72,13 @@ class SideRows:
         """Their shell, where there are several."""
         return shell_from(self.rows, self.moments.given)
 
+    def forget_unit(self) -> None:
+        """Give the unit rows back; what was made of them stays, and they are made again if asked.
+
+        Large samples of half precision take twice their own memory at unit length.
+        """
+        self.__dict__.pop("unit", None)
+
     def estimated_conformity(self) -> EstimatedConformity:
         """How well the cosine to the mean stands for conformity."""
         return estimate_from(
@@ -108,8 +116,11 @@ def products_of_pairs(X: SideRows, Y: SideRows, temperature: float) -> PairNumbe
         logits = logits_of(U, V, temperature, "squared_distance")
         consumers.append(logits)
     product_pass(U, V, consumers)
-    if logits is None:
-        assignments = soft_assignments(X.rows, Y.rows, temperature)
-    else:
-        assignments = assignments_from(U, V, logits)
-    return PairNumbers(losses.terms(), leads.smallest() if leads else None, assignments)
+    terms, smallest = losses.terms(), leads.smallest() if leads else None
+    if logits is not None:
+        return PairNumbers(terms, smallest, assignments_from(U, V, logits))
+    del U, V, losses, leads, consumers  # other rows are multiplied now
+    for side in (X, Y):
+        side.forget_unit()
+    give_back()
+    return PairNumbers(terms, smallest, soft_assignments(X.rows, Y.rows, temperature))

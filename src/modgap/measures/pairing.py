@@ -98,7 +98,7 @@ def pairing_signal(
     found = [
         _signal(two, seed, at_most)
         for two in (data.pair(*names) for names in combinations(data.names, 2))
-        if two.group_codes is None or two.n_groups
+        if two.n_groups
     ]
     return min(found, key=lambda one: (one.looks_paired is not False, one.excess), default=None)
 
@@ -106,12 +106,8 @@ def pairing_signal(
 def _signal(data: Modalities, seed: int, at_most: int) -> PairingSignal:
     x, y = data.two()
     rng = np.random.default_rng(seed)
-    if data.group_codes is None:  # without a look at every row's group
-        chosen = _some(rng, x.n_rows, at_most)
-        return signal_of_rows(x.take(chosen), y.take(chosen), data.names)
-    matches = data.matches()
-    chosen = _some(rng, len(matches[0]), at_most)
-    return signal_of_rows(x.take(matches[0][chosen]), y.take(matches[1][chosen]), data.names)
+    of_x, of_y = data.matches(_some(rng, data.n_groups, at_most))
+    return signal_of_rows(x.take(of_x), y.take(of_y), data.names)
 
 
 def signal_of_rows(X: Array, Y: Array, names: Sequence[str] = ("image", "text")) -> PairingSignal:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from modgap._arrays import Listener, listening
+from modgap._memory import give_back
 from modgap._results import Progress
 
 
@@ -38,6 +39,7 @@ class Steps:
         self._tell(what, self._done, self._done)
         with listening(passed):
             yield passed
+        give_back()
         self._done += rows
         self._tell(what, self._done, self._done)
 

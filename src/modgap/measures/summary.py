@@ -193,18 +193,14 @@ class _Run:
         two = self.twos[first, second]
         if not two.paired or two.n_groups == 0:
             return None
-        matches = two.matches()
-        chosen = _pick(self.rng, two.n_groups, self.sample)
-        x, y = (
-            self._matching(name, rows if chosen is None else rows[chosen])
-            for name, rows in zip((first, second), matches, strict=True)
-        )
+        matches = two.matches(_pick(self.rng, two.n_groups, self.sample))
+        x, y = map(self._matching, (first, second), matches)
         X, Y = x.rows, y.rows
         some = _pick(self.rng, x.n, MAX_SIGNAL)
         looked_at = (X, Y) if some is None else (X[some], Y[some])
         with already_checked(X, Y, nonzero=True):
             warn_if_unpaired(signal_of_rows(*looked_at, two.names))
-            return self._pair_summary(x, y, len(matches[0]), f"{first} and {second}")
+            return self._pair_summary(x, y, two.n_groups, f"{first} and {second}")
 
     def _matching(self, name: str, index: np.ndarray) -> SideRows:
         """Rows of one side that are in pairs; those looked at already, where they are all rows."""
@@ -228,6 +224,8 @@ class _Run:
             lengths = side.lengths
             if side.several:
                 typical, estimate, thin = side.conformity, side.estimated_conformity(), side.shell
+        if n < moments.n:  # the pairs are other rows
+            side.forget_unit()
         variance = to_numpy(moments.given.variance)
         middle = float(np.median(variance))
         dominance = to_numpy(moments.off_diagonal_dominance())
@@ -254,8 +252,11 @@ class _Run:
         n, xp, step = x.n, namespace(X), self.steps.step
         few = min(n, MAX_LANDSCAPE)
         shift, origin = None, None
+        differences = x.conformity - y.conformity if n >= 2 else None
         with step(f"loss, margin and soft assignments of {names}", 2 * n, passes=2):
             products = products_of_pairs(x, y, self.temperature)
+        for side in (x, y):
+            side.forget_unit()
         # In one dimension a step can put a row onto the origin.
         with step(f"loss over the gap of {names}", n), suppress(InputValueError):
             shift = shift_landscape(X, Y)
@@ -263,7 +264,6 @@ class _Run:
         with step(f"loss over the origin of {names}", few), suppress(InputValueError):
             if n >= 2:
                 origin = origin_landscape(X[:few], Y[:few], temperature=self.temperature)
-        differences = x.conformity - y.conformity if n >= 2 else None
         assignments = products.assignments
         return PairSummary(
             n_pairs=n_pairs,
