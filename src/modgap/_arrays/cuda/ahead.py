@@ -29,9 +29,9 @@ def made_ahead(make: Callable[[int], Array], count: int, like: Array) -> Iterato
             made = make(number)
             return made, own.stream.record_event()
 
-    # Drawing noise takes longest, so every core does it; the thread that keeps the card busy has
-    # little to do, and twice as much is ready for it as elsewhere, so that it never waits.
-    workers = min(count, processors())
+    # One core is left to the thread that keeps the card busy, and twice as much is ready for it as
+    # elsewhere, so that it never waits. Drawing noise takes longest of all.
+    workers = max(1, min(count, processors() - 1))
     for made, event in ahead(task, range(count), workers, waiting=2 * workers):
         here.wait_event(event)
         made.record_stream(here)
