@@ -7,16 +7,19 @@ import json
 import os
 import zlib
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from modgap._changes import SteadyFile
+from modgap._changes import ChangedFileError, SteadyFile
 from modgap._claims import HEADER_BYTES, n_bytes, parse_json
 from modgap._files import atomic_path
 from modgap._validate import InputError, InputValueError
 from modgap._version import __version__
+
+_TRIES = 5
 
 # The newest format that this version reads. A file is written in the oldest format that says all
 # of it, so that older versions read what they understand and refuse the rest.
@@ -58,9 +61,22 @@ def write_tensors(
 def read_tensors(
     path: str | os.PathLike[str], kind: str
 ) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """Header and tensors of a file of this kind; nothing in it is ever executed."""
+    """Header and tensors of a file of this kind; nothing in it is ever executed.
+
+    Our own files are replaced whole, by a monitor that runs for instance: one that was, while it
+    was read, is read again.
+    """
     if not os.path.isfile(path):
         raise InputValueError(f"There is no {kind} at {path}.")
+    for _ in range(_TRIES - 1):
+        with suppress(ChangedFileError):
+            return _read_once(path, kind)
+    return _read_once(path, kind)
+
+
+def _read_once(
+    path: str | os.PathLike[str], kind: str
+) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     file = SteadyFile(path)
     try:
         metadata, stored = list_tensors(file)
