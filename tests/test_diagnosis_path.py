@@ -22,7 +22,7 @@ from modgap.corrections.partly import in_proportion, partly
 from modgap.diagnosis import diagnose, gap_paths
 from modgap.diagnosis.path import MOVES, TEMPERATURES
 from modgap.diagnosis.splits import split
-from modgap.evaluation.metrics import correction_metrics, draws_for, noise_for
+from modgap.evaluation.metrics import AsTheyAre, correction_metrics, draws_for
 from modgap.io import Modalities
 
 
@@ -138,7 +138,7 @@ def test_in_proportion_no_ranking_changes(data, diagnosis):
     held = Modalities.of(*data)
     for corrector in RECOMMENDED:
         correction = diagnosis.corrections[corrector.label]
-        found = (correction_metrics(held, one, noise_for(held), 0, ["mixed_ndcg@10"], "text")
+        found = (correction_metrics(AsTheyAre(held), one, ["mixed_ndcg@10"], "text")
                  for one in (correction, in_proportion(correction)))  # fmt: skip
         before, after = (one["mixed_ndcg@10"].values for one in found)
         np.testing.assert_allclose(before, after, atol=1e-12)
@@ -191,9 +191,9 @@ def test_progress_counts_to_the_end(data):
 def test_wanted_metrics_are_the_same_as_among_all(data, paired):
     held = split(Modalities.of(*data, paired=paired), seed=0).confirm
     correction = Center().fit(*data).correction_
-    every = correction_metrics(held, correction, noise_for(held), 0)
+    every = correction_metrics(AsTheyAre(held), correction)
     for name, sample in every.items():
-        [(only, alone)] = correction_metrics(held, correction, noise_for(held), 0, [name]).items()
+        [(only, alone)] = correction_metrics(AsTheyAre(held), correction, [name]).items()
         assert only == name
         for kind in ("values", "X"):
             if hasattr(sample, kind):

@@ -43,7 +43,7 @@ from modgap._arrays.product import (
     half_product_pass,
     product_pass,
 )
-from modgap._arrays.ranks import match_ranks
+from modgap._arrays.ranks import match_ranks, query_ranks
 from modgap._arrays.search import top_k
 from modgap._arrays.softmax import LogSums, SoftmaxSums
 from modgap._arrays.top_mean import top_mean
@@ -78,6 +78,7 @@ __all__ = [
     "paired_dots",
     "passed",
     "product_pass",
+    "query_ranks",
     "row_blocks",
     "row_norms",
     "rows_per_block",

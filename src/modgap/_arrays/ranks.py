@@ -8,7 +8,7 @@ rows are scored once, and where many are nearly equal, whole blocks are computed
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -88,25 +88,57 @@ def match_ranks(
     rank counts the non-matching rows that score higher, and those that score the same and stand
     earlier. Rows without a match have rank -1. The score of document j is q · d_j + bias_j.
     """
-    n, m = X.shape[0], Y.shape[0]
     equal_x, equal_y = equal_rows(X, bias_x), equal_rows(Y, bias_y)
-    best_x = _best_matches(X, Y, groups, bias_y, equal_y)
     flipped = None if groups is None else (groups[1], groups[0])
-    best_y = _best_matches(Y, X, flipped, bias_x, equal_x)
-    gx, gy = (np.arange(n), np.arange(m)) if groups is None else groups
-    rows = _Counter(best_x, X, Y, (gx, gy), (equal_x, equal_y), bias_y)
-    columns = _Counter(best_y, Y, X, (gy, gx), (equal_y, equal_x), bias_x)
+    rows = _counter(X, Y, groups, (equal_x, equal_y), bias_y)
+    columns = _counter(Y, X, flipped, (equal_y, equal_x), bias_x)
     if has_kernels(X) and equal_x.all_apart and equal_y.all_apart and _count_on_card(rows, columns):
         return rows.ranks(), columns.ranks()
+    for scores, a, b in _blocks(X, Y, equal_x, equal_y):
+        rows.add(scores, a, b)
+        columns.add(scores.T, b, a)
+    return rows.ranks(), columns.ranks()
+
+
+def query_ranks(
+    queries: Array,
+    documents: Array,
+    groups: Sequence[np.ndarray],
+    bias: Array | None = None,
+) -> np.ndarray:
+    """``match_ranks`` of the queries alone."""
+    if has_kernels(queries):
+        return match_ranks(queries, documents, groups, None, bias)[0]
+    equal = equal_rows(queries), equal_rows(documents, bias)
+    counter = _counter(queries, documents, groups, equal, bias)
+    for block in _blocks(queries, documents, *equal):
+        counter.add(*block)
+    return counter.ranks()
+
+
+def _counter(
+    queries: Array,
+    documents: Array,
+    groups: Sequence[np.ndarray] | None,
+    equal: tuple[EqualRows, EqualRows],
+    bias: Array | None,
+) -> _Counter:
+    best = _best_matches(queries, documents, groups, bias, equal[1])
+    if groups is None:
+        groups = np.arange(queries.shape[0]), np.arange(documents.shape[0])
+    return _Counter(best, queries, documents, (groups[0], groups[1]), equal, bias)
+
+
+def _blocks(
+    X: Array, Y: Array, equal_x: EqualRows, equal_y: EqualRows
+) -> Iterator[tuple[Array, slice, slice]]:
+    """Products of each kind of row with each, and where they stand."""
     side = math.isqrt(BLOCK_BYTES // X.dtype.itemsize)
     with full_precision(X):
         for a in row_blocks(len(equal_x.first), side):
             left = _of_kinds(X, equal_x, a)
             for b in row_blocks(len(equal_y.first), side):
-                scores = left @ _of_kinds(Y, equal_y, b).T
-                rows.add(scores, a, b)
-                columns.add(scores.T, b, a)
-    return rows.ranks(), columns.ranks()
+                yield left @ _of_kinds(Y, equal_y, b).T, a, b
 
 
 def _count_on_card(rows: _Counter, columns: _Counter) -> bool:

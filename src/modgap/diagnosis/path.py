@@ -30,7 +30,7 @@ from modgap.corrections import (
 from modgap.corrections.partly import in_proportion, partly
 from modgap.diagnosis.result import Diagnosis
 from modgap.diagnosis.splits import split
-from modgap.evaluation.metrics import correction_metrics, metric_descriptions, noise_for, whole
+from modgap.evaluation.metrics import AsTheyAre, correction_metrics, metric_descriptions, whole
 from modgap.evaluation.names import metric_name
 from modgap.io import Embeddings, Modalities
 from modgap.io.modalities import DEFAULT_NAMES
@@ -192,7 +192,7 @@ class _Steps:
         self.pairs = data.pairs() if data.paired else data
         self.n_pairs = self.pairs.two()[0].n_rows if data.paired else 0
         self.wanted = [n for n in metric_descriptions(data.names, asking) if n not in _LEFT_OUT]
-        self.noise = noise_for(data)
+        self.as_they_are = AsTheyAre(data, seed)
         self.identity = Correction.identity(data.dim, data.names, metric=metric)
         self._as_it_is: tuple[dict[str, float], list[float]] | None = None
 
@@ -205,9 +205,7 @@ class _Steps:
         return self._as_it_is
 
     def _evaluate(self, correction: Correction) -> tuple[dict[str, float], list[float]]:
-        found = correction_metrics(
-            self.data, correction, self.noise, self.seed, self.wanted, self.asking
-        )
+        found = correction_metrics(self.as_they_are, correction, self.wanted, self.asking)
         return {name: whole(sample) for name, sample in found.items()}, self._losses(correction)
 
     def _losses(self, correction: Correction) -> list[float]:

@@ -53,7 +53,7 @@ from modgap.evaluation.correction import MAX_GROUPS
 from modgap.evaluation.evaluator import Resampled
 from modgap.evaluation.metrics import (
     OWN_EXCESS,
-    Neighbours,
+    AsTheyAre,
     metric_descriptions,
     neighbours_kept,
     recall_names,
@@ -62,8 +62,9 @@ from modgap.evaluation.mixed import mixed_retrieval
 from modgap.evaluation.names import metric_name
 from modgap.io import Embeddings, Modalities, PairingWarning
 from modgap.io.modalities import DEFAULT_NAMES
-from modgap.measures import Measurement, check_pairing, measure
-from modgap.moments import PairMoments
+from modgap.measures import Measurement, check_pairing
+from modgap.measures.summary import measured
+from modgap.moments import Moments, PairMoments
 
 DEFAULT_CORRECTORS: tuple[Corrector, ...] = (
     Shift(0.25),
@@ -167,9 +168,9 @@ def diagnose(
     check_pairing(data, trust_pairs=trust_pairs, seed=seed)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", PairingWarning)  # refused above, or trusted
-        measurement = measure(data, sample=_MEASURE_SAMPLE, seed=seed)
+        measurement, moments = measured(data, sample=_MEASURE_SAMPLE, seed=seed)
     with splits.trusted():  # measuring looked at every row
-        return run.diagnose(measurement)
+        return run.diagnose(measurement, moments)
 
 
 def correctors_for(asking: Sequence[str], names: Sequence[str]) -> tuple[Corrector, ...]:
@@ -225,6 +226,7 @@ class _Run:
     progress: Progress
     n_done: int = 0
     hubs: HubChoice | None = None
+    moments: PairMoments | None = None
     failures: dict[str, str] = field(default_factory=dict)
     corrections: dict[str, Correction] = field(default_factory=dict)
 
@@ -239,7 +241,8 @@ class _Run:
         return {key: metric_name(key, self.names) for key in keys}
 
     def say(self, step: str) -> None:
-        give_back()  # what the last step has left
+        if not all(side.in_memory for side in self.data.sides.values()):
+            give_back()  # what the last step has left
         self.progress(step, self.n_done, _OTHER_STEPS + len(self.correctors))
         self.n_done += 1
 
@@ -261,7 +264,10 @@ class _Run:
         if self.hubs is not None:
             self.correctors = (*self.correctors, self.hubs.corrector)
 
-    def diagnose(self, measurement: Measurement) -> Diagnosis:
+    def diagnose(self, measurement: Measurement, moments: Mapping[str, Moments]) -> Diagnosis:
+        if len(self.names) == 2:
+            first, second = self.names
+            self.moments = PairMoments(moments[first], moments[second])
         self._choose_hubs()
         choosing, confirming = None, self._evaluator(self.splits.confirm)
         if self.splits.choose is not None:
@@ -384,7 +390,7 @@ class _Run:
         if trial is None:
             return None
         corrector = next(one for one in self.correctors if one.label == trial.method)
-        found, _ = self._fit(corrector, self.data)
+        found, _ = self._fit(corrector, self.data, self.moments)
         if found is None:  # the held-out rows had what fitting cannot take
             return self.corrections[trial.method]
         return replace(found, about={**found.about, "judged_on": judged_on})
@@ -469,11 +475,11 @@ class _Run:
         )  # fmt: skip
 
     @cached_property
-    def _few_fitted(self) -> Neighbours:
+    def _few_fitted(self) -> AsTheyAre:
         """Some of the rows that corrections are fitted on."""
         sides = self.splits.fit.sides.values()
         few = [np.arange(min(side.n_rows, MAX_EVALUATE)) for side in sides]
-        return Neighbours(self.splits.fit.take(few))
+        return AsTheyAre(self.splits.fit.take(few))
 
     def _kept_fitted(self, correction: Correction) -> float:
         rows = Corrected(self._few_fitted.data, correction)

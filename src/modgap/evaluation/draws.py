@@ -16,6 +16,7 @@ from modgap._results import Progress
 from modgap._stopping import stop_here
 from modgap._validate import Array
 from modgap.corrections import Metric
+from modgap.evaluation.noise import Noise
 from modgap.search.scores import fits_float32
 
 
@@ -27,6 +28,30 @@ class Nearest(Protocol):
 
     def __call__(self, rows: Array, *, ready: bool = False) -> Array:
         """Its index for each amount and query."""
+
+
+class Draws:
+    """Candidates under noise, by the number of the draw; where they are ``kept``, drawn once.
+
+    They depend on the seed and on the shape of the candidates alone.
+    """
+
+    def __init__(
+        self, noise: Noise, candidates: Array, count: int, seed: int = 0, *, kept: bool = False
+    ) -> None:
+        self.noise, self.candidates, self.count = noise, candidates, count
+        self._seeds = np.random.SeedSequence(seed).spawn(count)
+        self._kept: dict[int, Array] | None = {} if kept else None
+
+    def __call__(self, number: int) -> Array:
+        """The candidates of one draw."""
+        if self._kept is not None and number in self._kept:
+            return self._kept[number]
+        rng = np.random.default_rng(self._seeds[number])
+        found = self.noise.perturb(self.candidates, rng)
+        if self._kept is not None:
+            self._kept[number] = found
+        return found
 
 
 def kept_in_draws(

@@ -13,9 +13,8 @@ from modgap.corrections import Correction, Metric, asking_modalities
 from modgap.evaluation.metrics import (
     NDCG,
     OWN_EXCESS,
-    Neighbours,
+    AsTheyAre,
     correction_metrics,
-    noise_for,
     resample,
 )
 from modgap.evaluation.names import metric_name
@@ -100,13 +99,12 @@ class Evaluator:
         seed: int = 0,
         wanted: Collection[str] | None = None,
     ) -> None:
-        self._goal, self._seed, self._wanted = goal, seed, wanted
+        self._goal, self._wanted = goal, wanted
         self._data = data.at_unit_length() if metric == "cosine" else data
         self.queries = asking_modalities(queries, data.names)
-        self._noise = noise_for(self._data)
         every = np.concatenate([*data.groups, *data.asking_codes.values()])
         self._bootstrap = GroupBootstrap(every, seed=seed)
-        self._neighbours = Neighbours(self._data)
+        self._as_they_are = AsTheyAre(self._data, seed)
         identity = Correction.identity(data.dim, data.names, metric=metric)
         self._before = self.resampled(identity)
         self.raw = self._scores(self._before, None)
@@ -117,10 +115,7 @@ class Evaluator:
 
     def resampled(self, correction: Correction) -> Resampled:
         """The metrics of a correction over all groups and over each resample; "goal" among them."""
-        samples = correction_metrics(
-            self._data, correction, self._noise, self._seed, self._wanted, self.queries,
-            self._neighbours,
-        )  # fmt: skip
+        samples = correction_metrics(self._as_they_are, correction, self._wanted, self.queries)
         found = {name: resample(self._bootstrap, sample) for name, sample in samples.items()}
         parts = [found[name] for name in GOAL_METRICS[self._goal] if name in found]
         found["goal"] = (float("nan"), np.full(1, np.nan))

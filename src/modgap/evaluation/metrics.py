@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import combinations
@@ -13,11 +13,12 @@ from modgap._arrays import as_float, namespace, row_norms, to_numpy, unit
 from modgap._stopping import stop_here
 from modgap.corrections import Correction, Metric, asking_modalities
 from modgap.evaluation.corrected import Corrected
+from modgap.evaluation.draws import Draws
 from modgap.evaluation.mixed import equally_mixed
 from modgap.evaluation.noise import Gaussian, Noise
 from modgap.evaluation.quantise import Int8, OneBit, Quantiser
 from modgap.evaluation.retrieval import query_ranks
-from modgap.evaluation.robustness import Searched, nearest
+from modgap.evaluation.robustness import Robustness, Searched, nearest
 from modgap.evaluation.significance import GroupBootstrap
 from modgap.io import Modalities
 from modgap.measures import gap_distance
@@ -29,6 +30,8 @@ PLACES = 10
 # Every query is disturbed this often; where there are many queries, fewer draws say as much.
 MIN_DRAWS, MAX_DRAWS = 5, 20
 _DRAWN_QUERIES = 5_000
+# Documents under noise are kept for the next correction where all draws take no more than this.
+_KEPT_BYTES = 32 * 2**20
 # Noise half as long as an average row: enough to flip neighbours, not enough to drown them.
 RELATIVE_NOISE = 0.5
 
@@ -129,54 +132,74 @@ def draws_for(n_queries: int) -> int:
     return min(MAX_DRAWS, max(MIN_DRAWS, -(-_DRAWN_QUERIES // n_queries)))
 
 
-class Neighbours:
-    """Each query's nearest document among the rows as they are, found once for all corrections."""
+class AsTheyAre:
+    """What is the same for every correction of some rows: found once, and kept where it is small.
 
-    def __init__(self, data: Modalities) -> None:
-        self.data = data
-        self._known: dict[tuple[str, str, Metric, bool], np.ndarray] = {}
+    ``seed`` is that of the noise and of the indexes that are drawn.
+    """
 
-    def of(self, asks: str, searched: str, correction: Correction) -> np.ndarray:
-        """By the metric of a correction, at unit length where it brings rows there."""
+    def __init__(self, data: Modalities, seed: int = 0) -> None:
+        self.data, self.seed = data, seed
+        self._nearest: dict[tuple[str, str, Metric, bool], np.ndarray] = {}
+        self._draws: dict[tuple[str, int], Draws] = {}
+
+    @cached_property
+    def pairs(self) -> Modalities:
+        """One row of each modality for every group, where it is known which rows match."""
+        return self.data.pairs() if self.data.paired else self.data
+
+    @cached_property
+    def _noise(self) -> Noise:
+        return noise_for(self.data)
+
+    def nearest(self, asks: str, searched: str, correction: Correction) -> np.ndarray:
+        """Each query's nearest document, by the metric of a correction.
+
+        At unit length where the correction brings rows there.
+        """
         key = (asks, searched, correction.metric, correction.unit_rows)
-        if key not in self._known:
+        if key not in self._nearest:
             rows = self.data.queries_of(asks).rows(), self.data.sides[searched].rows()
             if correction.unit_rows:
                 rows = unit(rows[0]), unit(rows[1])
-            self._known[key] = nearest(*rows, correction.metric, np.zeros(1))[0]
-        return self._known[key]
+            self._nearest[key] = nearest(*rows, correction.metric, np.zeros(1))[0]
+        return self._nearest[key]
+
+    def draws(self, searched: str, count: int) -> Draws:
+        """Documents of the pairs under noise."""
+        if (searched, count) not in self._draws:
+            rows = as_float(self.pairs.sides[searched].rows())
+            few = count * rows.shape[0] * rows.shape[1] * 4 <= _KEPT_BYTES
+            self._draws[searched, count] = Draws(self._noise, rows, count, self.seed, kept=few)
+        return self._draws[searched, count]
 
 
 def correction_metrics(
-    data: Modalities,
+    before: AsTheyAre,
     correction: Correction,
-    noise: Noise,
-    seed: int,
     wanted: Collection[str] | None = None,
     queries: str | Sequence[str] | None = None,
-    before: Neighbours | None = None,
 ) -> dict[str, Sample | GapSample]:
     """The metrics of a correction, all or those wanted; without pairs, those that need none.
 
     ``queries`` are the modalities that ask, by default all that the correction serves. The gap is
-    that of the documents. ``before`` keeps what is the same for every correction of these data.
+    that of the documents.
     """
+    data = before.data
     asking = asking_modalities(queries, data.names, correction)
     rows = Corrected(data, correction)
     steps: dict[tuple[str, ...], _Step] = {("gap",): lambda: {"gap": _gap(data, correction)}}
     if data.paired:
         steps[recall_names(data.names, asking, data.asking)] = lambda: _recalls(rows, asking)
-        steps[NDCG, OWN_EXCESS] = lambda: _mixed(rows, asking, seed)
+        steps[NDCG, OWN_EXCESS] = lambda: _mixed(rows, asking, before.seed)
     else:
         steps[(OWN_EXCESS,)] = lambda: {OWN_EXCESS: _own_excess_of_neighbours(rows, asking)}
-    searches = _Searches(rows, asking, seed)
-    kinds: dict[str, Noise | Quantiser] = {
-        "robust_to_noise": noise, "robust_to_int8": Int8(), "robust_to_1bit": OneBit(),
-    }  # fmt: skip
-    for name, kind in kinds.items():
-        steps[(name,)] = partial(searches.robust, name, kind)
+    searches = _Searches(rows, before, asking)
+    steps[("robust_to_noise",)] = lambda: {"robust_to_noise": searches.under_noise()}
+    steps[("robust_to_int8",)] = lambda: {"robust_to_int8": searches.coded(Int8())}
+    steps[("robust_to_1bit",)] = lambda: {"robust_to_1bit": searches.coded(OneBit())}
     steps[("neighbours_kept",)] = lambda: {
-        "neighbours_kept": neighbours_kept(rows, before or Neighbours(data), asking)
+        "neighbours_kept": neighbours_kept(rows, before, asking, searches.nearest)
     }
     found: dict[str, Sample | GapSample] = {}
     for names, step in steps.items():
@@ -215,28 +238,28 @@ def _mixed(rows: Corrected, asking: Sequence[str], seed: int) -> dict[str, Sampl
 class _Searches:
     """Searches across modalities, one row of each where they are pairs, that noise may disturb."""
 
-    def __init__(self, rows: Corrected, asking: Sequence[str], seed: int) -> None:
-        self._whole, self._asking, self._seed = rows, asking, seed
+    def __init__(self, rows: Corrected, before: AsTheyAre, asking: Sequence[str]) -> None:
+        self._whole, self._before, self._asking = rows, before, asking
 
     @cached_property
     def _rows(self) -> Corrected:
-        data = self._whole.data
-        alone = data.pairs() if data.paired else data
-        return self._whole if alone is data else Corrected(alone, self._whole.correction)
+        alone = self._before.pairs
+        return (
+            self._whole if alone is self._whole.data else Corrected(alone, self._whole.correction)
+        )
 
     @cached_property
-    def _searched(self) -> list[tuple[str, Searched]]:
-        """Each asking modality with the documents it searches."""
+    def _searched(self) -> dict[tuple[str, str], Searched]:
+        """By the asking modality and the one that is searched."""
         ways = directions(self._rows.data.names, self._asking).values()
-        return [(asks, self._search(asks, searched)) for asks, searched in ways]
+        return {(asks, searched): self._search(asks, searched) for asks, searched in ways}
 
     def _search(self, asks: str, searched: str) -> Searched:
         rows, correction = self._rows, self._rows.correction
         assert correction is not None
-        candidates, keys = rows.data.sides[searched].rows(), rows.data.keys_of(searched)
+        keys = rows.data.keys_of(searched)
         return Searched(
             as_float(rows.queries(asks)),
-            as_float(candidates),
             rows.documents(searched),
             lambda disturbed: correction.apply(disturbed, searched, keys=keys),
             correction.metric,
@@ -244,29 +267,53 @@ class _Searches:
             exact=int(correction.hubs is not None),
         )
 
-    def robust(self, name: str, kind: Noise | Quantiser) -> dict[str, Sample | GapSample]:
-        """How many queries keep their nearest document."""
-        kept, groups = [], []
-        for asks, searched in self._searched:
-            draws = draws_for(searched.queries.shape[0])
-            kept.append(searched.under(kind, draws, self._seed).kept[0])
-            groups.append(self._rows.data.query_groups(asks))
-        return {name: Sample(np.concatenate(kept), np.concatenate(groups))}
+    def nearest(self, asks: str, searched: str) -> np.ndarray:
+        """Each query's nearest document, of all rows."""
+        if self._rows is self._whole:
+            return to_numpy(self._searched[asks, searched].nearest[0])
+        return nearest_after(self._whole, asks, searched)
+
+    def under_noise(self) -> Sample:
+        """How many queries keep their nearest document under noise."""
+        return self._kept(
+            search.under(self._before.draws(searched, draws_for(search.queries.shape[0])))
+            for (_, searched), search in self._searched.items()
+        )
+
+    def coded(self, quantiser: Quantiser) -> Sample:
+        """How many queries keep it when documents are stored in few bits."""
+        return self._kept(search.coded(quantiser) for search in self._searched.values())
+
+    def _kept(self, found: Iterable[Robustness]) -> Sample:
+        kept = [one.kept[0] for one in found]
+        groups = [self._rows.data.query_groups(asks) for asks, _ in self._searched]
+        return Sample(np.concatenate(kept), np.concatenate(groups))
 
 
-def neighbours_kept(rows: Corrected, before: Neighbours, asking: Sequence[str]) -> Sample:
+def nearest_after(rows: Corrected, asks: str, searched: str) -> np.ndarray:
+    """Each query's nearest document after a correction."""
+    return nearest(rows.queries(asks), rows.documents(searched), rows.metric, np.zeros(1))[0]
+
+
+def neighbours_kept(
+    rows: Corrected,
+    before: AsTheyAre,
+    asking: Sequence[str],
+    after: Callable[[str, str], np.ndarray] | None = None,
+) -> Sample:
     """Whether each query's nearest row of another modality is that of the rows as they are.
 
     Both are ranked by the metric the correction is meant for, so that only the maps count; rows
-    as they are, at unit length where the correction brings them there.
+    as they are, at unit length where the correction brings them there. ``after`` has the nearest
+    after the correction, where someone knows it already.
     """
+    after = after or partial(nearest_after, rows)
     data, correction = rows.data, rows.correction
     assert correction is not None
     kept, groups = [], []
     for asks, searched in directions(data.names, asking).values():
-        after = rows.queries(asks), rows.documents(searched)
-        found = nearest(*after, correction.metric, np.zeros(1))[0]
-        kept.append((found == before.of(asks, searched, correction)).astype(float))
+        same = after(asks, searched) == before.nearest(asks, searched, correction)
+        kept.append(same.astype(float))
         groups.append(data.query_groups(asks))
     return Sample(np.concatenate(kept), np.concatenate(groups))
 

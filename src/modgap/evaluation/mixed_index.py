@@ -8,7 +8,7 @@ from typing import Literal
 
 import numpy as np
 
-from modgap._arrays import like, match_ranks, namespace
+from modgap._arrays import like, namespace, query_ranks
 from modgap._validate import Array
 from modgap.corrections import Metric
 from modgap.io import Modalities
@@ -114,8 +114,7 @@ class DrawnIndex:
     def ranks(self, queries: Array, groups: np.ndarray) -> np.ndarray:
         """How many documents of other groups come before each query's best match."""
         Q, D = rows_to_multiply(queries, self.rows, self.metric, ("queries", "index"))
-        biases = document_bias(Q, self.metric), document_bias(D, self.metric)
-        return match_ranks(Q, D, (groups, self.groups), *biases)[0]
+        return query_ranks(Q, D, (groups, self.groups), document_bias(D, self.metric))
 
 
 def drawn_indexes(

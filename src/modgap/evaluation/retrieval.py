@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from modgap._arrays import match_ranks
+from modgap._arrays import query_ranks as ranks_among
 from modgap._drawing import Range, Ranges
 from modgap._results import HasFigure, Result, notebook_html, notebook_table, number
 from modgap._validate import (
@@ -180,8 +181,7 @@ def query_ranks(
     data, metric = rows.data, metric or rows.metric
     Q, D = rows_to_multiply(rows.queries(asking), rows.documents(found), metric, (asking, found))
     codes = data.query_groups(asking), data.groups[data.names.index(found)]
-    ranks, _ = match_ranks(Q, D, codes, document_bias(Q, metric), document_bias(D, metric))
-    return ranks
+    return ranks_among(Q, D, codes, document_bias(D, metric))
 
 
 def matched(X: Any, Y: Any, names: Sequence[str], groups: Any) -> Modalities:

@@ -34,7 +34,7 @@ from modgap._validate import (
     check_two,
 )
 from modgap.corrections import Correction, Metric
-from modgap.evaluation.draws import kept_in_draws
+from modgap.evaluation.draws import Draws, kept_in_draws
 from modgap.evaluation.noise import Noise
 from modgap.evaluation.quantise import Quantiser
 from modgap.moments import Moments
@@ -147,23 +147,26 @@ def robustness(
             f"direction must be one vector of {candidates.shape[1]} numbers, "
             f"got shape {tuple(np.shape(direction))}."
         )
-    searched = Searched(
-        queries, candidates, corrected(candidates), corrected, metric, steps, direction, exact
-    )
-    return searched.under(noise, draws, seed, progress or silent)
+    searched = Searched(queries, corrected(candidates), corrected, metric, steps, direction, exact)
+    if isinstance(noise, Quantiser):
+        return searched.coded(noise)
+    if not isinstance(noise, Noise):
+        raise InputTypeError(
+            f"noise must be a noise or a quantiser of modgap.evaluation, got {noise!r}."
+        )
+    return searched.under(Draws(noise, candidates, draws, seed), progress or silent)
 
 
 @dataclass(frozen=True, eq=False)
 class Searched:
     """Queries and the candidates that they search, in which one noise or another is tried.
 
-    ``queries`` and ``stored`` are corrected; ``candidates`` are as given, and ``corrected`` maps
-    them once noise has fallen on them. So many last columns of what is stored are ``exact``: a
-    column of hubs is kept beside the code of a row.
+    ``queries`` and ``stored`` are corrected; ``corrected`` maps candidates once noise has fallen on
+    them. So many last columns of what is stored are ``exact``: a column of hubs is kept beside the
+    code of a row.
     """
 
     queries: Array
-    candidates: Array
     stored: Array
     corrected: Callable[[Array], Array]
     metric: Metric
@@ -181,24 +184,31 @@ class Searched:
         """The nearest candidate without noise, (amounts, queries)."""
         return _nearest(self._asked, self.stored, self.metric, self.steps, self.direction)
 
-    def under(
-        self, noise: Noise | Quantiser, draws: int, seed: int = 0, progress: Progress = silent
-    ) -> Robustness:
-        """How many queries keep their nearest; see ``robustness``."""
-        if isinstance(noise, Quantiser):
-            coded = _quantised(
-                self.queries, self.stored, noise, self.steps, self.direction, self.metric,
-                self.exact,
-            )  # fmt: skip
-            same = coded == to_numpy(self.nearest)
-            kept, shares = same.astype(np.int64), same.mean(axis=1)[None, :]
-        elif isinstance(noise, Noise):
-            kept, shares = self._under_draws(noise, draws, seed, progress)
-        else:
-            raise InputTypeError(
-                f"noise must be a noise or a quantiser of modgap.evaluation, got {noise!r}."
-            )
-        n_draws = len(shares)  # quantising is deterministic
+    def coded(self, quantiser: Quantiser) -> Robustness:
+        """How many queries keep their nearest when candidates are stored in few bits."""
+        found = _quantised(
+            self.queries, self.stored, quantiser, self.steps, self.direction, self.metric,
+            self.exact,
+        )  # fmt: skip
+        same = found == to_numpy(self.nearest)
+        return self._robustness(same.astype(np.int64), same.mean(axis=1)[None, :])
+
+    def under(self, draws: Draws, progress: Progress = silent) -> Robustness:
+        """How many queries keep their nearest under noise."""
+
+        def disturbed(number: int) -> Array:
+            return self.corrected(draws(number))
+
+        def nearest_in(rows: Array, *, ready: bool = False) -> Array:
+            look = _nearest_ready if ready else _nearest
+            return look(self._asked, rows, self.metric, self.steps, self.direction)
+
+        return self._robustness(
+            *kept_in_draws(disturbed, nearest_in, self.nearest, self.metric, draws.count, progress)
+        )
+
+    def _robustness(self, kept: np.ndarray, shares: np.ndarray) -> Robustness:
+        n_draws = len(shares)  # one where it is deterministic
         spread = np.std(shares, axis=0, ddof=1) if n_draws > 1 else np.full(len(self.steps), np.nan)
         return Robustness(
             amounts=self.steps,
@@ -208,21 +218,6 @@ class Searched:
             metric=self.metric,
             kept=kept / n_draws,
         )
-
-    def _under_draws(
-        self, noise: Noise, draws: int, seed: int, progress: Progress
-    ) -> tuple[np.ndarray, np.ndarray]:
-        seeds = np.random.SeedSequence(seed).spawn(draws)
-
-        def disturbed(draw: int) -> Array:
-            rng = np.random.default_rng(seeds[draw])
-            return self.corrected(noise.perturb(self.candidates, rng))
-
-        def nearest_in(rows: Array, *, ready: bool = False) -> Array:
-            look = _nearest_ready if ready else _nearest
-            return look(self._asked, rows, self.metric, self.steps, self.direction)
-
-        return kept_in_draws(disturbed, nearest_in, self.nearest, self.metric, draws, progress)
 
 
 def _sides(correction: Correction, candidate_side: str, query_side: str | None) -> tuple[str, str]:

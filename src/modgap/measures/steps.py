@@ -13,6 +13,8 @@ from modgap._results import Progress
 class Steps:
     """Counts the rows of one step after the other, and tells ``progress`` at each block.
 
+    ``tidy`` gives the memory that a step has left back to the system.
+
     >>> heard = []
     >>> steps = Steps(lambda *told: heard.append(told), total=4)
     >>> with steps.step("cone", 4) as passed:
@@ -21,8 +23,8 @@ class Steps:
     [('cone', 0, 4), ('cone', 2, 4), ('cone', 4, 4)]
     """
 
-    def __init__(self, progress: Progress, total: int) -> None:
-        self._progress, self._total = progress, total
+    def __init__(self, progress: Progress, total: int, *, tidy: bool = False) -> None:
+        self._progress, self._total, self._tidy = progress, total, tidy
         self._done = 0
 
     @contextmanager
@@ -39,7 +41,8 @@ class Steps:
         self._tell(what, self._done, self._done)
         with listening(passed):
             yield passed
-        give_back()
+        if self._tidy:
+            give_back()
         self._done += rows
         self._tell(what, self._done, self._done)
 

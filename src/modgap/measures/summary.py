@@ -90,11 +90,22 @@ def measure(
         Called as ``progress(step, done, total)`` at each block: the rows looked at so far and in
         all, one step after the other.
     """
+    data = Modalities.of(X, Y, names, groups=groups, paired=paired)
+    return measured(data, temperature, sample, seed, progress or silent)[0]
+
+
+def measured(
+    data: Modalities,
+    temperature: float = 0.01,
+    sample: int = MAX_SAMPLE,
+    seed: int = 0,
+    progress: Progress = silent,
+) -> tuple[Measurement, dict[str, Moments]]:
+    """``measure``, and the moments of all rows of each modality, which it gathers."""
     check_temperature(temperature)
     check_count(sample, "sample", at_least=2)
-    data = Modalities.of(X, Y, names, groups=groups, paired=paired)
-    run = _Run(data, temperature, sample, seed, progress or silent)
-    return run.measure()
+    run = _Run(data, temperature, sample, seed, progress)
+    return run.measure(), run.moments
 
 
 @dataclass(eq=False)
@@ -113,7 +124,9 @@ class _Run:
         self.rng = np.random.default_rng(self.seed)
         every_two = list(combinations(self.data.names, 2))
         self.twos = {two: self.data.pair(*two) for two in every_two}
-        self.steps = Steps(self.progress, self._total())
+        sides = [*self.data.sides.values(), *self.data.asking.values()]
+        streamed = not all(side.in_memory for side in sides)
+        self.steps = Steps(self.progress, self._total(), tidy=streamed)
 
     def _total(self) -> int:
         """How many rows all steps together will look at."""
