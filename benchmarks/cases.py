@@ -133,7 +133,7 @@ def moments_case(scale: float) -> Case:
         from_file,
         in_memory,
         1 / 0.8,
-        100,
+        250,
     )
 
 

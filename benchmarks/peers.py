@@ -30,7 +30,9 @@ def all_cosines(X: np.ndarray) -> np.ndarray:
     """The full matrix in float64, by scikit-learn."""
     from sklearn.metrics.pairwise import cosine_similarity
 
-    return cosine_similarity(X.astype(np.float64))
+    wide = X.astype(np.float64)
+    # Given twice, since some builds of OpenBLAS crash on the product of 20,000 rows with themselves.
+    return cosine_similarity(wide, wide.copy())
 
 
 def cone(X: np.ndarray, cosines: np.ndarray | None = None) -> dict[str, float]:

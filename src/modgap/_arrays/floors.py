@@ -21,7 +21,8 @@ def floors(scores: Array, k: int) -> Array:
     if k == 1:
         return scores.max(axis=1)
     n_rows, n = scores.shape
-    n_chunks = 4 * k
+    # More of them are found faster, and hold fewer scores that are not among the best.
+    n_chunks = 16 * k if n >= 64 * k else 4 * k
     if n < 2 * n_chunks:
         # Where many are equal, partition takes many times as long, and sort no longer.
         return np.sort(scores, axis=1)[:, -k]

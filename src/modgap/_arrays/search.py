@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import threading
+from functools import cached_property
+
 import numpy as np
 
+from modgap._ahead import in_threads
 from modgap._arrays.base import (
+    is_torch,
     like,
     namespace,
     row_blocks,
@@ -16,6 +21,7 @@ from modgap._arrays.cuda import full_precision, scratch_bytes
 from modgap._arrays.equal_rows import EqualRows, equal_rows
 from modgap._arrays.floors import floors
 from modgap._arrays.ranks import pair_scores, tie_tolerance
+from modgap._stopping import stop_here
 from modgap._validate import Array
 
 # Where so many times k documents a query are near the k-th place, equal ones are scored once.
@@ -33,23 +39,49 @@ def top_k(
     n, k = queries.shape[0], min(k, documents.shape[0])
     indices = np.empty((n, k), dtype=np.int64)
     values = np.empty((n, k), dtype=np.float64)
-    # Two scores are compared, each off by at most the tolerance.
-    margin = 2 * tie_tolerance(queries, documents, bias)
-    size = rows_per_block(documents.shape[0], queries.dtype.itemsize, scratch_bytes(queries))
-    equal: EqualRows | None = None  # looked for where many documents score alike
-    for rows in row_blocks(n, size):
+    # On a processor twice the usual block: a product with more rows is a tenth faster.
+    budget = scratch_bytes(queries) * (1 if is_torch(queries) else 2)
+    size = rows_per_block(documents.shape[0], queries.dtype.itemsize, budget)
+    block = _Block(queries, documents, k, bias)
+    workers = 1 if is_torch(queries) else None
+    spans = list(row_blocks(n, size))
+    for rows, found in zip(spans, in_threads(block.best, spans, workers), strict=True):
+        indices[rows], values[rows] = found
+        stop_here()  # threads are not asked
+    return indices, values
+
+
+class _Block:
+    """Finds the best documents of some queries; several threads may ask at once."""
+
+    def __init__(self, queries: Array, documents: Array, k: int, bias: Array | None) -> None:
+        self.queries, self.documents, self.k, self.bias = queries, documents, k, bias
+        # Two scores are compared, each off by at most the tolerance.
+        self.margin = 2 * tie_tolerance(queries, documents, bias)
+        self._lock = threading.Lock()
+
+    @cached_property
+    def _equal(self) -> EqualRows:
+        """Which documents are equal; looked for where many score alike."""
+        return equal_rows(self.documents, self.bias)
+
+    def best(self, rows: slice) -> tuple[np.ndarray, np.ndarray]:
+        """Indices and scores of the best documents of the queries in these rows."""
+        queries, documents, k, bias = self.queries, self.documents, self.k, self.bias
         with full_precision(queries):
             scores = queries[rows] @ documents.T
         if bias is not None:
             scores = scores + namespace(scores).astype(bias, scores.dtype)[None, :]
-        near = scores >= (floors(scores, k) - margin)[:, None]
+        near = scores >= (floors(scores, k) - self.margin)[:, None]
+        equal: EqualRows | None = None
         if _is_crowded(near, k):
-            equal = equal_rows(documents, bias) if equal is None else equal
+            with self._lock:
+                equal = self._equal
             if not equal.all_apart:
                 near = near & like(equal.is_first, near)[None, :]
             if _is_crowded(near, k):
                 near = _nearer(near, queries[rows], documents, k, bias)
-        i, j = (to_numpy(index) for index in namespace(near).nonzero(near))
+        i, j = _places(near)
         exact = to_numpy(
             pair_scores(queries, documents, like(i + rows.start, queries), like(j, queries), bias)
         )
@@ -58,13 +90,22 @@ def top_k(
         order = np.lexsort((j, -exact, i))
         starts = np.searchsorted(i[order], np.arange(rows.stop - rows.start))
         chosen = order[starts[:, None] + np.arange(k)[None, :]]
-        indices[rows], values[rows] = j[chosen], exact[chosen]
-    return indices, values
+        return j[chosen], exact[chosen]
+
+
+def _places(near: Array) -> tuple[np.ndarray, np.ndarray]:
+    """Rows and columns of what is true."""
+    if is_torch(near):
+        i, j = (to_numpy(index) for index in namespace(near).nonzero(near))
+        return i, j
+    i, j = np.divmod(np.flatnonzero(near), near.shape[1])
+    return i, j
 
 
 def _is_crowded(near: Array, k: int) -> bool:
     """Whether many more than k documents a query are near the k-th place."""
-    return int(near.sum()) > _CROWDED * k * near.shape[0]
+    count = int(near.sum()) if is_torch(near) else int(np.count_nonzero(near))
+    return count > _CROWDED * k * near.shape[0]
 
 
 def _nearer(near: Array, queries: Array, documents: Array, k: int, bias: Array | None) -> Array:
