@@ -31,7 +31,7 @@ def all_cosines(X: np.ndarray) -> np.ndarray:
     from sklearn.metrics.pairwise import cosine_similarity
 
     wide = X.astype(np.float64)
-    # Given twice, since some builds of OpenBLAS crash on the product of 20,000 rows with themselves.
+    # Given twice: some builds of OpenBLAS crash on the product of 20,000 rows with themselves.
     return cosine_similarity(wide, wide.copy())
 
 
