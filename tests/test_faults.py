@@ -108,12 +108,12 @@ def kill_then_finish(
         ),
         (
             "diagnose image.npy text.npy --unpaired --no-umap -o out",
-            [("modgap.diagnosis.run:measure", 1), FLUSH, RENAMED, ("os:replace", 4)],
+            [("modgap.diagnosis.run:measured", 1), FLUSH, RENAMED, ("os:replace", 4)],
             "out",
         ),
         (
             "fix image.npy text.npy --unpaired -o out",
-            [("modgap.diagnosis.run:measure", 1), *2 * [("modgap._files:_settle_folder+", 1)]],
+            [("modgap.diagnosis.run:measured", 1), *2 * [("modgap._files:_settle_folder+", 1)]],
             "out",
         ),
     ],
