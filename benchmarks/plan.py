@@ -76,11 +76,21 @@ def measured() -> str:
     if found is None:
         return "*Not measured yet.*"
     lines = ["| what | a second | of |", "|---|--:|---|"]
-    lines += [f"| {row['what']} | {row['rate']:,.4g} | {row['of']} |" for row in found["rows"]]
+    lines += [f"| {row['what']} | {rounded(row['rate'])} | {row['of']} |" for row in found["rows"]]
     on_gpu = gpu_rate()
     if on_gpu is not None:
-        lines.append(f"| exact retrieval both ways on the GPU | {on_gpu:,.4g} | scores |")
-    return "\n".join(line.replace("e+", "·10^") for line in lines)
+        lines.append(f"| exact retrieval both ways on the GPU | {rounded(on_gpu)} | scores |")
+    return "\n".join(lines)
+
+
+def rounded(rate: float) -> str:
+    """Three digits, written out.
+
+    >>> rounded(2245123.4), rounded(0.07786)
+    ('2,250,000', '0.0779')
+    """
+    short = f"{rate:.3g}"
+    return f"{float(short):,.0f}" if rate >= 100 else short
 
 
 def planned() -> str:
