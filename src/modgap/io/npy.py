@@ -132,11 +132,17 @@ def _write_batches(file: IO[bytes], batches: Iterable[np.ndarray]) -> None:
         waiting += batch.nbytes
         if waiting >= _WAITING_BYTES:
             file.flush()
-            start_writing(file)
+            _start_writing(file)
             waiting = 0
 
     for _ in ahead(write, batches, workers=1):
         pass
+
+
+def _start_writing(file: IO[bytes]) -> None:
+    """Let the disk begin with what was written, without waiting for it."""
+    if hasattr(os, "posix_fadvise"):
+        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
 
 
 def _write_rows(file: IO[bytes], rows: np.ndarray) -> None:
@@ -151,9 +157,3 @@ def _write_header(file: IO[bytes], stream: RowStream, n_sides: int, n_rows: int)
     header = {"descr": descr, "fortran_order": False, "shape": shape}
     npy_format.write_array_header_1_0(file, header)
     return file.tell()
-
-
-def start_writing(file: IO[bytes]) -> None:
-    """Let the disk begin with what was written, without waiting for it."""
-    if hasattr(os, "posix_fadvise"):
-        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
