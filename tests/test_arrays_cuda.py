@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from modgap._arrays import cosine_extremes, match_ranks, top_k
+from modgap._arrays.cuda.normals import card_normals
 from modgap.evaluation import Gaussian, Laplace, Rademacher, Uniform, retrieval, robustness
 from modgap.io import open_embeddings
 from modgap.measures import cone, measure
@@ -48,6 +49,22 @@ def test_ranks_of_rows_that_are_all_near_each_other_are_those_of_numpy():
     Y = (1 + 1e-7 * rng.normal(size=(3000, 8))).astype(np.float32)
     expected, found = match_ranks(X, Y, None), match_ranks(card(X), card(Y), None)
     np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("n_numbers", [1, 2, 1000, 512_000, 10_000_000])
+def test_a_gpu_draws_the_normal_numbers_of_numpy(n_numbers):
+    seeds = range(3 if n_numbers > 10**6 else 8)
+    drawn, there = card_normals(torch.device("cuda")).draw(
+        [np.random.default_rng(seed) for seed in seeds], n_numbers, 0.1
+    )
+    assert bool(there)
+    expected = [
+        np.random.default_rng(seed).standard_normal(n_numbers, np.float32) for seed in seeds
+    ]
+    expected = np.stack(expected) * np.float32(0.1)
+    # Of the few that are far out, a logarithm may be rounded otherwise.
+    np.testing.assert_allclose(drawn.cpu().numpy(), expected, rtol=3e-7, atol=0)
+    assert np.mean(drawn.cpu().numpy() != expected) < 1e-5
 
 
 @pytest.mark.parametrize("k", [1, 10])

@@ -5,7 +5,6 @@ from __future__ import annotations
 import doctest
 import importlib
 import json
-import pkgutil
 import re
 import runpy
 import shlex
@@ -19,16 +18,10 @@ import modgap
 from command_line import modgap as command
 from modgap.datasets import load_digits
 from modgap.train import load_config
+from modules import MODULES
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-# The first two need torch, and Triton, to be imported at all; they have no example.
-WITHOUT_EXAMPLES = {"modgap.corrections.module", "modgap._arrays.cuda.kernels", "modgap.__main__"}
-MODULES = sorted(
-    found.name
-    for found in pkgutil.walk_packages(modgap.__path__, "modgap.")
-    if found.name not in WITHOUT_EXAMPLES
-)
 
 
 @pytest.mark.parametrize("name", MODULES)

@@ -42,6 +42,7 @@ from modgap.search.scores import document_bias, metric_of, one_side, same_precis
 
 # A block of scores of this size stays in a core's own cache while every amount is tried on it.
 _CACHE_BYTES = 2**19
+_PRODUCT_ROWS = 512
 
 
 @dataclass(frozen=True)
@@ -196,15 +197,15 @@ class Searched:
     def under(self, draws: Draws, progress: Progress = silent) -> Robustness:
         """How many queries keep their nearest under noise."""
 
-        def disturbed(number: int) -> Array:
-            return self.corrected(draws(number))
+        # On the device of the rows: a GPU would be waited for at every draw.
+        steps = like(self.steps, self._asked, wide_dtype(self._asked))
 
         def nearest_in(rows: Array, *, ready: bool = False) -> Array:
             look = _nearest_ready if ready else _nearest
-            return look(self._asked, rows, self.metric, self.steps, self.direction)
+            return look(self._asked, rows, self.metric, steps, self.direction)
 
         return self._robustness(
-            *kept_in_draws(disturbed, nearest_in, self.nearest, self.metric, draws.count, progress)
+            *kept_in_draws(draws, self.corrected, nearest_in, self.nearest, self.metric, progress)
         )
 
     def _robustness(self, kept: np.ndarray, shares: np.ndarray) -> Robustness:
@@ -260,7 +261,7 @@ def nearest(
 
 
 def _nearest(
-    Q: Array, candidates: Array, metric: Metric, amounts: np.ndarray, direction: Array | None
+    Q: Array, candidates: Array, metric: Metric, amounts: Array, direction: Array | None
 ) -> Array:
     """The same for queries that are ready, on their device."""
     D = one_side(candidates, metric, "candidates")
@@ -269,7 +270,7 @@ def _nearest(
 
 
 def _nearest_ready(
-    Q: Array, D: Array, metric: Metric, amounts: np.ndarray, direction: Array | None
+    Q: Array, D: Array, metric: Metric, amounts: Array, direction: Array | None
 ) -> Array:
     """The same for both sides ready; nothing is read from a GPU.
 
@@ -291,19 +292,29 @@ def _nearest_ready(
 def _nearest_moved(Q: Array, D: Array, biases: Array | None) -> Array:
     xp = namespace(Q)
     found = []
-    size = max(16, _CACHE_BYTES // (D.shape[0] * D.dtype.itemsize))
+    # A product of few rows is slow, and many amounts are fast where the scores stay in the cache.
+    size = max(_PRODUCT_ROWS, _CACHE_BYTES // (D.shape[0] * D.dtype.itemsize))
     for rows in row_blocks(Q.shape[0], size if not is_torch(Q) else 8192):
         scores = Q[rows] @ D.T
         if biases is None:
             found.append(xp.argmax(scores, axis=1)[None, :])
-            continue
-        scratch = xp.empty_like(scores)
-        best = [xp.argmax(xp.add(scores, bias, out=scratch), axis=1) for bias in biases]
-        found.append(xp.stack(best))
+        elif is_torch(Q) or len(biases) == 1:
+            found.append(_best_of_moved(scores, biases))
+        else:
+            few = max(16, _CACHE_BYTES // (D.shape[0] * D.dtype.itemsize))
+            parts = [_best_of_moved(scores[part], biases) for part in row_blocks(len(scores), few)]
+            found.append(xp.concat(parts, axis=1))
     return xp.concat(found, axis=1)
 
 
-def _biases(D: Array, metric: Metric, amounts: np.ndarray, direction: Array | None) -> Array | None:
+def _best_of_moved(scores: Array, biases: Array) -> Array:
+    """The column of the largest score + bias in each row, (amounts, rows)."""
+    xp = namespace(scores)
+    scratch = xp.empty_like(scores)
+    return xp.stack([xp.argmax(xp.add(scores, bias, out=scratch), axis=1) for bias in biases])
+
+
+def _biases(D: Array, metric: Metric, amounts: Array, direction: Array | None) -> Array | None:
     """What to add to the scores of each candidate: a row for each amount, or one for all."""
     flat = D.reshape(-1, D.shape[-1])
     base = document_bias(flat, metric)

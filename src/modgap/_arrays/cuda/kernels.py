@@ -62,32 +62,40 @@ def count_above(
 @triton.jit
 def best_of_moved(
     scores, biases, found, n_rows, n_columns, stride, first_row, total_rows, n_amounts,
-    ROWS: tl.constexpr, COLUMNS: tl.constexpr,
+    WHOLE: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
     """The column of the largest score + bias in each row, for each draw and each amount.
 
     The columns of one draw stand after those of the one before, ``stride`` in all. Of equal ones
-    the first.
+    the first. ``WHOLE`` says that a tile holds all columns of a draw: every score is then read
+    once, whatever the number of amounts.
     """
-    amount, draw = tl.program_id(0), tl.program_id(2)
-    own = tl.program_id(1) * ROWS + tl.arange(0, ROWS)
+    draw = tl.program_id(1)
+    own = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
     in_rows = own < n_rows
-    best = tl.full([ROWS, COLUMNS], -float("inf"), dtype=scores.dtype.element_ty)
-    where = tl.zeros([ROWS, COLUMNS], dtype=tl.int32)
-    line = draw * n_amounts + amount
-    for start in range(0, n_columns, COLUMNS):
-        j = start + tl.arange(0, COLUMNS)
-        in_columns = j < n_columns
-        bias = tl.load(biases + line * n_columns + j, mask=in_columns, other=0.0)
-        place = own[:, None].to(tl.int64) * stride + draw * n_columns + j[None, :]
-        inside = in_rows[:, None] & in_columns[None, :]
-        moved = tl.load(scores + place, mask=inside, other=-float("inf")) + bias[None, :]
-        better = moved > best
-        best = tl.where(better, moved, best)
-        where = tl.where(better, j[None, :], where)
-    top = tl.max(best, axis=1)
-    first = tl.min(tl.where(best == top[:, None], where, n_columns), axis=1)
-    tl.store(found + line * total_rows + first_row + own, first.to(tl.int64), mask=in_rows)
+    lines = scores + own[:, None].to(tl.int64) * stride + draw * n_columns
+    i = tl.arange(0, COLUMNS)
+    inside = in_rows[:, None] & (i < n_columns)[None, :]
+    first_tile = tl.load(lines + i[None, :], mask=inside, other=-float("inf"))
+    for amount in range(n_amounts):
+        line = draw * n_amounts + amount
+        bias = tl.load(biases + line * n_columns + i, mask=i < n_columns, other=0.0)
+        best = first_tile + bias[None, :]
+        where = i[None, :] + tl.zeros([ROWS, COLUMNS], dtype=tl.int32)
+        if not WHOLE:
+            for start in range(COLUMNS, n_columns, COLUMNS):
+                j = start + i
+                in_columns = j < n_columns
+                bias = tl.load(biases + line * n_columns + j, mask=in_columns, other=0.0)
+                inside = in_rows[:, None] & in_columns[None, :]
+                tile = tl.load(lines + j[None, :], mask=inside, other=-float("inf"))
+                moved = tile + bias[None, :]
+                better = moved > best
+                best = tl.where(better, moved, best)
+                where = tl.where(better, j[None, :], where)
+        top = tl.max(best, axis=1)
+        first = tl.min(tl.where(best == top[:, None], where, n_columns), axis=1)
+        tl.store(found + line * total_rows + first_row + own, first.to(tl.int64), mask=in_rows)
 
 
 @triton.jit

@@ -6,7 +6,8 @@ from modgap._arrays.base import row_blocks
 from modgap._arrays.cuda import full_precision
 from modgap._validate import Array
 
-_ROWS, _COLUMNS = 16, 256
+# Bytes of a tile of scores, which holds whole rows of up to so many columns, and its warps.
+_TILE_BYTES, _WHOLE, _WARPS = 2**14, 2048, 4
 _SCORES_BYTES = 2**29
 
 
@@ -31,15 +32,17 @@ def nearest_moved(queries: Array, documents: Array, biases: Array | None) -> Arr
         biases = torch.zeros((draws, 1, m), dtype=dtype, device=device)
     amounts = biases.shape[1]
     found = torch.empty((draws, amounts, n), dtype=torch.int64, device=device)
-    size = max(_ROWS, _SCORES_BYTES // (draws * m * dtype.itemsize))
+    width = min(_WHOLE, 1 << (m - 1).bit_length())  # a power of two, as Triton needs it
+    height = max(1, _TILE_BYTES // (width * dtype.itemsize))
+    size = max(height, _SCORES_BYTES // (draws * m * dtype.itemsize))
     scratch = torch.empty((min(size, n), draws * m), dtype=dtype, device=device)
     columns = documents.reshape(draws * m, dim).T
     with full_precision(queries), torch.cuda.device(device):
         for rows in row_blocks(n, size):
             count = rows.stop - rows.start
             scores = torch.mm(queries[rows], columns, out=scratch[:count])
-            best_of_moved[(amounts, -(-count // _ROWS), draws)](
+            best_of_moved[(-(-count // height), draws)](
                 scores, biases, found, count, m, draws * m, rows.start, n, amounts,
-                ROWS=_ROWS, COLUMNS=_COLUMNS,
+                WHOLE=m <= width, ROWS=height, COLUMNS=width, num_warps=_WARPS,
             )  # fmt: skip
     return found
