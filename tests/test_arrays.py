@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
@@ -16,6 +16,7 @@ from modgap._arrays import (
     base,
     cosine_extremes,
     histogram,
+    largest_norm,
     match_ranks,
     order_statistic,
     ranks,
@@ -112,6 +113,17 @@ def test_histogram_counts_bin_for_bin_as_numpy_does(A, B, bins):
             assert found[k].tolist() == np.histogram(A[:, k], bins, span)[0].tolist()
 
 
+@given(seed=seeds, size=st.floats(1e-3, 1e9), bins=st.integers(1, 60))
+def test_a_narrow_column_far_from_zero_is_counted_by_its_edges(seed, size, bins):
+    steps = np.random.default_rng(seed).integers(0, 1000, (200, 1))
+    A = size + np.spacing(size) * steps
+    low, high = shared_range(A)
+    if high - low < 400 * np.spacing(size):  # bins of a few units, whose edges numpy may refuse
+        return
+    expected = np.histogram(A[:, 0], bins, (low[0], high[0]))[0]
+    assert histogram(A, bins, low, high)[0].tolist() == expected.tolist()
+
+
 @kinds
 def test_values_on_an_edge_belong_to_the_bin_above_and_the_last_to_the_last(kind):
     A, low, high = of_kind(
@@ -156,6 +168,14 @@ def small_blocks(monkeypatch, side: int) -> None:
     monkeypatch.setattr(ranks, "BLOCK_BYTES", 8 * side**2)
     for module in (ranks, search, base):
         monkeypatch.setattr(module, "rows_per_block", lambda *_, **__: side)
+    small_tiles(monkeypatch, side)
+
+
+def small_tiles(monkeypatch, side: int, depth: int = 2) -> None:
+    """Searches go over tiles of a few documents, in chunks of ``depth``, for a few queries."""
+    few = {"_QUERIES": side, "_FEW_QUERIES": 1, "_DOCUMENTS": side, "_TILE": 1, "_DEPTH": depth}
+    for name, size in few.items():
+        monkeypatch.setattr(search, name, size)
 
 
 @given(seed=seeds, grouped=st.booleans(), biased=st.booleans(), precision=st.sampled_from([4, 8]))
@@ -246,6 +266,49 @@ def test_top_k_does_not_depend_on_library_precision_or_blocks(kind, precision, r
     small_blocks(monkeypatch, rows)
     indices, _ = top_k(*of_kind(kind, X.astype(precision), Y.astype(precision)), 6)
     assert indices.tolist() == expected
+
+
+@settings(
+    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(
+    seed=seeds, n=st.integers(1, 40), m=st.integers(1, 400), k=st.integers(1, 12),
+    side=st.integers(1, 90), depth=st.integers(1, 8), order=st.sampled_from(["", "up", "down"]),
+    biased=st.booleans(),
+)  # fmt: skip
+def test_top_k_over_tiles_is_that_of_brute_force(
+    seed, n, m, k, side, depth, order, biased, monkeypatch
+):
+    small_tiles(monkeypatch, side, depth)
+    rng = np.random.default_rng(seed)
+    Q, D = (rng.normal(size=(size, 6)).astype(np.float32) for size in (n, m))
+    if order:  # every tile is better than all before it, or worse
+        D += np.linspace(*((0, 9) if order == "up" else (9, 0)), m, dtype=np.float32)[:, None]
+        Q = np.abs(Q)
+    bias = rng.normal(size=m) if biased else None
+    indices, values = top_k(Q, D, k, bias)
+    scores = Q.astype(np.float64) @ D.astype(np.float64).T + (0 if bias is None else bias)
+    expected = np.argsort(-scores, axis=1, kind="stable")[:, :k]
+    assert indices.tolist() == expected.tolist()
+    np.testing.assert_allclose(values, np.take_along_axis(scores, expected, axis=1), rtol=1e-12)
+
+
+def test_one_crowded_query_does_not_cost_the_others_their_results(rng):
+    D = unit(rng.normal(size=(3000, 8)).astype(np.float32))
+    D[500:2500] = D[500]
+    Q = np.concatenate([rng.normal(size=(300, 8)), D[500:501]]).astype(np.float32)
+    indices, _ = top_k(Q, D, 10)
+    scores = np.sum(widen(Q)[:, None, :] * widen(D), axis=2)
+    assert indices.tolist() == np.argsort(-scores, axis=1, kind="stable")[:, :10].tolist()
+    assert indices[-1].tolist() == list(range(500, 510))
+
+
+@pytest.mark.parametrize("size", [1e-40, 1e-20, 1.0, 1e15, 1e30])
+@pytest.mark.parametrize("precision", ["f4", "f8"])
+def test_the_longest_row_is_found_whatever_its_length(size, precision):
+    A = (size * np.array([[3.0, 4.0], [1.0, 0.0]])).astype(precision)
+    assert largest_norm(A) == pytest.approx(float(np.linalg.norm(A.astype(np.float64)[0])))
+    assert largest_norm(np.zeros((2, 3), dtype=precision)) == 0
 
 
 def test_ranks_of_random_rows_agree_in_both_libraries_and_precisions(rng):

@@ -13,6 +13,7 @@ from modgap._arrays.base import (
     has_unit_lengths,
     is_torch,
     is_unit,
+    largest_norm,
     like,
     namespace,
     paired_dots,
@@ -34,6 +35,7 @@ from modgap._arrays.cosines import (
     order_statistic,
     paired_cosine_histogram,
 )
+from modgap._arrays.half import to_half
 from modgap._arrays.histogram import histogram, shared_range
 from modgap._arrays.passes import Listener, listening, passed, told_blocks
 from modgap._arrays.product import (
@@ -69,6 +71,7 @@ __all__ = [
     "histogram",
     "is_torch",
     "is_unit",
+    "largest_norm",
     "like",
     "listening",
     "match_ranks",
@@ -84,6 +87,7 @@ __all__ = [
     "rows_per_block",
     "shared_range",
     "sum_squares",
+    "to_half",
     "to_numpy",
     "told_blocks",
     "top_k",

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import array_api_compat
+import array_api_compat.numpy
 import numpy as np
 
 from modgap._stopping import stop_here
@@ -19,7 +21,10 @@ CACHE_BYTES = 2 * 2**20
 
 def namespace(*arrays: Array) -> Any:
     """The array-API namespace that the arrays share."""
-    return array_api_compat.array_namespace(*arrays)
+    for A in arrays:
+        if type(A) is not np.ndarray:
+            return array_api_compat.array_namespace(*arrays)
+    return array_api_compat.numpy  # asked for so often that looking for it would take a while
 
 
 def is_torch(A: Array) -> bool:
@@ -120,6 +125,17 @@ def row_norms(A: Array) -> Array:
     return xp.concat(parts)
 
 
+def largest_norm(A: Array) -> float:
+    """Euclidean norm of the longest row, up to rounding."""
+    xp = namespace(A)
+    if not is_torch(A) and A.dtype == np.float32:
+        with np.errstate(over="ignore"):
+            largest = max(float(xp.linalg.vecdot(A[b], A[b]).max()) for b in cached_blocks(A))
+        if 1e-30 < largest < 1e30:
+            return math.sqrt(largest)
+    return float(xp.max(row_norms(A)))
+
+
 def unit(A: Array) -> Array:
     """Rows divided by their Euclidean norm; float32 stays float32, a row of zeros zero."""
     xp = namespace(A)
@@ -161,7 +177,7 @@ def paired_dots(A: Array, B: Array) -> Array:
     xp = namespace(A, B)
     parts = []
     for rows in cached_blocks(A):
-        parts.append(xp.sum(widen(A[rows]) * widen(B[rows]), axis=1))
+        parts.append(xp.linalg.vecdot(widen(A[rows]), widen(B[rows])))
     return xp.concat(parts)
 
 

@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from modgap._arrays.base import like, namespace, row_blocks, rows_per_block, to_numpy, widen
+from modgap._ahead import in_threads
+from modgap._arrays.base import cached_blocks, is_torch, like, namespace, to_numpy, widen
 from modgap._validate import Array
+
+# So near to an edge, in widths of a bin, rounding might carry a value across it; and so many units in
+# the last place, where a column is narrow and far from zero.
+_NEAR, _NEAR_UNITS = 1e-6, 8
 
 
 def shared_range(*sets: Array) -> tuple[Array, Array]:
@@ -24,22 +29,50 @@ def shared_range(*sets: Array) -> tuple[Array, Array]:
 
 def histogram(A: Array, bins: int, low: Array, high: Array) -> np.ndarray:
     """Counts (columns, bins) of the values of each column between its ``low`` and ``high``."""
-    xp = namespace(A)
     columns = A.shape[1]
     steps = widen(like(np.arange(bins + 1), A))
     edges = low[:, None] + steps[None, :] * ((high - low) / bins)[:, None]
     edges[:, -1] = high
-    flat_edges = edges.reshape(-1)
-    offsets = like(np.arange(columns) * (bins + 1), A)
+    places = _torch_places if is_torch(A) else _numpy_places
+
+    def count(rows: slice) -> np.ndarray:
+        cells = to_numpy(places(widen(A[rows]), bins, edges)) + np.arange(columns) * bins
+        return np.bincount(cells.reshape(-1), minlength=columns * bins)
+
     counts = np.zeros(columns * bins, dtype=np.int64)
-    for rows in row_blocks(A.shape[0], rows_per_block(columns)):
-        values = widen(A[rows])
-        index = xp.astype((values - low) / (high - low) * bins, xp.int64)
-        index = xp.clip(index, 0, bins - 1)
-        # A product may round across an edge; the edges themselves decide.
-        below = values < flat_edges[index + offsets]
-        above = (values >= flat_edges[index + offsets + 1]) & (index < bins - 1)
-        index = index - xp.astype(below, xp.int64) + xp.astype(above, xp.int64)
-        cells = to_numpy(index) + np.arange(columns) * bins
-        counts += np.bincount(cells.reshape(-1), minlength=columns * bins)
+    for part in in_threads(count, cached_blocks(A), 1 if is_torch(A) else None):
+        counts += part
     return counts.reshape(columns, bins)
+
+
+def _numpy_places(values: np.ndarray, bins: int, edges: np.ndarray) -> np.ndarray:
+    """The bin of each value."""
+    low, high = edges[:, 0], edges[:, -1]
+    scaled = values - low
+    scaled /= high - low
+    scaled *= bins
+    # A product may round across an edge; the edges themselves decide about what is near one.
+    index = scaled.astype(np.int32).astype(np.intp)
+    scaled -= np.rint(scaled)
+    np.abs(scaled, out=scaled)
+    unit = np.spacing(np.maximum(np.abs(low), np.abs(high)))
+    near_edge = scaled < _NEAR + _NEAR_UNITS * bins * unit / (high - low)
+    i, j = np.divmod(np.flatnonzero(near_edge), values.shape[1])
+    found = np.clip(index[i, j], 0, bins - 1)
+    near = values[i, j]
+    below = near < edges[j, found]
+    above = (near >= edges[j, found + 1]) & (found < bins - 1)
+    index[i, j] = found - below + above
+    return index
+
+
+def _torch_places(values: Array, bins: int, edges: Array) -> Array:
+    xp = namespace(values)
+    low, high = edges[:, 0], edges[:, -1]
+    offsets = like(np.arange(values.shape[1]) * (bins + 1), values)
+    index = xp.astype((values - low) / (high - low) * bins, xp.int64)
+    index = xp.clip(index, 0, bins - 1)
+    flat_edges = edges.reshape(-1)
+    below = values < flat_edges[index + offsets]
+    above = (values >= flat_edges[index + offsets + 1]) & (index < bins - 1)
+    return index - xp.astype(below, xp.int64) + xp.astype(above, xp.int64)

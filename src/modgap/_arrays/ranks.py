@@ -16,12 +16,12 @@ import numpy as np
 
 from modgap._arrays.base import (
     BLOCK_BYTES,
-    cached_blocks,
+    CACHE_BYTES,
     is_torch,
+    largest_norm,
     like,
     namespace,
     row_blocks,
-    row_norms,
     rows_per_block,
     to_numpy,
     wide_dtype,
@@ -51,7 +51,7 @@ def tie_tolerance(X: Array, Y: Array, bias: Array | None = None, *, wide: bool =
     if wide and wide_dtype(X) == xp.float64:
         bias = None if bias is None else widen(bias)
         return WIDE_SHARE * tie_tolerance(X, Y) + _bias_tolerance(bias)
-    scale = float(row_norms(X).max()) * float(row_norms(Y).max())
+    scale = largest_norm(X) * largest_norm(Y)
     # Rounding of a sum grows with the root of its length; 1e-6 covers 1,024 columns of float32.
     tolerance = TIE_TOLERANCE * max(1.0, math.sqrt(X.shape[1] / 1024)) * scale
     return tolerance + _bias_tolerance(None if bias is None else xp.astype(bias, X.dtype))
@@ -66,13 +66,39 @@ def _bias_tolerance(bias: Array | None) -> float:
 
 
 def pair_scores(X: Array, Y: Array, i: Any, j: Any, bias: Array | None = None) -> Array:
-    """x_i · y_j + bias_j for listed pairs, in float64; equal rows give bitwise equal scores."""
+    """x_i · y_j + bias_j for listed pairs, in float64; equal rows give bitwise equal scores.
+
+    ``i`` is (n,) or, where several rows of Y go with each of X, (n, 1) and ``j`` (n, k).
+    """
     xp = namespace(X)
-    parts = [xp.sum(widen(X[i[:0]]), axis=1)]
-    for piece in cached_blocks(X, len(i)):
-        parts.append(xp.sum(widen(X[i[piece]]) * widen(Y[j[piece]]), axis=1))
-    scores = xp.concat(parts)
+    size = rows_per_block(X.shape[1] * math.prod(j.shape[1:]), budget=CACHE_BYTES)
+    if is_torch(X):
+        parts = [xp.sum(widen(Y[j[:0]]), axis=-1)]
+        for piece in row_blocks(len(j), size):
+            parts.append(xp.linalg.vecdot(widen(X[i[piece]]), widen(Y[j[piece]])))
+        scores = xp.concat(parts)
+    else:
+        scores = np.empty(j.shape)
+        x, y = _Wide(X, i[:size].shape), _Wide(Y, j[:size].shape)
+        for piece in row_blocks(len(j), size):
+            scores[piece] = xp.linalg.vecdot(x.rows(i[piece]), y.rows(j[piece]))
     return scores if bias is None else scores + widen(bias)[j]
+
+
+class _Wide:
+    """Rows of a matrix in float64, always in the same room: new memory takes as long as they do."""
+
+    def __init__(self, A: np.ndarray, shape: tuple[int, ...]) -> None:
+        self.A = A
+        self._given = np.empty((*shape, A.shape[1]), dtype=A.dtype)
+        self._wide = np.empty(self._given.shape)
+
+    def rows(self, numbers: np.ndarray) -> np.ndarray:
+        """Those of some numbers, valid until others are asked for."""
+        given, wide = self._given[: len(numbers)], self._wide[: len(numbers)]
+        # Numbers are never out of bounds; told to clip them, NumPy writes where it is told to.
+        wide[...] = np.take(self.A, numbers, axis=0, out=given, mode="clip")
+        return wide
 
 
 def match_ranks(

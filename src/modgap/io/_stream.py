@@ -9,6 +9,7 @@ import array_api_compat
 import numpy as np
 
 from modgap._ahead import ahead
+from modgap._arrays import to_half
 from modgap._validate import InputTypeError, InputValueError, check_matrix
 from modgap.io._contents import listed
 from modgap.io._matrix import BATCH_ROWS, as_numpy
@@ -71,32 +72,50 @@ class RowStream:
     def _converted(self, given: tuple[np.ndarray, int]) -> np.ndarray:
         batch, first_row = given
         with np.errstate(over="ignore"):
-            converted = np.ascontiguousarray(batch, dtype=self.dtype)
-        if self.dtype.itemsize < batch.dtype.itemsize and not _well_within(batch, self.dtype):
-            gone = np.any(batch != 0, axis=1) & ~np.any(converted != 0, axis=1)
-            if gone.any():
-                row = int(np.argmax(gone))
-                raise InputValueError(
-                    f"{self.name} must fit into {self.dtype}, but row {first_row + row} is "
-                    f"all below {np.finfo(self.dtype).smallest_subnormal:g}, and would be zero. "
-                    "Write a wider dtype, or scale the rows."
-                )
-            lost = np.isinf(converted) & np.isfinite(batch)
-            if lost.any():
-                row, column = np.argwhere(lost)[0]
-                raise InputValueError(
-                    f"{self.name} must fit into {self.dtype}, which ends at "
-                    f"{np.finfo(self.dtype).max:g}, but row {first_row + row} holds "
-                    f"{batch[row, column]:g}. Write a wider dtype, or scale the rows."
-                )
+            if batch.dtype == np.float32 and self.dtype == np.float16:
+                converted, odd = to_half(batch)
+                unsure = _unsure_of(batch, odd)
+            else:
+                converted = np.ascontiguousarray(batch, dtype=self.dtype)
+                narrower = self.dtype.itemsize < batch.dtype.itemsize
+                unsure = _unsure(batch, self.dtype) if narrower else np.zeros(0, dtype=np.intp)
+        if len(unsure):
+            self._check_kept(batch[unsure], converted[unsure], first_row + unsure)
         return converted
 
+    def _check_kept(self, batch: np.ndarray, converted: np.ndarray, numbers: np.ndarray) -> None:
+        """Refuse rows that became zero, and numbers that became infinite."""
+        gone = np.any(batch != 0, axis=1) & ~np.any(converted != 0, axis=1)
+        if gone.any():
+            row = int(np.argmax(gone))
+            raise InputValueError(
+                f"{self.name} must fit into {self.dtype}, but row {numbers[row]} is "
+                f"all below {np.finfo(self.dtype).smallest_subnormal:g}, and would be zero. "
+                "Write a wider dtype, or scale the rows."
+            )
+        lost = np.isinf(converted) & np.isfinite(batch)
+        if lost.any():
+            row, column = np.argwhere(lost)[0]
+            raise InputValueError(
+                f"{self.name} must fit into {self.dtype}, which ends at "
+                f"{np.finfo(self.dtype).max:g}, but row {numbers[row]} holds "
+                f"{batch[row, column]:g}. Write a wider dtype, or scale the rows."
+            )
 
-def _well_within(batch: np.ndarray, dtype: np.dtype) -> bool:
-    """Whether no number of a batch can become infinite in a dtype, and no row zero."""
+
+def _unsure(batch: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    """The rows of which a number may become infinite in a dtype, or all of them zero."""
     largest = np.maximum(batch.max(axis=1, initial=0), -batch.min(axis=1, initial=0))
     range_ = np.finfo(dtype)
-    return bool(np.all((largest > range_.smallest_normal) & (largest < range_.max)))
+    return np.flatnonzero((largest <= range_.smallest_normal) | (largest >= range_.max))
+
+
+def _unsure_of(batch: np.ndarray, odd: np.ndarray) -> np.ndarray:
+    """The same where it is known which numbers are not normal in that dtype."""
+    rows = odd // batch.shape[1]
+    found = np.bincount(rows, minlength=len(batch)) == batch.shape[1]
+    found[rows[np.abs(batch.reshape(-1)[odd]) > 1]] = True
+    return np.flatnonzero(found)
 
 
 def check_float_dtype(dtype: Any) -> np.dtype:

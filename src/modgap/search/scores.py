@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import warnings
+from typing import Any
 
 import numpy as np
 
 from modgap._arrays import (
     as_float,
     cached_blocks,
+    largest_norm,
     like,
     namespace,
     paired_dots,
@@ -17,7 +19,14 @@ from modgap._arrays import (
     unit,
     wide_dtype,
 )
-from modgap._validate import Array, check_choice, check_rows, check_same_space
+from modgap._validate import (
+    Array,
+    check_choice,
+    check_matrix,
+    check_rows,
+    check_same_space,
+    check_values,
+)
 from modgap.corrections import METRIC_NAMES, METRICS, Correction, Metric
 
 
@@ -34,16 +43,17 @@ def rows_to_multiply(
 def one_side(rows: Array, metric: Metric, name: str) -> Array:
     """One side of ``rows_to_multiply``, checked."""
     check_choice(metric, "metric", METRICS)
-    rows = check_rows(rows, name, nonzero=metric == "cosine")
-    rows = as_float(unit(rows) if metric == "cosine" else rows)
-    xp = namespace(rows)
-    if not bool(fits_float32(xp.max(xp.abs(rows)))):
-        return xp.astype(rows, wide_dtype(rows), copy=False)
-    return rows
+    if metric == "cosine":
+        return as_float(unit(check_rows(rows, name, nonzero=True)))
+    rows = as_float(check_matrix(rows, name))
+    if fits_float32(largest_norm(rows)):  # which is neither NaN nor infinite then
+        return rows
+    check_values(rows, name)
+    return namespace(rows).astype(rows, wide_dtype(rows), copy=False)
 
 
-def fits_float32(largest: Array) -> Array:
-    """Whether products of rows with this largest number fit float32: squares end at 1e38."""
+def fits_float32(largest: Any) -> Any:
+    """Whether products of numbers, or rows, up to this one fit float32: squares end at 1e38."""
     return (largest > 1e-12) & (largest < 1e12)
 
 
