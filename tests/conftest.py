@@ -194,6 +194,7 @@ def set_tiles(monkeypatch: pytest.MonkeyPatch, height: int, width: int) -> None:
     """Products come in tiles of this size, whatever the library."""
     for name in ("NUMPY_TILE", "TORCH_TILE"):
         monkeypatch.setattr(product, name, (height, width))
+    monkeypatch.setattr(product, "NUMPY_SIDE", min(height, width))
 
 
 @dataclass(frozen=True)

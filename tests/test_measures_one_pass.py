@@ -12,6 +12,7 @@ from modgap.measures import (
     cone,
     conformity,
     estimated_conformity,
+    linear_classifier,
     linear_separability,
     loss_terms,
     margin,
@@ -20,7 +21,7 @@ from modgap.measures import (
     soft_assignments,
     uniformity,
 )
-from modgap.measures.linear_classifier import LinearClassifier
+from modgap.measures.linear_classifier import LinearClassifier, SomeRows
 
 
 def unit_pairs(dtype="float32", n=60):
@@ -142,7 +143,7 @@ def test_the_linear_classifier_is_that_of_liblinear(library, n, m, d, gap):
     X, Y = rng.normal(size=(n, d)), rng.normal(size=(m, d)) * np.linspace(0.5, 2, d) + gap
     X[:, -1] = Y[:, -1] = 3.0  # a feature that says nothing
     X, Y = library(X), library(Y)
-    found = LinearClassifier.fit(X, Y)
+    found = LinearClassifier.fit(SomeRows(X), SomeRows(Y))
     rows = np.concatenate([np.asarray(X, np.float64), np.asarray(Y, np.float64)])
     expected = LinearSVC(dual=False, class_weight="balanced").fit(
         StandardScaler().fit_transform(rows), np.repeat([0, 1], [n, m])
@@ -150,3 +151,20 @@ def test_the_linear_classifier_is_that_of_liblinear(library, n, m, d, gap):
     assert np.asarray(found.weights) == pytest.approx(expected.coef_[0], abs=1e-9)
     assert found.intercept == pytest.approx(expected.intercept_[0], abs=1e-9)
     assert linear_separability(X, Y).n_fit == (n + 1) // 2 + (m + 1) // 2
+
+
+@pytest.mark.parametrize("gap", [0.0, 0.3, 3.0])
+def test_the_linear_classifier_of_many_rows_is_that_of_few(library, gap, monkeypatch):
+    """Rows in their own precision, and only those that bend the loss."""
+    rng = np.random.default_rng(5)
+    X, Y = rng.normal(size=(400, 30)) + 10, rng.normal(size=(300, 30)) + 10 + gap / 4
+    X, Y = SomeRows(library(X)), SomeRows(library(Y))
+    expected = LinearClassifier.fit(X, Y)
+    monkeypatch.setattr(linear_classifier, "_WIDE", 0)
+    X, Y = (SomeRows(side.matrix) for side in (X, Y))
+    assert str(X.rows.dtype).endswith(library.precision)
+    for most in (0.0, 1.0):  # all are multiplied, or those that bend the loss
+        monkeypatch.setattr(linear_classifier, "_MOST", most)
+        found = LinearClassifier.fit(X, Y)
+        assert np.asarray(found.weights) == pytest.approx(np.asarray(expected.weights), abs=2e-4)
+        assert found.intercept == pytest.approx(expected.intercept, abs=2e-4)

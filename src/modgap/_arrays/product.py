@@ -21,8 +21,10 @@ from modgap._arrays.cuda import full_precision
 from modgap._arrays.passes import passed
 from modgap._validate import Array
 
-# Rows and columns of a tile.
-NUMPY_TILE, TORCH_TILE, CUDA_TILE = (512, 1024), (1024, 2048), (8192, 8192)
+# Rows and columns of a tile, and the side of one of a half product: smaller ones leave BLAS with
+# little to do at a time, and larger ones on the diagonal are computed in vain by half.
+NUMPY_TILE, TORCH_TILE, CUDA_TILE = (2048, 512), (1024, 2048), (8192, 8192)
+NUMPY_SIDE = 768
 
 Told = TypeVar("Told")
 
@@ -51,6 +53,11 @@ class Tile:
     def column_tops(self) -> Array:
         """The largest of each column."""
         return namespace(self.products).max(self.products, axis=0)
+
+    @cached_property
+    def top(self) -> float:
+        """The largest of all."""
+        return float(namespace(self.products).max(self.row_tops))
 
     @cached_property
     def diagonal(self) -> tuple[slice, Array, Array] | None:
@@ -134,7 +141,7 @@ def product_pass(X: Array, Y: Array, consumers: Sequence[Consumer[Any]]) -> None
 def half_product_pass(U: Array, consumers: Sequence[HalfConsumer[Any]]) -> None:
     """Show the product of every two different rows, each two once, to all consumers."""
     n = U.shape[0]
-    side = max(_tile_shape(U)) if is_torch(U) else min(_tile_shape(U))
+    side = max(_tile_shape(U)) if is_torch(U) else NUMPY_SIDE
     scratch, upper = Scratch(), _upper_triangle(U)
 
     def look(span: tuple[slice, slice]) -> tuple[int, list[Any]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -32,8 +32,8 @@ from modgap._validate import (
     check_two,
 )
 from modgap.io import Embeddings, Modalities
-from modgap.measures.linear_classifier import LinearClassifier
-from modgap.moments import PairMoments
+from modgap.measures.linear_classifier import LinearClassifier, SomeRows
+from modgap.moments import Moments, PairMoments
 from modgap.moments import gap_matrix as moments_gap_matrix
 
 
@@ -178,30 +178,32 @@ def linear_separability(X: Array, Y: Array | None = None, seed: int = 0) -> Line
     rng = np.random.default_rng(seed)
     fit, held_out = [], []
     for A in (X, Y):
-        order = like(rng.permutation(A.shape[0]), A)
-        half = (A.shape[0] + 1) // 2
-        fit.append(A[order[:half]])
-        held_out.append(A[order[half:]])
-    separability = PairMoments.from_batch(*fit, detail="variance", unit=False).separability()
-    best = np.argsort(-to_numpy(separability), kind="stable")[:2]
+        order, half = rng.permutation(A.shape[0]), (A.shape[0] + 1) // 2
+        fit.append(SomeRows(A, like(np.sort(order[:half]), A)))
+        held_out.append(like(np.sort(order[half:]), A))
+    moments = PairMoments(Moments(fit[0].moments, None), Moments(fit[1].moments, None))
+    best = np.argsort(-to_numpy(moments.separability()), kind="stable")[:2]
     two = like(best, X)
     return LinearSeparability(
         all_features=_held_out_accuracy(fit, held_out),
-        two_features=_held_out_accuracy([A[:, two] for A in fit], [A[:, two] for A in held_out]),
+        two_features=_held_out_accuracy(
+            [SomeRows(rows.matrix[:, two], rows.numbers) for rows in fit], held_out
+        ),
         features=tuple(int(f) for f in best),
-        n_fit=sum(A.shape[0] for A in fit),
-        n_held_out=sum(A.shape[0] for A in held_out),
+        n_fit=sum(rows.moments.n for rows in fit),
+        n_held_out=sum(numbers.shape[0] for numbers in held_out),
         seed=seed,
     )
 
 
-def _held_out_accuracy(fit: list[Array], held_out: list[Array]) -> float:
+def _held_out_accuracy(fit: Sequence[SomeRows], held_out: Sequence[Array]) -> float:
     """Balanced: a modality with more rows must not win by its numbers."""
-    model, xp = LinearClassifier.fit(*fit), namespace(fit[0])
-    right = [
-        xp.mean(xp.astype((model.scores(A) > 0) == bool(side), model.centre.dtype))
-        for side, A in enumerate(held_out)
-    ]
+    model = LinearClassifier.fit(fit[0], fit[1])
+    xp, right = namespace(model.centre), []
+    for side, (rows, others) in enumerate(zip(fit, held_out, strict=True)):
+        # All are scored: taking some out first would take longer.
+        is_second = (model.scores(rows.matrix) > 0)[others]
+        right.append(xp.mean(xp.astype(is_second == bool(side), model.centre.dtype)))
     return float(sum(right)) / 2
 
 

@@ -7,16 +7,75 @@ Weng and Keerthi 2008), step for step as LIBLINEAR's primal solver takes them, w
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from copy import copy
 from dataclasses import dataclass
+from functools import cached_property, reduce
 
-from modgap._arrays import filled, namespace, row_blocks, rows_per_block, wide_dtype, widen
+import numpy as np
+
+from modgap._ahead import in_threads
+from modgap._arrays import (
+    Scratch,
+    as_float,
+    cached_blocks,
+    filled,
+    is_torch,
+    namespace,
+    widen,
+)
 from modgap._stopping import stop_here
 from modgap._validate import Array
+from modgap.moments import RowMoments
 
+# Rows of up to so many numbers are widened. Every step goes over all of more, whose time is that of
+# the memory, so that they keep their precision.
+_WIDE = 2**21
+# Where fewer rows bend the loss they are taken out; with more, that would take longer.
+_MOST = 0.5
 _TOLERANCE, _MAX_STEPS = 1e-4, 1000
 # Of the trust region: when a step counts, when the region shrinks or grows, and how far.
 _TAKEN, _POOR, _GOOD = 1e-4, 0.25, 0.75
 _SHRINK, _HALVE, _GROW = 0.25, 0.5, 4.0
+
+
+class SomeRows:
+    """Rows of a matrix that stand for themselves: those of ``numbers``, in float32 at least."""
+
+    def __init__(self, matrix: Array, numbers: Array | None = None) -> None:
+        chosen = matrix if numbers is None else _taken(matrix, numbers)
+        small = chosen.shape[0] * chosen.shape[1] <= _WIDE
+        self.matrix, self.numbers = matrix, numbers
+        self.rows = widen(chosen) if small else as_float(chosen)
+
+    @cached_property
+    def moments(self) -> RowMoments:
+        """Their mean and variance."""
+        scratch, rows = Scratch(), self.rows
+
+        def of(block: slice) -> RowMoments:
+            if is_torch(rows):
+                return RowMoments.of(rows[block], "variance")
+            wide = scratch.room(rows[block].shape, np.float64, 0)
+            wide[...] = rows[block]
+            return RowMoments.of_scratch(wide, "variance")
+
+        parts = in_threads(of, cached_blocks(rows), 1 if is_torch(rows) else None)
+        return reduce(RowMoments.add, parts)
+
+
+def _taken(matrix: Array, numbers: Array) -> Array:
+    """The rows of these numbers; NumPy takes them in threads."""
+    if is_torch(matrix):
+        return matrix[numbers]
+    found = np.empty((len(numbers), matrix.shape[1]), dtype=matrix.dtype)
+
+    def take(block: slice) -> None:
+        np.take(matrix, numbers[block], axis=0, out=found[block], mode="clip")
+
+    for _ in in_threads(take, cached_blocks(found)):
+        pass
+    return found
 
 
 @dataclass(frozen=True)
@@ -29,85 +88,111 @@ class LinearClassifier:
     intercept: float
 
     @classmethod
-    def fit(cls, first: Array, second: Array) -> LinearClassifier:
+    def fit(cls, first: SomeRows, second: SomeRows) -> LinearClassifier:
         """Tell two sets of rows apart; the larger must not win by its numbers."""
-        xp = namespace(first)
-        rows, centre, scale = _standardised(first, second)
-        n = rows.shape[0]
-        counts = first.shape[0], second.shape[0]
-        sides = xp.concat([filled(-1.0, counts[0], rows, rows.dtype),
-                           filled(1.0, counts[1], rows, rows.dtype)])  # fmt: skip
-        costs = xp.concat([filled(n / (2 * count), count, rows, rows.dtype) for count in counts])
-        tolerance = _TOLERANCE * min(counts) / n
-        found = _minimise(_SquaredHinge(rows, sides, costs), tolerance)
-        return cls(centre, scale, found[:-1], float(found[-1]))
+        xp, together = namespace(first.rows), first.moments + second.moments
+        rows = _Standardised([first.rows, second.rows], together)
+        n, counts, like = together.n, (first.moments.n, second.moments.n), together.mean
+        signs = [filled(sign, m, like, like.dtype) for sign, m in zip((-1, 1), counts, strict=True)]
+        costs = [filled(n / (2 * m), m, like, like.dtype) for m in counts]
+        loss = _SquaredHinge(rows, xp.concat(signs), xp.concat(costs))
+        found = _minimise(loss, _TOLERANCE * min(counts) / n)
+        return cls(rows.centre, rows.scale, found[:-1], float(found[-1]))
 
-    def scores(self, rows: Array) -> Array:
+    def scores(self, matrix: Array) -> Array:
         """How far each row is on the second side."""
-        xp, weights = namespace(rows), self.weights / self.scale
-        blocks = row_blocks(rows.shape[0], rows_per_block(rows.shape[1]))
-        found = xp.concat([widen(rows[block]) @ weights for block in blocks])
-        return found + (self.intercept - xp.sum(weights * self.centre))
+        xp, weights, rows = namespace(matrix), self.weights / self.scale, SomeRows(matrix).rows
+        products = widen(rows @ xp.astype(weights, rows.dtype, copy=False))
+        return products + (self.intercept - xp.sum(weights * self.centre))
 
 
-def _standardised(first: Array, second: Array) -> tuple[Array, Array, Array]:
-    """Rows of both with mean 0 and variance 1 in each feature, and the mean and scale they had."""
-    xp = namespace(first)
-    rows = widen(xp.concat([first, second]))
-    n, eps = rows.shape[0], float(xp.finfo(rows.dtype).eps)
-    centre = xp.mean(rows, axis=0)
-    rows -= centre
-    squares = xp.zeros_like(centre)
-    for block in row_blocks(n, rows_per_block(rows.shape[1])):
-        squares = squares + xp.sum(rows[block] ** 2, axis=0)
-    variance = squares / n
-    # A feature that varies by rounding alone is left as it is.
-    flat = variance <= n * eps * variance + (n * centre * eps) ** 2
-    scale = xp.sqrt(xp.where(flat, xp.ones_like(variance), variance))
-    rows *= 1 / scale
-    return rows, centre, scale
+class _Standardised:
+    """Rows with mean 0 and variance 1 in each feature, and a 1; multiplied, but never made."""
+
+    def __init__(self, parts: Sequence[Array], moments: RowMoments) -> None:
+        xp = namespace(parts[0])
+        self.parts, self.centre = parts, moments.mean
+        n, variance = moments.n, moments.variance
+        # A feature that varies by rounding alone is left as it is.
+        eps = float(xp.finfo(variance.dtype).eps)
+        flat = variance <= n * eps * variance + (n * self.centre * eps) ** 2
+        self.scale = xp.sqrt(xp.where(flat, xp.ones_like(variance), variance))
+
+    def times(self, w: Array) -> Array:
+        """The rows times weights and intercept."""
+        xp, weights = namespace(w), w[:-1] / self.scale
+        parts = [widen(A @ xp.astype(weights, A.dtype, copy=False)) for A in self.parts]
+        return xp.concat(parts) + (w[-1] - weights @ self.centre)
+
+    def back(self, v: Array) -> Array:
+        """The sum of the rows, each with its weight."""
+        xp, start = namespace(v), 0
+        total, found = xp.sum(v, keepdims=True), 0 * self.centre
+        for A in self.parts:
+            some = v[start : start + A.shape[0]]
+            found = found + widen(xp.astype(some, A.dtype, copy=False) @ A)
+            start += A.shape[0]
+        return xp.concat([(found - total * self.centre) / self.scale, total])
+
+    def some(self, chosen: Array) -> _Standardised:
+        """Those that are true in ``chosen``."""
+        xp, start = namespace(chosen), 0
+        parts = []
+        for A in self.parts:
+            (numbers,) = xp.nonzero(chosen[start : start + A.shape[0]])
+            parts.append(A[numbers])
+            start += A.shape[0]
+        found = copy(self)
+        found.parts = parts
+        return found
 
 
 class _SquaredHinge:
-    """½‖w‖² + Σ cost · max(0, 1 − side · score)², the intercept being the last weight."""
+    """½‖w‖² + Σ cost · max(0, 1 − sign · score)², the intercept being the last weight."""
 
-    def __init__(self, rows: Array, sides: Array, costs: Array) -> None:
-        self.rows, self.sides, self.costs = rows, sides, costs
+    def __init__(self, rows: _Standardised, signs: Array, costs: Array) -> None:
+        self.rows, self.signs, self.costs = rows, signs, costs
 
-    def times(self, w: Array) -> Array:
-        return self.rows @ w[:-1] + w[-1]
-
-    def back(self, v: Array) -> Array:
-        xp = namespace(v)
-        return xp.concat([v @ self.rows, xp.sum(v, keepdims=True)])
+    def margins(self, w: Array) -> Array:
+        return self.signs * self.rows.times(w)
 
     def value(self, w: Array, margins: Array) -> float:
         xp = namespace(w)
         short = xp.clip(1 - margins, 0.0, None)
         return float(0.5 * (w @ w) + xp.sum(self.costs * short**2))
 
-    def gradient(self, w: Array, margins: Array, active: Array) -> Array:
-        return w + 2 * self.back(active * self.costs * self.sides * (margins - 1))
+    def active(self, margins: Array) -> tuple[_SquaredHinge, Array]:
+        """The rows that are not clearly on their side, which alone bend the loss; their margins."""
+        xp = namespace(margins)
+        some = margins < 1
+        if float(xp.sum(some)) > _MOST * margins.shape[0]:
+            costs = self.costs * xp.astype(some, self.costs.dtype)
+            return _SquaredHinge(self.rows, self.signs, costs), margins
+        found = _SquaredHinge(self.rows.some(some), self.signs[some], self.costs[some])
+        return found, margins[some]
 
-    def curved(self, v: Array, active: Array) -> Array:
+    def gradient(self, w: Array, margins: Array) -> Array:
+        return w + 2 * self.rows.back(self.costs * self.signs * (margins - 1))
+
+    def curved(self, v: Array) -> Array:
         """The Hessian times a vector."""
-        return v + 2 * self.back(active * self.costs * self.times(v))
+        return v + 2 * self.rows.back(self.costs * self.rows.times(v))
 
 
 def _minimise(loss: _SquaredHinge, tolerance: float) -> Array:
-    rows = loss.rows
-    xp = namespace(rows)
-    w = filled(0.0, rows.shape[1] + 1, rows, wide_dtype(rows))
-    margins = loss.sides * loss.times(w)
-    f, active = loss.value(w, margins), xp.astype(margins < 1, w.dtype)
-    gradient = loss.gradient(w, margins, active)
+    centre = loss.rows.centre
+    w = filled(0.0, centre.shape[0] + 1, centre, centre.dtype)
+    margins = 0 * loss.signs
+    f = loss.value(w, margins)
+    active, their_margins = loss.active(margins)
+    gradient = active.gradient(w, their_margins)
     first = radius = _length(gradient)
     for step_number in range(_MAX_STEPS):
         stop_here()
-        step, left = _inside(loss, active, gradient, radius)
+        step, left = _inside(active, gradient, radius)
         new = w + step
-        new_margins = loss.sides * loss.times(new)
-        f_new = loss.value(new, new_margins)
+        margins = loss.margins(new)
+        f_new = loss.value(new, margins)
         slope = float(gradient @ step)
         predicted, gained = -0.5 * (slope - float(step @ left)), f - f_new
         length = _length(step)
@@ -115,9 +200,9 @@ def _minimise(loss: _SquaredHinge, tolerance: float) -> Array:
             radius = min(radius, length)
         radius = _next_radius(radius, length, slope, predicted, gained)
         if gained > _TAKEN * predicted:
-            w, f, margins = new, f_new, new_margins
-            active = xp.astype(margins < 1, w.dtype)
-            gradient = loss.gradient(w, margins, active)
+            w, f = new, f_new
+            active, their_margins = loss.active(margins)
+            gradient = active.gradient(w, their_margins)
             if _length(gradient) <= tolerance * first:
                 break
         if max(abs(gained), abs(predicted)) <= 1e-12 * abs(f):
@@ -140,16 +225,14 @@ def _next_radius(
     return max(radius, min(reach, _GROW * radius))
 
 
-def _inside(
-    loss: _SquaredHinge, active: Array, gradient: Array, radius: float
-) -> tuple[Array, Array]:
+def _inside(active: _SquaredHinge, gradient: Array, radius: float) -> tuple[Array, Array]:
     """Conjugate gradients for the Newton step within the radius: the step, and what is left."""
     step = 0 * gradient
     left = -gradient
     direction, enough = left, 0.1 * _length(gradient)
     squares = float(left @ left)
     while squares**0.5 > enough:
-        curved = loss.curved(direction, active)
+        curved = active.curved(direction)
         amount = squares / float(direction @ curved)
         longer = step + amount * direction
         if _length(longer) > radius:
