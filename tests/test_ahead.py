@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import pytest
@@ -14,12 +14,14 @@ from modgap._ahead import (
     ahead,
     at_most_processors,
     in_threads,
+    meanwhile,
     processors,
     single_threaded_blas,
     workers_for,
 )
 from modgap._stopping import Stopped, stop_here, stoppable
 from modgap._validate import already_checked, is_checked
+from modgap.diagnosis import diagnose
 
 
 def test_work_ahead_is_in_order_bounded_and_passes_errors_on() -> None:
@@ -84,20 +86,52 @@ def blas_threads() -> set[int]:
     return {one["num_threads"] for one in threadpool_info() if one["user_api"] == "blas"}
 
 
-def test_blas_has_one_thread_until_the_last_of_several_is_done() -> None:
+@pytest.fixture
+def two_threads_of_blas() -> Iterator[set[int]]:
+    """As on a machine with several cores, and nobody holds that limit: its thread is gone."""
     np.ones((2, 2)) @ np.ones((2, 2))
-    with threadpool_limits(2, user_api="blas"):
-        before = blas_threads()
-        first, second = single_threaded_blas(), single_threaded_blas()
-        first.__enter__()
-        second.__enter__()
-        first.__exit__(None, None, None)  # not the one that came last
-        assert blas_threads() == {1}
-        second.__exit__(None, None, None)
-        assert blas_threads() == before
-        found = in_threads(lambda _: blas_threads(), range(4), workers=2)
-        assert [*found] == [{1}] * 4
-        assert blas_threads() == before
+    before = blas_threads()
+    in_thread(lambda: threadpool_limits(2, user_api="blas"))
+    yield blas_threads()
+    in_thread(lambda: threadpool_limits(max(before), user_api="blas"))
+
+
+def in_thread(work: Callable[[], object]) -> None:
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+
+
+def test_blas_has_one_thread_until_the_last_of_several_is_done(two_threads_of_blas) -> None:
+    first, second = single_threaded_blas(), single_threaded_blas()
+    first.__enter__()
+    second.__enter__()
+    first.__exit__(None, None, None)  # not the one that came last
+    assert blas_threads() == {1}
+    second.__exit__(None, None, None)
+    assert blas_threads() == two_threads_of_blas
+    found = in_threads(lambda _: blas_threads(), range(4), workers=2)
+    assert [*found] == [{1}] * 4
+    assert blas_threads() == two_threads_of_blas
+
+
+def test_blas_gets_its_threads_back_whichever_thread_was_last(two_threads_of_blas) -> None:
+    for _ in range(2):
+        begun, other = single_threaded_blas(), single_threaded_blas()
+        begun.__enter__()
+        with meanwhile(other.__enter__) as entered:
+            entered()
+            begun.__exit__(None, None, None)
+            assert blas_threads() == {1}
+        with meanwhile(lambda: other.__exit__(None, None, None)) as left:  # noqa: B023
+            left()
+            assert blas_threads() == two_threads_of_blas
+
+
+def test_a_diagnosis_leaves_blas_its_threads(two_threads_of_blas, rng) -> None:
+    X = rng.normal(size=(400, 8))
+    diagnose(X + 1, X + 0.1 * rng.normal(size=X.shape))
+    assert blas_threads() == two_threads_of_blas
 
 
 def test_processors_are_those_that_a_process_was_given(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from contextvars import ContextVar, copy_context
-from functools import partial
+from functools import lru_cache, partial
 from itertools import chain, islice
 from typing import Any, TypeVar
 
@@ -21,7 +22,7 @@ _THREAD_BYTES = 200 * 10**6
 
 _lock = threading.Lock()
 _users = 0
-_limits: Any = None
+_limit: _BlasLimit | None = None
 _most_processors: int | None = None
 # Whether this thread is one of several that do whole jobs.
 _in_job: ContextVar[bool] = ContextVar("in_job", default=False)
@@ -104,6 +105,23 @@ def in_threads(
             yield from ahead(work, every, workers)
 
 
+@contextmanager
+def meanwhile(work: Callable[[], R]) -> Iterator[Callable[[], R]]:
+    """Work in a thread of its own, while the block goes on; what is given waits for its result.
+
+    It knows what the caller's thread knows, and can be stopped with it.
+
+    >>> with meanwhile(lambda: 6 * 7) as answer:
+    ...     answer()
+    42
+    """
+    pool = ThreadPoolExecutor(1, thread_name_prefix="meanwhile")
+    try:
+        yield pool.submit(copy_context().run, work).result
+    finally:
+        pool.shutdown()
+
+
 def _job(work: Callable[[T], R], item: T) -> Callable[[], R]:
     """The work on an item with what the caller's thread knows."""
     context = copy_context()
@@ -118,20 +136,53 @@ def _run(job: Callable[[], R]) -> R:
 @contextmanager
 def single_threaded_blas() -> Iterator[None]:
     """One BLAS thread a call while it lasts; of several at once the last one restores."""
-    global _users, _limits
-    from threadpoolctl import threadpool_limits
-
+    global _users, _limit
     with _lock:
+        if _users == 0:
+            _limit = _BlasLimit()
         _users += 1
-        if _users == 1:
-            _limits = threadpool_limits(1, user_api="blas")
     try:
         yield
     finally:
         with _lock:
             _users -= 1
-            if _users == 0:
-                _limits.restore_original_limits()
+            if _users == 0 and _limit is not None:
+                _limit.end()
+
+
+class _BlasLimit:
+    """BLAS has one thread until this is ended, whichever thread does so.
+
+    threadpoolctl leaves a limit to the thread that set it, and passes over what others ask for. So
+    a thread of its own sets this one and takes it back; who limited BLAS before keeps that limit.
+    """
+
+    def __init__(self) -> None:
+        self._begun, self._over = threading.Event(), threading.Event()
+        self._thread = threading.Thread(target=self._keep, name="one BLAS thread", daemon=True)
+        self._thread.start()
+        self._begun.wait()
+
+    def _keep(self) -> None:
+        try:
+            with _libraries(len(sys.modules)).limit(limits=1, user_api="blas"):
+                self._begun.set()
+                self._over.wait()
+        finally:
+            self._begun.set()
+
+    def end(self) -> None:
+        """Back to as many threads as before."""
+        self._over.set()
+        self._thread.join()
+
+
+@lru_cache(maxsize=1)
+def _libraries(n_modules: int) -> Any:
+    """The libraries that are loaded; looked for, which takes 3 ms, where modules have come."""
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController()
 
 
 def workers_for(block_bytes: int) -> int:
