@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+import array_api_compat
 import numpy as np
 
 from modgap._arrays import (
     as_float,
+    is_torch,
     like,
     namespace,
     row_blocks,
@@ -141,9 +143,17 @@ class Affine(RowMap):
         # A row that the offset brings to the origin is off it by what rounding left.
         rounding = 0.0 if self.offset is None else 1e-13 * float(np.max(np.abs(self.offset)))
         size = rows_per_block(max(self.dim_in, self.dim_out), budget=_BLOCK_BYTES)
-        parts = []
+        device = array_api_compat.device(rows)
+        shape, dtype = (rows.shape[0], self.dim_out), as_float(rows[:1]).dtype
+        out = xp.empty(shape, dtype=dtype, device=device)
+        # Blocks of NumPy have one room: new memory for each would take as long as the map.
+        room = None if is_torch(rows) else np.empty((min(size, rows.shape[0]), self.dim_in))
         for block in row_blocks(rows.shape[0], size):
-            mapped = xp.astype(rows[block], wide_dtype(rows), copy=True)
+            if room is None:
+                mapped = xp.astype(rows[block], wide_dtype(rows), copy=True)
+            else:
+                mapped = room[: block.stop - block.start]
+                mapped[...] = rows[block]
             if self.normalise:
                 _to_unit(mapped, first_row + block.start, name, "has length zero")
             if matrix is not None:
@@ -156,8 +166,8 @@ class Affine(RowMap):
                 _to_unit(mapped, first_row + block.start, name, "lands on the origin", rounding)
             if self.blocks is not None:
                 mapped = xp.concat([mapped * factor for factor in self.blocks], axis=1)
-            parts.append(xp.astype(mapped, as_float(rows[:1]).dtype))
-        return parts[0] if len(parts) == 1 else xp.concat(parts)
+            out[block] = mapped
+        return out
 
     def dense(self) -> Affine:
         """The same map with its scale and blocks written out in the matrix and the offset."""
@@ -273,17 +283,34 @@ def _to_unit(rows: Array, first_row: int, name: str, what: str, rounding: float 
     One whose largest entry is at most ``rounding`` has no direction.
     """
     xp = namespace(rows)
-    # By the largest entry first: squares of very long or short rows leave the range of floats.
-    largest = xp.maximum(xp.max(rows, axis=1), -xp.min(rows, axis=1))[:, None]
+    squares = xp.linalg.vecdot(rows, rows)[:, None]
+    # Within these no square has left the range of floats, and some entry is above the rounding.
+    least = max(_SHORT**2, rows.shape[1] * rounding**2)
+    if not bool(xp.all((squares > least) & (squares < _LONG**2))):
+        _refuse_no_direction(rows, first_row, name, what, rounding)
+        largest = _largest(rows)
+        if bool(xp.any((largest < _SHORT) | (largest > _LONG))):
+            rows /= largest
+        squares = xp.linalg.vecdot(rows, rows)[:, None]
+    rows /= xp.sqrt(squares)
+
+
+def _largest(rows: Array) -> Array:
+    """The largest entry of each row, (n, 1)."""
+    xp = namespace(rows)
+    return xp.maximum(xp.max(rows, axis=1), -xp.min(rows, axis=1))[:, None]
+
+
+def _refuse_no_direction(
+    rows: Array, first_row: int, name: str, what: str, rounding: float
+) -> None:
+    xp, largest = namespace(rows), _largest(rows)
     if bool(xp.any(largest <= rounding)):
         row = first_row + int(xp.argmin(largest[:, 0]))
         raise InputValueError(
             f"Row {row} of {name} {what} and cannot be brought to unit length. "
             "Drop it, or use a correction that does not bring rows to unit length."
         )
-    if bool(xp.any((largest < _SHORT) | (largest > _LONG))):
-        rows /= largest
-    rows /= xp.sqrt(xp.linalg.vecdot(rows, rows))[:, None]
 
 
 def without_last(affine: Affine) -> Affine:

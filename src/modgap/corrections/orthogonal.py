@@ -16,6 +16,8 @@ from modgap.io import Embeddings, Modalities
 from modgap.moments import PairMoments, RowMoments
 
 Threshold = Literal["cumulative", "each"]
+# A least variance above this share of the largest is no rounding of a covariance.
+_CLEAR = 1e-8
 
 
 class OrthogonalShift(Corrector):
@@ -72,17 +74,19 @@ class OrthogonalShift(Corrector):
         if self.explained_variance < 1:  # the covariance has digits enough for leading directions
             return self._maps(moments)
         candidates = data.x if self.move == "x" else data.y
-        mean = to_numpy((moments.x if self.move == "x" else moments.y).given.mean)
+        side = (moments.x if self.move == "x" else moments.y).given
+        values, _ = side.spectrum
+        if values[0] > _CLEAR * values[-1]:  # they vary in every direction, beyond doubt
+            return self._maps(moments)
         _, singular, directions = np.linalg.svd(
-            _triangle(candidates, mean, unit), full_matrices=False
+            _triangle(candidates, to_numpy(side.mean), unit), full_matrices=False
         )
         rank_floor = max(candidates.shape) * np.finfo(np.float64).eps * singular[0]
         return self._shift(moments, singular**2, directions[singular > rank_floor])
 
     def _maps(self, moments: PairMoments) -> Mapping[tuple[str, str], Affine]:
         side: RowMoments = (moments.x if self.move == "x" else moments.y).given
-        values, vectors = np.linalg.eigh(to_numpy(side.covariance))
-        values, vectors = values[::-1], vectors[:, ::-1]
+        values, vectors = (part[..., ::-1] for part in side.spectrum)
         # Squared singular values: half of the digits that rows themselves would give.
         rank_floor = max(side.n, len(values)) * np.finfo(np.float64).eps * values[0]
         return self._shift(moments, values, vectors.T[values > rank_floor])

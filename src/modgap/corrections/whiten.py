@@ -33,7 +33,7 @@ class Whiten(Corrector):
         return {(side, "document"): self._map(rows) for side, rows in sides.items()}
 
     def _map(self, rows: RowMoments) -> Affine:
-        values, vectors = np.linalg.eigh(to_numpy(rows.covariance))
+        values, vectors = rows.spectrum
         average = float(np.mean(values))
         if average <= 0:
             raise InputValueError(

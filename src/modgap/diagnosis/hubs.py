@@ -7,9 +7,9 @@ in. The confirm split is not looked at.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -268,12 +268,12 @@ class _Fold:
 
     def _settings(self, plain: Corrected) -> Iterator[tuple[tuple[float, int], Corrected]]:
         """The rows with a column of hubs, for every weight and number of neighbours."""
-        for neighbours in NEIGHBOURS:
-            if 2 * neighbours > self.n_bank:
-                continue
-            with suppress(InputError):  # a row on the origin, for instance
-                for weight, rows in self._with_hubs(plain, neighbours):
-                    yield (weight, neighbours), rows
+        with suppress(InputError):  # a row on the origin, for instance
+            marked = self._marked(plain)
+            for neighbours in NEIGHBOURS:
+                if 2 * neighbours <= self.n_bank:
+                    for weight, rows in marked(neighbours):
+                        yield (weight, neighbours), rows
 
     def _tried(
         self, setting: tuple[tuple[float, int], Corrected]
@@ -284,23 +284,32 @@ class _Fold:
         except InputError:
             return key, None
 
-    def _with_hubs(self, plain: Corrected, neighbours: int) -> Iterator[tuple[float, Corrected]]:
-        """The rows with a column of hubs, for every weight: the hubness is the same for all."""
-        data, base = plain.data, plain.correction
+    def _marked(self, plain: Corrected) -> Callable[[int], Iterator[tuple[float, Corrected]]]:
+        """Gives, for a number of neighbours, the rows with a column of hubs for every weight.
+
+        Nothing but that column changes with weight and neighbours.
+        """
+        data, base, asking = plain.data, plain.correction, self.asking
         assert base is not None
-        corrections = {
-            weight: with_hubs(base, self.fitted, weight, neighbours, self.bank)
-            for weight in WEIGHTS
-        }
-        hubs = corrections[WEIGHTS[0]].hubs
+        correction = with_hubs(base, self.fitted, WEIGHTS[0], NEIGHBOURS[0], self.bank)
+        hubs = correction.hubs
         assert hubs is not None
         mapped = {name: plain.documents(name) for name in data.names}
-        hubness = {name: hubs.hubness(rows, data.keys_of(name)) for name, rows in mapped.items()}
-        for weight, correction in corrections.items():
-            marked_down = {
-                name: with_column(rows, -weight * hubness[name]) for name, rows in mapped.items()
+        queries = {asking: correction.apply(data.queries_of(asking).rows(), asking, "query")}
+
+        def marked(neighbours: int) -> Iterator[tuple[float, Corrected]]:
+            near = replace(hubs, neighbours=neighbours)
+            hubness = {
+                name: near.hubness(rows, data.keys_of(name)) for name, rows in mapped.items()
             }
-            yield weight, Corrected(data, correction, documents=marked_down)
+            for weight in WEIGHTS:
+                documents = {
+                    name: with_column(rows, -weight * hubness[name])
+                    for name, rows in mapped.items()
+                }
+                yield weight, Corrected(data, correction, documents=documents, queries=queries)
+
+        return marked
 
     def _search(self, rows: Corrected) -> _Search:
         data, asking = rows.data, self.asking

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
 
-from modgap._ahead import in_threads, workers_for
+from modgap._ahead import in_threads, meanwhile, processors, workers_for
 from modgap._arrays import is_torch
 from modgap._memory import give_back
 from modgap._results import Progress, silent
@@ -18,18 +17,13 @@ from modgap._validate import Array, InputError, check_choice
 from modgap.corrections import (
     METRICS,
     Calibrate,
-    Center,
     Correction,
     Corrector,
     Metric,
-    OriginShift,
-    OrthogonalShift,
-    Procrustes,
-    Shift,
-    Whiten,
     asking_or_text,
     row_length,
 )
+from modgap.diagnosis.correctors import correctors_for
 from modgap.diagnosis.hubs import HubChoice, choose_hubs
 from modgap.diagnosis.result import Diagnosis, WholeIndex
 from modgap.diagnosis.splits import MAX_EVALUATE, Splits, split
@@ -60,27 +54,12 @@ from modgap.evaluation.metrics import (
 )
 from modgap.evaluation.mixed import mixed_retrieval
 from modgap.evaluation.names import metric_name
-from modgap.io import Embeddings, Modalities, PairingWarning
+from modgap.io import Embeddings, Modalities
 from modgap.io.modalities import DEFAULT_NAMES
 from modgap.measures import Measurement, check_pairing
 from modgap.measures.summary import measured
 from modgap.moments import Moments, PairMoments
 
-DEFAULT_CORRECTORS: tuple[Corrector, ...] = (
-    Shift(0.25),
-    Shift(0.5),
-    OriginShift(0.5),
-    OriginShift(0.75),
-    Center(),
-    Whiten(0.1),
-    Whiten(0.5),
-    Procrustes(),
-    OrthogonalShift("y", 1.0),
-    OrthogonalShift("y", 0.95),
-    OrthogonalShift("x", 0.95),
-    Calibrate("keep"),
-    Calibrate("mixed"),
-)
 # Measuring is not the point here: a sample keeps it to seconds.
 _MEASURE_SAMPLE = 5_000
 # Besides one for each correction: measuring, hubs, deciding, the whole index.
@@ -166,26 +145,9 @@ def diagnose(
     )
     run.say("measuring")
     check_pairing(data, trust_pairs=trust_pairs, seed=seed)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", PairingWarning)  # refused above, or trusted
-        measurement, moments = measured(data, sample=_MEASURE_SAMPLE, seed=seed)
+    measurement, moments = run.measure()
     with splits.trusted():  # measuring looked at every row
         return run.diagnose(measurement, moments)
-
-
-def correctors_for(asking: Sequence[str], names: Sequence[str]) -> tuple[Corrector, ...]:
-    """What is tried by default: several kinds of query need the form of Calibrate for them all.
-
-    Beyond two modalities, only what works on any number of them.
-    """
-    found = DEFAULT_CORRECTORS
-    if len(names) > 2:
-        found = tuple(one for one in found if one.takes_many)
-    if len(asking) == 1:
-        return found
-    return tuple(
-        Calibrate(one.mode, form="blocks") if isinstance(one, Calibrate) else one for one in found
-    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -246,9 +208,29 @@ class _Run:
         self.progress(step, self.n_done, _OTHER_STEPS + len(self.correctors))
         self.n_done += 1
 
+    def measure(self) -> tuple[Measurement, dict[str, Moments]]:
+        """The measures and the moments of all rows; hubs are tried in the meantime.
+
+        Whether pairs look like pairs was looked at, or is trusted.
+        """
+        measure = partial(
+            measured, self.data, sample=_MEASURE_SAMPLE, seed=self.seed, warns=False
+        )  # fmt: skip
+        in_memory = all(side.in_memory for side in self.data.sides.values())
+        if not in_memory or self._on_torch or processors() == 1:
+            found = measure()
+            self.say("hubs")
+            self._choose_hubs()
+            return found
+        # Both are many small steps, which leave a core idle now and then.
+        with meanwhile(self._choose_hubs) as chosen:
+            found = measure()
+            self.say("hubs")
+            chosen()
+        return found
+
     def _choose_hubs(self) -> None:
         """Try hubs, where they can be judged; the best of them becomes one more correction."""
-        self.say("hubs")
         one_asks = len(self.asking) == 1 and self.metric != "euclidean"
         folds = self.splits.folds
         if not (self.tries_hubs and one_asks and self.goal == "mixed") or folds is None:
@@ -268,13 +250,12 @@ class _Run:
         if len(self.names) == 2:
             first, second = self.names
             self.moments = PairMoments(moments[first], moments[second])
-        self._choose_hubs()
         choosing, confirming = None, self._evaluator(self.splits.confirm)
         if self.splits.choose is not None:
             # Choosing looks at recall, at fairness and at the goal alone.
             rule = (*self.recalls, OWN_EXCESS, *GOAL_METRICS[self.goal])
             choosing = self._evaluator(self.splits.choose, wanted=rule)
-        tried = list(self._try_all(choosing, confirming))
+        tried = self._in_order(self._try_all(choosing, confirming))
         trials = [one.trial for one in tried]
         self.say("deciding")
         raw, n = confirming.raw, self.splits.n_confirm
@@ -327,6 +308,13 @@ class _Run:
                 keeps_rankings=self._keeps_rankings(correction),
             )
             yield _Tried(trial, on_choose, on_confirm)
+
+    def _in_order(self, tried: Iterable[_Tried]) -> list[_Tried]:
+        """Trials, and their corrections, in the order of the correctors."""
+        labels = [one.label for one in self.correctors]
+        found = sorted(tried, key=lambda one: labels.index(one.trial.method))
+        self.corrections = {one.trial.method: self.corrections[one.trial.method] for one in found}
+        return found
 
     def _look(
         self, choosing: Evaluator | None, confirming: Evaluator, fitted: tuple[str, Correction]
@@ -450,11 +438,15 @@ class _Run:
         )  # fmt: skip
 
     def _fit_all(self) -> Iterator[tuple[str, Correction]]:
-        """Each method with its correction; why one could not be fitted goes to ``failures``."""
+        """Each method with its correction; why one could not be fitted goes to ``failures``.
+
+        Hubs come first: they take longest, and nothing is left to do beside them at the end.
+        """
         moments = None
         if len(self.names) == 2:
             moments = self.splits.fit.moments(unit=row_length(self.metric) == "unit")
-        for corrector in self.correctors:
+        last = len(self.correctors) - (self.hubs is not None)
+        for corrector in (*self.correctors[last:], *self.correctors[:last]):
             self.say(corrector.label)
             found, reason = self._fit(corrector, self.splits.fit, moments)
             if found is None:

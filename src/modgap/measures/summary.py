@@ -100,11 +100,16 @@ def measured(
     sample: int = MAX_SAMPLE,
     seed: int = 0,
     progress: Progress = silent,
+    *,
+    warns: bool = True,
 ) -> tuple[Measurement, dict[str, Moments]]:
-    """``measure``, and the moments of all rows of each modality, which it gathers."""
+    """``measure``, and the moments of all rows of each modality, which it gathers.
+
+    Without ``warns`` nobody looks whether pairs look like pairs.
+    """
     check_temperature(temperature)
     check_count(sample, "sample", at_least=2)
-    run = _Run(data, temperature, sample, seed, progress)
+    run = _Run(data, temperature, sample, seed, progress, warns)
     return run.measure(), run.moments
 
 
@@ -117,6 +122,7 @@ class _Run:
     sample: int
     seed: int
     progress: Progress
+    warns: bool
     sides: dict[str, SideRows] = field(default_factory=dict)
     moments: dict[str, Moments] = field(default_factory=dict)
 
@@ -212,7 +218,8 @@ class _Run:
         some = _pick(self.rng, x.n, MAX_SIGNAL)
         looked_at = (X, Y) if some is None else (X[some], Y[some])
         with already_checked(X, Y, nonzero=True):
-            warn_if_unpaired(signal_of_rows(*looked_at, two.names))
+            if self.warns:
+                warn_if_unpaired(signal_of_rows(*looked_at, two.names))
             return self._pair_summary(x, y, two.n_groups, f"{first} and {second}")
 
     def _matching(self, name: str, index: np.ndarray) -> SideRows:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal
 
-from modgap._arrays import namespace, wide_dtype
+import numpy as np
+
+from modgap._arrays import namespace, to_numpy, wide_dtype
 from modgap._results import Brief
 from modgap._validate import Array, InputValueError
 
@@ -37,8 +40,10 @@ class RowMoments(Brief):
         if detail == "mean":
             return cls(rows.shape[0], mean, None)
         rows -= mean
-        scatter = rows.T @ rows if detail == "covariance" else xp.sum(rows**2, axis=0)
-        return cls(rows.shape[0], mean, scatter)
+        if detail == "covariance":
+            return cls(rows.shape[0], mean, rows.T @ rows)
+        rows *= rows
+        return cls(rows.shape[0], mean, xp.sum(rows, axis=0))
 
     def __add__(self, other: RowMoments) -> RowMoments:
         # Chan, Golub and LeVeque 1983: stable where sum(x**2) - n*mean**2 is not.
@@ -83,6 +88,12 @@ class RowMoments(Brief):
         if scatter.ndim != 2:
             raise InputValueError("These moments hold variances only; gather the covariance.")
         return scatter / self.n
+
+    @cached_property
+    def spectrum(self) -> tuple[np.ndarray, np.ndarray]:
+        """Eigenvalues of the covariance, smallest first, and its eigenvectors, one a column."""
+        values, vectors = np.linalg.eigh(to_numpy(self.covariance))
+        return values, vectors
 
     def _scatter(self) -> Array:
         if self.scatter is None:
