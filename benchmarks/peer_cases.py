@@ -193,14 +193,21 @@ def sweep_case(scale: float) -> Case:
 
 
 def faiss_case(scale: float) -> Case:
+    return _faiss_case(round(5_000 * scale), round(20_000 * scale))
+
+
+def faiss_all_case(scale: float) -> Case:
+    return _faiss_case(round(20_000 * scale), round(20_000 * scale))
+
+
+def _faiss_case(n_queries: int, n_documents: int) -> Case:
     import faiss
 
-    n = round(20_000 * scale)
-    queries, documents = unit(rows(n // 4, 512, 0)), unit(rows(n, 512, 1))
+    queries, documents = unit(rows(n_queries, 512, 0)), unit(rows(n_documents, 512, 1))
     index = faiss.IndexFlatIP(512)
     index.add(documents)
     return Case(
-        f"10 nearest, {n // 4:,} × {n:,} × 512",
+        f"10 nearest, {n_queries:,} × {n_documents:,} × 512",
         "FAISS IndexFlatIP",
         lambda: search(queries, documents, 10, "inner_product")[0],
         lambda: index.search(queries, 10)[1],
@@ -240,5 +247,6 @@ CASES = {
     "peer-divergence": divergence_case,
     "peer-sweep": sweep_case,
     "faiss": faiss_case,
+    "faiss-all": faiss_all_case,
     "neighbours": neighbours_case,
 }

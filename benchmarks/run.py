@@ -29,7 +29,8 @@ GROUPS = {
     ],
     "peers": [
         "notebook", "peer-cone", "peer-uniformity", "peer-recall", "peer-loss", "peer-landscape",
-        "peer-separability", "peer-divergence", "peer-sweep", "faiss", "neighbours",
+        "peer-separability", "peer-divergence", "peer-sweep", "faiss", "faiss-all",
+        "neighbours",
     ],
 }  # fmt: skip
 NAMES = [name for names in GROUPS.values() for name in names]
