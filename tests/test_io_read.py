@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import subprocess
 import sys
+import time
 from collections.abc import Callable
+from io import BytesIO
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +19,9 @@ import safetensors.numpy
 from hypothesis import given
 from hypothesis import strategies as st
 
+from modgap._ahead import ahead
 from modgap.io import Embeddings, open_embeddings, open_pair
+from modgap.io.npy import read_header
 
 torch = pytest.importorskip("torch")
 
@@ -330,3 +335,24 @@ def test_published_files_are_stacked_pairs(name: str, shape: tuple[int, int] | N
     assert pair.paired
     np.testing.assert_array_equal(pair.x.rows(), stacked[0])
     np.testing.assert_array_equal(np.concatenate(list(pair.y.batches(33))), stacked[1])
+
+
+def test_headers_are_read_in_threads_while_garbage_is_collected(tmp_path):
+    """Python 3.11 takes two parsers that run in turns for one that lost count."""
+    np.save(tmp_path / "x.npy", rows())
+    written = (tmp_path / "x.npy").read_bytes()
+
+    def read(_: int) -> set[tuple[int, ...]]:
+        return {read_header(BytesIO(written))[0] for _ in range(200)}
+
+    def let_others_run(phase: str, info: object) -> None:
+        time.sleep(0)
+
+    before = gc.get_threshold()
+    try:
+        gc.set_threshold(20, 10**6, 10**6)  # of the youngest alone
+        gc.callbacks.append(let_others_run)
+        assert [*ahead(read, range(6), workers=6)] == [{(N, D)}] * 6
+    finally:
+        gc.callbacks.remove(let_others_run)
+        gc.set_threshold(*before)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 import tokenize
 from collections.abc import Iterable, Mapping
 from io import BytesIO
@@ -40,6 +41,9 @@ _HEADER_READERS = {
     (1, 0): (2, npy_format.read_array_header_1_0),
     (2, 0): (4, npy_format.read_array_header_2_0),
 }
+# Python 3.11 counts how deep its parser is for all threads together: where garbage is collected
+# while one thread reads a header, another one must not begin.
+_PARSING = threading.Lock()
 # NumPy reads no longer ones itself, but takes them into memory first.
 _HEADER_BYTES = 10_000
 # Written rows that wait for the disk at most.
@@ -83,7 +87,9 @@ def read_header(file: Any) -> tuple[tuple[int, ...], bool, np.dtype]:
     length = file.read(length_bytes)
     if int.from_bytes(length, "little") > _HEADER_BYTES:
         raise ValueError("its header is longer than any")
-    shape, fortran, dtype = read(BytesIO(length + file.read(int.from_bytes(length, "little"))))
+    header = BytesIO(length + file.read(int.from_bytes(length, "little")))
+    with _PARSING:
+        shape, fortran, dtype = read(header)
     if any(isinstance(size, bool) or size < 0 for size in shape):
         raise ValueError(f"shape {shape} has a negative size")
     return shape, fortran, dtype
