@@ -33,7 +33,6 @@ import numpy as np
 from modgap import Calibrate, Correction, measure
 from modgap.io import Embeddings
 from modgap.io._matrix import BATCH_ROWS
-from modgap.io._stream import RowStream
 from modgap.measures.summary import MAX_SAMPLE
 from modgap.moments import Moments
 from rates import CHUNK, DIMENSION, forget
@@ -140,8 +139,7 @@ def correct_in_memory(held: dict[str, list[np.ndarray]], correction: Correction)
 
     def run() -> None:
         for name, side in held.items():
-            mapped = correction.map(name).over(batches(side), name)
-            for _ in RowStream(mapped, name, side[0].dtype).batches():
+            for _ in correction.map(name).over(batches(side), name, dtype=side[0].dtype):
                 pass
 
     return seconds(run)

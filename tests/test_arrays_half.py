@@ -1,4 +1,4 @@
-"""float32 to float16, bit for bit as NumPy rounds."""
+"""float32 to float16 and back, bit for bit as NumPy converts."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from modgap._arrays import half, to_half
+from modgap._arrays import as_float, from_half, half, to_half, widen
 
 
 def bits_of(A: np.ndarray) -> list[int]:
@@ -58,3 +58,33 @@ def test_shapes_and_pieces_change_nothing(rng, shape, piece, monkeypatch):
     assert found.shape == shape
     assert bits_of(found) == bits_of(np.ascontiguousarray(numpys(A)))
     assert odd.tolist() == np.flatnonzero(np.abs(A.reshape(-1)) < 2**-14).tolist()
+    out = np.empty(shape, dtype=np.float16)
+    assert to_half(A, out)[0] is out
+    assert bits_of(out) == bits_of(found)
+
+
+def floats_of(A: np.ndarray) -> list[int]:
+    return np.ascontiguousarray(A).view(np.uint32).reshape(-1).tolist()
+
+
+@pytest.mark.parametrize("piece", [1000, 2**18])
+def test_every_float16_becomes_the_float32_that_numpy_makes(piece, monkeypatch):
+    monkeypatch.setattr(half, "_PIECE", piece)
+    every = np.arange(2**16, dtype=np.uint16).view(np.float16)
+    numbers = every[~np.isnan(every)]
+    assert floats_of(from_half(numbers)) == floats_of(numbers.astype(np.float32))
+    assert np.isnan(from_half(every[np.isnan(every)])).all()
+
+
+def test_any_layout_of_float16_is_converted(rng, monkeypatch):
+    A = rng.normal(size=(6, 8)).astype(np.float16)
+    views = [A, A.T, A[::2, 1:7:3], A[:0], np.asfortranarray(A), A.astype(">f2")]
+    for drops in (False, True):  # as in a thread that takes the smallest numbers for zero
+        monkeypatch.setattr(half, "_drops_small_numbers", lambda drops=drops: drops)
+        for view in views:
+            expected = view.astype(np.float32)
+            out = np.full(view.shape[::-1], 7, dtype=np.float32).T
+            for found in (from_half(view), from_half(view, out=out), as_float(view)):
+                assert floats_of(found) == floats_of(expected)
+            assert (widen(view) == expected).all()
+            assert widen(view).dtype == np.float64

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from modgap._validate import InputValueError
-from modgap.corrections import Affine, Calibrate, Center
+from modgap.corrections import Affine, Calibrate, Center, row_map
 
 numbers = st.floats(-3, 3, allow_nan=False, width=32)
 dims = st.integers(1, 4)
@@ -309,3 +309,45 @@ def test_rows_that_are_all_alike_land_on_the_origin_whatever_rounding_leaves():
         correction.x(same)
     with pytest.raises(InputValueError, match="scores of a modality have no spread"):
         Calibrate().fit(same, other)
+
+
+@pytest.mark.parametrize("given", ["float16", "float32", "float64"])
+@pytest.mark.parametrize("wanted", [None, "float16", "float32", "float64"])
+@pytest.mark.parametrize("hubs", [0.0, 0.5])
+def test_a_stream_in_pieces_and_any_precision_is_what_one_call_gives(
+    given, wanted, hubs, rng, monkeypatch
+):
+    X, Y = rng.normal(size=(90, 6)) + 1, rng.normal(size=(90, 6))
+    mapping = Calibrate(hubs=hubs).fit(X, Y).correction_.map("image")
+    X, keys = X.astype(given), np.arange(90)
+    expected = mapping(X, "image", keys=keys)
+    monkeypatch.setattr(row_map, "_PIECE_BYTES", 16 * 7 * 4)  # 16 rows
+    batches = np.array_split(X, 3)
+    found = np.concatenate([*mapping.over(batches, "image", keys, dtype=wanted)])
+    assert found.dtype == (wanted or expected.dtype)
+    # Products of fewer rows may round their last bit otherwise.
+    slack = 1e-12 if expected.dtype == np.float64 and wanted != "float32" else 1e-6
+    np.testing.assert_allclose(
+        found, expected, rtol=2e-3 if wanted == "float16" else slack, atol=slack
+    )
+
+
+def test_half_precision_is_mapped_as_float64_would_but_for_float32s_rounding(rng):
+    X = (rng.normal(size=(200, 64)) / 8 + 0.05).astype(np.float16)
+    Y = rng.normal(size=(200, 64)) / 8
+    for corrector in (Calibrate(), Center(), Calibrate(form="blocks")):
+        mapping = corrector.fit(X, Y).correction_.map("image")
+        found, expected = mapping(X), mapping(X.astype(np.float64))
+        assert found.dtype == np.float32
+        assert np.abs(found - expected).max() < 2e-6 * np.abs(expected).max()
+
+
+def test_a_stream_in_pieces_says_of_the_whole_batch_what_is_wrong(rng, monkeypatch):
+    monkeypatch.setattr(row_map, "_PIECE_BYTES", 16 * 4 * 4)
+    rows = rng.normal(size=(100, 4)).astype(np.float32)
+    rows[[30, 60, 95]] = np.nan
+    with pytest.raises(InputValueError, match=r"image has 3 rows with NaN.*first at row 130"):
+        list(Affine(4, scale=2.0).over([rows[:0] + 1, rows], "image", first_row=100))
+    rows[[30, 60, 95]] = 1e5
+    with pytest.raises(InputValueError, match=r"corrected image must fit into float16.* row 30 "):
+        list(Affine(4, scale=2.0).over([rows], "image", dtype="float16"))

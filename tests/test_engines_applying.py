@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import shutil
 import signal
 import subprocess
@@ -16,7 +17,15 @@ from command_line import everything_in, modgap
 from conftest import make_pairs
 from engine_rows import CLIP_SHAPE, TwiceEngine, contents, make_shards, write_clip_folder
 from fault_worker import Worker
-from modgap import Calibrate, Correction, Modalities, open_embeddings, open_pair, write_embeddings
+from modgap import (
+    Calibrate,
+    Correction,
+    Modalities,
+    _files,
+    open_embeddings,
+    open_pair,
+    write_embeddings,
+)
 from modgap._files import WriteError
 from modgap._validate import InputValueError
 from modgap.engines import Engine, LocalEngine, apply_to_folder, pieces
@@ -381,8 +390,10 @@ def test_an_engine_that_nobody_knows_leaves_nothing_behind(
     assert not everything_in(tmp_path)
 
 
-class ElsewhereEngine(LocalEngine):
+class ElsewhereEngine:
     """Says that all is done; its disk is another one."""
+
+    name = "elsewhere"
 
     def map(self, work: Any, tasks: Any, *, gpus: float = 0) -> Iterator[Any]:
         return (len(task.rows.rows()) for task in tasks)
@@ -426,3 +437,29 @@ def test_a_full_disk_stops_an_apply_that_goes_on_once_there_is_room(tmp_path: Pa
         assert (open_embeddings(disk / "out").rows() == X).all()
     finally:
         subprocess.run(["umount", str(disk)], check=True)
+
+
+def test_what_the_disk_refuses_of_a_shard_stops_the_run_while_the_next_is_made(
+    shards: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The third shard cannot be flushed; neither it nor the fourth gets its name."""
+    fixed = Correction.load("c.safetensors")
+    apply_to_folder(fixed, images("rows"), "image", "whole")
+    flushed: list[str] = []
+    flush = _files._flush
+
+    def failing(path: Path) -> None:
+        if path.suffix == ".npy":
+            flushed.append(path.name)
+            if len(flushed) == 3:
+                raise OSError(errno.EIO, "Input/output error", str(path))
+        flush(path)
+
+    monkeypatch.setattr(_files, "_flush", failing)
+    with pytest.raises(WriteError, match=r"img_emb_2.npy cannot be written: Input/output error"):
+        apply_to_folder(fixed, images("rows"), "image", "out")
+    monkeypatch.undo()
+    monkeypatch.chdir(shards)
+    assert everything_in(shards / "out.partial" / "img_emb") == {"img_emb_0.npy", "img_emb_1.npy"}
+    assert apply_to_folder(fixed, images("rows"), "image", "out") == 2
+    assert contents(shards / "out") == contents(shards / "whole")

@@ -35,7 +35,7 @@ from modgap._arrays.cosines import (
     order_statistic,
     paired_cosine_histogram,
 )
-from modgap._arrays.half import to_half
+from modgap._arrays.half import from_half, to_half
 from modgap._arrays.histogram import histogram, shared_range
 from modgap._arrays.passes import Listener, listening, passed, told_blocks
 from modgap._arrays.product import (
@@ -66,6 +66,7 @@ __all__ = [
     "cosine_extremes",
     "cosine_histogram",
     "filled",
+    "from_half",
     "half_product_pass",
     "has_unit_lengths",
     "histogram",

@@ -10,6 +10,7 @@ import array_api_compat
 import array_api_compat.numpy
 import numpy as np
 
+from modgap._arrays.half import from_half
 from modgap._stopping import stop_here
 from modgap._validate import Array
 
@@ -76,7 +77,12 @@ def as_float(A: Array) -> Array:
     xp = namespace(A)
     if A.dtype in (xp.float32, xp.float64):
         return A
-    return xp.astype(A, xp.float32)
+    return from_half(A) if _is_half(A) else xp.astype(A, xp.float32)
+
+
+def _is_half(A: Array) -> bool:
+    """Whether this is half precision of NumPy, whose own conversion is slow."""
+    return not is_torch(A) and A.dtype == np.float16
 
 
 def wide_dtype(A: Array) -> Any:
@@ -90,7 +96,7 @@ def wide_dtype(A: Array) -> Any:
 def widen(A: Array) -> Array:
     """The array in float64 where its device has it."""
     xp = namespace(A)
-    return xp.astype(A, wide_dtype(A), copy=False)
+    return xp.astype(from_half(A) if _is_half(A) else A, wide_dtype(A), copy=False)
 
 
 def row_blocks(n: int, size: int) -> Iterator[slice]:

@@ -8,8 +8,8 @@ from modgap._ahead import in_threads
 from modgap._arrays.base import cached_blocks, is_torch, like, namespace, to_numpy, widen
 from modgap._validate import Array
 
-# So near to an edge, in widths of a bin, rounding might carry a value across it; and so many units in
-# the last place, where a column is narrow and far from zero.
+# So near to an edge, in widths of a bin, rounding might carry a value across it; and so many units
+# in the last place, where a column is narrow and far from zero.
 _NEAR, _NEAR_UNITS = 1e-6, 8
 
 

@@ -79,6 +79,7 @@ def apply(
     from modgap.corrections import check_recognised, own_keys
     from modgap.engines import apply_to_folder
     from modgap.io import open_embeddings, write_embeddings
+    from modgap.io._stream import check_float_dtype
     from modgap.io.clip_retrieval import own_folder
 
     if dtype is not None:
@@ -140,14 +141,15 @@ def apply(
                 )  # fmt: skip
             else:
                 batches = source.batches_with_progress(step, f"correcting {modality}")
+                kind = check_float_dtype(dtype or str(source.dtype))
                 write_embeddings(
                     target,
-                    mapping.over(batches, modality, keys),
+                    mapping.over(batches, modality, keys, dtype=kind),
                     ids=source.ids,
                     captions=source.captions,
                     labels=source.labels,
                     groups=source.groups,
-                    dtype=dtype or str(source.dtype),
+                    dtype=kind,
                 )
         if done:
             say(f"modgap: {done:,} shards were done already")

@@ -5,17 +5,21 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from itertools import chain
+from typing import Any
 
 import numpy as np
 
 from modgap._ahead import in_threads, workers_for
-from modgap._arrays import is_torch
+from modgap._arrays import is_torch, row_blocks, rows_per_block
 from modgap._results import Brief
-from modgap._validate import Array, InputValueError, check_matrix, check_values
+from modgap._validate import Array, InputError, InputValueError, check_matrix, check_values
+from modgap.io._stream import converted
 from modgap.moments.blocks import counted
 
 # What mapping one block takes besides.
 _SCRATCH_BYTES = 12 * 10**6
+# Rows that are mapped, checked and converted before the next.
+_PIECE_BYTES = 2**21
 
 
 class RowMap(Brief, ABC):
@@ -79,17 +83,21 @@ class RowMap(Brief, ABC):
         keys: np.ndarray | None = None,
         *,
         first_row: int = 0,
+        dtype: Any = None,
     ) -> Iterator[Array]:
         """The batches mapped, in order; ``keys`` has those of all rows of the stream.
 
         Several are mapped at once, in threads, so none may be written over once it was given out.
+        Those of NumPy come out in ``dtype``; where it is left out, as from a call.
         """
 
         def mapped(one: tuple[Array, int]) -> Array:
             batch, row = one
             first = row - first_row
             own = None if keys is None else keys[first : first + batch.shape[0]]
-            return self(batch, name, first_row=row, keys=own)
+            if is_torch(batch):
+                return self(batch, name, first_row=row, keys=own)
+            return self._in_pieces(batch, name, row, own, dtype)
 
         left = counted(batches, first_row)
         start = next(left, None)
@@ -99,6 +107,28 @@ class RowMap(Brief, ABC):
         held = 2 * 4 * start[0].shape[0] * max(start[0].shape[1], self.dim_out) + _SCRATCH_BYTES
         workers = 1 if is_torch(start[0]) else workers_for(held)
         yield from in_threads(mapped, chain([start], left), workers)
+
+    def _in_pieces(
+        self, batch: np.ndarray, name: str, first_row: int, keys: np.ndarray | None, dtype: Any
+    ) -> np.ndarray:
+        """A batch mapped and converted, a few rows at a time, which stay in the cache meanwhile."""
+        single = np.dtype(np.float32 if batch.dtype == np.float16 else batch.dtype)
+        kind = single if dtype is None else np.dtype(dtype)
+        width = max(self.dim_in, self.dim_out)
+        out = np.empty((len(batch), self.dim_out), dtype=kind)
+
+        def write(rows: slice) -> None:
+            own, first = None if keys is None else keys[rows], first_row + rows.start
+            found = self(batch[rows], name, first_row=first, keys=own)
+            converted(found, kind, f"corrected {name}", first_row=first, out=out[rows])
+
+        try:
+            for rows in row_blocks(len(batch), rows_per_block(width, 4, _PIECE_BYTES)):
+                write(rows)
+        except InputError:
+            write(slice(0, len(batch)))  # which says how many rows of all are like that
+            raise
+        return out
 
 
 def check_mapped(mapped: Array, name: str, *, first_row: int = 0, nonzero: bool = False) -> None:

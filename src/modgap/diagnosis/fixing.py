@@ -236,8 +236,9 @@ def _write_documents(
     say: Progress,
 ) -> None:
     """The documents of a modality, mapped batch by batch, with their ids, captions and labels."""
+    step = f"correcting {name}"
     streams = [
-        one.map(name).over(side.batches_with_progress(say, f"correcting {name}"), name, keys)
+        one.map(name).over(side.batches_with_progress(say, step), name, keys, dtype=dtype)
         for one in corrections.values()
     ]
     columns: dict[str, Any] = {

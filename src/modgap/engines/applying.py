@@ -10,7 +10,9 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -22,6 +24,7 @@ from modgap._claims import read_json
 from modgap._files import atomic_path, folder_to_write, sweep, write_text
 from modgap._locks import sole_writer_of
 from modgap._results import Progress, silent
+from modgap._stopping import stop_here
 from modgap._validate import InputValueError
 from modgap.corrections import Correction
 from modgap.corrections.correction import Role
@@ -29,11 +32,12 @@ from modgap.corrections.fingerprint import fingerprint
 from modgap.corrections.row_map import RowMap
 from modgap.engines.engine import Engine, LocalEngine, open_engine
 from modgap.engines.pieces import pieces, starts
-from modgap.io import Embeddings, write_embeddings
+from modgap.io import Embeddings
 from modgap.io._matrix import BATCH_ROWS
 from modgap.io._stream import check_float_dtype
 from modgap.io.clip_retrieval import EMBEDDED, METADATA, TEXT_METADATA, in_order, is_clip_retrieval
 from modgap.io.parts import Part, parts_of
+from modgap.io.writing import begun_embeddings
 
 _NOTE = "apply.json"
 # What files on their way into their place are called.
@@ -135,10 +139,31 @@ class _Correct:
     progress: Progress = silent
 
     def __call__(self, shard: _Shard) -> int:
+        with self.begun(shard):
+            return shard.rows.n_rows
+
+    def begun(self, shard: _Shard) -> ExitStack:
+        """The same, but for waiting for the disk; see `begun_embeddings`."""
         batches = shard.rows.batches_with_progress(self.progress, "")
-        mapped = self.mapping.over(batches, self.modality, shard.keys, first_row=shard.first_row)
-        write_embeddings(shard.path, mapped, dtype=self.dtype, **shard.columns)
-        return shard.rows.n_rows
+        mapped = self.mapping.over(
+            batches, self.modality, shard.keys, first_row=shard.first_row, dtype=self.dtype
+        )
+        return begun_embeddings(shard.path, mapped, dtype=self.dtype, **shard.columns)
+
+
+def _one_by_one(work: _Correct, shards: list[_Shard]) -> Iterator[int]:
+    """Make shards here; each goes to the disk, and gets its name, while the next is made."""
+    last: Future[None] | None = None
+    with ThreadPoolExecutor(1, thread_name_prefix="disk") as disk:
+        for shard in shards:
+            stop_here()
+            with work.begun(shard) as begun:
+                if last is not None:
+                    last.result()
+                last = disk.submit(begun.pop_all().close)
+            yield shard.rows.n_rows
+        if last is not None:
+            last.result()
 
 
 def _write(engine: Engine, work: _Correct, shards: list[_Shard], progress: Progress) -> None:
@@ -150,10 +175,12 @@ def _write(engine: Engine, work: _Correct, shards: list[_Shard], progress: Progr
     def say(_: str, here: int, __: int) -> None:
         progress(step, done + here, n_rows)
 
-    if isinstance(engine, LocalEngine):  # the only one that can tell of a shard on its way
-        work = replace(work, progress=say)
     progress(step, done, n_rows)
-    for written in engine.map(work, missing):
+    if isinstance(engine, LocalEngine):  # the only one that can tell of a shard on its way
+        every = _one_by_one(replace(work, progress=say), missing)
+    else:
+        every = engine.map(work, missing)
+    for written in every:
         done += written
         progress(step, done, n_rows)
     for shard in missing:

@@ -44,10 +44,9 @@ class RowStream:
 
         Rows that must be converted are so in a thread: half precision takes as long as the map.
         """
-        same = self._held[0].dtype == self.dtype
-        converted = self._converted
-        given = self._numbered()
-        for batch in map(converted, given) if same else ahead(converted, given, _CONVERTERS):
+        same, given = self._held[0].dtype == self.dtype, self._numbered()
+        convert = self._converted
+        for batch in map(convert, given) if same else ahead(convert, given, _CONVERTERS):
             self.n_written += len(batch)
             yield batch
 
@@ -71,36 +70,56 @@ class RowStream:
 
     def _converted(self, given: tuple[np.ndarray, int]) -> np.ndarray:
         batch, first_row = given
-        with np.errstate(over="ignore"):
-            if batch.dtype == np.float32 and self.dtype == np.float16:
-                converted, odd = to_half(batch)
-                unsure = _unsure_of(batch, odd)
-            else:
-                converted = np.ascontiguousarray(batch, dtype=self.dtype)
-                narrower = self.dtype.itemsize < batch.dtype.itemsize
-                unsure = _unsure(batch, self.dtype) if narrower else np.zeros(0, dtype=np.intp)
-        if len(unsure):
-            self._check_kept(batch[unsure], converted[unsure], first_row + unsure)
-        return converted
+        return converted(batch, self.dtype, self.name, first_row=first_row)
 
-    def _check_kept(self, batch: np.ndarray, converted: np.ndarray, numbers: np.ndarray) -> None:
-        """Refuse rows that became zero, and numbers that became infinite."""
-        gone = np.any(batch != 0, axis=1) & ~np.any(converted != 0, axis=1)
-        if gone.any():
-            row = int(np.argmax(gone))
-            raise InputValueError(
-                f"{self.name} must fit into {self.dtype}, but row {numbers[row]} is "
-                f"all below {np.finfo(self.dtype).smallest_subnormal:g}, and would be zero. "
-                "Write a wider dtype, or scale the rows."
-            )
-        lost = np.isinf(converted) & np.isfinite(batch)
-        if lost.any():
-            row, column = np.argwhere(lost)[0]
-            raise InputValueError(
-                f"{self.name} must fit into {self.dtype}, which ends at "
-                f"{np.finfo(self.dtype).max:g}, but row {numbers[row]} holds "
-                f"{batch[row, column]:g}. Write a wider dtype, or scale the rows."
-            )
+
+def converted(
+    batch: np.ndarray,
+    dtype: np.dtype,
+    name: str,
+    *,
+    first_row: int = 0,
+    out: np.ndarray | None = None,
+) -> np.ndarray:
+    """Rows in another precision, in ``out`` where that is given.
+
+    Refuses rows that would become zero in it, and numbers that would become infinite.
+    """
+    unsure = np.zeros(0, dtype=np.intp)
+    with np.errstate(over="ignore"):
+        if batch.dtype == np.float32 and dtype == np.float16:
+            found, odd = to_half(batch, out)
+            unsure = _unsure_of(batch, odd)
+        else:
+            if dtype.itemsize < batch.dtype.itemsize:
+                unsure = _unsure(batch, dtype)
+            found = np.ascontiguousarray(batch, dtype=dtype)
+            if out is not None:
+                out[...] = found
+    if len(unsure):
+        _check_kept(batch[unsure], found[unsure], dtype, name, first_row + unsure)
+    return found if out is None else out
+
+
+def _check_kept(
+    batch: np.ndarray, found: np.ndarray, dtype: np.dtype, name: str, numbers: np.ndarray
+) -> None:
+    gone = np.any(batch != 0, axis=1) & ~np.any(found != 0, axis=1)
+    if gone.any():
+        row = int(np.argmax(gone))
+        raise InputValueError(
+            f"{name} must fit into {dtype}, but row {numbers[row]} is "
+            f"all below {np.finfo(dtype).smallest_subnormal:g}, and would be zero. "
+            "Write a wider dtype, or scale the rows."
+        )
+    lost = np.isinf(found) & np.isfinite(batch)
+    if lost.any():
+        row, column = np.argwhere(lost)[0]
+        raise InputValueError(
+            f"{name} must fit into {dtype}, which ends at "
+            f"{np.finfo(dtype).max:g}, but row {numbers[row]} holds "
+            f"{batch[row, column]:g}. Write a wider dtype, or scale the rows."
+        )
 
 
 def _unsure(batch: np.ndarray, dtype: np.dtype) -> np.ndarray:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -56,8 +57,28 @@ def write_embeddings(
     dtype : dtype, optional
         Values that do not fit it are refused.
     """
+    with begun_embeddings(
+        path, rows, ids=ids, captions=captions, labels=labels, groups=groups, dtype=dtype
+    ):
+        pass
+
+
+def begun_embeddings(
+    path: str | os.PathLike[str],
+    rows: Any,
+    *,
+    ids: Any = None,
+    captions: Any = None,
+    labels: Any = None,
+    groups: Any = None,
+    dtype: Any = None,
+) -> ExitStack:
+    """``write_embeddings`` but for its end: the rows are written, and not yet on the disk.
+
+    Once what is given is closed, which waits for the disk, the file has its place.
+    """
     columns = {"id": ids, "caption": captions, "label": labels, "group": groups}
-    _write(path, {EMBEDDING: rows}, columns, {}, dtype)
+    return _begun(path, {EMBEDDING: rows}, columns, {}, dtype)
 
 
 def write_pair(
@@ -93,7 +114,8 @@ def write_pair(
     gx, gy = (None, None) if groups is None else groups
     x_group, y_group = (f"{name}_group" for name in names)
     columns = {"id": ids, "caption": captions, "label": labels, x_group: gx, y_group: gy}
-    _write(path, {names[0]: x, names[1]: y}, columns, {x_group: 0, y_group: 1}, dtype)
+    with _begun(path, {names[0]: x, names[1]: y}, columns, {x_group: 0, y_group: 1}, dtype):
+        pass
 
 
 def write_vectors(
@@ -115,10 +137,11 @@ def write_vectors(
         As many rows of each; their columns may differ.
     """
     columns = {"id": ids, "caption": captions, "label": labels}
-    _write(path, vectors, columns, {}, dtype, one_space=False)
+    with _begun(path, vectors, columns, {}, dtype, one_space=False):
+        pass
 
 
-def _write(
+def _begun(
     path: str | os.PathLike[str],
     matrices: Mapping[str, Any],
     columns: Mapping[str, Any],
@@ -126,7 +149,7 @@ def _write(
     dtype: Any,
     *,
     one_space: bool = True,
-) -> None:
+) -> ExitStack:
     target = Path(path)
     suffix = target.suffix.lower()
     if suffix not in WRITERS:
@@ -139,6 +162,8 @@ def _write(
             f"{' and '.join(streams)} must have the same number of columns, "
             f"got {dims[0]} and {dims[1]}. Embed both with the same model."
         )
-    with atomic_path(target) as temporary:
+    with ExitStack() as begun:
+        temporary = begun.enter_context(atomic_path(target))
         WRITERS[suffix](temporary, streams, checked)
         check_lengths(streams.values(), checked, owners)
+        return begun.pop_all()
