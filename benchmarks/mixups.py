@@ -19,7 +19,7 @@ from safetensors.numpy import load_file
 
 from modgap import load_digits
 from modgap.corrections import Calibrate, Correction
-from modgap.corrections.recognise import recognise
+from modgap.corrections.recognition import recognise
 from modgap.io import Modalities, open_pair
 from modgap.measures.pairing import pairing_signal, signal_of_rows
 

@@ -18,7 +18,7 @@ from modgap.corrections import (
     check_recognised,
     recognise,
 )
-from modgap.corrections.recognise import MAX_SAMPLE, MIN_ROWS
+from modgap.corrections.recognition import MAX_SAMPLE, MIN_ROWS
 from modgap.io import Embeddings
 
 DIM = 32

@@ -70,6 +70,17 @@ def test_measuring_and_correcting_arrays_loads_no_torch() -> None:
     assert loaded(code, ("torch", "matplotlib", "plotly")) == []
 
 
+def test_a_correction_is_loaded_and_applied_without_scikit_learn(tmp_path) -> None:
+    path = tmp_path / "c.safetensors"
+    modgap.Correction.identity(3).save(path)
+    code = (
+        "import numpy as np, modgap\n"
+        f"correction = modgap.Correction.load({str(path)!r})\n"
+        "list(correction.map('image').over([np.eye(3)], 'image'))"
+    )
+    assert loaded(code, (*HEAVY, "scipy.stats", "pandas", "pyarrow")) == []
+
+
 PACKAGES = sorted(
     found.name
     for found in pkgutil.walk_packages(modgap.__path__, "modgap.")

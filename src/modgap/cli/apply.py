@@ -224,7 +224,7 @@ def _chosen(
 def _note(fixed: Correction, path: Path) -> str:
     """What the metric and the queries must be for these documents, where that is not as before."""
     from modgap.corrections import next_commands
-    from modgap.corrections.demands import metric_to_rank_by
+    from modgap.corrections.stated import metric_to_rank_by
 
     said = []
     if fixed.metric != "cosine":

@@ -13,7 +13,7 @@ from modgap._arrays import to_numpy, top_mean
 from modgap._validate import Array, InputValueError
 from modgap.corrections.correction import Correction
 from modgap.corrections.hubs import MAX_BANK, MIN_BANK, Hubs
-from modgap.corrections.recognise import RecognitionWarning, recognise
+from modgap.corrections.recognition import RecognitionWarning, recognise
 from modgap.io import Embeddings, Modalities
 from modgap.io.keys import document_keys
 

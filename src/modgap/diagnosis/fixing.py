@@ -32,7 +32,7 @@ from modgap.corrections import (
     correction_file,
     file_safe,
 )
-from modgap.corrections.demands import metric_to_rank_by
+from modgap.corrections.stated import metric_to_rank_by
 from modgap.diagnosis.result import Diagnosis
 from modgap.diagnosis.run import diagnose
 from modgap.diagnosis.scripts import document_columns, readme, search_script

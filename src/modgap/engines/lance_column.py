@@ -20,7 +20,7 @@ from modgap._validate import InputError, InputValueError, did_you_mean, first_li
 from modgap.corrections import Correction, check_recognised
 from modgap.corrections.correction import Role
 from modgap.corrections.fingerprint import fingerprint
-from modgap.corrections.recognise import MAX_SAMPLE
+from modgap.corrections.recognition import MAX_SAMPLE
 from modgap.engines.batches import corrected_batch
 from modgap.engines.columns import rows_of_column, vector_column
 from modgap.io._arrow import numpy_dtype

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from modgap.corrections import Correction, demands_by_topic, in_one_sentence, next_commands
-from modgap.corrections.demands import metric_to_rank_by
+from modgap.corrections.stated import metric_to_rank_by
 from modgap.diagnosis import Diagnosis
 from modgap.diagnosis.verdict import NOT_JUDGED
 

@@ -1,0 +1,91 @@
+from .affine import Affine
+from .asking import asking_modalities, asking_modality, asking_or_text
+from .bank import ForeignBankWarning
+from .base import (
+    Corrector,
+    NotFitted,
+    NothingMovesWarning,
+    RowLength,
+    row_length,
+)
+from .calibrate import Calibrate
+from .check import check_corrector
+from .correction import METRICS, Correction, Metric, Role
+from .files import (
+    correction_file,
+    file_safe,
+    load_corrections,
+    save_corrections,
+)
+from .fitted import FittedRows
+from .hubs import Hubs
+from .orthogonal import OrthogonalShift
+from .own_queries import OwnQueriesWarning, own_keys
+from .procrustes import Procrustes
+from .recognition import (
+    Recognition,
+    RecognitionWarning,
+    check_recognised,
+    recognise,
+)
+from .registry import CORRECTORS, METHODS, Method, make_corrector
+from .row_map import RowMap, check_mapped
+from .shift import Center, OriginShift, Shift
+from .stated import (
+    METRIC_NAMES,
+    demands,
+    demands_by_topic,
+    in_one_sentence,
+    label,
+    next_commands,
+)
+from .whiten import Whiten
+
+__all__ = [
+    "CORRECTORS",
+    "METHODS",
+    "METRICS",
+    "METRIC_NAMES",
+    "Affine",
+    "Calibrate",
+    "Center",
+    "Correction",
+    "Corrector",
+    "FittedRows",
+    "ForeignBankWarning",
+    "Hubs",
+    "Method",
+    "Metric",
+    "NotFitted",
+    "NothingMovesWarning",
+    "OriginShift",
+    "OrthogonalShift",
+    "OwnQueriesWarning",
+    "Procrustes",
+    "Recognition",
+    "RecognitionWarning",
+    "Role",
+    "RowLength",
+    "RowMap",
+    "Shift",
+    "Whiten",
+    "asking_modalities",
+    "asking_modality",
+    "asking_or_text",
+    "check_corrector",
+    "check_mapped",
+    "check_recognised",
+    "correction_file",
+    "demands",
+    "demands_by_topic",
+    "file_safe",
+    "in_one_sentence",
+    "label",
+    "load_corrections",
+    "make_corrector",
+    "next_commands",
+    "own_keys",
+    "recognise",
+    "row_length",
+    "save_corrections",
+]
