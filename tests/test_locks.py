@@ -144,9 +144,13 @@ HOLD = """
 import os, sys, time
 from modgap._locks import sole_writer_of
 with sole_writer_of(sys.argv[1]):
+    read, write = os.pipe()
     child = os.fork()
     if child:
+        os.read(read, 1)  # the worker runs
         print(child, flush=True)
+    else:
+        os.write(write, b"1")
     time.sleep(60)
 """
 
