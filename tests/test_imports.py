@@ -70,13 +70,14 @@ def test_measuring_and_correcting_arrays_loads_no_torch() -> None:
     assert loaded(code, ("torch", "matplotlib", "plotly")) == []
 
 
-def test_a_correction_is_loaded_and_applied_without_scikit_learn(tmp_path) -> None:
+def test_a_correction_is_applied_and_searched_with_without_scikit_learn(tmp_path) -> None:
     path = tmp_path / "c.safetensors"
     modgap.Correction.identity(3).save(path)
     code = (
         "import numpy as np, modgap\n"
         f"correction = modgap.Correction.load({str(path)!r})\n"
-        "list(correction.map('image').over([np.eye(3)], 'image'))"
+        "documents = list(correction.map('image').over([np.eye(3)], 'image'))\n"
+        "modgap.search.search(correction.apply(np.eye(3), 'text', 'query'), documents[0], 2)"
     )
     assert loaded(code, (*HEAVY, "scipy.stats", "pandas", "pyarrow")) == []
 
