@@ -73,7 +73,7 @@ def test_resuming_where_nothing_is_starts_and_says_so(tmp_path):
     assert f"no checkpoint in {tmp_path / 'new'} yet: the run starts at its first step" in ran.err
 
 
-LONG = ("train", "digits", "--set", "train.epochs=25", "--set", "train.loggers=[]")
+LONG = ("train", "digits", "--set", "train.epochs=10", "--set", "train.loggers=[]")
 
 
 @pytest.fixture(scope="module")

@@ -194,7 +194,7 @@ def test_calibrated_graphs_find_as_much_of_a_modality_as_raw_ones(tmp_path):
 
 @pytest.mark.parametrize("kind", sorted(GRAPHS))
 def test_one_graph_of_all_is_measured_and_warned_of_where_it_misses_much(tmp_path, kind):
-    images, texts = clip_like(1500, 32)
+    images, texts = clip_like(700, 32)
     blocks = Calibrate(form="blocks").fit(images, texts).correction_
     store = make_store(kind, tmp_path)
     narrow = {**GRAPHS[kind], "ef_search": 10, "one_graph": True}
@@ -207,7 +207,7 @@ def test_one_graph_of_all_is_measured_and_warned_of_where_it_misses_much(tmp_pat
             index.finish()
         assert set(index.graph_recall) == {"image", "text"}
         documents = {"image": images, "text": texts}
-        real = evaluate_index(index, documents, sample=200).recall
+        real = evaluate_index(index, documents, sample=80).recall
         assert index.graph_recall == pytest.approx(real, abs=0.08)
         index.drop()
     center = Center().fit(X, Y).correction_
