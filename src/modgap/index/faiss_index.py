@@ -87,7 +87,7 @@ class FaissIndex(VectorIndex):
         self._waiting: dict[tuple[str, str | None], list[np.ndarray]] = {}
         self._ids: list[Id] = []
         self._modalities: list[str] = []
-        self._places_of: dict[str, list[int]] = {}
+        self._places_of: dict[str, np.ndarray] = {}
 
     def export(self, path: str | os.PathLike[str], modality: str, only: str | None = None) -> None:
         """Write an ``IndexPreTransform`` that any FAISS program loads and searches as it is.
@@ -227,23 +227,26 @@ class FaissIndex(VectorIndex):
             found = stored.search(queries, k, params=self._selected(wanted))
         else:
             found = index.search(queries, k, params=self._parameters(index, vector, wanted))
-        places = self._places(part)
+        scores, places = found
+        if part is not None:  # a place that is missing stays below zero
+            places = np.where(places < 0, -1, self._places(part)[places])
+        ids, names = self._ids, self._modalities
         return [
             [
-                (self._ids[places[place]], self._modalities[places[place]], nearness)
+                (ids[place], names[place], nearness)
                 for nearness, place in zip(*line, strict=True)
                 if place >= 0
             ]
-            for line in zip(*(part.tolist() for part in found), strict=True)
+            for line in zip(scores.tolist(), places.tolist(), strict=True)
         ]
 
-    def _places(self, only: str | None) -> Sequence[int]:
+    def _places(self, only: str | None) -> np.ndarray:
         """Where the documents of a FAISS index stand in the lists of ids and modalities."""
         if only is None:
-            return range(len(self._ids))
+            return np.arange(len(self._ids))
         if only not in self._places_of:
             held = [place for place, name in enumerate(self._modalities) if name == only]
-            self._places_of[only] = held
+            self._places_of[only] = np.array(held, dtype=np.int64)
         return self._places_of[only]
 
     def _searched(self, index: Any) -> Any:
