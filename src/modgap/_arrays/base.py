@@ -114,12 +114,19 @@ def rows_per_block(width: int, itemsize: int = 8, budget: int = BLOCK_BYTES) -> 
 def cached_blocks(A: Array, n: int | None = None) -> Iterator[slice]:
     """Slices of rows for work that goes over a block several times in wide precision.
 
-    On a processor a block stays in a core's cache; larger ones take four times as long. ``n`` is
-    the number of rows, where it is not that of ``A``.
+    ``n`` is the number of rows, where it is not that of ``A``.
+    """
+    return row_blocks(A.shape[0] if n is None else n, rows_per_cached_block(A))
+
+
+def rows_per_cached_block(A: Array, width: int | None = None) -> int:
+    """How many rows, of the width of ``A`` or another, such a block has.
+
+    On a processor it stays in a core's cache; larger ones take four times as long.
     """
     on_cpu = not is_torch(A) or A.device.type == "cpu"
-    size = rows_per_block(A.shape[1], budget=CACHE_BYTES if on_cpu else BLOCK_BYTES)
-    return row_blocks(A.shape[0] if n is None else n, size)
+    budget = CACHE_BYTES if on_cpu else BLOCK_BYTES
+    return rows_per_block(A.shape[1] if width is None else width, budget=budget)
 
 
 def row_norms(A: Array) -> Array:

@@ -80,11 +80,11 @@ def equal_rows(A: Array, bias: Array | None = None) -> EqualRows:
     # Equal rows have bitwise equal sums; what else has is told apart below.
     weights = np.random.default_rng(0).uniform(1.0, 2.0, d)
     sums = to_numpy(along(A, like(weights, A, wide_dtype(A))))
-    _, first, kind = np.unique(sums, return_index=True, return_inverse=True)
-    sizes = np.bincount(kind).astype(np.float64)
+    _, sizes = np.unique(sums, return_counts=True)
     # Equal rows meet in the square of their number; below this, that is little work.
-    if float(np.sum(sizes * (sizes - 1))) <= 4 * n:
+    if float(sizes @ (sizes - 1.0)) <= 4 * n:
         return EqualRows(np.arange(n), np.arange(n))
+    _, first, kind = np.unique(sums, return_index=True, return_inverse=True)
     first_of = first[kind]
     apart = _differ(A, bias, first_of)
     first_of[apart] = apart

@@ -16,13 +16,13 @@ import numpy as np
 
 from modgap._arrays.base import (
     BLOCK_BYTES,
-    CACHE_BYTES,
     is_torch,
     largest_norm,
     like,
     namespace,
     row_blocks,
     rows_per_block,
+    rows_per_cached_block,
     to_numpy,
     wide_dtype,
     widen,
@@ -71,7 +71,7 @@ def pair_scores(X: Array, Y: Array, i: Any, j: Any, bias: Array | None = None) -
     ``i`` is (n,) or, where several rows of Y go with each of X, (n, 1) and ``j`` (n, k).
     """
     xp = namespace(X)
-    size = rows_per_block(X.shape[1] * math.prod(j.shape[1:]), budget=CACHE_BYTES)
+    size = rows_per_cached_block(X, X.shape[1] * math.prod(j.shape[1:]))
     if is_torch(X):
         parts = [xp.sum(widen(Y[j[:0]]), axis=-1)]
         for piece in row_blocks(len(j), size):
