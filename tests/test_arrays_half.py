@@ -88,3 +88,13 @@ def test_any_layout_of_float16_is_converted(rng, monkeypatch):
                 assert floats_of(found) == floats_of(expected)
             assert (widen(view) == expected).all()
             assert widen(view).dtype == np.float64
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.float64])
+def test_into_room_of_another_kind(rng, kind):
+    A = rng.normal(size=(5, 4)).astype(np.float16)
+    room = np.empty((5, 8), dtype=kind)[:, ::2]
+    assert from_half(A, out=room) is room
+    assert room.tolist() == A.tolist()
+    wide = np.empty((5, 4))
+    assert from_half(A, out=wide).tolist() == A.tolist()

@@ -60,11 +60,14 @@ def to_half(A: np.ndarray, out: np.ndarray | None = None) -> tuple[np.ndarray, n
 def from_half(A: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
     """``A.astype(np.float32)`` of float16, bit for bit; into ``out`` where that is given.
 
+    Anything else that is given, or asked for, is left to NumPy.
+
     >>> from_half(np.array([1.0, 0.1], dtype=np.float16)).tolist()
     [1.0, 0.0999755859375]
     """
     out = np.empty(A.shape, dtype=np.float32) if out is None else out
-    if A.dtype != np.float16 or not out.flags.c_contiguous or _drops_small_numbers():
+    by_bits = A.dtype == np.float16 and out.dtype == np.float32 and out.flags.c_contiguous
+    if not by_bits or _drops_small_numbers():
         out[...] = A
         return out
     given, found = np.ascontiguousarray(A).reshape(-1), out.reshape(-1)

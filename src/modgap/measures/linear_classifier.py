@@ -7,10 +7,10 @@ Weng and Keerthi 2008), step for step as LIBLINEAR's primal solver takes them, w
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass
-from functools import cached_property, reduce
+from functools import partial, reduce
 
 import numpy as np
 
@@ -20,6 +20,7 @@ from modgap._arrays import (
     as_float,
     cached_blocks,
     filled,
+    from_half,
     is_torch,
     namespace,
     widen,
@@ -40,42 +41,44 @@ _SHRINK, _HALVE, _GROW = 0.25, 0.5, 4.0
 
 
 class SomeRows:
-    """Rows of a matrix that stand for themselves: those of ``numbers``, in float32 at least."""
+    """Rows ``numbers`` of a matrix, in float32 at least, with their mean and variance."""
 
-    def __init__(self, matrix: Array, numbers: Array | None = None) -> None:
-        chosen = matrix if numbers is None else _taken(matrix, numbers)
-        small = chosen.shape[0] * chosen.shape[1] <= _WIDE
+    def __init__(self, matrix: Array, numbers: Array) -> None:
         self.matrix, self.numbers = matrix, numbers
-        self.rows = widen(chosen) if small else as_float(chosen)
-
-    @cached_property
-    def moments(self) -> RowMoments:
-        """Their mean and variance."""
-        scratch, rows = Scratch(), self.rows
-
-        def of(block: slice) -> RowMoments:
-            if is_torch(rows):
-                return RowMoments.of(rows[block], "variance")
-            wide = scratch.room(rows[block].shape, np.float64, 0)
-            wide[...] = rows[block]
-            return RowMoments.of_scratch(wide, "variance")
-
-        parts = in_threads(of, cached_blocks(rows), 1 if is_torch(rows) else None)
-        return reduce(RowMoments.add, parts)
+        parts: Iterator[RowMoments]
+        if is_torch(matrix):
+            self.rows = _precise(matrix[numbers])
+            blocks = (self.rows[block] for block in cached_blocks(self.rows))
+            parts = map(partial(RowMoments.of, detail="variance"), blocks)
+        else:
+            self.rows, parts = _taken(matrix, numbers)
+        self.moments = reduce(RowMoments.add, parts)
 
 
-def _taken(matrix: Array, numbers: Array) -> Array:
-    """The rows of these numbers; NumPy takes them in threads."""
-    if is_torch(matrix):
-        return matrix[numbers]
-    found = np.empty((len(numbers), matrix.shape[1]), dtype=matrix.dtype)
+def _taken(matrix: np.ndarray, numbers: np.ndarray) -> tuple[np.ndarray, Iterator[RowMoments]]:
+    """Room for the rows of these numbers, and the moments of blocks, which fill it as they come."""
+    shape = len(numbers), matrix.shape[1]
+    wide = _is_small(shape) or matrix.dtype == np.float64
+    found, scratch = np.empty(shape, dtype=np.float64 if wide else np.float32), Scratch()
 
-    def take(block: slice) -> None:
-        np.take(matrix, numbers[block], axis=0, out=found[block], mode="clip")
+    def take(block: slice) -> RowMoments:
+        own = numbers[block]
+        given = scratch.room((len(own), shape[1]), matrix.dtype, 0)
+        # Numbers are never out of bounds; told to clip them, NumPy writes where it is told to.
+        from_half(np.take(matrix, own, axis=0, out=given, mode="clip"), out=found[block])
+        room = scratch.room(given.shape, np.float64, 1)
+        room[...] = found[block]
+        return RowMoments.of_scratch(room, "variance")
 
-    for _ in in_threads(take, cached_blocks(found)):
-        pass
-    return found
+    return found, in_threads(take, cached_blocks(found), 1 if _is_small(shape) else None)
+
+
+def _precise(matrix: Array) -> Array:
+    return widen(matrix) if _is_small(matrix.shape) else as_float(matrix)
+
+
+def _is_small(shape: tuple[int, ...]) -> bool:
+    return shape[0] * shape[1] <= _WIDE
 
 
 @dataclass(frozen=True)
@@ -101,7 +104,7 @@ class LinearClassifier:
 
     def scores(self, matrix: Array) -> Array:
         """How far each row is on the second side."""
-        xp, weights, rows = namespace(matrix), self.weights / self.scale, SomeRows(matrix).rows
+        xp, weights, rows = namespace(matrix), self.weights / self.scale, _precise(matrix)
         products = widen(rows @ xp.astype(weights, rows.dtype, copy=False))
         return products + (self.intercept - xp.sum(weights * self.centre))
 
