@@ -141,8 +141,8 @@ class _Judge:
 
     def __init__(self, fitted: dict[str, FittedRows], batch: np.ndarray, modality: str) -> None:
         self.fitted, self.batch, self.modality = fitted, batch, modality
-        self.mean = batch.mean(axis=0)
-        self.length = float(np.sqrt(np.mean(np.sum(batch**2, axis=1))))
+        self.mean, self.variance = batch.mean(axis=0), batch.var(axis=0)
+        self.length = _length(self)
         self.distances = {
             name: float(np.linalg.norm(self.mean - one.mean)) for name, one in fitted.items()
         }
@@ -215,7 +215,8 @@ class _Judge:
         along = 1.0
         if np.any(fit.mean):
             along = float(scale * self.mean @ fit.mean / (fit.mean @ fit.mean))
-        deviation = float(np.mean((scale * self.batch[:, used] - mean) ** 2 / variance))
+        own_mean, own_variance = scale * self.mean[used], scale**2 * self.variance[used]
+        deviation = float(np.mean((own_variance + (own_mean - mean) ** 2) / variance))
         # Of new rows, with mean and variance estimated from n rows: E 1/χ².
         honest = (fit.n + 1) / (fit.n - 3)
         strange = float(np.mean((_length(fit) ** 2 / len(fit.mean) + mean**2) / variance))
@@ -266,9 +267,9 @@ def _seem(certain: bool) -> str:
     return "are" if certain else "may be"
 
 
-def _length(fit: FittedRows) -> float:
-    """Root mean square length of the fitted rows."""
-    return float(np.sqrt(fit.mean @ fit.mean + np.sum(fit.variance)))
+def _length(rows: FittedRows | _Judge) -> float:
+    """Root mean square length of rows, by their mean and variance."""
+    return float(np.sqrt(rows.mean @ rows.mean + np.sum(rows.variance)))
 
 
 def _batch(rows: Any, modality: str, unit_rows: bool) -> np.ndarray:
