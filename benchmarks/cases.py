@@ -16,6 +16,7 @@ from modgap.evaluation import Gaussian, robustness
 from modgap.measures import cone
 from modgap.moments import Moments, PairMoments
 
+# Where the rows of an index lie in memory moves the time of a search by a tenth: copies take turns.
 _COPIES = 3
 
 
@@ -185,7 +186,6 @@ def _search_case(scale: float, corrector: Calibrate, through: str, limit: float)
     with open_index(path, correction, create=True) as index:
         index.write(documents[: n // 2], "image")
         index.write(documents[n // 2 :], "text")
-    # Where its rows lie in memory moves the time of a search by a tenth: copies take turns.
     plain_ones = cycle([faiss.read_index(uncorrected) for _ in range(_COPIES)])
     corrected_ones = cycle([open_index(path, correction) for _ in range(_COPIES)])
     return Case(
