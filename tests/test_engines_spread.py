@@ -23,8 +23,8 @@ from modgap._validate import InputValueError
 from modgap.corrections import Procrustes
 from modgap.engines import (
     open_engine,
-    pieces,
     retrieval_among_all,
+    row_ranges,
     spread,
 )
 from modgap.evaluation import evaluate_correction
@@ -142,15 +142,15 @@ def test_large_shards_are_cut_and_small_ones_are_not(
     shards: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     image = modgap.open_embeddings(shards[0])
-    assert len(pieces.pieces(image.matrix)) == 5
-    monkeypatch.setattr(pieces, "PIECE_BYTES", 50 * DIM * 2)
-    cut = pieces.pieces(image.matrix)
+    assert len(row_ranges.pieces(image.matrix)) == 5
+    monkeypatch.setattr(row_ranges, "PIECE_BYTES", 50 * DIM * 2)
+    cut = row_ranges.pieces(image.matrix)
     assert [piece.shape[0] for piece in cut[:4]] == [50, 50, 50, 30]
     np.testing.assert_array_equal(np.concatenate([p.rows() for p in cut]), image.rows())
     np.testing.assert_array_equal(cut[2].take(np.array([3, 1])), image.rows()[[103, 101]])
-    part = pieces.range_of(image.matrix.parts(), 170, 400)
+    part = row_ranges.range_of(image.matrix.parts(), 170, 400)
     np.testing.assert_array_equal(part.rows(), image.rows()[170:400])
-    held = pieces.pieces(modgap.Modalities.of(np.ones((120, DIM)), np.ones((3, DIM))).x.matrix)
+    held = row_ranges.pieces(modgap.Modalities.of(np.ones((120, DIM)), np.ones((3, DIM))).x.matrix)
     assert len(held) > 1
 
 
@@ -159,7 +159,7 @@ def test_ranges_of_parquet_are_read_in_batches_of_one_size(tmp_path: Path) -> No
     path = tmp_path / "rows.parquet"
     pq.write_table(pa.table({"embedding": rows.tolist()}), path, row_group_size=40)
     matrix = modgap.open_embeddings(path).matrix
-    part = pieces.range_of(matrix.parts(), 30, 90)
+    part = row_ranges.range_of(matrix.parts(), 30, 90)
     np.testing.assert_array_equal(part.rows(), rows[30:90])
     assert [len(batch) for batch in part.batches(25)] == [25, 25, 10]
 

@@ -80,8 +80,9 @@ def worker() -> Iterator[Worker]:
     pytest.importorskip("faiss")
     made = Worker(
         "modgap.cli", "modgap.cli.show", "modgap.diagnosis", "modgap.reports", "modgap.index",
-        "modgap.engines.ranking", "faiss", "plotly.offline", "pyarrow.parquet", "rich.progress",
-        "safetensors.numpy", "sklearn.linear_model", "sklearn.metrics", "threadpoolctl",
+        "modgap.engines.sharded_retrieval", "faiss", "plotly.offline", "pyarrow.parquet",
+        "rich.progress", "safetensors.numpy", "sklearn.linear_model", "sklearn.metrics",
+        "threadpoolctl",
     )  # fmt: skip
     yield made
     made.close()

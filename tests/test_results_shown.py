@@ -20,7 +20,7 @@ from modgap._results import Brief, HasFigure, Result
 from modgap._validate import InputTypeError
 from modgap.corrections import Calibrate, Center, Procrustes, Shift
 from modgap.diagnosis import Fix, gap_paths
-from modgap.engines import drift
+from modgap.drift import detect_drift
 from modgap.evaluation import Gaussian, mixed_curve, robustness
 from modgap.evaluation.tasks import sweep_task, zero_shot_task
 from modgap.io import Modalities
@@ -70,7 +70,7 @@ def shown() -> dict[str, Any]:
         "profile": profile(data),
         "report": modgap.report(data, diagnosis=diagnosis),
         "fix": Fix("out", {"text": diagnosis}, ("out/search.py",), ("modgap index build",)),
-        "drift": drift({"image": X[:200]}, {"image": X[200:] + 0.5}),
+        "drift": detect_drift({"image": X[:200]}, {"image": X[200:] + 0.5}),
         "sweep": sweep_task(zero_shot_task(*planted()), resamples=100),
     }
 

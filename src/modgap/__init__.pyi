@@ -2,6 +2,7 @@ from . import (
     corrections,
     datasets,
     diagnosis,
+    drift,
     embed,
     engines,
     evaluation,
@@ -22,7 +23,7 @@ from ._version import __version__
 from .corrections import Calibrate, Correction
 from .datasets import load_digits
 from .diagnosis import diagnose, fix
-from .engines import GapMonitor, drift
+from .drift import GapMonitor, detect_drift
 from .evaluation import evaluate_correction, mixed_retrieval, retrieval
 from .io import (
     Embeddings,
@@ -47,6 +48,7 @@ __all__ = [
     "__version__",
     "corrections",
     "datasets",
+    "detect_drift",
     "diagnose",
     "diagnosis",
     "drift",

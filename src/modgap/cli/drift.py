@@ -68,11 +68,11 @@ def drift(
     """  # fmt: skip
     from modgap._results import document
     from modgap.cli.show import out, print_json, print_table, steps
-    from modgap.engines import drift as run
+    from modgap.drift import detect_drift
 
     called = two_names(names)
     with steps() as step:
-        report = run(
+        report = detect_drift(
             _opened(a, called), _opened(b, called), correction, names=called,
             rows=rows,  # type: ignore[arg-type]
             independent=independent, alpha=alpha, progress=step,
@@ -100,7 +100,7 @@ def drift(
 
 def _opened(given: str, names: tuple[str, str]) -> Any:
     """What an argument means: a path, or several with commas between them."""
-    from modgap.engines.streams import open_named
+    from modgap.drift.named_moments import open_named
     from modgap.io import open_pair
 
     if Path(given).exists():

@@ -42,7 +42,8 @@ def measure(
     """
     from modgap._results import document
     from modgap.cli.show import out, print_json, print_table, say, steps
-    from modgap.engines import save_streams, spread, streams_of
+    from modgap.drift import save_streams, streams_of
+    from modgap.engines import spread
     from modgap.measures import measure as run
 
     refuse_here_only(engine, partial=partial, device=device)

@@ -1,4 +1,4 @@
-"""Past one machine: the same work on engines people run, and the monitor of a live stream."""
+"""The same work beyond one machine: on Ray, in Arrow functions for Spark, in Lance columns."""
 
 from modgap._lazy import attach
 

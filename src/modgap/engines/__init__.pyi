@@ -1,5 +1,4 @@
-from .applying import apply_to_folder
-from .batches import (
+from .arrow import (
     MOMENTS_SCHEMA,
     TOP_K_SCHEMA,
     corrected_batch,
@@ -8,42 +7,28 @@ from .batches import (
     partial_moments,
     top_k_batch,
 )
-from .blocked import BlockedMoments
-from .comparison import drift
-from .drift_report import CorrectionFit, DriftReport, GapDrift, StreamDrift
+from .corrected_folder import apply_to_folder
 from .engine import Engine, LocalEngine, open_engine
 from .lance_column import add_corrected_column, drop_corrected_column
-from .modalities import spread
-from .monitor import GapMonitor
-from .ranking import retrieval_among_all
 from .ray_engine import RayEngine
-from .streams import load_streams, save_streams, streams_of
+from .sharded_retrieval import retrieval_among_all
+from .spread_modalities import spread
 
 __all__ = [
     "MOMENTS_SCHEMA",
     "TOP_K_SCHEMA",
-    "BlockedMoments",
-    "CorrectionFit",
-    "DriftReport",
     "Engine",
-    "GapDrift",
-    "GapMonitor",
     "LocalEngine",
     "RayEngine",
-    "StreamDrift",
     "add_corrected_column",
     "apply_to_folder",
     "corrected_batch",
-    "drift",
     "drop_corrected_column",
-    "load_streams",
     "merged_top_k",
     "moments_of",
     "open_engine",
     "partial_moments",
     "retrieval_among_all",
-    "save_streams",
     "spread",
-    "streams_of",
     "top_k_batch",
 ]

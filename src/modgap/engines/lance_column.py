@@ -21,8 +21,8 @@ from modgap.corrections import Correction, check_recognised
 from modgap.corrections.correction import Role
 from modgap.corrections.fingerprint import fingerprint
 from modgap.corrections.recognition import MAX_SAMPLE
-from modgap.engines.batches import corrected_batch
-from modgap.engines.columns import rows_of_column, vector_column
+from modgap.engines.arrow import corrected_batch
+from modgap.engines.vector_column import rows_of_column, vector_column
 from modgap.io._arrow import numpy_dtype
 
 _BATCH_ROWS = 8192

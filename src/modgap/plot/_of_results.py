@@ -10,7 +10,7 @@ import numpy as np
 from modgap._drawing import Ranges
 from modgap._validate import InputTypeError, InputValueError
 from modgap.diagnosis import Diagnosis, GapPath
-from modgap.engines import DriftReport
+from modgap.drift import DriftReport
 from modgap.evaluation import Evaluation, MixedCurve, MixedRetrieval, Retrieval, Robustness
 from modgap.evaluation.names import metric_name
 from modgap.evaluation.tasks import TaskSweep

@@ -15,7 +15,7 @@ from starlette.routing import Match
 
 from modgap._validate import InputError
 from modgap._version import __version__
-from modgap.engines import GapMonitor
+from modgap.drift import GapMonitor
 from modgap.serve.assets import Asset, live_assets
 from modgap.serve.docs import docs_page
 from modgap.serve.document import LiveDocument, MakeDocument

@@ -10,8 +10,8 @@ from fastapi.responses import PlainTextResponse
 from modgap._results import Progress, silent
 from modgap._validate import InputValueError, require
 from modgap.corrections import row_length
-from modgap.engines import GapMonitor, streams_of
-from modgap.engines.metrics import CONTENT_TYPE
+from modgap.drift import GapMonitor, streams_of
+from modgap.drift.prometheus import CONTENT_TYPE
 from modgap.serve.explorer import Explorer
 from modgap.serve.fitted import RECOMMENDED
 from modgap.serve.routes import add_route

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from modgap import drift
+from modgap import detect_drift
 from modgap._results import document, to_json
 from modgap._validate import InputError, InputValueError
 from modgap.corrections import (
@@ -23,10 +23,10 @@ from modgap.corrections import (
     Whiten,
 )
 from modgap.datasets import load_digits
-from modgap.engines import BlockedMoments, DriftReport, load_streams, save_streams, streams_of
-from modgap.engines.blocked import MOST_BLOCKS, Blocks, probe_directions
-from modgap.engines.chance import Estimate, z_of_log_ratio
-from modgap.engines.comparison import LEAST
+from modgap.drift import BlockedMoments, DriftReport, load_streams, save_streams, streams_of
+from modgap.drift.blocked_moments import MOST_BLOCKS, Blocks, probe_directions
+from modgap.drift.detection import LEAST
+from modgap.drift.estimate import Estimate, z_of_log_ratio
 from modgap.moments import Moments, PairMoments
 from streams import DIM, SPREADS, stream, turned, unit
 
@@ -78,7 +78,7 @@ def test_probes_are_the_same_on_every_machine():
 def test_numbers_are_those_of_their_definitions(rng):
     a, b = stream(rng, 800), 1.2 * stream(rng, 600) + 0.1
     then, now = (Estimate(BlockedMoments(BlockedMoments.of(x, "given").moments)) for x in (a, b))
-    report = drift({"text": a}, {"text": b}, rows="given", independent=True).streams[0]
+    report = detect_drift({"text": a}, {"text": b}, rows="given", independent=True).streams[0]
     errors = [np.trace(np.cov(x.T, bias=True)) / len(x) for x in (a, b)]
     assert then.mean_error.trace == pytest.approx(errors[0])
     assert then.mean_error.square == pytest.approx(np.sum(np.cov(a.T, bias=True) ** 2) / 800**2)
@@ -105,7 +105,7 @@ def test_z_is_what_a_permutation_test_finds(rng):
         step = both[order[:150]].mean(axis=0) - both[order[150:]].mean(axis=0)
         chance.append(float(step @ step))
     p = float(np.mean(np.array(chance) >= squared))
-    z = drift({"t": a}, {"t": b}, rows="given", independent=True).streams[0].mean_z
+    z = detect_drift({"t": a}, {"t": b}, rows="given", independent=True).streams[0].mean_z
     assert 0.002 < p < 0.05
     assert z == pytest.approx(stats.norm.isf(p), abs=0.3)
 
@@ -116,7 +116,7 @@ def test_chance_seldom_looks_like_drift_also_where_rows_come_in_sessions(session
     zs = []
     for _ in range(70):
         a, b = (unit(stream(rng, n, session=session)) for n in (1500, 500))
-        found = drift({"text": a}, {"text": b}).streams[0]
+        found = detect_drift({"text": a}, {"text": b}).streams[0]
         assert found.moved == ()
         zs.append([found.mean_z, found.spread_z, found.shape_z])
     beyond = np.mean(np.array(zs) > stats.norm.isf(0.05), axis=0)
@@ -128,22 +128,22 @@ def test_rows_of_saved_moments_are_taken_to_be_as_clustered_as_those_beside_them
     rng = np.random.default_rng(3)
     for _ in range(40):
         a, b = (unit(stream(rng, 500, session=10)) for _ in range(2))
-        assert not drift({"text": Moments.from_batch(a)}, {"text": b}).drifted
-    clustered = drift({"text": a}, {"text": b}).streams[0].clustering
+        assert not detect_drift({"text": Moments.from_batch(a)}, {"text": b}).drifted
+    clustered = detect_drift({"text": a}, {"text": b}).streams[0].clustering
     assert 3 < clustered < 16
 
 
 def test_a_change_of_the_means_alone_is_named_so(rng):
     a = pair(rng)
     b = {name: rows + 0.5 * SPREADS for name, rows in pair(rng).items()}  # both move together
-    found = moved(drift(a, b, rows="given"))
+    found = moved(detect_drift(a, b, rows="given"))
     assert found == {"image": ("mean",), "text": ("mean",), "gap": ()}
 
 
 def test_a_change_of_the_spread_alone_is_named_so(rng):
     a, b = pair(rng), pair(rng)
     b["text"] = 1.25 * (b["text"] - b["text"].mean(axis=0)) + a["text"].mean(axis=0)
-    report = drift(a, b, rows="given")
+    report = detect_drift(a, b, rows="given")
     assert moved(report) == {"image": (), "text": ("spread",), "gap": ()}
     assert report.streams[1].spread_ratio == pytest.approx(1.25**2, rel=0.1)
 
@@ -151,7 +151,7 @@ def test_a_change_of_the_spread_alone_is_named_so(rng):
 def test_rows_that_turn_about_their_mean_are_named_so(rng):
     a, b = pair(rng), pair(rng)
     b["image"] = turned(b["image"])
-    report = drift(a, b, rows="given")
+    report = detect_drift(a, b, rows="given")
     assert moved(report) == {"image": ("shape",), "text": (), "gap": ()}
     assert report.streams[0].direction_ratio < 0.2
 
@@ -159,7 +159,7 @@ def test_rows_that_turn_about_their_mean_are_named_so(rng):
 def test_a_small_gap_may_move_where_no_mean_moves_far(rng):
     a = {"image": stream(rng, 6000, mean=1.1), "text": stream(rng, 6000)}
     b = {"image": stream(rng, 6000, mean=1.13), "text": stream(rng, 6000, mean=0.97)}
-    report = drift(a, b, rows="given")
+    report = detect_drift(a, b, rows="given")
     assert moved(report) == {"image": (), "text": (), "gap": ("image",)}
     (gap,) = report.gaps
     assert gap.distance_then == pytest.approx(0.1 * DIM**0.5, rel=0.2)
@@ -169,23 +169,23 @@ def test_a_small_gap_may_move_where_no_mean_moves_far(rng):
 
 def test_a_change_that_is_sure_but_small_is_no_alarm(rng):
     a, b = stream(rng, 20_000), stream(rng, 20_000) + 0.07 * SPREADS
-    (found,) = drift({"t": a}, {"t": b}, rows="given").streams
+    (found,) = detect_drift({"t": a}, {"t": b}, rows="given").streams
     assert found.mean_z > 6
     assert found.mean_shift < LEAST["mean"]
     assert found.moved == ()
-    assert drift({"t": a}, {"t": b}, rows="given", least={"mean": 0.01}).drifted
+    assert detect_drift({"t": a}, {"t": b}, rows="given", least={"mean": 0.01}).drifted
 
 
 def test_a_step_within_the_rows_is_found(rng):
     b = stream(rng, 900)
     b[400:] += SPREADS
-    (found,) = drift({"t": stream(rng, 2000)}, {"t": b}, rows="given").streams
+    (found,) = detect_drift({"t": stream(rng, 2000)}, {"t": b}, rows="given").streams
     assert "mean" in found.moved
     assert found.clustering < 4
 
 
 def test_too_few_rows_are_not_judged(rng):
-    report = drift({"text": stream(rng, 500)}, {"text": stream(rng, 60) + 5})
+    report = detect_drift({"text": stream(rng, 500)}, {"text": stream(rng, 60) + 5})
     assert not report.drifted
     assert report.verdict == "Too few rows to judge text."
     assert not report.streams[0].judged
@@ -194,53 +194,58 @@ def test_too_few_rows_are_not_judged(rng):
 
 def test_queries_are_compared_with_documents_where_there_are_no_others(rng):
     a = pair(rng)
-    report = drift(a, {"text queries": stream(rng, 400) + 2 * SPREADS})
+    report = detect_drift(a, {"text queries": stream(rng, 400) + 2 * SPREADS})
     assert report.streams[0].compared_with == "text"
     assert [(g.first, g.second) for g in report.gaps] == [("image", "text queries")]
     own = a | {"text queries": stream(rng, 400) + 2 * SPREADS}
-    assert drift(own, {"text queries": stream(rng, 400)}).streams[0].compared_with == "text queries"
+    assert (
+        detect_drift(own, {"text queries": stream(rng, 400)}).streams[0].compared_with
+        == "text queries"
+    )
 
 
 def test_every_way_to_give_rows_finds_the_same(rng, tmp_path):
     a, b = pair(rng, 400), pair(rng, 300)
     both = [PairMoments.from_batch(*side.values()) for side in (a, b)]
-    expected = drift(both[0], both[1])
+    expected = detect_drift(both[0], both[1])
     both[0].save(tmp_path / "a.safetensors")
     np.savez(tmp_path / "b.npz", image=b["image"], text=b["text"])
-    found = drift(tmp_path / "a.safetensors", str(tmp_path / "b.npz"), independent=True)
+    found = detect_drift(tmp_path / "a.safetensors", str(tmp_path / "b.npz"), independent=True)
     assert [s.mean_z for s in found.streams] == pytest.approx([s.mean_z for s in expected.streams])
     streams = streams_of(a)
     save_streams(streams, tmp_path / "s.safetensors")
     again = load_streams(tmp_path / "s.safetensors")
-    assert drift(again, b) == drift(a, b) == drift(tmp_path / "s.safetensors", b)
+    assert (
+        detect_drift(again, b) == detect_drift(a, b) == detect_drift(tmp_path / "s.safetensors", b)
+    )
     Moments.from_batch(a["text"]).save(tmp_path / "m.safetensors")
-    assert drift(tmp_path / "m.safetensors", b["text"]).streams[0].name == "rows"
+    assert detect_drift(tmp_path / "m.safetensors", b["text"]).streams[0].name == "rows"
 
 
 def test_what_cannot_be_compared_is_refused_in_a_sentence(rng, tmp_path):
     a = {"text": stream(rng, 200)}
     with pytest.raises(InputValueError, match="nothing to compare: text then, and image now"):
-        drift(a, {"image": stream(rng, 200)})
+        detect_drift(a, {"image": stream(rng, 200)})
     with pytest.raises(InputValueError, match="same number of columns, got 5 and 12"):
-        drift(a, {"text": np.ones((200, 5))})
+        detect_drift(a, {"text": np.ones((200, 5))})
     with pytest.raises(InputValueError, match="must hold the covariance"):
-        drift({"text": Moments.from_batch(a["text"], detail="variance")}, a)
+        detect_drift({"text": Moments.from_batch(a["text"], detail="variance")}, a)
     with pytest.raises(InputValueError, match="rows='unit'"):
-        drift(streams_of(a), a, rows="given")
+        detect_drift(streams_of(a), a, rows="given")
     with pytest.raises(InputValueError, match="alpha must be between"):
-        drift(a, a, alpha=0.7)
+        detect_drift(a, a, alpha=0.7)
     with pytest.raises(InputValueError, match="least takes sizes of mean"):
-        drift(a, a, least={"size": 1})
+        detect_drift(a, a, least={"size": 1})
     with pytest.raises(InputValueError, match="NaN"):
-        drift(a, {"text": np.full((200, DIM), np.nan)})
+        detect_drift(a, {"text": np.full((200, DIM), np.nan)})
     save_streams(streams_of(a), tmp_path / "s.safetensors")
     data = bytearray((tmp_path / "s.safetensors").read_bytes())
     data[-20] ^= 0xFF
     (tmp_path / "s.safetensors").write_bytes(data)
     with pytest.raises(InputValueError, match="damaged"):
-        drift(tmp_path / "s.safetensors", a)
+        detect_drift(tmp_path / "s.safetensors", a)
     with pytest.raises(InputError):
-        drift(tmp_path / "none.npy", a)
+        detect_drift(tmp_path / "none.npy", a)
 
 
 @pytest.mark.parametrize(
@@ -248,7 +253,7 @@ def test_what_cannot_be_compared_is_refused_in_a_sentence(rng, tmp_path):
 )
 def test_rows_that_hardly_vary_give_finite_numbers(rng, rows):
     for a, b in ((rows, rows), (rows, stream(rng, 300)), (stream(rng, 300), rows)):
-        report = drift({"t": a}, {"t": b}, rows="given")
+        report = detect_drift({"t": a}, {"t": b}, rows="given")
         json.loads(to_json(document("drift", report)))
         assert math.isfinite(report.streams[0].mean_z)
 
@@ -265,10 +270,10 @@ def test_a_correction_fits_the_rows_it_was_fitted_on_and_new_ones_like_them():
                       Whiten(), Procrustes(), OrthogonalShift(explained_variance=0.5),
                       Calibrate(hubs=0.5)):  # fmt: skip
         correction = corrector.fit(a["image"], a["text"]).correction_
-        same = drift(a, a, correction).corrections[0]
+        same = detect_drift(a, a, correction).corrections[0]
         assert same.fits is True, corrector
         assert max(same.odds.values()) < 1.1
-        new = drift(a, b, correction)
+        new = detect_drift(a, b, correction)
         assert new.fits is not False, new.corrections[0].sentence
         assert not new.drifted
 
@@ -278,7 +283,7 @@ def test_what_moments_say_of_scores_is_what_the_scores_do(rng):
     a = {name: rng.normal(size=(n, dim)) + mean for name, mean in (("image", 0.5), ("text", 0.2))}
     b = {"image": 1.05 * a["image"] + 0.1, "text": a["text"]}
     correction = Calibrate().fit(a["image"], a["text"], rows="given").correction_
-    found = drift(a, b, correction).corrections[0]
+    found = detect_drift(a, b, correction).corrections[0]
     queries = correction.apply(rng.normal(size=(n, dim)) + 0.2, "text", "query")
     before, scores = (
         {name: queries @ correction.apply(rows, name).T for name, rows in docs.items()}
@@ -309,22 +314,24 @@ def test_what_was_not_corrected_is_what_a_new_fit_corrects(rng):
     b["text"] = 1.5 * (b["text"] - 1) + 1.3
     old = Calibrate().fit(a["image"], a["text"])
     new = Calibrate().fit(b["image"], b["text"])
-    found = drift(a, b, old.correction_).corrections[0]
+    found = detect_drift(a, b, old.correction_).corrections[0]
     assert found.fits is False
     sign = 1 if found.favoured["text"] == "image" else -1
     ratios = [(c.spreads_["y", "x"] / c.spreads_["y", "y"]) ** sign for c in (old, new)]
     assert found.spread_ratio["text"] == pytest.approx(ratios[1] / ratios[0], rel=0.01)
-    assert drift(b, b, new.correction_).fits is True
+    assert detect_drift(b, b, new.correction_).fits is True
 
 
 def test_rows_as_given_and_queries_of_their_own_are_taken_as_the_correction_takes_them(rng):
     a = pair(rng, 1500)
     asked = 0.5 * stream(rng, 800)
     corrector = Calibrate().fit(a["image"], a["text"], query_rows={"text": asked}, rows="given")
-    report = drift(a | {"text queries": asked}, {"text queries": asked}, corrector.correction_)
+    report = detect_drift(
+        a | {"text queries": asked}, {"text queries": asked}, corrector.correction_
+    )
     assert report.rows == "given"
     assert report.fits is True
-    worse = drift(a, {"image": a["image"] + 3 * SPREADS}, corrector.correction_)
+    worse = detect_drift(a, {"image": a["image"] + 3 * SPREADS}, corrector.correction_)
     assert worse.fits is False
     assert worse.corrections[0].favoured == {"text": "image"}
 
@@ -332,17 +339,17 @@ def test_rows_as_given_and_queries_of_their_own_are_taken_as_the_correction_take
 def test_a_correction_that_cannot_be_judged_says_why(rng):
     a = pair(rng, 300)
     correction = Correction.identity(DIM)
-    missing = drift({"text": a["text"]}, {"text": a["text"]}, correction).corrections[0]
+    missing = detect_drift({"text": a["text"]}, {"text": a["text"]}, correction).corrections[0]
     assert missing.fits is None
     assert missing.sentence == "Correction: not judged, nothing is known of image rows."
     with pytest.raises(InputValueError, match="for rows of 5 columns"):
-        drift(a, a, Correction.identity(5))
+        detect_drift(a, a, Correction.identity(5))
 
 
 def test_a_report_says_what_it_found(rng):
     a = pair(rng)
     b = {"image": a["image"], "text": a["text"] + 2 * SPREADS}
-    report = drift(a, b, Calibrate().fit(a["image"], a["text"]).correction_)
+    report = detect_drift(a, b, Calibrate().fit(a["image"], a["text"]).correction_)
     assert repr(report).startswith("DriftReport(text mean")
     header, rows = report.table()
     assert header == ("", "image", "text")

@@ -23,8 +23,7 @@ from modgap._validate import (
     check_values,
 )
 from modgap.corrections import RowLength
-from modgap.engines.blocked import N_PROBES, BlockedMoments, Blocks
-from modgap.engines.names import queries_name
+from modgap.drift.blocked_moments import N_PROBES, BlockedMoments, Blocks
 from modgap.io import Embeddings, Modalities, open_embeddings, open_modalities, open_pair
 from modgap.io.modalities import DEFAULT_NAMES
 from modgap.moments import Moments, PairMoments, RowMoments
@@ -34,8 +33,28 @@ Streams = Mapping[str, BlockedMoments]
 # What one set of rows is called that has no name.
 ONE_NAME = "rows"
 KIND = "set of streams"
+_QUERIES = " queries"
 _ROWS = 4096
 _MONITOR, _MOMENTS, _PAIR = "gap monitor", "set of moments", "set of pair moments"
+
+
+def queries_name(modality: str) -> str:
+    """The stream of a modality's queries.
+
+    >>> queries_name("text")
+    'text queries'
+    """
+    return f"{modality}{_QUERIES}"
+
+
+def modality_and_role(stream: str) -> tuple[str, str]:
+    """The modality of a stream, and whether it has documents or queries.
+
+    >>> modality_and_role("text queries"), modality_and_role("image")
+    (('text', 'query'), ('image', 'document'))
+    """
+    modality = stream.removesuffix(_QUERIES)
+    return (modality, "query") if modality and modality != stream else (stream, "document")
 
 
 def streams_of(
@@ -79,7 +98,7 @@ def streams_of(
 def _found(
     given: Any, rows: RowLength, names: tuple[str, ...], progress: Progress
 ) -> dict[str, BlockedMoments]:
-    from modgap.engines.monitor import GapMonitor  # which is made of streams itself
+    from modgap.drift.monitor import GapMonitor  # which is made of streams itself
 
     if isinstance(given, GapMonitor):
         return {name: _checked_kind(one, rows, name) for name, one in given.live().items()}
@@ -232,7 +251,7 @@ def _own_kind(path: str | os.PathLike[str]) -> str | None:
 
 
 def _load_any(path: Path, rows: RowLength, names: tuple[str, ...]) -> dict[str, BlockedMoments]:
-    from modgap.engines.monitor import GapMonitor
+    from modgap.drift.monitor import GapMonitor
 
     kind = _own_kind(path)
     if kind == KIND:

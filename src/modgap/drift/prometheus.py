@@ -9,10 +9,10 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from modgap._validate import require
-from modgap.engines.names import modality_and_role
+from modgap.drift.named_moments import modality_and_role
 
 if TYPE_CHECKING:
-    from modgap.engines.monitor import GapMonitor
+    from modgap.drift.monitor import GapMonitor
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 _STREAM = ("modality", "role")

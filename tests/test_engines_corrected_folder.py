@@ -28,7 +28,7 @@ from modgap import (
 )
 from modgap._files import WriteError
 from modgap._validate import InputValueError
-from modgap.engines import Engine, LocalEngine, apply_to_folder, pieces
+from modgap.engines import Engine, LocalEngine, apply_to_folder, row_ranges
 from modgap.io import Embeddings
 
 N, DIM, SHARD = CLIP_SHAPE
@@ -163,7 +163,7 @@ def test_a_single_large_file_is_corrected_in_pieces(
     make: Callable[[], Engine],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(pieces, "PIECE_BYTES", 25 * DIM * 4)
+    monkeypatch.setattr(row_ranges, "PIECE_BYTES", 25 * DIM * 4)
     X = rng.normal(size=(280, DIM)).astype("float32")
     ids = [f"i{j}" for j in range(280)]
     np.save(tmp_path / "rows.npy", X)
@@ -231,16 +231,16 @@ KILLED_APPLY = {
     "before a shard is flushed": ("os:fsync", 4),
     "before it has its name": ("os:replace", 3),
     "after it has its name": ("os:replace+", 3),
-    "before the folder has its name": ("modgap.engines.applying:_Folder:finish", 1),
-    "before it is tidied": ("modgap.engines.applying:_Folder:_tidy", 1),
+    "before the folder has its name": ("modgap.engines.corrected_folder:_Folder:finish", 1),
+    "before it is tidied": ("modgap.engines.corrected_folder:_Folder:_tidy", 1),
 }
 
 
 @pytest.fixture(scope="module")
 def worker() -> Iterator[Worker]:
     made = Worker(
-        "modgap.engines.applying", "modgap.io.opening", "pyarrow.parquet", "safetensors.numpy",
-        "threadpoolctl",
+        "modgap.engines.corrected_folder", "modgap.io.opening", "pyarrow.parquet",
+        "safetensors.numpy", "threadpoolctl",
     )  # fmt: skip
     yield made
     made.close()

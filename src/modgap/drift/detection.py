@@ -14,11 +14,10 @@ from scipy import stats
 from modgap._results import Progress, silent
 from modgap._validate import InputValueError, check_finite
 from modgap.corrections import Correction, RowLength, load_corrections
-from modgap.engines.chance import Error, Estimate, z_of_log_ratio
-from modgap.engines.drift_report import DriftReport, GapDrift, StreamDrift, verdict_of
-from modgap.engines.fits import correction_fit
-from modgap.engines.names import modality_and_role
-from modgap.engines.streams import Streams, streams_of
+from modgap.drift.correction_fit import correction_fit
+from modgap.drift.estimate import Error, Estimate, z_of_log_ratio
+from modgap.drift.named_moments import Streams, modality_and_role, streams_of
+from modgap.drift.report import DriftReport, GapDrift, StreamDrift, verdict_of
 from modgap.io.modalities import DEFAULT_NAMES
 
 # Five numbers looked at every hour of a year are 44,000: one false alarm in 20 years or so.
@@ -34,7 +33,7 @@ _TURNS = 30
 Corrections = Correction | str | os.PathLike[str] | Mapping[str, Correction] | None
 
 
-def drift(
+def detect_drift(
     a: Any,
     b: Any,
     correction: Corrections = None,
@@ -76,9 +75,9 @@ def drift(
     >>> rng = np.random.default_rng(0)
     >>> before = {"text": rng.normal(size=(500, 8)) + 1}
     >>> after = {"text": rng.normal(size=(500, 8)) + 1.5}
-    >>> drift(before, after).streams[0].moved
+    >>> detect_drift(before, after).streams[0].moved
     ('mean', 'spread')
-    >>> drift(before, {"text": rng.normal(size=(500, 8)) + 1})
+    >>> detect_drift(before, {"text": rng.normal(size=(500, 8)) + 1})
     DriftReport(no drift)
     """
     every = as_corrections(correction)
@@ -133,7 +132,7 @@ def compare(
     least: Mapping[str, float] | None = None,
     least_rows: int = LEAST_ROWS,
 ) -> DriftReport:
-    """What moved between two sets of named moments; see `drift`.
+    """What moved between two sets of named moments; see `detect_drift`.
 
     Parameters
     ----------
@@ -142,7 +141,7 @@ def compare(
     corrections : sequence of Correction
         What may fit no longer.
     alpha, least
-        As for ``drift``.
+        As for `detect_drift`.
     least_rows : int
         Fewer are not judged.
     """

@@ -31,7 +31,7 @@ from modgap.corrections.correction import Role
 from modgap.corrections.fingerprint import fingerprint
 from modgap.corrections.row_map import RowMap
 from modgap.engines.engine import Engine, LocalEngine, open_engine
-from modgap.engines.pieces import pieces, starts
+from modgap.engines.row_ranges import pieces, starts
 from modgap.io import Embeddings
 from modgap.io._matrix import BATCH_ROWS
 from modgap.io._stream import check_float_dtype

@@ -20,8 +20,8 @@ from modgap._results import Brief
 from modgap._tensors import read_tensors, write_tensors
 from modgap._validate import InputError, InputValueError, check_count, check_finite
 from modgap.corrections import RowLength
-from modgap.engines.blocked import BlockedMoments
-from modgap.engines.comparison import (
+from modgap.drift.blocked_moments import BlockedMoments
+from modgap.drift.detection import (
     ALPHA,
     Corrections,
     as_corrections,
@@ -30,9 +30,15 @@ from modgap.engines.comparison import (
     compare,
     row_kind,
 )
-from modgap.engines.drift_report import DriftReport
-from modgap.engines.names import modality_and_role, queries_name
-from modgap.engines.streams import save_streams, stream_from, stream_tensors, streams_of
+from modgap.drift.named_moments import (
+    modality_and_role,
+    queries_name,
+    save_streams,
+    stream_from,
+    stream_tensors,
+    streams_of,
+)
+from modgap.drift.report import DriftReport
 from modgap.io.modalities import DEFAULT_NAMES
 from modgap.moments import Moments
 
@@ -100,7 +106,7 @@ class GapMonitor(Brief):
     least_rows : int
         Fewer live rows are not judged.
     alpha, least
-        As for `drift`.
+        As for `detect_drift`.
     clock : callable
         Says what time it is, in seconds.
 
@@ -288,13 +294,13 @@ class GapMonitor(Brief):
 
     def collect(self) -> Iterator[Any]:
         """Metrics for a registry of prometheus_client: ``REGISTRY.register(monitor)``."""
-        from modgap.engines.metrics import families
+        from modgap.drift.prometheus import families
 
         return families(self)
 
     def metrics(self) -> str:
         """Every metric in the text format of Prometheus."""
-        from modgap.engines.metrics import as_text
+        from modgap.drift.prometheus import as_text
 
         return as_text(self)
 

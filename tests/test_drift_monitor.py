@@ -14,7 +14,7 @@ from functools import reduce
 import numpy as np
 import pytest
 
-from modgap import Correction, GapMonitor, drift
+from modgap import Correction, GapMonitor, detect_drift
 from modgap._validate import InputValueError
 from modgap.corrections import Calibrate
 from modgap.moments import Moments, PairMoments
@@ -68,13 +68,13 @@ def test_the_check_is_the_drift_between_reference_and_window(rng, reference):
     correction = Calibrate().fit(reference["image"], reference["text"]).correction_
     monitor = GapMonitor(reference, correction)
     monitor.add("text", rows)
-    expected = drift(reference, {"text": rows}, correction)
+    expected = detect_drift(reference, {"text": rows}, correction)
     found = monitor.check()
     assert found.drifted
     assert found.streams[0].moved == expected.streams[0].moved
     assert found.streams[0].mean_z == pytest.approx(expected.streams[0].mean_z, rel=0.05)
     assert found.corrections[0].odds == pytest.approx(expected.corrections[0].odds)
-    again = drift(reference, monitor, correction)
+    again = detect_drift(reference, monitor, correction)
     assert again.streams == found.streams
     moments = monitor.moments()
     refitted = Calibrate().fit_moments(
@@ -235,7 +235,7 @@ def test_a_saved_monitor_goes_on(rng, reference, clock, tmp_path):
         one.add("text", more)
     assert again.check() == monitor.check()
     monitor.snapshot(tmp_path / "live.safetensors")
-    assert not drift(tmp_path / "live.safetensors", path).drifted
+    assert not detect_drift(tmp_path / "live.safetensors", path).drifted
     assert GapMonitor(tmp_path / "live.safetensors").dim == DIM
     with pytest.raises(InputValueError, match="seen no rows yet"):
         GapMonitor(reference).snapshot(path)

@@ -16,9 +16,9 @@ import numpy as np
 
 from modgap._results import Progress, silent
 from modgap._validate import InputValueError, check_same_space
-from modgap.engines.batches import moments_batch, moments_of
+from modgap.engines.arrow import moments_batch, moments_of
 from modgap.engines.engine import Engine, LocalEngine, open_engine
-from modgap.engines.pieces import pieces, range_of, starts
+from modgap.engines.row_ranges import pieces, range_of, starts
 from modgap.io import Embeddings, Modalities
 from modgap.io._matrix import BATCH_ROWS, Matrix
 from modgap.moments import Moments, PairMoments

@@ -18,9 +18,9 @@ from scipy.special import log_ndtr
 
 from modgap._validate import InputValueError
 from modgap.corrections import Affine, Correction, Metric, label
-from modgap.engines.chance import MOST_Z, Estimate
-from modgap.engines.drift_report import CorrectionFit
-from modgap.engines.names import modality_and_role, queries_name
+from modgap.drift.estimate import MOST_Z, Estimate
+from modgap.drift.named_moments import modality_and_role, queries_name
+from modgap.drift.report import CorrectionFit
 
 TAIL = 3.5
 # Odds of one modality that are this many times what they were, as 67 % is of 50 %.

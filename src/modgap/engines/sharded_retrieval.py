@@ -18,7 +18,7 @@ from modgap._results import Progress, silent
 from modgap._validate import Array, InputValueError, check_count
 from modgap.corrections import Correction, Metric
 from modgap.engines.engine import Engine, open_engine
-from modgap.engines.pieces import pieces, starts
+from modgap.engines.row_ranges import pieces, starts
 from modgap.evaluation.corrected import Corrected
 from modgap.evaluation.retrieval import DEFAULT_K, Retrieval, matched
 from modgap.io import Modalities

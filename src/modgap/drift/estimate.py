@@ -16,7 +16,7 @@ import numpy as np
 from scipy import stats
 
 from modgap._arrays import to_numpy
-from modgap.engines.blocked import LEAST_BLOCKS, BlockedMoments, probe_directions
+from modgap.drift.blocked_moments import LEAST_BLOCKS, BlockedMoments, probe_directions
 
 # Beyond this many standard deviations a probability is 0 in float64.
 MOST_Z = 37.0
