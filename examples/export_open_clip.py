@@ -5,7 +5,7 @@
         --classes classes.txt --prompt "a photo of a {}." --other-prompt "a picture showing a {}."
 
 ``photos`` is a folder of images with a CSV of columns ``image`` and ``caption``, several rows per
-image if there are several captions; all that ``modgap.open_image_captions`` reads will do. The
+image if there are several captions; all that ``modgap.io.open_items`` reads will do. The
 model is any that ``modgap.embed.open_model`` opens: of transformers, of open_clip, of ONNX files.
 It writes image.npy and text.npy, with several captions an image also the two files for --groups,
 and with ``--classes`` (a name per line) class_text.npy and other_class_text.npy. Nothing is
@@ -21,7 +21,7 @@ from pathlib import Path
 import numpy as np
 
 from modgap.embed import open_model
-from modgap.io import open_image_captions
+from modgap.io import open_items
 from modgap.io.images import unpack_image
 
 
@@ -34,13 +34,13 @@ def main(
     batch: int = 64,
 ) -> list[str]:
     """Write the rows, and return the options of ``modgap reproduce`` that name their files."""
-    data = open_image_captions(photos)
+    data = open_items(photos).captioned_images()
     encoder = open_model(model)
     output.mkdir(parents=True, exist_ok=True)
     images = np.empty((len(data), encoder.dim), np.float32)
     for start in range(0, len(data), batch):  # some at a time: photos may not fit in memory
         some = range(start, min(start + batch, len(data)))
-        opened = [unpack_image(data.image(k)) for k in some]
+        opened = [unpack_image(data.stored(k)) for k in some]
         images[start : start + batch] = encoder.encode_images(opened, batch_size=batch)
     captions = [caption for k in range(len(data)) for caption in data.captions(k)]
     written = ["--rows", save(output / "image.npy", images)]

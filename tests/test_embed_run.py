@@ -13,7 +13,7 @@ from safetensors.numpy import load_file, save_file
 
 from modgap._validate import InputError
 from modgap.embed.opening import open_model
-from modgap.io import open_image_captions, open_pair
+from modgap.io import open_items, open_pair
 from training import bars_config, digits_config, write_captions
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
@@ -33,9 +33,9 @@ def bars(tmp_path_factory):
     data = write_captions(place)
     config = bars_config(data, train={"epochs": 1})
     result = train(config, output=place / "run")
-    held_out = open_image_captions(data).split("test")
+    held_out = open_items(data).split("test")
     images = [
-        Image.open(io.BytesIO(held_out.image(row))).convert("RGB") for row in range(len(held_out))
+        Image.open(io.BytesIO(held_out.stored(row))).convert("RGB") for row in range(len(held_out))
     ]
     captions = [caption for row in range(len(held_out)) for caption in held_out.captions(row)]
     return place / "run", images, captions, result

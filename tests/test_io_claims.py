@@ -24,7 +24,7 @@ from modgap._tensors import write_tensors
 from modgap._validate import InputError
 from modgap.corrections import Affine
 from modgap.index.notes import read_note
-from modgap.io import open_embeddings, open_image_captions
+from modgap.io import open_embeddings, open_items
 from modgap.io.groups import read_labels
 from modgap.moments import Moments
 from modgap.train.config_files import load_config
@@ -253,7 +253,7 @@ def test_one_long_caption_of_many_images(tmp_path: Path) -> None:
     same = pa.DictionaryArray.from_arrays(pa.array(np.zeros(500, np.int32)), ["a" * 50_000])
     table = pa.table({"image": [b"x"] * 500, "caption": same, "name": list(map(str, range(500)))})
     pq.write_table(table, tmp_path / "a.parquet", store_schema=False)
-    said = refused(lambda: open_image_captions(tmp_path / "a.parquet"))
+    said = refused(lambda: open_items(tmp_path / "a.parquet"))
     assert "'caption' of" in said
 
 
@@ -357,7 +357,7 @@ def test_moments_without_their_numbers(tmp_path: Path) -> None:
 
 def test_deep_json_and_toml_wherever_they_are_read(tmp_path: Path) -> None:
     (tmp_path / "captions_a.json").write_bytes(DEEP)
-    refused(lambda: open_image_captions(tmp_path / "captions_a.json"))
+    refused(lambda: open_items(tmp_path / "captions_a.json"))
     refused(lambda: read_json(tmp_path / "captions_a.json", "a list"))
     refused(lambda: load_config(tmp_path / "captions_a.json"))
     (tmp_path / "a.toml").write_bytes(b"a = " + DEEP)
@@ -385,7 +385,7 @@ COCO: dict[str, Any] = {
 @pytest.mark.parametrize("case", COCO)
 def test_captions_of_other_types(tmp_path: Path, case: str) -> None:
     (tmp_path / "captions_a.json").write_text(json.dumps(COCO[case]))
-    refused(lambda: open_image_captions(tmp_path / "captions_a.json"))
+    refused(lambda: open_items(tmp_path / "captions_a.json").captioned_images())
 
 
 def test_a_tar_member_that_claims_more_than_the_shard_has(tmp_path: Path) -> None:
@@ -394,4 +394,4 @@ def test_a_tar_member_that_claims_more_than_the_shard_has(tmp_path: Path) -> Non
         info.size = size
         with (tmp_path / "a.tar").open("wb") as file:
             file.write(info.tobuf(tarfile.GNU_FORMAT) + bytes(2_048))
-        assert "a.tar" in refused(lambda: open_image_captions(tmp_path / "a.tar"))
+        assert "a.tar" in refused(lambda: open_items(tmp_path / "a.tar"))

@@ -23,23 +23,10 @@ from item_files import (
 )
 from mixbench_files import make_subset
 from modgap._validate import InputValueError
-from modgap.io import Items, open_image_captions, open_items
+from modgap.io import open_items
 from modgap.io.images import ImageError
-from modgap.io.items_opening import ITEM_FORMATS
-from test_io_image_captions import CAPTIONS, EXPECTED, MAKERS, SPLITS
-
-
-@pytest.mark.parametrize("make", MAKERS)
-def test_what_training_reads_can_be_embedded(make, tmp_path):
-    path = make(tmp_path)
-    items, captions = open_items(path), open_image_captions(path)
-    found = [
-        (os.path.basename(name), items.captions(row), items.stored(row))
-        for row, name in enumerate(items.names)
-    ]
-    assert sorted(found) == sorted(EXPECTED)
-    assert (items.kind, items.names, items.splits()) == ("image", captions.names, captions.splits())
-    assert isinstance(captions, Items)
+from modgap.io.items import ITEM_FORMATS
+from test_io_items_formats import CAPTIONS, MAKERS, SPLITS
 
 
 def test_rows_of_json_lines_have_captions_labels_and_other_fields(tmp_path):

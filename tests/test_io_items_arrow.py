@@ -174,7 +174,7 @@ def test_a_column_of_numbers_holds_no_images(tmp_path):
     with pytest.raises(InputTypeError, match=r"'image' of .* must hold bytes"):
         open_items(path)
     pq.write_table(table().slice(0, 0), path)
-    with pytest.raises(InputValueError, match="something to embed, but it has no items"):
+    with pytest.raises(InputValueError, match="must hold images, sounds or texts, but it has none"):
         open_items(path)
 
 

@@ -13,8 +13,9 @@ import numpy as np
 import pytest
 
 from modgap._validate import InputTypeError, InputValueError
-from modgap.io.captions_rows import CaptionRow
-from modgap.io.image_captions import ImageCaptions, ImageError, open_image_captions
+from modgap.io import Items, open_items
+from modgap.io.images import ImageError
+from modgap.io.items import Item
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 Image = pytest.importorskip("PIL.Image", reason="Pillow is not installed")
@@ -43,12 +44,12 @@ def smooth(height: int, width: int, seed: int = 0) -> np.ndarray:
     return np.asarray(Image.fromarray(coarse).resize((width, height), Image.Resampling.BICUBIC))
 
 
-def captioned(images: list[bytes]) -> ImageCaptions:
+def captioned(images: list[bytes]) -> Items:
     rows = [
-        CaptionRow(f"{place}.png", ("x",), None, partial(bytes, image))
+        Item(f"{place}.png", ("x",), None, partial(bytes, image))
         for place, image in enumerate(images)
     ]
-    return ImageCaptions("test images", rows)
+    return Items("test images", rows)
 
 
 def bomb(width: int, height: int) -> bytes:
@@ -127,7 +128,7 @@ def test_order_and_pixels_do_not_depend_on_the_number_of_workers():
     assert one.pixels.shape == (60, 3, 12, 12)
     assert one.rows == tuple(range(60))
     for row in (0, 31, 59):
-        np.testing.assert_array_equal(one.pixels[row], decode_image(data.image(row), 12))
+        np.testing.assert_array_equal(one.pixels[row], decode_image(data.stored(row), 12))
     for workers in (2, 7, None):
         assert torch.equal(decode(data, 12, workers).pixels, one.pixels)
 
@@ -177,7 +178,7 @@ def test_formats_that_start_programs_are_not_opened():
 def test_missing_files_are_skipped_like_corrupt_ones(tmp_path):
     (tmp_path / "a.png").write_bytes(stored(smooth(10, 10)))
     (tmp_path / "c.csv").write_text("image,caption\na.png,x\nb.png,x\n")
-    decoded = decode(open_image_captions(tmp_path), 8, max_corrupt=0.5)
+    decoded = decode(open_items(tmp_path), 8, max_corrupt=0.5)
     assert "no such file" in decoded.skipped["b.png"]
 
 
@@ -188,7 +189,7 @@ def test_a_damaged_container_stops_the_run_instead_of_losing_images(tmp_path):
     path = tmp_path / "t.parquet"
     image = stored(smooth(10, 10))
     pq.write_table(pa.table({"captions": [["a"]] * 4, "image": [image] * 4}), path)
-    data = open_image_captions(path)
+    data = open_items(path)
     os.truncate(path, 10)
     with pytest.raises(InputValueError, match=r"t\.parquet changed while it was read"):
         decode(data, 8, 2, max_corrupt=1)
@@ -327,7 +328,7 @@ def test_other_towers_have_their_own_normalisation():
 
 @pytest.mark.skipif(not FLICKR8K.exists(), reason=f"Flickr8k is not at {FLICKR8K}")
 def test_flickr8k_is_read_whole():
-    data = open_image_captions(FLICKR8K)
+    data = open_items(FLICKR8K)
     assert data.splits() == {"train": 6000, "dev": 1000, "test": 1000}
     test = data.split("test")
     assert all(len(test.captions(row)) == 5 for row in range(len(test)))

@@ -11,7 +11,7 @@ from modgap._validate import InputValueError, check_rows
 from modgap.embed.asking import image_rows
 from modgap.embed.model import Model
 from modgap.io import open_modality
-from modgap.io.items_folder import IMAGE_SUFFIXES
+from modgap.io.images import SUFFIXES as IMAGE_SUFFIXES
 
 
 @dataclass(frozen=True, eq=False)

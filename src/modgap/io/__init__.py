@@ -6,9 +6,7 @@ from modgap.io.clip_retrieval import write_clip_retrieval
 from modgap.io.embeddings import Embeddings
 from modgap.io.fairface import FairFace, open_fairface
 from modgap.io.fusing import fuse
-from modgap.io.image_captions import ImageCaptions, open_image_captions
-from modgap.io.items import Items
-from modgap.io.items_opening import open_items
+from modgap.io.items import Items, open_items
 from modgap.io.manifest import Manifest, Shard, write_manifest
 from modgap.io.mixbench import MixBench, MixBenchSubset, open_mixbench
 from modgap.io.mmvp import MMVP, open_mmvp
@@ -30,7 +28,6 @@ __all__ = [
     "BadShardsWarning",
     "Embeddings",
     "FairFace",
-    "ImageCaptions",
     "Items",
     "Manifest",
     "MixBench",
@@ -44,7 +41,6 @@ __all__ = [
     "open_aokvqa",
     "open_embeddings",
     "open_fairface",
-    "open_image_captions",
     "open_items",
     "open_mixbench",
     "open_mmvp",

@@ -11,8 +11,7 @@ from typing import Any
 from modgap._validate import InputError, InputValueError
 from modgap.io.embeddings import Embeddings
 from modgap.io.images import ImageError, shrink
-from modgap.io.items import Items
-from modgap.io.items_opening import open_items
+from modgap.io.items import Items, open_items
 from modgap.io.origin import is_own
 from modgap.io.remote import read_json_at
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from modgap._validate import InputValueError
 from modgap.io._contents import listed
-from modgap.io.captions_csv import read_table
+from modgap.io.items.records import read_table
 
 
 def the_file(folder: Path, name: str, data_set: str) -> Path:

@@ -29,7 +29,7 @@ from modgap.io import (
     open_modality,
 )
 from modgap.io.images import ImageError, unpack_image
-from modgap.io.items import text_item
+from modgap.io.items import Item
 from modgap.reproduce.own_rows import read_own_rows
 from modgap.reproduce.setting import NO_PAIRS, NotAtHand, OwnRows
 
@@ -111,7 +111,7 @@ class ModelData:
         """A row for each text, in the order given."""
         distinct = list(dict.fromkeys(texts))
         digest = hashlib.sha256("\n".join(distinct).encode()).hexdigest()[:12]
-        items = Items(f"texts-{digest}", [text_item(str(k), t) for k, t in enumerate(distinct)],
+        items = Items(f"texts-{digest}", [Item(str(k), (t,)) for k, t in enumerate(distinct)],
                       "text")  # fmt: skip
         rows, which = self.rows(items, model)
         place = {distinct[k]: row for row, k in enumerate(which.tolist())}

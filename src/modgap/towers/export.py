@@ -147,11 +147,11 @@ def _renumbered(document: dict[str, Any], new: dict[int, int]) -> dict[str, Any]
 
 
 def _captions(paths: Sequence[Path]) -> list[str]:
-    from modgap.io import open_image_captions
+    from modgap.io import open_items
 
     found = []
     for path in paths:
-        data = open_image_captions(path)
+        data = open_items(path)
         found += [caption for row in range(len(data)) for caption in data.captions(row)]
     return found
 

@@ -50,8 +50,9 @@ Beta = Annotated[float, Must(lambda x: 0 <= x < 1, "at least 0 and below 1")]
 class DataConfig:
     """Where images and captions come from, and how they are made into numbers.
 
-    ``path`` is anything `open_image_captions` reads, or "digits" for the embedded scans, and
-    ``images`` the folder its image names start from. Held out is its ``test_split``, or what
+    ``path`` names images with captions in any format of `modgap.io.open_items`, or is "digits" for
+    the embedded scans; ``images`` is the folder its image names start from. Held out is its
+    ``test_split``, or what
     ``test_path`` names, with ``test_images``; of data without either, a random share ``held_out``,
     the same for every ``train.seed`` unless ``split_seed`` changes. ``tokenizer`` is a file of one,
     else it is learned from the captions.

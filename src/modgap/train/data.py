@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from modgap._results import Brief, Progress, silent
 from modgap._validate import InputValueError
-from modgap.io import ImageCaptions, open_image_captions
+from modgap.io import Items, open_items
 from modgap.io.images import unreadable
 from modgap.train.config import DataConfig
 
@@ -173,11 +173,12 @@ def load_data(
     )
 
 
-def _train_and_test(config: DataConfig) -> list[ImageCaptions]:
+def _train_and_test(config: DataConfig) -> list[Items]:
     """The images to train on and those held out, with their captions."""
 
-    def opened(path: str, images: str) -> ImageCaptions:
-        return open_image_captions(find_path(path), images=find_path(images) if images else None)
+    def opened(path: str, images: str) -> Items:
+        found = open_items(find_path(path), images=find_path(images) if images else None)
+        return found.captioned_images()
 
     rows = opened(config.path, config.images)
     names = (config.train_split, config.test_split)

@@ -20,7 +20,7 @@ from modgap._validate import (
     check_count,
     require,
 )
-from modgap.io import ImageCaptions
+from modgap.io import Items
 from modgap.io.images import ImageError, first_of, one_image, square_pixels, unpack_image
 from modgap.towers.config import CLIP_MEAN, CLIP_STD
 from modgap.towers.normalisation import pixel_scale
@@ -40,7 +40,7 @@ class Decoded:
 
 
 def decode(
-    data: ImageCaptions,
+    data: Items,
     size: int,
     workers: int | None = None,
     *,
@@ -55,7 +55,7 @@ def decode(
 
     Parameters
     ----------
-    data : ImageCaptions
+    data : Items
         The stored images.
     size : int
         Width and height of the result.
@@ -92,7 +92,7 @@ def decode(
     def work(row: int) -> str:
         """Decode into the array; says why an image cannot be used."""
         try:
-            array[row] = decode_image(data.image(row), size, channels)
+            array[row] = decode_image(data.stored(row), size, channels)
         except ImageError as error:
             return str(error)
         return ""
@@ -124,7 +124,7 @@ def decode_image(stored: bytes, size: int, channels: int = 3) -> np.ndarray:
 
 
 def _too_many(
-    data: ImageCaptions, skipped: dict[str, str], seen: int, max_corrupt: float
+    data: Items, skipped: dict[str, str], seen: int, max_corrupt: float
 ) -> InputValueError:
     return InputValueError(
         f"At most {max_corrupt:.3g} of the {len(data)} images of {data.source} may be unusable, "

@@ -10,8 +10,8 @@ from typing import Any
 from modgap._claims import read_bytes
 from modgap._validate import InputValueError
 from modgap.io._contents import reading
-from modgap.io.captions_rows import CaptionRow, clean
 from modgap.io.images import ImageFolder, home_of
+from modgap.io.items.item import Item, Opened, clean
 
 # Those of COCO have 90 MB; Python takes about ten times as much for what it reads.
 _MOST_BYTES = 1024**3
@@ -24,12 +24,13 @@ def find_coco(folder: Path) -> Sequence[Path]:
     )
 
 
-def open_coco(files: Sequence[Path], images: Path | None) -> list[CaptionRow]:
-    """One row per image; several files are splits, named as the files: captions_val2017.json."""
-    return [row for file in files for row in _open(file, images, several=len(files) > 1)]
+def open_coco(files: Sequence[Path], images: Path | None) -> Opened:
+    """One item per image; several files are splits, named as the files: captions_val2017.json."""
+    several = len(files) > 1
+    return "image", [item for file in files for item in _open(file, images, several=several)]
 
 
-def _open(path: Path, images: Path | None, *, several: bool) -> list[CaptionRow]:
+def _open(path: Path, images: Path | None, *, several: bool) -> list[Item]:
     with reading(path, "JSON", ValueError, RecursionError):
         data = json.loads(read_bytes(path, "captions", _MOST_BYTES))
     entries = data.get("images") if isinstance(data, Mapping) else None
@@ -42,7 +43,7 @@ def _open(path: Path, images: Path | None, *, several: bool) -> list[CaptionRow]
     has_sentences = "sentences" in entries[0]
     captions = {} if has_sentences else _annotations(data, path)
     split = path.stem.removeprefix("captions_") if several else None
-    rows = []
+    items = []
     folder: ImageFolder | None = None
     for entry in entries:
         name = _name(entry, path)
@@ -53,8 +54,8 @@ def _open(path: Path, images: Path | None, *, several: bool) -> list[CaptionRow]
         if not isinstance(own_split, str | None):
             raise InputValueError(f"The split of {name!r} in {path} must be text, got {own_split}.")
         captioned = clean(said if isinstance(said, list) else ())
-        rows.append(CaptionRow(name, captioned, own_split, folder.reader(name, path)))
-    return rows
+        items.append(Item(name, captioned, own_split, folder.reader(name, path)))
+    return items
 
 
 def _annotations(data: Mapping[str, Any], path: Path) -> dict[Any, list[Any]]:

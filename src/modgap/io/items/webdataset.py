@@ -11,12 +11,16 @@ from pathlib import Path
 
 from modgap._validate import InputValueError
 from modgap.io._contents import reading
-from modgap.io.captions_rows import CAPTION_COLUMNS, CaptionRow, clean
-from modgap.io.images import SUFFIXES, ImageError, check_size
-from modgap.io.items import Item
+from modgap.io.images import SUFFIXES as IMAGE_SUFFIXES
+from modgap.io.images import ImageError, check_size
+from modgap.io.items.columns import CAPTION_COLUMNS
+from modgap.io.items.item import Item, Kind, Opened, clean
+from modgap.io.sounds import SUFFIXES as SOUND_SUFFIXES
 
-_IMAGES = tuple(suffix[1:] for suffix in SUFFIXES)
-SOUNDS = ("wav", "flac", "ogg", "mp3")
+_KINDS: dict[str, Kind] = {
+    **{suffix[1:]: "image" for suffix in IMAGE_SUFFIXES},
+    **{suffix[1:]: "audio" for suffix in SOUND_SUFFIXES},
+}
 _MOST_TEXT = 1024**2
 _TAR_ERRORS = (tarfile.TarError, OSError, ValueError, OverflowError)
 
@@ -26,25 +30,23 @@ def find_shards(folder: Path) -> Sequence[Path]:
     return sorted(folder.glob("*.tar")) or sorted(folder.glob("*/*.tar"))
 
 
-def open_webdataset(
-    files: Sequence[Path], images: Path | None, kinds: Sequence[str] = _IMAGES
-) -> list[CaptionRow]:
-    """One row per key that has an image, in the order of the shards; a .cls is its label.
+def open_webdataset(files: Sequence[Path], images: Path | None) -> Opened:
+    """One item per key that has an image, or where none has one, a sound; a .cls is its label.
 
     Shards are looked through once; images are then read from where they lie. Nothing is unpacked.
     """
     if images is not None:
         raise InputValueError("WebDataset shards hold their images: leave images out.")
-    folders = {file.parent for file in files}
-    return [
-        row
-        for file in files
-        for row in _open(file, file.parent.name if len(folders) > 1 else None, kinds)
-    ]
+    several = len({file.parent for file in files}) > 1
+    found: dict[Kind, list[Item]] = {"image": [], "audio": []}
+    for file in files:
+        for kind, item in _open(file, file.parent.name if several else None):
+            found[kind].append(item)
+    return ("image", found["image"]) if found["image"] else ("audio", found["audio"])
 
 
-def _open(path: Path, split: str | None, kinds: Sequence[str]) -> Iterator[CaptionRow]:
-    places: dict[str, tuple[str, int, int]] = {}
+def _open(path: Path, split: str | None) -> Iterator[tuple[Kind, Item]]:
+    places: dict[tuple[Kind, str], tuple[str, int, int]] = {}
     said: dict[str, dict[str, bytes]] = {}
     size = path.stat().st_size
     with (
@@ -57,21 +59,22 @@ def _open(path: Path, split: str | None, kinds: Sequence[str]) -> Iterator[Capti
                 raise ValueError(f"{member.name[:80]!r} claims {member.size} bytes")
             if not member.isreg() or member.issparse():
                 continue  # links and devices carry no data of their own
-            key, kind = _split_name(member.name)
-            if kind in ("txt", "json", "cls") and member.size <= _MOST_TEXT:
+            key, suffix = _split_name(member.name)
+            if suffix in ("txt", "json", "cls") and member.size <= _MOST_TEXT:
                 file = tar.extractfile(member)
-                said.setdefault(key, {})[kind] = file.read() if file else b""
-            if kind in kinds:
-                if key in places:
+                said.setdefault(key, {})[suffix] = file.read() if file else b""
+            if (kind := _KINDS.get(suffix)) is not None:
+                if (kind, key) in places:
                     raise InputValueError(
-                        f"{path} must hold one image per key, got several of {key!r}."
+                        f"{path} must hold one {'image' if kind == 'image' else 'sound'} per key, "
+                        f"got several of {key!r}."
                     )
-                places[key] = (kind, member.offset_data, member.size)
-    for key, (kind, offset, size) in places.items():
+                places[kind, key] = (suffix, member.offset_data, member.size)
+    for (kind, key), (suffix, offset, size) in places.items():
         captions = _captions(said.get(key, {}), path, key)
         read = partial(_read, path, offset, size)
         label = said.get(key, {}).get("cls", b"").decode("utf-8", "replace").strip() or None
-        yield Item(f"{path.name}/{key}.{kind}", captions, split, read, label)
+        yield kind, Item(f"{path.name}/{key}.{suffix}", captions, split, read, label)
 
 
 def _split_name(name: str) -> tuple[str, str]:

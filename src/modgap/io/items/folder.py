@@ -8,15 +8,10 @@ from pathlib import Path
 
 from modgap._validate import InputValueError
 from modgap.io._contents import reading
-from modgap.io.captions_rows import CaptionRow
 from modgap.io.images import ImageFolder
-from modgap.io.items import Item, Kind, Rows, text_item
-from modgap.io.items_roles import utf8
+from modgap.io.items.columns import utf8
+from modgap.io.items.item import Item, Kind, Opened
 
-IMAGE_SUFFIXES = (
-    *(".jpg", ".jpeg", ".png", ".webp", ".gif", ".bmp", ".tif", ".tiff"),
-    *(".ppm", ".pgm", ".pbm"),
-)
 _SPLITS = (
     *("train", "training", "val", "valid", "validation", "dev", "test", "testing"),
     *("eval", "evaluation"),
@@ -33,16 +28,15 @@ def find_files(folder: Path, suffixes: Sequence[str]) -> list[Path]:
     return sorted(found)
 
 
-def open_folder(folder: Path, files: Sequence[Path], kind: Kind) -> Rows:
+def open_folder(folder: Path, files: Sequence[Path], kind: Kind) -> Opened:
     """The files of a folder; sub-folders are classes, below train, val and the like or not."""
     reader = ImageFolder(folder)
     names = [file.relative_to(folder).as_posix() for file in files]
     places = _places([utf8(name) for name in names])
-    rows: list[CaptionRow] = [
+    return kind, [
         Item(utf8(name), (), split, reader.reader(name, folder), label)
         for name, (split, label) in zip(names, places, strict=True)
     ]
-    return kind, rows
 
 
 def _places(names: Sequence[str]) -> list[tuple[str | None, str | None]]:
@@ -70,15 +64,15 @@ def _common(folders: Sequence[Sequence[str]]) -> str | None:
     return firsts.pop() if len(firsts) == 1 else None
 
 
-def open_text(path: Path) -> Rows:
+def open_text(path: Path) -> Opened:
     """A text a line, named by its number; empty lines are left out."""
     with reading(path, "UTF-8 text", UnicodeDecodeError):
         lines = path.read_bytes().decode("utf-8-sig").replace("\r\n", "\n").split("\n")
-    rows: list[CaptionRow] = [
-        text_item(f"line {number}", text)
+    items = [
+        Item(f"line {number}", (text,))
         for number, line in enumerate(lines, 1)
         if (text := line.strip())
     ]
-    if not rows:
+    if not items:
         raise InputValueError(f"{path} must have a text in at least one line, got none.")
-    return "text", rows
+    return "text", items

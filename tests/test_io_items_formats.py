@@ -1,4 +1,4 @@
-"""Images with captions: every format says the same, and nothing outside the folder is read."""
+"""Every format of items says the same, and nothing outside the folder is read."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from modgap._validate import InputTypeError, InputValueError
-from modgap.io.captions_csv import read_table
-from modgap.io.image_captions import ImageCaptions, ImageError, open_image_captions
+from modgap._validate import InputValueError
+from modgap.io import Items, open_items
+from modgap.io.images import ImageError
+from modgap.io.items.records import read_table
 
 # Readers hand over bytes as they are, so these need not be real images.
 IMAGES = {"b.jpg": b"\xff\xd8\xffbee", "a.jpg": b"\xff\xd8\xffant", "c.png": b"\x89PNGcat"}
@@ -129,9 +130,9 @@ def make_webdataset(folder: Path) -> Path:
 MAKERS = [make_parquet, make_parquet_hf, make_csv, make_karpathy, make_coco, make_webdataset]
 
 
-def contents(data: ImageCaptions) -> list[tuple[str, tuple[str, ...], bytes]]:
+def contents(data: Items) -> list[tuple[str, tuple[str, ...], bytes]]:
     return [
-        (Path(data.names[row]).name, data.captions(row), data.image(row))
+        (Path(data.names[row]).name, data.captions(row), data.stored(row))
         for row in range(len(data))
     ]
 
@@ -141,26 +142,27 @@ EXPECTED = [(name, CAPTIONS[name], IMAGES[name]) for name in IMAGES]
 
 @pytest.mark.parametrize("make", MAKERS)
 def test_every_format_gives_the_same_rows(make, tmp_path):
-    data = open_image_captions(make(tmp_path))
+    data = open_items(make(tmp_path))
     # Splits in folders or files of their own come in the order of their names.
     assert sorted(contents(data)) == sorted(EXPECTED)
     if make not in (make_coco, make_webdataset):
         assert contents(data) == EXPECTED
-    assert len(data) == 3
+    assert (len(data), data.kind) == (3, "image")
+    assert data.captioned_images().names == data.names
     assert data.splits() == {"train": 2, "test": 1}
 
 
 @pytest.mark.parametrize("make", MAKERS)
 def test_a_split_holds_its_own_rows_in_order(make, tmp_path):
     path = make(tmp_path)
-    assert contents(open_image_captions(path, split="train")) == EXPECTED[:2]
-    assert contents(open_image_captions(path).split("test")) == EXPECTED[2:]
+    assert contents(open_items(path, split="train")) == EXPECTED[:2]
+    assert contents(open_items(path).split("test")) == EXPECTED[2:]
     with pytest.raises(InputValueError, match=r"no split 'tset'\. Did you mean 'test'\?"):
-        open_image_captions(path, split="tset")
+        open_items(path, split="tset")
 
 
 def test_rows_can_be_selected_in_any_order(tmp_path):
-    data = open_image_captions(make_parquet(tmp_path)).select([2, 0])
+    data = open_items(make_parquet(tmp_path)).select([2, 0])
     assert contents(data) == [EXPECTED[2], EXPECTED[0]]
 
 
@@ -170,7 +172,7 @@ def test_shards_of_hugging_face_say_their_split(tmp_path):
     for split in ("train", "validation"):
         table = pa.table({"image": [{"bytes": b"x", "path": None}], "text": [f"a {split}"]})
         pq.write_table(table, folder / f"{split}-00000-of-00001.parquet")
-    data = open_image_captions(tmp_path)
+    data = open_items(tmp_path)
     assert data.splits() == {"train": 1, "validation": 1}
     assert data.captions(1) == ("a validation",)
     assert len(set(data.names)) == 2
@@ -183,29 +185,29 @@ def test_images_of_parquet_may_lie_beside_it(tmp_path):
     images = [{"bytes": None, "path": p} for p in ("x.jpg", f"../{outside.name}", str(outside), "")]
     table = pa.table({"image": images, "caption": ["a"] * 4})
     pq.write_table(table, tmp_path / "t.parquet")
-    data = open_image_captions(tmp_path / "t.parquet")
-    assert data.image(0) == b"here"
+    data = open_items(tmp_path / "t.parquet")
+    assert data.stored(0) == b"here"
     for row in (1, 2):
         with pytest.raises(ImageError, match="must name images inside"):
-            data.image(row)
-    with pytest.raises(ImageError, match="neither an image nor a path"):
-        data.image(3)
+            data.stored(row)
+    with pytest.raises(ImageError, match="neither a file nor a path"):
+        data.stored(3)
 
 
 def test_reading_row_groups_back_and_forth_gives_each_its_own_image(tmp_path):
     path = tmp_path / "t.parquet"
     stored = [bytes([i]) * 3 for i in range(20)]
     pq.write_table(pa.table({"image": stored, "caption": ["a"] * 20}), path, row_group_size=3)
-    data = open_image_captions(path)
+    data = open_items(path)
     for row in [19, 0, 7, 1, 18, 7]:
-        assert data.image(row) == stored[row]
+        assert data.stored(row) == stored[row]
 
 
 def test_a_table_may_use_tabs_a_byte_order_mark_and_other_names(tmp_path):
     write_images(tmp_path / "Images")
     table = "\ufefffilepath\ttitle\nb.jpg\tA bee, on a flower .\n\na.jpg\tAn ant .\n"
     (tmp_path / "captions.txt").write_text(table, encoding="utf-8")
-    data = open_image_captions(tmp_path)
+    data = open_items(tmp_path)
     assert contents(data) == [
         ("b.jpg", ("A bee, on a flower .",), IMAGES["b.jpg"]),
         ("a.jpg", ("An ant .",), IMAGES["a.jpg"]),
@@ -224,25 +226,25 @@ def test_a_table_may_use_semicolons_and_must_be_utf8(tmp_path):
 def test_the_folder_of_images_can_be_given(tmp_path):
     write_images(tmp_path / "far" / "away")
     (tmp_path / "c.csv").write_text("image,caption\na.jpg,An ant .\n")
-    data = open_image_captions(tmp_path / "c.csv", images=tmp_path / "far" / "away")
-    assert data.image(0) == IMAGES["a.jpg"]
+    data = open_items(tmp_path / "c.csv", images=tmp_path / "far" / "away")
+    assert data.stored(0) == IMAGES["a.jpg"]
     with pytest.raises(InputValueError, match="images must be a folder"):
-        open_image_captions(tmp_path / "c.csv", images=tmp_path / "near")
+        open_items(tmp_path / "c.csv", images=tmp_path / "near")
 
 
-@pytest.mark.parametrize("name", ["../secret.jpg", "x/../../secret.jpg", "/etc/hostname", ""])
+@pytest.mark.parametrize("name", ["../secret.jpg", "x/../../secret.jpg", "/etc/hostname"])
 def test_names_that_lead_out_of_the_folder_are_refused(name, tmp_path):
     (tmp_path / "secret.jpg").write_bytes(b"secret")
     folder = tmp_path / "data"
     folder.mkdir()
     (folder / "c.csv").write_text(f'image,caption\n"{name}",An ant .\n')
     with pytest.raises(InputValueError, match="must name images inside"):
-        open_image_captions(folder)
+        open_items(folder)
     (folder / "c.csv").unlink()
     entries = {"images": [{"id": 1, "file_name": name}], "annotations": []}
     (folder / "c.json").write_text(json.dumps(entries))
     with pytest.raises(InputValueError, match="must name images inside"):
-        open_image_captions(folder / "c.json")
+        open_items(folder / "c.json")
 
 
 def test_links_out_of_the_folder_are_not_followed(tmp_path):
@@ -255,13 +257,13 @@ def test_links_out_of_the_folder_are_not_followed(tmp_path):
     (folder / "round").symlink_to(folder / "round")
     names = ["out.jpg", "up/secret.jpg", "within.jpg", "round"]
     (folder / "c.csv").write_text("image,caption\n" + "".join(f"{n},x\n" for n in names))
-    data = open_image_captions(folder)
+    data = open_items(folder)
     for row in (0, 1):
         with pytest.raises(ImageError, match="leads out"):
-            data.image(row)
-    assert data.image(2) == IMAGES["a.jpg"]
+            data.stored(row)
+    assert data.stored(2) == IMAGES["a.jpg"]
     with pytest.raises(ImageError):
-        data.image(3)
+        data.stored(3)
 
 
 @pytest.mark.parametrize("name", ["c.csv", "c.parquet", "c.tar", "captions_x.json"])
@@ -271,7 +273,7 @@ def test_a_table_that_is_a_link_out_of_the_folder_is_refused(name, tmp_path):
     folder.mkdir()
     (folder / name).symlink_to(tmp_path / name)
     with pytest.raises(InputValueError, match="is a link that leads out"):
-        open_image_captions(folder)
+        open_items(folder)
 
 
 def test_missing_files_pipes_and_giants_are_errors_of_one_image(tmp_path):
@@ -280,10 +282,10 @@ def test_missing_files_pipes_and_giants_are_errors_of_one_image(tmp_path):
         file.truncate(2**30)
     names = ["none.jpg", "pipe.jpg", "giant.jpg"]
     (tmp_path / "c.csv").write_text("image,caption\n" + "".join(f"{n},x\n" for n in names))
-    data = open_image_captions(tmp_path)
+    data = open_items(tmp_path)
     for row, why in enumerate(["no such file", "no such file", "more than"]):
         with pytest.raises(ImageError, match=why):
-            data.image(row)
+            data.stored(row)
 
 
 def test_links_in_a_shard_are_passed_over(tmp_path):
@@ -297,8 +299,8 @@ def test_links_in_a_shard_are_passed_over(tmp_path):
             tar.addfile(link)
         add(tar, "../a.jpg", b"ant")  # never unpacked, so where it would go does not matter
         add(tar, "../a.txt", b"An ant .")
-    data = open_image_captions(tmp_path)
-    assert [data.image(row) for row in range(len(data))] == [b"ant"]
+    data = open_items(tmp_path)
+    assert [data.stored(row) for row in range(len(data))] == [b"ant"]
 
 
 def test_keys_of_different_shards_are_different_images(tmp_path):
@@ -306,8 +308,8 @@ def test_keys_of_different_shards_are_different_images(tmp_path):
         with tarfile.open(tmp_path / shard, "w") as tar:
             add(tar, "7.txt", shard.encode())
             add(tar, "7.JPG", shard.encode())
-    data = open_image_captions(tmp_path)
-    assert [data.image(row) for row in range(2)] == [b"0.tar", b"1.tar"]
+    data = open_items(tmp_path)
+    assert [data.stored(row) for row in range(2)] == [b"0.tar", b"1.tar"]
     assert len(set(data.names)) == 2
 
 
@@ -316,41 +318,45 @@ def test_a_shard_that_shrinks_is_noticed(tmp_path):
     with tarfile.open(path, "w") as tar:
         add(tar, "a.txt", b"An ant .")
         add(tar, "a.jpg", b"ant" * 1000)
-    data = open_image_captions(path)
+    data = open_items(path)
     os.truncate(path, 2000)
     with pytest.raises(ImageError, match="cut short"):
-        data.image(0)
+        data.stored(0)
     with pytest.raises(InputValueError, match="cannot be read as an uncompressed tar shard"):
-        open_image_captions(path)
+        open_items(path)
 
 
 def test_compressed_shards_and_double_keys_are_refused(tmp_path):
     with tarfile.open(tmp_path / "z.tar", "w:gz") as tar:
         add(tar, "a.jpg", b"ant")
     with pytest.raises(InputValueError, match="uncompressed tar"):
-        open_image_captions(tmp_path / "z.tar")
+        open_items(tmp_path / "z.tar")
     with tarfile.open(tmp_path / "d.tar", "w") as tar:
         add(tar, "a.jpg", b"ant")
         add(tar, "a.png", b"ant")
     with pytest.raises(InputValueError, match="one image per key, got several of 'a'"):
-        open_image_captions(tmp_path / "d.tar")
+        open_items(tmp_path / "d.tar")
 
 
 def test_images_without_captions_are_left_out_and_named(tmp_path):
     write_images(tmp_path)
     (tmp_path / "c.csv").write_text("image,caption\na.jpg,An ant .\nb.jpg,  \n")
-    data = open_image_captions(tmp_path)
+    with pytest.warns(UserWarning, match="1 of 2 images of .* no caption .* the first 'b.jpg'"):
+        data = open_items(tmp_path).captioned_images()
     assert data.names == ("a.jpg",)
-    assert data.left_out == ("b.jpg",)
-    (tmp_path / "c.csv").write_text("image,caption\nb.jpg,\n")
-    with pytest.raises(InputValueError, match="none of its 1 images has one"):
-        open_image_captions(tmp_path)
+    for table in ("image,caption\nb.jpg,\n", "image,words\nb.jpg,bee\n"):
+        (tmp_path / "c.csv").write_text(table)
+        with pytest.raises(InputValueError, match="none of its 1 images has one"):
+            open_items(tmp_path).captioned_images()
+    (tmp_path / "t.txt").write_text("An ant .\n")
+    with pytest.raises(InputValueError, match="images with captions, but it holds texts"):
+        open_items(tmp_path / "t.txt").captioned_images()
 
 
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("c.csv", b"image,words\na.jpg,x\n", "must have a column of captions"),
+        ("c.csv", b"size,words\n3,x\n", "must have a column of files"),
         ("c.csv", b"image,caption\na.jpg,A bee, on a flower\n", "line 2 has 3"),
         ("c.csv", b"image,caption\n", "at least one row"),
         ("c.csv", b"image,caption\na.jpg,\xff\xfe\n", "cannot be read as a table"),
@@ -359,7 +365,7 @@ def test_images_without_captions_are_left_out_and_named(tmp_path):
         ("c.json", b'{"images": [', "cannot be read as JSON"),
         ("c.json", b"[" * 100_000, "cannot be read as JSON"),
         ("c.json", b"[]", "must be COCO captions JSON"),
-        ("c.json", b'{"images": []}', "it has no images"),
+        ("c.json", b'{"images": []}', "it has none"),
         ("c.json", b'{"images": [{"id": 1}]}', "must have a file_name"),
         (
             "c.json",
@@ -374,29 +380,21 @@ def test_images_without_captions_are_left_out_and_named(tmp_path):
 def test_damaged_files_are_refused_in_one_sentence(name, content, message, tmp_path):
     (tmp_path / name).write_bytes(content)
     with pytest.raises(InputValueError, match=message):
-        open_image_captions(tmp_path / name)
-
-
-def test_an_image_column_must_hold_bytes(tmp_path):
-    path = tmp_path / "t.parquet"
-    pq.write_table(pa.table({"image": ["a.jpg"], "caption": ["a"]}), path)
-    with pytest.raises(InputTypeError, match="must hold images as bytes"):
-        open_image_captions(path)
+        open_items(tmp_path / name)
 
 
 def test_a_folder_of_nothing_or_of_too_much_is_refused(tmp_path):
-    with pytest.raises(InputValueError, match="got none of these"):
-        open_image_captions(tmp_path)
+    with pytest.raises(InputValueError, match="nothing of it is there"):
+        open_items(tmp_path)
     with pytest.raises(InputValueError, match="There is no file"):
-        open_image_captions(tmp_path / "none")
+        open_items(tmp_path / "none")
     make_csv(tmp_path)
     make_parquet(tmp_path)
-    with pytest.raises(InputValueError, match="it holds 'parquet', 'csv'"):
-        open_image_captions(tmp_path)
-    assert len(open_image_captions(tmp_path, format="csv")) == 3
-    (tmp_path / "more.csv").write_text("image,caption\n")
-    with pytest.raises(InputValueError, match="must hold one table"):
-        open_image_captions(tmp_path, format="csv")
+    with pytest.raises(InputValueError, match="holds 'parquet', 'csv'"):
+        open_items(tmp_path)
+    assert len(open_items(tmp_path, format="csv")) == 3
+    (tmp_path / "more.csv").write_text("image,caption\na.jpg,More\n")
+    assert open_items(tmp_path, format="csv").captions(3) == ("More",)
 
 
 def test_rows_of_one_image_with_a_caption_each_become_one_even_without_a_name(tmp_path):
@@ -411,9 +409,9 @@ def test_rows_of_one_image_with_a_caption_each_become_one_even_without_a_name(tm
             "caption": [f"{part} {k}" for k in range(len(chosen))],
         }
         pq.write_table(pa.table(table), tmp_path / f"{part}.parquet")
-    data = open_image_captions(tmp_path, format="parquet")
+    data = open_items(tmp_path, format="parquet").captioned_images()
     distinct = {stored[name] for name in order}
     assert len(data) == len(distinct)
     assert sum(len(data.captions(row)) for row in range(len(data))) == len(order)
-    assert {data.image(row) for row in range(len(data))} == distinct
+    assert {data.stored(row) for row in range(len(data))} == distinct
     assert data.names[0] == "a.parquet/0"

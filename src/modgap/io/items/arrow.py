@@ -3,24 +3,35 @@
 from __future__ import annotations
 
 import json
+import re
 from abc import ABC, abstractmethod
+from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 from modgap._changes import ChangedFileError, SteadyFile
+from modgap._claims import check_unpacked
 from modgap._validate import InputError, InputTypeError, InputValueError, first_line
 from modgap.io._contents import listed, reading
-from modgap.io.captions_parquet import RowGroups, read_column, split_of, stored_bytes
-from modgap.io.captions_rows import CaptionRow, clean
 from modgap.io.images import ImageError, ImageFolder, check_size
-from modgap.io.items import Item, Rows, joined, no_file
-from modgap.io.items_roles import Roles, label_of, one_per_name, plain_fields
+from modgap.io.items.columns import Roles, label_of, plain_fields
+from modgap.io.items.item import Item, Opened, clean, joined, merge_names, no_file
+from modgap.io.parquet import text_bytes
 from modgap.io.saved_dataset import arrow_files, read_arrow, saved_splits
 
+# Row groups kept in memory: threads that decode in order straddle at most two.
+_KEPT = 2
 
-def open_saved(files: Sequence[Path], images: Path | None) -> Rows:
+
+def find_parquet(folder: Path) -> Sequence[Path]:
+    """The shards of a folder, or of its folder ``data``, as Hugging Face writes them."""
+    return sorted(folder.glob("*.parquet")) or sorted((folder / "data").glob("*.parquet"))
+
+
+def open_saved(files: Sequence[Path], images: Path | None) -> Opened:
     """A dataset, or the splits of several."""
     stated = files[0]
     opened = [
@@ -30,7 +41,7 @@ def open_saved(files: Sequence[Path], images: Path | None) -> Rows:
     return opened[0] if len(opened) == 1 else joined(opened, stated.parent)
 
 
-def open_parquet(files: Sequence[Path], images: Path | None) -> Rows:
+def open_parquet(files: Sequence[Path], images: Path | None) -> Opened:
     """Parquet files; shards that Hugging Face names by split are splits."""
     return _open_all([_Parquet(file) for file in files], images, None)
 
@@ -53,26 +64,68 @@ class _Table(ABC):
 
 
 class _Parquet(_Table):
+    """A Parquet file; images are read a row group at a time, and the last few groups are kept."""
+
     def __init__(self, path: Path) -> None:
         import pyarrow.parquet as pq
 
         self.path, self.file = path, SteadyFile(path)
-        with _reading(path, "a Parquet file"), pq.ParquetFile(path) as file:
+        with self._reading(), self.file.watched(), pq.ParquetFile(path) as file:
             self.metadata = file.metadata
             self.schema = file.schema_arrow
             self.names = self.schema.names
         self.n = self.metadata.num_rows
+        self._groups: OrderedDict[tuple[str, int], Any] = OrderedDict()
+        self._lock = Lock()
 
     def column(self, name: str) -> list[Any]:
-        return read_column(self.file, self.metadata, self.schema, name)
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        kind = self.schema.field(name).type
+        # Strings stay a dictionary of values until it is known how long all are.
+        coded = [name] if pa.types.is_string(kind) or pa.types.is_binary(kind) else None
+        with (
+            self._reading(),
+            self.file.watched(),
+            pq.ParquetFile(self.path, metadata=self.metadata, read_dictionary=coded) as file,
+        ):
+            column = file.read([name])[name]
+            n_bytes = sum(text_bytes(chunk) for chunk in column.chunks)
+            check_unpacked(f"{name!r} of {self.path}", n_bytes, self.file.size)
+            found: list[Any] = column.to_pylist()
+            return found
 
     def values(self, name: str) -> list[Callable[[], Any]]:
-        groups = RowGroups(self.path, self.metadata, name, self.file)
         return [
-            partial(groups.value, group, row)
+            partial(self._value, name, group, row)
             for group in range(self.metadata.num_row_groups)
             for row in range(self.metadata.row_group(group).num_rows)
         ]
+
+    def _value(self, name: str, group: int, row: int) -> Any:
+        import pyarrow.parquet as pq
+
+        with self._lock:
+            if (name, group) not in self._groups:
+                with (
+                    self._reading(),
+                    self.file.watched(),
+                    pq.ParquetFile(self.path, metadata=self.metadata) as file,
+                ):
+                    self.file.check()
+                    self._groups[name, group] = file.read_row_group(group, [name])[name]
+                while len(self._groups) > _KEPT:
+                    self._groups.popitem(last=False)
+            self._groups.move_to_end((name, group))
+            values = self._groups[name, group]
+        return values[row].as_py()
+
+    def _reading(self) -> Any:
+        import pyarrow as pa
+
+        errors = (pa.ArrowException, OSError, UnicodeDecodeError)
+        return reading(self.path, "a Parquet file", *errors)
 
 
 class _Arrow(_Table):
@@ -97,13 +150,13 @@ class _Arrow(_Table):
         return chunk[row].as_py()
 
 
-def _open_all(tables: Sequence[_Table], images: Path | None, split: str | None) -> Rows:
+def _open_all(tables: Sequence[_Table], images: Path | None, split: str | None) -> Opened:
     opened = [_open(table, images or table.path.parent, split) for table in tables]
-    kind, rows = joined(opened, tables[0].path.parent)
-    return kind, one_per_name(rows, text=kind == "text")
+    kind, items = joined(opened, tables[0].path.parent)
+    return kind, merge_names(items, kind)
 
 
-def _open(table: _Table, images: Path, split: str | None) -> Rows:
+def _open(table: _Table, images: Path, split: str | None) -> Opened:
     if len(set(table.names)) < len(table.names):
         raise InputValueError(f"{table.path} must name every column once: {listed(table.names)}.")
     features = _features(table.schema)
@@ -128,18 +181,19 @@ def _open(table: _Table, images: Path, split: str | None) -> Rows:
     fields = {name: column(name) for name in small}
     readers = _readers(table, roles.file, ImageFolder(images))
     where = f"{split}/{table.path.name}" if split else table.path.name
-    rows: list[CaptionRow] = [
+    items = [
         Item(
             label_of(names[row]) or f"{where}/{row}",
             clean(said[row] if isinstance(said[row], list) else [said[row]]),
-            label_of(splits[row]) or split or split_of(table.path),
+            label_of(splits[row]) or split or _split_of(table.path),
             readers[row],
             label_of(labels[row]),
             plain_fields({name: values[row] for name, values in fields.items()}, small),
+            named=label_of(names[row]) is not None,
         )
         for row in range(table.n)
     ]
-    return roles.kind(paths, sounds=sounds), rows
+    return roles.kind(paths, sounds=sounds), items
 
 
 def _is_text(table: _Table, column: str) -> bool:
@@ -176,19 +230,25 @@ def _whole(values: list[Any], table: _Table) -> list[Any]:
 
 
 def _stored(value: Any, folder: ImageFolder, path: Path) -> bytes:
+    """The bytes of a value: bytes, the name of a file, or {bytes, path} with the one or other."""
     try:
         held = value()
     except ChangedFileError:
         raise
     except (InputError, IndexError, UnicodeDecodeError) as error:  # a damaged part of the file
         raise ImageError(f"it cannot be read ({first_line(error)})") from error
-    if isinstance(held, str):
-        held = {"bytes": None, "path": held}
-    if held is None:
+    name = held if isinstance(held, str) else None
+    if isinstance(held, dict):
+        held, name = held["bytes"], held.get("path")
+    if held is not None and not isinstance(held, str):
+        check_size(len(held))
+        return bytes(held)
+    if not name:
         raise ImageError("there is neither a file nor a path")
-    found = stored_bytes(held, folder, path)
-    check_size(len(found))
-    return found
+    try:
+        return folder.reader(name, path)()
+    except InputValueError as error:
+        raise ImageError(str(error)) from error
 
 
 def _has_bytes(kind: Any) -> bool:
@@ -226,7 +286,13 @@ def _named(values: list[Any], feature: dict[str, Any]) -> list[Any]:
     return [str(names[v]) if isinstance(v, int) and 0 <= v < len(names) else None for v in values]
 
 
-def _reading(path: Path, what: str) -> Any:
-    import pyarrow as pa
+def _split_of(path: Path) -> str | None:
+    """The split that a shard's name says, as Hugging Face writes them.
 
-    return reading(path, what, pa.ArrowException, OSError, UnicodeDecodeError)
+    >>> _split_of(Path("data/validation-00000-of-00002.parquet"))
+    'validation'
+    >>> _split_of(Path("data/test-00000-of-00001-b42a775f407cee45.parquet"))
+    'test'
+    """
+    found = re.fullmatch(r"(\w+)-\d+-of-\d+(-\w+)?", path.stem)
+    return found[1] if found else None

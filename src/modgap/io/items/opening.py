@@ -6,40 +6,31 @@ import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from modgap._files import kind_of
 from modgap._validate import InputValueError, check_choice
 from modgap.io._contents import listed
-from modgap.io.captions_coco import find_coco, open_coco
-from modgap.io.captions_csv import find_csv
-from modgap.io.captions_parquet import find_parquet
-from modgap.io.captions_rows import IMAGE_COLUMNS
-from modgap.io.captions_webdataset import SOUNDS, find_shards, open_webdataset
-from modgap.io.image_captions import refuse_links_out
-from modgap.io.items import Items, Kind, Rows, unique
-from modgap.io.items_arrow import open_parquet, open_saved
-from modgap.io.items_folder import IMAGE_SUFFIXES, find_files, open_folder, open_text
-from modgap.io.items_records import (
+from modgap.io.images import SUFFIXES as IMAGE_SUFFIXES
+from modgap.io.items.arrow import find_parquet, open_parquet, open_saved
+from modgap.io.items.coco import find_coco, open_coco
+from modgap.io.items.columns import names_files
+from modgap.io.items.folder import find_files, open_folder, open_text
+from modgap.io.items.item import Items, Kind, Opened, unique_names
+from modgap.io.items.records import (
+    delimiter,
     find_esc50,
     find_jsonl,
     find_mixbench,
+    find_tables,
     open_esc50,
     open_jsonl,
     open_tables,
 )
+from modgap.io.items.webdataset import find_shards, open_webdataset
 from modgap.io.saved_dataset import find_saved
 from modgap.io.sounds import SUFFIXES as SOUND_SUFFIXES
 
 _Files = Sequence[Path]
-_Open = Callable[[_Files, Path | None], Rows]
-
-
-def _open_coco(files: _Files, images: Path | None) -> Rows:
-    return "image", open_coco(files, images)
-
-
-def _open_webdataset(files: _Files, images: Path | None) -> Rows:
-    rows = open_webdataset(files, images)
-    return ("image", rows) if rows else ("audio", open_webdataset(files, images, SOUNDS))
-
+_Open = Callable[[_Files, Path | None], Opened]
 
 # A layout of one data set is told by the names of its files, so it comes before the formats.
 _LAYOUTS: dict[str, tuple[Callable[[Path], _Files], _Open]] = {
@@ -49,9 +40,9 @@ _LAYOUTS: dict[str, tuple[Callable[[Path], _Files], _Open]] = {
 }
 _FORMATS: dict[str, tuple[Callable[[Path], _Files], _Open]] = {
     "parquet": (find_parquet, open_parquet),
-    "webdataset": (find_shards, _open_webdataset),
-    "coco": (find_coco, _open_coco),
-    "csv": (find_csv, open_tables),
+    "webdataset": (find_shards, open_webdataset),
+    "coco": (find_coco, open_coco),
+    "csv": (find_tables, open_tables),
     "jsonl": (find_jsonl, open_jsonl),
 }
 _FOLDERS: dict[str, tuple[Kind, Sequence[str]]] = {
@@ -111,14 +102,14 @@ def open_items(
         raise InputValueError(f"images must be a folder of files, but {home} is none.")
     if not path.exists():
         raise InputValueError(f"There is no file or folder {str(path)!r}. Check the path.")
-    kind, rows = _open_file(path, format, home) if path.is_file() else _open(path, format, home)
-    if not rows:
-        raise InputValueError(f"{path} must hold something to embed, but it has no items.")
-    data = Items(str(path), unique(rows), kind)
+    kind, items = _open_file(path, format, home) if path.is_file() else _open(path, format, home)
+    if not items:
+        raise InputValueError(f"{path} must hold images, sounds or texts, but it has none.")
+    data = Items(str(path), unique_names(items), kind)
     return data if split is None else data.split(split)
 
 
-def _open_file(path: Path, format: str | None, images: Path | None) -> Rows:  # noqa: A002
+def _open_file(path: Path, format: str | None, images: Path | None) -> Opened:  # noqa: A002
     if path.stat().st_size == 0:
         raise InputValueError(f"{path} is empty (0 bytes). Write or download it again.")
     kind = format or _SUFFIXES.get(path.suffix.lower())
@@ -136,11 +127,11 @@ def _is_table(path: Path) -> bool:
     """Whether a .txt is a table, as Flickr8k's captions.txt: its first line names the columns."""
     with path.open("rb") as file:
         header = file.readline(10_000).decode("utf-8-sig", "replace").strip()
-    names = [name.strip() for name in header.split("\t" if "\t" in header else ",")]
-    return len(names) > 1 and any(name in IMAGE_COLUMNS for name in names)
+    names = [name.strip() for name in header.split(delimiter(header))]
+    return len(names) > 1 and names_files(names)
 
 
-def _open(folder: Path, format: str | None, images: Path | None) -> Rows:  # noqa: A002
+def _open(folder: Path, format: str | None, images: Path | None) -> Opened:  # noqa: A002
     for table in (_LAYOUTS, _FORMATS):
         wanted = table if format is None else {format: table[format]} if format in table else {}
         found = {name: files for name, (find, _) in wanted.items() if (files := find(folder))}
@@ -150,7 +141,7 @@ def _open(folder: Path, format: str | None, images: Path | None) -> Rows:  # noq
                 "the file."
             )
         for name, files in found.items():
-            refuse_links_out(files, folder)
+            _refuse_links_out(files, folder)
             return table[name][1](files, images)
     below = {
         name: files
@@ -165,6 +156,19 @@ def _open(folder: Path, format: str | None, images: Path | None) -> Rows:  # noq
             f"{folder} holds images and sounds. Choose one by format: 'images' or 'audio'."
         )
     raise InputValueError(f"{folder} must hold {_expected(format)}; nothing of it is there.")
+
+
+def _refuse_links_out(files: _Files, folder: Path) -> None:
+    """Files found in a folder must lie in it: a link may point to anything on the machine."""
+    home = folder.resolve()
+    for file in files:
+        if not file.resolve().is_relative_to(home):
+            raise InputValueError(
+                f"Files of {folder} must lie in it, but {file.name} is a link that leads out. "
+                "Give the folder it leads to, or copy the file."
+            )
+        if file.exists() and not file.is_file():
+            raise InputValueError(f"{file} must be a file to read from, but it is {kind_of(file)}.")
 
 
 def _expected(format: str | None) -> str:  # noqa: A002

@@ -9,22 +9,17 @@ from typing import Any
 
 from modgap._validate import InputValueError
 from modgap.io._contents import listed
-from modgap.io.captions_rows import (
-    CAPTION_COLUMNS,
-    IMAGE_COLUMNS,
-    NAME_COLUMNS,
-    SPLIT_COLUMNS,
-    CaptionRow,
-    merged,
-)
-from modgap.io.items import Kind
+from modgap.io.items.item import Kind
 from modgap.io.sounds import SUFFIXES as SOUND_SUFFIXES
 
+CAPTION_COLUMNS = ("captions", "caption", "text", "title", "sentences", "raw")
+_PATH_COLUMNS = ("file_name", "filename", "filepath", "image_name", "image_path", "path")
+_NAME_COLUMNS = ("name", "file_name", "filename", "image_name", "key", "image_id", "img_id", "id")
 _SOUND_COLUMNS = ("audio", "audio_path", "audio_filepath", "sound", "wav", "flac", "mp3")
 _FILE_COLUMNS = (
     *("image", "jpg", "png", "image_bytes", "bytes", "img"),
     *_SOUND_COLUMNS,
-    *(name for name in IMAGE_COLUMNS if name != "image"),
+    *_PATH_COLUMNS,
     *("image_file", "img_path", "file"),
 )
 _LABEL_COLUMNS = ("label", "class", "category", "class_name", "label_name", "labels")
@@ -66,7 +61,7 @@ class Roles:
                 "format='images')."
             )
         label = _first(_LABEL_COLUMNS, rest) or (classes[0] if len(classes) == 1 else None)
-        name, split = _first(NAME_COLUMNS, rest), _first(SPLIT_COLUMNS, rest)
+        name, split = _first(_NAME_COLUMNS, rest), _first(("split",), rest)
         taken = {file, captions, label, split}
         others = tuple(other for other in names if other not in taken)
         return cls(file, captions, label, name, split, others)
@@ -84,6 +79,11 @@ class Roles:
             return "audio"
         first = next((path for path in paths if isinstance(path, str) and path), "")
         return "audio" if Path(first).suffix.lower() in SOUND_SUFFIXES else "image"
+
+
+def names_files(columns: Iterable[str]) -> bool:
+    """Whether a table has a column that names images, as Flickr8k's captions.txt has."""
+    return any(name in ("image", *_PATH_COLUMNS) for name in columns)
 
 
 def _first(known: Sequence[str], names: Sequence[str]) -> str | None:
@@ -119,8 +119,3 @@ def label_of(value: Any) -> str | None:
     if isinstance(value, bool) or not isinstance(value, (str, int)):
         return None
     return str(value).strip() or None
-
-
-def one_per_name(rows: Iterable[CaptionRow], *, text: bool) -> list[CaptionRow]:
-    """Rows of one file, with a caption each, become one; texts stay apart."""
-    return list(rows) if text else merged(rows)

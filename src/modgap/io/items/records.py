@@ -1,25 +1,32 @@
-"""Items that a CSV or JSON Lines names: a file or a text a row, with captions, a label and more."""
+"""Items that a CSV, TSV or JSON Lines lists: a file or a text a row, with captions and more."""
 
 from __future__ import annotations
 
+import csv
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from modgap._validate import InputValueError
-from modgap.io.captions_csv import read_table
-from modgap.io.captions_rows import CaptionRow, clean
-from modgap.io.images import ImageError, ImageFolder, home_of
-from modgap.io.items import Item, Kind, Rows, joined, no_file
-from modgap.io.items_roles import Roles, label_of, one_per_name, plain_fields, utf8
+from modgap.io._contents import reading
+from modgap.io.images import ImageFolder, home_of
+from modgap.io.items.columns import Roles, label_of, plain_fields, utf8
+from modgap.io.items.item import Item, Kind, Opened, clean, joined, merge_names, no_file
 from modgap.io.mixbench_files import DOCUMENT_IDS, QUERY_IDS, records
 
 Record = Mapping[str, Any]
 
 # Files that others name have an id of their own, which tells items with the same image apart.
 _IDS = (*DOCUMENT_IDS[:2], *QUERY_IDS[:2])
+
+
+def find_tables(folder: Path) -> Sequence[Path]:
+    """The tables of a folder: .csv, .tsv or captions.txt."""
+    tables = [path for path in sorted(folder.iterdir()) if path.suffix.lower() in (".csv", ".tsv")]
+    captions = folder / "captions.txt"
+    return tables or ([captions] if captions.is_file() else [])
 
 
 def find_jsonl(folder: Path) -> Sequence[Path]:
@@ -39,22 +46,51 @@ def find_esc50(folder: Path) -> Sequence[Path]:
     return [table] if table.is_file() else []
 
 
-def open_jsonl(files: Sequence[Path], images: Path | None) -> Rows:
+def open_jsonl(files: Sequence[Path], images: Path | None) -> Opened:
     """Items of JSON objects, one a line; several files are splits, named as these."""
     return _open_all(files, images, _json_records)
 
 
-def open_tables(files: Sequence[Path], images: Path | None) -> Rows:
+def open_tables(files: Sequence[Path], images: Path | None) -> Opened:
     """Items of tables; several are splits, named as these."""
     return _open_all(files, images, _table_records)
 
 
-def open_esc50(files: Sequence[Path], images: Path | None) -> Rows:
+def open_esc50(files: Sequence[Path], images: Path | None) -> Opened:
     """The sounds of ESC-50 with their categories; folds and the like are fields."""
     home = images or files[0].parent.parent / "audio"
     if not home.is_dir():
         raise InputValueError(f"{home} must be the folder of ESC-50's sounds; there is none.")
     return open_tables(files, home)
+
+
+def read_table(path: Path) -> tuple[list[str], list[dict[str, str]]]:
+    """The names of the columns, and every row by them."""
+    with (
+        reading(path, "a table of UTF-8 text", UnicodeDecodeError, csv.Error),
+        # utf-8-sig: spreadsheets put a byte order mark before the first column's name.
+        path.open(encoding="utf-8-sig", newline="") as file,
+    ):
+        header = file.readline()
+        file.seek(0)
+        table = csv.reader(file, delimiter=delimiter(header), strict=True)
+        names = [name.strip() for name in next(table, [])]
+        rows = []
+        for row in table:
+            if not row:
+                continue
+            if len(row) != len(names):
+                raise InputValueError(
+                    f"Every row of {path} must have {len(names)} fields, as its header has, but "
+                    f"line {table.line_num} has {len(row)}. Put captions with commas in quotes."
+                )
+            rows.append(dict(zip(names, row, strict=True)))
+        return names, rows
+
+
+def delimiter(header: str) -> str:
+    """Tabs or commas; semicolons as spreadsheets write them where the comma is in numbers."""
+    return next((mark for mark in "\t,;" if mark in header), ",")
 
 
 def _json_records(path: Path) -> tuple[list[str], list[tuple[int, Record]]]:
@@ -78,7 +114,7 @@ def _table_records(path: Path) -> tuple[list[str], list[tuple[int, Record]]]:
     return names, list(enumerate(rows, 2))
 
 
-def _open_all(files: Sequence[Path], images: Path | None, read: Any) -> Rows:
+def _open_all(files: Sequence[Path], images: Path | None, read: Any) -> Opened:
     opened = [_open(file, images, *read(file), several=len(files) > 1) for file in files]
     return joined(opened, files[0].parent)
 
@@ -90,7 +126,7 @@ def _open(
     rows: Sequence[tuple[int, Record]],
     *,
     several: bool,
-) -> Rows:
+) -> Opened:
     if not rows:
         raise InputValueError(f"{path} must have at least one row, got none.")
     roles = Roles.of(names, path)
@@ -98,10 +134,15 @@ def _open(
         names = [name for name in names if name != roles.file]  # it names nothing
         roles = Roles.of(names, path)
     kind: Kind = roles.kind(files) if roles.file else "text"
-    folder = ImageFolder(images or _home(files[0], path.parent)) if roles.file else None
+    folder = None
+    if roles.file:
+        # Names start from the folder in which the first file lies.
+        own = path.parent
+        near = [own, own / "images", own / "Images", own / "audio"]
+        folder = ImageFolder(images or home_of(files[0], near))
     make = partial(_item, path, roles, folder, path.stem if several else None)
     items = [make(line, record) for line, record in rows]
-    return kind, one_per_name(items, text=kind == "text")
+    return kind, merge_names(items, kind)
 
 
 def _texts(rows: Sequence[tuple[int, Record]], name: str) -> list[str]:
@@ -110,26 +151,19 @@ def _texts(rows: Sequence[tuple[int, Record]], name: str) -> list[str]:
     return [value for value in held if isinstance(value, str) and value]
 
 
-def _home(first: str, own: Path) -> Path:
-    """Where the names start from: the folder in which the first file lies."""
-    return home_of(first, [own, own / "images", own / "Images", own / "audio"])
-
-
 def _item(
     path: Path, roles: Roles, folder: ImageFolder | None, split: str | None, line: int, record: Any
-) -> CaptionRow:
+) -> Item:
     said = record.get(roles.captions) if roles.captions else None
     file = record.get(roles.file) if roles.file else None
     own_split = label_of(record.get(roles.split)) if roles.split else None
     named = [record.get(name) for name in _IDS] + [record.get(roles.name or "")] * (not file)
     name = next((found for one in named if (found := label_of(one))), None)
-    read: Any = no_file
-    if folder is not None:
-        read = _nothing_named
-        if isinstance(file, str) and file:
-            file = _relative(file, folder)
-            read = folder.reader(file, path)
-            name = name or file
+    read: Callable[[], bytes] = no_file
+    if folder is not None and isinstance(file, str) and file:
+        file = _relative(file, folder)
+        read = folder.reader(file, path)
+        name = name or file
     return Item(
         name or f"line {line}",
         clean(said if isinstance(said, list) else [said]),
@@ -138,10 +172,6 @@ def _item(
         label_of(record.get(roles.label)) if roles.label else None,
         plain_fields(record, roles.others if roles.file else roles.without_name),
     )
-
-
-def _nothing_named() -> bytes:
-    raise ImageError("no file is named")
 
 
 def _relative(name: str, folder: ImageFolder) -> str:
