@@ -1,9 +1,9 @@
 """Clients of ``modgap serve`` while others hold half-sent requests, and its memory over searches.
 
-    python benchmarks/serve_load.py [--write] [--files 256]
+    python benchmarks/serve_load.py [--write]
 
 Ten clients with the token search in turns without and with an attack: 300 sockets that send half
-a request head, a byte of it a second, and connect again a second after they are dropped. The
+a request head, a byte of it a second, and connect again a second after they are closed. The
 ratio is of the best medians of five turns each. Server, attack and clients share this machine.
 Fails when a limit is passed.
 """
@@ -17,7 +17,6 @@ import json
 import os
 import platform
 import re
-import resource
 import statistics
 import subprocess
 import sys
@@ -43,7 +42,7 @@ ROWS, DIM = 10_000, 128
 class Served:
     """A server in a process of its own."""
 
-    def __init__(self, folder: Path, files: int | None) -> None:
+    def __init__(self, folder: Path) -> None:
         self.log = folder / "log"
         words = [*make_files(folder, ROWS, DIM), "--port", "0", "--no-umap"]
         with self.log.open("w") as err:
@@ -51,7 +50,6 @@ class Served:
                 [sys.executable, "-m", "modgap", "serve", *words],
                 stderr=err,
                 env={**os.environ, "MODGAP_TOKEN": TOKEN},
-                preexec_fn=None if files is None else lambda: _few_files(files),
             )
         while not (found := re.search(r":(\d+)/", self.log.read_text())):
             assert self.process.poll() is None, self.log.read_text()
@@ -111,10 +109,6 @@ class Served:
         return sum(os.readlink(one).startswith("socket:") for one in found if one.is_symlink())
 
 
-def _few_files(files: int) -> None:
-    resource.setrlimit(resource.RLIMIT_NOFILE, (files, files))
-
-
 async def attack(port: int) -> None:
     """Hold half heads until killed; say when all were sent once."""
     first = asyncio.Semaphore(0)
@@ -171,9 +165,9 @@ def idle_attack(server: Served) -> tuple[float, int]:
         return (server.cpu_seconds() - used) / (time.perf_counter() - start), sockets
 
 
-def measure(files: int | None) -> list[tuple[str, str, str, bool]]:
+def measure() -> list[tuple[str, str, str, bool]]:
     with tempfile.TemporaryDirectory() as folder:
-        server = Served(Path(folder), files)
+        server = Served(Path(folder))
         try:
             server.by_all_clients(20, True)
             kept, new = latencies(server, True), latencies(server, False)
@@ -204,12 +198,11 @@ def main() -> None:
     """Measure, print and compare with the limits."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--write", action="store_true", help="put the table into README.md")
-    parser.add_argument("--files", type=int, help="let the server have this many descriptors")
     parser.add_argument("--attack", type=int, help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.attack:
         asyncio.run(attack(given.attack))
-    lines = measure(given.files)
+    lines = measure()
     machine = f"{os.cpu_count()} cores, {platform.system()}, Python {platform.python_version()}"
     table = [f"{date.today()}: {machine}.", "", "| what | measured | limit |", "|---|--:|--:|"]
     table += [f"| {what} | {said} | {limit} |" for what, said, limit, _ in lines]

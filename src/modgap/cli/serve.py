@@ -98,6 +98,7 @@ def serve(
     server.check_exposed(host, token)
     with server.listen(host, port) as opened:
         from modgap.serve import Explorer, make_app
+        from modgap.serve.connections import Server, run
 
         with steps() as step:
             step("reading the rows into the live index", 0, 1)
@@ -130,7 +131,7 @@ def serve(
         if watched is not None and monitor_file is not None:
             keeping = watched.kept_at(monitor_file)
         with tidy_when_terminated(), keeping:  # SIGTERM, too, saves what the monitor saw
-            server.run(app, opened)
+            run(Server(app), opened)
     say("stopped.")
 
 

@@ -11,18 +11,13 @@ import hmac
 import logging
 import secrets
 from collections.abc import Mapping
-from contextlib import nullcontext
-from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from modgap.serve.server import CONNECTION, LOOPBACK_NAMES, MAX_HEAD
-
-if TYPE_CHECKING:
-    from modgap.serve.connections import Connection
+from modgap.serve.server import LOOPBACK_NAMES, MAX_HEAD
 
 MAX_BODY = 1_000_000
 MAX_TARGET = 4_096
@@ -98,21 +93,12 @@ class Guard:
             # No route takes a WebSocket; closing before accepting refuses it.
             await send({"type": "websocket.close", "code": 1008, "reason": ""})
             return
-        connection = scope.get("state", {}).get(CONNECTION)  # none where another server runs us
-        with nullcontext() if connection is None else connection.at_work():
-            await self._answer(scope, receive, send, connection)
-
-    async def _answer(
-        self, scope: Scope, receive: Receive, send: Send, connection: Connection | None
-    ) -> None:
         answer = _Answer(send)
         try:
             request = Request(scope)
             self._check_head(scope)
             self._check_host(request)
             self._check_token(request)
-            if connection is not None:
-                connection.trust()
             self._check_origin(request)
             body = await self._body(request, receive)
             await self._app(scope, _replay(body, receive), answer.send)
