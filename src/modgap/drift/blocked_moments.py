@@ -1,11 +1,11 @@
-"""Moments of a stream with the sums of its consecutive blocks: how far chance moves each number.
+"""Moments of a stream with the sums of its consecutive blocks, which show what chance does.
 
-Rows come in sessions, sorted files and crawls, so they are not independent, and a mean of n rows
-is less certain than n independent rows would make it. Means of consecutive blocks that are longer
-than a session are about independent: their spread says how uncertain the mean of all is (batch
-means, as in simulation). Of each block the sum of its rows is kept, of their squared lengths, and
-of their squared products with a few fixed random directions, which stand for the covariance:
-O(d) numbers a block, where a covariance would take d².
+Rows come in sessions, sorted files and crawls. They are not independent, so their mean is less
+certain than the mean of as many independent rows. Means of consecutive blocks that are longer than
+a session are about independent, and their spread tells how uncertain the overall mean is (batch
+means, as in simulation). A block keeps the sums of its rows, of their squared lengths and of their
+squared products with a few fixed random directions. These stand for the covariance: O(d) numbers a
+block instead of d².
 """
 
 from __future__ import annotations
@@ -57,46 +57,37 @@ class Blocks(Brief):
         """No rows yet."""
         return cls(np.zeros(0, np.int64), np.zeros((0, dim + 1 + N_PROBES)))
 
+    def __add__(self, other: Blocks) -> Blocks:
+        """The blocks of both, the other's after these."""
+        counts = np.concatenate([self.counts, other.counts])
+        return Blocks(counts, np.concatenate([self.sums, other.sums]))
+
     def then(self, rows: np.ndarray) -> Blocks:
-        """The blocks once these rows, in float64, have come after the others."""
-        features = _features(rows)
+        """The blocks with more rows, in float64, which fill the last block first."""
+        probes = rows @ probe_directions(rows.shape[1]).T
+        features = np.hstack([rows, np.sum(rows**2, axis=1, keepdims=True), probes**2])
         size = max(FIRST_BLOCK, int(self.counts.max(initial=0)))
-        room = 0
-        if len(self.counts) and self.counts[-1] < size:  # the last block is not full yet
-            room = min(size - int(self.counts[-1]), len(rows))
-        starts = np.arange(room, len(rows), size)
-        counts = np.diff(np.append(starts, len(rows)))
-        added = np.add.reduceat(features, starts, axis=0) if len(starts) else features[:0]
-        before = Blocks(self.counts.copy(), self.sums.copy())
-        if room:
-            before.counts[-1] += room
-            before.sums[-1] += features[:room].sum(axis=0)
-        return before.with_blocks(counts, added).halved()
-
-    def with_blocks(self, counts: np.ndarray, sums: np.ndarray) -> Blocks:
-        """These blocks, then others."""
-        return Blocks(
-            np.concatenate([self.counts, counts.astype(np.int64)]),
-            np.concatenate([self.sums, sums]),
+        room = size - int(self.counts[-1]) if len(self.counts) else 0
+        starts = np.r_[0 : min(room, 1), room : len(rows) : size]
+        found = self + Blocks(
+            np.diff(np.append(starts, len(rows))), np.add.reduceat(features, starts, axis=0)
         )
-
-    def halved(self) -> Blocks:
-        """Each two neighbours as one until there are few enough."""
-        found = self
+        if room:
+            found = found._joined(np.delete(np.arange(len(found.counts)), len(self.counts)))
         while len(found.counts) > MOST_BLOCKS:
-            starts = np.arange(0, len(found.counts), 2)
-            found = Blocks(
-                np.add.reduceat(found.counts, starts), np.add.reduceat(found.sums, starts, axis=0)
-            )
+            found = found._joined(np.arange(0, len(found.counts), 2))
         return found
 
     def evened(self, wanted: int = USED_BLOCKS) -> Blocks:
-        """At most so many blocks of about equal size, of neighbours."""
+        """Neighbours joined into at most so many blocks of about equal size."""
         if len(self.counts) <= wanted:
             return self
         middle = np.cumsum(self.counts) - self.counts / 2
         place = np.minimum((middle / self.counts.sum() * wanted).astype(int), wanted - 1)
-        starts = np.flatnonzero(np.diff(place, prepend=-1))
+        return self._joined(np.flatnonzero(np.diff(place, prepend=-1)))
+
+    def _joined(self, starts: np.ndarray) -> Blocks:
+        """One block from each start to the next."""
         return Blocks(
             np.add.reduceat(self.counts, starts), np.add.reduceat(self.sums, starts, axis=0)
         )
@@ -130,7 +121,7 @@ class BlockedMoments(Brief):
         """The rows of both, the other's after these."""
         both = None
         if self.blocks is not None and other.blocks is not None:
-            both = self.blocks.with_blocks(other.blocks.counts, other.blocks.sums)
+            both = self.blocks + other.blocks
         return BlockedMoments(self.moments + other.moments, both, self.rows)
 
     def then(self, rows: np.ndarray) -> BlockedMoments:
@@ -141,11 +132,4 @@ class BlockedMoments(Brief):
     @classmethod
     def of(cls, rows: np.ndarray, kind: str = "unit") -> BlockedMoments:
         """Of rows in float64 that are of the right length."""
-        blocks = Blocks.none(rows.shape[1]).then(rows)
-        return cls(RowMoments.of(rows), blocks, kind)
-
-
-def _features(rows: np.ndarray) -> np.ndarray:
-    """What is summed over a block, a line for each row."""
-    probes = rows @ probe_directions(rows.shape[1]).T
-    return np.hstack([rows, np.sum(rows**2, axis=1, keepdims=True), probes**2])
+        return cls(RowMoments.of(rows), Blocks.none(rows.shape[1]).then(rows), kind)

@@ -1,23 +1,25 @@
-"""Does a correction still fit? From moments alone, what its scores do on rows as they are now.
+"""Tells from moments alone whether a correction still fits the rows of now.
 
-A query's scores on the non-matching documents of a modality have a mean and a spread, which the
-moments of queries and documents give after the correction's maps. Where these differ between
-modalities, one comes up too often among the best results. Its share is told where results are
-looked at: among the best 1 in 4,300 scores, 3.5 spreads above the mean, of as many documents of
-both modalities, as normal scores would have it.
+A query's scores on the non-matching documents of a modality have a mean and a spread, which follow
+from the moments of queries and documents after the correction's maps. Where these differ between
+modalities, one comes up too often among the best results. Its share is predicted for the best 1 in
+4,300 scores, 3.5 spreads above the mean, with as many documents of both modalities and normal
+scores.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from itertools import combinations
 
 import numpy as np
-from scipy.special import log_ndtr
+from scipy.optimize import brentq
+from scipy.special import expit, log_ndtr, logit
 
 from modgap._validate import InputValueError
 from modgap.corrections import Affine, Correction, Metric, label
+from modgap.corrections.correction import Role
 from modgap.drift.estimate import MOST_Z, Estimate
 from modgap.drift.named_moments import modality_and_role, queries_name
 from modgap.drift.report import CorrectionFit
@@ -39,53 +41,41 @@ class _Rows:
     covariance: np.ndarray
     n: float
 
+    @classmethod
+    def of(cls, estimate: Estimate) -> _Rows:
+        return cls(estimate.mean, estimate.covariance, estimate.n / estimate.clustering)
+
 
 @dataclass(frozen=True, eq=False)
 class _Mapped:
-    """Mean and covariance of rows after a map; ``linear`` is what it does to a small change.
+    """Mean and covariance of rows after a map; ``linear``, a matrix or a number, is its slope.
 
-    Where the result is brought to unit length, by the root mean square of the lengths: centred
-    rows lie on thin shells.
+    Where the result is brought to unit length, it is divided by the root mean square length:
+    centred rows lie on thin shells.
     """
 
     rows: _Rows
     mean: np.ndarray
     covariance: np.ndarray
-    linear: np.ndarray | float
+    linear: np.ndarray
     blocks: tuple[float, ...]
 
     @classmethod
     def of(cls, affine: Affine, rows: _Rows, metric: Metric) -> _Mapped:
-        mean, covariance = rows.mean, rows.covariance
-        if affine.matrix is not None:
-            mean = affine.matrix @ mean
-            covariance = affine.matrix @ covariance @ affine.matrix.T
-        mean, covariance = affine.scale * mean, affine.scale**2 * covariance
+        linear = np.asarray(affine.scale * (1.0 if affine.matrix is None else affine.matrix))
+        mean = np.dot(linear, rows.mean)
+        covariance = np.dot(np.dot(linear, rows.covariance), linear.T)
         if affine.offset is not None:
             mean = mean + affine.offset
         length = 1.0
         if metric == "cosine" or affine.renormalise:
             length = float(mean @ mean + np.trace(covariance)) ** 0.5 or 1.0
-        linear = affine.scale / length
-        return cls(
-            rows,
-            mean / length,
-            covariance / length**2,
-            linear if affine.matrix is None else affine.matrix * linear,
-            (1.0,) if affine.blocks is None else affine.blocks,
-        )
+        blocks = (1.0,) if affine.blocks is None else affine.blocks
+        return cls(rows, mean / length, covariance / length**2, linear / length, blocks)
 
     def back(self, direction: np.ndarray) -> np.ndarray:
         """The direction in the rows along which the product with this one changes."""
-        if isinstance(self.linear, float):
-            return self.linear * direction
-        return np.asarray(self.linear.T @ direction)
-
-    def half(self) -> np.ndarray:
-        """The map times the covariance of the rows."""
-        if isinstance(self.linear, float):
-            return self.linear * self.rows.covariance
-        return np.asarray(self.linear @ self.rows.covariance)
+        return np.asarray(np.dot(self.linear.T, direction))
 
 
 @dataclass(frozen=True)
@@ -116,10 +106,8 @@ def _product(asked: _Mapped, held: _Mapped) -> float:
     product = float(np.sum(asked.covariance * held.covariance))
     if asked.rows is not held.rows:
         return product
-    if isinstance(held.linear, float):
-        both = held.linear * float(np.trace(asked.half()))
-    else:
-        both = float(np.sum(asked.half() * held.linear))
+    half = np.dot(asked.linear, asked.rows.covariance)
+    both = float(np.sum(half * held.linear) if held.linear.ndim else np.trace(half) * held.linear)
     return max(product - both**2 / asked.rows.n, 0.0)
 
 
@@ -138,10 +126,10 @@ class _Pull:
 
     @classmethod
     def of(cls, first: _Scores, second: _Scores) -> _Pull:
-        scale = float(np.hypot(first.spread, second.spread)) / 2**0.5
         if not min(first.spread, second.spread) > 0:
             raise InputValueError("the scores of a modality have no spread")
-        most = float(np.log(_MOST_SHARE / (1 - _MOST_SHARE)))
+        scale = float(np.hypot(first.spread, second.spread)) / 2**0.5
+        most = logit(_MOST_SHARE)
         return cls(
             (first.mean - second.mean) / scale,
             float(np.log(first.spread / second.spread)),
@@ -149,28 +137,20 @@ class _Pull:
             scale,
         )
 
-    @property
-    def share(self) -> float:
-        """The share of the first modality among the best results."""
-        return float(1 / (1 + np.exp(-self.log_odds)))
-
 
 def _log_odds_at_top(first: _Scores, second: _Scores) -> float:
     """The logarithm of the odds of the first modality among the best scores of both."""
 
-    def beyond(score: float) -> tuple[float, float]:
-        one, two = (float(log_ndtr((s.mean - score) / s.spread)) for s in (first, second))
-        return one, two
+    def beyond(score: float) -> np.ndarray:
+        return np.array([log_ndtr((s.mean - score) / s.spread) for s in (first, second)])
+
+    def excess(score: float) -> float:
+        return float(np.logaddexp(*beyond(score)) - np.log(2) - log_ndtr(-TAIL))
 
     low = min(first.mean, second.mean)
     high = max(s.mean + (TAIL + 1) * s.spread for s in (first, second))
-    wanted = float(log_ndtr(-TAIL))
-    for _ in range(60):
-        middle = (low + high) / 2
-        above = float(np.logaddexp(*beyond(middle))) - float(np.log(2)) > wanted
-        low, high = (middle, high) if above else (low, middle)
-    top = beyond(high)
-    return top[0] - top[1]
+    top = beyond(brentq(excess, low, high, xtol=1e-14 * (high - low)))
+    return float(top[0] - top[1])
 
 
 @dataclass(frozen=True)
@@ -191,9 +171,6 @@ class _Change:
         return max(self.odds / MOST_ODDS, abs(self.offset) / MOST_OFFSET)
 
 
-_FIELDS = ("favoured", "share_then", "share_now", "odds", "offset", "spread_ratio", "z")
-
-
 def correction_fit(
     correction: Correction,
     then: Mapping[str, Estimate],
@@ -205,77 +182,69 @@ def correction_fit(
     Parameters
     ----------
     correction : Correction
-        What is asked about.
+        The correction in use.
     then, now : mapping of names to Estimate
         Documents by modality, queries under "… queries"; what is not in ``now`` has not changed.
     threshold : float
-        How many standard deviations are beyond chance.
+        A change is significant beyond this many standard deviations.
     """
+    found: dict[str, _Change] = {}
     missing = [name for name in correction.names if name not in then]
-    if missing:
-        return _unknown(correction, f"nothing is known of {' and '.join(missing)} rows")
-    if then[correction.names[0]].mean.shape != (correction.dim_in,):
+    if not missing and then[correction.names[0]].mean.shape != (correction.dim_in,):
         raise InputValueError(
             f"The correction is for rows of {correction.dim_in} columns, and these have "
             f"{len(then[correction.names[0]].mean)}. They must be of the model it was fitted on."
         )
-    fitted = _as_fitted(correction, then)
-    found: dict[str, _Change] = {}
     try:
+        if missing:
+            raise InputValueError(f"nothing is known of {' and '.join(missing)} rows")
         for asking in correction.queries:
             found[asking] = max(
-                _pulls(correction, asking, fitted, then, now), key=lambda one: one.misfit
+                _changes(correction, asking, then, now), key=lambda change: change.misfit
             )
+        fits, sentence = _verdict(correction, found, threshold, bool(now))
     except InputValueError as error:
-        return _unknown(correction, str(error))
-    fits, sentence = _judged(correction, found, threshold, bool(now))
+        found, fits, sentence = {}, None, f"{label(correction)}: not judged, {error}."
     return CorrectionFit(
         label(correction),
         fits,
         sentence,
-        *({asking: getattr(one, field) for asking, one in found.items()} for field in _FIELDS),
+        *(
+            {asking: getattr(change, field.name) for asking, change in found.items()}
+            for field in fields(_Change)
+        ),
     )
 
 
-def _pulls(
-    correction: Correction,
-    asking: str,
-    fitted: Mapping[str, _Rows],
-    then: Mapping[str, Estimate],
-    now: Mapping[str, Estimate],
+def _changes(
+    correction: Correction, asking: str, then: Mapping[str, Estimate], now: Mapping[str, Estimate]
 ) -> Iterator[_Change]:
     """For each two modalities, what changed between them."""
-    metric = correction.metric
-    live_rows = {name: _rows(estimate) for name, estimate in now.items()}
+    metric, fitted = correction.metric, _as_fitted(correction, then)
+    live_rows = {name: _Rows.of(estimate) for name, estimate in now.items()}
 
-    def mapped(name: str, role: str, live: bool) -> _Mapped:
-        affine = correction.affine(name, role)  # type: ignore[arg-type]
+    def mapped(name: str, role: Role, live: bool) -> _Mapped:
         at = fitted[_known(name, role, fitted)]
         if live:
             at = live_rows.get(_known(name, role, {**then, **now}), at)
-        return _Mapped.of(affine, at, metric)
+        return _Mapped.of(correction.affine(name, role), at, metric)
 
     asked = [mapped(asking, "query", live) for live in (False, True)]
-    for first, second in combinations(correction.names, 2):
-        held = [
-            [mapped(name, "document", live) for name in (first, second)] for live in (False, True)
-        ]
+    for names in combinations(correction.names, 2):
+        held = [[mapped(name, "document", live) for name in names] for live in (False, True)]
         before, after = (
             _Pull.of(*(_Scores.of(query, one, metric) for one in both))
             for query, both in zip(asked, held, strict=True)
         )
         change = after.log_odds - before.log_odds
         parts = after.offset - before.offset, after.log_ratio - before.log_ratio
-        more = (change or parts[0]) >= 0
-        sign = 1.0 if more else -1.0
-        shares = (one.share if more else 1 - one.share for one in (before, after))
-        share_then, share_now = shares
-        errors = _errors(correction, asking, (first, second), asked[1], held[1], after, then, now)
+        sign = 1.0 if (change or parts[0]) >= 0 else -1.0
+        errors = _errors(metric, names, asking, asked[1], held[1], after.scale, then, now)
         z = max(abs(p) / e for p, e in zip(parts, errors, strict=True)) if errors[0] > 0 else 0.0
         yield _Change(
-            first if more else second,
-            share_then,
-            share_now,
+            names[0] if sign > 0 else names[1],
+            float(expit(sign * before.log_odds)),
+            float(expit(sign * after.log_odds)),
             float(np.exp(abs(change))),
             sign * parts[0],
             float(np.exp(sign * parts[1])),
@@ -284,38 +253,33 @@ def _pulls(
 
 
 def _errors(
-    correction: Correction,
-    asking: str,
+    metric: Metric,
     names: tuple[str, str],
+    asking: str,
     asked: _Mapped,
     held: list[_Mapped],
-    pull: _Pull,
+    scale: float,
     then: Mapping[str, Estimate],
     now: Mapping[str, Estimate],
 ) -> tuple[float, float]:
-    """The standard errors of the offset and of the logarithm of the ratio of spreads."""
-    twice = 2.0 if correction.metric == "euclidean" else 1.0
+    """The standard errors of the offset and, at most, of the log ratio of the scores' spreads."""
+    is_euclidean = metric == "euclidean"
+    twice = 2.0 if is_euclidean else 1.0
     factors = [_factor(asked, one) for one in held]
-    variance, of_ratio = 0.0, 0.0
+    # What may be off: a direction in the rows, and the two estimates of their mean.
+    sources = []
     for name, one, factor in zip(names, held, factors, strict=True):
         if name in now:
-            away = asked.mean - (one.mean if twice == 2.0 else 0.0)
-            direction = one.back(twice * factor * away) / pull.scale
-            variance += sum(e.error_along(direction) for e in (then[name], now[name]))
-            of_ratio += _spread_error(then[name], now[name])
+            away = asked.mean - (one.mean if is_euclidean else 0.0)
+            sources.append((one.back(twice * factor * away), then[name], now[name]))
     key = _known(asking, "query", {**then, **now})
     if key in now:
         difference = factors[0] * held[0].mean - factors[1] * held[1].mean
-        direction = asked.back(twice * difference) / pull.scale
         before = then[_known(asking, "query", then)]
-        variance += sum(e.error_along(direction) for e in (before, now[key]))
-        of_ratio += _spread_error(before, now[key])
+        sources.append((asked.back(twice * difference), before, now[key]))
+    variance = sum(e.error_along(d / scale) for d, *both in sources for e in both)
+    of_ratio = sum(e.clustering / (2 * e.n) for _, *both in sources for e in both)
     return float(variance**0.5), float(of_ratio**0.5)
-
-
-def _spread_error(*estimates: Estimate) -> float:
-    """At most the variance of the logarithm of a score's spread."""
-    return sum(e.clustering / (2 * e.n) for e in estimates)
 
 
 def _as_fitted(correction: Correction, then: Mapping[str, Estimate]) -> dict[str, _Rows]:
@@ -328,7 +292,7 @@ def _as_fitted(correction: Correction, then: Mapping[str, Estimate]) -> dict[str
     like = {**{name: then[modality_and_role(name)[0]] for name in asking}, **then}
     found = {}
     for name, estimate in like.items():
-        at = _rows(estimate)
+        at = _Rows.of(estimate)
         if name in remembered and estimate.trace > 0:
             rows = remembered[name]
             to_trace = float(np.sum(rows.variance)) / estimate.trace
@@ -337,17 +301,13 @@ def _as_fitted(correction: Correction, then: Mapping[str, Estimate]) -> dict[str
     return found
 
 
-def _rows(estimate: Estimate) -> _Rows:
-    return _Rows(estimate.mean, estimate.covariance, estimate.n / estimate.clustering)
-
-
 def _known(name: str, role: str, estimates: Mapping[str, object]) -> str:
     """Queries under a name of their own where there are any, else as the documents."""
     asked = queries_name(name)
     return asked if role == "query" and asked in estimates else name
 
 
-def _judged(
+def _verdict(
     correction: Correction, found: Mapping[str, _Change], threshold: float, seen: bool
 ) -> tuple[bool | None, str]:
     made = label(correction)
@@ -358,7 +318,7 @@ def _judged(
     why = (
         f"{change.favoured} takes {change.share_now:.0%} of the best non-matching results of "
         f"{worst} queries, and {change.share_then:.0%} when it was fitted, as moments predict it "
-        f"(scores off by {change.offset:.2f} of their spread, spreads by {change.spread_ratio:.2f})"
+        f"(mean score shifted by {change.offset:.2f} SD; SD ratio {change.spread_ratio:.2f})"
     )
     if change.misfit <= 1:
         return True, f"{made} still fits: {why}."
@@ -366,8 +326,3 @@ def _judged(
         return None, f"{made} may still fit, the rows are too few to tell: {why}, z {change.z:.1f}."
     hubs = " The bank of its hubs is not looked at." if correction.hubs is not None else ""
     return False, f"Fit {made} again: {why}.{hubs}"
-
-
-def _unknown(correction: Correction, why: str) -> CorrectionFit:
-    said = f"{label(correction)}: not judged, {why}."
-    return CorrectionFit(label(correction), None, said, {}, {}, {}, {}, {}, {}, {})

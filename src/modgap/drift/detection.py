@@ -1,4 +1,4 @@
-"""Two sets of rows, then and now: what moved beyond chance, and does a correction still fit."""
+"""Compares two sets of rows: what moved beyond chance, and whether corrections still fit."""
 
 from __future__ import annotations
 
@@ -80,17 +80,16 @@ def detect_drift(
     >>> detect_drift(before, {"text": rng.normal(size=(500, 8)) + 1})
     DriftReport(no drift)
     """
-    every = as_corrections(correction)
-    used = rows or row_kind(every)
-    options: dict[str, Any] = {
-        "rows": used, "names": names, "independent": independent, "progress": progress
-    }  # fmt: skip
-    return compare(
-        streams_of(a, **options), streams_of(b, **options), every, alpha=alpha, least=least
-    )
+    every = each_correction(correction)
+    then, now = (
+        streams_of(given, rows=rows or row_kind(every), names=names, independent=independent,
+                   progress=progress)
+        for given in (a, b)
+    )  # fmt: skip
+    return compare(then, now, every, alpha=check_alpha(alpha), least=check_least(least))
 
 
-def as_corrections(given: Corrections) -> tuple[Correction, ...]:
+def each_correction(given: Corrections) -> tuple[Correction, ...]:
     """Each correction once."""
     if given is None:
         return ()
@@ -108,8 +107,7 @@ def row_kind(corrections: Sequence[Correction]) -> RowLength:
 def check_least(least: Mapping[str, float] | None) -> dict[str, float]:
     """What counts as large, the rest by default."""
     given = {name: check_finite(size, f"least[{name!r}]") for name, size in (least or {}).items()}
-    unknown = [name for name in given if name not in LEAST]
-    if unknown or any(size < 0 for size in given.values()):
+    if not given.keys() <= LEAST.keys() or any(size < 0 for size in given.values()):
         raise InputValueError(
             f"least takes sizes of {', '.join(LEAST)}, none below 0, got {dict(given)}."
         )
@@ -126,39 +124,34 @@ def check_alpha(alpha: float) -> float:
 def compare(
     then: Streams,
     now: Streams,
-    corrections: Sequence[Correction] = (),
+    corrections: Sequence[Correction],
     *,
-    alpha: float = ALPHA,
-    least: Mapping[str, float] | None = None,
+    alpha: float,
+    least: Mapping[str, float],
     least_rows: int = LEAST_ROWS,
 ) -> DriftReport:
-    """What moved between two sets of named moments; see `detect_drift`.
+    """What moved between two sets of named moments of the same kind of rows; see `detect_drift`.
 
-    Parameters
-    ----------
-    then, now : mapping of names to BlockedMoments
-        Of the same kind of rows.
-    corrections : sequence of Correction
-        What may fit no longer.
-    alpha, least
-        As for `detect_drift`.
-    least_rows : int
-        Fewer are not judged.
+    Sets of fewer than ``least_rows`` rows are not judged.
     """
-    threshold = float(stats.norm.isf(check_alpha(alpha)))
-    sizes = check_least(least)
+    threshold = float(stats.norm.isf(alpha))
     partner = {name: found for name in now if (found := _partner(name, then)) is not None}
     if now and not partner:
         raise InputValueError(
             f"There is nothing to compare: {', '.join(then)} then, and {', '.join(now)} now. Give "
             "the same names to what belongs together."
         )
-    _check_dims(then, now)
-    enough = {
-        name for name, before in partner.items()
-        if min(now[name].n, then[before].n) >= least_rows
-    }  # fmt: skip
-    after = {name: Estimate(now[name]) for name in partner if name in enough}
+    dims = {one.dim for one in (*then.values(), *now.values())}
+    if len(dims) > 1:
+        raise InputValueError(
+            "Both sets of rows must have the same number of columns, got "
+            f"{' and '.join(map(str, sorted(dims)))}. They must be of the same model."
+        )
+    after = {
+        name: Estimate(now[name])
+        for name, old in partner.items()
+        if min(now[name].n, then[old].n) >= least_rows
+    }
     # Rows of saved moments are taken to be as clustered as those they are compared with.
     seen = max((one.clustering for one in after.values() if one.knows_clustering), default=1.0)
     like = {partner[name]: one.clustering for name, one in after.items() if one.knows_clustering}
@@ -167,18 +160,23 @@ def compare(
         name: one if one.knows_clustering else Estimate(now[name], before[partner[name]].clustering)
         for name, one in after.items()
     }
-    gaps = tuple(_gaps(before, after, partner, threshold, sizes["gap"]))
+    gaps = tuple(_gaps(before, after, partner, threshold, least["gap"]))
     streams = tuple(
-        _stream(name, before, after[name], partner, threshold, sizes)
+        _stream(name, before, after[name], partner, threshold, least)
         if name in after
         else StreamDrift(name, partner[name], then[partner[name]].n, now[name].n, False)
         for name in partner
     )
     fits = tuple(correction_fit(one, before, after, threshold) for one in corrections)
-    drifted = any(s.moved for s in streams) or any(gap.alarm for gap in gaps)
-    kind = next(iter(then.values())).rows
     return DriftReport(
-        drifted, verdict_of(streams, gaps), kind, threshold, sizes, streams, gaps, fits
+        any(s.moved for s in streams) or any(gap.alarm for gap in gaps),
+        verdict_of(streams, gaps),
+        next(iter(then.values())).rows,
+        threshold,
+        dict(least),
+        streams,
+        gaps,
+        fits,
     )
 
 
@@ -188,16 +186,6 @@ def _partner(name: str, then: Mapping[str, Any]) -> str | None:
         return name
     modality, role = modality_and_role(name)
     return modality if role == "query" and modality in then else None
-
-
-def _check_dims(then: Streams, now: Streams) -> None:
-    dims = {one.dim for one in (*then.values(), *now.values())}
-    if len(dims) > 1:
-        listed = " and ".join(str(dim) for dim in sorted(dims))
-        raise InputValueError(
-            f"Both sets of rows must have the same number of columns, got {listed}. They must be "
-            "of the same model."
-        )
 
 
 def _stream(
@@ -252,13 +240,9 @@ def _stream(
 def _own_gap(name: str, before: Mapping[str, Estimate]) -> np.ndarray | None:
     """The gap vector that ends in these rows, where there are two modalities."""
     modality = modality_and_role(name)[0]
-    others = [
-        other for other in before
-        if modality_and_role(other) == (other, "document") and other != modality
-    ]  # fmt: skip
-    if len(others) != 1:
-        return None
-    return np.asarray(before[name].mean - before[others[0]].mean)
+    documents = [other for other in before if modality_and_role(other)[1] == "document"]
+    others = [other for other in documents if other != modality]
+    return before[name].mean - before[others[0]].mean if len(others) == 1 else None
 
 
 def _shape(then: Estimate, after: Estimate) -> tuple[float, float, float]:

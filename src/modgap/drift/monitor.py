@@ -18,19 +18,20 @@ import numpy as np
 from modgap._arrays import to_numpy
 from modgap._results import Brief
 from modgap._tensors import read_tensors, write_tensors
-from modgap._validate import InputError, InputValueError, check_count, check_finite
+from modgap._validate import InputError, InputValueError, check_count, check_finite, require
 from modgap.corrections import RowLength
 from modgap.drift.blocked_moments import BlockedMoments
 from modgap.drift.detection import (
     ALPHA,
     Corrections,
-    as_corrections,
     check_alpha,
     check_least,
     compare,
+    each_correction,
     row_kind,
 )
 from modgap.drift.named_moments import (
+    MONITOR,
     modality_and_role,
     queries_name,
     save_streams,
@@ -42,7 +43,6 @@ from modgap.drift.report import DriftReport
 from modgap.io.modalities import DEFAULT_NAMES
 from modgap.moments import Moments
 
-KIND = "gap monitor"
 # Rows that wait before they are added to the moments together.
 FOLD_ROWS = 256
 # What rows are counted under whose name the reference does not know.
@@ -133,7 +133,7 @@ class GapMonitor(Brief):
         least: Mapping[str, float] | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        self._corrections = as_corrections(correction)
+        self._corrections = each_correction(correction)
         self.rows: RowLength = rows or row_kind(self._corrections)
         self.reference = streams_of(reference, rows=self.rows, names=names)
         if check_finite(window, "window") <= 0:
@@ -160,7 +160,7 @@ class GapMonitor(Brief):
 
     def watch(self, correction: Corrections) -> None:
         """The correction in use from now on; None for none."""
-        self._corrections = as_corrections(correction)
+        self._corrections = each_correction(correction)
 
     def add(self, name: str, rows: Any) -> None:
         """Count live rows, (n, d) or (d,), as the model gives them. Never raises.
@@ -300,38 +300,42 @@ class GapMonitor(Brief):
 
     def metrics(self) -> str:
         """Every metric in the text format of Prometheus."""
-        from modgap.drift.prometheus import as_text
-
-        return as_text(self)
+        client = require("prometheus_client", "monitor", "The metrics of a monitor")
+        registry = client.CollectorRegistry(auto_describe=False)
+        registry.register(self)
+        text: bytes = client.generate_latest(registry)
+        return text.decode()
 
     def snapshot(self, path: str | os.PathLike[str]) -> None:
-        """Write the rows in the window as a file that ``drift`` and a new monitor compare with."""
+        """Write the rows in the window as a file that `detect_drift` and a new monitor read."""
         live = self.live()
         if not live:
             raise InputValueError("The monitor has seen no rows yet, so there is nothing to keep.")
         save_streams(live, path)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write everything but the correction as one safetensors file, whole or not at all."""
+        """Write everything but the correction atomically as one safetensors file."""
         tensors: dict[str, np.ndarray] = {}
         slices: dict[str, list[tuple[float, float]]] = {}
         for place, one in enumerate(self.reference.values()):
             tensors |= stream_tensors(one, f"then.{place}")
         for place, (name, stream) in enumerate(self._streams.items()):
             self._fold(name)
-            with stream.folding:
-                held = [(one.began, one.ended, one.rows) for one in stream.slices]
-            slices[name] = [(began, ended) for began, ended, _ in held]
-            for number, (_, _, rows) in enumerate(held):
+            with stream.folding:  # until the slices are copied: they go on changing
+                slices[name] = [(one.began, one.ended) for one in stream.slices]
+                held = [one.rows for one in stream.slices]
+            for number, rows in enumerate(held):
                 tensors |= stream_tensors(rows, f"now.{place}.{number}")
         counts, left_out = self.counts()
         header = {
-            "reference": list(self.reference), "slices": slices, "rows": self.rows,
-            "window": self.window, "n_slices": self.n_slices, "least_rows": self.least_rows,
-            "alpha": self.alpha, "least": self.least, "counts": counts,
+            "reference": list(self.reference), "slices": slices, "counts": counts,
+            "settings": {
+                "rows": self.rows, "window": self.window, "slices": self.n_slices,
+                "least_rows": self.least_rows, "alpha": self.alpha, "least": self.least,
+            },
             "left_out": [[name, reason, n] for (name, reason), n in left_out.items()],
         }  # fmt: skip
-        write_tensors(path, KIND, tensors, header, checksum=True)
+        write_tensors(path, MONITOR, tensors, header, checksum=True)
 
     @classmethod
     def load(
@@ -341,7 +345,7 @@ class GapMonitor(Brief):
         *,
         clock: Callable[[], float] = time.time,
     ) -> GapMonitor:
-        """Go on with what ``save`` wrote; nothing in the file is ever executed.
+        """Resume what ``save`` wrote; nothing in the file is ever executed.
 
         Parameters
         ----------
@@ -350,17 +354,13 @@ class GapMonitor(Brief):
         correction, clock
             As for the monitor; neither is in the file.
         """
-        header, tensors = read_tensors(path, KIND)
+        header, tensors = read_tensors(path, MONITOR)
         try:
             then = {
-                str(name): stream_from(tensors, f"then.{place}", header["rows"])
+                str(name): stream_from(tensors, f"then.{place}", header["settings"]["rows"])
                 for place, name in enumerate(header["reference"])
             }
-            made = cls(
-                then, correction, rows=header["rows"], window=header["window"],
-                slices=header["n_slices"], least_rows=header["least_rows"], alpha=header["alpha"],
-                least=header["least"], clock=clock,
-            )  # fmt: skip
+            made = cls(then, correction, **header["settings"], clock=clock)
             for place, (name, stream) in enumerate(made._streams.items()):
                 for number, (began, ended) in enumerate(header["slices"].get(name, ())):
                     rows = stream_from(tensors, f"now.{place}.{number}", made.rows)
@@ -371,9 +371,9 @@ class GapMonitor(Brief):
             for name, reason, n in header["left_out"]:
                 made._left_out[str(name), str(reason)] += int(n)
         except InputError as error:
-            raise InputValueError(f"{path} is not a whole {KIND}: {error}") from error
+            raise InputValueError(f"{path} is not a whole {MONITOR}: {error}") from error
         except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
-            raise InputValueError(f"{path} is not a whole {KIND}: {error!r}.") from error
+            raise InputValueError(f"{path} is not a whole {MONITOR}: {error!r}.") from error
         return made
 
     @contextmanager

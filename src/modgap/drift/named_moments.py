@@ -1,9 +1,9 @@
-"""Named sets of rows as moments with blocks, from whatever holds them: rows, data sets, files."""
+"""Turns rows, data sets and files into named moments with blocks; saves and loads these."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -32,10 +32,9 @@ from modgap.moments.blocks import counted
 Streams = Mapping[str, BlockedMoments]
 # What one set of rows is called that has no name.
 ONE_NAME = "rows"
-KIND = "set of streams"
+KIND, MONITOR = "set of streams", "gap monitor"
 _QUERIES = " queries"
 _ROWS = 4096
-_MONITOR, _MOMENTS, _PAIR = "gap monitor", "set of moments", "set of pair moments"
 
 
 def queries_name(modality: str) -> str:
@@ -98,22 +97,20 @@ def streams_of(
 def _found(
     given: Any, rows: RowLength, names: tuple[str, ...], progress: Progress
 ) -> dict[str, BlockedMoments]:
-    from modgap.drift.monitor import GapMonitor  # which is made of streams itself
+    from modgap.drift.monitor import GapMonitor  # which is made of named moments itself
 
-    if isinstance(given, GapMonitor):
-        return {name: _checked_kind(one, rows, name) for name, one in given.live().items()}
-    if isinstance(given, PairMoments):
-        given = dict(zip(names, (given.x, given.y), strict=True))
-    if isinstance(given, (str, os.PathLike)) and _own_kind(given) is not None:
-        return _load_any(Path(given), rows, names)
     if isinstance(given, (str, os.PathLike)):
         given = _opened(given, names)
-    if isinstance(given, Moments):
-        given = {ONE_NAME: given}
-    if isinstance(given, Modalities):
+    if isinstance(given, GapMonitor):
+        given = given.live()
+        if not given:
+            return {}
+    elif isinstance(given, PairMoments):
+        given = dict(zip(names, (given.x, given.y), strict=True))
+    elif isinstance(given, Modalities):
         asking = {queries_name(name): side for name, side in given.asking.items()}
         given = {**given.sides, **asking}
-    if not isinstance(given, Mapping):
+    elif not isinstance(given, Mapping):
         given = {ONE_NAME: given}
     if not given:
         raise InputValueError("There are no rows: give at least one named set of them.")
@@ -121,7 +118,15 @@ def _found(
 
 
 def _opened(path: str | os.PathLike[str], names: tuple[str, ...]) -> Any:
-    """Two modalities of one path, or the rows of one."""
+    """Saved moments, two modalities of one path, or the rows of one."""
+    from modgap.drift.monitor import GapMonitor
+
+    loaders: dict[str, Callable[[Any], Any]] = {
+        KIND: load_streams, MONITOR: GapMonitor.load, "set of moments": Moments.load,
+        "set of pair moments": PairMoments.load,
+    }  # fmt: skip
+    if (kind := _kind_of_file(Path(path))) in loaders:
+        return loaders[kind](path)
     try:
         return open_pair(path, names=(names[0], names[1]), paired=False)
     except InputError as error:
@@ -129,6 +134,17 @@ def _opened(path: str | os.PathLike[str], names: tuple[str, ...]) -> Any:
             return open_embeddings(path)
         except InputError:
             raise error from None
+
+
+def _kind_of_file(path: Path) -> str:
+    """What one of modgap's own files says that it holds."""
+    if path.suffix != ".safetensors" or not path.is_file():
+        return ""
+    try:
+        header = parse_json(list_tensors(SteadyFile(path))[0].get("modgap", ""), "the header")
+    except (ValueError, OSError):
+        return ""
+    return str(header.get("kind")) if isinstance(header, dict) else ""
 
 
 def open_named(paths: Mapping[str, str]) -> dict[str, Embeddings]:
@@ -140,17 +156,22 @@ def open_named(paths: Mapping[str, str]) -> dict[str, Embeddings]:
 
 def _stream(given: Any, rows: RowLength, name: str, progress: Progress) -> BlockedMoments:
     if isinstance(given, BlockedMoments):
-        return _checked_kind(given, rows, name)
+        if given.rows != rows:
+            words = {"unit": "rows at unit length", "given": "rows as given"}
+            raise InputValueError(
+                f"The moments of {name} are of {words[given.rows]}, and {words[rows]} are "
+                f"compared. Compare with rows={given.rows!r} (--rows {given.rows})."
+            )
+        return given
     if isinstance(given, Moments):
-        return of_moments(given, rows, name)
+        return _without_blocks(given, rows, name)
     if isinstance(given, RowMoments):
         raise InputTypeError(f"{name} must be Moments or rows, got RowMoments.")
-    side = Embeddings.of(given, name)
-    return of_batches(side.batches_with_progress(progress, f"reading {name}"), rows, name)
+    batches = Embeddings.of(given, name).batches_with_progress(progress, f"reading {name}")
+    return _gathered(batches, rows, name)
 
 
-def of_moments(moments: Moments, rows: RowLength, name: str = "X") -> BlockedMoments:
-    """Moments without blocks, of the rows that are asked for."""
+def _without_blocks(moments: Moments, rows: RowLength, name: str) -> BlockedMoments:
     used = moments.unit_rows() if rows == "unit" else moments.given
     if used.scatter is None or used.scatter.ndim != 2:
         raise InputValueError(
@@ -160,8 +181,8 @@ def of_moments(moments: Moments, rows: RowLength, name: str = "X") -> BlockedMom
     return BlockedMoments(arrays, None, rows)
 
 
-def of_batches(batches: Iterable[Any], rows: RowLength, name: str) -> BlockedMoments:
-    """Moments with blocks, of rows that come in batches; every value is checked."""
+def _gathered(batches: Iterable[Any], rows: RowLength, name: str) -> BlockedMoments:
+    """Moments with blocks of rows that come in batches; every value is checked."""
     found: BlockedMoments | None = None
     for batch, first in counted(batches):
         for block in row_blocks(len(batch), _ROWS):
@@ -173,16 +194,6 @@ def of_batches(batches: Iterable[Any], rows: RowLength, name: str) -> BlockedMom
     if found is None:
         raise InputValueError(f"{name} must have at least one row, got none.")
     return found
-
-
-def _checked_kind(stream: BlockedMoments, rows: RowLength, name: str) -> BlockedMoments:
-    if stream.rows != rows:
-        words = {"unit": "rows at unit length", "given": "rows as given"}
-        raise InputValueError(
-            f"The moments of {name} are of {words[stream.rows]}, and {words[rows]} are compared. "
-            f"Compare with rows={stream.rows!r} (--rows {stream.rows})."
-        )
-    return stream
 
 
 def save_streams(streams: Streams, path: str | os.PathLike[str]) -> None:
@@ -236,29 +247,3 @@ def stream_from(tensors: Mapping[str, np.ndarray], key: str, rows: str) -> Block
     for part in (mean, scatter):
         check_all_finite(part, "Moments")
     return BlockedMoments(RowMoments(int(n), mean, scatter), blocks, rows)
-
-
-def _own_kind(path: str | os.PathLike[str]) -> str | None:
-    """What a file of modgap's says that it is, where it is one that has moments."""
-    if not os.path.isfile(path) or Path(path).suffix != ".safetensors":
-        return None
-    try:
-        said = parse_json(list_tensors(SteadyFile(path))[0].get("modgap", ""), "the header")
-    except (ValueError, OSError):
-        return None
-    kind = said.get("kind") if isinstance(said, dict) else None
-    return kind if kind in (KIND, _MONITOR, _MOMENTS, _PAIR) else None
-
-
-def _load_any(path: Path, rows: RowLength, names: tuple[str, ...]) -> dict[str, BlockedMoments]:
-    from modgap.drift.monitor import GapMonitor
-
-    kind = _own_kind(path)
-    if kind == KIND:
-        found = load_streams(path)
-        return {name: _checked_kind(one, rows, name) for name, one in found.items()}
-    if kind == _MONITOR:
-        return _found(GapMonitor.load(path), rows, names, silent)
-    if kind == _MOMENTS:
-        return _found({ONE_NAME: Moments.load(path)}, rows, names, silent)
-    return _found(PairMoments.load(path), rows, names, silent)

@@ -1,4 +1,4 @@
-"""What a monitor says to Prometheus: names, units and help texts in one place.
+"""The metrics of a monitor for Prometheus: names, units and help texts in one place.
 
 Labels are modalities of the reference and "other", so there are only ever as many series.
 """
@@ -44,15 +44,6 @@ _OF_GAPS = {
 }  # fmt: skip
 
 
-def as_text(monitor: GapMonitor) -> str:
-    """Every metric in the text format of Prometheus."""
-    client = require("prometheus_client", "monitor", "The metrics of a monitor")
-    registry = client.CollectorRegistry(auto_describe=False)
-    registry.register(monitor)
-    text: bytes = client.generate_latest(registry)
-    return text.decode()
-
-
 def families(monitor: GapMonitor) -> Iterator[Any]:
     """The metrics as prometheus_client has them."""
     core = require("prometheus_client.core", "monitor", "The metrics of a monitor")
@@ -93,7 +84,7 @@ def families(monitor: GapMonitor) -> Iterator[Any]:
     )
     yield gauge(
         "modgap_drift_alarm",
-        "1 where a change is beyond chance and large.",
+        "1 where a change is significant and large.",
         (*_STREAM, "of"),
         {(*modality_and_role(s.name), of): of in s.moved for s in judged for of in kinds},
     )
@@ -103,21 +94,17 @@ def families(monitor: GapMonitor) -> Iterator[Any]:
         )
     yield gauge(
         "modgap_gap_alarm",
-        "1 where the gap moved beyond chance and that is large.",
+        "1 where the change of the gap is significant and large.",
         _GAP,
         {(g.first, g.second): g.alarm for g in report.gaps},
     )
-    yield from _of_corrections(report, gauge)
-
-
-def _of_corrections(report: Any, gauge: Any) -> Iterator[Any]:
     known = [one for one in report.corrections if one.fits is not None]
     yield gauge(
         "modgap_correction_fits",
         "1 where the correction for these queries still fits, 0 where it is to be fitted again; "
         "nothing where that cannot be told.",
         ("asking",),
-        {(asking,): one.fits for one in known for asking in one.odds},
+        {(asking,): bool(one.fits) for one in known for asking in one.odds},
     )
     yield gauge(
         "modgap_correction_odds_ratio",

@@ -1,4 +1,4 @@
-"""What a comparison of two sets of rows found: frozen results, their tables and sentences."""
+"""The results of comparing two sets of rows, with their tables and sentences."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _WORDS = {"mean": "mean", "spread": "spread", "shape": "shape of the covariance"
 
 @dataclass(frozen=True)
 class StreamDrift(Result):
-    """One set of rows then and now; ``moved`` names what moved beyond chance and is large.
+    """One set of rows then and now; ``moved`` names each significant change that is large.
 
     ``mean_shift`` is the distance of the means in units of the spread, without what chance adds,
     ``mean_shift_of_gap`` the same in units of the gap, and ``along_gap`` the cosine of the move
@@ -143,12 +143,13 @@ class DriftReport(Result, HasFigure):
     corrections: tuple[CorrectionFit, ...] = ()
 
     def _brief(self) -> str:
-        moved = [f"{s.name} {' '.join(s.moved)}" for s in self.streams if s.moved]
-        moved += [f"gap {gap.first}–{gap.second}" for gap in self.gaps if gap.alarm]
-        fits = [{True: "fits", False: "fit again", None: "not judged"}[c.fits]
-                for c in self.corrections]  # fmt: skip
-        said = "; ".join(moved) if moved else "no drift"
-        return said + (f"; correction: {', '.join(fits)}" if fits else "")
+        found = [f"{s.name} {' '.join(s.moved)}" for s in self.streams if s.moved]
+        found += [f"gap {gap.first}–{gap.second}" for gap in self.gaps if gap.alarm]
+        found = found or ["no drift"]
+        words = {True: "fits", False: "fit again", None: "not judged"}
+        if self.corrections:
+            found += [f"correction: {', '.join(words[one.fits] for one in self.corrections)}"]
+        return "; ".join(found)
 
     @property
     def fits(self) -> bool | None:
@@ -159,46 +160,31 @@ class DriftReport(Result, HasFigure):
         return True if known and None not in known else None
 
     def table(self) -> Table:
-        """The sets of rows; a star marks what is beyond chance and large."""
-        streams = self.streams
-
-        def line(label: str, values: list[str]) -> tuple[str, ...]:
-            return (label, *values)
-
-        def moved(what: str, field: str, digits: int = 3) -> tuple[str, ...]:
-            cells = [
-                f"{number(getattr(s, field), digits)}{'*' if what in s.moved else ''}"
-                if s.judged
-                else "–"
-                for s in streams
-            ]
-            return line({"mean": "mean moved, in spreads", "spread": "spread, now over then",
-                         "shape": "shape moved"}[what], cells)  # fmt: skip
-
-        def plain(label: str, field: str, digits: int = 3) -> tuple[str, ...]:
-            return line(
-                label, [number(getattr(s, field), digits) if s.judged else "–" for s in streams]
-            )
-
-        def z_line(field: str) -> tuple[str, ...]:
-            return line("  z", [f"{getattr(s, field):.1f}" if s.judged else "–" for s in streams])
-
+        """The sets of rows; a star marks a significant change that is large."""
         rows = [
-            line("rows then", [number(s.n_then) for s in streams]),
-            line("rows now", [number(s.n_now) for s in streams]),
-            plain("rows that count as one", "clustering", 1),
-            moved("mean", "mean_shift"),
-            plain("  in gaps", "mean_shift_of_gap"),
-            plain("  cosine with the gap", "along_gap"),
-            z_line("mean_z"),
-            moved("spread", "spread_ratio"),
-            z_line("spread_z"),
-            moved("shape", "shape_distance"),
-            plain("  most in one direction", "direction_ratio"),
-            z_line("shape_z"),
+            ("rows then", *(number(s.n_then) for s in self.streams)),
+            ("rows now", *(number(s.n_now) for s in self.streams)),
+            self._line("rows that count as one", "clustering", ".1f"),
+            self._line("mean moved, in spreads", "mean_shift", star="mean"),
+            self._line("  in gaps", "mean_shift_of_gap"),
+            self._line("  cosine with the gap", "along_gap"),
+            self._line("  z", "mean_z", ".1f"),
+            self._line("spread, now over then", "spread_ratio", star="spread"),
+            self._line("  z", "spread_z", ".1f"),
+            self._line("shape moved", "shape_distance", star="shape"),
+            self._line("  most in one direction", "direction_ratio"),
+            self._line("  z", "shape_z", ".1f"),
         ]
-        shown = [row for row in rows if any(cell != "–" for cell in row[1:]) or row[0][0] != " "]
-        return ("", *(s.name for s in streams)), shown
+        shown = [row for row in rows if row[0][0] != " " or any(cell != "–" for cell in row[1:])]
+        return ("", *(s.name for s in self.streams)), shown
+
+    def _line(self, label: str, field: str, form: str = "", *, star: str = "") -> tuple[str, ...]:
+        cells = [label]
+        for s in self.streams:
+            value = getattr(s, field) if s.judged else None
+            text = f"{value:{form}}" if form and value is not None else number(value, 3)
+            cells.append(f"{text}*" if star in s.moved else text)
+        return tuple(cells)
 
     def gap_table(self) -> Table | None:
         """The gaps; None where there is only one modality."""
@@ -277,4 +263,4 @@ def verdict_of(streams: tuple[StreamDrift, ...], gaps: tuple[GapDrift, ...]) -> 
         return f"Drift of {spoken(said)}.{waiting}"
     if len(few) == len(streams):
         return waiting.strip() or "There are no rows yet."
-    return f"No drift that is beyond chance and large.{waiting}"
+    return f"No significant drift.{waiting}"
