@@ -103,7 +103,7 @@ def test_the_page_is_about_the_queries_named(folder, tmp_path):
     [
         (("image.npy", "text.npy", "--queries", "sound"), "queries must be"),
         (("image.npy", "text.npy", "--images", "photos"), "have none. Give them a column 'id'"),
-        (("image.parquet", "text.parquet", "--images", "image.npy"), "takes a folder"),
+        (("image.parquet", "text.parquet", "--images", "image.npy"), "or be a folder"),
         (("image.npy", "text.npy", "-o", "image.npy"), "is a file being read"),
         (("image.npy", "text.npy", "-o", "photos"), "is a folder"),
         (("image.npy", "missing.npy"), "There is no file or folder"),

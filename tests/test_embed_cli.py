@@ -33,12 +33,10 @@ def test_embed_writes_what_all_commands_read(model, photos, tmp_path):
     assert done.json["schema"] == "modgap/embed/2"
     assert done.json["rows"] == {"image": 39, "text": 78}
     assert "1 of 40 items could not be read: 3.png" in done.err
-    data = open_pair(rows)
-    assert data.thumbnails["image"](0).startswith(b"\xff\xd8")
     measured = modgap("measure", rows, "--json")
     assert measured.status == 0, measured.err
     page = tmp_path / "report.html"
-    told = modgap("report", rows, "-o", page, "--no-umap")
+    told = modgap("report", rows, "--images", photos, "-o", page, "--no-umap")
     assert told.status == 0, told.err
     html = page.read_text()
     assert "data:image/jpeg;base64" in html
@@ -47,6 +45,7 @@ def test_embed_writes_what_all_commands_read(model, photos, tmp_path):
     assert "40 of 40 items were there already" in again.err
     assert "not tried again; for that, remove" in again.err
     assert "not tried again" not in done.err
+    assert f"modgap report {rows} --images {photos} -o report.html" in again.err
 
 
 def test_the_help_of_fix_says_that_the_model_embeds():

@@ -56,7 +56,12 @@ def test_from_photos_to_answers_and_a_page(photos, tmp_path):
     images = modgap(*search, "--only", "image").json["ids"][0]
     assert set(images) < set(rows.x.ids.tolist())
     page = tmp_path / "report.html"
-    assert modgap("report", tmp_path / "fixed-rows", "-o", page, "--no-umap").status == 0
+    assert (
+        modgap(
+            "report", tmp_path / "fixed-rows", "--images", photos, "-o", page, "--no-umap"
+        ).status
+        == 0
+    )
     html = page.read_text(encoding="utf-8")
     assert html.count("data:image/jpeg;base64") >= N_TEST
     assert "images could not be read" not in html

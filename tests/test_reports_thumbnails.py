@@ -5,6 +5,8 @@ import io
 from dataclasses import replace
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from PIL import Image
 
@@ -12,7 +14,7 @@ from modgap._validate import InputValueError
 from modgap.io import Modalities
 from modgap.io.images import ImageError
 from modgap.reports.row_pictures import RowPictures
-from modgap.reports.thumbnails import data_uri, from_folder, from_pixels, media_type, png
+from modgap.reports.thumbnails import data_uri, from_images, from_pixels, media_type, png
 
 
 @pytest.fixture
@@ -42,7 +44,7 @@ def test_pixels_beyond_the_range_are_cut(rng):
 
 
 def test_files_are_found_by_name_with_or_without_suffix_and_made_small(folder):
-    thumbnail = from_folder(folder, ["a.jpg", "a", "inner/b.png", "wide"])
+    thumbnail = from_images(folder, ["a.jpg", "a", "inner/b.png", "wide"])
     for row in range(4):
         picture = thumbnail(row)
         assert media_type(picture) == "image/jpeg"
@@ -71,25 +73,25 @@ def test_files_are_found_by_name_with_or_without_suffix_and_made_small(folder):
 )
 def test_what_is_missing_broken_or_outside_says_why(folder, name, why):
     with pytest.raises(ImageError, match=why):
-        from_folder(folder, [name])(0)
+        from_images(folder, [name])(0)
 
 
 def test_a_row_without_an_id_has_no_picture(folder):
-    assert from_folder(folder, [None])(0) is None
+    assert from_images(folder, [None])(0) is None
 
 
 def test_a_damaged_file_is_passed_over_where_another_fits(folder):
     (folder / "a").write_bytes(b"no image")
-    assert from_folder(folder, ["a"])(0) is not None
+    assert from_images(folder, ["a"])(0) is not None
     (folder / "a.jpg").write_bytes(b"\xff\xd8\xff no image either")
     with pytest.raises(ImageError, match="damaged, or none of JPEG"):
-        from_folder(folder, ["a"])(0)
+        from_images(folder, ["a"])(0)
 
 
 def test_an_absolute_path_outside_has_no_picture(folder):
     with pytest.raises(ImageError, match="leads out"):
-        from_folder(folder, [str(folder.parent / "secret.png")])(0)
-    assert from_folder(folder, [str(folder / "a.jpg")])(0) is not None
+        from_images(folder, [str(folder.parent / "secret.png")])(0)
+    assert from_images(folder, [str(folder / "a.jpg")])(0) is not None
 
 
 def test_a_picture_of_too_many_pixels_is_left_out(folder):
@@ -98,7 +100,7 @@ def test_a_picture_of_too_many_pixels_is_left_out(folder):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Image, "MAX_IMAGE_PIXELS", None)
         with pytest.raises(ImageError, match="more than 80 million"):
-            from_folder(folder, ["bomb.png"])(0)
+            from_images(folder, ["bomb.png"])(0)
 
 
 def test_pictures_that_fail_are_counted_named_and_left_out(rng):
@@ -134,8 +136,22 @@ def test_only_png_and_jpeg_are_taken(given):
         data_uri(given)
 
 
-def test_a_file_is_no_folder_and_a_wrong_shape_no_picture(folder):
-    with pytest.raises(InputValueError, match="takes a folder"):
-        from_folder(folder / "a.jpg", [])
+def test_items_of_a_table_and_of_a_parquet_file_are_found_by_name(folder, tmp_path):
+    stored = (folder / "a.jpg").read_bytes()
+    (tmp_path / "table" / "images").mkdir(parents=True)
+    (tmp_path / "table" / "images" / "1.jpg").write_bytes(stored)
+    (tmp_path / "table" / "t.csv").write_text("image,caption\n1.jpg,x\n")
+    pq.write_table(pa.table({"image": [stored], "name": ["1.jpg"]}), tmp_path / "t.parquet")
+    for images in (tmp_path / "table", tmp_path / "t.parquet"):
+        picture = from_images(images, ["1.jpg", "2.jpg", None])
+        assert media_type(picture(0)) == "image/jpeg"
+        with pytest.raises(ImageError, match=r"no such file|has no '2.jpg'"):
+            picture(1)
+        assert picture(2) is None
+
+
+def test_an_image_is_no_folder_and_a_wrong_shape_no_picture(folder):
+    with pytest.raises(InputValueError, match=r"must end in .*, or be a folder"):
+        from_images(folder / "a.jpg", [])
     with pytest.raises(InputValueError, match="images must be of shape"):
         from_pixels(np.zeros((3, 4)))

@@ -138,8 +138,8 @@ def test_images_and_texts_are_embedded_by_the_model(photos) -> None:
 # Pictures
 
 
-def test_the_nearest_images_go_from_one_end_to_the_other(bank) -> None:
-    held = open_bank(bank)
+def test_the_nearest_images_go_from_one_end_to_the_other(bank, photos) -> None:
+    held = open_bank(bank, photos)
     rows = held.rows.rows()
     found = interpolate(
         rows[0], rows[4], thetas=np.linspace(0, 1, 5), alphas=[0, 1], mean=rows.mean(0), bank=held
@@ -165,12 +165,12 @@ def test_steps_in_between_find_others_than_the_ends(bank) -> None:
 
 @pytest.mark.parametrize("suffix", ["png", "html"])
 def test_a_filmstrip_has_a_row_for_each_alpha_and_a_column_for_each_step(
-    bank, tmp_path, suffix
+    bank, photos, tmp_path, suffix
 ) -> None:
     picture = tmp_path / f"way.{suffix}"
     ran = modgap(
         "vslerp", f"{bank}:0", f"{bank}:4", "--bank", bank, "--alpha", "0,1", "--steps", 3,
-        "--picture", picture,
+        "--images", photos, "--picture", picture,
     )  # fmt: skip
     assert ran.status == 0, ran.err
     assert "2.png" in ran.out
@@ -199,11 +199,18 @@ def test_an_image_that_is_gone_is_named_and_leaves_its_place_empty(bank, photos,
     (photos / "0.png").write_bytes(b"no image")
     picture = tmp_path / "way.html"
     ran = modgap(
-        "vslerp", f"{bank}:0", f"{bank}:4", "--bank", bank, "--alpha", "1", "--picture", picture
-    )
+        "vslerp", f"{bank}:0", f"{bank}:4", "--bank", bank, "--images", photos,
+        "--alpha", "1", "--picture", picture,
+    )  # fmt: skip
     assert ran.status == 0
     assert "images are missing, the first is 0.png: " in ran.err
     assert picture.read_text().count("<img") < 7
+
+
+def test_a_filmstrip_asks_for_the_images_of_its_bank(bank, tmp_path) -> None:
+    ran = modgap("vslerp", f"{bank}:0", f"{bank}:4", "--bank", bank, "--picture", "way.png")
+    assert ran.status == 2
+    assert f"needs the images of {bank}: name them with --images." in ran.err
 
 
 def test_names_of_images_are_text_and_never_markup(photos, tmp_path, monkeypatch) -> None:
@@ -213,7 +220,7 @@ def test_names_of_images_are_text_and_never_markup(photos, tmp_path, monkeypatch
     picture = tmp_path / "way.html"
     modgap(
         "vslerp", f"{tmp_path}/rows:4", f"{tmp_path}/rows:1", "--bank", tmp_path / "rows",
-        "--picture", picture,
+        "--images", photos, "--picture", picture,
     )  # fmt: skip
     assert "<b>" not in picture.read_text()
     assert "&lt;b&gt;0.png" in picture.read_text()

@@ -145,6 +145,9 @@ def embed(
             say(f"modgap: what was left out is not tried again; for that, remove {output} first")
     if not as_json and len(result.rows) == 2:
         say(f"next: {shlex.join(['modgap', 'fix', str(output), '-o', 'fixed'])}")
+        if "image" in result.rows:
+            words = ["modgap", "report", str(output), "--images", str(images or data)]
+            say(f"a page with pictures: {shlex.join([*words, '-o', 'report.html'])}")
     elif not as_json and result.has_labels:
         words = ["modgap", "task", "zero_shot", "--model", model, "--data", str(data)]
         say(f"next: {shlex.join(words)}")

@@ -162,8 +162,9 @@ KeepBank = Annotated[
 Images = Annotated[
     Path | None,
     typer.Option(
-        metavar="FOLDER",
-        help="Folder of the images; file names are the ids of the first modality's rows.",
+        metavar="DATA",
+        help="The images of the first modality, found by the ids of its rows: a folder, or what "
+        "modgap embed read.",
         rich_help_panel=_DATA,
     ),
 ]
@@ -420,18 +421,18 @@ def own_files(data: Data) -> dict[str, str] | None:
 
 
 def with_images(data: Data, images: Path | None) -> Data:
-    """The same with pictures of the first modality, from a folder of files called by their ids."""
+    """The same with pictures of the first modality, found by the ids of its rows."""
     if images is None:
         return data
     from dataclasses import replace
 
-    from modgap.reports import from_folder
+    from modgap.reports import from_images
 
     name = data.names[0]
     ids = data.sides[name].ids
     if ids is None:
         raise InputValueError(
-            f"--images finds files by the ids of the {name} rows, and these have none. "
+            f"--images finds images by the ids of the {name} rows, and these have none. "
             "Give them a column 'id' or 'image_path' with the files' names."
         )
-    return replace(data, thumbnails={name: from_folder(images, ids)})
+    return replace(data, thumbnails={name: from_images(images, ids)})

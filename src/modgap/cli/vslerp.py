@@ -85,7 +85,7 @@ def vslerp(
         Path | None,
         typer.Option(
             metavar="DATA",
-            help="The images of the bank, where it does not say where they are.",
+            help="The images of the bank: a folder, or what modgap embed read.",
             rich_help_panel=_PICTURES,
             show_default=False,
         ),
@@ -133,7 +133,7 @@ def vslerp(
 
     Levi and Gilboa 2025, eq. 12. Rows are used as they are: give raw ones where you have them.
 
-    Example: modgap vslerp photos:bee.jpg photos:rose.jpg --bank photos --picture way.png
+    Example: modgap vslerp rows:bee.jpg rows:rose.jpg --bank rows --images photos --picture way.png
     """
     from modgap._results import document
     from modgap.cli.outputs import check_file, check_folder
@@ -155,6 +155,8 @@ def vslerp(
         encoder = open_model(model, device=device)
     ends = [open_end(name, encoder, column=column) for name in (first, second)]
     held = None if bank is None else open_bank(bank, images, column=column)
+    if picture is not None and decoder is None and held is not None and held.items is None:
+        raise InputValueError(f"--picture needs the images of {bank}: name them with --images.")
     way = interpolate(
         ends[0].row,
         ends[1].row,

@@ -9,9 +9,8 @@ from pathlib import Path
 
 from modgap._validate import InputValueError
 from modgap.io import Embeddings, Items, open_items, open_modality
-from modgap.io.embedded import read_note
+from modgap.io.embedded import read_note, source_inside
 from modgap.io.images import ImageError
-from modgap.io.origin import is_own
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,7 +31,7 @@ class Bank:
     def image(self, row: int) -> bytes:
         """The stored image of a row; `ImageError` where there is none."""
         if self.items is None or row not in self.item_of:
-            raise ImageError("no image of it is known")
+            raise ImageError("no image of it is known: name the images with --images")
         return self.items.stored(self.item_of[row])
 
 
@@ -47,17 +46,22 @@ def open_bank(
     Parameters
     ----------
     path : path
-        A folder that ``modgap embed`` wrote, which says where its images are, or any file of rows.
+        A folder that ``modgap embed`` wrote, or any file of rows.
     images : path, optional
-        The images, as for `modgap.io.open_items`: told by the ids of the rows where these have
-        any, else row by row.
+        The images, as for `modgap.io.open_items`: found by the ids of the rows where these have
+        any, else row by row. A folder that holds its own images needs none.
     column : str, optional
         The array or column of the rows, where that cannot be told.
     """
     rows = open_modality(path, "image", column=column)
-    items = open_items(images) if images is not None else _own_items(Path(path))
-    if items is None:
-        return Bank(rows)
+    if images is not None:
+        items = open_items(images)
+    else:
+        note = read_note(Path(path)) if Path(path).is_dir() else None
+        opens = None if note is None else source_inside(note, Path(path))
+        if opens is None:
+            return Bank(rows)
+        items = opens()
     if rows.ids is not None:
         places = {name: place for place, name in enumerate(items.names)}
         known = {row: places[name] for row, name in enumerate(rows.ids) if name in places}
@@ -69,22 +73,3 @@ def open_bank(
             f"{len(items)}, and no id of a row is the name of an image."
         )
     return Bank(rows, items, {row: row for row in range(rows.n_rows)})
-
-
-def _own_items(folder: Path) -> Items | None:
-    """The items that a folder was embedded from, where they are still there."""
-    note = read_note(folder) if folder.is_dir() else None
-    source = None if note is None else note.get("source")
-    if note is None or not isinstance(source, str) or not os.path.exists(source):
-        return None
-    if not is_own(note, folder):
-        raise InputValueError(
-            f"{folder} says that its images are in {source}, but you did not embed it here. Name "
-            "them with --images (images=)."
-        )
-    return open_items(
-        source,
-        format=note.get("format") or None,
-        split=note.get("split"),
-        images=note.get("images"),
-    )

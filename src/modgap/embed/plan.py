@@ -14,7 +14,6 @@ from modgap._results import to_json
 from modgap._validate import InputValueError
 from modgap._version import __version__
 from modgap.io.embedded import NOTE, SCHEMA
-from modgap.io.origin import mark_of
 
 # A text that every model is asked for: other weights under the same name give another row.
 PROBE = "a photo of a cat"
@@ -55,9 +54,7 @@ class Plan:
 
     def save(self, folder: Path, **more: Any) -> None:
         """Write it into the folder; ``more`` is what is known once all is done."""
-        noted = asdict(self)
-        document = {"schema": SCHEMA, "version": __version__, **noted, "mark": mark_of(noted)}
-        document |= more
+        document = {"schema": SCHEMA, "version": __version__, **asdict(self), **more}
         write_text(folder / NOTE, to_json(document) + "\n")
 
     def check_same(self, found: dict[str, Any], folder: Path) -> None:

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import importlib.util
 from collections.abc import Callable, Mapping
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
 from modgap._validate import InputError, InputValueError
 from modgap.io.embeddings import Embeddings
-from modgap.io.images import ImageError, shrink
+from modgap.io.images import ImageError, MissingImageError, shrink
 from modgap.io.items import Items, open_items
-from modgap.io.origin import is_own
 from modgap.io.remote import read_json_at
 
 Thumbnail = Callable[[int], bytes | None]
@@ -43,32 +42,59 @@ def finished_note(folder: Any) -> dict[str, Any] | None:
     return note
 
 
-def pictures(note: Mapping[str, Any], side: Embeddings, folder: Path) -> Thumbnail | None:
-    """Small pictures of embedded images, from the data they were embedded from.
+def source_inside(note: Mapping[str, Any], folder: Path) -> Callable[[], Items] | None:
+    """Opens the items that a folder was embedded from; None unless these lie inside the folder.
 
-    None where that is not there any more, or where someone else's folder names it. Its files are
-    opened when the first picture is asked for; one that cannot be read raises an `ImageError`.
+    A folder from someone else could name any other on this machine, and pictures out of that would
+    be on a page that goes back to them.
     """
-    source = Path(str(note.get("source")))
-    if not is_own(note, folder) or not source.exists() or importlib.util.find_spec("PIL") is None:
+    source, images = note.get("source"), note.get("images")
+    try:
+        places = [Path(str(one)).resolve() for one in (source, images) if one]
+        inside = all(place.is_relative_to(folder.resolve()) for place in places)
+        if not source or not inside or not places[0].exists():
+            return None
+    except (OSError, ValueError, RuntimeError):  # no path
         return None
+    return partial(
+        open_items,
+        str(source),
+        format=note.get("format") or None,
+        split=note.get("split"),
+        images=images,
+    )
+
+
+def pictures(note: Mapping[str, Any], side: Embeddings, folder: Path) -> Thumbnail | None:
+    """Small pictures of images that lie inside their embedded folder; None where they do not."""
+    opens = source_inside(note, folder)
+    if opens is None or importlib.util.find_spec("PIL") is None:
+        return None
+    return item_pictures(opens, lambda row: None if side.ids is None else side.ids[row])
+
+
+def item_pictures(opens: Callable[[], Items], name_of: Callable[[int], Any]) -> Thumbnail:
+    """Small pictures of items, found by the names of rows.
+
+    The items are opened for the first picture. One that cannot be read raises an `ImageError`.
+    """
 
     @cache
-    def opened() -> tuple[Items, dict[str, int]]:
-        images = note.get("images")
-        found = open_items(
-            source, format=note.get("format") or None, split=note.get("split"), images=images
-        )
-        return found, {name: row for row, name in enumerate(found.names)}
+    def opened() -> tuple[Items, dict[str, int]] | InputError:
+        try:
+            items = opens()
+        except InputError as error:
+            return error
+        return items, {name: place for place, name in enumerate(items.names)}
 
     def picture(row: int) -> bytes:
-        try:
-            items, places = opened()
-        except InputError as error:
-            raise ImageError(str(error)) from error
-        name = str(None if side.ids is None else side.ids[row])
+        found = opened()
+        if isinstance(found, InputError):
+            raise ImageError(str(found)) from found
+        items, places = found
+        name = str(name_of(row))
         if name not in places:
-            raise ImageError(f"{source} has it no more")
+            raise MissingImageError(f"{items.source} has no {name!r}")
         return shrink(items.stored(places[name]))
 
     return picture

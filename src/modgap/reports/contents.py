@@ -296,8 +296,8 @@ def _say_what_is_missing(data: Modalities, diagnosis: Diagnosis | None, page: _N
         )
     if not data.thumbnails:
         page.missing["thumbnails"] = (
-            "No images were given. Give images=… in Python, or --images FOLDER on the command "
-            "line, where the ids of the rows are file names."
+            "No images were given. Give images=… in Python, or --images DATA on the command "
+            "line, which finds them by the ids of the rows."
         )
     if not data.paired:
         page.missing["landscapes"] = "Losses and landscapes need pairs, and none are known."

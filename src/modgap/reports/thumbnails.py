@@ -1,4 +1,4 @@
-"""Small pictures of rows: from pixels in memory, or from image files of one folder."""
+"""Small pictures of rows: from pixels in memory, or from images on disk."""
 
 from __future__ import annotations
 
@@ -6,13 +6,15 @@ import base64
 import struct
 import zlib
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from modgap._validate import InputValueError, require
-from modgap.io import Thumbnail
+from modgap.io import Thumbnail, open_items
+from modgap.io.embedded import item_pictures
 from modgap.io.images import (
     SUFFIXES,
     ImageError,
@@ -38,20 +40,32 @@ def from_pixels(images: np.ndarray) -> Thumbnail:
     return picture
 
 
-def from_folder(folder: Path, names: Sequence[Any] | np.ndarray) -> Thumbnail:
-    """Pictures of files in a folder, called as the rows' ids say, with or without a suffix.
+def from_images(images: Path, ids: Sequence[Any] | np.ndarray) -> Thumbnail:
+    """Pictures of the images in a folder or a file, found by the ids of the rows.
 
-    A row without an id has no picture. A file that is missing, damaged, no image or too large to
-    unpack raises an `ImageError`, and so does a name that leads out of the folder, by ``..`` or by
-    a link.
+    In a folder, an id is the name of an image file, with or without its suffix. Where there is no
+    such file, and in files such as Parquet, it is the name of an item (see `modgap.io.open_items`).
+    A row without an id has no picture. An image that is missing, damaged or too large to unpack
+    raises an `ImageError`, and so does a name that leads out of the folder, by ``..`` or by a link.
     """
     require("PIL.Image", "images", "Thumbnails of image files")
-    if not folder.is_dir():
-        raise InputValueError(f"--images takes a folder of image files, but {folder} is none.")
-    home = ImageFolder(folder)
+    if not images.is_dir():
+        items = open_items(images)
+        named = item_pictures(lambda: items, ids.__getitem__)
+        return lambda row: None if ids[row] is None else named(row)
+    home = ImageFolder(images)
+    named = item_pictures(partial(open_items, images), ids.__getitem__)
 
     def picture(row: int) -> bytes | None:
-        return None if names[row] is None else _first_of(home, str(names[row]))
+        if ids[row] is None:
+            return None
+        try:
+            return _first_of(home, str(ids[row]))
+        except MissingImageError as missing:
+            try:
+                return named(row)
+            except ImageError:
+                raise missing from None
 
     return picture
 
