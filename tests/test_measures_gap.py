@@ -153,6 +153,51 @@ def test_linear_separability_does_not_favour_the_larger_side(rng):
     assert linear_separability(X, Y).all_features == pytest.approx(0.77, abs=0.08)
 
 
+@pytest.mark.parametrize(("n", "m", "d", "gap"), [(300, 200, 20, 0.2), (90, 70, 30, 0.5)])
+def test_linear_separability_is_the_balanced_accuracy_of_scikit_learns_svm(library, n, m, d, gap):
+    from sklearn.metrics import balanced_accuracy_score
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+    from sklearn.svm import LinearSVC
+
+    rng = np.random.default_rng(n)
+    X, Y = rng.normal(size=(n, d)), rng.normal(size=(m, d)) * np.linspace(0.5, 2, d) + gap
+    X[:, -1] = Y[:, -1] = 3.0  # a feature that says nothing
+    X, Y = library(X), library(Y)
+    found = linear_separability(X, Y, seed=2)
+    shuffle = np.random.default_rng(2)
+    rows, sides, fit = [], [], []
+    for side, A in enumerate((X, Y)):
+        rows.append(np.asarray(A, np.float64))
+        sides.append(np.full(len(A), side))
+        fit.append(np.isin(np.arange(len(A)), shuffle.permutation(len(A))[: (len(A) + 1) // 2]))
+    rows, sides, fit = (np.concatenate(part) for part in (rows, sides, fit))
+    model = make_pipeline(StandardScaler(), LinearSVC(dual=False, class_weight="balanced"))
+    for features, accuracy in (
+        (range(d), found.all_features),
+        (found.features, found.two_features),
+    ):
+        model.fit(rows[fit][:, features], sides[fit])
+        told = model.predict(rows[~fit][:, features])
+        assert accuracy == pytest.approx(balanced_accuracy_score(sides[~fit], told))
+        assert 0.5 < accuracy < 1
+
+
+def test_linear_separability_of_half_precision_is_that_of_the_same_rows_in_float32(rng):
+    X, Y = (rng.normal(size=(60, 8)).astype(np.float16) for _ in range(2))
+    single = linear_separability(X.astype(np.float32), Y.astype(np.float32))
+    assert linear_separability(X, Y) == single
+
+
+def test_linear_separability_leaves_the_rows_and_the_global_generator_alone(rng):
+    X, Y = rng.normal(size=(2, 60, 8))
+    copies = X.copy(), Y.copy()
+    state = np.random.get_state()[1].copy()  # noqa: NPY002
+    linear_separability(X, Y)
+    assert np.array_equal((X, Y), copies)
+    assert np.array_equal(np.random.get_state()[1], state)  # noqa: NPY002
+
+
 def test_margin_matches_the_reference(library, pairs):
     X, Y = (library(A) for A in pairs)
     assert margin(X, Y) == library.close(reference.margin(X, Y))

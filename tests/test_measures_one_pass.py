@@ -12,8 +12,6 @@ from modgap.measures import (
     cone,
     conformity,
     estimated_conformity,
-    linear_classifier,
-    linear_separability,
     loss_terms,
     margin,
     measure,
@@ -21,7 +19,6 @@ from modgap.measures import (
     soft_assignments,
     uniformity,
 )
-from modgap.measures.linear_classifier import LinearClassifier, SomeRows
 
 
 def unit_pairs(dtype="float32", n=60):
@@ -129,50 +126,3 @@ def test_a_cone_of_a_sample_has_a_standard_error():
         off.append((sampled.mean - whole) / sampled.standard_error)
     assert 0.7 < np.std(off) < 1.4
     assert abs(np.mean(off)) < 0.6
-
-
-SIZES = [(300, 200, 20, 1.0), (90, 70, 30, 0.2), (9, 7, 2, 0)]
-
-
-@pytest.mark.parametrize(("n", "m", "d", "gap"), SIZES)
-def test_the_linear_classifier_is_that_of_liblinear(library, n, m, d, gap):
-    from sklearn.preprocessing import StandardScaler
-    from sklearn.svm import LinearSVC
-
-    rng = np.random.default_rng(n)
-    X, Y = rng.normal(size=(n, d)), rng.normal(size=(m, d)) * np.linspace(0.5, 2, d) + gap
-    X[:, -1] = Y[:, -1] = 3.0  # a feature that says nothing
-    X, Y = library(X), library(Y)
-    found = LinearClassifier.fit(SomeRows(X, np.arange(n)), SomeRows(Y, np.arange(m)))
-    rows = np.concatenate([np.asarray(X, np.float64), np.asarray(Y, np.float64)])
-    expected = LinearSVC(dual=False, class_weight="balanced").fit(
-        StandardScaler().fit_transform(rows), np.repeat([0, 1], [n, m])
-    )
-    assert np.asarray(found.weights) == pytest.approx(expected.coef_[0], abs=1e-9)
-    assert found.intercept == pytest.approx(expected.intercept_[0], abs=1e-9)
-    assert linear_separability(X, Y).n_fit == (n + 1) // 2 + (m + 1) // 2
-
-
-@pytest.mark.parametrize("most", [0, 10**9])
-def test_half_precision_is_told_apart_as_the_same_rows_in_float32(rng, most, monkeypatch):
-    monkeypatch.setattr(linear_classifier, "_WIDE", most)
-    X, Y = (rng.normal(size=(60, 8)).astype(np.float16) for _ in range(2))
-    single = linear_separability(X.astype(np.float32), Y.astype(np.float32))
-    assert linear_separability(X, Y) == single
-
-
-@pytest.mark.parametrize("gap", [0.0, 0.3, 3.0])
-def test_the_linear_classifier_of_many_rows_is_that_of_few(library, gap, monkeypatch):
-    """Rows in their own precision, and only those that bend the loss."""
-    rng = np.random.default_rng(5)
-    X, Y = rng.normal(size=(400, 30)) + 10, rng.normal(size=(300, 30)) + 10 + gap / 4
-    X, Y = SomeRows(library(X), np.arange(400)), SomeRows(library(Y), np.arange(300))
-    expected = LinearClassifier.fit(X, Y)
-    monkeypatch.setattr(linear_classifier, "_WIDE", 0)
-    X, Y = (SomeRows(side.matrix, side.numbers) for side in (X, Y))
-    assert str(X.rows.dtype).endswith(library.precision)
-    for most in (0.0, 1.0):  # all are multiplied, or those that bend the loss
-        monkeypatch.setattr(linear_classifier, "_MOST", most)
-        found = LinearClassifier.fit(X, Y)
-        assert np.asarray(found.weights) == pytest.approx(np.asarray(expected.weights), abs=2e-4)
-        assert found.intercept == pytest.approx(expected.intercept, abs=2e-4)
