@@ -190,9 +190,9 @@ def test_applying_to_documents_says_what_they_demand_of_queries_and_metric(
     wrote, note = ran.err.splitlines()
     assert wrote.startswith("wrote ")
     assert note == (
-        "modgap: note: these documents are ranked by inner product (not cosine, which loses "
-        f"the correction); text queries go through: modgap apply '{path}' QUERIES.npy --modality "
-        "text --role query -o text-queries.npy"
+        "modgap: note: these documents are ranked by inner product (cosine undoes the correction); "
+        f"map text queries with: modgap apply '{path}' QUERIES.npy --modality text --role query "
+        "-o text-queries.npy"
     )
     asked = modgap("apply", path, files[1], "--modality", "text", "--role", "query", "-o", out)
     assert len(asked.err.splitlines()) == 1

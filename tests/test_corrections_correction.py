@@ -17,6 +17,7 @@ from modgap.corrections import (
     Whiten,
     next_commands,
 )
+from modgap.io import open_embeddings
 from modgap.moments import PairMoments
 from modgap.search import search
 from reference import unit
@@ -247,7 +248,7 @@ def test_a_correction_says_what_it_demands(pairs):
         "  columns    12 before, 12 after",
         "  documents  brought to unit length, scaled, shifted, each modality by its own map",
         "  queries    text only: brought to unit length, nothing else",
-        "  rank by    inner product (not cosine, which loses the correction)",
+        "  rank by    inner product (cosine undoes the correction)",
     ]
     blocks = Calibrate("mixed", "blocks").fit(X, Y, rows="given").correction_
     assert str(blocks).splitlines()[1:4] == [
@@ -267,19 +268,23 @@ def test_a_correction_says_what_it_demands(pairs):
     assert "  queries    the same as documents" in str(Center().fit(X, Y).correction_)
 
 
-def test_the_next_commands_name_the_file_the_modalities_and_who_asks(pairs):
+def test_the_next_commands_name_the_file_the_modalities_and_who_asks(pairs, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     correction = Calibrate().fit(*pairs, names=("a photo", "text")).correction_
-    assert next_commands(correction, "my fix.safetensors") == [
-        "modgap apply 'my fix.safetensors' 'a photo'.npy --modality 'a photo' "
-        "-o 'a photo'-documents.npy",
+    assert next_commands({"my fix.safetensors": correction}) == [
+        "modgap apply 'my fix.safetensors' 'a photo.npy' --modality 'a photo' "
+        "-o a_photo-documents.npy",
         "modgap apply 'my fix.safetensors' text.npy --modality text -o text-documents.npy",
         "modgap apply 'my fix.safetensors' QUERIES.npy --modality text --role query "
         "-o text-queries.npy",
-        "modgap index build both.faiss 'my fix.safetensors' 'a photo'='a photo'.npy text=text.npy",
+        "modgap index build both.faiss 'my fix.safetensors' 'a photo=a photo.npy' text=text.npy",
     ]
-    own = next_commands(correction, rows={"a photo": "my i.npy", "text": "t.parquet"})
+    np.save("my i.npy", pairs[0])
+    np.save("t.npy", pairs[1])
+    sides = {"a photo": open_embeddings("my i.npy"), "text": open_embeddings("t.npy")}
+    own = next_commands({"correction.safetensors": correction}, sides=sides)
     assert own[0].startswith("modgap apply correction.safetensors 'my i.npy' --modality 'a photo'")
-    assert own[-1].endswith("'a photo'='my i.npy' text=t.parquet")
+    assert own[-1].endswith("'a photo=my i.npy' text=t.npy")
 
 
 def test_means_alone_are_enough_for_what_needs_no_more(pairs):

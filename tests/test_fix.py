@@ -228,7 +228,7 @@ def test_the_next_command_names_the_file_of_both_or_no_file(tmp_path, monkeypatc
     data = open_pair("both.npy") if stacked else Modalities.of(X, Y)
     steps = fix(data, None, "fixed").next_steps
     build = next(step for step in steps if "modgap index build" in step)
-    assert build.endswith("both.npy" if stacked else "image=IMAGE.npy text=TEXT.npy")
+    assert build.endswith("both.npy" if stacked else "image=image.npy text=text.npy")
 
 
 def test_a_file_of_both_modalities_is_named_once(tmp_path, monkeypatch):

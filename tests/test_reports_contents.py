@@ -211,7 +211,7 @@ def test_fix_says_what_the_correction_demands_and_what_to_run(page, found):
     assert all(words in said for words in fix["demands"].values())
     assert fix["demands"]["queries"].startswith("text only: ")
     assert fix["code"].splitlines()[-1] == f"# Rank by {fix['demands']['rank by']}."
-    assert fix["commands"] == next_commands(correction, fix["file"])
+    assert fix["commands"] == next_commands({fix["file"]: correction})
     assert fix["command"].splitlines() == fix["commands"]
     assert fix["sentence"] in page["verdict"]["sentences"][1]
     assert fix["label"] is None
@@ -402,7 +402,7 @@ def test_a_correction_that_was_not_judged_is_shown_with_its_label(rows, tmp_path
     assert "Own-modality excess@10" in said.partition("## The correction")[0]
     assert not any(key in said for key in page["diagnosis"]["explanations"] if "_" in key)
     assert str(expected) in said
-    for command in next_commands(expected):
+    for command in next_commands({"correction.safetensors": expected}):
         assert command in said
 
 

@@ -212,9 +212,7 @@ def test_a_notebook_shows_a_drawing_and_a_table(shown: dict[str, Any], name: str
 def test_the_table_of_a_correction_says_what_it_demands(shown: dict[str, Any]) -> None:
     tree = ElementTree.fromstring(shown["hubs"]._repr_html_())
     cells = [cell.text for cell in tree.iter("td")]
-    assert cells[cells.index("rank by") + 1] == (
-        "inner product (not cosine, which loses the correction)"
-    )
+    assert cells[cells.index("rank by") + 1] == ("inner product (cosine undoes the correction)")
     steps = [text.text for text in tree.iter(f"{SVG}text")]
     assert {"image documents", "text documents", "text queries", "1 appended"} <= {*steps}
 

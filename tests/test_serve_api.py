@@ -196,7 +196,7 @@ def test_a_correction_says_what_it_demands(client: TestClient) -> None:
     assert list(demands["demands"]) == ["columns", "documents", "queries", "rank by"]
     fitted = client.app.state.explorer.corrections.get(whiten["id"])  # type: ignore[attr-defined]
     file = "correction-Whiten-shrinkage=0.1.safetensors"
-    assert demands["commands"] == next_commands(fitted.correction, file)
+    assert demands["commands"] == next_commands({file: fitted.correction})
     assert all(file in command for command in demands["commands"])
 
 

@@ -223,14 +223,12 @@ def _chosen(
 
 def _note(fixed: Correction, path: Path) -> str:
     """What the metric and the queries must be for these documents, where that is not as before."""
-    from modgap.corrections import next_commands
-    from modgap.corrections.stated import metric_to_rank_by
+    from modgap.corrections.wording import metric_to_rank_by, query_commands
 
     said = []
     if fixed.metric != "cosine":
         said.append(f"these documents are ranked by {metric_to_rank_by(fixed)}")
     if any(not fixed.map(name, "query").is_identity for name in fixed.queries):
-        commands = next_commands(fixed, str(path))
-        asking = next(command for command in commands if "--role query" in command)
-        said.append(f"{' and '.join(fixed.queries)} queries go through: {asking}")
+        for name, command in query_commands({str(path): fixed}).items():
+            said.append(f"map {name} queries with: {command}")
     return "; ".join(said)

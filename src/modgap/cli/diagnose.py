@@ -22,7 +22,6 @@ from modgap.cli.options import (
     Umap,
     asking_names,
     open_bank,
-    own_files,
     takes_data,
     with_images,
 )
@@ -66,27 +65,28 @@ def diagnose(
     from modgap._results import document
     from modgap.cli.show import print_json, say, steps
     from modgap.corrections import next_commands
-    from modgap.diagnosis import diagnose as run
+    from modgap.diagnosis.fixing import diagnose_each
     from modgap.reports import report as make_page
     from modgap.reports import write_diagnosis
     from modgap.reports.fix import CORRECTION_FILE
 
     data = with_images(data if partial is None else data.with_partial(partial), images)
     asking = asking_names(queries, data.names)
-    results = {}
-    for name in asking:
-        with steps() as step:
-            results[name] = run(
-                data, queries=name, goal=goal, metric=metric, bank=open_bank(bank), model=model,
-                trust_pairs=trust_pairs, seed=seed, progress=step,
-            )  # fmt: skip
-        if not as_json:
-            print_diagnosis(results[name])
+    with steps() as step:
+        results = diagnose_each(
+            data, asking, goal=goal, metric=metric, bank=open_bank(bank), model=model,
+            trust_pairs=trust_pairs, seed=seed, progress=step,
+        )  # fmt: skip
     if as_json:
         documents = {name: document("diagnose", result) for name, result in results.items()}
         print_json(documents if len(asking) > 1 else documents[asking[0]])
-    for name, result in results.items() if output is not None else ():
-        assert output is not None
+    else:
+        for result in results.values():
+            print_diagnosis(result)
+    if output is None:
+        return
+    files = {}
+    for name, result in results.items():
         folder = output / name if len(asking) > 1 else output
         with steps() as step:
             page = make_page(
@@ -96,9 +96,9 @@ def diagnose(
         for line in write_diagnosis(result, folder, page):
             say(line)
         if result.correction is not None:
-            file = str(folder / CORRECTION_FILE)
-            for command in next_commands(result.correction, file, rows=own_files(data)):
-                say(f"next: {command}")
+            files[str(folder / CORRECTION_FILE)] = result.correction
+    for command in next_commands(files, str(output), sides=data.sides) if files else ():
+        say(f"next: {command}")
 
 
 def print_diagnosis(diagnosis: Diagnosis, *, every: bool = True) -> None:

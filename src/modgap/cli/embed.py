@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
@@ -121,6 +120,7 @@ def embed(
     from modgap._results import document
     from modgap.cli.outputs import check_folder, tidy_when_terminated
     from modgap.cli.show import out, print_json, say, steps
+    from modgap.corrections.wording import embedded_commands
     from modgap.embed import embed as run
 
     check_folder(output)
@@ -143,14 +143,10 @@ def embed(
         say(f"modgap: {skipped_words(result.skipped, result.n_items)}")
         if result.n_done_before:
             say(f"modgap: what was left out is not tried again; for that, remove {output} first")
-    if not as_json and len(result.rows) == 2:
-        say(f"next: {shlex.join(['modgap', 'fix', str(output), '-o', 'fixed'])}")
-        if "image" in result.rows:
-            words = ["modgap", "report", str(output), "--images", str(images or data)]
-            say(f"a page with pictures: {shlex.join([*words, '-o', 'report.html'])}")
-    elif not as_json and result.has_labels:
-        words = ["modgap", "task", "zero_shot", "--model", model, "--data", str(data)]
-        say(f"next: {shlex.join(words)}")
+    if not as_json:
+        pictures, labels = str(images or data), str(data) if result.has_labels else None
+        for command in embedded_commands(str(output), [*result.rows], model, pictures, labels):
+            say(f"next: {command}")
 
 
 def skipped_words(skipped: Mapping[str, str], n_items: int) -> str:

@@ -18,7 +18,6 @@ from modgap.cli.options import (
     Queries,
     asking_names,
     open_bank,
-    own_files,
     takes_data,
 )
 
@@ -85,17 +84,11 @@ def fit(
                 progress=step,
             )  # fmt: skip
             made |= dict.fromkeys(corrector.correction_.queries, corrector.correction_)
-    paths = save_corrections(made, output)
-    for path in paths:
+    written = {str(path): Correction.load(path) for path in save_corrections(made, output)}
+    for path, correction in written.items():
         say(f"wrote {path}")
-        say("\n".join(demands(Correction.load(path))))
-    several = len(paths) > 1
-    commands = next_commands(
-        Correction.load(paths[0]),
-        str(output.parent if several else output),
-        several=several,
-        rows=own_files(data),
-    )
+        say("\n".join(demands(correction)))
+    commands = next_commands(written, str(output.parent), sides=data.sides)
     for place, command in enumerate(commands):
         say(f"  {'next' if place == 0 else '':9}  {command}")
 

@@ -159,27 +159,32 @@ def _embedded(
 
 
 def _build_index(data: Modalities, corrections: Mapping[str, Correction], output: Path) -> None:
-    """An index of all documents beside the output, and the command that searches it in words."""
-    import shlex
+    """Indexes of all documents beside the output, and the command that searches in words."""
     from importlib.util import find_spec
 
     from modgap.cli.show import say, steps
-    from modgap.corrections.files import correction_file
+    from modgap.corrections import correction_file, file_safe
+    from modgap.corrections.wording import share_metric, text_search_command
     from modgap.index import open_index
 
     if find_spec("faiss") is None:
         say("modgap: for an index of all documents: pip install 'modgap[faiss]'")
         return
-    place = _beside(output, ".faiss")
-    with open_index(place, dict(corrections), create=True, replace=True) as index, steps() as step:
-        index.write_all(dict(data.sides), step)
-        index.finish()
-    say(f"wrote {place}")
     several = len(corrections) > 1
-    file = output if several else output / correction_file(next(iter(corrections)), several=False)
-    words = ["modgap", "index", "search", str(place), str(file), "--text", "a dog on the beach"]
-    if "text" in corrections:
-        say(f"next: {shlex.join(words)}")
+    files = {name: output / correction_file(name, several=several) for name in corrections}
+    if share_metric(corrections.values()):
+        built = {"": dict(corrections)}
+        files |= {"": output if several else next(iter(files.values()))}
+    else:
+        built = {name: {name: one} for name, one in corrections.items()}
+    for name, held in built.items():
+        place = _beside(output, f"-{file_safe(name)}.faiss" if name else ".faiss")
+        with open_index(place, held, create=True, replace=True) as index, steps() as step:
+            index.write_all(dict(data.sides), step)
+            index.finish()
+        say(f"wrote {place}")
+        if "text" in held:
+            say(f"next: {text_search_command(str(place), str(files[name]))}")
 
 
 def _beside(output: Path, ending: str) -> Path:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from modgap._secrets import without_secrets
 from modgap._validate import InputValueError
 from modgap.cli.index_options import (
     YOURS,
@@ -230,15 +228,12 @@ def _say_next(
 ) -> None:
     """Who corrects what, and the commands that search the index."""
     from modgap.cli.show import say
+    from modgap.corrections.wording import search_commands
 
     say("  the index corrects documents and queries itself: give it vectors as the model does")
-    hidden = without_secrets(address)
     given = [part for key, value in options.items() if value for part in (key, str(value))]
-    given += ["--trust"] * (address.startswith("qdrant:") and "://" not in address)
-    for asking in served:
-        words = ["modgap", "index", "search", hidden, str(correction), "QUERIES.npy"]
-        words += ["--modality", asking, *given]
-        say(f"next: {shlex.join(words)}")
+    for command in search_commands(address, str(correction), served, given):
+        say(f"next: {command}")
 
 
 index_app.command()(search)

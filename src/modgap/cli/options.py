@@ -413,13 +413,6 @@ def _check_alone(
             raise InputValueError(f"--{option} brings its own data, so {what} cannot be given.")
 
 
-def own_files(data: Data) -> dict[str, str] | None:
-    """The file of each modality, where each has one of its own."""
-    files = {name: side.source for name, side in data.sides.items()}
-    apart = len(set(files.values())) == len(files)
-    return files if apart and all(Path(one).exists() for one in files.values()) else None
-
-
 def with_images(data: Data, images: Path | None) -> Data:
     """The same with pictures of the first modality, found by the ids of its rows."""
     if images is None:

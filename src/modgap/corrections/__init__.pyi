@@ -31,7 +31,8 @@ from .recognition import (
 from .registry import CORRECTORS, METHODS, Method, make_corrector
 from .row_map import RowMap, check_mapped
 from .shift import Center, OriginShift, Shift
-from .stated import (
+from .whiten import Whiten
+from .wording import (
     METRIC_NAMES,
     demands,
     demands_by_topic,
@@ -39,7 +40,6 @@ from .stated import (
     label,
     next_commands,
 )
-from .whiten import Whiten
 
 __all__ = [
     "CORRECTORS",

@@ -111,7 +111,7 @@ class Correction(Brief):
             )
 
     def _brief(self) -> str:
-        from modgap.corrections.stated import METRIC_NAMES, label
+        from modgap.corrections.wording import METRIC_NAMES, label
 
         return (
             f"{label(self)}, for {' and '.join(self.queries)} queries, {self.dim_in} → "
@@ -270,7 +270,7 @@ class Correction(Brief):
         return correction_html(self)
 
     def __str__(self) -> str:
-        from modgap.corrections.stated import demands
+        from modgap.corrections.wording import demands
 
         return "\n".join(demands(self))
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from modgap._drawing import draw_steps
 from modgap._results import notebook_html, notebook_table
-from modgap.corrections.stated import demands_by_topic, label
+from modgap.corrections.wording import demands_by_topic, label
 
 if TYPE_CHECKING:
     from modgap.corrections.correction import Correction

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -32,14 +31,13 @@ from modgap.corrections import (
     correction_file,
     file_safe,
 )
-from modgap.corrections.stated import metric_to_rank_by
+from modgap.corrections.wording import fix_steps
 from modgap.diagnosis.result import Diagnosis
 from modgap.diagnosis.run import diagnose
 from modgap.diagnosis.scripts import document_columns, readme, search_script
 from modgap.evaluation import Goal
 from modgap.index.sql import pgvector_sql, search_function
 from modgap.io import Embeddings, Modalities, write_embeddings, write_vectors
-from modgap.io.formats import fused_parts
 from modgap.io.modalities import DEFAULT_NAMES
 
 SEARCH_FILE, SQL_FILE, LIST_FILE = "search.py", "pgvector.sql", "fix.json"
@@ -142,14 +140,11 @@ def fix(
             "for each."
         )
     with sole_writer_of(place):
-        found = {
-            name: diagnose(data, queries=name, **options, progress=say)
-            for name in asking or [asking_modality(None, data.names)]
-        }
+        found = diagnose_each(
+            data, asking or [asking_modality(None, data.names)], **options, progress=say
+        )
         corrections = {
-            name: one.correction if len(found) == 1 else replace(one.correction, queries=(name,))
-            for name, one in found.items()
-            if one.correction is not None
+            name: one.correction for name, one in found.items() if one.correction is not None
         }
         check_replaceable(place)  # diagnosing takes a while
         with replaced_folder(place) as temporary:
@@ -160,8 +155,37 @@ def fix(
             listed = {"version": __version__, "files": [path.name for path in written]}
             write_text(temporary / LIST_FILE, to_json(listed) + "\n")
     files = tuple(str(place / name) for name in (*listed["files"], LIST_FILE))
-    steps = _next_steps(data, corrections, place, banks=keep_bank)
+    several, banks = (
+        len(corrections) > 1,
+        keep_bank or not any(c.hubs for c in corrections.values()),
+    )
+    steps = fix_steps(
+        {
+            str(place / correction_file(name, several=several)): one
+            for name, one in corrections.items()
+        },
+        str(place),
+        columns=document_columns(corrections),
+        functions={name: search_function(name) for name in corrections} if banks else {},
+        sides=data.sides,
+    )
     return Fix(str(place), found, files, steps, corrections)
+
+
+def diagnose_each(data: Modalities, queries: Sequence[str], **options: Any) -> dict[str, Diagnosis]:
+    """A diagnosis for each query modality; of several, each correction serves its queries alone."""
+    found = {name: diagnose(data, queries=name, **options) for name in queries}
+    return found if len(found) == 1 else {name: _narrowed(one) for name, one in found.items()}
+
+
+def _narrowed(diagnosis: Diagnosis) -> Diagnosis:
+    """The same, with a correction for the queries that it was judged by."""
+    whole = diagnosis.correction
+    if whole is None:
+        return diagnosis
+    own = replace(whole, queries=diagnosis.queries)
+    tried = {label: own if one is whole else one for label, one in diagnosis.corrections.items()}
+    return replace(diagnosis, correction=own, corrections=tried)
 
 
 def check_replaceable(place: Path) -> None:
@@ -254,45 +278,3 @@ def _write_documents(
 def _has_banks(corrections: Mapping[str, Correction]) -> bool:
     """Whether new documents can be corrected: every bank that is needed is there."""
     return all(one.hubs is None or one.hubs.bank is not None for one in corrections.values())
-
-
-def _next_steps(
-    data: Modalities, corrections: Mapping[str, Correction], place: Path, *, banks: bool
-) -> tuple[str, ...]:
-    """What to do with the files, as commands that can be copied."""
-    if not corrections:
-        return ()
-    several = len(corrections) > 1
-    asking, correction = next(iter(corrections.items()))
-    folder = shlex.quote(str(place))
-    file = folder if several else f"{folder}/{correction_file(asking, several=False)}"
-    both = " --queries both" if several else ""
-    choice = f" [--modality {'|'.join(map(shlex.quote, corrections))}]" if several else ""
-    functions = " or ".join(f"{search_function(name)}('[…]', 10)" for name in corrections)
-    queries = "; ".join(
-        f"modgap apply {file} QUERIES.npy --modality {shlex.quote(name)} --role query -o OUT.npy"
-        for name in corrections
-    )
-    steps = [f"try it         python {folder}/{SEARCH_FILE} [QUERIES.npy]{choice}"]
-    graphs = ""
-    if banks or all(one.hubs is None for one in corrections.values()):
-        steps += [
-            f"in PostgreSQL  psql -f {folder}/{SQL_FILE}, then SELECT * FROM {functions}",
-            f"in an index    modgap index build both.faiss {file} {_sources(data)}{both}",
-        ]
-        graphs = " for graphs use modgap index build, which keeps one for each modality."
-    steps.append(
-        f"elsewhere      load {folder}/documents-*.parquet into a flat index that ranks by "
-        f"{metric_to_rank_by(correction)};{graphs} Queries go through: {queries}"
-    )
-    return tuple(steps)
-
-
-def _sources(data: Modalities) -> str:
-    """The files of the documents, as ``modgap index build`` takes them."""
-    sources = {name: side.source for name, side in data.sides.items()}
-    if not all(Path(source).exists() or fused_parts(source) for source in sources.values()):
-        return " ".join(shlex.quote(f"{name}={name.upper()}.npy") for name in sources)
-    if len({*sources.values()}) == 1:
-        return shlex.quote(next(iter(sources.values())))
-    return " ".join(shlex.quote(f"{name}={source}") for name, source in sources.items())

@@ -14,9 +14,9 @@ _SEARCH = '''\
 python search.py                          the example queries
 python search.py QUERIES.npy -k 10{usage}
 
-Raw vectors go in, of any length: the correction does to them what they need. Other exact indexes
-that rank by {metric} give the same; for graphs use modgap index build, which keeps one for each
-modality.
+Give raw vectors, of any length: the correction maps them. Other exact indexes give the same
+results if they rank alike: {ranking}. For graphs use
+modgap index build, which keeps one for each modality.
 """
 
 import argparse
@@ -85,8 +85,8 @@ of the groups, on rows it had not seen; the correction here is the same, fitted 
 ```
 
 Queries are raw vectors of {asking}, as the model gives them; `search.py` and the SQL function
-bring them to the right form themselves. Wherever else the documents are loaded, rank by {metric},
-and send queries through the correction first. A graph (HNSW) of these columns alone finds less:
+bring them to the right form themselves. Wherever else the documents are loaded, send queries
+through the correction first; {ranking}. A graph (HNSW) of these columns alone finds less:
 `modgap index build` makes one for each modality over rows of equal length.
 
 ```python
@@ -118,7 +118,7 @@ def search_script(corrections: Mapping[str, Correction]) -> str:
     choices = " | ".join(corrections) if plain else "MODALITY"
     return _SEARCH.format(
         usage=f" [--modality {choices}]" if several else "",
-        metric=METRIC_NAMES[correction.metric],
+        ranking=_ranking(corrections) if plain else _ranking({"MODALITY": correction}),
         files={name: correction_file(name, several=several) for name in corrections},
         columns=document_columns(corrections),
         documents={name: f"documents-{file_safe(name)}.parquet" for name in correction.names},
@@ -149,17 +149,24 @@ def readme(corrections: Mapping[str, Correction], names: Sequence[str]) -> str:
         ),
         ("diagnosis*.json", "the verdict and every metric"),
     ]
-    first, correction = next(iter(corrections.items()))
+    first = next(iter(corrections))
     bank = (_NO_BANK if bare else _BANK).format(s="s" if several else "")
     return _README.format(
         files="\n".join(f"| `{name}` | {_cell(what)} |" for name, what in listed),
         demands="\n".join(line for c in corrections.values() for line in demands(c)),
         asking=_cell(" or ".join(corrections)),
-        metric=METRIC_NAMES[correction.metric],
+        ranking=_cell(_ranking(corrections)),
         first=files[first],
         first_asking=first,
         new="" if bare else f"document = correction.apply(rows, {names[0]!r})  # a new one\n",
         hubs=_HUBS.format(n=f"{hubs[0].n_bank:,}", bank=bank) if hubs else "",
+    )
+
+
+def _ranking(corrections: Mapping[str, Correction]) -> str:
+    """The metric for each kind of query."""
+    return ", ".join(
+        f"{name} queries rank by {METRIC_NAMES[one.metric]}" for name, one in corrections.items()
     )
 
 

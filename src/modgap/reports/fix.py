@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from modgap.corrections import Correction, demands_by_topic, in_one_sentence, next_commands
-from modgap.corrections.stated import metric_to_rank_by
+from modgap.corrections.wording import metric_to_rank_by
 from modgap.diagnosis import Diagnosis
 from modgap.diagnosis.verdict import NOT_JUDGED
 
@@ -31,7 +31,7 @@ def fix_document(diagnosis: Diagnosis | None) -> dict[str, Any] | None:
         "label": not_judged(diagnosis),
         **demanded(correction),
         "code": apply_lines(correction),
-        "command": "\n".join(next_commands(correction, CORRECTION_FILE)),
+        "command": "\n".join(next_commands({CORRECTION_FILE: correction})),
         "note": where_from(diagnosis) + hubs,
         "file": CORRECTION_FILE,
         "data": (
@@ -51,7 +51,7 @@ def demanded(correction: Correction, file: str = CORRECTION_FILE) -> dict[str, A
         "metric": correction.metric,
         "demands": demands_by_topic(correction),
         "sentence": in_one_sentence(correction),
-        "commands": next_commands(correction, file),
+        "commands": next_commands({file: correction}),
     }
 
 

@@ -75,7 +75,7 @@ def _correction(diagnosis: Diagnosis, correction: Correction) -> list[str]:
         _code("\n".join(demands(correction))),
         where_from(diagnosis),
         "## How to apply it",
-        _code("\n".join(next_commands(correction, CORRECTION_FILE))),
+        _code("\n".join(next_commands({CORRECTION_FILE: correction}))),
         "In Python:",
         _code(apply_lines(correction)),
     ]
