@@ -7,13 +7,13 @@ import pytest
 
 import modgap
 from conftest import make_pairs
-from modgap._drawing import Range, draw_ranges
+from modgap._drawing import Range, Ranges
 
 SVG = "{http://www.w3.org/2000/svg}"
 
 
 def drawn(*lines, reference=None):
-    return ElementTree.fromstring(draw_ranges("title", lines, reference))
+    return ElementTree.fromstring(Ranges("title", lines, reference).svg())
 
 
 def test_values_lie_in_order_on_one_scale():
@@ -37,7 +37,7 @@ def test_labels_are_text_and_never_markup():
 
 def test_what_is_not_a_number_is_left_out():
     nan = float("nan")
-    assert draw_ranges("title", [Range("a", nan, nan, nan)]) == ""
+    assert Ranges("title", [Range("a", nan, nan, nan)]).svg() == ""
     picture = drawn(Range("a", nan, 0, 1), Range("b", 0.5, nan, nan), reference=nan)
     assert len(list(picture.iter(f"{SVG}circle"))) == 1
     assert not list(picture.iter(f"{SVG}line"))

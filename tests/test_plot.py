@@ -50,8 +50,8 @@ def draw_each(new: Callable[[], Any] = lambda: None) -> dict[str, Any]:
         "bars": plot.bars(
             {"a": 1.0, "b": 2.0}, ylabel="y", errors={"a": 0.1}, reference=1, ax=new()
         ),
-        "intervals": plot.intervals([("a", 1, 0, 2), ("b", 2, 1, 3)], xlabel="x", ax=new()),
-        "cones": plot.cones([POINTS] * 30, labels=[str(k) for k in range(30)], ax=new()),
+        "ranges": plot.ranges([("a", 1, 0, 2), ("b", 2, 1, 3)], xlabel="x", ax=new()),
+        "many": plot.scatter([POINTS] * 30, ax=new()),
         "images": plot.image_grid([np.eye(8)] * 5, list("abcde"), ax=new()),
     }
 

@@ -256,10 +256,9 @@ def test_a_report_is_its_page_in_a_frame_of_an_origin_of_its_own(shown: dict[str
 def test_every_result_with_a_figure_draws_it(shown: dict[str, Any]) -> None:
     pytest.importorskip("matplotlib", reason="matplotlib is not installed").use("Agg")
     from modgap import plot
-    from modgap.plot._of_results import figure_of
 
     drawn = {type(one): one for one in shown.values() if isinstance(one, HasFigure)}
-    assert {*drawn} == {kind for kind in figure_of.registry if kind is not object}
+    assert {*drawn} == {kind for kind in plot.draw.registry if kind is not object}
     for kind, result in drawn.items():
         ax = result.plot(title=kind.__name__)
         assert ax.has_data()

@@ -39,48 +39,38 @@ class Ranges:
     span: tuple[float, ...] = ()
 
     def svg(self) -> str:
-        """The drawing for a notebook."""
-        return draw_ranges(self.title, self.lines, self.reference, self.span)
+        """The drawing for a notebook; "" where no line has a value.
 
+        Text takes the colour of the page around it, so it can be read on light and on dark.
+        """
+        lines = [line for line in self.lines if math.isfinite(line.value)]
+        if not lines:
+            return ""
+        ends = [v for line in lines for v in (line.low, line.high, line.value) if math.isfinite(v)]
+        ends += [v for v in (self.reference, *self.span) if v is not None and math.isfinite(v)]
+        low, high = min(ends), max(ends)
+        span = high - low or 1.0
+        labels = _room([line.label for line in lines])
 
-def draw_ranges(
-    title: str,
-    lines: Sequence[Range],
-    reference: float | None = None,
-    span_over: Sequence[float] = (),
-) -> str:
-    """An SVG of the ranges on one scale; ``reference`` is a dashed line across. "" without lines.
+        def across(value: float) -> float:
+            return labels + 8 + (value - low) / span * (_PLOT - 16)
 
-    Text takes the colour of the page around it, so that it reads on light and on dark.
-    """
-    lines = [line for line in lines if math.isfinite(line.value)]
-    if not lines:
-        return ""
-    ends = [v for line in lines for v in (line.low, line.high, line.value) if math.isfinite(v)]
-    ends += [v for v in (reference, *span_over) if v is not None and math.isfinite(v)]
-    low, high = min(ends), max(ends)
-    span = high - low or 1.0
-    labels = _room([line.label for line in lines])
-
-    def across(value: float) -> float:
-        return labels + 8 + (value - low) / span * (_PLOT - 16)
-
-    width, height = labels + _PLOT + _VALUES, _TOP + _LINE * len(lines) + 22
-    parts = _opened(title, width, height)
-    if reference is not None and math.isfinite(reference):
-        x = across(reference)
-        parts.append(
-            f'<line x1="{x:.1f}" x2="{x:.1f}" y1="{_TOP - 6}" y2="{_TOP + _LINE * len(lines)}" '
-            'stroke="currentColor" stroke-dasharray="3 3" opacity="0.6"/>'
-        )
-    for number, line in enumerate(lines):
-        parts.append(_line(line, labels, _TOP + _LINE * (number + 0.5), across))
-    for value, anchor in ((low, "start"), (high, "end")):
-        parts.append(
-            f'<text x="{across(value):.1f}" y="{height - 5}" text-anchor="{anchor}" opacity="0.7">'
-            f"{value:.2f}</text>"
-        )
-    return "".join([*parts, "</svg>"])
+        width, height = labels + _PLOT + _VALUES, _TOP + _LINE * len(lines) + 22
+        parts = _opened(self.title, width, height)
+        if self.reference is not None and math.isfinite(self.reference):
+            x = across(self.reference)
+            parts.append(
+                f'<line x1="{x:.1f}" x2="{x:.1f}" y1="{_TOP - 6}" y2="{_TOP + _LINE * len(lines)}" '
+                'stroke="currentColor" stroke-dasharray="3 3" opacity="0.6"/>'
+            )
+        for number, line in enumerate(lines):
+            parts.append(_line(line, labels, _TOP + _LINE * (number + 0.5), across))
+        for value, anchor in ((low, "start"), (high, "end")):
+            parts.append(
+                f'<text x="{across(value):.1f}" y="{height - 5}" text-anchor="{anchor}" '
+                f'opacity="0.7">{value:.2f}</text>'
+            )
+        return "".join([*parts, "</svg>"])
 
 
 def _line(line: Range, labels: int, y: float, across: Callable[[float], float]) -> str:

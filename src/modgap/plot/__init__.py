@@ -3,29 +3,6 @@
 Each takes ``title`` and ``ax``, draws into those axes or into new ones, and returns the axes.
 """
 
-from modgap.plot._bars import bars, histograms, intervals, ranges
-from modgap.plot._curves import curves
-from modgap.plot._draw import draw
-from modgap.plot._images import filmstrip, image_grid
-from modgap.plot._panels import panels
-from modgap.plot._points import cones, projection_pairs, scatter, sphere
-from modgap.plot._tasks import task_curve, task_figure, task_tests
+from modgap._lazy import attach
 
-__all__ = [
-    "bars",
-    "cones",
-    "curves",
-    "draw",
-    "filmstrip",
-    "histograms",
-    "image_grid",
-    "intervals",
-    "panels",
-    "projection_pairs",
-    "ranges",
-    "scatter",
-    "sphere",
-    "task_curve",
-    "task_figure",
-    "task_tests",
-]
+__getattr__, __dir__, __all__ = attach(__name__, __file__)

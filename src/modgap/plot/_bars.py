@@ -1,4 +1,4 @@
-"""Values as bars, counts as outlines, and values with their intervals."""
+"""Values as bars, counts as outlines, and values with their ranges."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def histograms(
 
 
 def ranges(
-    lines: Sequence[Range],
+    rows: Sequence[Range | tuple[str, float, float, float]],
     *,
     xlabel: str = "",
     reference: float | None = None,
@@ -104,23 +104,25 @@ def ranges(
     title: str = "",
     ax: Axes | None = None,
 ) -> Axes:
-    """A value on each line with its range, and its middle drawn thick; the first at the top.
+    """A value and its range on each line, the first at the top.
 
     Parameters
     ----------
-    lines : sequence of Range
-        What ``result.ranges().lines`` gives: label, value, low, high, middle, marked.
+    rows : sequence of Range or (label, value, low, high)
+        One line each. A ``Range``, as in ``result.ranges().lines``, may also have a middle, which
+        is drawn thick, and be marked.
     xlabel : str
         What the values are.
     reference : float, optional
         A dashed line across.
     span : sequence of float
-        Values that the axis reaches over in any case.
+        Values that the axis must include.
     title : str
         Above the drawing.
     ax : Axes, optional
         Where to draw; a new figure when left out.
     """
+    lines = [row if isinstance(row, Range) else Range(*row) for row in rows]
     ax = axes_or_new(ax, (6.4, 0.9 + 0.3 * len(lines)))
     for place, line in enumerate(lines):
         look: dict[str, Any] = {"color": colour(int(line.marked)), "solid_capstyle": "butt"}
@@ -140,37 +142,3 @@ def ranges(
     finish(ax, title, (xlabel, ""))
     ax.title.set_wrap(True)  # labels leave the axes little room
     return ax
-
-
-def intervals(
-    rows: Sequence[tuple[str, float, float, float]],
-    *,
-    xlabel: str,
-    reference: float | None = None,
-    title: str = "",
-    ax: Axes | None = None,
-) -> Axes:
-    """A point with its interval on each line, the first at the top.
-
-    Parameters
-    ----------
-    rows : sequence of (label, value, low, high)
-        One line each.
-    xlabel : str
-        What the values are.
-    reference : float, optional
-        A dashed line across.
-    title : str
-        Above the drawing.
-    ax : Axes, optional
-        Where to draw; a new figure when left out.
-    """
-    ax = axes_or_new(ax, (4.8, 0.9 + 0.32 * len(rows)))
-    for place, (_, value, low, high) in enumerate(rows):
-        ax.plot([low, high], [place, place], color=colour(0), linewidth=2, solid_capstyle="butt")
-        ax.plot(value, place, marker="o", color=colour(0), markersize=5)
-    if reference is not None:
-        ax.axvline(reference, color=GREY, linestyle="--", linewidth=1, zorder=0)
-    ax.set_yticks(range(len(rows)), [label for label, *_ in rows], fontsize=8)
-    ax.set_ylim(len(rows) - 0.5, -0.5)
-    return finish(ax, title, (xlabel, ""))

@@ -29,24 +29,32 @@ _PLACES = 100
 
 
 @singledispatch
-def figure_of(result: Any, title: str, ax: Axes | None) -> Axes:
-    """The figure of a result, by its type."""
+def draw(result: Any, *, title: str = "", ax: Axes | None = None) -> Axes:
+    """The figure of a result; ``result.plot()`` is the same.
+
+    Parameters
+    ----------
+    result : a result with a figure
+        A measurement, a diagnosis, an evaluation, retrieval, mixed retrieval and its curve, a task
+        sweep, a path, a landscape, a projection, a profile, robustness, reliability or drift.
+    title : str
+        Above the drawing; without it, what is drawn where the axes do not say so.
+    ax : Axes, optional
+        Where to draw; a new figure when left out.
+    """
+    known = ", ".join(kind.__name__ for kind in draw.registry if kind is not object)
     raise InputTypeError(
-        f"{type(result).__name__} has no figure. Those of {_known()} have; other numbers are drawn "
+        f"{type(result).__name__} has no figure. Those of {known} have; other numbers are drawn "
         "with the functions of modgap.plot."
     )
 
 
-def _known() -> str:
-    return ", ".join(kind.__name__ for kind in figure_of.registry if kind is not object)
-
-
-@figure_of.register(Measurement)
-@figure_of.register(Diagnosis)
-@figure_of.register(Evaluation)
-@figure_of.register(MixedRetrieval)
-@figure_of.register(DriftReport)
-def _ranges(result: Any, title: str, ax: Axes | None) -> Axes:
+@draw.register(Measurement)
+@draw.register(Diagnosis)
+@draw.register(Evaluation)
+@draw.register(MixedRetrieval)
+@draw.register(DriftReport)
+def _ranges(result: Any, *, title: str = "", ax: Axes | None = None) -> Axes:
     found: Ranges = result.ranges()
     return ranges(
         found.lines,
@@ -57,8 +65,8 @@ def _ranges(result: Any, title: str, ax: Axes | None) -> Axes:
     )
 
 
-@figure_of.register(Retrieval)
-def _retrieval(result: Retrieval, title: str, ax: Axes | None) -> Axes:
+@draw.register(Retrieval)
+def _retrieval(result: Retrieval, *, title: str = "", ax: Axes | None = None) -> Axes:
     """Recall over the places that are looked at."""
     ways = result.ranks()
     most = min(_PLACES, max(len(r) for r in (result.ranks_x, result.ranks_y)))
@@ -72,28 +80,26 @@ def _retrieval(result: Retrieval, title: str, ax: Axes | None) -> Axes:
     )  # fmt: skip
 
 
-@figure_of.register(MixedCurve)
-def _mixed_curve(result: MixedCurve, title: str, ax: Axes | None) -> Axes:
+@draw.register(MixedCurve)
+def _mixed_curve(result: MixedCurve, *, title: str = "", ax: Axes | None = None) -> Axes:
     asked = {f"{name} asks": ndcg for name, ndcg in result.ndcg.items()}
     label = f"share of {result.names[0]} in the index"
     return curves(result.x_shares, asked, xlabel=label, ylabel="NDCG@10", title=title, ax=ax)
 
 
-@figure_of.register(TaskSweep)
-def _task_sweep(result: TaskSweep, title: str, ax: Axes | None) -> Axes:
-    return task_curve(result, title=title, ax=ax)
+draw.register(TaskSweep, task_curve)
 
 
-@figure_of.register(GapPath)
-def _gap_path(result: GapPath, title: str, ax: Axes | None) -> Axes:
+@draw.register(GapPath)
+def _gap_path(result: GapPath, *, title: str = "", ax: Axes | None = None) -> Axes:
     """Every metric over the share of the move."""
     found = {metric_name(key, ()): values for key, values in result.metrics.items()}
     label = f"share of {result.method}: 0 as they are, 1 all of it"
     return curves(result.steps, found, xlabel=label, ylabel="metric", title=title, ax=ax)
 
 
-@figure_of.register(ShiftLandscape)
-def _shift_landscape(result: ShiftLandscape, title: str, ax: Axes | None) -> Axes:
+@draw.register(ShiftLandscape)
+def _shift_landscape(result: ShiftLandscape, *, title: str = "", ax: Axes | None = None) -> Axes:
     """The loss over the remaining gap, its least marked, at each temperature."""
     order = np.argsort(result.gaps)
     heats = [f"temperature {t:g}" for t in result.temperatures]
@@ -109,8 +115,8 @@ def _shift_landscape(result: ShiftLandscape, title: str, ax: Axes | None) -> Axe
     return ax
 
 
-@figure_of.register(OriginLandscape)
-def _origin_landscape(result: OriginLandscape, title: str, ax: Axes | None) -> Axes:
+@draw.register(OriginLandscape)
+def _origin_landscape(result: OriginLandscape, *, title: str = "", ax: Axes | None = None) -> Axes:
     """The loss on the way to the origin: of all pairs, and of those that are found and not."""
     terms = {"all pairs": result.loss, "found": result.matched, "not found": result.mismatched}
     label = "share of the mean that is subtracted"
@@ -122,8 +128,8 @@ def _origin_landscape(result: OriginLandscape, title: str, ax: Axes | None) -> A
     )  # fmt: skip
 
 
-@figure_of.register(Projection)
-def _projection(result: Projection, title: str, ax: Axes | None) -> Axes:
+@draw.register(Projection)
+def _projection(result: Projection, *, title: str = "", ax: Axes | None = None) -> Axes:
     """The first two dimensions; a colour and a marker for each modality."""
     points = {name: side[:, :2] for name, side in zip(result.names, result.sides, strict=True)}
     shares = ["", ""] if result.share is None else [f" ({s:.0%})" for s in result.share[:2]]
@@ -131,8 +137,8 @@ def _projection(result: Projection, title: str, ax: Axes | None) -> Axes:
     return scatter(points, xlabel=names[0], ylabel=names[1], title=title, ax=ax)
 
 
-@figure_of.register(Profile)
-def _profile(result: Profile, title: str, ax: Axes | None) -> Axes:
+@draw.register(Profile)
+def _profile(result: Profile, *, title: str = "", ax: Axes | None = None) -> Axes:
     """Cosines within each modality, of matches and of non-matches."""
     cosines = result.cosines
     if cosines is None:
@@ -143,8 +149,8 @@ def _profile(result: Profile, title: str, ax: Axes | None) -> Axes:
     return histograms(cosines.edges, counts, xlabel="cosine", title=title, ax=ax)
 
 
-@figure_of.register(Robustness)
-def _robustness(result: Robustness, title: str, ax: Axes | None) -> Axes:
+@draw.register(Robustness)
+def _robustness(result: Robustness, *, title: str = "", ax: Axes | None = None) -> Axes:
     """The share of neighbours kept over the amounts, two standard errors around."""
     away = 2 * np.nan_to_num(result.standard_error)
     bands = {"kept": (result.share - away, result.share + away)}
@@ -154,8 +160,8 @@ def _robustness(result: Robustness, title: str, ax: Axes | None) -> Axes:
     )  # fmt: skip
 
 
-@figure_of.register(Reliability)
-def _reliability(result: Reliability, title: str, ax: Axes | None) -> Axes:
+@draw.register(Reliability)
+def _reliability(result: Reliability, *, title: str = "", ax: Axes | None = None) -> Axes:
     """Observed against predicted; the diagonal is what can be trusted."""
     filled = result.counts > 0
     points = np.stack([result.predicted[filled], result.observed[filled]], axis=1)

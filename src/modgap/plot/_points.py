@@ -15,22 +15,22 @@ if TYPE_CHECKING:
 
 
 def scatter(
-    points: Mapping[str, Any],
+    points: Mapping[str, Any] | Sequence[Any],
     *,
-    xlabel: str,
-    ylabel: str,
+    xlabel: str = "",
+    ylabel: str = "",
     line: tuple[float, float] | None = None,
     title: str = "",
     ax: Axes | None = None,
 ) -> Axes:
-    """One colour and marker per label.
+    """One colour and marker per group of points.
 
     Parameters
     ----------
-    points : mapping of str to (n, 2) array
-        The points of each label.
+    points : mapping of str to (n, 2) array, or sequence of them
+        The points of each group; only groups with labels are in the legend.
     xlabel, ylabel : str
-        What the two coordinates are.
+        What the two coordinates are; without either, the axes have no ticks.
     line : (slope, intercept), optional
         A line to compare with.
     title : str
@@ -39,43 +39,18 @@ def scatter(
         Where to draw; a new figure when left out.
     """
     ax = axes_or_new(ax)
-    for k, (label, rows) in enumerate(points.items()):
+    groups = points if isinstance(points, Mapping) else dict(enumerate(points))
+    for k, (label, rows) in enumerate(groups.items()):
         # Many points overlap: the more there are, the smaller and the fainter.
         look = {"s": 6, "alpha": 0.45} if len(rows) > 300 else {"s": 18, "alpha": 0.85}
         _dots(ax, rows, f"points[{label!r}]", k, label=label, **look)
     if line is not None:
         slope, intercept = line
         ax.axline((0.0, intercept), slope=slope, color=GREY, linestyle="--", linewidth=1, zorder=0)
-    legend = {"frameon": False, "markerscale": 1.8} if len(points) > 1 else None
-    return finish(ax, title, (xlabel, ylabel), legend)
-
-
-def cones(
-    groups: Sequence[Any],
-    *,
-    labels: Sequence[str] | None = None,
-    title: str = "",
-    ax: Axes | None = None,
-) -> Axes:
-    """One colour and marker per group of points.
-
-    Parameters
-    ----------
-    groups : sequence of (n, 2) arrays
-        The points of each group.
-    labels : sequence of str, optional
-        What the legend says; none when left out.
-    title : str
-        Above the drawing.
-    ax : Axes, optional
-        Where to draw; a new figure when left out.
-    """
-    ax = axes_or_new(ax)
-    for k, points in enumerate(groups):
-        label = None if labels is None else labels[k]
-        _dots(ax, points, f"groups[{k}]", k, s=10, alpha=0.75, label=label)
-    legend = None if labels is None else {"frameon": False, "ncols": 1 + len(labels) // 9}
-    return finish(ax, title, legend=legend)
+    legend = None
+    if isinstance(points, Mapping) and len(points) > 1:
+        legend = {"frameon": False, "markerscale": 1.8, "ncols": 1 + len(points) // 9}
+    return finish(ax, title, (xlabel, ylabel) if xlabel or ylabel else None, legend)
 
 
 def projection_pairs(

@@ -1,16 +1,21 @@
-"""Colours, dashes and markers that stay apart for the colour-blind and in print."""
+"""Figures and axes to draw into, and what every drawing shares.
+
+Colours, dashes and markers can be told apart by the colour-blind and in print.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from modgap._validate import InputValueError, require
+from modgap._validate import InputValueError, check_count, require
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 # Okabe and Ito 2008, without their yellow, which is lost on white paper.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
@@ -44,6 +49,43 @@ def axes_or_new(
     figure = pyplot.figure(figsize=size, layout="constrained")
     axes: Axes = figure.add_subplot(projection=projection)
     return axes
+
+
+def panels(
+    n: int,
+    *,
+    columns: int = 2,
+    size: tuple[float, float] = (4, 3),
+    solid: Collection[int] = (),
+) -> tuple[Figure, list[Axes]]:
+    """A figure and its n axes, row by row.
+
+    Only the caller holds the figure, so that dozens can be drawn and dropped.
+
+    Parameters
+    ----------
+    n : int
+        How many axes.
+    columns : int
+        Axes in a row, at most.
+    size : (float, float)
+        Width and height of one of them, in inches.
+    solid : sequence of int
+        Those that are 3-D.
+    """
+    n, columns = check_count(n, "n"), check_count(columns, "columns")
+    columns = min(n, columns)
+    rows = math.ceil(n / columns)
+    # Not through pyplot: it would keep every figure until it is closed.
+    module = require("matplotlib.figure", "plot", "Drawing")
+    figure: Figure = module.Figure(
+        figsize=(size[0] * columns, size[1] * rows), layout="constrained"
+    )
+    axes = [
+        figure.add_subplot(rows, columns, k + 1, projection="3d" if k in solid else None)
+        for k in range(n)
+    ]
+    return figure, axes
 
 
 def finish(

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from modgap.plot._bars import intervals
+from modgap.plot._bars import ranges
 from modgap.plot._curves import curves
-from modgap.plot._panels import panels
+from modgap.plot._style import panels
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -61,7 +61,7 @@ def task_tests(sweep: TaskSweep, *, title: str = "", ax: Axes | None = None) -> 
     for test in sweep.tests:
         change = test.result.difference
         rows.append((f"{test.way}, at {test.amount:g}", change.value, change.low, change.high))
-    return intervals(rows, xlabel=f"change of {sweep.outcome}", reference=0.0, title=title, ax=ax)
+    return ranges(rows, xlabel=f"change of {sweep.outcome}", reference=0.0, title=title, ax=ax)
 
 
 def task_figure(sweep: TaskSweep, *, title: str = "") -> Figure:

@@ -65,13 +65,11 @@ def write_filmstrip(path: Path, way: Interpolation, picture: Picture) -> list[st
     if path.suffix.lower() == ".html":
         write_text(path, _page(title, rows, columns, squares, way))
         return errors
-    from modgap.plot import filmstrip
+    from modgap.plot import filmstrip, panels
 
     drawn = [[None if one is None else unpack_image(one) for one in s] for s in squares]
-    figures = require("matplotlib.figure", "plot", "A filmstrip as a figure")
-    size = (1.1 * len(columns) + 0.8, 1.1 * len(rows) + 0.5)
-    figure = figures.Figure(figsize=size, layout="constrained")
-    filmstrip(drawn, row_labels=rows, column_labels=columns, title=title, ax=figure.add_subplot())
+    figure, [ax] = panels(1, size=(1.1 * len(columns) + 0.8, 1.1 * len(rows) + 0.5))
+    filmstrip(drawn, row_labels=rows, column_labels=columns, title=title, ax=ax)
     with atomic_path(path) as temporary:
         figure.savefig(temporary, dpi=150, format=path.suffix[1:].lower())
     return errors
