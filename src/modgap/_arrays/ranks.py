@@ -137,9 +137,32 @@ def query_ranks(
         return match_ranks(queries, documents, groups, None, bias)[0]
     equal = equal_rows(queries), equal_rows(documents, bias)
     counter = _counter(queries, documents, groups, equal, bias)
-    for block in _blocks(queries, documents, *equal):
-        counter.add(*block)
+    counter.add_all()
     return counter.ranks()
+
+
+def best_matches(
+    queries: Array, documents: Array, groups: Sequence[np.ndarray], bias: Array | None = None
+) -> tuple[np.ndarray, np.ndarray]:
+    """Score and index of each query's best match, ties to the earlier document; −1 for none."""
+    return _best_matches(queries, documents, groups, bias, equal_rows(documents, bias))
+
+
+def count_above(
+    queries: Array,
+    documents: Array,
+    groups: Sequence[np.ndarray],
+    best: tuple[np.ndarray, np.ndarray],
+    bias: Array | None = None,
+) -> np.ndarray:
+    """How many documents outrank each query's best match, which need not be among them.
+
+    ``best`` is the score of the match, and how many of these documents stand before it.
+    """
+    equal = equal_rows(queries), equal_rows(documents, bias)
+    counter = _Counter(best, queries, documents, (groups[0], groups[1]), equal, bias)
+    counter.add_all()
+    return counter.above
 
 
 def _counter(
@@ -218,6 +241,12 @@ class _Counter:
     def _wide_bounds(self) -> tuple[Array, Array]:
         tolerance = tie_tolerance(self.queries, self.documents, self.bias, wide=True)
         return self._bounds(tolerance, wide_dtype(self.queries))
+
+    def add_all(self) -> None:
+        """Score every query with every document."""
+        equal = self.equal_queries, self.equal_documents
+        for block in _blocks(self.queries, self.documents, *equal):
+            self.add(*block)
 
     def add(self, scores: Array, q: slice, d: slice) -> None:
         """Take in a block of scores, kinds of queries by kinds of documents."""
