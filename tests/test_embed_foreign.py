@@ -13,7 +13,7 @@ import pytest
 from embedders import write_model
 from modgap._validate import MissingExtraError, require
 from modgap.embed.opening import open_model
-from modgap.towers.foreign import check_shards, never_asked
+from modgap.train.towers.foreign import check_shards, never_asked
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 transformers = pytest.importorskip("transformers", reason="transformers is not installed")

@@ -21,9 +21,9 @@ pytest.importorskip("transformers", reason="transformers is not installed")
 pytest.importorskip("tokenizers", reason="tokenizers is not installed")
 Image = pytest.importorskip("PIL.Image", reason="Pillow is not installed")
 
-from modgap.towers.two_tower import TwoTower  # noqa: E402
 from modgap.train import load_data, train  # noqa: E402
 from modgap.train.hooks import embed_split  # noqa: E402
+from modgap.train.towers.two_tower import TwoTower  # noqa: E402
 
 
 @pytest.fixture(scope="module")

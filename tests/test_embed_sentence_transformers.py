@@ -111,7 +111,7 @@ def test_norm_layers_can_be_switched_off(texts_only):
 
 
 def test_the_real_minilm_gives_the_librarys_rows(tmp_path):
-    towers = pytest.importorskip("modgap.towers.text_encoders")
+    towers = pytest.importorskip("modgap.train.towers.text_encoders")
     try:
         archive = towers.minilm_archive()
     except ImportError:

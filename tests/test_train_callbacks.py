@@ -19,14 +19,14 @@ from modgap.train.metrics import evaluate_rows
 torch = pytest.importorskip("torch", reason="torch is not installed")
 transformers = pytest.importorskip("transformers", reason="transformers is not installed")
 
-from modgap.towers.config import EOS_TOKEN_ID  # noqa: E402
-from modgap.towers.two_tower import make_two_tower  # noqa: E402
 from modgap.train import (  # noqa: E402
     ContrastiveLoss,
     hugging_face_callback,
     lightning_callback,
     sentence_transformers_evaluator,
 )
+from modgap.train.towers.config import EOS_TOKEN_ID  # noqa: E402
+from modgap.train.towers.two_tower import make_two_tower  # noqa: E402
 
 pytestmark = pytest.mark.xdist_group("callbacks")  # the trainers take long to import
 N = 20  # pairs to train on, and as many held out

@@ -85,7 +85,7 @@ def test_what_is_held_out_does_not_depend_on_the_seed_of_the_training(bars, tmp_
 
 
 def test_a_tokenizer_can_be_given(bars, tmp_path):
-    from modgap.towers.tokenizer import train_tokenizer
+    from modgap.train.towers.tokenizer import train_tokenizer
 
     words = train_tokenizer(["a red bar", "a blue bar on the left"], vocab_size=300)
     words.save(tmp_path / "words.json")

@@ -19,13 +19,13 @@ torch = pytest.importorskip("torch", reason="torch is not installed")
 pytest.importorskip("transformers", reason="transformers is not installed")
 pytest.importorskip("tokenizers", reason="tokenizers is not installed")
 
-from modgap.towers.two_tower import TwoTower  # noqa: E402
 from modgap.train import TrainingStopped, every, load_data, train  # noqa: E402
 from modgap.train.digits import digits_data  # noqa: E402
 from modgap.train.learner import temperature_of  # noqa: E402
 from modgap.train.loss import ContrastiveLoss, identical  # noqa: E402
 from modgap.train.processes import pick_device  # noqa: E402
 from modgap.train.start import make_model  # noqa: E402
+from modgap.train.towers.two_tower import TwoTower  # noqa: E402
 
 
 @pytest.fixture(scope="module")

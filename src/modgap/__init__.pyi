@@ -16,7 +16,6 @@ from . import (
     search,
     serve,
     simulate,
-    towers,
     train,
 )
 from ._version import __version__
@@ -77,7 +76,6 @@ __all__ = [
     "search",
     "serve",
     "simulate",
-    "towers",
     "train",
     "write_embeddings",
 ]

@@ -9,7 +9,7 @@ from pathlib import Path
 from pickle import UnpicklingError
 
 from modgap._validate import InputError, InputValueError, did_you_mean, first_line
-from modgap.towers.foreign import check_shards
+from modgap.train.towers.foreign import check_shards
 
 
 @contextmanager

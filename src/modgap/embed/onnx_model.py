@@ -16,7 +16,7 @@ from modgap.embed.opening import Precision
 from modgap.embed.processors import Processors
 from modgap.embed.replicas import OutOfMemory, ReplicatedModel
 from modgap.embed.variants import variant_name
-from modgap.towers.foreign import NO_CODE
+from modgap.train.towers.foreign import NO_CODE
 
 EXTRA = "onnx"
 # Before it, a file could name any other on the disk as its weights.

@@ -18,8 +18,8 @@ from modgap.embed.pooling import PoolingRule
 from modgap.embed.torch_model import TorchModel
 from modgap.embed.transformers_model import logits_of
 from modgap.embed.variants import variant_name
-from modgap.towers.build import seeded
-from modgap.towers.foreign import never_asked
+from modgap.train.towers.build import seeded
+from modgap.train.towers.foreign import never_asked
 
 EXTRA = "open-clip"
 # What open_clip calls where it reads a row, as pooling calls it.

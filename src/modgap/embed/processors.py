@@ -11,7 +11,7 @@ import numpy as np
 
 from modgap._claims import read_json as read_any_json
 from modgap._validate import InputValueError
-from modgap.towers.foreign import NO_CODE
+from modgap.train.towers.foreign import NO_CODE
 
 # SigLIP was trained on texts that are padded to the full length.
 _PADDED = ("siglip", "siglip2")

@@ -18,11 +18,11 @@ from modgap.embed.processors import read_json
 from modgap.embed.torch_model import TorchModel
 from modgap.embed.variants import variant_name
 from modgap.io.images import square_pixels
-from modgap.towers.build import seeded
-from modgap.towers.encoder import TOKENIZER, WEIGHTS
-from modgap.towers.normalisation import pixel_scale
-from modgap.towers.tokenizer import Tokenizer
-from modgap.towers.two_tower import TwoTower
+from modgap.train.towers.build import seeded
+from modgap.train.towers.encoder import TOKENIZER, WEIGHTS
+from modgap.train.towers.normalisation import pixel_scale
+from modgap.train.towers.tokenizer import Tokenizer
+from modgap.train.towers.two_tower import TwoTower
 
 CONFIG, RESULT = "config.json", "result.json"
 # How each kind of tower makes one row; the others have no tokens.

@@ -22,9 +22,9 @@ from modgap.embed.processors import image_side
 from modgap.embed.torch_model import TorchModel
 from modgap.embed.transformers_model import logits_of
 from modgap.embed.variants import draw_weights, variant_name
-from modgap.towers.encoder import quiet
-from modgap.towers.foreign import NO_CODE
-from modgap.towers.text_encoders import MINILM, minilm_archive
+from modgap.train.towers.encoder import quiet
+from modgap.train.towers.foreign import NO_CODE
+from modgap.train.towers.text_encoders import MINILM, minilm_archive
 
 EXTRA = "st"
 # Before it, modules in a folder were imported, and so run, whatever they were.

@@ -25,8 +25,8 @@ from modgap.embed.opening import Precision
 from modgap.embed.pooling import PoolingRule, pool
 from modgap.embed.replicas import OutOfMemory, ReplicatedModel
 from modgap.io.devices import find_devices
-from modgap.towers.devices import is_out_of_memory
-from modgap.towers.normalisation import without_normalisation
+from modgap.train.towers.devices import is_out_of_memory
+from modgap.train.towers.normalisation import without_normalisation
 
 
 class TorchModel(ReplicatedModel):

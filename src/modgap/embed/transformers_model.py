@@ -19,9 +19,9 @@ from modgap.embed.pooling import PoolingRule, end_token_of, pool, rule_of
 from modgap.embed.processors import Processors
 from modgap.embed.torch_model import TorchModel
 from modgap.embed.variants import variant_name
-from modgap.towers.build import seeded
-from modgap.towers.encoder import quiet
-from modgap.towers.foreign import NO_CODE, TENSORS_ONLY, check_config
+from modgap.train.towers.build import seeded
+from modgap.train.towers.encoder import quiet
+from modgap.train.towers.foreign import NO_CODE, TENSORS_ONLY, check_config
 
 EXTRA = "embed"
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from modgap._results import Progress, silent
 from modgap._validate import InputValueError, first_line, require
-from modgap.towers.foreign import never_asked
+from modgap.train.towers.foreign import never_asked
 
 # The pipelines that take rows in place of an image, and what they call them.
 PIPELINES = {

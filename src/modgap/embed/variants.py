@@ -7,7 +7,7 @@ from typing import Any
 from torch import nn
 
 from modgap._validate import InputValueError
-from modgap.towers.build import seeded
+from modgap.train.towers.build import seeded
 
 
 def variant_name(

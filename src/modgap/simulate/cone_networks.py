@@ -24,10 +24,10 @@ from modgap._validate import (
     require,
 )
 from modgap.datasets.digits import describe, load_scans
-from modgap.towers.config import TowerConfig
+from modgap.train.towers.config import TowerConfig
 
 if TYPE_CHECKING:
-    from modgap.towers.build import Tower
+    from modgap.train.towers.build import Tower
 
 Network = Literal["mlp", "resnet", "vit", "transformer"]
 Size = Literal["tiny", "small"]
@@ -62,7 +62,7 @@ def make_network(kind: Network, preset: Size = "tiny", seed: int = 0) -> Tower:
     """
     config = network_config(kind, preset)
     require("torch", "towers", "A network")
-    from modgap.towers.build import make_tower
+    from modgap.train.towers.build import make_tower
 
     return make_tower(config, seed=seed).eval()
 
@@ -95,10 +95,10 @@ def _as_inputs(tower: Tower, inputs: Array) -> Any:
 def without_normalisation(model: Any) -> Any:
     """A copy of a torch model whose normalisation layers do nothing (Liang et al., fig. 15).
 
-    See `modgap.towers.normalisation`.
+    See `modgap.train.towers.normalisation`.
     """
     require("torch", "towers", "Removing normalisation layers")
-    from modgap.towers import normalisation
+    from modgap.train.towers import normalisation
 
     return normalisation.without_normalisation(model)
 
@@ -133,7 +133,7 @@ def fit_classifier(
         Of the layer's weights and of the order of the inputs.
     """
     torch = require("torch", "towers", "Training a network")
-    from modgap.towers.build import seeded
+    from modgap.train.towers.build import seeded
 
     epochs = check_count(epochs, "epochs")
     batch_size = check_count(batch_size, "batch_size", at_least=2)

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor, nn
 
-from modgap.towers.two_tower import TwoTower
+from modgap.train.towers.two_tower import TwoTower
 
 
 @contextmanager

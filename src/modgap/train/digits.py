@@ -15,10 +15,10 @@ from modgap._arrays import unit
 from modgap._files import atomic_path
 from modgap.datasets.digits import WORDINGS, describe, load_scans
 from modgap.measures import gap_distance, linear_separability
-from modgap.towers.tokenizer import train_tokenizer
 from modgap.train.checkpoint import DIGITS
 from modgap.train.data import Data, Split, make_split
 from modgap.train.hooks import TrainState, at_end
+from modgap.train.towers.tokenizer import train_tokenizer
 
 N_TRAIN = 797
 SIZE = 8

@@ -22,8 +22,8 @@ from modgap._validate import (
 )
 from modgap.io import Items
 from modgap.io.images import ImageError, first_of, one_image, square_pixels, unpack_image
-from modgap.towers.config import CLIP_MEAN, CLIP_STD
-from modgap.towers.normalisation import pixel_scale
+from modgap.train.towers.config import CLIP_MEAN, CLIP_STD
+from modgap.train.towers.normalisation import pixel_scale
 
 
 @dataclass(frozen=True, eq=False)

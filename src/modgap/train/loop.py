@@ -15,7 +15,6 @@ import torch
 from torch import Tensor, nn
 
 from modgap._results import Progress, silent
-from modgap.towers.encoders import open_encoder
 from modgap.train.batch_norm import momentum
 from modgap.train.batches import Batches, mix_seeds
 from modgap.train.checkpoint import TOKENIZER, find_saved
@@ -28,6 +27,7 @@ from modgap.train.loss import identical
 from modgap.train.processes import join_processes, torch_settings, whole_steps
 from modgap.train.run import Run, TrainResult, in_words
 from modgap.train.start import sources, tokenizer_of
+from modgap.train.towers.encoders import open_encoder
 
 
 def train(

@@ -19,7 +19,6 @@ from modgap._files import write_text
 from modgap._locks import sole_writer_of
 from modgap._results import Result, document, to_json
 from modgap._validate import InputError, InputValueError, first_line
-from modgap.towers.devices import is_out_of_memory
 from modgap.train.checkpoint import (
     CONFIG,
     MODEL,
@@ -37,6 +36,7 @@ from modgap.train.learner import Learner
 from modgap.train.loggers import Logger, open_loggers
 from modgap.train.metrics import SplitMetrics
 from modgap.train.processes import Processes
+from modgap.train.towers.devices import is_out_of_memory
 
 
 class TrainingStopped(InputError, RuntimeError):

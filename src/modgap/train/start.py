@@ -11,15 +11,15 @@ from torch import nn
 
 from modgap._validate import InputValueError
 from modgap.corrections import Procrustes
-from modgap.towers.config import Side, TowerConfig, TwoTowerConfig, find_config
-from modgap.towers.encoders import open_encoder, resolve_source
-from modgap.towers.tokenizer import Tokenizer
-from modgap.towers.two_tower import TwoTower, make_two_tower
 from modgap.train.batch_norm import learn_statistics
 from modgap.train.checkpoint import MODEL, TOKENIZER
 from modgap.train.config import Config, ModelConfig
 from modgap.train.data import Data
 from modgap.train.hooks import embed_split
+from modgap.train.towers.config import Side, TowerConfig, TwoTowerConfig, find_config
+from modgap.train.towers.encoders import open_encoder, resolve_source
+from modgap.train.towers.tokenizer import Tokenizer
+from modgap.train.towers.two_tower import TwoTower, make_two_tower
 
 # Pairs that Procrustes is fitted to: more than enough dimensions of any tower here.
 AMENDING_PAIRS = 4096

@@ -18,7 +18,6 @@ from modgap.measures import gap_distance
 from modgap.reproduce.flickr8k.methods import BASELINE, BEFORE_FINE_TUNING, PRESET, Recipe
 from modgap.reproduce.flickr8k.results import FIRST
 from modgap.reproduce.flickr8k.transfer import TransferTask, transfer
-from modgap.towers.two_tower import TwoTower
 from modgap.train import every, load_config, train
 from modgap.train.checkpoint import EMBEDDINGS, MODEL
 from modgap.train.config import Config
@@ -27,6 +26,7 @@ from modgap.train.hooks import TrainState, embed_split
 from modgap.train.learner import make_optimiser, temperature_of
 from modgap.train.loss import contrastive
 from modgap.train.start import make_model, tokenizer_of
+from modgap.train.towers.two_tower import TwoTower
 
 POINTS = 24  # of the gap's course over a run
 PAIRS = 512  # that the course is measured on, as Yaras et al. do (E.2)

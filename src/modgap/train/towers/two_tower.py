@@ -12,9 +12,9 @@ from torch import Tensor, nn
 
 from modgap._tensors import read_tensors, write_tensors
 from modgap._validate import InputValueError, require
-from modgap.towers.build import Tower, build_tower, clip_settings, seeded
-from modgap.towers.config import MODEL_FILE, TwoTowerConfig, find_config
-from modgap.towers.encoders import check_weights, load_source, resolve_source
+from modgap.train.towers.build import Tower, build_tower, clip_settings, seeded
+from modgap.train.towers.config import MODEL_FILE, TwoTowerConfig, find_config
+from modgap.train.towers.encoders import check_weights, load_source, resolve_source
 
 
 class TwoTower(nn.Module):

@@ -17,9 +17,9 @@ torch = pytest.importorskip("torch", reason="torch is not installed")
 transformers = pytest.importorskip("transformers", reason="transformers is not installed")
 pytest.importorskip("tokenizers", reason="tokenizers is not installed")
 
-from modgap.towers.config import PRESETS, find_config  # noqa: E402
-from modgap.towers.tokenizer import Tokenizer, train_tokenizer  # noqa: E402
-from modgap.towers.two_tower import TwoTower, make_two_tower  # noqa: E402
+from modgap.train.towers.config import PRESETS, find_config  # noqa: E402
+from modgap.train.towers.tokenizer import Tokenizer, train_tokenizer  # noqa: E402
+from modgap.train.towers.two_tower import TwoTower, make_two_tower  # noqa: E402
 
 SMALL = ["clip-tiny", "resnet-tiny", "digits"]
 VOCABULARY = 300
@@ -336,7 +336,7 @@ def test_a_vocabulary_of_another_project_can_be_loaded(tmp_path):
 
 def test_the_same_captions_give_the_same_tokens_in_every_process(tmp_path):
     code = (
-        "import sys; from modgap.towers.tokenizer import train_tokenizer;"
+        "import sys; from modgap.train.towers.tokenizer import train_tokenizer;"
         "words = [f'{a}{b} {b}{a}{a}' for a in 'abcdefgh' for b in 'ijklmnop'];"
         "train_tokenizer(words, 400).save(sys.argv[1])"
     )

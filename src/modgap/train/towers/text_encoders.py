@@ -13,8 +13,8 @@ from typing import Any
 from torch import Tensor, nn
 
 from modgap._validate import InputValueError, require
-from modgap.towers.config import TowerConfig
-from modgap.towers.encoder import (
+from modgap.train.towers.config import TowerConfig
+from modgap.train.towers.encoder import (
     CONFIG,
     EXTRA,
     TOKENIZER,
@@ -25,7 +25,7 @@ from modgap.towers.encoder import (
     quiet,
     read_architecture,
 )
-from modgap.towers.foreign import NO_CODE, TENSORS_ONLY
+from modgap.train.towers.foreign import NO_CODE, TENSORS_ONLY
 
 MINILM = "all-minilm-l6-v2"
 

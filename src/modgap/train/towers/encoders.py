@@ -21,8 +21,8 @@ from torch import Tensor, nn
 from modgap._claims import read_json
 from modgap._tensors import read_tensors
 from modgap._validate import InputValueError, did_you_mean
-from modgap.towers.config import MODEL_FILE, Side, TowerConfig
-from modgap.towers.encoder import (
+from modgap.train.towers.config import MODEL_FILE, Side, TowerConfig
+from modgap.train.towers.encoder import (
     CONFIG,
     PREPROCESSOR,
     TOKENIZER,
@@ -30,14 +30,14 @@ from modgap.towers.encoder import (
     Encoder,
     read_architecture,
 )
-from modgap.towers.image_encoders import (
+from modgap.train.towers.image_encoders import (
     EFFICIENTNET,
     EFFICIENTNETS,
     efficientnet,
     efficientnet_wheel,
     vision_encoder,
 )
-from modgap.towers.text_encoders import MINILM, minilm, text_encoder
+from modgap.train.towers.text_encoders import MINILM, minilm, text_encoder
 
 NAMES = (*EFFICIENTNETS, MINILM)
 
@@ -49,7 +49,7 @@ def open_encoder(source: str | os.PathLike[str], side: Side) -> Encoder:
     ----------
     source : str or path
         "efficientnet-lite0" to "efficientnet-lite2", "all-minilm-l6-v2", a folder that
-        ``python -m modgap.towers.export`` or transformers wrote, or a run of modgap.
+        ``python -m modgap.train.towers.export`` or transformers wrote, or a run of modgap.
     side : {"image", "text"}
         What must go in.
     """

@@ -10,10 +10,10 @@ import torch
 from torch import Tensor, nn
 
 from modgap._validate import InputTypeError, InputValueError, check_count, require
-from modgap.towers.config import TowerConfig
-from modgap.towers.encoders import load_source, resolve_source
-from modgap.towers.image_encoders import image_network, vision_network
-from modgap.towers.text_encoders import text_network
+from modgap.train.towers.config import TowerConfig
+from modgap.train.towers.encoders import load_source, resolve_source
+from modgap.train.towers.image_encoders import image_network, vision_network
+from modgap.train.towers.text_encoders import text_network
 
 Layers = tuple[nn.Module, nn.Module]
 

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from modgap._validate import InputValueError, check_positive
-from modgap.towers.config import CLIP_MEAN, CLIP_STD
+from modgap.train.towers.config import CLIP_MEAN, CLIP_STD
 
 # _NormBase is what batch and instance norms for 1, 2 and 3 dimensions have in common.
 _NORMS: tuple[type, ...] = (nn.modules.batchnorm._NormBase, nn.LayerNorm, nn.GroupNorm)

@@ -13,8 +13,8 @@ from torch import Tensor
 
 from modgap._claims import parse_json
 from modgap._validate import InputValueError, MissingExtraError
-from modgap.towers.config import TowerConfig
-from modgap.towers.foreign import check_config
+from modgap.train.towers.config import TowerConfig
+from modgap.train.towers.foreign import check_config
 
 CONFIG, WEIGHTS, TOKENIZER = "config.json", "model.safetensors", "tokenizer.json"
 PREPROCESSOR = "preprocessor_config.json"

@@ -24,14 +24,14 @@ torch = pytest.importorskip("torch", reason="torch is not installed")
 transformers = pytest.importorskip("transformers", reason="transformers is not installed")
 pytest.importorskip("tokenizers", reason="tokenizers is not installed")
 
-from modgap.towers import Tokenizer, TwoTower, make_tower, make_two_tower  # noqa: E402
-from modgap.towers import encoder as one_encoder  # noqa: E402
-from modgap.towers.config import TowerConfig  # noqa: E402
-from modgap.towers.encoders import open_encoder  # noqa: E402
-from modgap.towers.export import export_encoder, main, prune_vocabulary  # noqa: E402
 from modgap.train import Augment, train  # noqa: E402
 from modgap.train.checkpoint import MODEL  # noqa: E402
 from modgap.train.learner import make_optimiser, temperature_of  # noqa: E402
+from modgap.train.towers import Tokenizer, TwoTower, make_tower, make_two_tower  # noqa: E402
+from modgap.train.towers import encoder as one_encoder  # noqa: E402
+from modgap.train.towers.config import TowerConfig  # noqa: E402
+from modgap.train.towers.encoders import open_encoder  # noqa: E402
+from modgap.train.towers.export import export_encoder, main, prune_vocabulary  # noqa: E402
 
 
 def needs(*modules: str) -> pytest.MarkDecorator:

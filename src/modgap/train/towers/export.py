@@ -1,7 +1,7 @@
 """Write a pretrained encoder as a folder that any machine with torch and transformers reads.
 
-    python -m modgap.towers.export efficientnet-lite2 towers/efficientnet-lite2
-    python -m modgap.towers.export all-minilm-l6-v2 towers/minilm --captions flickr8k-112.parquet
+    python -m modgap.train.towers.export efficientnet-lite2 towers/efficientnet-lite2
+    python -m modgap.train.towers.export all-minilm-l6-v2 towers/minilm --captions photos.parquet
 
 The weights are stored in float16 unless --dtype says otherwise. With --captions or --texts the
 vocabulary is cut down to the tokens that occur in them: the vectors of those texts stay as they
@@ -20,10 +20,10 @@ from typing import Any, Literal, get_args
 
 from modgap._files import atomic_path, write_text
 from modgap._validate import InputValueError, check_choice
-from modgap.towers.config import PRETRAINED_KINDS, Side
-from modgap.towers.encoder import CONFIG, PREPROCESSOR, TOKENIZER, WEIGHTS, Encoder
-from modgap.towers.encoders import NAMES, open_encoder
-from modgap.towers.tokenizer import Tokenizer
+from modgap.train.towers.config import PRETRAINED_KINDS, Side
+from modgap.train.towers.encoder import CONFIG, PREPROCESSOR, TOKENIZER, WEIGHTS, Encoder
+from modgap.train.towers.encoders import NAMES, open_encoder
+from modgap.train.towers.tokenizer import Tokenizer
 
 Precision = Literal["float16", "float32"]
 # The word vectors of a text encoder: the one matrix whose rows are tokens.
@@ -159,7 +159,7 @@ def _captions(paths: Sequence[Path]) -> list[str]:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Write a folder, and say how large it is."""
     parser = argparse.ArgumentParser(
-        prog="python -m modgap.towers.export", description=(__doc__ or "").splitlines()[0]
+        prog="python -m modgap.train.towers.export", description=(__doc__ or "").splitlines()[0]
     )
     parser.add_argument("source", help=f"{', '.join(NAMES)}, or a folder")
     parser.add_argument("folder", type=Path)
