@@ -20,6 +20,7 @@ from modgap.evaluation import (
     UniformQuantiser,
     noise_correlation,
 )
+from modgap.evaluation.noise import _NumpySource, _TorchSource
 
 # Fourth moment over squared variance, which decides how far a sample's variance may be off.
 KURTOSIS = {Gaussian: 3.0, Uniform: 1.8, Laplace: 6.0, Rademacher: 1.0}
@@ -66,6 +67,24 @@ def test_numpy_and_torch_get_the_same_draw_in_their_own_precision(kind, library,
     drawn = library.check_kind(kind(0.1).perturb(library(rows), np.random.default_rng(3)))
     assert drawn.dtype == library.precision
     np.testing.assert_allclose(drawn, expected, atol=library.tolerance)
+
+
+@pytest.mark.parametrize("kind", KURTOSIS, ids=lambda kind: kind.__name__)
+def test_torchs_numbers_have_the_distribution_of_numpys_and_are_seeded(kind):
+    torch = pytest.importorskip("torch")
+    from scipy import stats
+
+    # What a GPU draws with, on the processor.
+    drawn, again, other = (
+        kind(1.0)._draw(_TorchSource(torch.device("cpu"), seed), (20_000,)).numpy()
+        for seed in (2**62, 2**62, 1)
+    )
+    numpys = kind(1.0)._draw(_NumpySource(np.random.default_rng(1)), (20_000,))
+    assert drawn.dtype == numpys.dtype == np.float32
+    np.testing.assert_array_equal(drawn, again)
+    assert np.any(drawn != other)
+    assert abs(drawn.mean()) < 5 / math.sqrt(20_000)
+    assert stats.ks_2samp(drawn, numpys).pvalue > 1e-3
 
 
 @pytest.mark.parametrize("std", [0.0, -1.0, float("nan"), float("inf")])

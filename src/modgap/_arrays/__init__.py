@@ -25,7 +25,6 @@ from modgap._arrays.base import (
     unit,
     wide_dtype,
     widen,
-    written,
 )
 from modgap._arrays.cosines import (
     CosineExponentials,
@@ -96,5 +95,4 @@ __all__ = [
     "unit",
     "wide_dtype",
     "widen",
-    "written",
 ]

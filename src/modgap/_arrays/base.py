@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import array_api_compat
@@ -47,24 +47,6 @@ def like(values: Any, A: Array, dtype: Any = None) -> Array:
     """Values as an array of the library and device of ``A``."""
     xp = namespace(A)
     return xp.asarray(values, device=array_api_compat.device(A), dtype=dtype)
-
-
-def written(write: Callable[[np.ndarray], None], shape: tuple[int, ...], A: Array) -> Array:
-    """An array of float32 that ``write`` fills, in the library and on the device of ``A``.
-
-    >>> written(lambda out: out.fill(2), (1, 2), np.zeros(1))
-    array([[2., 2.]], dtype=float32)
-    """
-    if not is_torch(A) or A.device.type != "cuda":
-        made = np.empty(shape, dtype=np.float32)
-        write(made)
-        return like(made, A)
-    import torch
-
-    # Pinned, the memory is sent while the processor goes on, and used again once it is there.
-    pinned = torch.empty(shape, dtype=torch.float32, pin_memory=True)
-    write(pinned.numpy())
-    return pinned.to(A.device, non_blocking=True)
 
 
 def filled(value: float, count: int, A: Array, dtype: Any) -> Array:

@@ -10,14 +10,12 @@ import numpy as np
 from modgap._ahead import in_threads
 from modgap._arrays import as_float, is_torch, namespace, to_numpy, unit, widen
 from modgap._arrays.cuda import has_kernels
-from modgap._arrays.cuda.ahead import made_ahead
 from modgap._arrays.cuda.nearest import draws_at_once
-from modgap._arrays.cuda.normals import can_draw, card_normals, draws_in_one_go
 from modgap._results import Progress
 from modgap._stopping import stop_here
 from modgap._validate import Array
 from modgap.corrections import Metric
-from modgap.evaluation.noise import Gaussian, Noise
+from modgap.evaluation.noise import Noise
 from modgap.search.scores import fits_float32
 
 
@@ -34,8 +32,7 @@ class Nearest(Protocol):
 class Draws:
     """Candidates under noise, by the number of the draw; where they are ``kept``, drawn once.
 
-    They depend on the seed and on the shape of the candidates alone. An NVIDIA GPU draws normal
-    noise itself, several draws at once; all other noise comes from the processor.
+    They depend on the seed, on the shape of the candidates, and on whether a GPU draws them.
     """
 
     def __init__(
@@ -44,48 +41,15 @@ class Draws:
         self.noise, self.candidates, self.count = noise, candidates, count
         self._seeds = np.random.SeedSequence(seed).spawn(count)
         self._kept: dict[int, Array] | None = {} if kept else None
-        self._on_card: dict[int, Array] = {}
-        # Of each go on a GPU, whether all numbers are there.
-        self.there: list[Any] = []
-        self.by_processor = True
-        if isinstance(noise, Gaussian) and has_kernels(candidates):
-            n_numbers = candidates.shape[0] * candidates.shape[1]
-            self.by_processor = not can_draw(candidates.device, n_numbers)
 
     def __call__(self, number: int) -> Array:
         """The candidates of one draw."""
         if self._kept is not None and number in self._kept:
             return self._kept[number]
-        if self.by_processor:
-            found = self.noise.perturb(self.candidates, self._generator(number))
-        else:
-            if number not in self._on_card:
-                self._draw_on_card(number)
-            found = self._on_card.pop(number)
+        found = self.noise.perturb(self.candidates, np.random.default_rng(self._seeds[number]))
         if self._kept is not None:
             self._kept[number] = found
         return found
-
-    def leave_to_processor(self) -> None:
-        """Draw anew, and no more on a GPU."""
-        self.by_processor = True
-        self._on_card, self.there = {}, []
-        self._kept = None if self._kept is None else {}
-
-    def _generator(self, number: int) -> np.random.Generator:
-        return np.random.default_rng(self._seeds[number])
-
-    def _draw_on_card(self, first: int) -> None:
-        """As many draws as fit, from the first one on."""
-        assert isinstance(self.noise, Gaussian)
-        rows = self.candidates
-        size = rows.shape[0] * rows.shape[1]
-        numbers = range(first, min(first + draws_in_one_go(size), self.count))
-        generators = [self._generator(number) for number in numbers]
-        drawn, there = card_normals(rows.device).draw(generators, size, self.noise.std)
-        found = drawn.reshape(len(numbers), *rows.shape) + rows
-        self._on_card = dict(zip(numbers, found, strict=True))
-        self.there.append(there)
 
 
 def kept_in_draws(
@@ -104,7 +68,6 @@ def kept_in_draws(
         found = _on_card(draws, corrected, nearest, reference, metric, progress)
         if found is not None:
             return found
-        draws.leave_to_processor()
 
     def one_draw(number: int) -> np.ndarray:
         return to_numpy(nearest(corrected(draws(number))) == reference)
@@ -130,23 +93,19 @@ def _on_card(
 ) -> tuple[np.ndarray, np.ndarray] | None:
     """The same on a GPU, from which nothing is read before all draws are under way.
 
-    Noise of the processor is drawn ahead. None where some candidates need a closer look.
+    None where some candidates need a closer look.
     """
     xp, count = namespace(reference), draws.count
     kept = xp.zeros_like(reference)
     shares: list[Any] = []
     usable: list[Any] = []
     waiting: list[Array] = []
-
-    def disturbed(number: int) -> Array:
-        return corrected(draws(number))
-
-    ahead = made_ahead(disturbed, count, reference) if draws.by_processor else None
-    for number, rows in enumerate(ahead or map(disturbed, range(count)), start=1):
-        waiting.append(as_float(rows))
-        progress("noise", number, count)
+    for number in range(count):
+        rows = as_float(corrected(draws(number)))
+        waiting.append(rows)
+        progress("noise", number + 1, count)
         stop_here()
-        if len(waiting) < draws_at_once(reference.shape[1], rows.shape[0]) and number < count:
+        if len(waiting) < draws_at_once(reference.shape[1], rows.shape[0]) and number + 1 < count:
             continue
         several = xp.stack(waiting)
         waiting = []
@@ -156,7 +115,7 @@ def _on_card(
         same = nearest(several, ready=True) == reference
         kept += xp.sum(same, axis=0)
         shares.append(xp.mean(widen(same), axis=2))
-    if not bool(xp.all(xp.stack([*usable, *draws.there]))):
+    if not bool(xp.all(xp.stack(usable))):
         return None
     return to_numpy(kept), to_numpy(xp.concat(shares))
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from modgap._arrays import like, namespace, to_numpy, written
+from modgap._arrays import is_torch, like, namespace, to_numpy
 from modgap._results import Brief
 from modgap._validate import Array, InputValueError, check_matrix, check_positive
 from modgap.moments import Moments
@@ -32,50 +32,95 @@ class _Additive(ABC):
         check_positive(self.std, "std")
 
     def perturb(self, candidates: Array, rng: np.random.Generator) -> Array:
-        """Candidates plus one draw; the same draw for NumPy and for torch on any device."""
-        xp = namespace(candidates)
-        drawn = written(lambda out: self._draw(rng, out), tuple(candidates.shape), candidates)
+        """Candidates plus one draw.
+
+        NumPy draws for arrays and for tensors of the processor, with the same numbers. Tensors of
+        a GPU get torch's numbers, of a generator on their device that ``rng`` seeds.
+        """
+        xp, shape = namespace(candidates), tuple(candidates.shape)
+        if is_torch(candidates) and candidates.device.type != "cpu":
+            drawn = self._draw(_TorchSource(candidates.device, int(rng.integers(2**63))), shape)
+        else:
+            drawn = like(self._draw(_NumpySource(rng), shape), candidates)
         return candidates + xp.astype(drawn * np.float32(self.std).item(), candidates.dtype)
 
     @abstractmethod
-    def _draw(self, rng: np.random.Generator, out: np.ndarray) -> None:
-        """Write a draw of standard deviation 1 into an array of float32."""
+    def _draw(self, source: _NumpySource | _TorchSource, shape: tuple[int, ...]) -> Array:
+        """A draw of standard deviation 1 in float32."""
 
 
 class Gaussian(_Additive):
     """Normal noise."""
 
-    def _draw(self, rng: np.random.Generator, out: np.ndarray) -> None:
-        rng.standard_normal(dtype=np.float32, out=out)
+    def _draw(self, source: _NumpySource | _TorchSource, shape: tuple[int, ...]) -> Array:
+        return source.normal(shape)
 
 
 class Uniform(_Additive):
     """Noise spread evenly around zero."""
 
-    def _draw(self, rng: np.random.Generator, out: np.ndarray) -> None:
-        rng.random(dtype=np.float32, out=out)
-        out[...] = (out * 2 - 1) * np.float32(3**0.5)
+    def _draw(self, source: _NumpySource | _TorchSource, shape: tuple[int, ...]) -> Array:
+        return (source.uniform(shape) * 2 - 1) * 3**0.5
 
 
 class Laplace(_Additive):
     """Noise with heavier tails than the normal."""
 
-    def _draw(self, rng: np.random.Generator, out: np.ndarray) -> None:
-        rng.standard_exponential(dtype=np.float32, out=out)
-        out *= _signs(rng, out.shape)
-        out /= np.float32(2**0.5)
+    def _draw(self, source: _NumpySource | _TorchSource, shape: tuple[int, ...]) -> Array:
+        return source.exponential(shape) * source.signs(shape) / 2**0.5
 
 
 class Rademacher(_Additive):
     """Every coordinate up or down by the same amount."""
 
-    def _draw(self, rng: np.random.Generator, out: np.ndarray) -> None:
-        out[...] = _signs(rng, out.shape)
+    def _draw(self, source: _NumpySource | _TorchSource, shape: tuple[int, ...]) -> Array:
+        return source.signs(shape)
 
 
-def _signs(rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
-    """1 or −1."""
-    return rng.integers(0, 2, shape, dtype=np.int8).astype(np.float32) * 2 - 1
+class _NumpySource:
+    """Random numbers of NumPy's generator, in float32."""
+
+    def __init__(self, rng: np.random.Generator) -> None:
+        self.rng = rng
+
+    def normal(self, shape: tuple[int, ...]) -> Array:
+        return self.rng.standard_normal(shape, dtype=np.float32)
+
+    def uniform(self, shape: tuple[int, ...]) -> Array:
+        return self.rng.random(shape, dtype=np.float32)
+
+    def exponential(self, shape: tuple[int, ...]) -> Array:
+        return self.rng.standard_exponential(shape, dtype=np.float32)
+
+    def signs(self, shape: tuple[int, ...]) -> Array:
+        return self.rng.integers(0, 2, shape, dtype=np.int8).astype(np.float32) * 2 - 1
+
+
+class _TorchSource:
+    """Random numbers of torch's generator on a device: the same distributions in float32."""
+
+    def __init__(self, device: Any, seed: int) -> None:
+        import torch
+
+        self.device = device
+        self.generator = torch.Generator(device).manual_seed(seed)
+
+    def normal(self, shape: tuple[int, ...]) -> Array:
+        return self._empty(shape).normal_(generator=self.generator)
+
+    def uniform(self, shape: tuple[int, ...]) -> Array:
+        return self._empty(shape).uniform_(generator=self.generator)
+
+    def exponential(self, shape: tuple[int, ...]) -> Array:
+        return self._empty(shape).exponential_(generator=self.generator)
+
+    def signs(self, shape: tuple[int, ...]) -> Array:
+        return self._empty(shape).bernoulli_(0.5, generator=self.generator) * 2 - 1
+
+    def _empty(self, shape: tuple[int, ...]) -> Any:
+        import torch
+
+        return torch.empty(shape, dtype=torch.float32, device=self.device)
 
 
 @dataclass(frozen=True, eq=False)
