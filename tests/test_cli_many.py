@@ -154,9 +154,7 @@ def test_who_asks_must_be_one_of_them(folder):
             command, *THREE, "--queries", "both", *(("-o", "x") if command == "fix" else ())
         )
         assert ran.status == 2
-        assert (
-            "--queries both is for two modalities, got 3: image, text, audio. Say all." in ran.err
-        )
+        assert "queries both is for two modalities, got 3: image, text, audio. Say all." in ran.err
 
 
 def test_no_file_being_read_is_written_over(folder):

@@ -138,7 +138,7 @@ def test_in_proportion_no_ranking_changes(data, diagnosis):
     held = Modalities.of(*data)
     for corrector in RECOMMENDED:
         correction = diagnosis.corrections[corrector.label]
-        found = (correction_metrics(AsTheyAre(held), one, ["mixed_ndcg@10"], "text")
+        found = (correction_metrics(AsTheyAre(held), one, ["mixed_ndcg@10"], ("text",))
                  for one in (correction, in_proportion(correction)))  # fmt: skip
         before, after = (one["mixed_ndcg@10"].values for one in found)
         np.testing.assert_allclose(before, after, atol=1e-12)

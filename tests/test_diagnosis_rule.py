@@ -145,7 +145,7 @@ def test_a_bias_that_grows_beyond_chance_is_not_eligible():
 def test_a_bias_towards_the_other_modality_is_a_bias_too(rng):
     shared = rng.normal(size=(200, 12))
     X, Y = (shared + 0.2 * rng.normal(size=shared.shape) for _ in range(2))
-    evaluator = Evaluator(Modalities.of(X, Y), queries="text", wanted=(OWN_EXCESS,))
+    evaluator = Evaluator(Modalities.of(X, Y), queries=("text",), wanted=(OWN_EXCESS,))
     # Images scored up for text queries: the index now returns images only.
     maps = {("image", "document"): Affine(12, scale=50.0), ("text", "document"): Affine(12)}
     favours = Correction(("image", "text"), maps, "inner_product")

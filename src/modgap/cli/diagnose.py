@@ -20,7 +20,6 @@ from modgap.cli.options import (
     Seed,
     TrustPairs,
     Umap,
-    asking_names,
     open_bank,
     takes_data,
     with_images,
@@ -64,14 +63,14 @@ def diagnose(
     """
     from modgap._results import document
     from modgap.cli.show import print_json, say, steps
-    from modgap.corrections import next_commands
+    from modgap.corrections import next_commands, query_modalities
     from modgap.diagnosis.fixing import diagnose_each
     from modgap.reports import report as make_page
     from modgap.reports import write_diagnosis
     from modgap.reports.fix import CORRECTION_FILE
 
     data = with_images(data if partial is None else data.with_partial(partial), images)
-    asking = asking_names(queries, data.names)
+    asking = query_modalities(queries, data.names)[::-1]
     with steps() as step:
         results = diagnose_each(
             data, asking, goal=goal, metric=metric, bank=open_bank(bank), model=model,

@@ -10,7 +10,7 @@ import typer
 
 from modgap._validate import InputValueError
 from modgap.cli.engine_options import EngineOption
-from modgap.cli.options import AsJson, Data, MetricOption, Seed, asking_names, takes_data
+from modgap.cli.options import AsJson, Data, MetricOption, Seed, takes_data
 
 if TYPE_CHECKING:
     from modgap.corrections import Correction
@@ -104,12 +104,13 @@ def evaluate(
     )
     from modgap._results import document, spoken
     from modgap.cli.show import out, print_json, print_table, say, steps
+    from modgap.corrections import query_modalities
     from modgap.engines import retrieval_among_all, spread
     from modgap.evaluation import evaluate_correction
 
     assert data is not None  # there are no other data
     data = spread(data, engine)
-    asking = None if queries is None else asking_names(queries, data.names)
+    asking = None if queries is None else query_modalities(queries, data.names)
     one = asking[0] if asking and len(asking) == 1 else None
     fixed = _one(correction, one) if correction else None
     with steps() as step:

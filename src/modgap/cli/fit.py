@@ -16,7 +16,6 @@ from modgap.cli.options import (
     Model,
     Partial,
     Queries,
-    asking_names,
     open_bank,
     takes_data,
 )
@@ -63,6 +62,7 @@ def fit(
         demands,
         make_corrector,
         next_commands,
+        query_modalities,
         row_length,
         save_corrections,
     )
@@ -75,7 +75,7 @@ def fit(
         settings.setdefault("hubs", HUBS)
     corrector = make_corrector(method, settings)
     data = spread(data, engine)
-    asking = asking_names(queries, data.names) if corrector.serves_one or queries else []
+    asking = query_modalities(queries, data.names)[::-1] if corrector.serves_one or queries else ()
     made: dict[str, Correction] = {}
     with steps() as step:
         for name in asking if corrector.serves_one else [None]:

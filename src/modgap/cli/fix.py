@@ -20,7 +20,6 @@ from modgap.cli.options import (
     Queries,
     Seed,
     TrustPairs,
-    asking_names,
     open_bank,
     takes_data,
 )
@@ -105,7 +104,7 @@ def fix(
     say(f"modgap: {_which_file(source)}")
     with steps() as step, tidy_when_terminated():
         result = run(
-            source, None, output, queries=asking_names(queries, source.names), goal=goal,
+            source, None, output, queries=queries, goal=goal,
             metric=metric, bank=open_bank(bank), keep_bank=keep_bank, model=model,
             trust_pairs=trust_pairs, seed=seed, progress=step,
         )  # fmt: skip

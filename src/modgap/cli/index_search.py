@@ -139,7 +139,7 @@ def _asked(
     """The modality that asks, and the rows of words or images."""
     from modgap.cli.show import say
     from modgap.embed import open_model
-    from modgap.embed.asking import image_rows, text_queries
+    from modgap.embed.image_files import image_rows
     from modgap.index.vectors import query_modality
     from modgap.io import Embeddings
 
@@ -155,5 +155,5 @@ def _asked(
     if ":" in noted and name != noted:
         say(f"modgap: warning: the documents were embedded by {noted}, the queries are by {name}.")
     opened = open_model(name)
-    rows = image_rows(opened, images) if images else text_queries(opened, texts or [])
+    rows = image_rows(opened, images) if images else opened.encode_texts(texts or [], role="query")
     return asking, Embeddings.from_array(rows, source=name)

@@ -335,19 +335,6 @@ def groups_by_name(groups: str | None, names: Sequence[str]) -> str | dict[str, 
     return by_name(parts, "--groups", "NAME=GROUPS")
 
 
-def asking_names(queries: str | None, names: Sequence[str]) -> list[str]:
-    """The modalities that ask, as ``--queries`` says: one, or each of all by itself."""
-    from modgap.corrections import asking_modality
-
-    if queries == "both" and "both" not in names and len(names) != 2:
-        raise InputValueError(
-            f"--queries both is for two modalities, got {len(names)}: {', '.join(names)}. Say all."
-        )
-    if queries in ("both", "all") and queries not in names:
-        return list(reversed(names))
-    return [asking_modality(queries, names)]
-
-
 def takes_data(
     *, writes: Literal["file", "folder"] | None = None, unless: str | None = None
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:

@@ -1,5 +1,4 @@
 from .affine import Affine
-from .asking import asking_modalities, asking_modality, asking_or_text
 from .bank import ForeignBankWarning
 from .base import (
     Corrector,
@@ -22,6 +21,7 @@ from .hubs import Hubs
 from .orthogonal import OrthogonalShift
 from .own_queries import OwnQueriesWarning, own_keys
 from .procrustes import Procrustes
+from .queries import query_modalities
 from .recognition import (
     Recognition,
     RecognitionWarning,
@@ -69,9 +69,6 @@ __all__ = [
     "RowMap",
     "Shift",
     "Whiten",
-    "asking_modalities",
-    "asking_modality",
-    "asking_or_text",
     "check_corrector",
     "check_mapped",
     "check_recognised",
@@ -85,6 +82,7 @@ __all__ = [
     "make_corrector",
     "next_commands",
     "own_keys",
+    "query_modalities",
     "recognise",
     "row_length",
     "save_corrections",

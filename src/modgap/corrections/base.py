@@ -26,9 +26,9 @@ from modgap._validate import (
     check_same_space,
 )
 from modgap.corrections.affine import Affine
-from modgap.corrections.asking import asking_modality
 from modgap.corrections.correction import Correction, Metric
 from modgap.corrections.fitted import FittedRows
+from modgap.corrections.queries import query_modalities
 from modgap.io import Embeddings, Modalities
 from modgap.io.modalities import DEFAULT_NAMES
 from modgap.moments import Moments, PairMoments, RowMoments
@@ -211,9 +211,13 @@ class Corrector(BaseEstimator, ABC):
         return False
 
     def _ask(self, queries: str | None, names: Sequence[str]) -> None:
-        asking = asking_modality(queries, names) if self.serves_one or queries else None
-        served = asking and self.serves_one
-        self.asking_ = side_keys(names)[names.index(asking)] if served else None
+        asking = query_modalities(queries, names) if self.serves_one or queries else ()
+        if self.serves_one and len(asking) > 1:
+            raise InputValueError(
+                f"{self.label} serves the queries of one modality, got {' and '.join(asking)}. Fit "
+                "one for each."
+            )
+        self.asking_ = side_keys(names)[names.index(asking[0])] if self.serves_one else None
 
     def _warned(self) -> Self:
         if reason := self.nothing_moves():

@@ -27,9 +27,9 @@ from modgap._version import __version__
 from modgap.corrections import (
     Correction,
     Metric,
-    asking_modality,
     correction_file,
     file_safe,
+    query_modalities,
 )
 from modgap.corrections.wording import fix_steps
 from modgap.diagnosis.result import Diagnosis
@@ -131,7 +131,7 @@ def fix(
             f"The names {', '.join(map(repr, data.names))} would give two files one name. Choose "
             "names that differ in letters or digits."
         )
-    asking = [queries] if isinstance(queries, str) else list(queries or ())
+    asking = query_modalities(queries, data.names)[::-1]  # text first, of image and text
     options: dict[str, Any] = {"goal": goal, "metric": metric, "model": model, "seed": seed}
     options |= {"trust_pairs": trust_pairs, "bank": bank}
     if bank is not None and len(asking) > 1:
@@ -140,9 +140,7 @@ def fix(
             "for each."
         )
     with sole_writer_of(place):
-        found = diagnose_each(
-            data, asking or [asking_modality(None, data.names)], **options, progress=say
-        )
+        found = diagnose_each(data, asking, **options, progress=say)
         corrections = {
             name: one.correction for name, one in found.items() if one.correction is not None
         }

@@ -24,7 +24,7 @@ from modgap.corrections import (
     Metric,
     OrthogonalShift,
     Shift,
-    asking_or_text,
+    query_modalities,
     row_length,
 )
 from modgap.corrections.partly import in_proportion, partly
@@ -136,7 +136,7 @@ def gap_paths(
     few_steps = all_steps if move_steps is None else _check_steps(move_steps)
     say = progress or silent
     data = Modalities.of(X, Y, names, groups=groups, paired=paired)
-    asking = asking_or_text(queries, data.names)
+    asking = query_modalities(queries, data.names)
     splits, rows = split(data, seed), row_length(metric)
     moments = splits.fit.moments(unit=rows == "unit")
     confirm = splits.confirm.at_unit_length() if rows == "unit" else splits.confirm

@@ -20,7 +20,7 @@ from modgap.corrections import (
     Correction,
     Corrector,
     Metric,
-    asking_or_text,
+    query_modalities,
     row_length,
 )
 from modgap.diagnosis.correctors import correctors_for
@@ -128,7 +128,7 @@ def diagnose(
     check_choice(goal, "goal", tuple(GOAL_METRICS))
     check_choice(metric, "metric", METRICS)
     data = Modalities.of(X, Y, names, groups=groups, paired=paired)
-    asking = asking_or_text(queries, data.names)
+    asking = query_modalities(queries, data.names)
     splits = split(data, seed)
     run = _Run(
         data=data,

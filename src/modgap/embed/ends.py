@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from modgap._validate import InputValueError, check_rows
-from modgap.embed.asking import image_rows
+from modgap.embed.image_files import image_rows
 from modgap.embed.model import Model
 from modgap.io import open_modality
 from modgap.io.images import SUFFIXES as IMAGE_SUFFIXES

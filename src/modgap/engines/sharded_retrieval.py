@@ -16,7 +16,7 @@ from modgap._arrays import to_numpy
 from modgap._arrays.ranks import best_matches, count_above
 from modgap._results import Progress, silent
 from modgap._validate import Array, InputValueError, check_count
-from modgap.corrections import Correction, Metric
+from modgap.corrections import Correction, Metric, query_modalities
 from modgap.corrections.row_map import RowMap
 from modgap.engines.engine import Engine, open_engine
 from modgap.engines.row_ranges import pieces, starts
@@ -73,8 +73,7 @@ def retrieval_among_all(
     if len(chosen) > sample:
         chosen = np.sort(np.random.default_rng(seed).choice(chosen, sample, replace=False))
     taken = _Sample.of(data, chosen)
-    served = data.names if correction is None else correction.queries
-    asking = [name for name in served if queries is None or name in queries]
+    asking = query_modalities(queries, data.names, correction, default="all")
     runs = open_engine(engine)
     first, second = data.names
     ranks = [

@@ -19,7 +19,7 @@ from modgap._results import (
     spoken,
 )
 from modgap._validate import Array, InputTypeError, InputValueError, check_choice, check_count
-from modgap.corrections import METRICS, Correction, Metric, asking_modalities, check_recognised
+from modgap.corrections import METRICS, Correction, Metric, check_recognised, query_modalities
 from modgap.corrections.base import hash_of_means
 from modgap.evaluation.curve import mixed_curve
 from modgap.evaluation.evaluator import Evaluator, Scores
@@ -179,7 +179,7 @@ def evaluate_correction(
     say("as it is", 1, 3)
     corrected = None
     with held.trusted(nonzero=directions):
-        asking = asking_modalities(queries, held.names, correction)
+        asking = query_modalities(queries, held.names, correction, default="all")
         evaluator = Evaluator(held, metric=metric, queries=asking, seed=seed)
         details = {"raw": _details(held, metric, None, asking, seed)}
         if correction is not None:

@@ -9,7 +9,7 @@ from typing import Literal
 import numpy as np
 
 from modgap._results import Result
-from modgap.corrections import Correction, Metric, asking_modalities
+from modgap.corrections import Correction, Metric
 from modgap.evaluation.metrics import (
     NDCG,
     OWN_EXCESS,
@@ -81,8 +81,8 @@ class Evaluator:
         How the rows as they are get ranked.
     goal : {"mixed", "robust", "quantised"}
         Which metrics are the goal.
-    queries : str or several, optional
-        The modalities that ask; every metric is about their queries. All when left out.
+    queries : sequence of str, optional
+        The query modalities; every metric is about their queries. All when left out.
     seed : int
         Seed of the noise and the resamples.
     wanted : names of metrics, optional
@@ -95,13 +95,13 @@ class Evaluator:
         *,
         metric: Metric = "cosine",
         goal: Goal = "mixed",
-        queries: str | Sequence[str] | None = None,
+        queries: Sequence[str] | None = None,
         seed: int = 0,
         wanted: Collection[str] | None = None,
     ) -> None:
         self._goal, self._wanted = goal, wanted
         self._data = data.at_unit_length() if metric == "cosine" else data
-        self.queries = asking_modalities(queries, data.names)
+        self.queries = tuple(queries or data.names)
         every = np.concatenate([*data.groups, *data.asking_codes.values()])
         self._bootstrap = GroupBootstrap(every, seed=seed)
         self._as_they_are = AsTheyAre(self._data, seed)

@@ -11,7 +11,7 @@ import numpy as np
 
 from modgap._arrays import as_float, namespace, row_norms, to_numpy, unit
 from modgap._stopping import stop_here
-from modgap.corrections import Correction, Metric, asking_modalities
+from modgap.corrections import Correction, Metric
 from modgap.evaluation.corrected import Corrected
 from modgap.evaluation.draws import Draws
 from modgap.evaluation.mixed import equally_mixed
@@ -178,15 +178,15 @@ def correction_metrics(
     before: AsTheyAre,
     correction: Correction,
     wanted: Collection[str] | None = None,
-    queries: str | Sequence[str] | None = None,
+    queries: Sequence[str] | None = None,
 ) -> dict[str, Sample | GapSample]:
     """The metrics of a correction, all or those wanted; without pairs, those that need none.
 
-    ``queries`` are the modalities that ask, by default all that the correction serves. The gap is
-    that of the documents.
+    ``queries`` are the query modalities, by default all that the correction serves. The gap is
+    measured between the documents.
     """
     data = before.data
-    asking = asking_modalities(queries, data.names, correction)
+    asking = tuple(queries or correction.queries)
     rows = Corrected(data, correction)
     steps: dict[tuple[str, ...], _Step] = {("gap",): lambda: {"gap": _gap(data, correction)}}
     if data.paired:

@@ -17,7 +17,7 @@ from modgap._validate import (
     check_count,
     check_finite,
 )
-from modgap.corrections import Correction, Metric, asking_modalities
+from modgap.corrections import Correction, Metric, query_modalities
 from modgap.evaluation.corrected import Corrected
 from modgap.evaluation.mixed_index import DrawnIndex, Targets, drawn_indexes
 from modgap.evaluation.retrieval import matched
@@ -260,7 +260,7 @@ def mixed_retrieval(
         fair = (float(x_share), 1 - float(x_share))
     else:
         fair = (1 / len(data.names),) * len(data.names)
-    asking = asking_modalities(queries, data.names, correction)
+    asking = query_modalities(queries, data.names, correction, default="all")
     times = len(data.names) if repeats is None else repeats
     rows = Corrected(data, correction)
     metric = metric_of(metric, correction, "cosine")

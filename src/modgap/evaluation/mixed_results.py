@@ -10,7 +10,7 @@ import numpy as np
 from modgap._arrays import like
 from modgap._results import Result
 from modgap._validate import Array, check_count
-from modgap.corrections import Correction, Metric, asking_modalities
+from modgap.corrections import Correction, Metric
 from modgap.evaluation.corrected import Corrected
 from modgap.evaluation.mixed import NDCG_PLACES, ndcg
 from modgap.evaluation.mixed_index import DrawnIndex, drawn_indexes
@@ -62,7 +62,7 @@ def mixed_results(
     *,
     correction: Correction | None = None,
     metric: Metric | None = None,
-    queries: str | Sequence[str] | None = None,
+    queries: Sequence[str],
     k: int = NDCG_PLACES,
     seed: int = 0,
 ) -> tuple[MixedResults, ...]:
@@ -76,8 +76,10 @@ def mixed_results(
     ----------
     data : Modalities
         What is searched; in memory.
-    correction, metric, queries
+    correction, metric
         As for ``mixed_retrieval``.
+    queries : sequence of str
+        The query modalities.
     k : int
         How many results to keep of each query.
     seed : int
@@ -85,13 +87,12 @@ def mixed_results(
     """
     check_count(k, "k")
     metric = metric_of(metric, correction, "cosine")
-    asking = asking_modalities(queries, data.names, correction)
     rows = Corrected(data, correction)
     documents = [rows.documents(name) for name in data.names]
     n = len(data.names)
     draws = n if data.paired else 1
     found = [
-        [_asked(index, data, rows.queries(name), name, k) for name in asking]
+        [_asked(index, data, rows.queries(name), name, k) for name in queries]
         for index in drawn_indexes(data, documents, (1 / n,) * n, draws, metric, seed)
     ]
     return tuple(_joined(same) for same in zip(*found, strict=True))

@@ -17,7 +17,7 @@ import numpy as np
 from modgap._results import SCHEMA, Progress, document, part_of, plain, silent, spoken
 from modgap._validate import InputError, InputValueError, check_choice
 from modgap._version import __version__
-from modgap.corrections import METRICS, Metric, asking_modalities, asking_or_text, row_length
+from modgap.corrections import METRICS, Metric, query_modalities, row_length
 from modgap.diagnosis import Diagnosis, diagnose
 from modgap.evaluation import GOAL_METRICS, Goal
 from modgap.evaluation.metrics import OWN_EXCESS
@@ -262,8 +262,8 @@ def _asking(
 ) -> tuple[str, ...]:
     """Who asks: those named, else those of the diagnosis, else text."""
     if diagnosis is None:
-        return asking_or_text(queries, names)
-    if queries is not None and asking_modalities(queries, names) != diagnosis.queries:
+        return query_modalities(queries, names)
+    if queries is not None and query_modalities(queries, names) != diagnosis.queries:
         raise InputValueError(
             f"queries must be those of the diagnosis, {' and '.join(diagnosis.queries)}, got "
             f"{queries!r}. Leave it out, or make the diagnosis anew."

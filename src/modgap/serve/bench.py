@@ -15,8 +15,8 @@ from modgap.corrections import (
     Correction,
     Corrector,
     Metric,
-    asking_or_text,
     make_corrector,
+    query_modalities,
     row_length,
 )
 from modgap.diagnosis.splits import Splits, check_enough, split
@@ -45,7 +45,7 @@ class Bench:
         model: str | None = None,
         seed: int = 0,
     ) -> None:
-        self.queries = asking_or_text(queries, data.names)
+        self.queries = query_modalities(queries, data.names)
         self._data, self._metric, self._goal = data, metric, goal
         self._model, self._seed = model, seed
         self._prepared: tuple[Splits, PairMoments, Evaluator] | None = None

@@ -1,4 +1,4 @@
-"""Words and image files that a user names: texts are embedded as the model wants queries."""
+"""Image files that a user names, as rows of a model."""
 
 from __future__ import annotations
 
@@ -10,11 +10,6 @@ import numpy as np
 from modgap._validate import InputValueError, require
 from modgap.embed.model import Model
 from modgap.io.images import ImageError, ImageFolder, unpack_image
-
-
-def text_queries(model: Model, texts: Sequence[str]) -> np.ndarray:
-    """The rows of texts that ask."""
-    return model.encode_texts(texts, role="query")
 
 
 def image_rows(model: Model, files: Sequence[Path]) -> np.ndarray:
