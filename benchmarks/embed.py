@@ -26,7 +26,7 @@ import pyarrow.parquet as pq
 from PIL import Image
 
 from modgap.embed import CallableModel, Model, embed, open_model
-from modgap.embed.decoding import decoder
+from modgap.embed.item_batches import decoder
 from modgap.io import open_items
 from run import anonymous_megabytes
 

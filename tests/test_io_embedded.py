@@ -7,7 +7,7 @@ import json
 import pytest
 
 from modgap.embed import embed
-from modgap.embed.bank import open_bank
+from modgap.embed.interpolation import open_bank
 from modgap.io import open_pair
 from modgap.io.images import ImageError
 from modgap.reports import from_images

@@ -17,9 +17,7 @@ import reference
 from command_line import modgap
 from modgap._validate import InputValueError, MissingExtraError
 from modgap.embed import CallableModel, embed
-from modgap.embed.bank import open_bank
-from modgap.embed.ends import open_end
-from modgap.embed.interpolation import interpolate
+from modgap.embed.interpolation import interpolate, open_bank, open_end
 from modgap.embed.unclip import UnCLIP
 from modgap.io import open_embeddings
 

@@ -13,8 +13,7 @@ from modgap.cli.options import AsJson
 if TYPE_CHECKING:
     import numpy as np
 
-    from modgap.embed.ends import End
-    from modgap.embed.interpolation import Interpolation
+    from modgap.embed.interpolation import End, Interpolation
 
 _PICTURES = "Pictures"
 
@@ -138,9 +137,7 @@ def vslerp(
     from modgap._results import document
     from modgap.cli.outputs import check_file, check_folder
     from modgap.cli.show import print_json, say
-    from modgap.embed.bank import open_bank
-    from modgap.embed.ends import open_end
-    from modgap.embed.interpolation import interpolate
+    from modgap.embed.interpolation import interpolate, open_bank, open_end
 
     _check_options(bank, images, picture, decoder, frames)
     for file in (output, picture):

@@ -1,7 +1,6 @@
-from .callables import CallableModel
 from .folder import Embedded, embed
-from .in_memory import item_rows
-from .model import Model, Role
+from .item_batches import item_rows
+from .model import CallableModel, Model, Role
 from .opening import KINDS, open_model
 from .task_sets import ChoiceRows, FaceRows, MatchingRows, choice_rows, face_rows, matching_rows
 from .tasks import LabelledRows, class_texts, zero_shot_rows

@@ -11,7 +11,7 @@ import json
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
@@ -21,23 +21,34 @@ import numpy as np
 
 from modgap._ahead import ahead
 from modgap._arrays import unit
-from modgap._files import atomic_path
+from modgap._files import atomic_path, write_text
 from modgap._locks import sole_writer_of
-from modgap._results import Progress, Result, silent
+from modgap._results import Progress, Result, silent, to_json
 from modgap._validate import InputValueError, check_choice, check_count
-from modgap.embed.in_memory import rows_of
+from modgap._version import __version__
+from modgap.embed.item_batches import rows_of
 from modgap.embed.model import BATCH, Model
 from modgap.embed.opening import open_model
-from modgap.embed.plan import PROBE, Plan
 from modgap.engines import Engine, LocalEngine, open_engine
 from modgap.io import open_items
 from modgap.io.clip_retrieval import EMBEDDED, METADATA, TEXT_METADATA, TEXTS
-from modgap.io.embedded import NOTE, read_note
+from modgap.io.embedded import NOTE, SCHEMA, read_note
 from modgap.io.items import Items
 
 SHARD_ITEMS = 10_000
 DTYPES = ("float32", "float16")
 _SKIPPED = b"modgap.skipped"
+# A text that every model is asked for: other weights under the same name give another row.
+PROBE = "a photo of a cat"
+_SAME = 0.999
+_WORDS = {
+    "n_items": "number of items",
+    "items": "set of items",
+    "dim": "number of columns",
+    "shard_items": "number of items a shard (--shard-items)",
+    "dtype": "dtype (--dtype)",
+    "normalise": "choice of --normalise",
+}
 
 
 @dataclass(frozen=True)
@@ -208,6 +219,71 @@ def _modalities(items: Items) -> tuple[str, ...]:
         return ("text",)
     has_captions = any(items.captions(row) for row in range(len(items)))
     return (items.kind, "text") if has_captions else (items.kind,)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Which model embeds which items, and how: a run goes on only where all of it is the same.
+
+    ``items`` is a hash of the names, captions and labels; ``probe`` the row of a fixed text.
+    """
+
+    model: str
+    dim: int
+    temperature: float | None
+    modalities: tuple[str, ...]
+    source: str
+    format: str
+    split: str | None
+    images: str | None
+    n_items: int
+    items: str
+    shard_items: int
+    dtype: str
+    normalise: bool
+    one_caption_each: bool
+    probe: tuple[float, ...]
+
+    @property
+    def n_shards(self) -> int:
+        """Shards of a finished folder."""
+        return -(-self.n_items // self.shard_items)
+
+    def items_of(self, shard: int) -> int:
+        """How many items a shard holds."""
+        return min(self.shard_items, self.n_items - shard * self.shard_items)
+
+    def save(self, folder: Path, **more: Any) -> None:
+        """Write it into the folder; ``more`` is what is known once all is done."""
+        document = {"schema": SCHEMA, "version": __version__, **asdict(self), **more}
+        write_text(folder / NOTE, to_json(document) + "\n")
+
+    def check_same(self, found: dict[str, Any], folder: Path) -> None:
+        """Refuse to go on in a folder of other rows."""
+        own = json.loads(to_json(asdict(self)))
+        differing = [
+            name
+            for name, value in own.items()
+            if name not in ("source", "images", "probe", "temperature") and value != found.get(name)
+        ]
+        if differing:
+            name = differing[0]
+            raise InputValueError(
+                f"{folder} was begun with another {_WORDS.get(name, name)} "
+                f"({_shown(found.get(name))}, now {_shown(own[name])}). Give another folder with "
+                "-o, or remove it."
+            )
+        probe, known = np.asarray(self.probe), np.asarray(found.get("probe") or np.zeros(self.dim))
+        same = float(probe @ known) if probe.shape == known.shape else 0.0
+        if same < _SAME:
+            raise InputValueError(
+                f"{folder} was begun with other weights of {self.model}: they give another row for "
+                "the same text. Give another folder with -o, or remove it."
+            )
+
+
+def _shown(value: Any) -> str:
+    return value[:12] if isinstance(value, str) and len(value) == 64 else str(value)
 
 
 def _plan(

@@ -6,20 +6,152 @@ Levi and Gilboa 2025, eq. 12; the formula itself is `modgap.measures.vslerp`.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
-from dataclasses import dataclass
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from modgap._results import Result, plain
-from modgap._validate import InputValueError, check_numbers, check_same_space
-from modgap.embed.bank import Bank
+from modgap._validate import InputValueError, check_numbers, check_rows, check_same_space
+from modgap.embed.image_files import image_rows
+from modgap.embed.model import Model
+from modgap.io import Embeddings, Items, open_items, open_modality
+from modgap.io.embedded import read_note, source_inside
+from modgap.io.images import SUFFIXES as IMAGE_SUFFIXES
+from modgap.io.images import ImageError
 from modgap.measures import vslerp_path
 from modgap.search import search
 
 # A cosine above this is that of a row with itself.
 _SAME = 1 - 1e-5
+
+
+@dataclass(frozen=True, eq=False)
+class End:
+    """One row: what it was named by, and the file it is of where it is a row of a file."""
+
+    name: str
+    row: np.ndarray
+    source: str | None = None
+
+
+def open_end(name: str, model: Model | None = None, *, column: str | None = None) -> End:
+    """A row by what names it.
+
+    Parameters
+    ----------
+    name : str
+        ``FILE:ROW``, the row by its number or id; with a model also an image file, or a text.
+    model : Model, optional
+        Embeds images and texts.
+    column : str, optional
+        The array or column of the file.
+    """
+    file, colon, row = name.rpartition(":")
+    if colon and row and Path(file).exists():
+        return _of_file(name, file, row, column)
+    path = Path(name)
+    is_file = _exists(path)
+    if model is None:
+        what = f"{name}:ROW" if is_file else "image.npy:12"
+        raise InputValueError(
+            f"{name!r} must be a row of a file, such as {what}. Images and texts need --model."
+        )
+    if is_file:
+        return End(name, image_rows(model, [path])[0])
+    if path.suffix.lower() in IMAGE_SUFFIXES:
+        raise InputValueError(f"There is no image {name!r}. Check the path.")
+    if not name.strip():
+        raise InputValueError("A text to go from or to must have words.")
+    return End(name, model.encode_texts([name])[0])
+
+
+def _exists(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except (OSError, ValueError):  # a text longer than any file name
+        return False
+
+
+def _of_file(name: str, file: str, row: str, column: str | None) -> End:
+    rows = open_modality(file, "image", column=column)
+    if row.isdecimal():
+        number = int(row)
+        if number >= rows.n_rows:
+            raise InputValueError(f"{name} must name a row from 0 to {rows.n_rows - 1}, got {row}.")
+    else:
+        ids = [] if rows.ids is None else [str(one) for one in rows.ids]
+        if row not in ids:
+            has = "no row of that id" if ids else "no ids"
+            raise InputValueError(f"{file} has {has}, got {row!r}. Give the number of the row.")
+        number = ids.index(row)
+    found = check_rows(rows.take([number]), name, nonzero=True)
+    return End(name, np.asarray(found)[0], file)
+
+
+@dataclass(frozen=True, eq=False)
+class Bank:
+    """Rows, and where at hand the images that they are of.
+
+    ``item_of`` has the place in ``items`` of each row that has an image.
+    """
+
+    rows: Embeddings
+    items: Items | None = None
+    item_of: Mapping[int, int] = field(default_factory=dict)
+
+    def name(self, row: int) -> str:
+        """What a row is called: its id, else its number."""
+        return str(row) if self.rows.ids is None else str(self.rows.ids[row])
+
+    def image(self, row: int) -> bytes:
+        """The stored image of a row; `ImageError` where there is none."""
+        if self.items is None or row not in self.item_of:
+            raise ImageError("no image of it is known: name the images with --images")
+        return self.items.stored(self.item_of[row])
+
+
+def open_bank(
+    path: str | os.PathLike[str],
+    images: str | os.PathLike[str] | None = None,
+    *,
+    column: str | None = None,
+) -> Bank:
+    """Rows of images, with the images.
+
+    Parameters
+    ----------
+    path : path
+        A folder that ``modgap embed`` wrote, or any file of rows.
+    images : path, optional
+        The images, as for `modgap.io.open_items`: found by the ids of the rows where these have
+        any, else row by row. A folder that holds its own images needs none.
+    column : str, optional
+        The array or column of the rows, where that cannot be told.
+    """
+    rows = open_modality(path, "image", column=column)
+    if images is not None:
+        items = open_items(images)
+    else:
+        note = read_note(Path(path)) if Path(path).is_dir() else None
+        opens = None if note is None else source_inside(note, Path(path))
+        if opens is None:
+            return Bank(rows)
+        items = opens()
+    if rows.ids is not None:
+        places = {name: place for place, name in enumerate(items.names)}
+        known = {row: places[name] for row, name in enumerate(rows.ids) if name in places}
+        if known or images is None:
+            return Bank(rows, items, known)
+    if len(items) != rows.n_rows:
+        raise InputValueError(
+            f"{images} must hold an image for each of the {rows.n_rows} rows of {path}, got "
+            f"{len(items)}, and no id of a row is the name of an image."
+        )
+    return Bank(rows, items, {row: row for row in range(rows.n_rows)})
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,8 +185,8 @@ class Interpolation(Result):
 
     def to_dict(self) -> dict[str, Any]:
         """All but the rows, as plain Python values."""
-        fields = (field.name for field in dataclasses.fields(self) if field.name != "rows")
-        return {name: plain(getattr(self, name)) for name in fields}
+        names = (one.name for one in dataclasses.fields(self) if one.name != "rows")
+        return {name: plain(getattr(self, name)) for name in names}
 
     @property
     def flat(self) -> np.ndarray:

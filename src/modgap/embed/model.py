@@ -3,18 +3,52 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, Literal, get_args
 
 import numpy as np
 
-from modgap._arrays import unit
+from modgap._arrays import to_numpy, unit
 from modgap._results import spoken
-from modgap._validate import InputValueError, check_choice, check_count, check_values, did_you_mean
+from modgap._validate import (
+    InputError,
+    InputValueError,
+    check_choice,
+    check_count,
+    check_values,
+    did_you_mean,
+)
+from modgap.io.images import MAX_PIXELS
 
-# Some models take texts that are asked in another way than texts that are found.
+# Some models embed queries in another way than documents.
 Role = Literal["document", "query"]
+Precision = Literal["auto", "float32", "bfloat16", "float16"]
 BATCH = 64
+
+
+@dataclass(frozen=True)
+class Options:
+    """How a model is opened; see `modgap.embed.open_model`."""
+
+    device: str | None = None
+    precision: Precision = "auto"
+    random: int | None = None
+    norm_layers: bool = True
+    input_normalisation: bool = True
+
+    def name(self, name: str) -> str:
+        """The model's name, with how it differs from the one that the name alone opens.
+
+        >>> Options(random=3, norm_layers=False).name("hf:openai/clip-vit-base-patch32")
+        'hf:openai/clip-vit-base-patch32 (random weights, seed 3; no norm layers)'
+        """
+        changes = [] if self.random is None else [f"random weights, seed {self.random}"]
+        changes += [] if self.norm_layers else ["no norm layers"]
+        changes += [] if self.input_normalisation else ["no input normalisation"]
+        return f"{name} ({'; '.join(changes)})" if changes else name
 
 
 class Model(ABC):
@@ -137,3 +171,133 @@ class Model(ABC):
             )
         check_values(rows, f"{modality} of {self.name}", first_row=first_row)
         return rows
+
+
+class OutOfMemory(InputError, RuntimeError):
+    """A batch does not fit; the message says what to do."""
+
+
+class ReplicatedModel(Model):
+    """A model with ``n_replicas`` copies of its network; a batch is split before it is prepared.
+
+    Subclasses say how some items are prepared and how one copy makes rows of them.
+    """
+
+    n_replicas = 1
+
+    @abstractmethod
+    def prepare_part(self, items: Sequence[Any], modality: str, role: Role) -> Any:
+        """What one copy of the network takes."""
+
+    @abstractmethod
+    def part_rows(self, replica: int, prepared: Any, modality: str) -> np.ndarray:
+        """Rows of what ``prepare_part`` gives, by one copy."""
+
+    def prepare(self, items: Sequence[Any], modality: str, role: Role = "document") -> list[Any]:
+        """A batch for ``rows``: a part for each copy of the network."""
+        bounds = np.linspace(0, len(items), min(self.n_replicas, len(items)) + 1).astype(int)
+        return [
+            self.prepare_part(list(items[start:stop]), modality, role)
+            for start, stop in pairwise(bounds)
+        ]
+
+    def rows(self, prepared: Sequence[Any], modality: str) -> np.ndarray:
+        """The rows of a prepared batch as the network gives them."""
+        if len(prepared) == 1:
+            return self.part_rows(0, prepared[0], modality)
+        with ThreadPoolExecutor(len(prepared)) as pool:
+            found = pool.map(
+                lambda k: self.part_rows(k, prepared[k], modality), range(len(prepared))
+            )
+            return np.concatenate(list(found))
+
+    def blank(self, modality: str) -> Any:
+        """An item that every model of the modality takes: a grey image, a short text, silence."""
+        if modality == "text":
+            return "a"
+        if modality == "audio":
+            return np.zeros(self.sampling_rate or 48_000, np.float32)
+        from PIL import Image
+
+        if (self.image_side or 0) ** 2 > MAX_PIXELS:
+            raise InputValueError(
+                f"{self.name} asks for images of {self.image_side} pixels a side, too many."
+            )
+        return Image.new("RGB", (self.image_side or 224,) * 2, (128, 128, 128))
+
+    def find_dim(self) -> int:
+        """Columns of a row, by one item of each modality; they must agree."""
+        found = {
+            modality: self.rows(self.prepare([self.blank(modality)], modality), modality).shape
+            for modality in self.modalities
+        }
+        for modality, shape in found.items():
+            if len(shape) != 2:
+                raise InputValueError(
+                    f"{self.name} gives no row for {modality}: one item has shape {shape}."
+                )
+        if len({shape[1] for shape in found.values()}) > 1:
+            sizes = " and ".join(f"{modality} rows of {n}" for modality, (_, n) in found.items())
+            raise InputValueError(
+                f"{self.name} gives {sizes} columns: its modalities do not share one space. Take "
+                "a model whose towers end in one dimension."
+            )
+        return int(next(iter(found.values()))[1])
+
+
+Encode = Callable[[Sequence[Any]], Any]
+
+
+class CallableModel(Model):
+    """A model made of functions, each from a list of items to a matrix of rows.
+
+    Parameters
+    ----------
+    images, texts, sounds : callable, optional
+        Take Pillow's images in RGB, texts, or sounds; at least two of them. The dimension is that
+        of what ``texts`` gives for one text, so that is called once.
+    name : str
+        What to call the model.
+    temperature : float, optional
+        By which it was trained to divide cosines.
+    image_side, sampling_rate : int, optional
+        See `Model`.
+
+    >>> model = CallableModel(
+    ...     images=lambda images: np.array([image.size for image in images], float),
+    ...     texts=lambda texts: np.array([[len(t), t.count(" ")] for t in texts], float),
+    ... )
+    >>> model.dim, model.encode_texts(["a dog runs"])
+    (2, array([[10.,  2.]], dtype=float32))
+    """
+
+    def __init__(
+        self,
+        images: Encode | None = None,
+        texts: Encode | None = None,
+        sounds: Encode | None = None,
+        *,
+        name: str = "functions",
+        temperature: float | None = None,
+        image_side: int | None = None,
+        sampling_rate: int | None = None,
+    ) -> None:
+        given = {"image": images, "audio": sounds, "text": texts}
+        self._encode_by = {modality: found for modality, found in given.items() if found}
+        if texts is None or len(self._encode_by) < 2:
+            raise InputValueError("A model needs texts and one of images and sounds, as functions.")
+        self.name, self.temperature = name, temperature
+        self.image_side, self.sampling_rate = image_side, sampling_rate
+        self.modalities = tuple(self._encode_by)
+        shape = to_numpy(texts(["one"])).shape
+        if len(shape) != 2 or shape[0] != 1:
+            raise InputValueError(f"texts must give a row for a text, got shape {shape} for one.")
+        self.dim = int(shape[1])
+
+    def prepare(self, items: Sequence[Any], modality: str, role: Role = "document") -> Any:
+        """The items as they are."""
+        return list(items)
+
+    def rows(self, prepared: Any, modality: str) -> np.ndarray:
+        """What the function gives for them."""
+        return to_numpy(self._encode_by[modality](prepared))

@@ -10,12 +10,9 @@ import numpy as np
 
 from modgap._results import spoken
 from modgap._validate import InputValueError, check_temperature, first_line, require
-from modgap.embed.model import Role
-from modgap.embed.names import near_folder, opening
-from modgap.embed.opening import Precision
+from modgap.embed.model import Options, OutOfMemory, ReplicatedModel, Role
+from modgap.embed.opening import near_folder, reading_model
 from modgap.embed.processors import Processors
-from modgap.embed.replicas import OutOfMemory, ReplicatedModel
-from modgap.embed.variants import variant_name
 from modgap.train.towers.foreign import NO_CODE
 
 EXTRA = "onnx"
@@ -38,15 +35,7 @@ _TYPES = {
 
 
 def open_model(
-    name: str,
-    *,
-    device: str | None = None,
-    precision: Precision = "auto",
-    random: int | None = None,
-    variant: str = "",
-    temperature: float | None = None,
-    input_normalisation: bool = True,
-    norm_layers: bool = True,
+    name: str, options: Options, *, variant: str = "", temperature: float | None = None
 ) -> OnnxModel:
     """The towers of a folder, run by onnxruntime.
 
@@ -56,18 +45,15 @@ def open_model(
         A folder with config.json, preprocessor_config.json, tokenizer.json, and in it or in its
         folder ``onnx`` the files vision_model.onnx (or audio_model.onnx) and text_model.onnx, or
         model.onnx for all.
-    device : str, optional
-        As everywhere; GPUs need onnxruntime-gpu.
-    precision, random, norm_layers
-        A file has one precision, fixed weights and its own layers: anything else is refused.
+    options : Options
+        GPUs need onnxruntime-gpu. A file has one precision, fixed weights and its own layers:
+        anything else is refused.
     variant : str
         Which files: "fp16" takes vision_model_fp16.onnx, "quantized" vision_model_quantized.onnx.
     temperature : float, optional
         By which the model was trained to divide cosines; its files do not say it.
-    input_normalisation : bool
-        False leaves pixels in [0, 1] as they are.
     """
-    if random is not None or precision != "auto" or not norm_layers:
+    if options.random is not None or options.precision != "auto" or not options.norm_layers:
         raise InputValueError(
             "The weights, layers and precision of an ONNX file are fixed: leave out random, "
             "precision and norm_layers, or take the model as hf:NAME. variant='fp16' picks other "
@@ -78,18 +64,13 @@ def open_model(
     if not folder.is_dir():
         raise InputValueError(f"There is no folder {name}.{near_folder(folder)}")
     files = find_files(folder, f"_{variant}" if variant else "")
-    providers = find_providers(runtime, device)
+    providers = find_providers(runtime, options.device)
     sessions = [
         {modality: _session(runtime, file, provider) for modality, file in files.items()}
         for provider in providers
     ]
-    with opening("onnx", str(folder), "ONNX"):
-        found = OnnxModel(
-            variant_name(f"onnx:{name}", None, True, input_normalisation),
-            folder,
-            sessions,
-            input_normalisation,
-        )
+    with reading_model("onnx", str(folder), "ONNX"):
+        found = OnnxModel(f"onnx:{name}", folder, sessions, options)
     found.temperature = None if temperature is None else check_temperature(temperature)
     return found
 
@@ -98,13 +79,10 @@ class OnnxModel(ReplicatedModel):
     """Sessions of onnxruntime by modality, one set for each device."""
 
     def __init__(
-        self,
-        name: str,
-        folder: Path,
-        sessions: Sequence[Mapping[str, Any]],
-        input_normalisation: bool = True,
+        self, name: str, folder: Path, sessions: Sequence[Mapping[str, Any]], options: Options
     ) -> None:
-        self.name, self.sessions, self.n_replicas = name, sessions, len(sessions)
+        self.name = options.name(name)
+        self.sessions, self.n_replicas = sessions, len(sessions)
         takes = {
             modality: {one.name for one in session.get_inputs()}
             for modality, session in sessions[0].items()
@@ -114,7 +92,7 @@ class OnnxModel(ReplicatedModel):
         self.modalities = tuple(m for m in TOWERS if of_inputs[m] in takes.get(m, ()))
         _check_modalities(name, self.modalities)
         self._outputs = {m: self._output(m) for m in self.modalities}
-        self.processors = _processors(folder, self.modalities, input_normalisation)
+        self.processors = _processors(folder, self.modalities, options.input_normalisation)
         self.image_side = self.processors.image_side
         self.sampling_rate = self.processors.sampling_rate
         self._blanks: dict[str, Any] = {}

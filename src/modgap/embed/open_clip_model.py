@@ -12,12 +12,8 @@ import torch
 from torch import Tensor
 
 from modgap._validate import InputValueError, did_you_mean, first_line, require
-from modgap.embed.model import Role
-from modgap.embed.opening import Precision
-from modgap.embed.pooling import PoolingRule
-from modgap.embed.torch_model import TorchModel
-from modgap.embed.transformers_model import logits_of
-from modgap.embed.variants import variant_name
+from modgap.embed.model import Options, Role
+from modgap.embed.torch_model import PoolingRule, TorchModel, logits_of
 from modgap.train.towers.build import seeded
 from modgap.train.towers.foreign import never_asked
 
@@ -28,64 +24,40 @@ _POOLING: dict[str, PoolingRule] = {
 }  # fmt: skip
 
 
-def open_model(
-    name: str,
-    *,
-    device: str | None = None,
-    precision: Precision = "auto",
-    random: int | None = None,
-    norm_layers: bool = True,
-    input_normalisation: bool = True,
-) -> OpenClipModel:
-    """A model of open_clip by its name and weights.
+def open_model(name: str, options: Options) -> OpenClipModel:
+    """A model of open_clip by its name and weights, as in ``ViT-B-32/laion2b_s34b_b79k``.
 
-    Parameters
-    ----------
-    name : str
-        As in ``ViT-B-32/laion2b_s34b_b79k``; ``ViT-B-32//home/me/weights.pt`` takes a file. What
-        open_clip itself names ``hf-hub:OWNER/NAME`` and ``local-dir:FOLDER`` will do too.
-    device, precision, random
-        See `modgap.embed.open_model`. With ``random`` the weights may be left out: ``ViT-B-32``.
-    norm_layers : bool
-        False makes every normalisation layer the identity.
-    input_normalisation : bool
-        False leaves pixels in [0, 1] as they are.
+    ``ViT-B-32//home/me/weights.pt`` takes a file. A random network needs none: ``ViT-B-32``.
+    What open_clip itself names ``hf-hub:OWNER/NAME`` and ``local-dir:FOLDER`` will do too.
     """
     library = require("open_clip", EXTRA, "A model of open_clip")
     has_schema = name.startswith(("hf-hub:", "local-dir:"))
     architecture, _, weights = (name, "", "") if has_schema else name.partition("/")
     if not has_schema:
-        _check_known(library, architecture, weights, random)
+        _check_known(library, architecture, weights, options.random)
     try:
         with never_asked():
-            network, process = _open(library, architecture, weights, random)
+            network, process = _open(library, architecture, weights, options.random)
             tokenize = library.get_tokenizer(architecture)
     except (OSError, RuntimeError, ValueError, KeyError, UnpicklingError) as error:
         raise InputValueError(
             f"open_clip:{name} cannot be opened: {first_line(error)}. Without a connection, name "
             f"a file of weights: open_clip:{architecture}//path/to/weights.pt"
         ) from error
-    if not input_normalisation:
-        process = _without_normalize(process)
-    return OpenClipModel(
-        variant_name(f"open_clip:{name}", random, norm_layers, input_normalisation),
-        network,
-        process,
-        tokenize,
-        device=device,
-        precision=precision,
-        norm_layers=norm_layers,
-    )
+    if not options.input_normalisation:
+        kept = [step for step in process.transforms if type(step).__name__ != "Normalize"]
+        process = type(process)(kept)
+    return OpenClipModel(f"open_clip:{name}", network, process, tokenize, options)
 
 
 class OpenClipModel(TorchModel):
     """A model of open_clip with its own transform of images and its own tokenizer."""
 
     def __init__(
-        self, name: str, network: Any, process: Any, tokenize: Any, **options: Any
+        self, name: str, network: Any, process: Any, tokenize: Any, options: Options
     ) -> None:
-        super().__init__(network, **options)
-        self.name, self._process, self._tokenize = name, process, tokenize
+        super().__init__(network, options)
+        self.name, self._process, self._tokenize = options.name(name), process, tokenize
         self._tokenizing = threading.Lock()
         self.temperature, self.logit_bias = logits_of(network)
         size = getattr(getattr(network, "visual", None), "image_size", None)
@@ -154,9 +126,3 @@ def _check_known(library: Any, architecture: str, weights: str, random: int | No
             f"open_clip has no weights {weights!r} of {architecture}, and there is no such file."
             f"{near} It has {', '.join(tags) or 'none'}."
         )
-
-
-def _without_normalize(process: Any) -> Any:
-    """The transform of images without its last step, mean and standard deviation."""
-    kept = [step for step in process.transforms if type(step).__name__ != "Normalize"]
-    return type(process)(kept)

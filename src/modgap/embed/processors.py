@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 import numpy as np
 
-from modgap._claims import read_json as read_any_json
-from modgap._validate import InputValueError
 from modgap.train.towers.foreign import NO_CODE
 
 # SigLIP was trained on texts that are padded to the full length.
@@ -32,7 +29,7 @@ class Processors:
         What to read processors for.
     tensors : {"pt", "np"}
         What to return: torch's tensors or arrays.
-    input_normalisation : bool
+    normalise : bool
         False leaves pixels in [0, 1] as they are.
     """
 
@@ -43,7 +40,7 @@ class Processors:
         config: Any,
         modalities: Sequence[str],
         tensors: Literal["pt", "np"] = "pt",
-        input_normalisation: bool = True,
+        normalise: bool = True,
     ) -> None:
         self.tensors = tensors
         self.sampling_rate: int | None = None
@@ -52,7 +49,7 @@ class Processors:
             self.images = transformers.AutoImageProcessor.from_pretrained(
                 name, **without_torchvision(transformers), **NO_CODE
             )
-            if not input_normalisation:
+            if not normalise:
                 self.images.do_normalize = False
             self.image_side = image_side(self.images, config)
         if "audio" in modalities:
@@ -127,11 +124,3 @@ def image_side(processor: Any, config: Any) -> int | None:
         return max(known)
     patches = getattr(processor, "max_num_patches", None)  # SigLIP 2 keeps proportions
     return None if patches is None else int(processor.patch_size * patches**0.5)
-
-
-def read_json(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """The settings in a JSON file."""
-    found = read_any_json(path, "settings")
-    if not isinstance(found, dict):
-        raise InputValueError(f"{path} must hold settings, got {type(found).__name__}.")
-    return found

@@ -9,14 +9,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from modgap._claims import read_json
 from modgap._validate import InputValueError
-from modgap.embed.model import Role
-from modgap.embed.names import near_folder, opening
-from modgap.embed.opening import Precision
-from modgap.embed.pooling import PoolingRule, pool
-from modgap.embed.processors import read_json
-from modgap.embed.torch_model import TorchModel
-from modgap.embed.variants import variant_name
+from modgap.embed.model import Options, Role
+from modgap.embed.opening import near_folder, reading_model
+from modgap.embed.torch_model import PoolingRule, TorchModel, pool
 from modgap.io.images import square_pixels
 from modgap.train.towers.build import seeded
 from modgap.train.towers.encoder import TOKENIZER, WEIGHTS
@@ -29,28 +26,11 @@ CONFIG, RESULT = "config.json", "result.json"
 _POOLING: dict[str, PoolingRule] = {"vit": "first", "transformer": "end", "vision": "mean"}
 
 
-def open_model(
-    name: str,
-    *,
-    device: str | None = None,
-    precision: Precision = "auto",
-    random: int | None = None,
-    norm_layers: bool = True,
-    input_normalisation: bool = True,
-) -> RunModel:
+def open_model(name: str, options: Options) -> RunModel:
     """The model of a run's folder, with the tokenizer, the pixels and the temperature of the run.
 
-    Parameters
-    ----------
-    name : str
-        The folder, with model.safetensors and tokenizer.json.
-    device, precision, random
-        See `modgap.embed.open_model`. With ``random``, towers that started from pretrained ones
-        have random weights too.
-    norm_layers : bool
-        False makes every normalisation layer the identity.
-    input_normalisation : bool
-        False leaves pixels in [0, 1] as they are.
+    The folder has model.safetensors and tokenizer.json. Random weights are random in towers that
+    started from pretrained ones, too.
     """
     folder = Path(name).expanduser()
     if not folder.is_dir():
@@ -61,39 +41,26 @@ def open_model(
                 f"{name} has no {file}, which a finished run of modgap train leaves. Finish it "
                 "with modgap train --resume -o, or name another folder."
             )
-    with opening("run", str(folder), "modgap"):
+    with reading_model("run", str(folder), "modgap"):
         network = TwoTower.load(folder / WEIGHTS)
-        if random is not None:
-            with seeded(random):
+        if options.random is not None:
+            with seeded(options.random):
                 network = TwoTower(network.config)
-        return RunModel(
-            variant_name(f"run:{name}", random, norm_layers, input_normalisation),
-            network,
-            folder,
-            input_normalisation,
-            device=device,
-            precision=precision,
-            norm_layers=norm_layers,
-        )
+        return RunModel(f"run:{name}", network, folder, options)
 
 
 class RunModel(TorchModel):
     """Two towers of modgap, given the pixels and tokens that evaluation in training gave them."""
 
-    def __init__(
-        self,
-        name: str,
-        network: TwoTower,
-        folder: Path,
-        input_normalisation: bool = True,
-        **options: Any,
-    ) -> None:
-        super().__init__(network, **options)
+    def __init__(self, name: str, network: TwoTower, folder: Path, options: Options) -> None:
+        super().__init__(network, options)
         config = network.config
-        self.name, self.dim, self.image_side = name, config.dimension, config.image.image_size
+        self.name = options.name(name)
+        self.dim, self.image_side = config.dimension, config.image.image_size
         self.temperature = _temperature(folder)
         self.tokenizer = Tokenizer.load(folder)
-        self.factor, self.shift = _pixel_scale(folder, config.image.channels, input_normalisation)
+        normalise = options.input_normalisation
+        self.factor, self.shift = _pixel_scale(folder, config.image.channels, normalise)
         self._config = config
 
     def prepare_part(self, items: Sequence[Any], modality: str, role: Role) -> dict[str, Tensor]:
@@ -128,14 +95,22 @@ class RunModel(TorchModel):
 def _temperature(folder: Path) -> float | None:
     """That of the end of the run; None where its record is missing."""
     path = folder / RESULT
-    found = read_json(path).get("temperature") if path.is_file() else None
+    found = _settings(path).get("temperature") if path.is_file() else None
     return None if found is None else float(found)
 
 
 def _pixel_scale(folder: Path, channels: int, normalise: bool) -> tuple[Tensor, Tensor]:
     """Factor and shift of bytes; the digits' ink has neither mean nor deviation taken off."""
-    config = read_json(folder / CONFIG) if (folder / CONFIG).is_file() else {}
+    config = _settings(folder / CONFIG) if (folder / CONFIG).is_file() else {}
     on_digits = config.get("data", {}).get("path") == "digits"
     if normalise and not on_digits and channels == 3:
         return pixel_scale()
     return torch.tensor(1 / 255), torch.tensor(0.0)
+
+
+def _settings(path: Path) -> dict[str, Any]:
+    """The settings in a JSON file."""
+    found = read_json(path, "settings")
+    if not isinstance(found, dict):
+        raise InputValueError(f"{path} must hold settings, got {type(found).__name__}.")
+    return found

@@ -14,14 +14,11 @@ from torch import Tensor
 
 from modgap._results import spoken
 from modgap._validate import InputValueError, require
-from modgap.embed.model import Role
-from modgap.embed.names import opening
-from modgap.embed.opening import Precision
-from modgap.embed.pooling import end_token_of, pool, rule_of
+from modgap.embed.model import Options, Role
+from modgap.embed.opening import reading_model
 from modgap.embed.processors import image_side
-from modgap.embed.torch_model import TorchModel
-from modgap.embed.transformers_model import logits_of
-from modgap.embed.variants import draw_weights, variant_name
+from modgap.embed.torch_model import TorchModel, end_token_of, logits_of, pool, rule_of
+from modgap.train.towers.build import seeded
 from modgap.train.towers.encoder import quiet
 from modgap.train.towers.foreign import NO_CODE
 from modgap.train.towers.text_encoders import MINILM, minilm_archive
@@ -36,28 +33,11 @@ _PROMPTS: dict[Role, tuple[str, ...]] = {
 }
 
 
-def open_model(
-    name: str,
-    *,
-    device: str | None = None,
-    precision: Precision = "auto",
-    random: int | None = None,
-    norm_layers: bool = True,
-    input_normalisation: bool = True,
-) -> SentenceTransformersModel:
+def open_model(name: str, options: Options) -> SentenceTransformersModel:
     """A model of sentence-transformers by its name on the hub, from its cache, or from a folder.
 
-    Parameters
-    ----------
-    name : str
-        As in ``clip-ViT-B-32`` or ``BAAI/bge-small-en``, or a folder. ``all-minilm-l6-v2`` comes
-        from its wheel, without the hub.
-    device, precision, random
-        See `modgap.embed.open_model`.
-    norm_layers : bool
-        False makes every normalisation layer the identity.
-    input_normalisation : bool
-        False leaves pixels in [0, 1] as they are.
+    As in ``clip-ViT-B-32`` or ``BAAI/bge-small-en``. ``all-minilm-l6-v2`` comes from its wheel,
+    without the hub.
     """
     library = require(
         "sentence_transformers", EXTRA, "A model of sentence-transformers", since=SAFE_SINCE
@@ -65,22 +45,38 @@ def open_model(
     transformers = require("transformers", EXTRA, "A model of sentence-transformers")
     with (
         _place(name) as place,
-        opening("st", place, "sentence-transformers", "sentence-transformers"),
+        reading_model("st", place, "sentence-transformers", "sentence-transformers"),
         quiet(transformers),
     ):
         network = library.SentenceTransformer(
             place, device="cpu", model_kwargs={"weights_only": True}, **NO_CODE
         )
-        if random is not None:
-            draw_weights(network, random)
-        return SentenceTransformersModel(
-            variant_name(f"st:{name}", random, norm_layers, input_normalisation),
-            network,
-            input_normalisation,
-            device=device,
-            precision=precision,
-            norm_layers=norm_layers,
+        if options.random is not None:
+            with seeded(options.random):
+                _draw_weights(network, transformers.PreTrainedModel)
+        return SentenceTransformersModel(f"st:{name}", network, options)
+
+
+def _draw_weights(module: Any, pretrained: Any) -> None:
+    """Draw the weights of a network anew, as its layers do when they are made.
+
+    Models of transformers draw theirs as their own code says, whatever they are part of.
+    """
+    if isinstance(module, pretrained):
+        drawn = type(module)(module.config)
+        module.load_state_dict(drawn.state_dict(), strict=False)
+        return
+    if hasattr(module, "reset_parameters"):
+        module.reset_parameters()
+        return
+    own = [name for name, _ in module.named_parameters(recurse=False)]
+    if own:
+        raise InputValueError(
+            f"{type(module).__name__} does not say how its {own[0]} is drawn: random weights are "
+            "not to be had for this model."
         )
+    for child in module.children():
+        _draw_weights(child, pretrained)
 
 
 @contextmanager
@@ -101,11 +97,9 @@ class SentenceTransformersModel(TorchModel):
     give: many models end in one that makes unit rows.
     """
 
-    def __init__(
-        self, name: str, network: Any, input_normalisation: bool = True, **options: Any
-    ) -> None:
-        super().__init__(network, **options)
-        self.name = name
+    def __init__(self, name: str, network: Any, options: Options) -> None:
+        super().__init__(network, options)
+        self.name = options.name(name)
         known = getattr(network, "modalities", ["text"])
         self.modalities = tuple(m for m in ("image", "audio", "text") if m in known)
         if "text" not in self.modalities:
@@ -117,7 +111,7 @@ class SentenceTransformersModel(TorchModel):
         self._transformer = getattr(network, "transformers_model", None)
         if self._transformer is not None:
             self.temperature = logits_of(self._transformer)[0]
-        self._read_processor(input_normalisation)
+        self._read_processor(options.input_normalisation)
         self.dim = self.find_dim()
 
     def _read_processor(self, input_normalisation: bool) -> None:

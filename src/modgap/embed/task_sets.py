@@ -10,7 +10,7 @@ import numpy as np
 
 from modgap._results import Brief, Progress, silent
 from modgap._validate import InputValueError, check_count, did_you_mean
-from modgap.embed.in_memory import item_rows
+from modgap.embed.item_batches import item_rows
 from modgap.embed.model import BATCH, Model
 from modgap.evaluation.denigration import GROUPS, SEXES, denigration_prompts
 from modgap.io import Items

@@ -9,7 +9,7 @@ import numpy as np
 
 from modgap._results import Brief, Progress, silent
 from modgap._validate import InputValueError, did_you_mean
-from modgap.embed.in_memory import item_rows
+from modgap.embed.item_batches import item_rows
 from modgap.embed.model import BATCH, Model
 from modgap.embed.templates import TEMPLATES, as_words, check_templates, prompts
 from modgap.io import Items

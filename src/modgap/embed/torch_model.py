@@ -1,12 +1,13 @@
-"""What models of torch share: devices, precision, copies on several GPUs, hidden layers."""
+"""What models of torch share: devices, precision, copies on several GPUs, pooled hidden layers."""
 
 from __future__ import annotations
 
 import copy
+import math
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from typing import Any, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 import torch
@@ -20,13 +21,32 @@ from modgap._validate import (
     did_you_mean,
     first_line,
 )
-from modgap.embed.model import BATCH, Role
-from modgap.embed.opening import Precision
-from modgap.embed.pooling import PoolingRule, pool
-from modgap.embed.replicas import OutOfMemory, ReplicatedModel
+from modgap.embed.model import BATCH, Options, OutOfMemory, Precision, ReplicatedModel, Role
 from modgap.io.devices import find_devices
 from modgap.train.towers.devices import is_out_of_memory
 from modgap.train.towers.normalisation import without_normalisation
+
+# "first", "last" and "end" read one token: the class token, the last one, the one that ends a
+# text. "mean" is over the tokens of a text, or over all of an image; it stands in where a tower
+# pools by a layer that it learned, as SigLIP does with images.
+PoolingRule = Literal["first", "last", "end", "mean"]
+
+# Text towers of transformers by the type of the model; the others are averaged.
+_TEXT_RULES: dict[str, PoolingRule] = {
+    "clip": "end",
+    "metaclip_2": "end",
+    "groupvit": "end",
+    "owlvit": "end",
+    "owlv2": "end",
+    "siglip": "last",
+    "siglip2": "last",
+    "clap": "first",
+    "align": "first",
+    "blip": "first",
+    "altclip": "first",
+    "chinese_clip": "first",
+}
+_CLASS_TOKENS = ("class_embedding", "cls_token", "class_token")
 
 
 class TorchModel(ReplicatedModel):
@@ -36,24 +56,15 @@ class TorchModel(ReplicatedModel):
     ----------
     network : nn.Module
         On the processor, float32; it is put into evaluation mode.
-    device, precision
-        See `modgap.embed.open_model`.
-    norm_layers : bool
-        False makes every layer, batch and RMS norm the identity (Liang et al. 2022, fig. 15).
+    options : Options
+        Its device, precision and norm layers.
     """
 
-    def __init__(
-        self,
-        network: nn.Module,
-        *,
-        device: str | None = None,
-        precision: Precision = "auto",
-        norm_layers: bool = True,
-    ) -> None:
-        devices = find_devices(device)
-        self.precision = find_precision(precision, devices[0])
+    def __init__(self, network: nn.Module, options: Options) -> None:
+        devices = find_devices(options.device)
+        self.precision = find_precision(options.precision, devices[0])
         network = network.float().eval().requires_grad_(False)
-        if not norm_layers:
+        if not options.norm_layers:
             network = without_normalisation(network)
         copies = [network, *(copy.deepcopy(network) for _ in devices[1:])]
         with enough_memory(devices[0], "the network", "Take a smaller one, or the processor."):
@@ -207,3 +218,60 @@ def enough_memory(device: torch.device, what: str, advice: str) -> Iterator[None
         raise OutOfMemory(
             f"There is not enough memory on {device} for {what} ({first_line(error)}). {advice}"
         ) from error
+
+
+def pool(
+    states: Tensor, rule: PoolingRule, inputs: Mapping[str, Any], end_token: int | None = None
+) -> Tensor:
+    """A row (n, width) of each item from states (n, tokens, width) or (n, width, height, width)."""
+    if states.ndim > 3:
+        return states.flatten(2).mean(2)
+    if states.ndim == 2:
+        return states
+    if rule == "first":
+        return states[:, 0]
+    if rule == "last":
+        return states[:, -1]
+    tokens = inputs.get("input_ids")
+    if rule == "end" and tokens is not None:
+        ends = tokens if end_token is None else (tokens == end_token).int()
+        return states[range(len(states)), ends.argmax(1)]
+    mask = inputs.get("attention_mask")
+    if mask is None or mask.shape != states.shape[:2]:
+        return states.mean(1)
+    weights = mask[..., None].to(states.dtype)
+    return (states * weights).sum(1) / weights.sum(1).clamp(min=1)
+
+
+def rule_of(network: nn.Module, model_type: str, modality: str) -> PoolingRule:
+    """How a model of transformers pools a modality."""
+    if modality == "text":
+        return _TEXT_RULES.get(model_type, "mean")
+    names = [name for name, _ in network.named_parameters() if name.endswith(_CLASS_TOKENS)]
+    return "first" if modality == "image" and names else "mean"
+
+
+def end_token_of(config: Any) -> int | None:
+    """The token that ends a text; None where it is the largest of all, as in OpenAI's CLIP."""
+    found = getattr(getattr(config, "text_config", config), "eos_token_id", None)
+    return None if found in (None, 2) else int(found)
+
+
+def logits_of(network: Any) -> tuple[float | None, float | None]:
+    """Temperature and bias of a network's logits, as far as it has them.
+
+    exp(logit_scale) is 1/temperature. CLAP has one scale for each direction; this is that of texts
+    that look for sounds.
+    """
+    bias = getattr(network, "logit_bias", None)
+    for name in ("logit_scale", "logit_scale_t"):
+        if isinstance(scale := getattr(network, name, None), Tensor):
+            return _positive(torch.exp(-scale.double())), None if bias is None else float(bias)
+    temperature = getattr(network, "temperature", None)  # ALIGN's
+    return (_positive(temperature) if isinstance(temperature, Tensor) else None), None
+
+
+def _positive(temperature: Tensor) -> float | None:
+    """A temperature; None for what is none, such as NaN or infinity."""
+    found = float(temperature)
+    return found if 0 < found < math.inf else None

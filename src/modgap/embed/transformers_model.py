@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import inspect
-import math
 from collections.abc import Sequence
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from modgap._results import spoken
 from modgap._validate import InputValueError, require
-from modgap.embed.model import Role
-from modgap.embed.names import opening
-from modgap.embed.opening import Precision
-from modgap.embed.pooling import PoolingRule, end_token_of, pool, rule_of
+from modgap.embed.model import Options, Role
+from modgap.embed.opening import reading_model
 from modgap.embed.processors import Processors
-from modgap.embed.torch_model import TorchModel
-from modgap.embed.variants import variant_name
+from modgap.embed.torch_model import (
+    PoolingRule,
+    TorchModel,
+    end_token_of,
+    logits_of,
+    pool,
+    rule_of,
+)
 from modgap.train.towers.build import seeded
 from modgap.train.towers.encoder import quiet
 from modgap.train.towers.foreign import NO_CODE, TENSORS_ONLY, check_config
@@ -26,51 +28,26 @@ from modgap.train.towers.foreign import NO_CODE, TENSORS_ONLY, check_config
 EXTRA = "embed"
 
 
-def open_model(
-    name: str,
-    *,
-    device: str | None = None,
-    precision: Precision = "auto",
-    random: int | None = None,
-    norm_layers: bool = True,
-    input_normalisation: bool = True,
-) -> TransformersModel:
+def open_model(name: str, options: Options) -> TransformersModel:
     """A model of transformers by its name on the hub, from its cache, or from a folder.
 
-    Parameters
-    ----------
-    name : str
-        As in ``openai/clip-vit-base-patch32``, or a folder. The hub's own variables are honoured,
-        such as HF_HOME and HF_HUB_OFFLINE.
-    device, precision, random
-        See `modgap.embed.open_model`. A random network needs no weights, only the configuration
-        and the processors.
-    norm_layers : bool
-        False makes every normalisation layer the identity.
-    input_normalisation : bool
-        False leaves pixels in [0, 1] as they are.
+    As in ``openai/clip-vit-base-patch32``. The hub's own variables are honoured, such as HF_HOME
+    and HF_HUB_OFFLINE. A random network needs no weights, only the configuration and the
+    processors.
     """
     transformers = require("transformers", EXTRA, "A model of transformers")
-    with opening("hf", name, "transformers"), quiet(transformers):
+    with reading_model("hf", name, "transformers"), quiet(transformers):
         config = check_config(transformers.AutoConfig.from_pretrained(name, **NO_CODE), name)
-        if random is None:
+        if options.random is None:
             network = transformers.AutoModel.from_pretrained(name, config=config, **TENSORS_ONLY)
         else:
-            with seeded(random):
+            with seeded(options.random):
                 network = transformers.AutoModel.from_config(config, **NO_CODE)
         modalities = _modalities(name, network)
         processors = Processors(
-            transformers, name, config, modalities, input_normalisation=input_normalisation
+            transformers, name, config, modalities, normalise=options.input_normalisation
         )
-        return TransformersModel(
-            variant_name(f"hf:{name}", random, norm_layers, input_normalisation),
-            network,
-            processors,
-            modalities,
-            device=device,
-            precision=precision,
-            norm_layers=norm_layers,
-        )
+        return TransformersModel(f"hf:{name}", network, processors, modalities, options)
 
 
 class TransformersModel(TorchModel):
@@ -87,13 +64,16 @@ class TransformersModel(TorchModel):
         network: Any,
         processors: Processors,
         modalities: tuple[str, ...],
-        **options: Any,
+        options: Options,
     ) -> None:
-        super().__init__(network, **options)
-        self.name, self.modalities, self.processors = name, modalities, processors
+        super().__init__(network, options)
+        self.name = options.name(name)
+        self.modalities, self.processors = modalities, processors
         self.image_side, self.sampling_rate = processors.image_side, processors.sampling_rate
         self.temperature, self.logit_bias = logits_of(network)
-        self._takes = {modality: _inputs_of(network, modality) for modality in modalities}
+        towers = {modality: getattr(network, f"get_{modality}_features") for modality in modalities}
+        # Processors may make more than a tower takes.
+        self._takes = {m: inspect.signature(tower).parameters for m, tower in towers.items()}
         self.dim = self.find_dim()
 
     def prepare_part(self, items: Sequence[Any], modality: str, role: Role) -> dict[str, Tensor]:
@@ -138,29 +118,3 @@ def _modalities(name: str, network: Any) -> tuple[str, ...]:
             "or sounds, as CLIP, SigLIP and CLAP have. For texts alone there is st:NAME."
         )
     return found
-
-
-def _inputs_of(network: Any, modality: str) -> tuple[str, ...]:
-    """What a tower takes, by name; processors may make more than that."""
-    parameters = inspect.signature(getattr(network, f"get_{modality}_features")).parameters
-    return tuple(parameters)
-
-
-def logits_of(network: Any) -> tuple[float | None, float | None]:
-    """Temperature and bias of a network's logits, as far as it has them.
-
-    exp(logit_scale) is 1/temperature. CLAP has one scale for each direction; this is that of texts
-    that look for sounds.
-    """
-    bias = getattr(network, "logit_bias", None)
-    for name in ("logit_scale", "logit_scale_t"):
-        if isinstance(scale := getattr(network, name, None), Tensor):
-            return _positive(torch.exp(-scale.double())), None if bias is None else float(bias)
-    temperature = getattr(network, "temperature", None)  # ALIGN's
-    return (_positive(temperature) if isinstance(temperature, Tensor) else None), None
-
-
-def _positive(temperature: Tensor) -> float | None:
-    """A temperature; None for what is none, such as NaN or infinity."""
-    found = float(temperature)
-    return found if 0 < found < math.inf else None

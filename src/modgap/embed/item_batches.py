@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from modgap._ahead import ahead
 from modgap._results import Progress, silent
-from modgap._validate import InputValueError, check_count
-from modgap.embed.decoding import ItemError, decoder
+from modgap._validate import InputValueError, check_count, require
 from modgap.embed.model import BATCH, Model
 from modgap.io import Items
+from modgap.io.images import ImageError, unpack_image
+from modgap.io.sounds import SoundError, unpack_sound
 
 
 def item_rows(
@@ -78,7 +80,7 @@ def rows_of(
             try:
                 decoded.append(decode(items.stored(row)))
                 usable.append(row)
-            except ItemError as error:
+            except (ImageError, SoundError) as error:
                 why[items.names[row]] = str(error)
         return usable, why, model.prepare(decoded, kind) if decoded else None
 
@@ -94,3 +96,13 @@ def rows_of(
             kept += usable
         count(min(number * batch_size, len(which)))
     return np.concatenate(found), kept, skipped
+
+
+def decoder(items: Items, model: Model) -> Callable[[bytes], Any]:
+    """What turns the stored bytes of an item into what ``model.prepare`` takes."""
+    if items.kind == "audio":
+        if model.sampling_rate is None:
+            raise InputValueError(f"{model.name} does not say at what rate it takes sounds.")
+        return partial(unpack_sound, rate=model.sampling_rate)
+    require("PIL.Image", "embed", "Embedding images")
+    return partial(unpack_image, side=None)
