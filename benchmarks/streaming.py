@@ -32,7 +32,7 @@ import numpy as np
 
 from modgap import Calibrate, Correction, measure
 from modgap.io import Embeddings
-from modgap.io._matrix import BATCH_ROWS
+from modgap.io._matrices import BATCH_ROWS
 from modgap.measures.summary import MAX_SAMPLE
 from modgap.moments import Moments
 from rates import CHUNK, DIMENSION, forget

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 
 from command_line import DIM, modgap
-from modgap._ahead import processors
+from modgap._threads import processors
 from modgap.io import write_clip_retrieval
-from modgap.io._matrix import ArrayMatrix
+from modgap.io._matrices import ArrayMatrix
 
 
 def write_shards(folder: Path, rows: np.ndarray, n_shards: int) -> Path:
@@ -85,11 +85,11 @@ class SlowMatrix(ArrayMatrix):
     log: Path
     number: int
 
-    def batches(self, size: int) -> Iterator[np.ndarray]:
+    def blocks(self, size: int) -> Iterator[np.ndarray]:
         half = -(-self.shape[0] // 2)
         with self.log.open("a") as file:
             file.write(f"{self.number} {os.getpid()}\n")
-        for batch in super().batches(half):
+        for batch in super().blocks(half):
             time.sleep(0.25)
             yield batch
 

@@ -93,7 +93,7 @@ def test_a_folder_of_shards_is_corrected_into_a_folder_of_shards(shards: Path) -
     assert found.dtype == np.float32
     assert (found.rows() == fixed.apply(rows.rows(), "image")).all()
     assert found.captions.tolist() == rows.captions.tolist()
-    assert [len(part.rows()) for part in found.matrix.parts()] == [16, 16, 16, 16, 6]
+    assert [len(part.rows()) for part in found.matrix.shards()] == [16, 16, 16, 16, 6]
     assert modgap(*APPLY.replace("image", "text").split()).status == 0
     both = open_pair("out")
     assert both.pairing == open_pair("rows").pairing

@@ -43,7 +43,7 @@ from modgap.engines import (
     spread,
 )
 from modgap.evaluation import evaluate_correction
-from modgap.io._matrix import Shards
+from modgap.io._matrices import Shards
 from modgap.measures import measure
 from test_embed_folder import files_of, make_photos
 from test_engines_spread import assert_same

@@ -148,7 +148,7 @@ def test_large_shards_are_cut_and_small_ones_are_not(
     assert [piece.shape[0] for piece in cut[:4]] == [50, 50, 50, 30]
     np.testing.assert_array_equal(np.concatenate([p.rows() for p in cut]), image.rows())
     np.testing.assert_array_equal(cut[2].take(np.array([3, 1])), image.rows()[[103, 101]])
-    part = row_ranges.range_of(image.matrix.parts(), 170, 400)
+    part = row_ranges.range_of(image.matrix.shards(), 170, 400)
     np.testing.assert_array_equal(part.rows(), image.rows()[170:400])
     held = row_ranges.pieces(modgap.Modalities.of(np.ones((120, DIM)), np.ones((3, DIM))).x.matrix)
     assert len(held) > 1
@@ -159,7 +159,7 @@ def test_ranges_of_parquet_are_read_in_batches_of_one_size(tmp_path: Path) -> No
     path = tmp_path / "rows.parquet"
     pq.write_table(pa.table({"embedding": rows.tolist()}), path, row_group_size=40)
     matrix = modgap.open_embeddings(path).matrix
-    part = row_ranges.range_of(matrix.parts(), 30, 90)
+    part = row_ranges.range_of(matrix.shards(), 30, 90)
     np.testing.assert_array_equal(part.rows(), rows[30:90])
     assert [len(batch) for batch in part.batches(25)] == [25, 25, 10]
 

@@ -133,7 +133,7 @@ def test_drowning_noise_keeps_about_as_many_as_chance(pairs):
 def test_the_number_of_threads_changes_nothing(pairs, monkeypatch):
     found = []
     for cores in (1, 2, 7):
-        monkeypatch.setattr("modgap._ahead.processors", lambda cores=cores: cores)
+        monkeypatch.setattr("modgap._threads.processors", lambda cores=cores: cores)
         found.append(robustness(*pairs, Gaussian(0.6), 9, [0.0, 0.5]).kept)
     np.testing.assert_array_equal(found[0], found[1])
     np.testing.assert_array_equal(found[0], found[2])

@@ -20,6 +20,7 @@ from command_line import everything_in, modgap
 from fault_worker import Worker
 from modgap._changes import SteadyFile
 from modgap.io import write_clip_retrieval
+from modgap.io._matrices import FileMatrix
 
 N, DIM, SHARD = 90, 6, 20
 SHARDS = 5
@@ -28,7 +29,7 @@ SHARDS = 5
 Point = tuple[str, int]
 OPENING: Point = ("modgap._changes:SteadyFile:open", 4)
 MOMENTS: Point = ("modgap.moments.modality:_Gather:of", 4)
-SAMPLE: Point = ("modgap._changes:SteadyFile:read_each", 3)
+SAMPLE: Point = ("modgap.io._matrices:FileMatrix:take", 3)
 READING: Point = ("modgap._changes:SteadyFile:read_into", 4)
 FLUSH, RENAME, RENAMED = ("os:fsync", 1), ("os:replace", 1), ("os:replace+", 1)
 TRYING: Point = ("modgap.evaluation.evaluator:Evaluator:resampled", 3)
@@ -139,7 +140,7 @@ def test_killed_in_any_phase_a_command_writes_what_it_would_have_written(
     assert not list(shards.glob("*.partial"))
 
 
-READS = {"rows": "read_into", "sample": "read_each"}
+READS = {"rows": (SteadyFile, "read_into"), "sample": (FileMatrix, "take")}
 CHANGING = {
     "measure": "measure rows --partial kept --save-moments out.npz",
     "fit": "fit rows --partial kept -o out.safetensors",
@@ -183,18 +184,20 @@ def test_a_shard_that_changes_after_it_was_opened_is_named_in_one_sentence(
 ) -> None:
     """Before the first row of a pass is read: all shards are opened by then, and none is read."""
     shard = shards / "rows" / "img_emb" / "img_emb_3.npy"
-    original, reads = getattr(SteadyFile, READS[when]), 0
+    reader, method = READS[when]
+    original, reads = getattr(reader, method), 0
 
-    def reading(self: SteadyFile, *given: Any) -> None:
+    def reading(self: SteadyFile | FileMatrix, *given: Any) -> Any:
         nonlocal reads
-        if self.path.suffix == ".npy":
+        file = self if isinstance(self, SteadyFile) else self.file
+        if file.path.suffix == ".npy":
             reads += 1
         if reads == 1:
             change(shard)
             reads += 1
-        original(self, *given)
+        return original(self, *given)
 
-    monkeypatch.setattr(SteadyFile, READS[when], reading)
+    monkeypatch.setattr(reader, method, reading)
     ran = modgap(*CHANGING[command].split())
     assert ran.status == 2, ran.err
     assert "img_emb_3.npy" in ran.err.splitlines()[-1]

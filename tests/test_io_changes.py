@@ -15,7 +15,7 @@ import safetensors.numpy
 from modgap._changes import ChangedFileError, SteadyFile
 from modgap._tensors import read_tensors, write_tensors
 from modgap.io import open_embeddings, open_pair
-from modgap.io.groups import read_labels
+from modgap.io.group_labels import read_labels
 
 torch = pytest.importorskip("torch")
 

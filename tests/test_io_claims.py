@@ -25,7 +25,7 @@ from modgap._validate import InputError
 from modgap.corrections import Affine
 from modgap.index.notes import read_note
 from modgap.io import open_embeddings, open_items
-from modgap.io.groups import read_labels
+from modgap.io.group_labels import read_labels
 from modgap.moments import Moments
 from modgap.train.config_files import load_config
 

@@ -41,7 +41,7 @@ def test_rows_batches_and_parts(dataset: Path) -> None:
     np.testing.assert_array_equal(np.concatenate(list(data.y.batches(37))), -X)
     np.testing.assert_array_equal(data.x.take([89, 2, 2, 41]), X[[89, 2, 2, 41]])
     assert data.pairing == "row by row, the ids agree"
-    parts = data.x.matrix.parts()
+    parts = data.x.matrix.shards()
     assert [part.shape[0] for part in parts] == [40, 40, 10]
     np.testing.assert_array_equal(pickle.loads(pickle.dumps(parts[1])).rows(), X[40:80])
 

@@ -16,7 +16,7 @@ from modgap.io import (
     open_modalities,
     write_embeddings,
 )
-from modgap.io.keys import document_keys, label_keys, row_keys
+from modgap.io.group_keys import document_keys, label_keys, row_keys
 
 X, Y = make_pairs(30)
 Q = Y + 0.5

@@ -19,9 +19,9 @@ import safetensors.numpy
 from hypothesis import given
 from hypothesis import strategies as st
 
-from modgap._ahead import ahead
+from modgap._threads import ahead
 from modgap.io import Embeddings, open_embeddings, open_pair
-from modgap.io.npy import read_header
+from modgap.io.formats.npy import read_header
 
 torch = pytest.importorskip("torch")
 

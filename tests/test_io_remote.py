@@ -138,7 +138,7 @@ def test_folders_of_every_layout_are_listed_and_read(memory: Any) -> None:
     np.testing.assert_array_equal(clip.x.take([7, 599]), X[[7, 599]])
     table = open_embeddings("memory://pq")
     np.testing.assert_array_equal(table.rows(), X)
-    assert len(table.matrix.parts()) == 3
+    assert len(table.matrix.shards()) == 3
     both = {"image": "memory://clip/img_emb", "text": "memory://clip/text_emb"}
     assert open_modalities(both).sides["text"].shape == X.shape
     memory.pipe_file("/clip/text_emb/text_emb_1.npy", b"no")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import pickle
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -21,13 +21,12 @@ from command_line import make_files, modgap
 from modgap._errors import InputValueError
 from modgap.io import (
     BadShardsWarning,
-    _matrix,
+    _matrices,
     open_embeddings,
     open_modalities,
     open_pair,
     write_clip_retrieval,
 )
-from modgap.io._ahead import Stretch, read_ahead
 
 DIM = 4
 X = np.random.default_rng(5).normal(size=(60, DIM)).astype(np.float32)
@@ -54,11 +53,11 @@ SAVERS: dict[str, Callable[[Path, np.ndarray], None]] = {
 @pytest.fixture
 def ahead(monkeypatch: pytest.MonkeyPatch) -> None:
     """Small data is read ahead too."""
-    monkeypatch.setattr(_matrix, "_ALONE_BYTES", -1)
+    monkeypatch.setattr(_matrices, "_ALONE_BYTES", -1)
 
 
 def no_reader_is_left() -> bool:
-    return not any(one.name.startswith("modgap-read") for one in threading.enumerate())
+    return not any(one.name.startswith("ahead") for one in threading.enumerate())
 
 
 @given(
@@ -83,14 +82,14 @@ def test_any_cut_into_shards_gives_the_same_rows(
         dtype = np.float16 if half and number == 0 else np.float32
         SAVERS[kind](folder / f"part_{number}.{kind}", rows[start:stop].astype(dtype))
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(_matrix, "_ALONE_BYTES", -1)
+        patched.setattr(_matrices, "_ALONE_BYTES", -1)
         opened = open_embeddings(folder)
         batches = list(opened.batches(size))
         assert [len(batch) for batch in batches[:-1]] == [size] * (len(batches) - 1)
         np.testing.assert_array_equal(np.concatenate(batches), rows)
         np.testing.assert_array_equal(opened.rows(), rows)
         np.testing.assert_array_equal(opened.take(indices), rows[indices])
-        parts = [part.rows() for part in opened.matrix.parts()]
+        parts = [part.rows() for part in opened.matrix.shards()]
         np.testing.assert_array_equal(np.concatenate(parts), rows)
     assert no_reader_is_left()
 
@@ -100,58 +99,11 @@ def test_every_shard_is_a_part_that_can_be_sent_elsewhere(tmp_path: Path) -> Non
         (tmp_path / kind).mkdir()
         for number in range(3):
             save(tmp_path / kind / f"{number}.{kind}", X[20 * number : 20 * number + 20])
-        parts = open_embeddings(tmp_path / kind).matrix.parts()
+        parts = open_embeddings(tmp_path / kind).matrix.shards()
         assert [part.shape for part in parts] == [(20, DIM)] * 3
         sent = pickle.loads(pickle.dumps(parts[2]))
         np.testing.assert_array_equal(sent.rows(), X[40:])
-        assert len(open_embeddings(tmp_path / kind / f"0.{kind}").matrix.parts()) == 1
-
-
-def test_the_next_stretch_is_read_while_the_first_is_worked_on() -> None:
-    begun = threading.Event()
-
-    def second() -> Iterator[np.ndarray]:
-        begun.set()
-        yield X
-
-    blocks = read_ahead([Stretch(lambda: iter([X]), X.nbytes), Stretch(second, X.nbytes)], 2)
-    next(blocks)
-    assert begun.wait(30)  # though nobody has asked for it
-    assert len(list(blocks)) == 1
-
-
-@pytest.mark.parametrize("workers", [1, 3])
-def test_memory_is_bounded_however_slow_the_work_is(workers: int) -> None:
-    made, taken = [0], 0
-
-    def blocks() -> Iterator[np.ndarray]:
-        for _ in range(5):
-            made[0] += 1
-            yield np.zeros(10, np.uint8)
-
-    for block in read_ahead([Stretch(blocks, 10)] * 8, workers, most_bytes=35):
-        assert len(block) == 10
-        taken += 1
-        # Three wait or are being read, one is given out, and the one read from may have one more.
-        assert made[0] - taken <= 4
-    assert (made[0], taken) == (40, 40)
-    assert no_reader_is_left()
-
-
-def test_an_error_comes_where_its_block_would_and_no_thread_stays() -> None:
-    def broken() -> Iterator[np.ndarray]:
-        yield X[:1]
-        raise InputValueError("part 2 is damaged")
-
-    stretches = [Stretch(lambda: iter([X]), X.nbytes), Stretch(broken, X.nbytes)]
-    blocks = read_ahead(stretches * 3, 3)
-    assert [len(next(blocks)), len(next(blocks))] == [len(X), 1]
-    with pytest.raises(InputValueError, match="part 2"):
-        next(blocks)
-    blocks = read_ahead([Stretch(lambda: iter([X] * 9), X.nbytes)] * 9, 3, most_bytes=1)
-    next(blocks)
-    blocks.close()
-    assert no_reader_is_left()
+        assert len(open_embeddings(tmp_path / kind / f"0.{kind}").matrix.shards()) == 1
 
 
 @pytest.mark.usefixtures("ahead")

@@ -24,7 +24,7 @@ from modgap.corrections import (
 )
 from modgap.diagnosis.splits import split
 from modgap.io import Modalities, embeddings
-from modgap.io._matrix import PickedRows
+from modgap.io._matrices import PickedRows
 from modgap.serve import Explorer
 from modgap.serve.bench import Bench
 from modgap.serve.fitted import RECOMMENDED, Unknown

@@ -42,17 +42,17 @@ def worker() -> Iterator[Worker]:
 
 @pytest.fixture
 def read(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
-    """The files that rows are read from, one entry for each block."""
-    from modgap._changes import SteadyFile
+    """The files that rows are read from in order, one entry for each range of rows."""
+    from modgap.io._matrices import FileMatrix
 
     heard: list[str] = []
-    original = SteadyFile.read_into
+    original = FileMatrix._range
 
-    def reading(self: SteadyFile, *given: object) -> None:
-        heard.append(self.path.name)
-        original(self, *given)
+    def reading(self: FileMatrix, *given: int) -> Iterator[np.ndarray]:
+        heard.append(self.file.path.name)
+        return original(self, *given)
 
-    monkeypatch.setattr(SteadyFile, "read_into", reading)
+    monkeypatch.setattr(FileMatrix, "_range", reading)
     return heard
 
 

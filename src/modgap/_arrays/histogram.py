@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from modgap._ahead import in_threads
 from modgap._arrays.base import cached_blocks, is_torch, like, namespace, to_numpy, widen
+from modgap._threads import in_threads
 from modgap._validate import Array
 
 # So near to an edge, in widths of a bin, rounding might carry a value across it; and so many units

@@ -15,10 +15,10 @@ from typing import Any, Generic, Protocol, TypeVar
 import array_api_compat
 import numpy as np
 
-from modgap._ahead import in_threads
 from modgap._arrays.base import is_torch, namespace, row_blocks
 from modgap._arrays.cuda import full_precision
 from modgap._arrays.passes import passed
+from modgap._threads import in_threads
 from modgap._validate import Array
 
 # Rows and columns of a tile, and the side of one of a half product: smaller ones leave BLAS with

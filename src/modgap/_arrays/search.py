@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from modgap._ahead import in_threads, processors
 from modgap._arrays.base import (
     is_torch,
     like,
@@ -25,6 +24,7 @@ from modgap._arrays.floors import floors
 from modgap._arrays.product import Scratch
 from modgap._arrays.ranks import pair_scores, tie_tolerance
 from modgap._stopping import stop_here
+from modgap._threads import in_threads, processors
 from modgap._validate import Array
 
 # Where so many times k documents a query are near the k-th place, equal ones are scored once.

@@ -79,8 +79,8 @@ def apply(
     from modgap.corrections import check_recognised, own_keys
     from modgap.engines import apply_to_folder
     from modgap.io import open_embeddings, write_embeddings
-    from modgap.io._stream import check_float_dtype
-    from modgap.io.clip_retrieval import own_folder
+    from modgap.io._row_stream import check_float_dtype
+    from modgap.io.formats.clip_retrieval import own_folder
 
     if dtype is not None:
         check_choice(dtype, "--dtype", ("float16", "float32", "float64"))

@@ -48,7 +48,7 @@ def rows_of(path: Path | str, column: str | None = None) -> Any:
 
 def numbers_of(path: Path, option: str) -> np.ndarray:
     """A file of whole numbers, one a line."""
-    from modgap.io.groups import read_labels
+    from modgap.io.group_labels import read_labels
 
     if not path.is_file():
         raise InputValueError(f"{option} must be a file of whole numbers, but {path} is none.")

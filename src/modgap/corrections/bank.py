@@ -15,7 +15,7 @@ from modgap.corrections.correction import Correction
 from modgap.corrections.hubs import MAX_BANK, MIN_BANK, Hubs
 from modgap.corrections.recognition import RecognitionWarning, recognise
 from modgap.io import Embeddings, Modalities
-from modgap.io.keys import document_keys
+from modgap.io.group_keys import document_keys
 
 # A bank whose hubs fall short of those of the rows that ask by more than this is foreign.
 FOREIGN_BANK = 0.25

@@ -25,7 +25,7 @@ from modgap._validate import (
 )
 from modgap.corrections.affine import Affine
 from modgap.corrections.row_map import RowMap
-from modgap.io.keys import KEYED_BY, KeyedBy
+from modgap.io.group_keys import KEYED_BY, KeyedBy
 
 # A correction carries at most so many queries, and fewer than these say too little.
 MAX_BANK, MIN_BANK = 2_000, 20

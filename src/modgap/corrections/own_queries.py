@@ -10,7 +10,7 @@ from modgap._arrays import to_numpy
 from modgap._validate import Array
 from modgap.corrections.correction import Correction
 from modgap.io import Embeddings
-from modgap.io.keys import document_keys, row_keys
+from modgap.io.group_keys import document_keys, row_keys
 from modgap.moments import Moments
 
 _MISSING = {"id": "ids", "group": "labels of groups (--groups, or a column called group)"}

@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from modgap._ahead import in_threads, workers_for
 from modgap._arrays import is_torch, row_blocks, rows_per_block
 from modgap._results import Brief
+from modgap._threads import in_threads, workers_for
 from modgap._validate import Array, InputError, InputValueError, check_matrix, check_values
-from modgap.io._stream import converted
+from modgap.io._row_stream import converted
 from modgap.moments.blocks import counted
 
 # What mapping one block takes besides.

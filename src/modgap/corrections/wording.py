@@ -12,7 +12,7 @@ from modgap.corrections.affine import Affine
 from modgap.corrections.correction import Correction, Metric
 from modgap.corrections.files import file_safe
 from modgap.io import Embeddings
-from modgap.io.formats import fused_parts
+from modgap.io.file_formats import fused_parts
 
 _NOTHING_ELSE = ", nothing else"
 METRIC_NAMES: dict[Metric, str] = {

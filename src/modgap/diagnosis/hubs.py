@@ -14,9 +14,9 @@ from typing import Literal
 
 import numpy as np
 
-from modgap._ahead import in_threads
 from modgap._arrays import is_torch
 from modgap._results import Result, signed
+from modgap._threads import in_threads
 from modgap._validate import Array, InputError
 from modgap.corrections import Calibrate, Metric, row_length
 from modgap.corrections.bank import check_bank, with_hubs

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from modgap._ahead import in_threads, meanwhile, processors, workers_for
 from modgap._arrays import is_torch
 from modgap._memory import give_back
 from modgap._results import Progress, silent
+from modgap._threads import in_threads, meanwhile, processors, workers_for
 from modgap._validate import Array, InputError, check_choice
 from modgap.corrections import (
     METRICS,

@@ -19,11 +19,11 @@ from uuid import uuid4
 
 import numpy as np
 
-from modgap._ahead import ahead
 from modgap._arrays import unit
 from modgap._files import atomic_path, write_text
 from modgap._locks import sole_writer_of
 from modgap._results import Progress, Result, silent, to_json
+from modgap._threads import ahead
 from modgap._validate import InputValueError, check_choice, check_count
 from modgap._version import __version__
 from modgap.embed.item_batches import rows_of
@@ -31,8 +31,8 @@ from modgap.embed.model import BATCH, Model
 from modgap.embed.opening import open_model
 from modgap.engines import Engine, LocalEngine, open_engine
 from modgap.io import open_items
-from modgap.io.clip_retrieval import EMBEDDED, METADATA, TEXT_METADATA, TEXTS
 from modgap.io.embedded import NOTE, SCHEMA, read_note
+from modgap.io.formats.clip_retrieval import EMBEDDED, METADATA, TEXT_METADATA, TEXTS
 from modgap.io.items import Items
 
 SHARD_ITEMS = 10_000

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from modgap._ahead import ahead
 from modgap._results import Progress, silent
+from modgap._threads import ahead
 from modgap._validate import InputValueError, check_count, require
 from modgap.embed.model import BATCH, Model
 from modgap.io import Items

@@ -27,7 +27,7 @@ from modgap.corrections import Correction, Metric, OwnQueriesWarning, own_keys
 from modgap.corrections.correction import Role
 from modgap.engines.vector_column import as_column, rows_of_column, vector_column
 from modgap.io import Embeddings
-from modgap.io._stream import RowStream
+from modgap.io._row_stream import RowStream
 from modgap.moments import Moments, RowMoments
 from modgap.search import search
 

@@ -33,10 +33,16 @@ from modgap.corrections.row_map import RowMap
 from modgap.engines.engine import Engine, LocalEngine, open_engine
 from modgap.engines.row_ranges import pieces, starts
 from modgap.io import Embeddings
-from modgap.io._matrix import BATCH_ROWS
-from modgap.io._stream import check_float_dtype
-from modgap.io.clip_retrieval import EMBEDDED, METADATA, TEXT_METADATA, in_order, is_clip_retrieval
-from modgap.io.parts import Part, parts_of
+from modgap.io._matrices import BATCH_ROWS
+from modgap.io._row_stream import check_float_dtype
+from modgap.io.formats.clip_retrieval import (
+    EMBEDDED,
+    METADATA,
+    TEXT_METADATA,
+    in_order,
+    is_clip_retrieval,
+)
+from modgap.io.shard_moments import Part, parts_of
 from modgap.io.writing import begun_embeddings
 
 _NOTE = "apply.json"

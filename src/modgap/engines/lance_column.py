@@ -23,7 +23,7 @@ from modgap.corrections.fingerprint import fingerprint
 from modgap.corrections.recognition import MAX_SAMPLE
 from modgap.engines.arrow import corrected_batch
 from modgap.engines.vector_column import rows_of_column, vector_column
-from modgap.io._arrow import numpy_dtype
+from modgap.io._arrow_columns import numpy_dtype
 
 _BATCH_ROWS = 8192
 _ADDRESS = "_rowaddr"

@@ -22,7 +22,7 @@ from typing import Any, TypeVar
 
 import pyarrow as pa
 
-from modgap._ahead import at_most_processors
+from modgap._threads import at_most_processors
 from modgap._validate import InputError, InputValueError, first_line, require
 from modgap.engines.engine import RAY
 

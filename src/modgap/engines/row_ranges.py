@@ -6,16 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from modgap.io._file_matrix import ColumnsMatrix, FileMatrix
-from modgap.io._matrix import (
-    ArrayMatrix,
-    HeldMatrix,
-    Matrix,
-    PickedRows,
-    Shards,
-    as_numpy,
-    rebatch,
-)
+from modgap.io._matrices import ArrayMatrix, FileMatrix, Matrix, Shards
 
 # A shard of more bytes is several tasks, where any of its rows can be read by itself.
 PIECE_BYTES = 256 * 1024**2
@@ -28,15 +19,17 @@ class Rows(Matrix):
         self.matrix, self.start, self.stop = matrix, start, stop
         self.shape, self.dtype = (stop - start, *matrix.shape[1:]), matrix.dtype
 
-    def batches(self, size: int) -> Iterator[np.ndarray]:
-        """The rows in order, ``size`` at a time."""
-        if _is_seekable(self.matrix):
+    @property
+    def is_seekable(self) -> bool:
+        """Whether a row can be read without those before it."""
+        return self.matrix.is_seekable
+
+    def blocks(self, size: int) -> Iterator[np.ndarray]:
+        """The rows in order, at most ``size`` at a time."""
+        if self.is_seekable:
             for first in range(self.start, self.stop, size):
                 yield self.matrix.take(np.arange(first, min(first + size, self.stop)))
             return
-        yield from rebatch(self._inside(size), size)
-
-    def _inside(self, size: int) -> Iterator[np.ndarray]:
         row = 0
         for batch in self.matrix.batches(size):
             yield batch[max(self.start - row, 0) : max(self.stop - row, 0)]
@@ -52,9 +45,9 @@ class Rows(Matrix):
 def pieces(matrix: Matrix) -> list[Matrix]:
     """The shards of a matrix, in order; those that are large in ranges, empty ones left out."""
     found: list[Matrix] = []
-    for part in matrix.parts():
+    for part in matrix.shards():
         n_rows, row_bytes = part.shape[0], part.shape[1] * np.dtype(part.dtype).itemsize
-        step = max(1, PIECE_BYTES // max(1, row_bytes)) if _is_seekable(part) else max(1, n_rows)
+        step = max(1, PIECE_BYTES // max(1, row_bytes)) if part.is_seekable else max(1, n_rows)
         for start in range(0, n_rows, step):
             stop = min(start + step, n_rows)
             found.append(part if stop - start == n_rows else _range(part, start, stop))
@@ -83,18 +76,6 @@ def range_of(parts: Sequence[Matrix], start: int, stop: int) -> Matrix:
 def _range(part: Matrix, start: int, stop: int) -> Matrix:
     if isinstance(part, Rows):
         return Rows(part.matrix, part.start + start, part.start + stop)
-    if isinstance(part, FileMatrix) and _is_seekable(part):
+    if isinstance(part, FileMatrix | ArrayMatrix):
         return part.between(start, stop)
-    # Of rows in memory no more travels than the range.
-    if isinstance(part, HeldMatrix):
-        return HeldMatrix(as_numpy(part.array[start:stop]).copy())
-    if isinstance(part, ArrayMatrix):
-        return ArrayMatrix(part.array[start:stop].copy(), part.decode, part.dtype)
     return Rows(part, start, stop)
-
-
-def _is_seekable(part: Matrix) -> bool:
-    """Whether a row can be read without those before it."""
-    if isinstance(part, ColumnsMatrix):  # a row of it lies all over the file
-        return False
-    return isinstance(part, (FileMatrix, ArrayMatrix, HeldMatrix, PickedRows, Rows))

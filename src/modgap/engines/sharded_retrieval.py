@@ -23,7 +23,7 @@ from modgap.engines.row_ranges import pieces, starts
 from modgap.evaluation.corrected import Corrected
 from modgap.evaluation.retrieval import DEFAULT_K, Retrieval, matched
 from modgap.io import Modalities
-from modgap.io._matrix import BATCH_ROWS, Matrix
+from modgap.io._matrices import BATCH_ROWS, Matrix
 from modgap.search.scores import document_bias, metric_of, rows_to_multiply
 
 MAX_GROUPS = 5_000

@@ -20,7 +20,7 @@ from modgap.engines.arrow import moments_batch, moments_of
 from modgap.engines.engine import Engine, LocalEngine, open_engine
 from modgap.engines.row_ranges import pieces, range_of, starts
 from modgap.io import Embeddings, Modalities
-from modgap.io._matrix import BATCH_ROWS, Matrix
+from modgap.io._matrices import BATCH_ROWS, Matrix
 from modgap.moments import Moments, PairMoments
 
 
@@ -62,11 +62,11 @@ class SpreadMatrix(Matrix):
         self.matrix, self.engine = matrix, engine
         self.shape, self.dtype = matrix.shape, matrix.dtype
 
-    def parts(self) -> list[Matrix]:
+    def shards(self) -> list[Matrix]:
         """The shards, in order."""
-        return self.matrix.parts()
+        return self.matrix.shards()
 
-    def batches(self, size: int) -> Any:
+    def blocks(self, size: int) -> Any:
         """The rows in order, read here."""
         return self.matrix.batches(size)
 
@@ -132,7 +132,7 @@ class SpreadModalities(Modalities):
         x, y = self.two()
         if not (isinstance(x.matrix, SpreadMatrix) and isinstance(y.matrix, SpreadMatrix)):
             return super().pair_moments(progress)
-        cut, others = pieces(x.matrix.matrix), y.matrix.matrix.parts()
+        cut, others = pieces(x.matrix.matrix), y.matrix.matrix.shards()
         firsts = starts(cut)
         tasks = [
             (piece, range_of(others, first, first + piece.shape[0]), first)

@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow as pa
 
 from modgap._validate import InputTypeError, InputValueError, did_you_mean
-from modgap.io._arrow import is_list, list_numbers, numpy_dtype
-from modgap.io._stream import FLOATS
+from modgap.io._arrow_columns import is_list, list_numbers, numpy_dtype
+from modgap.io._row_stream import FLOATS
 
 # What errors call the place of the rows; an engine does not say which file they came from.
 _PLACE = Path("the batch")

@@ -7,12 +7,12 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from modgap._ahead import in_threads
 from modgap._arrays import as_float, is_torch, namespace, to_numpy, unit, widen
 from modgap._arrays.cuda import has_kernels
 from modgap._arrays.cuda.nearest import draws_at_once
 from modgap._results import Progress
 from modgap._stopping import stop_here
+from modgap._threads import in_threads
 from modgap._validate import Array
 from modgap.corrections import Metric
 from modgap.evaluation.noise import Noise

@@ -13,7 +13,7 @@ from modgap.corrections import Correction
 from modgap.index.answers import Id, IdType
 from modgap.index.vectors import check_storable
 from modgap.io import Embeddings, open_embeddings, open_pair
-from modgap.io.tables import is_opened
+from modgap.io.formats.tables import is_opened
 
 
 def as_embeddings(rows: Any, modality: str, correction: Correction) -> Embeddings:

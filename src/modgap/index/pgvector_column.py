@@ -25,7 +25,7 @@ from modgap.index.vectors import (
     check_banks,
     vector_names,
 )
-from modgap.io.keys import named_keys
+from modgap.io.group_keys import named_keys
 
 _PENDING = "{new} IS NULL AND {column} IS NOT NULL"
 

@@ -27,7 +27,7 @@ from modgap.index.postgres_names import (
     shortened,
 )
 from modgap.index.vectors import check_banks, check_storable, default_ef_search
-from modgap.io.keys import first_own_key
+from modgap.io.group_keys import first_own_key
 
 # For each metric the operator that pgvector orders by, its operator class, and the score.
 _OPERATORS = {

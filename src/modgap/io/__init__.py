@@ -2,10 +2,11 @@
 
 from modgap.io._shards import BadShardsWarning
 from modgap.io.aokvqa import AOKVQA, open_aokvqa
-from modgap.io.clip_retrieval import write_clip_retrieval
 from modgap.io.embeddings import Embeddings
 from modgap.io.fairface import FairFace, open_fairface
+from modgap.io.formats.clip_retrieval import write_clip_retrieval
 from modgap.io.fusing import fuse
+from modgap.io.id_matches import PairingWarning
 from modgap.io.items import Items, open_items
 from modgap.io.manifest import Manifest, Shard, write_manifest
 from modgap.io.mixbench import MixBench, MixBenchSubset, open_mixbench
@@ -19,7 +20,6 @@ from modgap.io.opening import (
     open_pair,
     open_queries,
 )
-from modgap.io.pairing import PairingWarning
 from modgap.io.writing import write_embeddings, write_pair, write_vectors
 
 __all__ = [

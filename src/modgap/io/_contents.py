@@ -1,4 +1,4 @@
-"""What a file holds: matrices, and columns with one entry per row. Every format opens to this."""
+"""The matrices and columns of a file, by name. Every format opens to this."""
 
 from __future__ import annotations
 
@@ -18,8 +18,7 @@ from modgap._validate import (
     did_you_mean,
     first_line,
 )
-from modgap.io._file_matrix import FileMatrix
-from modgap.io._matrix import ArrayMatrix, Matrix
+from modgap.io._matrices import Matrix
 from modgap.io.remote import RemotePath
 
 # The name of the rows in a file that holds one matrix, and in the files modgap writes.
@@ -75,10 +74,12 @@ class Contents:
     note: Mapping[str, Any] | None = None
 
     @classmethod
-    def of_array(cls, path: Path | RemotePath, matrix: ArrayMatrix | FileMatrix) -> Contents:
-        """A file of one unnamed array; shape (2, n, d) is two modalities stacked."""
+    def of_array(
+        cls, path: Path | RemotePath, matrix: Matrix, side: Callable[[int], Matrix]
+    ) -> Contents:
+        """A file of one unnamed array; shape (2, n, d) stacks two modalities, one a ``side``."""
         if len(matrix.shape) == 3 and matrix.shape[0] == 2:
-            return cls(path, {str(side): matrix.side(side) for side in (0, 1)}, pair=("0", "1"))
+            return cls(path, {str(number): side(number) for number in (0, 1)}, pair=("0", "1"))
         if len(matrix.shape) == 1:
             column = Column(matrix.shape[0], str(matrix.dtype), matrix.rows)
             return cls(path, {}, {EMBEDDING: column})

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
-from modgap._ahead import ahead
+from modgap._threads import ahead
 from modgap._validate import InputError, InputValueError, check_choice
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ class BadShardsWarning(UserWarning):
 
 
 @dataclass(eq=False)
-class Opening:
+class ShardOpener:
     """How the shards of one dataset are opened, and what was found of them.
 
     ``skip`` leaves bad shards out, whole: they are read through once before any row is given out.
@@ -44,7 +44,7 @@ class Opening:
     _stated: dict[str, Shard] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, bad_shards: BadShards) -> Opening:
+    def of(cls, bad_shards: BadShards) -> ShardOpener:
         """As the option of that name says."""
         check_choice(bad_shards, "bad_shards", ("refuse", "skip"))
         return cls(skip=bad_shards == "skip")
@@ -157,7 +157,7 @@ class Opening:
                 side.pop(key, None)
 
     @classmethod
-    def merged(cls, some: Iterable[Opening]) -> Opening:
+    def merged(cls, some: Iterable[ShardOpener]) -> ShardOpener:
         """What was left out of several datasets whose shards go together."""
         found = cls(skip=True)
         for one in some:
@@ -166,7 +166,7 @@ class Opening:
             found._rows = {**one._rows, **found._rows}
         return found
 
-    def has_keys_of(self, other: Opening) -> bool:
+    def has_keys_of(self, other: ShardOpener) -> bool:
         """Whether two datasets are cut into the same shards, as far as their names tell."""
         return {*self.keys, *self.bad} == {*other.keys, *other.bad}
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from modgap._validate import InputValueError
 from modgap.io._contents import Contents, listed
-from modgap.io.companions import PAIR_NAMES, matrix_names, model_pairs, own_prefixes
+from modgap.io.column_roles import PAIR_NAMES, matrix_names, model_pairs, own_prefixes
 
 
 def own_column(contents: Contents, modality: str) -> str:

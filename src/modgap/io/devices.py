@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from modgap._validate import InputValueError, require
-from modgap.io._matrix import HeldMatrix, Matrix
+from modgap.io._matrices import ArrayMatrix, Matrix
 
 if TYPE_CHECKING:
     import torch
@@ -48,19 +48,18 @@ def find_devices(name: str | None = None) -> tuple[torch.device, ...]:
     return (device,)
 
 
-def on_device(matrix: Matrix, device: str) -> HeldMatrix:
+def on_device(matrix: Matrix, device: str) -> ArrayMatrix:
     """The rows as one tensor on a device; to a GPU they are sent as they are read."""
     import torch
 
     if device == ALL_GPUS:
         raise InputValueError("Rows are held by one device: 'cpu', 'cuda', 'cuda:0' …")
     (place,) = find_devices(device)
-    held = matrix.array if isinstance(matrix, HeldMatrix) else None
-    if held is not None and not isinstance(held, np.ndarray):
-        return HeldMatrix(held.to(place))
+    if isinstance(matrix, ArrayMatrix) and not isinstance(matrix.array, np.ndarray):
+        return ArrayMatrix(matrix.array.to(place))
     if place.type != "cuda":
-        return HeldMatrix(torch.from_numpy(np.array(matrix.rows())).to(place))
-    return HeldMatrix(_sent(matrix, place))
+        return ArrayMatrix(torch.from_numpy(np.array(matrix.rows())).to(place))
+    return ArrayMatrix(_sent(matrix, place))
 
 
 def _sent(matrix: Matrix, place: torch.device) -> torch.Tensor:

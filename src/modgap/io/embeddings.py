@@ -19,18 +19,16 @@ from modgap._validate import (
     check_matrix,
 )
 from modgap.io._contents import Column
-from modgap.io._matrix import (
+from modgap.io._matrices import (
     BATCH_ROWS,
     ArrayMatrix,
-    HeldMatrix,
     Matrix,
     PickedRows,
-    StoredMatrix,
     as_numpy,
 )
-from modgap.io.companions import field_column
-from modgap.io.parts import kept_moments
-from modgap.io.tables import is_opened
+from modgap.io.column_roles import field_column
+from modgap.io.formats.tables import is_opened
+from modgap.io.shard_moments import kept_moments
 from modgap.moments import Moments
 
 # Fewer rows are always copied: they may be asked for many times.
@@ -75,7 +73,7 @@ class Embeddings:
 
         ``fields`` are further columns by name, see ``with_fields``.
         """
-        matrix = LoadedMatrix(as_numpy(check_matrix(array, source)))
+        matrix = ArrayMatrix(as_numpy(check_matrix(array, source)))
         given = {"ids": ids, "captions": captions, "labels": labels, "groups": groups}
         columns = {kind: Column.of(np.asarray(v)) for kind, v in given.items() if v is not None}
         for kind, column in columns.items():
@@ -95,7 +93,7 @@ class Embeddings:
             from modgap.io.opening import open_modality
 
             return open_modality(rows, modality or name)
-        return cls(name, HeldMatrix(check_matrix(rows, name)))
+        return cls(name, ArrayMatrix(check_matrix(rows, name)))
 
     def __repr__(self) -> str:
         dtype = str(self.dtype).removeprefix("torch.")
@@ -110,8 +108,8 @@ class Embeddings:
 
     @property
     def in_memory(self) -> bool:
-        """Whether the rows are held as the array or tensor that was given; see ``of``."""
-        return isinstance(self.matrix, HeldMatrix)
+        """Whether the rows are an array or tensor in memory."""
+        return isinstance(self.matrix, ArrayMatrix) and self.matrix.file is None
 
     @property
     def n_rows(self) -> int:
@@ -153,7 +151,7 @@ class Embeddings:
             return Moments.from_batch(self.rows(), name=name, **options)
         step, stored = f"reading {name}", self.matrix
         known = None
-        if isinstance(stored, StoredMatrix) and stored.gathered is not None:
+        if stored.gathered is not None:
             known, kept = stored.gathered
             known = known if self.partial in (None, kept) else None
         if known is not None:
@@ -163,8 +161,7 @@ class Embeddings:
                 known = kept_moments(self, name, self.partial, progress)
             else:
                 known = Moments.from_stream(self.batches_with_progress(progress, step), name=name)
-            if isinstance(stored, StoredMatrix):
-                stored.gathered = known, self.partial
+            stored.gathered = known, self.partial
         else:
             batches = self.batches_with_progress(progress, step)
             return Moments.from_stream(batches, name=name, **options)
@@ -212,24 +209,19 @@ class Embeddings:
             for some in (self.columns, self.fields)
         )
         matrix: Matrix
-        if not copied and len(indices) > MOST_COPIED and self._is_array:
+        picked = self.matrix.matrix if isinstance(self.matrix, PickedRows) else self.matrix
+        held = picked.array if isinstance(picked, ArrayMatrix) else None
+        if not copied and len(indices) > MOST_COPIED and isinstance(held, np.ndarray):
             matrix = PickedRows(self.matrix, np.asarray(indices))
         else:
-            matrix = HeldMatrix(self.take(indices))
+            matrix = ArrayMatrix(self.take(indices))
         return Embeddings(self.source, matrix, columns, fields)
-
-    @property
-    def _is_array(self) -> bool:
-        """Whether the rows are a NumPy array in memory, or picked from one."""
-        if isinstance(self.matrix, HeldMatrix):
-            return isinstance(self.matrix.array, np.ndarray)
-        return isinstance(self.matrix, (LoadedMatrix, PickedRows))
 
     def with_rows_loaded(self) -> Embeddings:
         """The same with the rows in memory: the file is not read for them any more."""
-        if isinstance(self.matrix, (HeldMatrix, LoadedMatrix, PickedRows)):
+        if self.in_memory or isinstance(self.matrix, PickedRows):
             return self
-        return replace(self, matrix=LoadedMatrix(Matrix.rows(self.matrix)))
+        return replace(self, matrix=ArrayMatrix(self.matrix.rows()))
 
     def to(self, device: str) -> Embeddings:
         """The same with the rows held as a tensor on a device: "cpu", "cuda", "cuda:1" or "mps".
@@ -298,10 +290,6 @@ def _stoppable(batches: Iterator[np.ndarray]) -> Iterator[np.ndarray]:
     for batch in batches:
         stop_here()
         yield batch
-
-
-class LoadedMatrix(ArrayMatrix):
-    """Rows that are in memory, whatever happens to the file they came from."""
 
 
 def check_length(column: Column, n_rows: int, kind: str, source: str) -> None:

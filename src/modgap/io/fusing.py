@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -11,8 +12,8 @@ from modgap._arrays import unit
 from modgap._given import opened_two
 from modgap._validate import Array, InputValueError, check_finite, check_two
 from modgap.io._contents import EMBEDDING, Contents
-from modgap.io._matrix import Matrix
-from modgap.io.companions import companions
+from modgap.io._matrices import Matrix, ReadMatrix
+from modgap.io.column_roles import companions
 
 
 def fuse(X: Array, Y: Array | None = None, weight: float = 0.5) -> Array:
@@ -44,18 +45,9 @@ def fuse(X: Array, Y: Array | None = None, weight: float = 0.5) -> Array:
     return unit(weight * unit(X) + (1 - weight) * unit(Y))
 
 
-class FusedMatrix(Matrix):
-    """The fused rows of two matrices on disk, batch by batch."""
-
-    def __init__(self, first: Matrix, second: Matrix) -> None:
-        self._parts = first, second
-        self.shape = first.shape
-        self.dtype = np.result_type(first.dtype, second.dtype, np.float32)
-
-    def batches(self, size: int) -> Iterator[np.ndarray]:
-        """The rows in order, ``size`` at a time; only the last batch may be smaller."""
-        for x, y in zip(*(part.batches(size) for part in self._parts), strict=True):
-            yield fuse(x, y).astype(self.dtype, copy=False)
+def _fused_blocks(parts: Sequence[Matrix], dtype: np.dtype, size: int) -> Iterator[np.ndarray]:
+    for x, y in zip(*(part.batches(size) for part in parts), strict=True):
+        yield fuse(x, y).astype(dtype, copy=False)
 
 
 def open_fused(path: Path, first: Contents, second: Contents) -> Contents:
@@ -76,4 +68,6 @@ def open_fused(path: Path, first: Contents, second: Contents) -> Contents:
             f"{first.path} and {second.path} must hold the two parts of the same documents, row by "
             "row, but their ids differ."
         )
-    return Contents(path, {EMBEDDING: FusedMatrix(*parts)}, first.columns)
+    dtype = np.result_type(*(part.dtype for part in parts), np.float32)
+    fused = ReadMatrix(parts[0].shape, dtype, partial(_fused_blocks, parts, dtype))
+    return Contents(path, {EMBEDDING: fused}, first.columns)

@@ -7,9 +7,9 @@ from typing import Any
 
 from modgap._validate import InputTypeError, InputValueError
 from modgap.io.embeddings import Embeddings
+from modgap.io.formats.tables import is_opened
 from modgap.io.modalities import DEFAULT_NAMES, Modalities
 from modgap.io.opening import open_embeddings
-from modgap.io.tables import is_opened
 
 # What parameters are called, which says nothing about the modality.
 _PARAMETERS = ("X", "Y", "rows")

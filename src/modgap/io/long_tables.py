@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 import numpy as np
 
 from modgap._text import same_text
 from modgap._validate import InputTypeError, InputValueError, did_you_mean
 from modgap.io._contents import Contents, listed
-from modgap.io._matrix import BATCH_ROWS, Matrix, rebatch
+from modgap.io._matrices import Matrix, PickedRows
 from modgap.io.embeddings import Embeddings
-from modgap.io.pairing import PairingWarning, match_ids
+from modgap.io.id_matches import PairingWarning, match_ids
 
 MODALITY = "modality"
 # A column of more values says something else.
@@ -149,28 +149,7 @@ def _place(name: str) -> int:
 
 def _chosen(contents: Contents, rows: np.ndarray) -> Contents:
     matrices: dict[str, Matrix] = {
-        name: _ChosenRows(matrix, rows) for name, matrix in contents.matrices.items()
+        name: PickedRows(matrix, rows) for name, matrix in contents.matrices.items()
     }
     columns = {name: column.subset(rows) for name, column in contents.columns.items()}
     return Contents(contents.path, matrices, columns, note=contents.note)
-
-
-class _ChosenRows(Matrix):
-    """Some rows of a matrix, by increasing numbers."""
-
-    def __init__(self, matrix: Matrix, numbers: np.ndarray) -> None:
-        self.matrix, self.numbers = matrix, numbers
-        self.shape, self.dtype = (len(numbers), *matrix.shape[1:]), matrix.dtype
-
-    def batches(self, size: int) -> Iterator[np.ndarray]:
-        return rebatch(self._pieces(), size)
-
-    def _pieces(self) -> Iterator[np.ndarray]:
-        start = 0
-        for batch in self.matrix.batches(BATCH_ROWS):
-            first, last = np.searchsorted(self.numbers, [start, start + len(batch)])
-            yield batch[self.numbers[first:last] - start]
-            start += len(batch)
-
-    def take(self, indices: np.ndarray) -> np.ndarray:
-        return self.matrix.take(self.numbers[indices])

@@ -13,15 +13,15 @@ from typing import Any
 
 import numpy as np
 
-from modgap._ahead import ahead, processors
 from modgap._changes import SteadyFile
 from modgap._files import write_text
 from modgap._locks import sole_writer_of
 from modgap._results import Progress, silent
+from modgap._threads import ahead, processors
 from modgap._validate import InputError, InputValueError
 from modgap.io._contents import Contents
 from modgap.io._shards import natural_key
-from modgap.io.lance_dataset import is_lance
+from modgap.io.formats.lance_dataset import is_lance
 from modgap.io.remote import RemotePath, place_of, read_json_at, steady
 
 MANIFEST = "manifest.json"
@@ -293,7 +293,7 @@ def _each(
 
 
 def _look_at(name: str, path: Path | RemotePath, file: SteadyFile) -> Shard:
-    from modgap.io.formats import open_contents
+    from modgap.io.file_formats import open_contents
 
     held = open_contents(path)
     found = checksum(file)

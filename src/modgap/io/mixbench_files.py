@@ -16,7 +16,7 @@ from modgap._changes import SteadyFile
 from modgap._claims import parse_json
 from modgap._results import Brief
 from modgap._validate import InputTypeError, InputValueError, require
-from modgap.io.torch_file import SAFE_SINCE, load_torch
+from modgap.io.formats.torch_file import SAFE_SINCE, load_torch
 
 Kind = Literal["image", "text", "fused"]
 

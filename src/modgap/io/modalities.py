@@ -30,12 +30,12 @@ from modgap._validate import (
     check_values,
     encode_groups,
 )
-from modgap.io._matrix import HeldMatrix, PickedRows
+from modgap.io._matrices import ArrayMatrix, PickedRows
 from modgap.io.embeddings import Embeddings
-from modgap.io.keys import KeyedBy, id_keys, label_keys, row_keys
-from modgap.io.pairing import PairingWarning, match_ids
+from modgap.io.formats.tables import is_opened, is_table
+from modgap.io.group_keys import KeyedBy, id_keys, label_keys, row_keys
+from modgap.io.id_matches import PairingWarning, match_ids
 from modgap.io.queries import queries_apart
-from modgap.io.tables import is_opened, is_table
 from modgap.moments import Moments, PairMoments
 
 # The picture of a row as PNG or JPEG, or None where it has none. An ImageError says why one that
@@ -59,8 +59,8 @@ class Modalities:
     the picture of a row, where there are any.
 
     ``asking`` holds rows that ask, of modalities whose queries are not their documents; see
-    ``with_queries``. ``group_keys`` tell the groups wherever their rows go (see `modgap.io.keys`);
-    ``keyed_by`` says what they are made from.
+    ``with_queries``. ``group_keys`` tell the groups wherever their rows go, see
+    `modgap.io.group_keys`; ``keyed_by`` says what they are made from.
 
     >>> data = Modalities.of(np.eye(3), -np.eye(3))
     >>> data.names, data.paired, data.n_groups
@@ -441,7 +441,7 @@ class Modalities:
     def at_unit_length(self) -> Modalities:
         """The same rows in memory, each brought to unit length."""
         sides, asking = (
-            {n: replace(side, matrix=HeldMatrix(unit(side.rows()))) for n, side in part.items()}
+            {n: replace(side, matrix=ArrayMatrix(unit(side.rows()))) for n, side in part.items()}
             for part in (self.sides, self.asking)
         )
         return replace(self, sides=sides, asking=asking)

@@ -20,12 +20,13 @@ from modgap._validate import (
 from modgap.io._contents import Contents
 from modgap.io._shards import BadShards
 from modgap.io.choosing import own_column, two_columns
-from modgap.io.clip_retrieval import EMBEDDED
-from modgap.io.companions import companions, fields, own_prefixes
+from modgap.io.column_roles import companions, fields, own_prefixes
 from modgap.io.embedded import pictures
 from modgap.io.embeddings import Embeddings
-from modgap.io.formats import open_contents
-from modgap.io.groups import find_groups, labels_of
+from modgap.io.file_formats import open_contents
+from modgap.io.formats.clip_retrieval import EMBEDDED
+from modgap.io.formats.tables import is_opened, is_table
+from modgap.io.group_labels import find_groups, labels_of
 from modgap.io.long_tables import (
     MODALITY,
     by_modality,
@@ -36,7 +37,6 @@ from modgap.io.long_tables import (
     refuse_long,
 )
 from modgap.io.modalities import DEFAULT_NAMES, Modalities, Thumbnail
-from modgap.io.tables import is_opened, is_table
 from modgap.io.together import open_together
 
 
@@ -114,9 +114,9 @@ def open_pair(
         ``from_table``. A column called ``modality`` is found without it.
     groups : str, path, sequence or two of them, optional
         Which rows match: a column on both sides, a file with one label per row (see
-        `modgap.io.groups`), or the labels. Without it, columns called ``group`` or ``groups`` are
-        used where both sides have one; else ids, where both sides have them; else equal numbers
-        of rows are pairs, row by row.
+        `modgap.io.group_labels`), or the labels. Without it, columns called ``group`` or
+        ``groups`` are used where both sides have one; else ids, where both sides have them; else
+        equal numbers of rows are pairs, row by row.
     paired : bool, optional
         False: rows are not pairs, even if their numbers are equal. True: they must be.
     names : pair of str

@@ -9,7 +9,7 @@ import numpy as np
 
 from modgap._validate import Array, InputTypeError, InputValueError, check_choice
 from modgap.io.embeddings import Embeddings
-from modgap.io.keys import label_keys, row_keys
+from modgap.io.group_keys import label_keys, row_keys
 
 if TYPE_CHECKING:
     from modgap.io.modalities import Modalities

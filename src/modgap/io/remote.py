@@ -1,8 +1,8 @@
-"""Files and folders at any URL that fsspec knows: read by ranges, and only those that were named.
+"""Read files and folders at any URL that fsspec knows, by ranges.
 
-Nothing is written or kept on the disk. A file must stay as it is while it is read: its size and
-what its store says of it (an ETag, a time) are looked at before each block. Where the network
-fails, it is asked a few times more.
+Only what a path or a manifest names is fetched, and nothing is stored. A file must stay as it is
+while it is read: its size and what its store says of it (an ETag, a time) are looked at before
+each block. Requests that the network failed are repeated a few times.
 """
 
 from __future__ import annotations
@@ -14,13 +14,12 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from fnmatch import fnmatchcase
 from io import RawIOBase
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any, TypeVar
 
 import numpy as np
 
-from modgap._ahead import ahead
-from modgap._changes import ChangedFileError, SteadyFile, changed, spans
+from modgap._changes import ChangedFileError, SteadyFile, changed
 from modgap._claims import TEXT_BYTES, parse_json, read_json
 from modgap._errors import InputError, InputValueError, MissingExtraError
 from modgap._secrets import sentence_without_secrets, without_secrets
@@ -28,10 +27,6 @@ from modgap._validate import first_line, require
 
 T = TypeVar("T")
 
-# Requests at once, and what each asks for.
-_REQUESTS, _BLOCK_BYTES = 8, 8 * 1024**2
-# Single rows: those so near to each other are asked for together, up to so many bytes.
-_NEAR_BYTES, _SPAN_BYTES = 256 * 1024, 1024**2
 # The least that is asked for: headers and lists of what a file holds are read in small pieces.
 _LEAST_BYTES = 64 * 1024
 # Seconds before each new attempt.
@@ -40,28 +35,31 @@ PAUSES = (0.2, 0.5, 1.5)
 _TAGS = ("ETag", "etag", "e_tag", "blob_id", "md5Hash", "generation")
 _TIMES = ("Last-Modified", "LastModified", "last_modified", "mtime", "updated", "created")
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*(::[A-Za-z][A-Za-z0-9+.-]*)*://")
-_URL_AS_PATH = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/[^/]")
+# pathlib keeps one slash of two.
+_URL_AS_PATH = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/([^/].*)")
 _WEB = ("http", "https")
+# Answers of web servers to requests that may be repeated.
 _LATER = (408, 425, 429)
 
 
-def is_url(given: object) -> bool:
-    """Whether something is a URL, and not the path of a file."""
-    return isinstance(given, str) and _URL.match(given) is not None
-
-
 def place_of(given: Any) -> Path | RemotePath:
-    """Where a path or a URL leads."""
+    """The path of a path or a URL."""
     if isinstance(given, RemotePath):
         return given
-    url = str(given) if is_url(given) else _from_path(Path(given))
+    url = str(given) if isinstance(given, str) and _URL.match(given) else ""
     if not url:
-        return Path(given)
+        as_path = _URL_AS_PATH.fullmatch(str(given))
+        if as_path is None or Path(given).exists():
+            return Path(given)
+        url = f"{as_path[1]}:{'///' if as_path[1] == 'file' else '//'}{as_path[2]}"
     fsspec = require("fsspec", "remote", f"Reading {without_secrets(url)}")
     protocol = url.split("://")[0].split("::")[0]
     options: dict[str, Any] = {"use_listings_cache": False}
     if protocol in _WEB:
-        options["client_kwargs"] = {"timeout": _patience()}
+        aiohttp = require("aiohttp", "remote", "Reading https://", package="aiohttp")
+        # No limit to a download, but to waiting for its next bytes.
+        patience = aiohttp.ClientTimeout(total=None, sock_connect=20, sock_read=60)
+        options["client_kwargs"] = {"timeout": patience}
     try:
         system, key = fsspec.core.url_to_fs(url, **options)
     except ImportError as error:
@@ -71,30 +69,15 @@ def place_of(given: Any) -> Path | RemotePath:
         ) from error
     except (ValueError, OSError) as error:
         raise _unreadable(url, error) from error
-    if protocol in ("file", "local"):
-        return Path(key)
-    return RemotePath(system, key, url)
-
-
-def _from_path(path: Path) -> str:
-    """The URL that was made a path, which keeps one slash of two; nothing where it was none."""
-    if not _URL_AS_PATH.match(str(path)) or path.exists():
-        return ""
-    scheme, _, rest = str(path).partition(":/")
-    return f"{scheme}:{'///' if scheme == 'file' else '//'}{rest}"
-
-
-def _patience() -> Any:
-    """No limit to a download, but to waiting for its next bytes."""
-    aiohttp = require("aiohttp", "remote", "Reading https://", package="aiohttp")
-    return aiohttp.ClientTimeout(total=None, sock_connect=20, sock_read=60)
+    return Path(key) if protocol in ("file", "local") else RemotePath(system, key, url)
 
 
 class RemotePath:
-    """What a URL names, with the few methods of a path that readers of formats use.
+    """A URL with the few methods of a path that readers of formats use.
 
-    What a folder holds is asked for once; web servers have no folders, and theirs are as a
-    manifest says.
+    Unlike paths of universal-pathlib it shows no secret, keeps the signature of a web address for
+    the files beside it, and lists a folder once. Web servers have no folders: a manifest lists
+    theirs in ``listings``, folder by folder.
     """
 
     def __init__(
@@ -102,6 +85,8 @@ class RemotePath:
     ) -> None:
         self.system, self.key, self.url = system, key, url
         self.listings: dict[str, dict[str, Any]] = {} if listings is None else listings
+        self.is_web = url.split("://")[0] in _WEB
+        self._named = PurePosixPath(self._split(key)[0])
 
     def __str__(self) -> str:
         return without_secrets(self.url)
@@ -126,36 +111,30 @@ class RemotePath:
     @property
     def name(self) -> str:
         """The last part of it, without what follows a question mark."""
-        return self._split(self.key)[0].rstrip("/").rpartition("/")[2]
+        return self._named.name
 
     @property
     def suffix(self) -> str:
         """The ending of its name."""
-        return Path(self.name).suffix
+        return self._named.suffix
 
     @property
     def stem(self) -> str:
         """Its name without the ending."""
-        return Path(self.name).stem
+        return self._named.stem
 
     @property
-    def is_web(self) -> bool:
-        """Whether a web server has it, which lists no folders."""
-        return self.url.split("://")[0] in _WEB
+    def folder(self) -> str:
+        """What its listing is kept under."""
+        return self._split(self.key)[0].strip("/")
 
     def with_suffix(self, suffix: str) -> RemotePath:
         """The one beside it with another ending."""
         return self.parent / f"{self.stem}{suffix}"
 
-    def exists(self) -> bool:
-        """Whether there is anything."""
-        return self.info() is not None
-
     def is_dir(self) -> bool:
         """Whether it is a folder."""
-        if self.folder in self.listings:
-            return True
-        found = self.info()
+        found = {"type": "directory"} if self.folder in self.listings else self.info()
         return found is not None and found["type"] == "directory"
 
     def is_file(self) -> bool:
@@ -164,35 +143,26 @@ class RemotePath:
         return found is not None and found["type"] != "directory"
 
     def glob(self, pattern: str) -> Iterator[RemotePath]:
-        """The files and folders in it whose names are like the pattern."""
-        for name in self.children():
-            if fnmatchcase(name, pattern):
-                yield self / name
-
-    def children(self) -> dict[str, Any]:
-        """What the store says of all that lies in it, by name; nothing where it is no folder."""
-        folder = self.folder
-        if folder not in self.listings:
+        """The files and folders in it whose names match; the store is asked for them once."""
+        if self.folder not in self.listings:
             try:
                 found = [] if self.is_web else asked(self, self.system.ls, self.key, detail=True)
             except (FileNotFoundError, NotADirectoryError):
                 found = []
+            if len(found) == 1 and found[0]["name"].strip("/") == self.key.strip("/"):
+                found = []  # a file lists itself
             own = {entry["name"].rstrip("/").rpartition("/")[2]: entry for entry in found}
             own.pop("", None)
-            if len(found) == 1 and found[0]["name"].strip("/") == self.key.strip("/"):
-                own = {}  # a file lists itself
-            self.listings[folder] = own
-        return self.listings[folder]
+            self.listings[self.folder] = own
+        return (self / name for name in self.listings[self.folder] if fnmatchcase(name, pattern))
 
     def info(self) -> Any:
-        """What the store says of it; None where nothing is there."""
+        """What the store says of it, or has said when its folder was listed; None for nothing."""
         beside = self.listings.get(self.parent.folder)
-        if beside is not None:
-            return beside.get(self.name)
-        return self.fresh_info()
+        return self.fresh_info() if beside is None else beside.get(self.name)
 
     def fresh_info(self) -> Any:
-        """The same, as it is now."""
+        """What the store says of it now."""
         try:
             return asked(self, self.system.info, self.key)
         except (FileNotFoundError, NotADirectoryError):
@@ -202,7 +172,7 @@ class RemotePath:
         """The bytes of a range of a file that has ``size`` of them."""
 
         def fetch() -> bytes:
-            if self.is_web:  # which says so where a server sends all instead of a range
+            if self.is_web:  # open tells where a server sends all instead of a range
                 with self.system.open(
                     self.key, "rb", block_size=1, cache_type="none", size=size
                 ) as file:
@@ -216,13 +186,8 @@ class RemotePath:
 
         return asked(self, fetch)
 
-    @property
-    def folder(self) -> str:
-        """What its listing is kept under."""
-        return self._split(self.key)[0].strip("/")
-
     def _split(self, place: str) -> tuple[str, str]:
-        """Without and with what follows the question mark of a web address."""
+        """A place without the query of a web address, and that query."""
         bare, mark, query = place.partition("?") if self.is_web else (place, "", "")
         return bare, mark + query
 
@@ -236,7 +201,7 @@ class RemotePath:
 class RemoteFile(SteadyFile):
     """A file of a store that must stay as it is: its size and what the store says of it."""
 
-    readers, block_bytes = _REQUESTS, _BLOCK_BYTES
+    readers, near_bytes = 8, 256 * 1024
     is_remote = True
 
     def __init__(self, path: RemotePath) -> None:
@@ -253,6 +218,9 @@ class RemoteFile(SteadyFile):
             )
         self._length, self._mark = int(found["size"]), _mark(found)
 
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+
     @property
     def size(self) -> int:
         """Its bytes when it was first seen."""
@@ -260,7 +228,7 @@ class RemoteFile(SteadyFile):
 
     @property
     def identity(self) -> str:
-        """What tells it from another file, and from itself once it is written to."""
+        """A text that differs for another file, and for this one once it is written to."""
         return f"{self._length} {self._mark}"
 
     @contextmanager
@@ -269,53 +237,25 @@ class RemoteFile(SteadyFile):
         yield _Ranges(self)
 
     def check(self, file: RawIOBase | None = None) -> None:
-        """Refuse to go on where the file is not the same any more."""
+        """Raise if the file is not the same any more."""
         now = self.path.fresh_info()
         if now is None:
             raise ChangedFileError(f"{self.path} was removed or renamed while it was read.")
-        size = now.get("size")
-        if size != self._length:
-            raise changed(self.path, f"it had {self._length:,} bytes and has {size:,} now")
+        if now.get("size") != self._length:
+            what = f"it had {self._length:,} bytes and has {now.get('size'):,} now"
+            raise changed(self.path, what)
         if _mark(now) != self._mark:
             raise changed(self.path, "it was written to")
 
     def read_into(self, file: RawIOBase, offset: int, out: np.ndarray) -> None:
-        """Fill a contiguous array with what lies at ``offset``."""
-        if not out.size:
-            return
-        self.check(file)
-        found = self.between(offset, offset + out.nbytes)
-        out.reshape(-1).view(np.uint8)[:] = np.frombuffer(found, np.uint8)
-
-    def read_each(self, file: RawIOBase, offsets: np.ndarray, out: np.ndarray) -> None:
-        """Fill each row of a contiguous array with what lies at its offset, many at once."""
-        if not out.size:
-            return
-        self.check(file)
-        order = np.argsort(offsets, kind="stable")
-        rows = out.reshape(len(out), -1).view(np.uint8)
-        wanted, length = offsets[order], rows.shape[1]
-        step = max(1, _SPAN_BYTES // length) * length
-        requests = [
-            (start, min(start + step, end))
-            for first, end in spans(wanted, length, _NEAR_BYTES)
-            for start in range(first, end, step)
-        ]
-
-        def fetch(span: tuple[int, int]) -> None:
-            start, end = span
-            low, high = np.searchsorted(wanted, (start, end - length + 1))
-            found = np.frombuffer(self.between(start, end), np.uint8)
-            for place in range(low, high):
-                first = int(wanted[place]) - start
-                rows[order[place]] = found[first : first + length]
-
-        for _ in ahead(fetch, requests, self.readers):
-            pass
-        self.check(file)
+        """Fill a contiguous array with the bytes at ``offset``."""
+        if out.size:
+            self.check(file)
+            found = self.between(offset, offset + out.nbytes)
+            out.reshape(-1).view(np.uint8)[:] = np.frombuffer(found, np.uint8)
 
     def between(self, start: int, end: int) -> bytes:
-        """The bytes of a range; one that is there no more is said to be that."""
+        """The bytes of a range; an error because the file is gone says so."""
         try:
             return self.path.read(start, end, self._length)
         except FileNotFoundError as error:
@@ -390,7 +330,7 @@ def _unreadable(url: str, error: Exception, *, tried: bool = False) -> InputValu
         why = "its server sends no ranges. Download it first"
     else:
         said = sentence_without_secrets(first_line(error), url).rstrip(".")
-        why = f"{said or type(error).__name__}"
+        why = said or type(error).__name__
         why += f" ({len(PAUSES) + 1} attempts)" if tried else ""
     return InputValueError(f"{without_secrets(url)} cannot be read: {why}.")
 

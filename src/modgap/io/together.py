@@ -7,10 +7,10 @@ from typing import Any
 
 from modgap._validate import InputValueError
 from modgap.io._contents import Contents
-from modgap.io._shards import BadShards, Opening
-from modgap.io.companions import companions
-from modgap.io.formats import open_with
-from modgap.io.tables import is_opened
+from modgap.io._shards import BadShards, ShardOpener
+from modgap.io.column_roles import companions
+from modgap.io.file_formats import open_with
+from modgap.io.formats.tables import is_opened
 
 
 def open_together(given: Mapping[str, Any], bad_shards: BadShards) -> dict[str, Contents]:
@@ -19,9 +19,9 @@ def open_together(given: Mapping[str, Any], bad_shards: BadShards) -> dict[str, 
     A shard that is bad in one of them is left out of all, so that pairs stay pairs.
     """
     paths = {name: one for name, one in given.items() if is_opened(one)}
-    openings = {name: Opening.of(bad_shards) for name in paths}
+    openings = {name: ShardOpener.of(bad_shards) for name in paths}
     found = {name: open_with(one, name, openings[name]) for name, one in paths.items()}
-    every = Opening.merged(openings.values())
+    every = ShardOpener.merged(openings.values())
     if not every.bad or len(paths) == 1:
         for name, opening in openings.items():
             opening.warn(found[name].path)
@@ -32,7 +32,7 @@ def open_together(given: Mapping[str, Any], bad_shards: BadShards) -> dict[str, 
         bad = frozenset(every.bad)
         for name, opening in openings.items():
             if {*opening.bad} != bad:
-                again = Opening(skip=True, without=bad, looked_through=True)
+                again = ShardOpener(skip=True, without=bad, looked_through=True)
                 found[name] = open_with(paths[name], name, again)
     every.warn(" and ".join(str(contents.path) for contents in found.values()))
     return found

@@ -13,12 +13,12 @@ import numpy as np
 from modgap._files import atomic_path
 from modgap._validate import InputValueError, check_names
 from modgap.io._contents import EMBEDDING
-from modgap.io._stream import RowStream, check_columns, check_lengths
-from modgap.io.npy import write_npy
-from modgap.io.npz import write_npz
-from modgap.io.parquet import write_parquet
-from modgap.io.safetensors_file import write_safetensors
-from modgap.io.torch_file import write_torch
+from modgap.io._row_stream import RowStream, check_columns, check_lengths
+from modgap.io.formats.npy import write_npy
+from modgap.io.formats.npz import write_npz
+from modgap.io.formats.parquet import write_parquet
+from modgap.io.formats.safetensors_file import write_safetensors
+from modgap.io.formats.torch_file import write_torch
 
 Writer = Callable[[Path, Mapping[str, RowStream], Mapping[str, np.ndarray]], None]
 

@@ -12,7 +12,6 @@ from typing import Any, Literal
 
 import numpy as np
 
-from modgap._ahead import in_threads
 from modgap._arrays import (
     Scratch,
     Tile,
@@ -33,6 +32,7 @@ from modgap._arrays import (
     widen,
 )
 from modgap._results import HasFigure, Result
+from modgap._threads import in_threads
 from modgap._validate import (
     Array,
     InputValueError,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from modgap._ahead import workers_for
 from modgap._arrays import has_unit_lengths, is_torch, namespace, row_blocks, wide_dtype
+from modgap._threads import workers_for
 from modgap._validate import Array, check_matrix, check_same_space, check_values, is_checked
 
 # Rows taken together at most, and the bytes of their float64 copy. With fewer rows than the least,

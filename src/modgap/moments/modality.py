@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from modgap._ahead import in_threads
 from modgap._arrays import namespace, to_numpy
 from modgap._given import opened_batches
 from modgap._results import Brief
 from modgap._tensors import read_tensors, write_tensors
+from modgap._threads import in_threads
 from modgap._validate import (
     Array,
     InputValueError,

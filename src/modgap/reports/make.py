@@ -22,7 +22,7 @@ from modgap.corrections import Metric
 from modgap.diagnosis import Diagnosis
 from modgap.evaluation import Goal
 from modgap.io import Embeddings, Modalities, Thumbnail
-from modgap.io._matrix import HeldMatrix
+from modgap.io._matrices import ArrayMatrix
 from modgap.io.modalities import DEFAULT_NAMES
 from modgap.reports.assemble import page_html
 from modgap.reports.contents import contents
@@ -171,7 +171,7 @@ def _by_name(given: _ForSides[Any] | None, names: Sequence[str], what: str) -> d
 def _described(side: Embeddings, captions: Sequence[str] | None) -> Embeddings:
     """The rows with their captions; a tensor is brought to the CPU, where pages are made."""
     if side.in_memory and is_torch(side.rows()):
-        side = replace(side, matrix=HeldMatrix(to_numpy(side.rows())))
+        side = replace(side, matrix=ArrayMatrix(to_numpy(side.rows())))
     if captions is None:
         return side
     if "captions" in side.columns:

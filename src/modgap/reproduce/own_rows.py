@@ -8,7 +8,7 @@ import numpy as np
 
 from modgap._validate import InputValueError, check_rows, check_same_space
 from modgap.io import Modalities, open_embeddings, open_pair
-from modgap.io.groups import read_labels
+from modgap.io.group_labels import read_labels
 from modgap.reproduce.setting import OwnRows
 
 Two = tuple[Path, Path]

@@ -18,7 +18,7 @@ from modgap._arrays.ranks import TIE_TOLERANCE
 from modgap._validate import check_rows, check_values
 from modgap.corrections import Affine, Correction
 from modgap.io import Embeddings
-from modgap.io._matrix import as_numpy
+from modgap.io._matrices import as_numpy
 from modgap.search import search
 from modgap.search.scores import rows_to_multiply
 

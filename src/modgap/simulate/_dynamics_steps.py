@@ -11,7 +11,7 @@ from typing import Literal, get_args
 
 import numpy as np
 
-from modgap._ahead import single_threaded_blas
+from modgap._threads import single_threaded_blas
 from modgap._validate import InputTypeError, check_choice, require
 from modgap.simulate.dynamics_loss import forces, logits, pulls
 

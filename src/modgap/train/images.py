@@ -12,8 +12,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from modgap._ahead import processors
 from modgap._results import Progress, silent
+from modgap._threads import processors
 from modgap._validate import (
     InputTypeError,
     InputValueError,

@@ -16,11 +16,11 @@ from modgap._changes import ChangedFileError, SteadyFile
 from modgap._claims import check_unpacked
 from modgap._validate import InputError, InputTypeError, InputValueError, first_line
 from modgap.io._contents import listed, reading
+from modgap.io.formats.parquet import text_bytes
+from modgap.io.formats.saved_dataset import arrow_files, read_arrow, saved_splits
 from modgap.io.images import ImageError, ImageFolder, check_size
 from modgap.io.items.columns import Roles, label_of, plain_fields
 from modgap.io.items.item import Item, Opened, clean, joined, merge_names, no_file
-from modgap.io.parquet import text_bytes
-from modgap.io.saved_dataset import arrow_files, read_arrow, saved_splits
 
 # Row groups kept in memory: threads that decode in order straddle at most two.
 _KEPT = 2

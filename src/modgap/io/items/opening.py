@@ -9,6 +9,7 @@ from pathlib import Path
 from modgap._files import kind_of
 from modgap._validate import InputValueError, check_choice
 from modgap.io._contents import listed
+from modgap.io.formats.saved_dataset import find_saved
 from modgap.io.images import SUFFIXES as IMAGE_SUFFIXES
 from modgap.io.items.arrow import find_parquet, open_parquet, open_saved
 from modgap.io.items.coco import find_coco, open_coco
@@ -26,7 +27,6 @@ from modgap.io.items.records import (
     open_tables,
 )
 from modgap.io.items.webdataset import find_shards, open_webdataset
-from modgap.io.saved_dataset import find_saved
 from modgap.io.sounds import SUFFIXES as SOUND_SUFFIXES
 
 _Files = Sequence[Path]

@@ -10,16 +10,17 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from modgap._ahead import (
+from modgap._stopping import Stopped, stop_here, stoppable
+from modgap._threads import (
     ahead,
     at_most_processors,
     in_threads,
     meanwhile,
     processors,
+    read_ahead,
     single_threaded_blas,
     workers_for,
 )
-from modgap._stopping import Stopped, stop_here, stoppable
 from modgap._validate import already_checked, is_checked
 from modgap.diagnosis import diagnose
 
@@ -67,6 +68,55 @@ def test_items_are_drawn_by_the_caller_and_no_further_than_may_wait(
     found = ahead(abs, items(), workers=2, waiting=waiting)
     assert next(found) == 0
     assert by == [threading.current_thread().name] * drawn
+
+
+def no_thread_is_left() -> bool:
+    return not any(one.name.startswith("ahead") for one in threading.enumerate())
+
+
+def test_the_next_stream_is_read_while_the_first_is_worked_on() -> None:
+    begun = threading.Event()
+
+    def second() -> Iterator[str]:
+        begun.set()
+        yield "b"
+
+    items = read_ahead([lambda: iter("a"), second], 2)
+    assert next(items) == "a"
+    assert begun.wait(30)  # though nobody has asked for it
+    assert list(items) == ["b"]
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+def test_streams_are_read_no_further_than_one_item_each(workers: int) -> None:
+    made, taken = [0], 0
+
+    def items() -> Iterator[int]:
+        for item in range(5):
+            made[0] += 1
+            yield item
+
+    for item in read_ahead([items] * 8, workers):
+        assert item == taken % 5
+        taken += 1
+        assert made[0] - taken <= workers
+    assert (made[0], taken) == (40, 40)
+    assert no_thread_is_left()
+
+
+def test_an_error_of_a_stream_comes_where_its_item_would_and_no_thread_stays() -> None:
+    def broken() -> Iterator[int]:
+        yield 2
+        raise ValueError("part 2 is damaged")
+
+    items = read_ahead([lambda: iter([1]), broken] * 3, 3)
+    assert [next(items), next(items)] == [1, 2]
+    with pytest.raises(ValueError, match="part 2"):
+        next(items)
+    items = read_ahead([lambda: iter(range(9))] * 9, 3)
+    next(items)
+    items.close()
+    assert no_thread_is_left()
 
 
 def test_what_runs_in_threads_comes_back_in_order_and_ends_with_its_caller() -> None:

@@ -9,8 +9,9 @@ from typing import Any
 
 from modgap._changes import SteadyFile
 from modgap._validate import InputValueError
+from modgap.io._arrow_columns import arrow_contents
 from modgap.io._contents import Contents, listed, reading
-from modgap.io.tables import ArrowPart, table_contents
+from modgap.io.formats.tables import TablePart
 
 _STATE, _DICT = "state.json", "dataset_dict.json"
 
@@ -35,7 +36,7 @@ def open_saved_rows(folder: Any) -> Contents:
             f"folder of one: {folder / next(name for name in splits if name)}."
         )
     (state,) = splits.values()
-    return table_contents([read_arrow(path) for path in arrow_files(state)], folder)
+    return arrow_contents([read_arrow(path) for path in arrow_files(state)], folder)
 
 
 def saved_splits(stated: Path) -> dict[str | None, Path]:
@@ -61,7 +62,7 @@ def arrow_files(state: Path) -> list[Path]:
     return [_inside(state, name) for name in names]
 
 
-def read_arrow(path: Path) -> ArrowPart:
+def read_arrow(path: Path) -> TablePart:
     """A stream of record batches, mapped into memory and looked through."""
     import pyarrow as pa
 
@@ -73,7 +74,7 @@ def read_arrow(path: Path) -> ArrowPart:
         # Offsets that point outside would otherwise be followed.
         table.validate(full=True)
         _ = table.column_names  # refused here where they are no text
-    return ArrowPart(table, path, file)
+    return TablePart(table, path, file)
 
 
 def _inside(stated: Path, name: Any) -> Path:

@@ -12,9 +12,8 @@ from modgap._changes import SteadyFile
 from modgap._tensors import StoredTensor, list_tensors
 from modgap._validate import InputTypeError, InputValueError
 from modgap.io._contents import Column, Contents, reading
-from modgap.io._file_matrix import FileMatrix
-from modgap.io._matrix import Matrix, from_bfloat16
-from modgap.io._stream import RowStream, is_text, refuse_columns
+from modgap.io._matrices import FileMatrix, Matrix
+from modgap.io._row_stream import RowStream, is_text, refuse_columns
 from modgap.io.remote import steady
 
 _SUMS = ("set of streams", "gap monitor", "set of moments", "set of pair moments")
@@ -55,10 +54,8 @@ def _matrix(file: SteadyFile, name: str, tensor: StoredTensor) -> FileMatrix:
             f"{name!r} of {file.path} must hold float16, bfloat16, float32 or float64, got "
             f"{tensor.kind}. Convert it to float16."
         )
-    if tensor.kind == "BF16":
-        decoded = np.dtype(np.float32)
-        return FileMatrix(file, tensor.dtype, tensor.shape, tensor.offset, from_bfloat16, decoded)
-    return FileMatrix(file, tensor.dtype, tensor.shape, tensor.offset)
+    dtype = np.dtype(np.float32) if tensor.kind == "BF16" else None
+    return FileMatrix(file, tensor.dtype, tensor.shape, tensor.offset, dtype)
 
 
 def write_safetensors(

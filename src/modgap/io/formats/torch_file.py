@@ -19,9 +19,8 @@ from modgap._changes import SteadyFile
 from modgap._claims import check_unpacked
 from modgap._validate import InputTypeError, InputValueError, first_line, require
 from modgap.io._contents import Column, Contents, reading
-from modgap.io._file_matrix import MappedMatrix
-from modgap.io._matrix import ArrayMatrix, Matrix, from_bfloat16
-from modgap.io._stream import RowStream, is_text
+from modgap.io._matrices import ArrayMatrix, Matrix, decoded
+from modgap.io._row_stream import RowStream, is_text
 
 _ZIP_MAGIC = b"PK\x03\x04"
 # Before it, weights_only could be led round (CVE-2025-32434).
@@ -35,7 +34,8 @@ def open_torch(path: Path) -> Contents:
     file = SteadyFile(path)
     loaded = load_torch(torch, file, _HOW_TO_SAVE)
     if isinstance(loaded, torch.Tensor):
-        return Contents.of_array(path, _matrix(torch, file, "the tensor", loaded))
+        matrix = _matrix(torch, file, "the tensor", loaded)
+        return Contents.of_array(path, matrix, matrix.side)
     if isinstance(loaded, (list, tuple)) and len(loaded) == 2:
         loaded = {str(side): value for side, value in enumerate(loaded)}
         pair = ("0", "1")
@@ -127,16 +127,18 @@ def _matrix(torch: Any, file: SteadyFile, name: object, tensor: Any) -> ArrayMat
     check_expanded(torch, path, name, tensor)
     try:
         if tensor.dtype == torch.bfloat16:
-            bits = tensor.view(torch.int16).numpy().view(np.uint16)
-            found = ArrayMatrix(bits, from_bfloat16, np.dtype(np.float32))
+            array, dtype = tensor.view(torch.int16).numpy().view(np.uint16), np.dtype(np.float32)
         else:
-            found = ArrayMatrix(tensor.resolve_conj().resolve_neg().numpy())
+            array = tensor.resolve_conj().resolve_neg().numpy()
+            dtype = array.dtype
     except (TypeError, RuntimeError) as error:
         raise InputTypeError(
             f"{name!r} of {path} must hold float16, bfloat16, float32 or float64, "
             f"got {str(tensor.dtype).removeprefix('torch.')}."
         ) from error
-    return MappedMatrix.of(file, found, str(name)) if is_mapped(file) else found
+    if is_mapped(file):
+        return ArrayMatrix(array, dtype, file, str(name))
+    return ArrayMatrix(decoded(array, dtype))
 
 
 def _column(values: list, where: str) -> np.ndarray:

@@ -40,11 +40,11 @@ def parts_of(rows: Embeddings) -> list[Part]:
     """The shards of rows in order; one where they are in one file."""
     found, first_row = [], 0
     names: Counter[str] = Counter()
-    for number, matrix in enumerate(rows.matrix.parts()):
+    for number, matrix in enumerate(rows.matrix.shards()):
         name, place, mark = str(number), f"{number} of {rows.source}", None
-        if (origin := matrix.origin()) is not None:
-            file, inside = origin
-            name, place = Path(str(file.path)).stem, f"{os.path.abspath(str(file.path))} {inside}"
+        if (file := matrix.file) is not None:
+            path = str(file.path)
+            name, place = Path(path).stem, f"{os.path.abspath(path)} {matrix.place}"
             mark = f"{file.identity} {matrix.shape} {matrix.dtype}"
         names[name] += 1
         name = name if names[name] == 1 else f"{name}-{names[name]}"

@@ -9,6 +9,7 @@ import zipfile
 import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +19,9 @@ from modgap._changes import SteadyFile
 from modgap._claims import as_text, check_array, check_shape, check_unpacked, n_bytes
 from modgap._validate import InputTypeError, InputValueError
 from modgap.io._contents import Column, Contents, reading
-from modgap.io._matrix import ArrayMatrix, Matrix, StoredMatrix
-from modgap.io._stream import RowStream
-from modgap.io.npy import HEADER_ERRORS, open_array, read_header
+from modgap.io._matrices import Matrix, ReadMatrix, decoded, rebatch
+from modgap.io._row_stream import RowStream
+from modgap.io.formats.npy import HEADER_ERRORS, open_array, read_header
 from modgap.io.remote import steady
 
 _ERRORS = (
@@ -50,13 +51,16 @@ def open_npz(path: Any) -> Contents:
             if not info.filename.endswith(".npy"):
                 continue
             name = info.filename.removesuffix(".npy")
-            member = _Member(file, archive, info)
+            member = _Member.of(file, archive, info)
             if len(member.shape) == 1:
                 columns[name] = Column(member.shape[0], str(member.dtype), member.load_column)
-            elif info.compress_type == zipfile.ZIP_STORED and member.is_plain:
+            elif info.compress_type == zipfile.ZIP_STORED and member.dtype.kind in "biufcmMSU":
                 matrices[name] = open_array(file, _data_offset(archive, info))
             elif member.shape:
-                matrices[name] = member
+                matrices[name] = ReadMatrix(
+                    member.shape, member.dtype, member.blocks,
+                    file=file, place=member.name, readers=file.readers,
+                )  # fmt: skip
     return Contents(path, matrices, columns)
 
 
@@ -79,48 +83,58 @@ def _data_offset(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> int:
     return info.header_offset + _MEMBER_HEADER.size + name_length + extra_length
 
 
-class _Member(StoredMatrix):
+@dataclass(frozen=True)
+class _Member:
     """An array of a zip file that is unpacked as it is read."""
 
-    def __init__(self, file: SteadyFile, archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> None:
-        self.file, self.member, self.readers = file, info.filename, file.readers
-        self.where = f"{info.filename.removesuffix('.npy')!r} of {file.path}"
+    file: SteadyFile
+    name: str
+    shape: tuple[int, ...]
+    fortran: bool
+    stored: np.dtype
+
+    @classmethod
+    def of(cls, file: SteadyFile, archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> _Member:
+        """The array of a member; it may not claim far more than the file holds."""
         with archive.open(info) as opened:
-            self.shape, self.fortran, self.stored_dtype = read_header(opened)
-        check_shape(self.where, self.shape)
-        claimed = n_bytes(self.shape, self.stored_dtype)
-        if claimed > info.file_size and not self.stored_dtype.hasobject:
+            found = cls(file, info.filename, *read_header(opened))
+        check_shape(found.where, found.shape)
+        claimed = n_bytes(found.shape, found.stored)
+        if claimed > info.file_size and not found.stored.hasobject:
             raise InputValueError(
-                f"{self.where} is cut short: an array of shape {self.shape} and dtype "
-                f"{self.stored_dtype} needs {claimed:,} bytes, got {info.file_size:,}."
+                f"{found.where} is cut short: an array of shape {found.shape} and dtype "
+                f"{found.stored} needs {claimed:,} bytes, got {info.file_size:,}."
             )
-        check_unpacked(self.where, claimed, info.compress_size)
-        self.dtype = self.stored_dtype.newbyteorder("=")
+        check_unpacked(found.where, claimed, info.compress_size)
+        return found
 
     @property
-    def is_plain(self) -> bool:
-        """Whether it holds numbers or strings, not Python objects or structures."""
-        return self.dtype.kind in "biufcmMSU"
+    def where(self) -> str:
+        """What errors call it."""
+        return f"{self.name.removesuffix('.npy')!r} of {self.file.path}"
 
-    def origin(self) -> tuple[SteadyFile, str] | None:
-        return self.file, self.member
+    @property
+    def dtype(self) -> np.dtype:
+        """The dtype of its numbers once they are read."""
+        return self.stored.newbyteorder("=")
 
     def blocks(self, size: int) -> Iterator[np.ndarray]:
+        """The rows in order, unpacked as they are read."""
         if self.fortran:  # its columns are stored one after the other, so no row comes early
-            yield from ArrayMatrix(self._load()).batches(size)
+            yield from rebatch([self._load()], size)
             return
-        row_bytes = self.stored_dtype.itemsize * int(np.prod(self.shape[1:]))
-        with _opened(self.file) as archive, archive.open(self.member) as file:
+        row_bytes = self.stored.itemsize * int(np.prod(self.shape[1:]))
+        with _opened(self.file) as archive, archive.open(self.name) as file:
             read_header(file)
             for start in range(0, self.shape[0], size):
                 self.file.check()
                 n_rows = min(size, self.shape[0] - start)
-                data = np.frombuffer(file.read(n_rows * row_bytes), self.stored_dtype)
-                yield data.reshape(n_rows, *self.shape[1:]).astype(self.dtype, copy=False)
+                data = np.frombuffer(file.read(n_rows * row_bytes), self.stored)
+                yield decoded(data.reshape(n_rows, *self.shape[1:]), self.dtype)
 
     def load_column(self) -> np.ndarray:
         """The array, with bytes read as text; Python objects are refused."""
-        if self.dtype.hasobject:
+        if self.stored.hasobject:
             raise InputTypeError(
                 f"{self.where} holds Python objects, "
                 "which are stored as a pickle and never loaded. Save it as an array of str or int."
@@ -129,10 +143,10 @@ class _Member(StoredMatrix):
         return as_text(self._load(), self.where)
 
     def _load(self) -> np.ndarray:
-        with _opened(self.file) as archive, archive.open(self.member) as file:
+        with _opened(self.file) as archive, archive.open(self.name) as file:
             read_header(file)
-            data = np.frombuffer(file.read(n_bytes(self.shape, self.dtype)), self.stored_dtype)
-            return data.reshape(self.shape, order="F" if self.fortran else "C")
+            data = np.frombuffer(file.read(n_bytes(self.shape, self.stored)), self.stored)
+            return decoded(data.reshape(self.shape, order="F" if self.fortran else "C"), self.dtype)
 
 
 def write_npz(

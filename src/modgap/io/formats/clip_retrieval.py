@@ -19,13 +19,12 @@ import numpy as np
 from modgap._files import atomic_folder
 from modgap._validate import InputValueError, check_count
 from modgap.io._contents import EMBEDDING, Column, Contents, listed
-from modgap.io._file_matrix import FileMatrix
-from modgap.io._matrix import Matrix, join_files, rebatch
-from modgap.io._shards import Opening, in_order
-from modgap.io._stream import RowStream, check_columns, check_lengths
+from modgap.io._matrices import Matrix, join_files, rebatch
+from modgap.io._row_stream import RowStream, check_columns, check_lengths
+from modgap.io._shards import ShardOpener, in_order
 from modgap.io.embedded import finished_note
-from modgap.io.npy import open_array, save_array
-from modgap.io.parquet import ParquetShard, parquet_contents, parquet_files
+from modgap.io.formats.npy import open_array, save_array
+from modgap.io.formats.parquet import ParquetPart, parquet_contents, parquet_files
 from modgap.io.remote import steady
 
 IMAGES, TEXTS, METADATA, TEXT_METADATA = "img_emb", "text_emb", "metadata", "text_metadata"
@@ -44,9 +43,9 @@ def own_folder(folder: Any, modality: str) -> str | None:
     return found if found is not None and (folder / found).is_dir() else None
 
 
-def open_clip_retrieval(folder: Any, opening: Opening | None = None) -> Contents:
+def open_clip_retrieval(folder: Any, opening: ShardOpener | None = None) -> Contents:
     """Images, texts and metadata, whichever there are; they must agree on the number of rows."""
-    opening = opening or Opening()
+    opening = opening or ShardOpener()
     note = finished_note(folder)
     modalities = [name for name, part in EMBEDDED.items() if (folder / part).is_dir()]
     sides: dict[str, dict[str, Any]] = {
@@ -79,7 +78,7 @@ def open_clip_retrieval(folder: Any, opening: Opening | None = None) -> Contents
 
 
 def _rows_of(shard: Any) -> int:
-    return shard.n_rows if isinstance(shard, ParquetShard) else shard.shape[0]
+    return shard.n_rows if isinstance(shard, ParquetPart) else shard.shape[0]
 
 
 def _check_counts(folder: Any, sides: Mapping[str, Mapping[str, Any]]) -> None:
@@ -139,15 +138,15 @@ def _numbered(paths: Column) -> Column:
     return Column(paths.length, "<U", load)
 
 
-def open_npy_shards(folder: Any, opening: Opening | None = None) -> Contents:
+def open_npy_shards(folder: Any, opening: ShardOpener | None = None) -> Contents:
     """The `.npy` files of a folder as one matrix, in the order of their numbers."""
-    opening = opening or Opening()
+    opening = opening or ShardOpener()
     shards = npy_files(folder, opening)
     opening.refuse_none(shards, folder)
     return Contents(folder, {EMBEDDING: _joined(folder, shards)})
 
 
-def npy_files(folder: Any, opening: Opening) -> dict[str, FileMatrix]:
+def npy_files(folder: Any, opening: ShardOpener) -> dict[str, Matrix]:
     """The `.npy` files of a folder by the keys of their shards."""
     found = opening.open_each(
         in_order(folder, ".npy"),
@@ -158,14 +157,14 @@ def npy_files(folder: Any, opening: Opening) -> dict[str, FileMatrix]:
     return opening.agreeing(found, _holds, "columns")
 
 
-def _holds(matrix: FileMatrix) -> frozenset:
+def _holds(matrix: Matrix) -> frozenset:
     return frozenset({matrix.shape[1:]} if matrix.shape[0] else ())
 
 
-def _joined(folder: Any, shards: Mapping[str, FileMatrix]) -> Matrix:
+def _joined(folder: Any, shards: Mapping[str, Matrix]) -> Matrix:
     if not shards:
         raise InputValueError(f"{folder} must hold .npy files, got none.")
-    parts: dict[Any, Matrix] = {matrix.file.path: matrix for matrix in shards.values()}
+    parts = {getattr(matrix.file, "path", folder): matrix for matrix in shards.values()}
     return join_files({path: part for path, part in parts.items() if part.shape[0]} or parts)
 
 

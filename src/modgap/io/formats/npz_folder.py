@@ -14,10 +14,10 @@ import numpy as np
 
 from modgap._validate import InputValueError
 from modgap.io._contents import Column, Contents, listed
-from modgap.io._matrix import BATCH_ROWS, join_files
-from modgap.io._shards import Opening, in_order
-from modgap.io.npz import open_npz
-from modgap.io.parquet import open_parquet
+from modgap.io._matrices import BATCH_ROWS, join_files
+from modgap.io._shards import ShardOpener, in_order
+from modgap.io.formats.npz import open_npz
+from modgap.io.formats.parquet import open_parquet
 
 
 def is_npz_folder(folder: Any) -> bool:
@@ -26,9 +26,9 @@ def is_npz_folder(folder: Any) -> bool:
     return bool(shards) and {path.stem for path in tables} <= {path.stem for path in shards}
 
 
-def open_npz_shards(folder: Any, opening: Opening | None = None) -> Contents:
+def open_npz_shards(folder: Any, opening: ShardOpener | None = None) -> Contents:
     """The arrays of all shards, each after the one before, and the columns of their tables."""
-    opening = opening or Opening()
+    opening = opening or ShardOpener()
     tables = {path.stem: path for path in in_order(folder, ".parquet")}
     open_one = partial(_open_shard, tables=tables, opening=opening)
     found = opening.open_each(in_order(folder, ".npz"), open_one, _n_rows, _look_through)
@@ -70,7 +70,7 @@ def _look_through(shard: Contents) -> None:
         column.load()
 
 
-def _open_shard(path: Any, tables: Mapping[str, Any], opening: Opening) -> Contents:
+def _open_shard(path: Any, tables: Mapping[str, Any], opening: ShardOpener) -> Contents:
     found = open_npz(path)
     if not tables:
         return found

@@ -1,4 +1,4 @@
-"""Work in threads, in order: ahead of whoever takes it and never far ahead, or on every core."""
+"""Run work in threads; results come in order and memory stays bounded."""
 
 from __future__ import annotations
 
@@ -38,23 +38,26 @@ def ahead(
 ) -> Iterator[R]:
     """``work`` on each item, in the order of the items; errors come where their item would.
 
-    Items are drawn in the caller's thread. At most ``waiting`` + 1 results are made and not taken,
-    ``workers`` + 1 where it is left out, so memory stays the same over any number of items. By
-    default there are as many workers as processors. ``in_turns`` is for who needs the processors
-    too: the workers then rest while the results they made are taken.
+    The caller's thread draws the items. At most ``waiting`` + 1 results exist that were not taken,
+    ``workers`` + 1 by default, so memory does not grow with the items. By default there are as
+    many workers as processors. With ``in_turns`` the workers rest while their results are taken,
+    for callers that need all processors themselves.
 
     >>> list(ahead(lambda x: x * x, range(4), workers=2))
     [0, 1, 4, 9]
     """
     workers = workers or processors()
-    if in_turns:
-        yield from _in_turns(work, items, workers)
-        return
     most = waiting or workers
     made: deque[Future[R]] = deque()
     pool = ThreadPoolExecutor(workers, thread_name_prefix="ahead")
+    left = iter(items)
     try:
-        for item in items:
+        while in_turns and (some := list(islice(left, workers))):
+            futures = [pool.submit(work, item) for item in some]
+            wait(futures)
+            for future in futures:
+                yield future.result()
+        for item in left:
             made.append(pool.submit(work, item))
             if len(made) > most:
                 yield made.popleft().result()
@@ -64,14 +67,32 @@ def ahead(
         pool.shutdown(cancel_futures=True)
 
 
-def _in_turns(work: Callable[[T], R], items: Iterable[T], workers: int) -> Iterator[R]:
-    left = iter(items)
-    with ThreadPoolExecutor(workers, thread_name_prefix="ahead") as pool:
-        while some := list(islice(left, workers)):
-            futures = [pool.submit(work, item) for item in some]
-            wait(futures)
-            for future in futures:
-                yield future.result()
+def read_ahead(streams: Iterable[Callable[[], Iterator[R]]], workers: int) -> Iterator[R]:
+    """The items of all streams, in order; ``workers`` streams are read at once.
+
+    Each of these streams is one item ahead of the caller, so at most ``workers`` items wait.
+
+    >>> list(read_ahead([lambda: iter("ab"), lambda: iter("c")], workers=2))
+    ['a', 'b', 'c']
+    """
+    left = iter(streams)
+    reading: deque[tuple[Iterator[R], Future[R | None]]] = deque()
+    pool = ThreadPoolExecutor(workers, thread_name_prefix="ahead")
+    try:
+        while True:
+            for stream in islice(left, workers - len(reading)):
+                items = stream()
+                reading.append((items, pool.submit(next, items, None)))
+            if not reading:
+                return
+            items, future = reading.popleft()
+            item = future.result()
+            if item is not None:
+                reading.appendleft((items, pool.submit(next, items, None)))
+                yield item
+            del item
+    finally:
+        pool.shutdown(cancel_futures=True)
 
 
 def in_threads(
@@ -83,10 +104,10 @@ def in_threads(
 ) -> Iterator[R]:
     """`ahead` for NumPy: each thread has a core, and a BLAS of one thread.
 
-    NumPy lets other threads run while it computes; BLAS would take every core for each of them, so
-    it is kept to one. A single item, or a single worker, has all of BLAS instead. ``whole_jobs``
-    says that each item is a job of many steps: it can be stopped as in the caller's thread, knows
-    which rows were checked, and starts no threads of its own.
+    NumPy releases the lock of Python while it computes; BLAS would take every core for each thread,
+    so it is limited to one. A single item, or a single worker, has all of BLAS instead. With
+    ``whole_jobs`` each item is a job of many steps: it has the context of the caller's thread, so
+    it can be stopped with it, and starts no threads of its own.
 
     >>> list(in_threads(len, ["a", "bc", "def"], workers=2))
     [1, 2, 3]
@@ -97,40 +118,29 @@ def in_threads(
     if len(first) < 2:
         yield from map(work, chain(first, left))
         return
-    every = chain(first, left)
+    jobs = (_job(work, item) if whole_jobs else partial(work, item) for item in chain(first, left))
     with single_threaded_blas():
-        if whole_jobs:
-            yield from ahead(_run, (_job(work, item) for item in every), workers)
-        else:
-            yield from ahead(work, every, workers)
+        yield from ahead(lambda job: job(), jobs, workers)
 
 
 @contextmanager
 def meanwhile(work: Callable[[], R]) -> Iterator[Callable[[], R]]:
-    """Work in a thread of its own, while the block goes on; what is given waits for its result.
+    """Run work in a thread of its own while the block runs; yields what waits for its result.
 
-    It knows what the caller's thread knows, and can be stopped with it.
+    It has the context of the caller's thread, so it can be stopped with it.
 
     >>> with meanwhile(lambda: 6 * 7) as answer:
     ...     answer()
     42
     """
-    pool = ThreadPoolExecutor(1, thread_name_prefix="meanwhile")
-    try:
+    with ThreadPoolExecutor(1, thread_name_prefix="meanwhile") as pool:
         yield pool.submit(copy_context().run, work).result
-    finally:
-        pool.shutdown()
 
 
 def _job(work: Callable[[T], R], item: T) -> Callable[[], R]:
-    """The work on an item with what the caller's thread knows."""
     context = copy_context()
     context.run(_in_job.set, True)
     return partial(context.run, work, item)
-
-
-def _run(job: Callable[[], R]) -> R:
-    return job()
 
 
 @contextmanager

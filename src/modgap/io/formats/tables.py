@@ -8,8 +8,8 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import partial
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +19,9 @@ import numpy as np
 from modgap._changes import SteadyFile
 from modgap._given import is_picture
 from modgap._validate import InputTypeError, InputValueError, first_line
-from modgap.io._arrow import column_values, is_list, list_numbers, null_rows, numpy_dtype
-from modgap.io._contents import EMBEDDING, Column, Contents, listed
-from modgap.io._matrix import BATCH_ROWS, ArrayMatrix, Matrix, Shards, as_numpy, rebatch
+from modgap.io._arrow_columns import ArrowPart, arrow_contents, is_list, null_rows, one_array
+from modgap.io._contents import EMBEDDING, Contents, listed
+from modgap.io._matrices import BATCH_ROWS, ArrayMatrix, Matrix, as_numpy
 
 _LIBRARIES = ("pandas", "polars", "pyarrow", "datasets")
 # Fewer columns of floats that are numbered may be scores, not the numbers of a vector.
@@ -42,129 +42,59 @@ def is_opened(given: Any) -> bool:
 
 
 def open_table(given: Any, label: str = "") -> Contents:
-    """What a table holds, as a Parquet file would; ``label`` says whose rows it has, if one's."""
+    """The contents of a table, as of a Parquet file; ``label`` names the modality it is for."""
     kind = f"{_library(given)} {type(given).__name__}"
     source = Path(f"{label} ({kind})" if label else kind)
-    return table_contents([ArrowPart(_as_arrow(given, source), source)], source)
+    part = TablePart(_as_arrow(given, source), source)
+    found = arrow_contents([part], source)
+    if found.matrices:
+        return found
+    matrices: dict[str, Matrix] = {}
+    columns = dict(found.columns)
+    for name, own in _numbered(part.table).items():
+        matrices[name] = ArrayMatrix(_side_by_side(part.table, own, source))
+        columns = {other: column for other, column in columns.items() if other not in own}
+    return replace(found, matrices=matrices, columns=columns)
 
 
-@dataclass(frozen=True, eq=False)
-class ArrowPart:
-    """A table of Arrow; ``file`` is where it is mapped from, if it is."""
+class TablePart(ArrowPart):
+    """A table of Arrow; ``file`` is the file that it is a map of, if it is one."""
 
-    table: Any
-    path: Path
-    file: SteadyFile | None = None
+    def __init__(self, table: Any, path: Path, file: SteadyFile | None = None) -> None:
+        import pyarrow as pa
+
+        columns = [_plain(one) for one in table.columns]
+        plain = pa.Table.from_arrays(columns, names=table.column_names)
+        self.table = plain.replace_schema_metadata(table.schema.metadata)
+        self.path, self.file, self.copies = path, file, file is not None
+        self.schema, self.n_rows = self.table.schema, table.num_rows
+
+    def arrays(self, column: str, size: int) -> Iterator[Any]:
+        """The column as Arrow arrays of at most ``size`` rows."""
+        for chunk in self.table.column(self.schema.get_field_index(column)).chunks:
+            for start in range(0, len(chunk), size):
+                self.check()
+                yield chunk.slice(start, size)
+
+    def take_rows(self, column: str, dim: int, rows: np.ndarray) -> np.ndarray:
+        """The vectors of a column at rising row numbers."""
+        self.check()
+        array = one_array(self.table.column(self.schema.get_field_index(column)).take(rows))
+        return self.numbers(array, dim, column, int(rows[0]))
+
+    def matrix(self, column: str) -> Matrix:
+        """The vectors of a column; those in one piece of memory are an array of NumPy."""
+        found = super().matrix(column)
+        chunks = self.table.column(self.schema.get_field_index(column)).chunks
+        if len(chunks) == 1 and self.file is None and found.dtype.kind == "f":
+            with suppress(InputValueError):  # raised when its rows are read: others may be wanted
+                return ArrayMatrix(self.numbers(chunks[0], found.shape[1], column, 0))
+        return found
 
     def check(self) -> None:
-        """Refuse to go on where the file is not the one that was opened."""
+        """Raise if the file is not the one that was opened."""
         if self.file is not None:
             self.file.check()
-
-    def column(self, name: str) -> Any:
-        """A column, if the file is still the one that was opened."""
-        self.check()
-        # Arrow lists all names each time that it is asked for them, but knows the place of one.
-        place = self.table.schema.get_field_index(name)
-        if place < 0:
-            raise InputValueError(
-                f"All shards must have the same columns, but {self.path} has no {name!r}. "
-                f"It has {listed(self.table.column_names)}."
-            )
-        return _plain(self.table.column(place))
-
-
-def table_contents(parts: Sequence[ArrowPart], source: Path) -> Contents:
-    """The vector columns and the plain columns of tables, read one after the other."""
-    import pyarrow as pa
-
-    names = parts[0].table.column_names
-    if len(set(names)) < len(names):
-        raise InputValueError(f"{source} must name every column once, got {listed(names)}.")
-    parts = [part for part in parts if part.table.num_rows] or parts[:1]
-    n_rows = sum(part.table.num_rows for part in parts)
-    if n_rows == 0:
-        raise InputValueError(f"{source} must have at least one row, got none.")
-    matrices: dict[str, Matrix] = {}
-    columns: dict[str, Column] = {}
-    for name in names:
-        kind = parts[0].column(name).type
-        if is_list(kind):
-            lists: list[Matrix] = [_Lists(part, name) for part in parts]
-            matrices[name] = _joined(lists, name, source)
-        elif not pa.types.is_nested(kind):
-            columns[name] = Column(n_rows, str(kind), partial(_load, parts, name))
-    if not matrices and len(parts) == 1 and parts[0].file is None:
-        table = parts[0].table
-        for name, own in _numbered(table).items():
-            matrices[name] = ArrayMatrix(_side_by_side(table, own, source))
-            columns = {other: column for other, column in columns.items() if other not in own}
-    return Contents(source, matrices, columns)
-
-
-def _joined(parts: Sequence[Matrix], name: str, source: Path) -> Matrix:
-    shapes = {part.shape[1:] for part in parts}
-    if len(shapes) > 1:
-        raise InputValueError(
-            f"Every row of {name!r} in {source} must have the same length, got "
-            f"{' and '.join(str(shape[0]) for shape in sorted(shapes))}."
-        )
-    return parts[0] if len(parts) == 1 else Shards(parts)
-
-
-def _load(parts: Sequence[ArrowPart], name: str) -> np.ndarray:
-    import pyarrow as pa
-
-    chunks = [chunk for part in parts for chunk in part.column(name).chunks]
-    return column_values(pa.chunked_array(chunks))
-
-
-class _Lists(Matrix):
-    """A column of lists."""
-
-    def __init__(self, part: ArrowPart, name: str) -> None:
-        self.part, self.name = part, name
-        column = part.column(name)
-        self.dtype = numpy_dtype(column.type.value_type)
-        if hasattr(column.type, "list_size"):
-            dim = column.type.list_size
-        elif column[0].is_valid:
-            dim = len(column[0])
-        else:
-            raise null_rows(name, part.path, 0)
-        self.shape = (len(column), dim)
-
-    def batches(self, size: int) -> Iterator[np.ndarray]:
-        return rebatch(self._pieces(size), size)
-
-    def _pieces(self, size: int) -> Iterator[np.ndarray]:
-        row = 0
-        for chunk in self.part.column(self.name).chunks:
-            for start in range(0, len(chunk), size):
-                yield self._numbers(chunk.slice(start, size), row)
-                row += min(size, len(chunk) - start)
-
-    def rows(self) -> np.ndarray:
-        chunks = self.part.column(self.name).chunks
-        alone = len(chunks) == 1 and self.part.file is None
-        return self._numbers(chunks[0], 0) if alone else super().rows()
-
-    def take(self, indices: np.ndarray) -> np.ndarray:
-        column = self.part.column(self.name)
-        taken = np.empty((len(indices), self.shape[1]), self.dtype)
-        for start in range(0, len(indices), BATCH_ROWS):
-            chosen = indices[start : start + BATCH_ROWS]
-            found = column.take(chosen).combine_chunks()
-            # One array, or a chunked one of a single chunk, as versions of Arrow have it.
-            array = found.chunk(0) if hasattr(found, "chunk") else found
-            taken[start : start + len(chosen)] = self._numbers(array, int(chosen[0]))
-        return taken
-
-    def _numbers(self, array: Any, row: int) -> np.ndarray:
-        self.part.check()
-        found = list_numbers(array, self.shape[1], self.name, self.part.path, row)
-        # Nothing of a mapped file is given out.
-        return found if self.part.file is None else found.copy()
 
 
 def _numbered(table: Any) -> dict[str, list[str]]:
@@ -202,7 +132,7 @@ def _by_prefix(names: Sequence[str]) -> dict[str, list[str]]:
 
 
 def _side_by_side(table: Any, names: Sequence[str], source: Path) -> np.ndarray:
-    columns = [_plain(table[name]) for name in names]
+    columns = [table[name] for name in names]
     for name, column in zip(names, columns, strict=True):
         if column.null_count:
             nulls = np.flatnonzero(column.is_null().to_numpy())

@@ -8,13 +8,13 @@ from typing import Any
 import array_api_compat
 import numpy as np
 
-from modgap._ahead import ahead
 from modgap._arrays import to_half
+from modgap._threads import ahead
 from modgap._validate import InputTypeError, InputValueError, check_matrix
 from modgap.io._contents import listed
-from modgap.io._matrix import BATCH_ROWS, as_numpy
+from modgap.io._matrices import BATCH_ROWS, as_numpy
 from modgap.io.embeddings import Embeddings
-from modgap.io.tables import is_opened
+from modgap.io.formats.tables import is_opened
 
 FLOATS = ("float16", "float32", "float64")
 # One keeps up with the threads that map; more would hold more batches.

@@ -24,10 +24,10 @@ from modgap._validate import (
     did_you_mean,
 )
 from modgap.io._contents import Contents, listed, reading
-from modgap.io.companions import COLUMN_NAMES
+from modgap.io.column_roles import COLUMN_NAMES
 from modgap.io.embeddings import Embeddings
-from modgap.io.npy import open_array
-from modgap.io.parquet import open_parquet
+from modgap.io.formats.npy import open_array
+from modgap.io.formats.parquet import open_parquet
 
 
 def find_groups(

@@ -9,21 +9,21 @@ from typing import Any
 
 from modgap._validate import InputValueError
 from modgap.io._contents import Contents, listed
-from modgap.io._shards import BadShards, Opening, in_order
-from modgap.io.clip_retrieval import is_clip_retrieval, open_clip_retrieval, open_npy_shards
+from modgap.io._shards import BadShards, ShardOpener, in_order
+from modgap.io.formats.clip_retrieval import is_clip_retrieval, open_clip_retrieval, open_npy_shards
+from modgap.io.formats.lance_dataset import SUFFIX as LANCE
+from modgap.io.formats.lance_dataset import is_lance, open_lance
+from modgap.io.formats.npy import open_npy
+from modgap.io.formats.npz import open_npz
+from modgap.io.formats.npz_folder import is_npz_folder, open_npz_shards
+from modgap.io.formats.parquet import open_parquet
+from modgap.io.formats.safetensors_file import open_safetensors
+from modgap.io.formats.saved_dataset import find_saved, open_saved_rows
+from modgap.io.formats.tables import is_table, open_table
+from modgap.io.formats.torch_file import open_torch
 from modgap.io.fusing import open_fused
-from modgap.io.lance_dataset import SUFFIX as LANCE
-from modgap.io.lance_dataset import is_lance, open_lance
 from modgap.io.manifest import MANIFEST, data_files, find_manifest, listed_by_manifest
-from modgap.io.npy import open_npy
-from modgap.io.npz import open_npz
-from modgap.io.npz_folder import is_npz_folder, open_npz_shards
-from modgap.io.parquet import open_parquet
 from modgap.io.remote import RemotePath, place_of
-from modgap.io.safetensors_file import open_safetensors
-from modgap.io.saved_dataset import find_saved, open_saved_rows
-from modgap.io.tables import is_table, open_table
-from modgap.io.torch_file import open_torch
 
 OPENERS: Mapping[str, Callable[[Any], Contents]] = {
     ".npy": open_npy,
@@ -41,13 +41,13 @@ def open_contents(given: Any, label: str = "", *, bad_shards: BadShards = "refus
     ``bad_shards="skip"`` leaves out shards that cannot be used, with a warning: each is then read
     through once first.
     """
-    opening = Opening.of(bad_shards)
+    opening = ShardOpener.of(bad_shards)
     found = open_with(given, label, opening)
     opening.warn(found.path)
     return found
 
 
-def open_with(given: Any, label: str, opening: Opening) -> Contents:
+def open_with(given: Any, label: str, opening: ShardOpener) -> Contents:
     """The same without a warning; ``opening`` says what was left out."""
     if is_table(given):
         return open_table(given, label)
@@ -78,7 +78,7 @@ def _open_file(path: Path | RemotePath, size: int) -> Contents:
     return OPENERS[path.suffix.lower()](path)
 
 
-def _open_remote(path: RemotePath, opening: Opening) -> Contents:
+def _open_remote(path: RemotePath, opening: ShardOpener) -> Contents:
     if path.name == MANIFEST:
         path = path.parent
     if path.suffix.lower() == LANCE:
@@ -139,7 +139,7 @@ def fused_parts(path: str | os.PathLike[str]) -> tuple[Path, Path] | None:
     return Path(first), Path(second)
 
 
-def _open_folder(folder: Path | RemotePath, opening: Opening) -> Contents:
+def _open_folder(folder: Path | RemotePath, opening: ShardOpener) -> Contents:
     if is_lance(folder):
         return open_lance(folder, opening)
     manifest = find_manifest(folder)

@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import threading
 import tokenize
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
 from io import BytesIO
 from pathlib import Path
 from typing import IO, Any
@@ -13,13 +15,13 @@ from typing import IO, Any
 import numpy as np
 from numpy.lib import format as npy_format
 
-from modgap._ahead import ahead
 from modgap._changes import SteadyFile
 from modgap._claims import check_array, n_bytes
+from modgap._threads import ahead
 from modgap._validate import InputTypeError, InputValueError
 from modgap.io._contents import Contents, reading
-from modgap.io._file_matrix import ColumnsMatrix, FileMatrix
-from modgap.io._stream import RowStream, refuse_columns
+from modgap.io._matrices import FileMatrix, Matrix, ReadMatrix, decoded
+from modgap.io._row_stream import RowStream, refuse_columns
 from modgap.io.remote import steady
 
 # What NumPy raises on headers that are not its own.
@@ -52,11 +54,15 @@ _WAITING_BYTES = 32 * 1024**2
 
 def open_npy(path: Any) -> Contents:
     """The matrix or the stacked pair in a file; a file of Python objects is refused."""
-    return Contents.of_array(path, open_array(steady(path)))
+    file = steady(path)
+    return Contents.of_array(path, open_array(file), partial(open_array, file, 0))
 
 
-def open_array(file: SteadyFile, offset: int = 0) -> FileMatrix:
-    """The array that starts at ``offset`` in a file; all that its header claims must be there."""
+def open_array(file: SteadyFile, offset: int = 0, side: int | None = None) -> Matrix:
+    """The array at ``offset`` of a file, or one side of a stacked one.
+
+    All that its header claims must be in the file.
+    """
     path = file.path
     with reading(path, "a NumPy array", *HEADER_ERRORS), file.open() as opened:
         opened.seek(offset)
@@ -74,8 +80,39 @@ def open_array(file: SteadyFile, offset: int = 0) -> FileMatrix:
             f"{path} is cut short: an array of shape {shape} and dtype {dtype} needs "
             f"{needed} bytes, got {file.size - start}. Write or download it again."
         )
-    order = ColumnsMatrix if fortran and len(shape) > 1 else FileMatrix
-    return order(file, dtype, shape, start)
+    if fortran and len(shape) > 1:
+        n_sides, own = (1, shape) if side is None else (shape[0], shape[1:])
+        columns = _Columns(file, dtype, own, start, n_sides, side or 0)
+        place = f"byte {start} {side or 0} of {n_sides}"
+        kind = dtype.newbyteorder("=")
+        return ReadMatrix(own, kind, columns.blocks, file=file, place=place, readers=file.readers)
+    matrix = FileMatrix(file, dtype, shape, start)
+    return matrix if side is None else matrix.side(side)
+
+
+@dataclass(frozen=True)
+class _Columns:
+    """An array in Fortran's order; the numbers of ``n_sides`` matrices alternate."""
+
+    file: SteadyFile
+    dtype: np.dtype
+    shape: tuple[int, ...]
+    offset: int
+    n_sides: int
+    side: int
+
+    def blocks(self, size: int) -> Iterator[np.ndarray]:
+        n, dim = self.shape
+        with self.file.open() as opened:
+            for start in range(0, n if dim else 0, size):
+                n_rows = min(size, n - start)
+                block = np.empty((n_rows, dim), self.dtype)
+                column = np.empty(n_rows * self.n_sides, self.dtype)
+                for j in range(dim):
+                    first = (j * n + start) * self.n_sides * self.dtype.itemsize
+                    self.file.read_into(opened, self.offset + first, column)
+                    block[:, j] = column[self.side :: self.n_sides]
+                yield decoded(block, self.dtype.newbyteorder("="))
 
 
 def read_header(file: Any) -> tuple[tuple[int, ...], bool, np.dtype]:

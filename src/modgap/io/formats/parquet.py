@@ -1,0 +1,234 @@
+"""Parquet with vectors in list or fixed-size-list columns: one file, or a folder of shards."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from modgap._changes import SteadyFile
+from modgap._claims import check_unpacked
+from modgap._validate import InputValueError
+from modgap.io._arrow_columns import ArrowPart, arrow_contents, list_width, numpy_dtype
+from modgap.io._contents import Contents, reading
+from modgap.io._matrices import BATCH_ROWS, Matrix, ReadMatrix, Shards, rebatch
+from modgap.io._row_stream import RowStream
+from modgap.io._shards import ShardOpener
+from modgap.io.remote import steady
+
+# Bytes that are read of a column at once, from a disk and from a store far away.
+_BUFFER, _REMOTE_BUFFER = 1024**2, 8 * 1024**2
+
+
+def open_parquet(paths: Sequence[Any], source: Any, opener: ShardOpener | None = None) -> Contents:
+    """The vector columns and the plain columns of shards, read one after the other."""
+    opener = opener or ShardOpener()
+    files = parquet_files(paths, opener)
+    opener.refuse_none(files, source)
+    return parquet_contents(list(files.values()), source)
+
+
+def parquet_files(paths: Sequence[Any], opener: ShardOpener) -> dict[str, ParquetPart]:
+    """The files by the keys of their shards."""
+    files = opener.open_each(
+        paths, ParquetPart, lambda file: file.n_rows, lambda file: file.look_through()
+    )
+    return opener.agreeing(files, _columns_and_widths, "columns")
+
+
+def _columns_and_widths(file: ParquetPart) -> frozenset:
+    widths = {c: file.matrix(c).shape[1] for c in file.vector_columns() if file.n_rows}
+    return frozenset((name, widths.get(name)) for name in file.schema.names)
+
+
+def parquet_contents(files: Sequence[ParquetPart], source: Any) -> Contents:
+    """The contents of files, read one after the other."""
+    with _reading(source):  # names that are no text, for instance
+        return arrow_contents(files, source)
+
+
+class ParquetPart(ArrowPart):
+    """One file: its footer, and its columns by row group."""
+
+    def __init__(self, path: Any) -> None:
+        self.path = path
+        self.file: SteadyFile = steady(path)
+        self.readers = self.file.readers
+        with self._opened() as file:
+            self.metadata = file.metadata
+            self.schema = file.schema_arrow
+        self.n_rows = self.metadata.num_rows
+        groups = self._group_rows()
+        if min(groups, default=0) < 0 or sum(groups) != self.n_rows:
+            raise InputValueError(
+                f"{path} is damaged: it claims {self.n_rows} rows, and its row groups "
+                f"{sum(groups)}. Write or download it again."
+            )
+
+    def _group_rows(self) -> list[int]:
+        return [self.metadata.row_group(g).num_rows for g in range(self.metadata.num_row_groups)]
+
+    @contextmanager
+    def _opened(self, **options: Any) -> Iterator[Any]:
+        import pyarrow.parquet as pq
+
+        with _reading(self.path), self.file.watched(), ExitStack() as held:
+            source: Any = self.path
+            if self.file.is_remote:
+                source = held.enter_context(self.file.open())
+            yield held.enter_context(pq.ParquetFile(source, **options))
+
+    def reading(self) -> AbstractContextManager[None]:
+        """Errors about this file are one sentence."""
+        return _reading(self.path)
+
+    def _check_claim(self, column: str, claimed: int) -> None:
+        """Refuse a column that would unpack to far more bytes than the file has."""
+        check_unpacked(f"{column!r} of {self.path}", claimed, self.file.size)
+
+    def _n_values(self, column: str) -> int:
+        """How many numbers a column of lists claims to hold."""
+        total = 0
+        for group in range(self.metadata.num_row_groups):
+            held = self.metadata.row_group(group)
+            for place in range(held.num_columns):
+                if held.column(place).path_in_schema.split(".")[0] == column:
+                    total += held.column(place).num_values
+        return total
+
+    def matrix(self, column: str) -> Matrix:
+        """The vectors of a column; read by row group, so that distant rows can be skipped."""
+        kind = self._list_type(column)
+        dtype = numpy_dtype(kind.value_type)
+        self._check_claim(column, self._n_values(column) * dtype.itemsize)
+        dim = list_width(kind, self.arrays(column, 1), column, self.path)
+        self._check_claim(column, self.n_rows * dim * dtype.itemsize)
+        groups: list[Matrix] = []
+        first_row = 0
+        for group, n_rows in enumerate(self._group_rows()):
+            if n_rows:
+                blocks = partial(self._group_blocks, column, group, first_row, (n_rows, dim))
+                groups.append(ReadMatrix((n_rows, dim), dtype, blocks, readers=self.readers))
+            first_row += n_rows
+        return Shards(groups, self.file, column)
+
+    def _group_blocks(
+        self, column: str, group: int, first_row: int, shape: tuple[int, int], size: int
+    ) -> Iterator[np.ndarray]:
+        row = first_row
+        for array in self.arrays(column, size, [group]):
+            yield self.numbers(array, shape[1], column, row)
+            row += len(array)
+        if row - first_row != shape[0]:
+            raise InputValueError(
+                f"{self.path} is damaged: row group {group} claims {shape[0]} rows, "
+                f"and {column!r} has {row - first_row}. Write or download it again."
+            )
+
+    def arrays(
+        self,
+        column: str,
+        size: int,
+        row_groups: list[int] | None = None,
+        *,
+        encoded: bool = False,
+    ) -> Iterator[Any]:
+        """The column as Arrow arrays of at most ``size`` rows.
+
+        ``encoded`` strings stay a dictionary: a long value of many rows is there once.
+        """
+        with self._opened(
+            metadata=self.metadata,
+            buffer_size=_REMOTE_BUFFER if self.file.is_remote else _BUFFER,
+            read_dictionary=[column] if encoded else None,
+        ) as file:
+            for batch in file.iter_batches(size, row_groups=row_groups, columns=[column]):
+                self.file.check()
+                yield batch.column(column)
+
+    def values(self, column: str) -> Iterator[Any]:
+        """A column of one entry per row; refused where it unpacks to far more than is stored."""
+        import pyarrow as pa
+
+        kind = self.column_type(column)
+        encoded = pa.types.is_string(kind) or pa.types.is_binary(kind)
+        self._check_claim(column, 0 if encoded else 8 * self.n_rows)
+        n_bytes = 0
+        for array in self.arrays(column, BATCH_ROWS * 8, encoded=encoded):
+            with _reading(self.path):
+                n_bytes += text_bytes(array)
+            self._check_claim(column, n_bytes)
+            yield array
+
+
+def text_bytes(array: Any) -> int:
+    """The bytes of the strings of an array, each counted as often as it is there."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if not pa.types.is_dictionary(array.type):
+        return array.nbytes
+    if pa.types.is_primitive(array.type.value_type):
+        return 8 * len(array)
+    lengths = pc.take(pc.binary_length(array.dictionary), array.indices)
+    return 8 * len(array) + (pc.sum(pc.cast(lengths, pa.int64())).as_py() or 0)
+
+
+def _reading(path: Any) -> Any:
+    import pyarrow as pa
+
+    return reading(path, "a Parquet file", pa.ArrowException, OSError, UnicodeDecodeError)
+
+
+def write_parquet(
+    path: Path, matrices: Mapping[str, RowStream], columns: Mapping[str, np.ndarray]
+) -> None:
+    """Stream vectors as fixed-size lists, and columns beside them, batch by batch."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    vectors = [
+        pa.field(name, pa.list_(pa.from_numpy_dtype(stream.dtype), stream.dim), nullable=False)
+        for name, stream in matrices.items()
+    ]
+    others = {name: pa.array(values, from_pandas=False) for name, values in columns.items()}
+    schema = pa.schema(vectors + [pa.field(name, array.type) for name, array in others.items()])
+    batches = [rebatch(stream.batches(), BATCH_ROWS) for stream in matrices.values()]
+    start = 0
+    # A dictionary of values helps repeated strings; embeddings hardly repeat.
+    with pq.ParquetWriter(path, schema, use_dictionary=list(columns)) as writer:
+        for sides in _side_by_side(batches, list(matrices)):
+            stop = start + len(sides[0])
+            arrays = [
+                pa.FixedSizeListArray.from_arrays(pa.array(side.ravel()), type=field.type)
+                for side, field in zip(sides, vectors, strict=True)
+            ]
+            for name, array in others.items():
+                if len(array) < stop:
+                    raise InputValueError(
+                        f"{name} must have one entry per row: at least {stop} rows, "
+                        f"got {len(array)}."
+                    )
+                arrays.append(array[start:stop])
+            writer.write_batch(pa.record_batch(arrays, schema=schema))
+            start = stop
+
+
+def _side_by_side(
+    batches: list[Iterator[np.ndarray]], names: list[str]
+) -> Iterator[tuple[np.ndarray, ...]]:
+    while True:
+        sides = [next(side, None) for side in batches]
+        present = tuple(side for side in sides if side is not None)
+        if not present:
+            return
+        if len(present) < len(sides) or len({len(side) for side in present}) > 1:
+            raise InputValueError(
+                f"A Parquet file of pairs needs as many rows of {names[0]!r} as of {names[1]!r}. "
+                "Write two files, or one .npz."
+            )
+        yield present
