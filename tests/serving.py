@@ -15,8 +15,7 @@ from modgap._arrays import row_blocks
 from modgap.corrections import Correction
 from modgap.io import Embeddings, Modalities
 from modgap.serve import Explorer
-from modgap.serve.app import make_app
-from modgap.serve.assets import Asset
+from modgap.serve.app import Asset, make_app
 
 DIM = 8
 N_X, N_Y = 40, 90

@@ -26,8 +26,7 @@ from modgap.diagnosis.splits import split
 from modgap.io import Modalities, embeddings
 from modgap.io._matrices import PickedRows
 from modgap.serve import Explorer
-from modgap.serve.bench import Bench
-from modgap.serve.fitted import RECOMMENDED, Unknown
+from modgap.serve.workbench import RECOMMENDED, Bench, Unknown
 from serving import make_data
 
 

@@ -29,8 +29,7 @@ from command_line import make_files, start
 from modgap._validate import InputValueError
 from modgap.io import Embeddings, Modalities, open_embeddings
 from modgap.serve import Explorer
-from modgap.serve.app import make_app
-from modgap.serve.assets import Asset
+from modgap.serve.app import Asset, make_app
 from modgap.serve.connections import Limits, Server, run
 from modgap.serve.logs import Sparing
 from modgap.serve.server import MAX_HEAD, listen

@@ -18,8 +18,7 @@ from modgap._arrays import row_blocks
 from modgap.evaluation import Evaluator
 from modgap.reports import from_pixels
 from modgap.serve import Explorer, server
-from modgap.serve.app import make_app
-from modgap.serve.assets import live_assets
+from modgap.serve.app import live_assets, make_app
 from serving import DIM, HeldReport, make_data
 
 pytest.importorskip("playwright", reason="playwright is not installed")

@@ -28,9 +28,9 @@ from modgap.io import Embeddings, Modalities
 from modgap.search import search
 from modgap.search.scores import document_bias, rows_to_multiply
 from modgap.serve import Explorer, MixedIndex
-from modgap.serve.fitted import Fitted, Unknown
 from modgap.serve.models import SearchHit
 from modgap.serve.segments import Segment
+from modgap.serve.workbench import Fitted, Unknown
 from serving import DIM, N_X, NASTY, PNG, make_data, slow_search
 
 CORRECTORS: tuple[Corrector, ...] = (
@@ -67,8 +67,8 @@ def keep(explorer: Explorer, corrector: Corrector, name: str = "c") -> dict[str,
         for asking in data.names
     }
     explorer.index.forget(name)
-    kept = Fitted(name, fitted, ("text",), 0, None, None)  # type: ignore[arg-type]
-    explorer.corrections.add(name, kept)
+    kept = Fitted(name, fitted, ("text",), 0, None, None, id=name)  # type: ignore[arg-type]
+    explorer.corrections.add(kept)
     return fitted
 
 
@@ -116,8 +116,8 @@ def test_a_query_that_the_correction_does_not_serve_is_refused_in_its_words(
 ) -> None:
     explorer = Explorer(data)
     correction = Calibrate().fit(data).correction_
-    only = Fitted("c", {"text": correction}, ("text",), 0, None, None)  # type: ignore[arg-type]
-    explorer.corrections.add("c", only)
+    only = Fitted("c", {"text": correction}, ("text",), 0, None, None, id="c")  # type: ignore[arg-type]
+    explorer.corrections.add(only)
     assert explorer.search("text", row=0, correction="c").corrected
     with pytest.raises(InputError, match="serves text queries, not image queries"):
         explorer.search("image", row=0, correction="c")

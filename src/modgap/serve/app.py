@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from typing import Any
 
 from fastapi import FastAPI, Request, Response
@@ -16,17 +18,17 @@ from starlette.routing import Match
 from modgap._validate import InputError
 from modgap._version import __version__
 from modgap.drift import GapMonitor
-from modgap.serve.assets import Asset, live_assets
+from modgap.reports.assemble import plotly_script, script, shell_html, styles
 from modgap.serve.docs import docs_page
 from modgap.serve.document import LiveDocument, MakeDocument
 from modgap.serve.explorer import Explorer
-from modgap.serve.fitted import Unknown
 from modgap.serve.guard import Guard
 from modgap.serve.jobs import Jobs, QueueFull
 from modgap.serve.models import Health
 from modgap.serve.monitoring import add_metrics
-from modgap.serve.routes import add_route, make_router, refusals
+from modgap.serve.routes import api, refusals
 from modgap.serve.server import LOOPBACK_NAMES
+from modgap.serve.workbench import Unknown
 
 PAGE = "index.html"
 
@@ -34,6 +36,29 @@ _DESCRIPTION = (
     "The live explorer of modgap: search one index of two modalities, raw beside corrected, and "
     "fit and evaluate corrections on held-out rows. Errors are JSON with one sentence in detail."
 )
+
+
+@dataclass(frozen=True)
+class Asset:
+    """A file of the page: its bytes, its type, and a tag that changes when it does."""
+
+    data: bytes
+    media_type: str
+
+    @property
+    def tag(self) -> str:
+        """What the browser asks with whether its copy is still good."""
+        return f'"{hashlib.sha256(self.data).hexdigest()[:32]}"'
+
+
+def live_assets() -> dict[str, Asset]:
+    """The page, its scripts and its styles, as the live explorer serves them."""
+    return {
+        "index.html": Asset(shell_html().encode(), "text/html; charset=utf-8"),
+        "app.js": Asset(script(live=True).encode(), "text/javascript; charset=utf-8"),
+        "plotly.js": Asset(plotly_script().encode(), "text/javascript; charset=utf-8"),
+        "app.css": Asset(styles(live=True).encode(), "text/css; charset=utf-8"),
+    }
 
 
 def make_app(
@@ -91,7 +116,6 @@ def make_app(
         generate_unique_id_function=lambda route: route.name,
         responses=refusals(401, 403, 413, 414, 421, 431),
     )
-    api = make_router(explorer, document, jobs)
     app.include_router(api)
     _add_pages(app, assets)
     if monitor is not None:
@@ -103,7 +127,6 @@ def make_app(
     app.add_exception_handler(HTTPException, _http_error)
     app.add_middleware(Guard, token=token, hosts=hosts)
     app.state.explorer, app.state.document, app.state.jobs = explorer, document, jobs
-    app.state.api_routes = tuple(route for route in api.routes if isinstance(route, APIRoute))
     return app
 
 
@@ -127,9 +150,9 @@ def _add_pages(app: FastAPI, assets: Mapping[str, Asset]) -> None:
     def docs() -> HTMLResponse:
         return HTMLResponse(docs_page(app.openapi()))
 
-    @add_route(app, "GET /healthz", "server")
+    @app.get("/healthz", tags=["server"])
     def health() -> Health:
-        """Whether the server runs. Always ok; loads nothing."""
+        """Say that the server runs; loads nothing."""
         return Health()
 
 
@@ -166,11 +189,13 @@ def _http_error(request: Request, error: Exception) -> JSONResponse:
 
 def _methods_at(request: Request) -> set[str]:
     """Every method of an address: the framework names only those of the first route that fits."""
-    found: set[str] = set()
-    for route in request.app.state.api_routes:
-        if route.matches(request.scope)[0] is not Match.NONE:
-            found |= route.methods
-    return found
+    routes = (route for route in api.routes if isinstance(route, APIRoute))
+    return {
+        method
+        for route in routes
+        if route.matches(request.scope)[0] is not Match.NONE
+        for method in route.methods or ()
+    }
 
 
 def _invalid(_: Request, error: Exception) -> JSONResponse:

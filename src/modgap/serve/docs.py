@@ -35,8 +35,7 @@ def _operation(
     path: str, verb: str, operation: Mapping[str, Any], schemas: Mapping[str, Any]
 ) -> Iterator[str]:
     yield f'<h2><code><span class="verb">{verb.upper()}</span> {escape(path)}</code></h2>'
-    yield f"<p><strong>{escape(operation['summary'])}.</strong> "
-    yield f"{escape(operation['description'])}</p>"
+    yield f"<p>{escape(operation['description'])}</p>"
     parameters = [
         (p["name"], p["in"], f"{_type_of(p['schema'])} {p.get('description', '')}")
         for p in operation.get("parameters", ())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any, get_args
@@ -20,8 +19,6 @@ from modgap.io import Embeddings, Modalities
 from modgap.reports import contents
 from modgap.reports.terms import terms
 from modgap.search import Hits
-from modgap.serve.bench import STEPS, Bench
-from modgap.serve.fitted import Fitted, FittedCorrections
 from modgap.serve.index import DEFAULT_ROWS, MixedIndex, check_vector
 from modgap.serve.models import (
     DataInfo,
@@ -34,6 +31,7 @@ from modgap.serve.models import (
     TermInfo,
 )
 from modgap.serve.rows import Rows
+from modgap.serve.workbench import STEPS, Bench, Fitted, FittedCorrections
 
 
 class Explorer:
@@ -255,22 +253,21 @@ class Explorer:
 
     def fit(self, corrector: Corrector, progress: Progress) -> str:
         """Fit and evaluate a correction and remember it; the identifier it has from now on."""
-        identifier, fitted = self.try_out(corrector, progress)
-        self.corrections.add(identifier, fitted)
-        return identifier
+        fitted = self.try_out(corrector, progress)
+        self.corrections.add(fitted)
+        return fitted.id
 
-    def try_out(self, corrector: Corrector, progress: Progress) -> tuple[str, Fitted]:
+    def try_out(self, corrector: Corrector, progress: Progress) -> Fitted:
         """Fit and evaluate a correction; ``corrections.add`` then remembers it."""
         fitted = self.bench.fit(corrector, progress)
-        identifier = secrets.token_hex(6)
         progress("placing the rows in the index", STEPS - 1, STEPS)
-        self.index.prepare(identifier, fitted.correction)
+        self.index.prepare(fitted.id, fitted.correction)
         try:
             progress("done", STEPS, STEPS)
         except BaseException:
-            self.index.forget(identifier)
+            self.index.forget(fitted.id)
             raise
-        return identifier, fitted
+        return fitted
 
 
 def _held(data: Modalities, at_most: int) -> Modalities:

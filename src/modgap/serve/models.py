@@ -255,7 +255,9 @@ class CorrectionDemands(BaseModel):
 
 
 class FittedCorrection(BaseModel):
-    """A fitted correction and how it does."""
+    """A fitted correction and its metrics."""
+
+    model_config = ConfigDict(from_attributes=True)
 
     id: str
     name: str = Field(examples=["Shift(amount=0.4)"])

@@ -13,8 +13,7 @@ from modgap.corrections import row_length
 from modgap.drift import GapMonitor, streams_of
 from modgap.drift.prometheus import CONTENT_TYPE
 from modgap.serve.explorer import Explorer
-from modgap.serve.fitted import RECOMMENDED
-from modgap.serve.routes import add_route
+from modgap.serve.workbench import RECOMMENDED
 
 
 def make_monitor(
@@ -50,9 +49,9 @@ def make_monitor(
 def add_metrics(app: FastAPI, explorer: Explorer, monitor: GapMonitor) -> None:
     """The address that Prometheus reads."""
 
-    @add_route(app, "GET /metrics", "server", response_class=PlainTextResponse)
+    @app.get("/metrics", tags=["server"], response_class=PlainTextResponse)
     def metrics() -> PlainTextResponse:
-        """What the monitor of queries has seen. In the text format of Prometheus."""
+        """What the monitor of queries has seen, in the text format of Prometheus."""
         recommended = explorer.corrections.listed().get(RECOMMENDED)
         monitor.watch(None if recommended is None else recommended.corrections)
         return PlainTextResponse(monitor.metrics(), media_type=CONTENT_TYPE)

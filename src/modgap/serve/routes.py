@@ -1,21 +1,17 @@
-"""The routes under /api: each checks, asks the explorer and says what it found."""
+"""The routes under /api."""
 
 from __future__ import annotations
 
-import inspect
-import re
-from collections.abc import Callable
+from functools import partial
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Body, HTTPException, Path, Query, Response
+from fastapi import APIRouter, Body, Depends, HTTPException, Path, Query, Request, Response
 
-from modgap._results import Progress
 from modgap._validate import InputError
 from modgap.corrections import make_corrector
 from modgap.reports.thumbnails import media_type
 from modgap.serve.document import LiveDocument, report_words
 from modgap.serve.explorer import Explorer
-from modgap.serve.fitted import RECOMMENDED, Fitted, describe
 from modgap.serve.jobs import Job, Jobs
 from modgap.serve.models import (
     MAX_CONTAINS,
@@ -35,7 +31,27 @@ from modgap.serve.models import (
     SearchAnswer,
     SearchRequest,
 )
+from modgap.serve.workbench import RECOMMENDED, Fitted
 
+
+async def _explorer(request: Request) -> Explorer:
+    found: Explorer = request.app.state.explorer
+    return found
+
+
+async def _document(request: Request) -> LiveDocument:
+    found: LiveDocument = request.app.state.document
+    return found
+
+
+async def _jobs(request: Request) -> Jobs:
+    found: Jobs = request.app.state.jobs
+    return found
+
+
+TheExplorer = Annotated[Explorer, Depends(_explorer)]
+TheDocument = Annotated[LiveDocument, Depends(_document)]
+TheJobs = Annotated[Jobs, Depends(_jobs)]
 Identifier = Annotated[str, Path(description="As a list or a request gave it.", max_length=64)]
 _REFUSALS = {
     401: "A token is needed and was not sent.",
@@ -73,235 +89,199 @@ def refusals(*statuses: int) -> dict[int | str, dict[str, Any]]:
     return {s: {"model": Problem, "description": _REFUSALS[s]} for s in statuses}
 
 
-def add_route(
-    router: Any,
-    route: str,
-    tag: str,
-    *refused: int,
-    responses: dict[int | str, dict[str, Any]] | None = None,
-    **options: Any,
-) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Declare a route such as "GET /items", and the statuses it may refuse with.
+api = APIRouter(prefix="/api")
 
-    The first sentence of the function's docstring is its summary, the rest its description.
-    ``options`` are more of FastAPI's.
+
+# -- the data -------------------------------------------------------------------------------------
+
+
+@api.get(
+    "/report",
+    tags=["data"],
+    response_class=Response,
+    responses={
+        200: {"model": ReportDocument, "description": "The document."},
+        202: {"model": ReportProgress, "description": "It is being made; ask again."},
+        **refusals(409),
+    },
+)
+def report(document: TheDocument) -> Response:
+    """The document of the page, made once in the background from the start of the server."""
+    job = document.state()
+    if not job.ended:
+        working = ReportProgress.model_validate({**vars(job), "detail": report_words(job)})
+        return Response(working.model_dump_json(), 202, media_type="application/json")
+    if job.state != "done":
+        fault = job.state == "failed" and not job.refused
+        raise HTTPException(500 if fault else 409, report_words(job))
+    return Response(job.result, media_type="application/json")
+
+
+@api.post("/report", tags=["data"], status_code=202, responses=refusals(429))
+def make_report(document: TheDocument) -> ReportStatus:
+    """Make the report anew where it failed or was cancelled; else it stays as it is."""
+    job = document.again()
+    return ReportStatus(detail=report_words(job), state=job.state)
+
+
+@api.delete("/report", tags=["data"])
+def cancel_report(document: TheDocument) -> ReportStatus:
+    """Cancel the report. It ends at once, unless it had ended; the rest of the page stays."""
+    job = document.cancel()
+    return ReportStatus(detail=report_words(job), state=job.state)
+
+
+@api.get("/info", tags=["data"])
+def info(explorer: TheExplorer) -> DataInfo:
+    """The data: names, numbers of rows, their captions and ids, and the methods to fit."""
+    return explorer.info()
+
+
+@api.get("/items", tags=["data"], responses=refusals(422))
+def items(
+    explorer: TheExplorer,
+    modality: Annotated[str, Query(max_length=200, examples=["text"])],
+    contains: Annotated[
+        str, Query(max_length=MAX_CONTAINS, description="Part of the caption or of the id.")
+    ] = "",
+    offset: Annotated[int, Query(ge=0, le=MAX_ROW)] = 0,
+    limit: Annotated[int, Query(ge=1, le=MAX_LIMIT)] = 20,
+) -> ItemPage:
+    """Rows of one modality in the live index, in the order of the data.
+
+    Upper and lower case are the same.
     """
-    method, address = route.split()
-
-    def add(function: Callable[..., Any]) -> Callable[..., Any]:
-        summary, about = re.split(r"\.\s+", inspect.getdoc(function) or "", maxsplit=1)
-        router.add_api_route(
-            address,
-            function,
-            methods=[method],
-            tags=[tag],
-            summary=summary,
-            description=about,
-            responses={**(responses or {}), **refusals(*refused)},
-            response_description="As asked.",
-            **options,
-        )
-        return function
-
-    return add
+    return explorer.rows.find(modality, contains, offset, limit)
 
 
-def make_router(explorer: Explorer, document: LiveDocument, jobs: Jobs) -> APIRouter:
-    """Every route of the API, for one explorer."""
-    api = APIRouter(prefix="/api")
-    _add_report(api, document)
-    _add_data(api, explorer)
-    _add_corrections(api, explorer, document, jobs)
-    _add_jobs(api, jobs)
-    return api
+@api.get(
+    "/thumbnails/{modality:path}/{row}",
+    tags=["data"],
+    response_class=Response,
+    responses={
+        200: {"content": {"image/png": {}, "image/jpeg": {}}, "description": "The image."},
+        **refusals(404, 422),
+    },
+)
+def thumbnail(
+    explorer: TheExplorer,
+    modality: Annotated[str, Path(examples=["image"])],
+    row: Annotated[str, Path(description="Row number in the data.", examples=["17"])],
+) -> Response:
+    """The image of a row, PNG or JPEG, where images were given to the server."""
+    if modality in explorer.data.names and row.isascii() and row.isdigit() and len(row) < 16:
+        picture = explorer.rows.thumbnail(modality, int(row))
+        kind = None if picture is None else media_type(picture)
+        if kind is not None:
+            return Response(picture, media_type=kind)
+    raise HTTPException(404, "There is no such image.")
 
 
-def _add_report(api: APIRouter, document: LiveDocument) -> None:
-    @add_route(
-        api,
-        "GET /report",
-        "data",
-        409,
-        response_class=Response,
-        responses={
-            200: {"model": ReportDocument, "description": "The document."},
-            202: {"model": ReportProgress, "description": "It is being made; ask again."},
-        },
+@api.post("/search", tags=["search"], responses=refusals(404, 422))
+def search(
+    explorer: TheExplorer, asked: Annotated[SearchRequest, Body(openapi_examples=_SEARCHES)]
+) -> SearchAnswer:
+    """The nearest rows in one index of both modalities.
+
+    The rows as they are get ranked by the server's metric, the corrected ones beside them by the
+    metric of the correction: the query is mapped as a query, the rows as documents. Where a
+    correction serves one modality of queries, the one for the modality of this query is used. A
+    larger score is nearer.
+    """
+    return explorer.search(**asked.model_dump())
+
+
+# -- corrections and jobs -------------------------------------------------------------------------
+
+
+@api.get("/corrections", tags=["corrections"])
+def corrections(explorer: TheExplorer, document: TheDocument) -> CorrectionList:
+    """The corrections that can be searched with.
+
+    The recommended one first, once the report is made, then those fitted here by age.
+    """
+    listed = explorer.corrections.listed()
+    return CorrectionList(
+        corrections=[FittedCorrection.model_validate(one) for one in listed.values()],
+        none_recommended=None if RECOMMENDED in listed else document.why_none(),
     )
-    def report() -> Response:
-        """The document of the page. Made once, in the background, from the start of the server."""
-        job = document.state()
-        if not job.ended:
-            working = ReportProgress.model_validate({**vars(job), "detail": report_words(job)})
-            return Response(working.model_dump_json(), 202, media_type="application/json")
-        if job.state != "done":
-            fault = job.state == "failed" and not job.refused
-            raise HTTPException(500 if fault else 409, report_words(job))
-        return Response(job.result, media_type="application/json")
-
-    def status(job: Job) -> ReportStatus:
-        return ReportStatus(detail=report_words(job), state=job.state)
-
-    @add_route(api, "POST /report", "data", 429, status_code=202)
-    def make_report() -> ReportStatus:
-        """Make the report anew. Where it failed or was cancelled; else it stays as it is."""
-        return status(document.again())
-
-    @add_route(api, "DELETE /report", "data")
-    def cancel_report() -> ReportStatus:
-        """Cancel the report. It ends at once, unless it had ended; the rest of the page stays."""
-        return status(document.cancel())
 
 
-def _add_data(api: APIRouter, explorer: Explorer) -> None:
-    @add_route(api, "GET /info", "data")
-    def info() -> DataInfo:
-        """What is being explored.
+@api.post("/corrections", tags=["corrections"], status_code=202, responses=refusals(409, 422, 429))
+def fit(
+    explorer: TheExplorer,
+    jobs: TheJobs,
+    asked: Annotated[FitRequest, Body(openapi_examples=_FITS)],
+    response: Response,
+) -> JobStarted:
+    """Fit and evaluate a correction.
 
-        Names, numbers of rows, what is known of them, and the methods that can be fitted.
-        """
-        return explorer.info()
+    It is fitted on one split of the rows and evaluated on another, the same as in `modgap
+    diagnose`. A method that serves one modality of queries is fitted for each; the metrics are
+    about the modality that asks. The job's result is the correction, with an identifier to search
+    with.
+    """
+    corrector = make_corrector(asked.method, asked.parameters)
+    try:
+        explorer.bench.check(corrector)
+    except InputError as error:
+        raise HTTPException(409, str(error)) from error
 
-    @add_route(api, "GET /items", "data", 422)
-    def items(
-        modality: Annotated[str, Query(max_length=200, examples=["text"])],
-        contains: Annotated[
-            str, Query(max_length=MAX_CONTAINS, description="Part of the caption or of the id.")
-        ] = "",
-        offset: Annotated[int, Query(ge=0, le=MAX_ROW)] = 0,
-        limit: Annotated[int, Query(ge=1, le=MAX_LIMIT)] = 20,
-    ) -> ItemPage:
-        """Rows of one modality.
+    def keep(made: Fitted) -> FittedCorrection:
+        explorer.corrections.add(made)
+        return FittedCorrection.model_validate(made)
 
-        Those in the live index, in the order of the data; upper and lower case are the same.
-        """
-        return explorer.rows.find(modality, contains, offset, limit)
+    job = jobs.submit(corrector.label, partial(explorer.try_out, corrector), keep)
+    response.headers["Location"] = f"/api/jobs/{job.id}"
+    return JobStarted(job=job.id)
 
-    @add_route(
-        api,
-        "GET /thumbnails/{modality:path}/{row}",
-        "data",
-        404,
-        422,
-        response_class=Response,
-        responses={
-            200: {"content": {"image/png": {}, "image/jpeg": {}}, "description": "The image."}
+
+@api.get(
+    "/corrections/{id}/file",
+    tags=["corrections"],
+    response_class=Response,
+    responses={
+        200: {
+            "content": {"application/octet-stream": {}},
+            "description": "The safetensors file that Correction.load and modgap apply read.",
         },
-    )
-    def thumbnail(
-        modality: Annotated[str, Path(examples=["image"])],
-        row: Annotated[str, Path(description="Row number in the data.", examples=["17"])],
-    ) -> Response:
-        """The image of a row. PNG or JPEG, where images were given to the server."""
-        if modality in explorer.data.names and row.isascii() and row.isdigit() and len(row) < 16:
-            picture = explorer.rows.thumbnail(modality, int(row))
-            kind = None if picture is None else media_type(picture)
-            if kind is not None:
-                return Response(picture, media_type=kind)
-        raise HTTPException(404, "There is no such image.")
-
-    @add_route(api, "POST /search", "search", 404, 422)
-    def search(asked: Annotated[SearchRequest, Body(openapi_examples=_SEARCHES)]) -> SearchAnswer:
-        """The nearest rows in one index of both modalities.
-
-        The rows as they are get ranked by the server's metric, the corrected ones beside them by
-        the metric of the correction: the query is mapped as a query, the rows as documents. Where
-        a correction serves one modality of queries, the one for the modality of this query is
-        used. A larger score is nearer.
-        """
-        return explorer.search(**asked.model_dump())
+        **refusals(404, 422),
+    },
+)
+def correction_file(
+    explorer: TheExplorer,
+    id: Identifier,  # noqa: A002
+    queries: Annotated[
+        str | None,
+        Query(
+            max_length=200,
+            description="The modality whose queries it is for; the evaluated one by default.",
+            examples=["text"],
+        ),
+    ] = None,
+) -> Response:
+    """A correction as one small safetensors file, for the queries that it serves."""
+    name, data = explorer.corrections.file(id, queries)
+    disposition = {"Content-Disposition": f'attachment; filename="{name}"'}
+    return Response(data, headers=disposition, media_type="application/octet-stream")
 
 
-def _add_corrections(
-    api: APIRouter, explorer: Explorer, document: LiveDocument, jobs: Jobs
-) -> None:
-    fitted = explorer.corrections
-
-    @add_route(api, "GET /corrections", "corrections")
-    def corrections() -> CorrectionList:
-        """The corrections that can be searched with.
-
-        The recommended one first, once the report is made, then those fitted here by age.
-        """
-        listed = fitted.listed()
-        return CorrectionList(
-            corrections=[describe(*entry) for entry in listed.items()],
-            none_recommended=None if RECOMMENDED in listed else document.why_none(),
-        )
-
-    @add_route(api, "POST /corrections", "corrections", 409, 422, 429, status_code=202)
-    def fit(
-        asked: Annotated[FitRequest, Body(openapi_examples=_FITS)], response: Response
-    ) -> JobStarted:
-        """Fit and evaluate a correction.
-
-        It is fitted on one split of the rows and evaluated on another, the same as in `modgap
-        diagnose`. A method that serves one modality of queries is fitted for each; the metrics are
-        those of the modality that asks. The job's result is the correction, with an identifier to
-        search with.
-        """
-        corrector = make_corrector(asked.method, asked.parameters)
-        try:
-            explorer.bench.check(corrector)
-        except InputError as error:
-            raise HTTPException(409, str(error)) from error
-
-        def work(progress: Progress) -> tuple[str, Fitted]:
-            return explorer.try_out(corrector, progress)
-
-        def keep(made: tuple[str, Fitted]) -> FittedCorrection:
-            fitted.add(*made)
-            return describe(*made)
-
-        job = jobs.submit(corrector.label, work, keep)
-        response.headers["Location"] = f"/api/jobs/{job.id}"
-        return JobStarted(job=job.id)
-
-    @add_route(
-        api,
-        "GET /corrections/{id}/file",
-        "corrections",
-        404,
-        422,
-        response_class=Response,
-        responses={
-            200: {
-                "content": {"application/octet-stream": {}},
-                "description": "The safetensors file that Correction.load and modgap apply read.",
-            }
-        },
-    )
-    def correction_file(
-        id: Identifier,  # noqa: A002
-        queries: Annotated[
-            str | None,
-            Query(
-                max_length=200,
-                description="The modality whose queries it is for; that of the metrics by default.",
-                examples=["text"],
-            ),
-        ] = None,
-    ) -> Response:
-        """A correction as a file. One small safetensors file for the queries that it serves."""
-        name, data = fitted.file(id, queries)
-        disposition = {"Content-Disposition": f'attachment; filename="{name}"'}
-        return Response(data, headers=disposition, media_type="application/octet-stream")
+@api.get("/jobs/{id}", tags=["corrections"], response_model=JobStatus, responses=refusals(404, 422))
+def job(jobs: TheJobs, id: Identifier) -> Job:  # noqa: A002
+    """The state and step of a job and, at the end, its result or why it failed."""
+    return _there(jobs.get(id), id)
 
 
-def _add_jobs(api: APIRouter, jobs: Jobs) -> None:
-    @add_route(api, "GET /jobs/{id}", "corrections", 404, 422, response_model=JobStatus)
-    def job(id: Identifier) -> Job:  # noqa: A002
-        """Where a job stands. State, step and, at the end, the result or why it failed."""
-        return _there(jobs.get(id), id)
+@api.delete(
+    "/jobs/{id}", tags=["corrections"], response_model=JobStatus, responses=refusals(404, 422)
+)
+def cancel(jobs: TheJobs, id: Identifier) -> Job:  # noqa: A002
+    """Cancel a job, or forget one that has ended.
 
-    @add_route(api, "DELETE /jobs/{id}", "corrections", 404, 422, response_model=JobStatus)
-    def cancel(id: Identifier) -> Job:  # noqa: A002
-        """Cancel a job, or forget one that has ended.
-
-        It ends at once, and nothing of it is kept. Where it was in the middle of something, it
-        stops within a block of rows; the next job starts then.
-        """
-        return _there(jobs.cancel(id), id)
+    It ends at once, and nothing of it is kept. Where it was in the middle of something, it stops
+    within a block of rows; the next job starts then.
+    """
+    return _there(jobs.cancel(id), id)
 
 
 def _there(job: Job | None, identifier: str) -> Job:
