@@ -25,9 +25,7 @@ def apply(
     embeddings: Annotated[
         Path, typer.Argument(metavar="EMBEDDINGS", help="Embeddings of one modality.")
     ],
-    modality: Annotated[
-        str, typer.Option(help="Which modality they are, by name.", show_default=False)
-    ],
+    modality: Annotated[str, typer.Option(help="Which modality they are, by name.")],
     output: Annotated[
         Path | None,
         typer.Option(
@@ -35,7 +33,6 @@ def apply(
             "--output",
             help="Where to write; the suffix says the format. Without one it is a folder of "
             "shards, named as those that are read.",
-            show_default=False,
         ),
     ] = None,
     into: Annotated[
@@ -43,7 +40,6 @@ def apply(
         typer.Option(
             metavar="COLUMN",
             help="Of a Lance dataset: add this column to it instead, beside what it has.",
-            show_default=False,
         ),
     ] = None,
     role: Annotated[str, typer.Option(help="document or query.")] = "document",
@@ -56,8 +52,7 @@ def apply(
         str | None,
         typer.Option(
             help="Labels of the rows, where the correction has hubs and was fitted with labels: a "
-            "column or a file. A column called group is found without it.",
-            show_default=False,
+            "column or a file. A column called group is found without it."
         ),
     ] = None,
     without_bank: WithoutBank = None,

@@ -18,25 +18,20 @@ _FORMS = (
 
 
 def drift(
-    a: Annotated[
-        str, typer.Argument(metavar="A", help=f"The rows then. {_FORMS}", show_default=False)
-    ],
+    a: Annotated[str, typer.Argument(metavar="A", help=f"The rows then. {_FORMS}")],
     b: Annotated[
         str,
-        typer.Argument(metavar="B", help="The rows now, in any of these ways.", show_default=False),
+        typer.Argument(metavar="B", help="The rows now, in any of these ways."),
     ],
     correction: Annotated[
         Path | None,
-        typer.Option(
-            help="A correction file, or a folder of them: does it still fit?", show_default=False
-        ),
+        typer.Option(help="A correction file, or a folder of them: does it still fit?"),
     ] = None,
     rows: Annotated[
         str | None,
         typer.Option(
             metavar="unit|given",
             help="Whether rows are brought to unit length: as the correction does, else unit.",
-            show_default=False,
         ),
     ] = None,
     independent: Annotated[

@@ -21,7 +21,6 @@ ModelName = Annotated[
         metavar="MODEL",
         help="hf:NAME (transformers: CLIP, SigLIP, CLAP …), open_clip:NAME/WEIGHTS, st:NAME "
         "(sentence-transformers), onnx:FOLDER, or run:FOLDER (what modgap train wrote).",
-        show_default=False,
     ),
 ]
 DataPath = Annotated[
@@ -30,14 +29,12 @@ DataPath = Annotated[
         metavar="DATA",
         help="Images with captions: Parquet, a folder with a CSV or JSONL, COCO JSON, WebDataset "
         "shards; images or sounds in a folder for each class; a text a line.",
-        show_default=False,
     ),
 ]
 Device = Annotated[
     str | None,
     typer.Option(
         help="cpu, cuda, cuda:1 … or cuda:all; the first GPU if there is one.",
-        show_default=False,
         rich_help_panel=_MODEL,
     ),
 ]
@@ -51,22 +48,17 @@ Precision = Annotated[
 BatchSize = Annotated[int, typer.Option(min=1, help="Items to a batch.", rich_help_panel=_MODEL)]
 Split = Annotated[
     str | None,
-    typer.Option(help="Embed this split.", show_default=False, rich_help_panel=_DATA),
+    typer.Option(help="Embed this split.", rich_help_panel=_DATA),
 ]
 Format = Annotated[
     str | None,
-    typer.Option(
-        help="Format of the data, where a folder holds several.",
-        show_default=False,
-        rich_help_panel=_DATA,
-    ),
+    typer.Option(help="Format of the data, where a folder holds several.", rich_help_panel=_DATA),
 ]
 ImageFolder = Annotated[
     Path | None,
     typer.Option(
         metavar="FOLDER",
         help="Where file names start from, if not beside the file that names them.",
-        show_default=False,
         rich_help_panel=_DATA,
     ),
 ]
@@ -75,9 +67,7 @@ ImageFolder = Annotated[
 def embed(
     model: ModelName,
     data: DataPath,
-    output: Annotated[
-        Path, typer.Option("-o", "--output", help="Folder for the rows.", show_default=False)
-    ],
+    output: Annotated[Path, typer.Option("-o", "--output", help="Folder for the rows.")],
     split: Split = None,
     format: Format = None,  # noqa: A002 - the word users know
     images: ImageFolder = None,
@@ -89,7 +79,6 @@ def embed(
         typer.Option(
             min=1,
             help="Threads that read and prepare, by default one for each processor.",
-            show_default=False,
             rich_help_panel=_MODEL,
         ),
     ] = None,
@@ -99,7 +88,6 @@ def embed(
             metavar="SEED",
             min=0,
             help="The same architecture with random weights.",
-            show_default=False,
             rich_help_panel=_MODEL,
         ),
     ] = None,

@@ -42,7 +42,6 @@ def fix(
             "-o",
             "--output",
             help="Folder for the corrected documents, the correction, search.py and pgvector.sql.",
-            show_default=False,
         ),
     ],
     queries: Queries = None,
@@ -62,21 +61,16 @@ def fix(
         typer.Option(
             help="Images with captions instead of embeddings: they are embedded by --model, and an "
             "index is built. Rows go beside the output, into OUTPUT-rows.",
-            show_default=False,
             rich_help_panel=_PICTURES,
         ),
     ] = None,
     split: Annotated[
         str | None,
-        typer.Option(help="A split of --data.", show_default=False, rich_help_panel=_PICTURES),
+        typer.Option(help="A split of --data.", rich_help_panel=_PICTURES),
     ] = None,
     device: Annotated[
         str | None,
-        typer.Option(
-            help="cpu, cuda …; the first GPU if there is one.",
-            show_default=False,
-            rich_help_panel=_PICTURES,
-        ),
+        typer.Option(help="cpu, cuda …; the first GPU if there is one.", rich_help_panel=_PICTURES),
     ] = None,
     trust_pairs: TrustPairs = False,
     partial: Partial = None,

@@ -62,7 +62,6 @@ def build(
             metavar="MODALITY|both",
             help="Whose queries to serve, where CORRECTION is a folder: a modality, or both, which "
             "stores a vector a document for each. All that are there if left out.",
-            show_default=False,
         ),
     ] = None,
     one_graph: Annotated[
@@ -292,13 +291,9 @@ def evaluate(
 def drop_corrected_column(
     address: Annotated[
         str,
-        typer.Argument(
-            metavar="URL", help="postgresql://…, or a Lance dataset.", show_default=False
-        ),
+        typer.Argument(metavar="URL", help="postgresql://…, or a Lance dataset."),
     ],
-    table: Annotated[
-        str | None, typer.Option(help="The table the column is in.", show_default=False)
-    ] = None,
+    table: Annotated[str | None, typer.Option(help="The table the column is in.")] = None,
     new_column: Annotated[str, typer.Option(help="The column of corrected vectors.")] = _NEW,
 ) -> None:
     """Undo build --from-column, or apply --into: drop the corrected column of a table you have.

@@ -15,7 +15,6 @@ Address = Annotated[
         metavar="INDEX",
         help="x.faiss, x.lance, postgresql://…, qdrant:FOLDER, qdrant+http://…, milvus:FILE.db or "
         "milvus+http://….",
-        show_default=False,
     ),
 ]
 CorrectionFile = Annotated[
@@ -31,7 +30,6 @@ Documents = Annotated[
     typer.Argument(
         metavar="[MODALITY=PATH]...",
         help="Embeddings of each modality, such as image=image.npy; or one file of two.",
-        show_default=False,
     ),
 ]
 Table = Annotated[
@@ -43,8 +41,7 @@ Groups = Annotated[
     typer.Option(
         help="Labels of the documents, where the correction has hubs and was fitted with labels: a "
         "column of every file, or image=LABELS,text=LABELS, a column or a file for each. Columns "
-        "called group are found without it.",
-        show_default=False,
+        "called group are found without it."
     ),
 ]
 EfSearch = Annotated[

@@ -41,14 +41,12 @@ def search(
         typer.Argument(
             metavar="[QUERIES]",
             help="Embeddings to search with, as they are; or --text or --image.",
-            show_default=False,
         ),
     ] = None,
     text: Annotated[
         list[str] | None,
         typer.Option(
             help="Search with these words, embedded by the model. May be repeated.",
-            show_default=False,
             rich_help_panel=_ASKED,
         ),
     ] = None,
@@ -57,7 +55,6 @@ def search(
         typer.Option(
             metavar="FILE",
             help="Search with an image file. May be repeated.",
-            show_default=False,
             rich_help_panel=_ASKED,
         ),
     ] = None,
@@ -66,15 +63,13 @@ def search(
         typer.Option(
             help="The model that embeds them, such as hf:openai/clip-vit-base-patch32; by default "
             "the one noted in the correction.",
-            show_default=False,
             rich_help_panel=_ASKED,
         ),
     ] = None,
     modality: Annotated[
         str | None,
         typer.Option(
-            help="The modality of the queries, by name; may be left out where only one is served.",
-            show_default=False,
+            help="The modality of the queries, by name; may be left out where only one is served."
         ),
     ] = None,
     k: Annotated[int, typer.Option("-k", min=1, help="Results of each query.")] = 10,

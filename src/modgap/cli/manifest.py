@@ -20,7 +20,6 @@ def manifest(
             metavar="PATH",
             help="Folder of shards, or a URL of one; files end in .npy, .npz, .parquet or "
             ".safetensors.",
-            show_default=False,
         ),
     ],
     output: Annotated[
@@ -29,7 +28,6 @@ def manifest(
             "-o",
             "--output",
             help="File to write, or to compare with; by default manifest.json in the folder.",
-            show_default=False,
         ),
     ] = None,
     check: Annotated[

@@ -16,7 +16,6 @@ SaveMoments = Annotated[
     typer.Option(
         metavar="FILE",
         help="Also write the moments of the unit rows, which modgap drift compares with others.",
-        show_default=False,
     ),
 ]
 

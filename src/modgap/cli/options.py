@@ -32,7 +32,6 @@ Paths = Annotated[
         "of Hugging Face, or a URL of one (s3://, gs://, https://, hf://). One path that holds "
         "both modalities, two paths, or any number with names: image=image.npy text=text.npy "
         "audio=audio.npy.",
-        show_default=False,
     ),
 ]
 XColumn = Annotated[
@@ -76,8 +75,7 @@ Unpaired = Annotated[
 TrustRows = Annotated[
     bool,
     typer.Option(
-        "--trust-rows",
-        help="Go on with rows that look like another modality's or another model's.",
+        "--trust-rows", help="Go on with rows that look like another modality's or another model's."
     ),
 ]
 WithoutBank = Annotated[
@@ -86,7 +84,6 @@ WithoutBank = Annotated[
         metavar="FILE",
         help="Also write the correction without its bank of queries, which are private: for who "
         "maps queries and stores no documents.",
-        show_default=False,
     ),
 ]
 TrustPairs = Annotated[
@@ -118,7 +115,7 @@ MetricOption = Annotated[
     Metric,
     typer.Option(
         help="How the rows as they are get ranked: cosine, inner_product or euclidean. Corrected "
-        "rows are ranked by the correction's own metric.",
+        "rows are ranked by the correction's own metric."
     ),
 ]
 AskingModality = Annotated[
@@ -126,7 +123,6 @@ AskingModality = Annotated[
     typer.Option(
         metavar="NAME",
         help="The modality that asks; text where that is a name, else it must be said.",
-        show_default=False,
     ),
 ]
 Goal = Annotated[
@@ -138,7 +134,6 @@ Queries = Annotated[
         metavar="NAME|both|all",
         help="Who asks: a modality by name, or both or all, which makes a correction for each. "
         "text where that is a name.",
-        show_default=False,
     ),
 ]
 Model = Annotated[str | None, typer.Option(help="Name of the model, noted in the correction.")]
@@ -148,7 +143,6 @@ Bank = Annotated[
         metavar="PATH",
         help="Unlabelled queries of the kind that will be asked, from a query log for instance: "
         "documents that come up for all of them are marked down. By default the rows that ask.",
-        show_default=False,
     ),
 ]
 KeepBank = Annotated[
@@ -181,7 +175,6 @@ Partial = Annotated[
         metavar="DIR",
         help="Keep the moments of each shard in this folder: a run that was stopped goes on from "
         "there, and reads only shards that are new or have changed.",
-        show_default=False,
     ),
 ]
 Seed = Annotated[int, typer.Option(min=0, help="Seed of samples, splits and noise.")]

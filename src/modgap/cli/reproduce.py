@@ -35,7 +35,6 @@ ModelName = Annotated[
         help="A model in place of all rows, as modgap embed takes it: hf:NAME, open_clip:NAME/"
         "WEIGHTS … It embeds --data; the rows are kept in the output folder.",
         rich_help_panel=_MODEL,
-        show_default=False,
     ),
 ]
 Data = Annotated[
@@ -45,7 +44,6 @@ Data = Annotated[
         help="Images or sounds with captions, or with classes, in any format that modgap embed "
         "reads; or FairFace, A-OKVQA or MMVP-VLM as published. May be given again.",
         rich_help_panel=_MODEL,
-        show_default=False,
     ),
 ]
 Generated = Annotated[
@@ -55,7 +53,6 @@ Generated = Annotated[
         help="Generated images, or captions a line, by what made them: glide=FOLDER, "
         "clipcap=FILE.txt. May be given again.",
         rich_help_panel=_MODEL,
-        show_default=False,
     ),
 ]
 ImageFolder = Annotated[
@@ -64,28 +61,26 @@ ImageFolder = Annotated[
         metavar="FOLDER",
         help="Where the images lie, if not beside the data.",
         rich_help_panel=_MODEL,
-        show_default=False,
     ),
 ]
 Split = Annotated[
     str | None,
-    typer.Option(help="Embed this split.", rich_help_panel=_MODEL, show_default=False),
+    typer.Option(help="Embed this split.", rich_help_panel=_MODEL),
 ]
 Template = Annotated[
     list[str] | None,
     typer.Option(
         help="How a class is said, with {} for its name; several are averaged.",
         rich_help_panel=_MODEL,
-        show_default=False,
     ),
 ]
 OtherTemplate = Annotated[
     list[str] | None,
-    typer.Option(help="The same in another wording.", rich_help_panel=_MODEL, show_default=False),
+    typer.Option(help="The same in another wording.", rich_help_panel=_MODEL),
 ]
 Device = Annotated[
     str | None,
-    typer.Option(help="cpu, cuda, cuda:1 …", rich_help_panel=_MODEL, show_default=False),
+    typer.Option(help="cpu, cuda, cuda:1 …", rich_help_panel=_MODEL),
 ]
 
 
@@ -95,7 +90,6 @@ def reproduce(
         typer.Argument(
             metavar="[ENTRY]...",
             help="Figures and tables such as liang2022/fig2b, a paper such as liang2022, or all.",
-            show_default=False,
         ),
     ] = None,
     listing: Annotated[
@@ -112,14 +106,14 @@ def reproduce(
         typer.Option(
             help="Folder with the embeddings that Liang et al. 2022 published (features_*.npy), or "
             "others published as safetensors. May be given again. Without it, the environment "
-            "variable MODGAP_PUBLISHED.",
+            "variable MODGAP_PUBLISHED."
         ),
     ] = None,
     trained: Annotated[
         Path | None,
         typer.Option(
             help="Results of training runs of your own (python -m modgap.reproduce.flickr8k), in "
-            "place of those that come with modgap.",
+            "place of those that come with modgap."
         ),
     ] = None,
     rows: Rows = None,

@@ -77,7 +77,6 @@ def serve(
         typer.Option(
             metavar="FILE",
             help="Keep what the monitor sees in this file, and go on with it after a restart.",
-            show_default=False,
             rich_help_panel=_SERVER,
         ),
     ] = None,

@@ -23,7 +23,6 @@ def train(
         typer.Argument(
             metavar="[CONFIG]",
             help="A TOML file, or the name of a preset; with --resume, the run's own by default.",
-            show_default=False,
         ),
     ] = None,
     output: Annotated[

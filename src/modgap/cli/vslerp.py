@@ -24,12 +24,9 @@ def vslerp(
         typer.Argument(
             metavar="A",
             help="FILE:ROW, the row by its number or id; with --model also an image or a text.",
-            show_default=False,
         ),
     ],
-    second: Annotated[
-        str, typer.Argument(metavar="B", help="The other end, named alike.", show_default=False)
-    ],
+    second: Annotated[str, typer.Argument(metavar="B", help="The other end, named alike.")],
     output: Annotated[
         Path | None,
         typer.Option(
@@ -37,7 +34,6 @@ def vslerp(
             "--output",
             help="File for the rows (.npy, .safetensors, .parquet …): every step of the first α, "
             "then of the next.",
-            show_default=False,
         ),
     ] = None,
     alpha: Annotated[
@@ -46,7 +42,7 @@ def vslerp(
     steps: Annotated[int, typer.Option(min=2, help="Steps from A to B, both included.")] = 7,
     theta: Annotated[
         str | None,
-        typer.Option(help="The steps themselves, with commas: 0 is A, 1 is B.", show_default=False),
+        typer.Option(help="The steps themselves, with commas: 0 is A, 1 is B."),
     ] = None,
     mean: Annotated[
         Path | None,
@@ -54,30 +50,23 @@ def vslerp(
             metavar="PATH",
             help="Rows whose mean it is, a file or an embedded folder; by default the bank, else "
             "the file that A and B are rows of.",
-            show_default=False,
         ),
     ] = None,
     column: Annotated[
         str | None,
-        typer.Option(
-            help="Array or column to read in all files; by default that of the images.",
-            show_default=False,
-        ),
+        typer.Option(help="Array or column to read in all files; by default that of the images."),
     ] = None,
     model: Annotated[
         str | None,
-        typer.Option(help="Embeds A and B: hf:NAME, open_clip:NAME/WEIGHTS …", show_default=False),
+        typer.Option(help="Embeds A and B: hf:NAME, open_clip:NAME/WEIGHTS …"),
     ] = None,
-    device: Annotated[
-        str | None, typer.Option(help="cpu, cuda, cuda:1 …", show_default=False)
-    ] = None,
+    device: Annotated[str | None, typer.Option(help="cpu, cuda, cuda:1 …")] = None,
     bank: Annotated[
         Path | None,
         typer.Option(
             metavar="PATH",
             help="Rows of images to find the nearest in: a folder of modgap embed, or a file.",
             rich_help_panel=_PICTURES,
-            show_default=False,
         ),
     ] = None,
     images: Annotated[
@@ -86,7 +75,6 @@ def vslerp(
             metavar="DATA",
             help="The images of the bank: a folder, or what modgap embed read.",
             rich_help_panel=_PICTURES,
-            show_default=False,
         ),
     ] = None,
     with_ends: Annotated[
@@ -103,7 +91,6 @@ def vslerp(
             metavar="FILE",
             help="Filmstrip of the nearest images, or of the decoded: .png, .pdf, .svg, .html.",
             rich_help_panel=_PICTURES,
-            show_default=False,
         ),
     ] = None,
     decoder: Annotated[
@@ -113,16 +100,12 @@ def vslerp(
             help="unCLIP pipeline of diffusers that turns the rows into pictures, such as "
             "kakaobrain/karlo-v1-alpha-image-variations.",
             rich_help_panel=_PICTURES,
-            show_default=False,
         ),
     ] = None,
     frames: Annotated[
         Path | None,
         typer.Option(
-            metavar="FOLDER",
-            help="Folder for the decoded pictures.",
-            rich_help_panel=_PICTURES,
-            show_default=False,
+            metavar="FOLDER", help="Folder for the decoded pictures.", rich_help_panel=_PICTURES
         ),
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the decoder's noise.")] = 0,
