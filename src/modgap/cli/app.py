@@ -26,6 +26,7 @@ from modgap.cli.fix import fix
 from modgap.cli.index import index_app
 from modgap.cli.manifest import manifest
 from modgap.cli.measure import measure
+from modgap.cli.mixbench import mixbench
 from modgap.cli.report import report
 from modgap.cli.reproduce import reproduce
 from modgap.cli.serve import serve
@@ -55,6 +56,7 @@ for command in (
     fit,
     apply,
     evaluate,
+    mixbench,
     drift,
     embed,
     manifest,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import glob
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from modgap._validate import InputValueError, check_choice
@@ -64,6 +64,19 @@ def load_corrections(
             f"modgap fit … --queries {queries}."
         )
     return {queries: found[queries]}
+
+
+def load_correction(
+    path: str | os.PathLike[str], queries: Sequence[str] | None = None
+) -> Correction:
+    """The one correction of a file, or the one of a folder that serves these query modalities."""
+    found = load_corrections(path, queries[0] if queries and len(queries) == 1 else None)
+    first, *others = {id(one): one for one in found.values()}.values()
+    if others:
+        raise InputValueError(
+            f"{path} holds corrections for {' and '.join(found)} queries. Choose with --queries."
+        )
+    return first
 
 
 def file_safe(name: str) -> str:

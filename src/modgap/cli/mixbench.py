@@ -1,0 +1,58 @@
+"""``modgap mixbench``: mixed retrieval on MixBench, published values beside."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from modgap.cli.options import AsJson, Seed
+
+
+def mixbench(
+    folder: Annotated[
+        Path,
+        typer.Argument(
+            metavar="DIR",
+            help="The folder of MixBench or of a subset, with embeddings as its scripts save them.",
+        ),
+    ],
+    weight: Annotated[
+        float,
+        typer.Option(min=0, max=1, help="Share of the text in documents that have an image too."),
+    ] = 0.5,
+    sweep: Annotated[
+        bool, typer.Option("--sweep", help="Show other weights as well, 0 to 1.")
+    ] = False,
+    model: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME", help="The model of the rows, for the published values beside them."
+        ),
+    ] = "CLIP-L/14",
+    seed: Seed = 0,
+    as_json: AsJson = False,
+) -> None:
+    """Evaluate one index of texts, images and documents of both on MixBench.
+
+    Example: modgap mixbench MixBench25
+    """
+    from modgap._results import document
+    from modgap.cli.show import out, print_json, print_table, steps
+    from modgap.evaluation import evaluate_mixbench
+
+    others = [tenth / 10 for tenth in range(11)] if sweep else []
+    with steps() as step:
+        result = evaluate_mixbench(
+            folder, weight=weight, sweep=others, model=model, seed=seed, progress=step
+        )
+    if as_json:
+        print_json(document("mixbench", result, seed=seed))
+        return
+    for heading, (header, rows) in result.tables().items():
+        out.print(f"[bold]{heading}[/bold]")
+        print_table(header, rows, stack_heads=True)
+        out.print()
+    for note in result.notes():
+        out.print(note, style="dim", markup=False, soft_wrap=True)
