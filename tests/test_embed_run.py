@@ -23,7 +23,7 @@ Image = pytest.importorskip("PIL.Image", reason="Pillow is not installed")
 
 from modgap.train import load_data, train  # noqa: E402
 from modgap.train.hooks import embed_split  # noqa: E402
-from modgap.train.towers.two_tower import TwoTower  # noqa: E402
+from modgap.train.towers.build import TwoTower  # noqa: E402
 
 
 @pytest.fixture(scope="module")

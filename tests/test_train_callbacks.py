@@ -25,8 +25,8 @@ from modgap.train import (  # noqa: E402
     lightning_callback,
     sentence_transformers_evaluator,
 )
+from modgap.train.towers.build import make_two_tower  # noqa: E402
 from modgap.train.towers.config import EOS_TOKEN_ID  # noqa: E402
-from modgap.train.towers.two_tower import make_two_tower  # noqa: E402
 
 pytestmark = pytest.mark.xdist_group("callbacks")  # the trainers take long to import
 N = 20  # pairs to train on, and as many held out

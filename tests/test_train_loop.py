@@ -25,7 +25,7 @@ from modgap.train.learner import temperature_of  # noqa: E402
 from modgap.train.loss import ContrastiveLoss, identical  # noqa: E402
 from modgap.train.processes import pick_device  # noqa: E402
 from modgap.train.start import make_model  # noqa: E402
-from modgap.train.towers.two_tower import TwoTower  # noqa: E402
+from modgap.train.towers.build import TwoTower  # noqa: E402
 
 
 @pytest.fixture(scope="module")
@@ -160,7 +160,7 @@ def test_accumulation_moves_batch_norm_statistics_once_per_part(bars, bars_data,
 
 
 def _first_seed() -> int:
-    from modgap.train.batches import mix_seeds
+    from modgap.train.data import mix_seeds
 
     return mix_seeds(0, 0, 2**31)
 
@@ -335,8 +335,12 @@ def test_a_gpu_that_is_not_there_is_refused(monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
     assert pick_device("cuda:1") == torch.device("cuda", 1)
-    with pytest.raises(ValueError, match="wants cuda:7, but the GPUs here are cuda:0 to cuda:1"):
+    with pytest.raises(
+        ValueError, match="device is 'cuda:7', but the GPUs here are cuda:0 to cuda:1"
+    ):
         pick_device("cuda:7")
+    with pytest.raises(ValueError, match=r"must be .*, got 'cuda:all'"):
+        pick_device("cuda:all")
 
 
 def test_a_step_has_one_temperature_in_the_log(bars_data, bars, tmp_path):

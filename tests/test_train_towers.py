@@ -17,9 +17,9 @@ torch = pytest.importorskip("torch", reason="torch is not installed")
 transformers = pytest.importorskip("transformers", reason="transformers is not installed")
 pytest.importorskip("tokenizers", reason="tokenizers is not installed")
 
+from modgap.train.towers.build import TwoTower, make_two_tower  # noqa: E402
 from modgap.train.towers.config import PRESETS, find_config  # noqa: E402
 from modgap.train.towers.tokenizer import Tokenizer, train_tokenizer  # noqa: E402
-from modgap.train.towers.two_tower import TwoTower, make_two_tower  # noqa: E402
 
 SMALL = ["clip-tiny", "resnet-tiny", "digits"]
 VOCABULARY = 300

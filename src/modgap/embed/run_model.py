@@ -15,11 +15,10 @@ from modgap.embed.model import Options, Role
 from modgap.embed.opening import near_folder, reading_model
 from modgap.embed.torch_model import PoolingRule, TorchModel, pool
 from modgap.io.images import square_pixels
-from modgap.train.towers.build import seeded
+from modgap.train.towers.build import TwoTower, seeded
 from modgap.train.towers.encoder import TOKENIZER, WEIGHTS
 from modgap.train.towers.normalisation import pixel_scale
 from modgap.train.towers.tokenizer import Tokenizer
-from modgap.train.towers.two_tower import TwoTower
 
 CONFIG, RESULT = "config.json", "result.json"
 # How each kind of tower makes one row; the others have no tokens.

@@ -19,8 +19,7 @@ from modgap.embed.opening import reading_model
 from modgap.embed.processors import image_side
 from modgap.embed.torch_model import TorchModel, end_token_of, logits_of, pool, rule_of
 from modgap.train.towers.build import seeded
-from modgap.train.towers.encoder import quiet
-from modgap.train.towers.foreign import NO_CODE
+from modgap.train.towers.foreign import NO_CODE, quiet
 from modgap.train.towers.text_encoders import MINILM, minilm_archive
 
 EXTRA = "st"

@@ -23,7 +23,7 @@ from modgap._validate import (
 )
 from modgap.embed.model import BATCH, Options, OutOfMemory, Precision, ReplicatedModel, Role
 from modgap.io.devices import find_devices
-from modgap.train.towers.devices import is_out_of_memory
+from modgap.train.towers.build import is_out_of_memory
 from modgap.train.towers.normalisation import without_normalisation
 
 # "first", "last" and "end" read one token: the class token, the last one, the one that ends a

@@ -22,8 +22,7 @@ from modgap.embed.torch_model import (
     rule_of,
 )
 from modgap.train.towers.build import seeded
-from modgap.train.towers.encoder import quiet
-from modgap.train.towers.foreign import NO_CODE, TENSORS_ONLY, check_config
+from modgap.train.towers.foreign import NO_CODE, TENSORS_ONLY, check_config, quiet
 
 EXTRA = "embed"
 

@@ -103,7 +103,12 @@ def decode(
             if why:
                 skipped[data.names[row]] = why
                 if row + 1 - len(rows) > max_corrupt * len(data):
-                    raise _too_many(data, skipped, row + 1, max_corrupt)
+                    raise InputValueError(
+                        f"At most {max_corrupt:.3g} of the {len(data)} images of {data.source} may "
+                        f"be unusable, but {len(skipped)} of the first {row + 1} are: "
+                        f"{first_of([*skipped.items()])}. Mend or remove them, or raise "
+                        "max_corrupt."
+                    )
             else:
                 # Rows move up over those that were skipped; the ones below are not read again.
                 if len(rows) < row:
@@ -121,16 +126,6 @@ def decode_image(stored: bytes, size: int, channels: int = 3) -> np.ndarray:
     """One stored image as uint8 (channels, size, size); see `decode`."""
     with one_image():
         return square_pixels(unpack_image(stored, size, "RGB" if channels == 3 else "L"), size)
-
-
-def _too_many(
-    data: Items, skipped: dict[str, str], seen: int, max_corrupt: float
-) -> InputValueError:
-    return InputValueError(
-        f"At most {max_corrupt:.3g} of the {len(data)} images of {data.source} may be unusable, "
-        f"but {len(skipped)} of the first {seen} are: {first_of([*skipped.items()])}. Mend or "
-        "remove them, or raise max_corrupt."
-    )
 
 
 class Augment(nn.Module):

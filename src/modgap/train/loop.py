@@ -15,18 +15,16 @@ import torch
 from torch import Tensor, nn
 
 from modgap._results import Progress, silent
-from modgap.train.batch_norm import momentum
-from modgap.train.batches import Batches, mix_seeds
 from modgap.train.checkpoint import TOKENIZER, find_saved
 from modgap.train.config import Config
-from modgap.train.data import Data, load_data
+from modgap.train.data import Batches, Data, load_data, mix_seeds
 from modgap.train.hooks import Hook, own_hooks
 from modgap.train.learner import Learner, temperature_of
 from modgap.train.loggers import check_loggers
 from modgap.train.loss import identical
 from modgap.train.processes import join_processes, torch_settings, whole_steps
 from modgap.train.run import Run, TrainResult, in_words
-from modgap.train.start import sources, tokenizer_of
+from modgap.train.start import batch_norm_momentum, sources, tokenizer_of
 from modgap.train.towers.encoders import open_encoder
 
 
@@ -141,7 +139,7 @@ def backward(run: Run, rows: Tensor, captions: Tensor) -> Tensor:
     # rows without gradients first, the loss's gradient with respect to them, then each micro-batch
     # once more, with the same draws, to carry it to the weights. Each runs twice; batch norm
     # counts it once.
-    with torch.no_grad(), momentum(learner.model, 0.0):
+    with torch.no_grad(), batch_norm_momentum(learner.model, 0.0):
         made = [forward(run, *inputs, k) for k, inputs in enumerate(micro_batches)]
     X, Y = (torch.cat(side).requires_grad_() for side in zip(*made, strict=True))
     loss = loss_of(X, Y)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import os
+import re
 import signal
 import threading
 from collections.abc import Callable, Iterator
@@ -15,6 +16,7 @@ import torch.distributed as dist
 from torch import Tensor
 
 from modgap._validate import InputValueError
+from modgap.io.devices import find_devices
 
 
 @dataclass(frozen=True)
@@ -63,24 +65,11 @@ def pick_device(name: str = "auto") -> torch.device:
     """A device by name; "auto" is this process's GPU where there is one, else the CPU."""
     if name == "auto":
         name = "cuda" if torch.cuda.is_available() else "cpu"
-    try:
-        device = torch.device(name)
-    except RuntimeError:
-        device = None
-    if device is None or device.type not in ("cpu", "cuda"):
+    if re.fullmatch(r"cpu|cuda(:\d+)?", name) is None:
         raise InputValueError(
             f'train.device must be "auto", "cpu", "cuda" or "cuda:0", got {name!r}.'
         )
-    if device.type == "cuda":
-        if not torch.cuda.is_available():
-            raise InputValueError(f"train.device is {name}, but torch finds no GPU here.")
-        if device.index is None:
-            device = torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")))
-        if device.index >= (count := torch.cuda.device_count()):
-            raise InputValueError(
-                f"The run wants {device}, but the GPUs here are cuda:0 to cuda:{count - 1}."
-            )
-    return device
+    return find_devices(f"cuda:{os.environ.get('LOCAL_RANK', '0')}" if name == "cuda" else name)[0]
 
 
 @contextmanager

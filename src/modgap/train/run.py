@@ -36,7 +36,7 @@ from modgap.train.learner import Learner
 from modgap.train.loggers import Logger, open_loggers
 from modgap.train.metrics import SplitMetrics
 from modgap.train.processes import Processes
-from modgap.train.towers.devices import is_out_of_memory
+from modgap.train.towers.build import is_out_of_memory
 
 
 class TrainingStopped(InputError, RuntimeError):

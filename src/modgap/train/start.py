@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from modgap._validate import InputValueError
 from modgap.corrections import Procrustes
-from modgap.train.batch_norm import learn_statistics
 from modgap.train.checkpoint import MODEL, TOKENIZER
 from modgap.train.config import Config, ModelConfig
 from modgap.train.data import Data
 from modgap.train.hooks import embed_split
+from modgap.train.towers.build import TwoTower, make_two_tower
 from modgap.train.towers.config import Side, TowerConfig, TwoTowerConfig, find_config
 from modgap.train.towers.encoders import open_encoder, resolve_source
 from modgap.train.towers.tokenizer import Tokenizer
-from modgap.train.towers.two_tower import TwoTower, make_two_tower
 
 # Pairs that Procrustes is fitted to: more than enough dimensions of any tower here.
 AMENDING_PAIRS = 4096
@@ -146,3 +147,37 @@ def amend(model: TwoTower, data: Data, batch_size: int) -> None:
         if parameter is not None:
             W = torch.as_tensor(turn, dtype=torch.float64, device=parameter.device)
             parameter.copy_((W @ parameter.double()).to(parameter.dtype))
+
+
+@torch.no_grad()
+def learn_statistics(model: TwoTower, batches: Iterable[Tensor]) -> None:
+    """Give the batch norms of the image tower the mean statistics of some batches.
+
+    Those of a locked tower keep what they remember.
+    """
+    with batch_norm_momentum(model, None) as norms:
+        was_training = model.training
+        model.train()
+        learning = [norm for norm in norms if norm.training]
+        for norm in learning:
+            norm.reset_running_stats()
+        for images in batches if learning else ():
+            model.encode_image(images)
+        model.train(was_training)
+
+
+@contextmanager
+def batch_norm_momentum(model: nn.Module, value: float | None) -> Iterator[list[nn.Module]]:
+    """The batch norms of a model with another momentum for a while.
+
+    0 uses the batch but does not remember it; None remembers the plain mean of all batches.
+    """
+    norms = [m for m in model.modules() if isinstance(m, nn.modules.batchnorm._BatchNorm)]
+    before = [norm.momentum for norm in norms]
+    for norm in norms:
+        norm.momentum = value
+    try:
+        yield list(norms)
+    finally:
+        for norm, old in zip(norms, before, strict=True):
+            norm.momentum = old

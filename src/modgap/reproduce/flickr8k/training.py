@@ -26,7 +26,7 @@ from modgap.train.hooks import TrainState, embed_split
 from modgap.train.learner import make_optimiser, temperature_of
 from modgap.train.loss import contrastive
 from modgap.train.start import make_model, tokenizer_of
-from modgap.train.towers.two_tower import TwoTower
+from modgap.train.towers.build import TwoTower
 
 POINTS = 24  # of the gap's course over a run
 PAIRS = 512  # that the course is measured on, as Yaras et al. do (E.2)

@@ -1,9 +1,8 @@
-from .build import Tower, make_tower
+from .build import Tower, TwoTower, make_tower, make_two_tower
 from .config import PRESETS, TowerConfig, TwoTowerConfig, find_config
 from .encoders import Encoder, open_encoder
 from .export import export_encoder, prune_vocabulary
 from .tokenizer import Tokenizer, train_tokenizer
-from .two_tower import TwoTower, make_two_tower
 
 __all__ = [
     "PRESETS",

@@ -1,21 +1,22 @@
-"""One tower from its configuration: a network, and a projection of its rows."""
+"""Towers from their configurations: a network and a projection each, alone or in pairs."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import dataclasses
+import os
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from modgap._tensors import read_tensors, write_tensors
 from modgap._validate import InputTypeError, InputValueError, check_count, require
-from modgap.train.towers.config import TowerConfig
-from modgap.train.towers.encoders import load_source, resolve_source
-from modgap.train.towers.image_encoders import image_network, vision_network
-from modgap.train.towers.text_encoders import text_network
-
-Layers = tuple[nn.Module, nn.Module]
+from modgap.train.towers.config import MODEL_FILE, TowerConfig, TwoTowerConfig, find_config
+from modgap.train.towers.encoders import check_weights, load_source, resolve_source
+from modgap.train.towers.image_encoders import EfficientNetLite, VisionNetwork
+from modgap.train.towers.text_encoders import TextNetwork
 
 
 class Tower(nn.Module):
@@ -51,32 +52,26 @@ class Tower(nn.Module):
 
     def check(self, inputs: Tensor) -> None:
         """Refuse what the tower cannot take."""
-        if self.config.takes_images:
-            self._check_images(inputs)
+        shape, config = tuple(inputs.shape), self.config
+        if config.takes_images:
+            wanted = (config.channels, config.image_size, config.image_size)
+            if len(shape) != 4 or shape[1:] != wanted:
+                raise InputValueError(
+                    f"The image tower takes images of shape (n, {', '.join(map(str, wanted))}), "
+                    f"got {shape}."
+                )
+            if not inputs.is_floating_point():
+                raise InputTypeError(
+                    f"The image tower takes images of floats, got {inputs.dtype}. Normalise them."
+                )
         else:
-            self._check_tokens(inputs)
-
-    def _check_images(self, pixels: Tensor) -> None:
-        shape = (self.config.channels, self.config.image_size, self.config.image_size)
-        if pixels.ndim != 4 or tuple(pixels.shape[1:]) != shape:
-            raise InputValueError(
-                f"The image tower takes images of shape (n, {', '.join(map(str, shape))}), got "
-                f"{tuple(pixels.shape)}."
-            )
-        if not pixels.is_floating_point():
-            raise InputTypeError(
-                f"The image tower takes images of floats, got {pixels.dtype}. Normalise them."
-            )
-
-    def _check_tokens(self, tokens: Tensor) -> None:
-        most = self.config.context_length
-        if tokens.ndim != 2 or not 0 < tokens.shape[1] <= most:
-            raise InputValueError(
-                f"The text tower takes captions of shape (n, at most {most}), got "
-                f"{tuple(tokens.shape)}."
-            )
-        if tokens.is_floating_point():
-            raise InputTypeError(f"The text tower takes token ids, got {tokens.dtype}.")
+            if len(shape) != 2 or not 0 < shape[1] <= config.context_length:
+                raise InputValueError(
+                    f"The text tower takes captions of shape (n, at most {config.context_length}), "
+                    f"got {shape}."
+                )
+            if inputs.is_floating_point():
+                raise InputTypeError(f"The text tower takes token ids, got {inputs.dtype}.")
 
 
 def make_tower(config: TowerConfig, dimension: int | None = None, seed: int = 0) -> Tower:
@@ -107,27 +102,41 @@ def seeded(seed: int) -> Iterator[None]:
         yield
 
 
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether an error says that memory is used up.
+
+    torch says it in two ways: a class of its own on a GPU, words on a CPU.
+    """
+    known = isinstance(error, (torch.cuda.OutOfMemoryError, MemoryError))
+    return known or "can't allocate memory" in str(error)
+
+
 def build_tower(config: TowerConfig, dimension: int | None) -> Tower:
     """A tower whose weights are drawn from torch's global generator."""
-    return Tower(config, *_LAYERS[config.kind](config, dimension))
+    if config.kind in ("vit", "transformer"):
+        body, projection = _clip_tower(config, dimension)
+    elif config.kind in ("mlp", "words"):
+        body, projection = _perceptron(config, dimension)
+    else:
+        body, projection = _BODIES[config.kind](config), nn.Identity()
+        if dimension is not None:
+            projection = nn.Linear(config.features, dimension, bias=False)
+            nn.init.normal_(projection.weight, std=config.features**-0.5)  # as CLIP's projections
+    return Tower(config, body, projection)
 
 
-def _vit(config: TowerConfig, dimension: int | None) -> Layers:
-    transformers = require("transformers", "towers", "A vision transformer")
-    settings = transformers.CLIPVisionConfig(**clip_settings(config, dimension))
+def _clip_tower(config: TowerConfig, dimension: int | None) -> tuple[nn.Module, nn.Module]:
+    """One of CLIP's transformers, with its own projection."""
+    side = "vision" if config.takes_images else "text"
+    transformers = require("transformers", "towers", f"A {side} transformer")
+    kind = f"CLIP{side.capitalize()}"
+    settings = getattr(transformers, f"{kind}Config")(**clip_settings(config, dimension))
     if dimension is None:
-        return transformers.CLIPVisionModel(settings), nn.Identity()
-    model = transformers.CLIPVisionModelWithProjection(settings)
-    return model.vision_model, model.visual_projection
-
-
-def _transformer(config: TowerConfig, dimension: int | None) -> Layers:
-    transformers = require("transformers", "towers", "A text transformer")
-    settings = transformers.CLIPTextConfig(**clip_settings(config, dimension))
-    if dimension is None:
-        return transformers.CLIPTextModel(settings), nn.Identity()
-    model = transformers.CLIPTextModelWithProjection(settings)
-    return model.text_model, model.text_projection
+        return getattr(transformers, f"{kind}Model")(settings), nn.Identity()
+    model = getattr(transformers, f"{kind}ModelWithProjection")(settings)
+    return getattr(model, f"{side}_model"), (
+        model.visual_projection if config.takes_images else model.text_projection
+    )
 
 
 def clip_settings(config: TowerConfig, dimension: int | None) -> dict[str, Any]:
@@ -155,9 +164,9 @@ def clip_settings(config: TowerConfig, dimension: int | None) -> dict[str, Any]:
     }
 
 
-def _resnet(config: TowerConfig, dimension: int | None) -> Layers:
+def _resnet(config: TowerConfig) -> nn.Module:
     transformers = require("transformers", "towers", "A residual network")
-    body = transformers.ResNetModel(
+    body: nn.Module = transformers.ResNetModel(
         transformers.ResNetConfig(
             num_channels=config.channels,
             # The stem has the width of the first stage before any bottleneck widens it.
@@ -167,43 +176,18 @@ def _resnet(config: TowerConfig, dimension: int | None) -> Layers:
             layer_type=config.block,
         )
     )
-    return body, _projection(config, dimension)
+    return body
 
 
-def _efficientnet(config: TowerConfig, dimension: int | None) -> Layers:
-    return image_network(config), _projection(config, dimension)
-
-
-def _vision(config: TowerConfig, dimension: int | None) -> Layers:
-    return vision_network(config), _projection(config, dimension)
-
-
-def _encoder(config: TowerConfig, dimension: int | None) -> Layers:
-    return text_network(config), _projection(config, dimension)
-
-
-def _projection(config: TowerConfig, dimension: int | None) -> nn.Module:
-    if dimension is None:
-        return nn.Identity()
-    projection = nn.Linear(config.features, dimension, bias=False)
-    nn.init.normal_(projection.weight, std=config.features**-0.5)  # as CLIP's projections
-    return projection
-
-
-def _mlp(config: TowerConfig, dimension: int | None) -> Layers:
-    n_pixels = config.channels * config.image_size**2
-    return _perceptron(nn.Flatten(), n_pixels, config, dimension)
-
-
-def _words(config: TowerConfig, dimension: int | None) -> Layers:
-    # Token 0 pads a caption and is left out of the mean.
-    words = nn.EmbeddingBag(config.vocab_size, config.word_width, mode="mean", padding_idx=0)
-    return _perceptron(words, config.word_width, config, dimension)
-
-
-def _perceptron(first: nn.Module, n_in: int, config: TowerConfig, dimension: int | None) -> Layers:
-    """Hidden ReLU layers with dropout, and a projection."""
-    layers = [first]
+def _perceptron(config: TowerConfig, dimension: int | None) -> tuple[nn.Module, nn.Module]:
+    """Hidden ReLU layers with dropout on pixels or on the mean of word vectors; a projection."""
+    if config.takes_images:
+        n_in, first = config.channels * config.image_size**2, nn.Flatten()
+    else:
+        # Token 0 pads a caption and is left out of the mean.
+        n_in = config.word_width
+        first = nn.EmbeddingBag(config.vocab_size, n_in, mode="mean", padding_idx=0)
+    layers: list[nn.Module] = [first]
     for n in (n_in, *[config.width] * (config.layers - 1)):
         linear = nn.Linear(n, config.width)
         if config.gaussian:
@@ -214,13 +198,101 @@ def _perceptron(first: nn.Module, n_in: int, config: TowerConfig, dimension: int
     return nn.Sequential(*layers), projection
 
 
-_LAYERS: dict[str, Callable[[TowerConfig, int | None], Layers]] = {
-    "vit": _vit,
+# The networks that give rows of ``features`` numbers, which a linear layer projects.
+_BODIES: dict[str, Callable[[TowerConfig], nn.Module]] = {
     "resnet": _resnet,
-    "mlp": _mlp,
-    "transformer": _transformer,
-    "words": _words,
-    "efficientnet": _efficientnet,
-    "vision": _vision,
-    "encoder": _encoder,
+    "efficientnet": EfficientNetLite,
+    "vision": VisionNetwork.from_config,
+    "encoder": TextNetwork.from_config,
 }
+
+
+class TwoTower(nn.Module):
+    """An image tower and a text tower; rows are not normalised.
+
+    Calling the model gives the rows of both, so that it can be wrapped for several processes.
+    It has no temperature: that belongs to the loss.
+    """
+
+    def __init__(self, config: TwoTowerConfig) -> None:
+        super().__init__()
+        self.config = config
+        if (config.image.kind, config.text.kind) == ("vit", "transformer"):
+            self.image, self.text = _clip(config)
+        else:
+            self.image = build_tower(config.image, config.dimension)
+            self.text = build_tower(config.text, config.dimension)
+
+    def encode_image(self, pixels: Tensor) -> Tensor:
+        """Rows (n, dimension) of images, floats (n, channels, size, size)."""
+        return self.image(pixels)
+
+    def encode_text(self, tokens: Tensor) -> Tensor:
+        """Rows (n, dimension) of captions, token ids (n, at most ``text.context_length``)."""
+        return self.text(tokens)
+
+    def forward(self, pixels: Tensor, tokens: Tensor) -> tuple[Tensor, Tensor]:
+        """Rows of both sides."""
+        return self.encode_image(pixels), self.encode_text(tokens)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write weights and configuration as one safetensors file with a JSON header."""
+        weights = {k: v.detach().cpu() for k, v in self.state_dict().items()}
+        arrays = {
+            k: (v.float() if v.is_floating_point() else v).numpy() for k, v in weights.items()
+        }
+        write_tensors(path, MODEL_FILE, arrays, {"config": dataclasses.asdict(self.config)})
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> TwoTower:
+        """A model as it was saved, on the CPU; nothing in the file is ever executed."""
+        header, arrays = read_tensors(path, MODEL_FILE)
+        config = header.get("config")
+        if not isinstance(config, dict):
+            raise InputValueError(f"The config of {path} must be settings, got {config!r}.")
+        with seeded(0):  # every weight is replaced, and so nothing is read from a source
+            model = cls(find_config(config))
+        wanted = model.state_dict()
+        check_weights({k: v.shape for k, v in arrays.items()}, wanted, path)
+        # A number without dimensions is stored as a list of one.
+        weights = {k: torch.from_numpy(v).reshape(wanted[k].shape) for k, v in arrays.items()}
+        model.load_state_dict(weights)
+        return model
+
+
+def make_two_tower(
+    name_or_config: str | Mapping[str, Any] | TwoTowerConfig, seed: int = 0
+) -> TwoTower:
+    """Two towers with random weights, or those of their sources; a seed gives the same weights.
+
+    A preset ("clip-tiny", "clip-small", "resnet-tiny", "resnet18", "resnet50", "digits"), or one
+    with changes, {"name": "resnet18", "image": {"image_size": 112}, "text": {"vocab_size": 4096}}.
+    "clip-…" are transformers' ``CLIPModel``; "resnet…" its ``ResNetModel`` with CLIP's text
+    transformer and a linear projection each. "digits" is two perceptrons. "pretrained" has the
+    networks of EfficientNet-Lite2 and MiniLM, which come from wheels, below random projections.
+    """
+    config = find_config(name_or_config)
+    config = dataclasses.replace(
+        config, image=resolve_source(config.image), text=resolve_source(config.text)
+    )
+    with seeded(seed):
+        model = TwoTower(config)
+    for tower in (model.image, model.text):
+        load_source(tower.body, tower.config)
+    return model
+
+
+def _clip(config: TwoTowerConfig) -> tuple[Tower, Tower]:
+    """The parts of a CLIPModel; its own temperature is left behind."""
+    transformers = require("transformers", "towers", "A CLIP model")
+    model = transformers.CLIPModel(
+        transformers.CLIPConfig(
+            text_config=clip_settings(config.text, config.dimension),
+            vision_config=clip_settings(config.image, config.dimension),
+            projection_dim=config.dimension,
+        )
+    )
+    return (
+        Tower(config.image, model.vision_model, model.visual_projection),
+        Tower(config.text, model.text_model, model.text_projection),
+    )

@@ -1,10 +1,9 @@
-"""What a pretrained network on disk is, and what reading one of transformers takes."""
+"""What a pretrained network on disk is."""
 
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -58,21 +57,6 @@ def known_config(transformers: Any, known: Mapping[str, Any], source: str) -> An
         raise InputValueError(
             f"{CONFIG} of {source} describes no model of transformers ({error})."
         ) from error
-
-
-@contextmanager
-def quiet(transformers: Any) -> Iterator[None]:
-    """Without progress bars, and without a report of the weights that are left out."""
-    logging = transformers.utils.logging
-    level, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
-    logging.set_verbosity_error()
-    logging.disable_progress_bar()
-    try:
-        yield
-    finally:
-        logging.set_verbosity(level)
-        if bars:
-            logging.enable_progress_bar()
 
 
 def module_folder(module: str, purpose: str) -> Path:

@@ -35,6 +35,21 @@ def never_asked() -> Iterator[None]:
         asking.TIME_OUT_REMOTE_CODE = seconds
 
 
+@contextmanager
+def quiet(transformers: Any) -> Iterator[None]:
+    """Without progress bars, and without a report of the weights that are left out."""
+    logging = transformers.utils.logging
+    level, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(level)
+        if bars:
+            logging.enable_progress_bar()
+
+
 def check_config(config: Any, name: str) -> Any:
     """A config of transformers, refused where it or a part of it names code on the hub."""
     parts = [config, *(part for part in vars(config).values() if hasattr(part, "model_type"))]

