@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import signal
-import stat
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,21 +17,6 @@ from modgap import _locks
 from modgap._locks import acquire, release, sole_writer_of
 
 BUSY = r"Another process is writing to .*Wait until it is done"
-
-
-@pytest.fixture
-def temporaries(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder for temporary files of our own."""
-    folder = tmp_path / "temporaries"
-    folder.mkdir()
-    monkeypatch.setattr(tempfile, "tempdir", str(folder))
-    return folder
-
-
-@pytest.fixture
-def locks(temporaries: Path) -> Path:
-    """The folder that locks are in."""
-    return temporaries / f"modgap-{os.getuid()}"
 
 
 def test_a_path_is_held_by_one_at_a_time(tmp_path: Path) -> None:
@@ -50,39 +34,60 @@ def test_a_path_is_held_by_one_at_a_time(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_locks_are_in_a_private_folder_and_gone_when_free(tmp_path: Path, locks: Path) -> None:
-    with sole_writer_of(tmp_path / "a"), sole_writer_of(tmp_path / "b"):
-        assert stat.S_IMODE(locks.stat().st_mode) == 0o700
-        assert len(everything_in(locks)) == 2
-    assert everything_in(locks.parent) == {locks.name}
+def test_the_lock_is_one_hidden_file_beside_the_path_and_gone_when_free(tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    with sole_writer_of(tmp_path / "folder"), sole_writer_of(tmp_path / "b.npy"):
+        assert everything_in(tmp_path) == {"folder", ".folder.lock", ".b.npy.lock"}
+    assert everything_in(tmp_path) == {"folder"}
 
 
-@pytest.mark.parametrize("kind", ["a link", "open to others", "another user's", "a file"])
-def test_a_folder_that_is_not_private_is_refused(
-    tmp_path: Path, locks: Path, kind: str, monkeypatch: pytest.MonkeyPatch
+def test_folders_on_the_way_are_made_and_stay_only_where_something_was_written(
+    tmp_path: Path,
 ) -> None:
-    elsewhere = tmp_path / "elsewhere"
-    elsewhere.mkdir(mode=0o700)
-    if kind == "a link":
-        locks.symlink_to(elsewhere)
-    elif kind == "a file":
-        locks.touch()
-    else:
-        locks.mkdir(mode=0o700)
-    if kind == "open to others":
-        locks.chmod(0o770)
-    if kind == "another user's":
-        locks.rename(locks.with_name("modgap-4321"))
-        monkeypatch.setattr(os, "getuid", lambda: 4321)
-    said = r"Locks are kept in .*modgap-\d+, which must be a folder of your own .*TMPDIR"
-    with pytest.raises(ValueError, match=said), sole_writer_of(tmp_path / "a"):
+    with sole_writer_of(tmp_path / "new" / "newer" / "a"):
+        assert everything_in(tmp_path) == {"new", "new/newer", "new/newer/.a.lock"}
+    assert everything_in(tmp_path) == set()
+    with sole_writer_of(tmp_path / "new" / "newer" / "a"):
+        (tmp_path / "new" / "b").touch()
+    assert everything_in(tmp_path) == {"new", "new/b"}
+
+
+def test_a_folder_with_nothing_beside_it_is_locked_inside(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    monkeypatch.setattr(os, "access", lambda path, mode: Path(path) != tmp_path)
+    with sole_writer_of(folder):
+        assert everything_in(tmp_path) == {"folder", "folder/.lock"}
+        with pytest.raises(ValueError, match=BUSY), sole_writer_of(folder):
+            pass
+    assert everything_in(tmp_path) == {"folder"}
+
+
+def test_a_place_that_cannot_be_locked_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with (
+        pytest.raises(ValueError, match=r"a cannot be locked for writing: .*file cannot be used"),
+        sole_writer_of(tmp_path / "file" / "a"),
+    ):
         pass
-    assert everything_in(elsewhere) == set()
 
 
-def test_a_lock_is_not_followed_through_a_link(tmp_path: Path, locks: Path) -> None:
-    with sole_writer_of(tmp_path / "a"):
-        (lock,) = locks.iterdir()
+@pytest.mark.parametrize("number", _locks.NO_LOCKS)
+def test_a_file_system_without_locks_is_written_without_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    def refuse(opened: int, kind: int) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr("fcntl.flock", refuse)
+    with sole_writer_of(tmp_path / "a"), sole_writer_of(tmp_path / "a"):
+        (tmp_path / "a").touch()
+
+
+def test_a_lock_is_not_followed_through_a_link(tmp_path: Path) -> None:
+    lock = tmp_path / ".a.lock"
     precious = tmp_path / "precious"
     precious.write_text("kept")
     lock.symlink_to(precious)
@@ -100,43 +105,38 @@ def test_a_lock_is_not_followed_through_a_link(tmp_path: Path, locks: Path) -> N
 
 
 def test_two_names_of_one_file_give_one_lock(
-    tmp_path: Path, temporaries: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "folder").mkdir()
     (tmp_path / "link").symlink_to("folder")
-    file = tmp_path / "folder" / "file"
-    with sole_writer_of(file):
+    with sole_writer_of(tmp_path / "folder" / "file"):
         for other in ("folder/file", "link/file", "folder/../link/./file"):
             with pytest.raises(ValueError, match=BUSY), sole_writer_of(other):
                 pass
-    file.touch()
-    (tmp_path / "hard").hardlink_to(file)
-    with sole_writer_of(file), pytest.raises(ValueError, match=BUSY), sole_writer_of("hard"):
-        pass
-    assert list(temporaries.glob("*/*")) == []
+    assert everything_in(tmp_path) == {"folder", "link"}
 
 
-def test_a_lock_that_is_removed_while_it_is_opened_is_tried_again(
+def test_a_lock_that_is_removed_while_it_is_opened_holds_nobody_out(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Else two would hold it: one the file that is gone, one the file that took its name."""
     path = tmp_path / "lock"
     first = acquire(path)
     assert first is not None
-    take = _locks._lock
+    take = fcntl.flock
 
-    def late(opened: int) -> None:
+    def late(opened: int, kind: int) -> None:
         monkeypatch.undo()
-        release(first, path)  # after the second has opened the file, before it has locked it
-        take(opened)
+        release(first)  # after the second has opened the file, before it has locked it
+        take(opened, kind)
 
-    monkeypatch.setattr(_locks, "_lock", late)
-    second = acquire(path)
-    assert second is not None
-    assert os.path.samestat(os.fstat(second), path.stat())
+    monkeypatch.setattr("fcntl.flock", late)
     assert acquire(path) is None
-    release(second, path)
+    third = acquire(path)
+    assert third is not None
+    assert acquire(path) is None
+    release(third)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -177,3 +177,4 @@ def test_a_killed_process_holds_nothing_even_where_its_workers_live_on(
     holder[0].wait()
     with sole_writer_of(tmp_path / "a"):
         pass
+    assert everything_in(tmp_path) == set()

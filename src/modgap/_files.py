@@ -210,14 +210,14 @@ def sweep(folder: Path, target: Path | None = None) -> None:
 
 def _sweep(place: Path, target: Path | None) -> None:
     try:
-        opened = acquire(place / _LOCK)
+        lock = acquire(place / _LOCK)
     except OSError:
         return
-    if opened is None:
+    if lock is None:
         return
     if target is not None:
         _put_back(place, target)
-    release(opened, place / _LOCK)
+    release(lock)
     if target is not None or not (place / _OLD).exists():
         shutil.rmtree(place, ignore_errors=True)
 
@@ -234,15 +234,15 @@ def _claimed(target: Path) -> Iterator[Path]:
 
     Its name is known before it is made, so an interruption at any moment finds it.
     """
-    place, opened = target, None
+    place, lock = target, None
     claimed = False
     try:
         while not claimed:
             place = target.parent / f"{_mark(target)}{secrets.token_hex(8)}"
             place.mkdir(mode=0o700)
             try:
-                opened = acquire(place / _LOCK)
-                claimed = opened is not None
+                lock = acquire(place / _LOCK)
+                claimed = lock is not None
             except FileNotFoundError:  # swept away by another before it was locked
                 continue
             except OSError as error:
@@ -251,8 +251,8 @@ def _claimed(target: Path) -> Iterator[Path]:
                     raise
         yield place
     finally:
-        if opened is not None:
-            release(opened, place / _LOCK)
+        if lock is not None:
+            release(lock)
         if place != target:
             shutil.rmtree(place, ignore_errors=True)
 

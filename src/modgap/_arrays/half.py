@@ -1,4 +1,8 @@
-"""float16 by its bits: NumPy's own conversions take two to four times as long."""
+"""Conversions between float16 and float32 by their bits, equal to those of NumPy.
+
+They stay because `modgap apply` would feel it: with ``astype``, a file of float16 takes 1.5 times
+the processor time (from float16 alone 5 times, to float16 with its checks 2 times).
+"""
 
 from __future__ import annotations
 
