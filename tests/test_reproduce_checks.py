@@ -24,9 +24,9 @@ def test_a_number_is_beyond_its_bound_or_not(value, bound) -> None:
 @given(st.tuples(NUMBERS, NUMBERS, NUMBERS).map(sorted), NUMBERS)
 def test_an_interval_that_covers_the_bound_is_too_small_to_say(ends, bound) -> None:
     low, value, high = ends
-    found = above("It is.", Interval(value, low, high, 3), bound).finding
+    found = above("It is.", Interval(value, low, high), bound).finding
     assert found == ("holds" if low > bound else "fails" if high <= bound else "too small to say")
-    mirrored = below("It is.", Interval(-value, -high, -low, 3), -bound).finding
+    mirrored = below("It is.", Interval(-value, -high, -low), -bound).finding
     assert mirrored == found
 
 
@@ -55,7 +55,7 @@ def test_a_null_that_is_drawn_with_the_number_is_taken_off_seed_by_seed() -> Non
 
 
 def test_a_number_with_an_interval_of_its_own_keeps_it() -> None:
-    wide = [above("It is.", Interval(1.0, -1.0, 3.0, 9), 0.0) for _ in range(10)]
+    wide = [above("It is.", Interval(1.0, -1.0, 3.0), 0.0) for _ in range(10)]
     assert pooled_check(wide).finding == "too small to say"
 
 
@@ -67,7 +67,7 @@ def test_a_statement_without_a_number_must_come_out_the_same_with_every_seed() -
 
 def test_one_statement_that_fails_decides_and_then_one_that_is_not_sure() -> None:
     so, not_so = check("So.", True), check("Not so.", False)
-    unsure = above("It is.", Interval(0.1, -1.0, 1.0, 3), 0.0)
+    unsure = above("It is.", Interval(0.1, -1.0, 1.0), 0.0)
     assert finding_of([so, unsure, not_so]) == "fails"
     assert finding_of([so, unsure]) == "too small to say"
     assert finding_of([so, so]) == "holds"

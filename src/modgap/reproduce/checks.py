@@ -104,12 +104,12 @@ def pooled_check(checks: Sequence[Check]) -> Check:
     bound = float(bounds.mean())
     if first.low is None:
         apart = mean_interval(values - bounds)
-        found = Interval(bound + apart.value, bound + apart.low, bound + apart.high, len(checks))
+        found = Interval(bound + apart.value, bound + apart.low, bound + apart.high)
     else:
         low, high = (
             float(np.mean([getattr(each, end) for each in checks])) for end in ("low", "high")
         )
-        found = Interval(float(values.mean()), low, high, len(checks))
+        found = Interval(float(values.mean()), low, high)
     return _beyond(first, found, bound)
 
 

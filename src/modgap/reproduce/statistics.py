@@ -3,29 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
+
+from modgap.evaluation.significance import Interval
 
 Values = Sequence[float] | np.ndarray
 LEVEL = 0.95
 # Percentiles at the ends of an interval.
 _TAILS = (50 * (1 - LEVEL), 100 - 50 * (1 - LEVEL))
-
-
-@dataclass(frozen=True)
-class Interval:
-    """An estimate, the 95 % interval around it, and the number of values behind it."""
-
-    value: float
-    low: float
-    high: float
-    n: int
-
-    def times(self, factor: float) -> Interval:
-        """The same in another, positive unit."""
-        return Interval(factor * self.value, factor * self.low, factor * self.high, self.n)
 
 
 def mean_interval(values: Values) -> Interval:
@@ -38,9 +25,9 @@ def mean_interval(values: Values) -> Interval:
 
     n, mean = len(values), float(np.mean(values))
     if n < 2:
-        return Interval(mean, -np.inf, np.inf, n)
+        return Interval(mean, -np.inf, np.inf)
     half = float(t.ppf((1 + LEVEL) / 2, n - 1) * np.std(values, ddof=1) / n**0.5)
-    return Interval(mean, mean - half, mean + half, n)
+    return Interval(mean, mean - half, mean + half)
 
 
 def around(value: float, drawn: np.ndarray) -> Interval:
@@ -50,13 +37,13 @@ def around(value: float, drawn: np.ndarray) -> Interval:
     once more.
     """
     low, high = np.percentile(drawn, _TAILS)
-    return Interval(float(value), float(2 * value - high), float(2 * value - low), len(drawn))
+    return Interval(float(value), float(2 * value - high), float(2 * value - low))
 
 
 def between(value: float, drawn: np.ndarray) -> Interval:
     """The value with the percentiles of the draws: for places, ranks, and KL with its floor."""
     low, high = np.percentile(drawn, _TAILS)
-    return Interval(float(value), min(value, float(low)), max(value, float(high)), len(drawn))
+    return Interval(float(value), min(value, float(low)), max(value, float(high)))
 
 
 def rank_correlation_interval(
@@ -84,7 +71,7 @@ def rank_correlation_interval(
     ranks -= ranks.mean(axis=0)
     cross, (x_square, y_square) = (ranks[..., 0] * ranks[..., 1]).sum(0), (ranks**2).sum(0).T
     low, high = np.percentile(cross / np.sqrt(x_square * y_square), _TAILS)
-    return Interval(rank_correlation(*means.T), float(low), float(high), len(pairs))
+    return Interval(rank_correlation(*means.T), float(low), float(high))
 
 
 def rank_correlation(a: Values, b: Values) -> float:
@@ -92,6 +79,13 @@ def rank_correlation(a: Values, b: Values) -> float:
     from scipy.stats import spearmanr  # slow to load, and seldom needed
 
     return float(spearmanr(a, b).statistic)
+
+
+def size_of(found: Interval) -> Interval:
+    """How far a number is from nought, whatever its sign."""
+    ends = sorted(map(abs, (found.low, found.high)))
+    low = 0.0 if found.low <= 0 <= found.high else ends[0]
+    return Interval(abs(found.value), low, ends[1])
 
 
 def by_chance(n: int) -> float:

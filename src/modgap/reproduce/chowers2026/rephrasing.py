@@ -257,9 +257,9 @@ def _correlation(noise: np.ndarray, *, with_interval: bool) -> Interval:
     """
     value = noise_correlation(noise)
     if not with_interval:
-        return Interval(value, value, value, len(noise))
+        return Interval(value, value, value)
     part = np.arange(len(noise)) % PARTS
     others = [noise_correlation(noise[part != k]) for k in range(PARTS)]
     around = mean_interval(PARTS * value - (PARTS - 1) * np.array(others))
     half = around.high - around.value
-    return Interval(value, value - half, value + half, len(noise))
+    return Interval(value, value - half, value + half)

@@ -104,8 +104,7 @@ class Task:
     def mean(self, values: np.ndarray, level: float = LEVEL) -> Interval:
         """The mean of one number a query, or of the change of one, with its interval."""
         boot = self._resamples
-        found = boot.interval(*boot.ratios(np.asarray(values, float), self.groups), level)
-        return Interval(found.value, found.low, found.high, len(boot.labels))
+        return boot.interval(*boot.ratios(np.asarray(values, float), self.groups), level)
 
     def of(self, kept: np.ndarray) -> Task:
         """The same with some of the queries, by their places."""

@@ -14,7 +14,6 @@ from modgap.reproduce.entry import Check, Number, Outcome
 from modgap.reproduce.levi2025 import PAPER
 from modgap.reproduce.setting import NotAtHand, Setting
 from modgap.reproduce.sources import pairs
-from modgap.reproduce.statistics import Interval
 
 GLIDE, UNCLIP, CLIPCAP, REWARD = "Glide", "unCLIP", "ClipCap", "Caption Reward"
 _REAL = {"image": "real images", "text": "people's captions"}
@@ -58,7 +57,7 @@ def _checks(
     checks = [
         above(
             f"Pictures by {name} are more common than real ones.",
-            _interval(found[name]),
+            found[name].difference,
             0.0,
             "They are as unusual as real ones, or more.",
         )
@@ -69,7 +68,7 @@ def _checks(
         checks.append(
             below(
                 f"Captions by {REWARD} are rarer than people's.",
-                _interval(found[REWARD]),
+                found[REWARD].difference,
                 0.0,
                 "They are as common as people's, or more.",
             )
@@ -80,17 +79,12 @@ def _checks(
             checks.append(
                 above(
                     f"What {first} makes is more common than what {second} makes.",
-                    _interval(test),
+                    test.difference,
                     0.0,
                     f"{second} makes what is as common, or more.",
                 )
             )
     return checks
-
-
-def _interval(test: ConformityTest) -> Interval:
-    of = test.difference
-    return Interval(of.value, of.low, of.high, test.n_generated)
 
 
 def _drawn(found: dict[str, ConformityTest], kinds: dict[str, str]) -> dict[str, Any]:

@@ -385,4 +385,4 @@ def _beyond_shuffled(A: np.ndarray, rng: np.random.Generator, halves: int = 6) -
         found.append(float(np.subtract(*(np.median(values) for values in pair))))
     narrow = mean_interval(found)
     wide = (narrow.high - narrow.value) * halves**0.5
-    return Interval(narrow.value, narrow.value - wide, narrow.value + wide, halves)
+    return Interval(narrow.value, narrow.value - wide, narrow.value + wide)

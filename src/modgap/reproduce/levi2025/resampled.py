@@ -57,4 +57,4 @@ def share_interval(hits: np.ndarray) -> Interval:
     n, share, z = len(hits), float(np.mean(hits)), 1.96
     middle = (share + z**2 / (2 * n)) / (1 + z**2 / n)
     half = z / (1 + z**2 / n) * (share * (1 - share) / n + z**2 / (4 * n**2)) ** 0.5
-    return Interval(share, max(0.0, middle - half), min(1.0, middle + half), n)
+    return Interval(share, max(0.0, middle - half), min(1.0, middle + half))

@@ -21,7 +21,7 @@ from modgap.reproduce.levi2025.rows import (
     row_sets,
 )
 from modgap.reproduce.setting import NotAtHand, Setting
-from modgap.reproduce.statistics import Interval, by_chance, rank_correlation
+from modgap.reproduce.statistics import by_chance, rank_correlation, size_of
 from modgap.search import search
 
 # Lengths that differ by less are those of unit rows.
@@ -199,20 +199,13 @@ def against_entropy(
             above(
                 "Conformity goes with the entropy of the pixels, one way or the other, beyond "
                 "chance.",
-                either_way(rank),
+                size_of(rank),
                 by_chance(len(values)),
                 "pictures of high and of low conformity hold as much",
             )
         ],
         extremes(values, shown) | {"points": some(np.column_stack([entropy, values]))},
     )
-
-
-def either_way(rank: Interval) -> Interval:
-    """The size of a rank correlation, whatever its sign."""
-    ends = sorted(abs(end) for end in (rank.low, rank.high))
-    low = 0.0 if rank.low < 0 < rank.high else ends[0]
-    return Interval(abs(rank.value), low, ends[1], rank.n)
 
 
 def pixel_entropy(images: np.ndarray) -> np.ndarray:

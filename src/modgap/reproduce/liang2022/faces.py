@@ -17,7 +17,6 @@ from modgap.measures.gap import gap_distance
 from modgap.reproduce.checks import above, below
 from modgap.reproduce.entry import Check, Number, Outcome
 from modgap.reproduce.liang2022 import PAPER
-from modgap.reproduce.liang2022.rows import gain
 from modgap.reproduce.setting import NotAtHand, Setting
 from modgap.reproduce.sources import Pairs, pairs
 
@@ -44,7 +43,7 @@ def table2(setting: Setting) -> Outcome:
         checks.append(
             below(
                 f"A wider gap lowers the share of {race} faces taken for crime or animals.",
-                gain(change),
+                change.difference,
                 0.0,
                 "As many of them are denigrated, or more.",
             )
@@ -61,7 +60,7 @@ def table4(setting: Setting) -> Outcome:
     checks = [
         above(
             f"{words} gap makes more faces look {adjective} than the model's own.",
-            gain(compare(own.taken_for == harm, other.taken_for == harm, seed=setting.seed)),
+            compare(own.taken_for == harm, other.taken_for == harm, seed=setting.seed).difference,
             0.0,
             "As few faces do, or fewer.",
         )

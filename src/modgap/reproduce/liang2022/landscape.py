@@ -170,7 +170,7 @@ def _landscape_checks(source: Pairs, found: Landscape, seed: int) -> list[Check]
     """What figs 3b to 3d show; halfway between the gap and none is the bound of either."""
     name, own = source.name, f"its own temperature, {source.temperature:g},"
     half = found.gap / 2
-    at_back = Interval(np.nan, np.nan, np.nan, 0)
+    at_back = Interval(np.nan, np.nan, np.nan)
     if found.back is not None:
         at_back = found.over(found.closed, found.back)
     return [

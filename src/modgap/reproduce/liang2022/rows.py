@@ -7,10 +7,9 @@ from collections.abc import Callable
 import numpy as np
 
 from modgap._arrays import unit
-from modgap.evaluation.significance import Comparison, GroupBootstrap
+from modgap.evaluation.significance import GroupBootstrap, Interval
 from modgap.reproduce.setting import YOUR_ROWS, Setting
 from modgap.reproduce.sources import DIGITS, Pairs, judged, pairs
-from modgap.reproduce.statistics import Interval
 
 RESAMPLES = 200
 # A number of rows that are counted so often each: (draws, n) to (draws,).
@@ -36,8 +35,7 @@ def row_interval(n: int, statistic: Statistic, seed: int) -> Interval:
     """A number of n rows, or pairs, with its bootstrap interval over them."""
     bootstrap = GroupBootstrap(np.arange(n), RESAMPLES, seed)
     value = float(statistic(np.ones((1, n)))[0])
-    found = bootstrap.interval(value, statistic(bootstrap.counts.astype(np.float64)))
-    return Interval(found.value, found.low, found.high, n)
+    return bootstrap.interval(value, statistic(bootstrap.counts.astype(np.float64)))
 
 
 def mean_cosine(X: np.ndarray) -> Statistic:
@@ -73,9 +71,3 @@ def random_cosine(shape: tuple[int, ...], seed: int) -> float:
     """The mean cosine of as many random directions: what rows without a cone have."""
     rows = np.random.default_rng([seed, 1]).standard_normal(shape)
     return float(mean_cosine(rows)(np.ones((1, shape[0])))[0])
-
-
-def gain(found: Comparison) -> Interval:
-    """The difference of a comparison."""
-    of = found.difference
-    return Interval(of.value, of.low, of.high, found.n_groups)

@@ -15,7 +15,6 @@ from modgap.evaluation.significance import Comparison, chi_squared, compare
 from modgap.reproduce.checks import above, below
 from modgap.reproduce.entry import Check, Number, Outcome, check
 from modgap.reproduce.liang2022 import PAPER
-from modgap.reproduce.liang2022.rows import gain
 from modgap.reproduce.setting import YOUR_ROWS, Setting
 from modgap.reproduce.sources import DIGITS, judged, zero_shots
 from modgap.reproduce.statistics import Interval
@@ -164,13 +163,13 @@ def fig10(setting: Setting) -> Outcome:
         [
             above(
                 "Closing the gap raises the accuracy of some task.",
-                gain(changes[-1]),
+                changes[-1].difference,
                 0.0,
                 "No task is better off with another gap.",
             ),
             below(
                 "Closing the gap lowers the accuracy of some task.",
-                gain(changes[0]),
+                changes[0].difference,
                 0.0,
                 "No task depends on its gap, or all are best without one.",
             ),
@@ -198,8 +197,10 @@ def table1(setting: Setting) -> Outcome:
             f"gain on the other half, {label}": result.difference.value,
             f"p of that gain, {label}": result.p_value,
         }
-        drawn.append((label, *(getattr(gain(result), end) for end in ("value", "low", "high"))))
-        checks.append(_helps(label, gain(result), "95 %"))
+        drawn.append(
+            (label, *(getattr(result.difference, end) for end in ("value", "low", "high")))
+        )
+        checks.append(_helps(label, result.difference, "95 %"))
     return Outcome(measured, checks, {"gains": drawn}, on=_on(sweeps))
 
 
@@ -272,7 +273,7 @@ def table5(setting: Setting) -> Outcome:
             **{f"p, paired and held out, {name}": c.p_value for name, c in held_out.items()},
         },
         [
-            *(_helps(label, gain(found), "99 %") for label, found in held_out.items()),
+            *(_helps(label, found.difference, "99 %") for label, found in held_out.items()),
             *(
                 below(
                     f"{name}: the p-value is the printed one within 0.1 %.",

@@ -139,25 +139,18 @@ def gap_falls(setting: Setting, rows: Sequence[str], long: Iterable[str] = ()) -
     ]
 
 
-def over_settings(found: Interval) -> Interval:
-    """A rank correlation whose settings are a sample, too: both spreads in its interval.
+def over_settings(found: Interval, n: int) -> Interval:
+    """A rank correlation whose n settings are a sample, too: both spreads in its interval.
 
     That of the settings is the one of Bonett and Wright 2000 on the scale of Fisher's z.
     """
     value, low, high = np.arctanh(np.clip([found.value, found.low, found.high], -0.999, 0.999))
     normal = 1.96
     of_seeds = (high - low) / 2
-    of_settings = normal * ((1 + found.value**2 / 2) / (found.n - 3)) ** 0.5
+    of_settings = normal * ((1 + found.value**2 / 2) / (n - 3)) ** 0.5
     half = np.hypot(of_seeds, of_settings)
     low, high = np.tanh([value - half, value + half])
-    return Interval(found.value, float(low), float(high), found.n)
-
-
-def size(found: Interval) -> Interval:
-    """How far a number is from nought."""
-    ends = sorted(map(abs, (found.low, found.high)))
-    low = 0.0 if found.low <= 0 <= found.high else ends[0]
-    return Interval(abs(found.value), low, ends[1], found.n)
+    return Interval(found.value, float(low), float(high))
 
 
 def correlation_here(setting: Setting, rows: Iterable[str], against: str, score: str) -> Interval:

@@ -109,7 +109,7 @@ def table3(setting: Setting) -> Outcome:
             below(
                 "Over all eight temperatures the gap falls with the temperature "
                 "(rank correlation).",
-                over_settings(with_temperature),
+                over_settings(with_temperature, len(names)),
                 0.0,
                 "It goes another way than the temperature.",
             ),

@@ -12,7 +12,7 @@ from modgap.reproduce.flickr8k.results import GAP as GAP_OF_PAIRS
 from modgap.reproduce.flickr8k.results import Runs
 from modgap.reproduce.paper import PrintedTable
 from modgap.reproduce.setting import Setting
-from modgap.reproduce.statistics import Interval, mean_interval, rank_correlation
+from modgap.reproduce.statistics import Interval, mean_interval, rank_correlation, size_of
 from modgap.reproduce.yaras2024 import PAPER
 from modgap.reproduce.yaras2024.measured import (
     GAP,
@@ -26,7 +26,6 @@ from modgap.reproduce.yaras2024.measured import (
     longest,
     over_settings,
     recipe_of,
-    size,
     trained,
 )
 from modgap.reproduce.yaras2024.tables import STRONG, smaller_gaps
@@ -116,7 +115,7 @@ def fig7(setting: Setting) -> Outcome:
 
 def _checks(
     said: str,
-    found: Mapping[tuple[str, str], Interval],
+    found: Mapping[tuple[str, str], float | Interval],
     falls_with: str,
     rises_with: str,
     not_with: str,
@@ -124,11 +123,9 @@ def _checks(
 ) -> list[Check]:
     """What is claimed of each score on some rows, by its correlation with the two columns."""
     checks = []
-    for (score, against), correlation in found.items():
-        # As printed the rows are what they are; trained, settings and seeds are samples.
-        value = correlation.value if about == "paper" else over_settings(correlation)
+    for (score, against), value in found.items():
         if against == not_with:
-            of_size = abs(value) if isinstance(value, float) else size(value)
+            of_size = abs(value) if isinstance(value, float) else size_of(value)
             statement = f"{said}: {score} goes less than strongly with the {against} ({STRONG})."
             checks.append(below(statement, of_size, STRONG, "It goes strongly with it.", about))
         elif against == falls_with:
@@ -169,7 +166,8 @@ def _correlations(
         _HERE: learned,
     }
     measured: dict[str, float] = {}
-    correlations: dict[str, dict[tuple[str, str], Interval]] = {}
+    # As printed the rows are what they are; trained, settings and seeds are samples.
+    correlations: dict[str, dict[tuple[str, str], float | Interval]] = {}
     points: dict[str, dict[str, Any]] = {}
     for against in (GAP, UNIFORMITY):
         for score in scores:
@@ -177,11 +175,11 @@ def _correlations(
             for where, table in {"table 2": printed, "every row": every}.items():
                 columns = table.column(against), table.column(score)
                 measured[name + where] = value = rank_correlation(*columns)
-                kept = Interval(value, value, value, len(table.rows))
-                correlations.setdefault(where, {})[score, against] = kept
+                correlations.setdefault(where, {})[score, against] = value
             for where, rows in rows_here.items():
                 found = correlation_here(setting, rows, against, score)
-                correlations.setdefault(where, {})[score, against] = found
+                widened = over_settings(found, len(rows))
+                correlations.setdefault(where, {})[score, against] = widened
                 measured |= {
                     name + where: found.value,
                     f"{name}{where}, low": found.low,
