@@ -16,7 +16,7 @@ from modgap.reproduce.page import Page
 from modgap.reproduce.record import Recorded, change, complaints, recorded, rewrite, verdict_of
 from modgap.reproduce.run import keep, reproduce, run_entry
 from modgap.reproduce.setting import find_embeddings
-from modgap.reproduce.words import report_lines, value_words
+from modgap.reproduce.wording import report_lines, value_words
 
 PAPER = SimpleNamespace(key="paper", title="A paper")
 COUNTS = {"liang2022": 22, "levi2025": 24, "chowers2026": 19, "yaras2024": 12}

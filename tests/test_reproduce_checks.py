@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from modgap.reproduce import Entry, Outcome, Setting
 from modgap.reproduce.checks import above, below, check, finding_of, pooled_check
-from modgap.reproduce.pooling import pooled, run_seeds
+from modgap.reproduce.run import pooled, run_seeds
 from modgap.reproduce.statistics import Interval
 
 NUMBERS = st.floats(-10, 10)

@@ -13,9 +13,9 @@ from modgap.evaluation.noise import noise_correlation
 from modgap.reproduce import NotAtHand, Outcome, Setting
 from modgap.reproduce.chowers2026 import PAPER
 from modgap.reproduce.chowers2026.gap import _gain_inside
+from modgap.reproduce.chowers2026.neighbour_tasks import class_task, class_tasks, tasks
 from modgap.reproduce.chowers2026.rephrasing import _correlation, _with_rivals
 from modgap.reproduce.chowers2026.robustness import slopes
-from modgap.reproduce.chowers2026.tasks import class_task, class_tasks, tasks
 from modgap.reproduce.chowers2026.threshold import _at_the_best
 from modgap.reproduce.setting import OwnRows
 from modgap.reproduce.sources import digit_zero_shot, zero_shots

@@ -14,7 +14,6 @@ import pytest
 
 from modgap._locks import sole_writer_of
 from modgap._validate import InputValueError
-from modgap.reproduce.flickr8k.cones import CONES
 from modgap.reproduce.flickr8k.methods import (
     BASELINE,
     FIRST_STEPS,
@@ -33,6 +32,7 @@ from modgap.reproduce.flickr8k.methods import (
 )
 from modgap.reproduce.flickr8k.plan import Budget, in_words, plan
 from modgap.reproduce.flickr8k.results import (
+    CONES,
     FIRST,
     FROM_SCRATCH,
     PRETRAINED,

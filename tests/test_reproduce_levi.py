@@ -16,10 +16,16 @@ from modgap.measures import origin_landscape
 from modgap.reproduce import NotAtHand, Outcome, Setting
 from modgap.reproduce.drawing import counted, limits, some
 from modgap.reproduce.levi2025 import PAPER
-from modgap.reproduce.levi2025.histograms import Binned, divergences
-from modgap.reproduce.levi2025.moved import moved_curves
-from modgap.reproduce.levi2025.resampled import around, of_features, row_weights, share_interval
-from modgap.reproduce.levi2025.rows import BINS, digits, extremeness
+from modgap.reproduce.levi2025.landscape import moved_curves
+from modgap.reproduce.levi2025.resampled import (
+    Binned,
+    around,
+    divergences,
+    of_features,
+    row_weights,
+    share_interval,
+)
+from modgap.reproduce.levi2025.row_sets import BINS, digits, extremeness
 from modgap.reproduce.setting import OwnRows
 from modgap.reproduce.statistics import rank_correlation
 from outcomes import outcome_of

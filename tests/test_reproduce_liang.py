@@ -16,7 +16,7 @@ from modgap.reproduce import Outcome, Setting
 from modgap.reproduce.liang2022 import PAPER
 from modgap.reproduce.liang2022.initialisations import unseen_cones
 from modgap.reproduce.liang2022.landscape import TEMPERATURES, _landscape
-from modgap.reproduce.liang2022.rows import mean_cosine
+from modgap.reproduce.liang2022.row_statistics import mean_cosine
 from modgap.reproduce.liang2022.zero_shot import Task, chosen_elsewhere, sweep
 from modgap.reproduce.setting import OwnRows
 from modgap.reproduce.sources import Pairs

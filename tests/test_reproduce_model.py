@@ -22,7 +22,7 @@ from modgap.embed.templates import TEMPLATES
 from modgap.evaluation.denigration import denigration_prompts
 from modgap.measures import gap_distance
 from modgap.reproduce import Setting, entries
-from modgap.reproduce.liang2022.faces import shift_to
+from modgap.reproduce.liang2022.fairness import shift_to
 from modgap.reproduce.model_data import OTHER_TEMPLATES, open_model_data, own_rows_of
 from modgap.reproduce.run import run_entry
 from modgap.reproduce.setting import OwnRows

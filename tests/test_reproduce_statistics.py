@@ -47,7 +47,6 @@ def test_a_correlation_is_spearmans_of_the_means_and_sure_without_noise() -> Non
     found = rank_correlation_interval(x, y)
     expected = spearmanr([v.mean() for v in x], [v.mean() for v in y]).statistic
     assert found.value == pytest.approx(expected)
-    assert found.n == 6
     still = rank_correlation_interval(*settings(1e-6, seed=1))
     assert (still.low, still.value, still.high) == pytest.approx((-1, -1, -1))
 

@@ -10,7 +10,7 @@ from modgap._results import to_json
 from modgap.reproduce.setting import Setting
 from modgap.reproduce.statistics import Interval, size_of
 from modgap.reproduce.yaras2024 import PAPER
-from modgap.reproduce.yaras2024.measured import (
+from modgap.reproduce.yaras2024.trained_tables import (
     GAP,
     every_setting,
     over_settings,

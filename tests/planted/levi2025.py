@@ -11,7 +11,7 @@ import numpy as np
 from scipy.stats import norm
 
 from modgap.measures import conformity
-from modgap.reproduce.levi2025.rows import _digits, extremeness
+from modgap.reproduce.levi2025.row_sets import _digits, extremeness
 from modgap.reproduce.levi2025.scans import total_variation
 from planted import Plant
 

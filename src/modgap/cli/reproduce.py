@@ -394,7 +394,7 @@ def _finish(
 def _print_report(report: EntryReport) -> None:
     """One entry: claim, values, statements, verdict."""
     from modgap.cli.show import out, print_table
-    from modgap.reproduce.words import report_lines, value_rows
+    from modgap.reproduce.wording import report_lines, value_rows
 
     out.print(f"{report.key}: {report.title}", markup=False, style="bold")
     out.print(report.claim, markup=False)
@@ -410,7 +410,7 @@ def _print_report(report: EntryReport) -> None:
 
 def _print_reports(done: Sequence[EntryReport]) -> None:
     from modgap.cli.show import out, print_table
-    from modgap.reproduce.words import SUMMARY, counts_line, missing_groups, summary_rows
+    from modgap.reproduce.wording import SUMMARY, counts_line, missing_groups, summary_rows
 
     print_table(SUMMARY, summary_rows(done))
     for said, keys in missing_groups(done).items():

@@ -14,7 +14,7 @@ from modgap.reproduce.paper import Paper, one_line
 from modgap.reproduce.record import Recorded, changes, recorded
 from modgap.reproduce.registry import ALL, PAPERS, papers
 from modgap.reproduce.report import EntryReport
-from modgap.reproduce.words import (
+from modgap.reproduce.wording import (
     check_line,
     counts_line,
     missing_groups,

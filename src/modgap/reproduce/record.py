@@ -11,7 +11,7 @@ from modgap._files import write_text
 from modgap._results import to_json
 from modgap.reproduce.entry import Check, Outcome
 from modgap.reproduce.report import EntryReport, verdict_words
-from modgap.reproduce.words import number_words
+from modgap.reproduce.wording import number_words
 
 RECORD = Path(__file__).with_name("recorded.json")
 # Seeds that a verdict is made with, and again.

@@ -13,7 +13,14 @@ from modgap.measures import gap_orthogonality, linear_separability
 from modgap.measures.projection import projection
 from modgap.reproduce.checks import Check, above, below, check
 from modgap.reproduce.chowers2026 import PAPER
-from modgap.reproduce.chowers2026.tasks import Task, class_task, class_tasks, on, tasks, unit
+from modgap.reproduce.chowers2026.neighbour_tasks import (
+    Task,
+    class_task,
+    class_tasks,
+    on,
+    tasks,
+    unit,
+)
 from modgap.reproduce.entry import Number, Outcome
 from modgap.reproduce.setting import NotAtHand, Setting
 from modgap.reproduce.sources import DIGITS, Pairs, digit_zero_shot, pairs

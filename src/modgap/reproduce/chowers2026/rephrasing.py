@@ -16,7 +16,7 @@ from modgap.evaluation.significance import compare
 from modgap.reproduce.checks import Check, above, below, check
 from modgap.reproduce.chowers2026 import PAPER
 from modgap.reproduce.chowers2026.gap import class_tasks_in_two_wordings
-from modgap.reproduce.chowers2026.tasks import AMOUNTS, AS_TRAINED, CLOSED, Task, on
+from modgap.reproduce.chowers2026.neighbour_tasks import AMOUNTS, AS_TRAINED, CLOSED, Task, on
 from modgap.reproduce.chowers2026.threshold import NEGLIGIBLE, PRINTED, READINGS
 from modgap.reproduce.entry import Number, Outcome
 from modgap.reproduce.setting import NotAtHand, Setting

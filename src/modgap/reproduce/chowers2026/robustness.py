@@ -12,7 +12,7 @@ from modgap.evaluation.noise import Gaussian, Laplace, Rademacher, Uniform
 from modgap.evaluation.quantise import UniformQuantiser
 from modgap.reproduce.checks import Check, above, check
 from modgap.reproduce.chowers2026 import PAPER
-from modgap.reproduce.chowers2026.tasks import (
+from modgap.reproduce.chowers2026.neighbour_tasks import (
     AMOUNTS,
     AS_TRAINED,
     CLASSES,

@@ -11,7 +11,7 @@ from modgap.corrections.orthogonal import Threshold
 from modgap.evaluation.noise import Noise
 from modgap.reproduce.checks import Check, above, below, check
 from modgap.reproduce.chowers2026 import PAPER
-from modgap.reproduce.chowers2026.tasks import (
+from modgap.reproduce.chowers2026.neighbour_tasks import (
     Task,
     drawn,
     each_task,

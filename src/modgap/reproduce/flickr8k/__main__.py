@@ -29,7 +29,6 @@ from modgap._locks import sole_writer_of
 from modgap._results import to_json
 from modgap._validate import InputValueError
 from modgap.reproduce.flickr8k import training
-from modgap.reproduce.flickr8k.cones import cones
 from modgap.reproduce.flickr8k.methods import (
     FIRST_STEPS,
     PRESET,
@@ -41,7 +40,7 @@ from modgap.reproduce.flickr8k.methods import (
     recipes_of,
 )
 from modgap.reproduce.flickr8k.plan import Budget, Planned, in_words, plan
-from modgap.reproduce.flickr8k.results import FIRST, gather, scatter
+from modgap.reproduce.flickr8k.results import FIRST, cones, gather, scatter
 from modgap.reproduce.flickr8k.transfer import (
     FASHION,
     TransferTask,

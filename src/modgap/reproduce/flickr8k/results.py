@@ -15,6 +15,7 @@ from modgap._files import write_text
 from modgap._validate import InputValueError
 from modgap.reproduce.flickr8k.methods import Recipe
 from modgap.reproduce.statistics import Interval, mean_interval
+from modgap.simulate.cone_initialisations import compare_cones
 
 # What comes with modgap: trained from random weights, and on pretrained towers.
 FROM_SCRATCH = Path(__file__).with_name("from_scratch.json")
@@ -147,3 +148,25 @@ def gather(folder: Path, path: Path) -> str:
     lines = ",\n".join(json.dumps(run, ensure_ascii=False) for run in runs)
     write_text(path, f"[\n{lines}\n]\n")
     return f"{len(runs)} runs in {path}"
+
+
+CONES = "cones of the baseline"
+
+
+def cones(folder: Path) -> dict[str, Any] | None:
+    """The cones of the held-out images under every baseline kept in a folder, if there are two."""
+    from modgap.io import open_pair
+
+    files = sorted(folder.glob("baseline*.safetensors"))
+    if len(files) < 2:
+        return None
+    found = compare_cones([np.asarray(open_pair(file).x.rows(), np.float32) for file in files])
+    return {
+        "recipe": CONES,
+        "models": len(files),
+        "mean_cosine": found.mean_cosine.tolist(),
+        "separation": found.separation,
+        "told_apart": found.told_apart,
+        "neighbours": found.neighbours,
+        "between": found.between,
+    }

@@ -12,9 +12,8 @@ from modgap.reproduce.checks import Check, above, below, check
 from modgap.reproduce.drawing import counted, limits, some
 from modgap.reproduce.entry import Number, Outcome
 from modgap.reproduce.levi2025 import PAPER
-from modgap.reproduce.levi2025.joined import joined, of_each
 from modgap.reproduce.levi2025.resampled import all_and_drawn, drawn_rows
-from modgap.reproduce.levi2025.rows import RAW_TEXTS, Rows, row_sets
+from modgap.reproduce.levi2025.row_sets import RAW_TEXTS, Rows, joined, of_each, row_sets
 from modgap.reproduce.setting import Setting
 from modgap.reproduce.statistics import Interval, around, rank_correlation
 from modgap.simulate.blur import SHIFTED, blur_contrast, make_shifted_sphere, shell_conformity

@@ -16,8 +16,15 @@ from modgap.reproduce.levi2025.geometry import (
     thin_shells,
     tilted,
 )
-from modgap.reproduce.levi2025.joined import joined, of_each
-from modgap.reproduce.levi2025.rows import RAW_TEXTS, Rows, digits, extremeness, row_sets
+from modgap.reproduce.levi2025.row_sets import (
+    RAW_TEXTS,
+    Rows,
+    digits,
+    extremeness,
+    joined,
+    of_each,
+    row_sets,
+)
 from modgap.reproduce.setting import Setting
 from modgap.reproduce.statistics import falls, rank_correlation
 from modgap.simulate.blur import thin_shell
@@ -31,10 +38,16 @@ def fig1(setting: Setting) -> Outcome:
     """What the sketch says, measured on the digits."""
     scans = digits(setting)
     rows = Rows("digits", {"image": scans.X, "text": scans.Y})
-    rare = extremeness(scans.images)
+    return sketch(setting, rows, extremeness(scans.images), rows.sides, "scan")
+
+
+def sketch(
+    setting: Setting, rows: Rows, rare: np.ndarray, of_pictures: dict[str, np.ndarray], what: str
+) -> Outcome:
+    """What fig. 1 says of rows, and of how unusual the pictures behind some of them are."""
     told = linear_separability(rows.X, rows.Y, setting.seed).all_features
     off = offsets(setting.seed)(rows, "")
-    to_mean = {side: estimated_conformity(A).values for side, A in rows.sides.items()}
+    to_mean = {side: estimated_conformity(A).values for side, A in of_pictures.items()}
     ranks = {
         side: resampled.drawn_rows(rank_correlation, values, rare)
         for side, values in to_mean.items()
@@ -48,7 +61,7 @@ def fig1(setting: Setting) -> Outcome:
         *(each for each in off.checks if "off the origin" in each.statement),
         *(
             below(
-                "The more unusual a scan is by its pixels, the smaller the cosine of its "
+                f"The more unusual a {what} is by its pixels, the smaller the cosine of its "
                 f"{side} row to the mean.",
                 rank,
                 0.0,
@@ -60,7 +73,7 @@ def fig1(setting: Setting) -> Outcome:
     return Outcome(
         {
             "held-out accuracy of a linear classifier": told,
-            **{f"offset, {side}": off.measured[f"offset of {side}"] for side in ranks},
+            **{f"offset, {side}": off.measured[f"offset of {side}"] for side in rows.sides},
             **{
                 f"rank correlation of rarity and cosine, {side}": r.value
                 for side, r in ranks.items()

@@ -19,9 +19,8 @@ from modgap.reproduce.checks import Check, above, below, check
 from modgap.reproduce.drawing import counted, limits, some
 from modgap.reproduce.entry import Outcome
 from modgap.reproduce.levi2025 import resampled
-from modgap.reproduce.levi2025.histograms import Binned, divergences
-from modgap.reproduce.levi2025.joined import View
-from modgap.reproduce.levi2025.rows import BINS, Rows
+from modgap.reproduce.levi2025.resampled import Binned, divergences
+from modgap.reproduce.levi2025.row_sets import BINS, Rows, View
 from modgap.reproduce.statistics import Interval, around, between, mean_interval
 
 # A few dominances are many times the others; drawing them would flatten the rest.

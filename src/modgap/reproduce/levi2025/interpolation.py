@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import astuple
 from typing import Any
 
 import numpy as np
@@ -10,12 +11,11 @@ from modgap.measures import conformity, vslerp
 from modgap.reproduce.checks import above, below, check
 from modgap.reproduce.entry import Outcome
 from modgap.reproduce.levi2025 import PAPER
-from modgap.reproduce.levi2025.joined import View, of_each
 from modgap.reproduce.levi2025.pictures import pictures
 from modgap.reproduce.levi2025.resampled import share_interval
-from modgap.reproduce.levi2025.rows import Rows, digits, labelled_sets, row_sets
+from modgap.reproduce.levi2025.row_sets import Rows, View, digits, labelled_sets, of_each, row_sets
 from modgap.reproduce.setting import Setting
-from modgap.reproduce.statistics import Interval, mean_interval
+from modgap.reproduce.statistics import mean_interval
 from modgap.search import search
 
 ALPHAS = (0.0, 0.25, 0.5, 0.75, 1.0)
@@ -162,8 +162,8 @@ def _kept(setting: Setting, same: bool, statement: str) -> View:
                 ),
             ],
             {
-                "shares": [(way, *_ends(share_interval(values))) for way, values in kept.items()],
-                "leads": [(way, *_ends(mean_interval(values))) for way, values in leads.items()],
+                "shares": [(way, *astuple(share_interval(values))) for way, values in kept.items()],
+                "leads": [(way, *astuple(mean_interval(values))) for way, values in leads.items()],
                 "statement": statement,
             },
         )
@@ -178,10 +178,6 @@ def _lead(X: np.ndarray, rows: np.ndarray, own: np.ndarray) -> np.ndarray:
     cosines = (unit * X[own]).sum(axis=1) / np.linalg.norm(X[own], axis=1)
     other = np.where(found[:, 0] == own, scores[:, 1], scores[:, 0])
     return cosines - other
-
-
-def _ends(found: Interval) -> tuple[float, float, float]:
-    return found.value, found.low, found.high
 
 
 def _disjoint(labels: np.ndarray, seed: int, same: bool) -> tuple[np.ndarray, np.ndarray]:

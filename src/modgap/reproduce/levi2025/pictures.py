@@ -9,19 +9,14 @@ import numpy as np
 from modgap._arrays import unit
 from modgap.io import Items
 from modgap.io.images import square_pixels, unpack_image
-from modgap.measures import conformity, estimated_conformity, linear_separability
-from modgap.reproduce.checks import above, below, check
-from modgap.reproduce.drawing import some
+from modgap.measures import conformity
 from modgap.reproduce.entry import Outcome
 from modgap.reproduce.levi2025 import PAPER
-from modgap.reproduce.levi2025.ellipsoids import plane_of_means
-from modgap.reproduce.levi2025.geometry import offsets
-from modgap.reproduce.levi2025.resampled import drawn_rows
-from modgap.reproduce.levi2025.rows import row_sets
-from modgap.reproduce.levi2025.scans import against_entropy, extremes, total_variation
+from modgap.reproduce.levi2025.ellipsoids import sketch
+from modgap.reproduce.levi2025.row_sets import joined, row_sets
+from modgap.reproduce.levi2025.scans import against_entropy, against_likeness, against_variation
 from modgap.reproduce.model_data import ModelData
 from modgap.reproduce.setting import NotAtHand, Setting
-from modgap.reproduce.statistics import rank_correlation
 from modgap.search import search
 
 # Pixels of a side, and pictures that are looked at in the fast setting.
@@ -58,82 +53,23 @@ def fig1(setting: Setting) -> Outcome:
     (own,) = row_sets(setting)
     shown = pictures(setting)
     rare = 1 - conformity(shown.dark.reshape(len(shown.X), -1))
-    to_mean = estimated_conformity(shown.X).values
-    rank = drawn_rows(rank_correlation, to_mean, rare)
-    told = linear_separability(own.X, own.Y, setting.seed).all_features
-    off = offsets(setting.seed)(own, "")
-    return Outcome(
-        {
-            "held-out accuracy of a linear classifier": told,
-            **{f"offset, {side}": off.measured[f"offset of {side}"] for side in own.sides},
-            "rank correlation of rarity and cosine, image": rank.value,
-        },
-        [
-            check(
-                "The modalities are linearly separable on rows that the classifier has not seen.",
-                told == 1,
-                "some rows lie among those of the other modality",
-            ),
-            *(each for each in off.checks if "off the origin" in each.statement),
-            below(
-                "The more unusual a picture is by its pixels, the smaller the cosine of its row to "
-                "the mean.",
-                rank,
-                0.0,
-                "rare pictures lie as near to the mean as common ones",
-            ),
-        ],
-        {
-            "plane": plane_of_means(own.X, own.Y),
-            "rarity": some(np.column_stack([rare, to_mean])),
-        },
-    )
+    return sketch(setting, own, rare, {"image": shown.X}, "picture")
 
 
 @PAPER.run_on_model("fig8")
 def fig8(setting: Setting) -> Outcome:
     """Conformity of pictures against how common they are by their pixels."""
     shown = pictures(setting)
-    values = conformity(shown.X)
-    pixels = conformity(shown.dark.reshape(len(values), -1))
-    alike = drawn_rows(rank_correlation, values, pixels)
-    return Outcome(
-        {
-            "pictures": len(values),
-            "rank correlation with the likeness of the pixels to all others": alike.value,
-            "highest conformity": float(values.max()),
-            "lowest conformity": float(values.min()),
-        },
-        [
-            above(
-                "Pictures of high conformity are more like the others, pixel by pixel.",
-                alike,
-                0.0,
-                "pictures of high conformity are like no others",
-            )
-        ],
-        extremes(values, shown.colour),
-    )
+    found = against_likeness("pictures", conformity(shown.X), shown.dark, shown.colour)
+    return joined([Outcome({"pictures": len(shown.X)}, []), found])
 
 
 @PAPER.run_on_model("fig19")
 def fig19(setting: Setting) -> Outcome:
     """Conformity of pictures against how much goes on in them."""
     shown = pictures(setting)
-    values, variation = conformity(shown.X), total_variation(shown.dark)
-    rank = drawn_rows(rank_correlation, values, variation)
-    return Outcome(
-        {"pictures": len(values), "rank correlation with the total variation": rank.value},
-        [
-            below(
-                "Pictures of high conformity are simpler: their total variation is smaller.",
-                rank,
-                0.0,
-                "pictures of high conformity show as much, or more",
-            )
-        ],
-        extremes(values, shown.colour) | {"points": some(np.column_stack([variation, values]))},
-    )
+    found = against_variation("pictures", conformity(shown.X), shown.dark, shown.colour)
+    return joined([Outcome({"pictures": len(shown.X)}, []), found])
 
 
 @PAPER.run_on_model("fig20")

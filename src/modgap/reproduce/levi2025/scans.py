@@ -9,15 +9,16 @@ import numpy as np
 from modgap.measures import conformity, norms
 from modgap.reproduce.checks import above, below
 from modgap.reproduce.drawing import counted, some
-from modgap.reproduce.entry import Outcome
+from modgap.reproduce.entry import Number, Outcome
 from modgap.reproduce.levi2025 import PAPER
-from modgap.reproduce.levi2025.joined import joined, of_each
 from modgap.reproduce.levi2025.resampled import drawn_rows
-from modgap.reproduce.levi2025.rows import (
+from modgap.reproduce.levi2025.row_sets import (
     RAW_TEXTS,
     Rows,
     digits,
     extremeness,
+    joined,
+    of_each,
     row_sets,
 )
 from modgap.reproduce.setting import NotAtHand, Setting
@@ -33,31 +34,42 @@ def fig8(setting: Setting) -> Outcome:
     """Conformity of the scans' rows against how common the scans are by their pixels."""
     scans = digits(setting)
     values = conformity(scans.X)
-    pixels = conformity(scans.images.reshape(len(values), -1))
-    alike = drawn_rows(rank_correlation, values, pixels)
     rare = drawn_rows(rank_correlation, values, extremeness(scans.images))
-    return Outcome(
-        {
-            "rank correlation with the likeness of the pixels to all others": alike.value,
-            "rank correlation with how unusual the scan is": rare.value,
-            "highest conformity": float(values.max()),
-            "lowest conformity": float(values.min()),
-        },
+    unusual = Outcome(
+        {"rank correlation with how unusual the scan is": rare.value},
         [
-            above(
-                "Scans of high conformity are more like the other scans, pixel by pixel.",
-                alike,
-                0.0,
-                "scans of high conformity are like no others",
-            ),
             below(
                 "Scans of low conformity are more unusual in what is measured in them.",
                 rare,
                 0.0,
                 "scans of low conformity are as usual as others",
-            ),
+            )
         ],
-        extremes(values, scans.images),
+    )
+    return joined([against_likeness("scans", values, scans.images, scans.images), unusual])
+
+
+def against_likeness(
+    what: str, values: np.ndarray, pixels: np.ndarray, shown: np.ndarray
+) -> Outcome:
+    """Conformity of pictures against how common they are by their pixels; ``shown`` is drawn."""
+    alike = drawn_rows(rank_correlation, values, conformity(pixels.reshape(len(values), -1)))
+    return Outcome(
+        {
+            "rank correlation with the likeness of the pixels to all others": alike.value,
+            "highest conformity": float(values.max()),
+            "lowest conformity": float(values.min()),
+        },
+        [
+            above(
+                f"{what.capitalize()} of high conformity are more like the other {what}, pixel by "
+                "pixel.",
+                alike,
+                0.0,
+                f"{what} of high conformity are like no others",
+            )
+        ],
+        extremes(values, shown),
     )
 
 
@@ -143,27 +155,34 @@ def _unusual(side: str, values: np.ndarray, rare: np.ndarray) -> Outcome:
 def fig19(setting: Setting) -> Outcome:
     """Conformity of the scans against how much goes on in them."""
     scans = digits(setting)
-    values = conformity(scans.X)
-    variation = total_variation(scans.images)
-    ink = scans.images.sum(axis=(1, 2))
+    values, ink = conformity(scans.X), scans.images.sum(axis=(1, 2))
+    per_ink = total_variation(scans.images) / ink
+    beside: dict[str, Number] = {
+        "rank correlation with the variation per ink": rank_correlation(values, per_ink),
+        "rank correlation with the ink": rank_correlation(values, ink),
+    }
+    found = against_variation("scans", values, scans.images, scans.images)
+    return joined([found, Outcome(beside, [])])
+
+
+def against_variation(
+    what: str, values: np.ndarray, pixels: np.ndarray, shown: np.ndarray
+) -> Outcome:
+    """Conformity of pictures against how much goes on in them; ``shown`` is drawn."""
+    variation = total_variation(pixels)
     rank = drawn_rows(rank_correlation, values, variation)
     return Outcome(
-        {
-            "rank correlation with the total variation": rank.value,
-            "rank correlation with the variation per ink": rank_correlation(
-                values, variation / ink
-            ),
-            "rank correlation with the ink": rank_correlation(values, ink),
-        },
+        {"rank correlation with the total variation": rank.value},
         [
             below(
-                "Scans of high conformity are simpler: their total variation is smaller.",
+                f"{what.capitalize()} of high conformity are simpler: their total variation is "
+                "smaller.",
                 rank,
                 0.0,
-                "scans of high conformity show as much, or more",
+                f"{what} of high conformity show as much, or more",
             )
         ],
-        extremes(values, scans.images) | {"points": some(np.column_stack([variation, values]))},
+        extremes(values, shown) | {"points": some(np.column_stack([variation, values]))},
     )
 
 

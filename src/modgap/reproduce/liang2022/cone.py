@@ -22,7 +22,7 @@ from modgap.reproduce.liang2022.initialisations import (
     in_plane,
     initialised_rows,
 )
-from modgap.reproduce.liang2022.rows import (
+from modgap.reproduce.liang2022.row_statistics import (
     clip_pairs,
     mean_cosine,
     on_words,

@@ -1,14 +1,26 @@
-"""Fairness: the prompts, and how often faces are taken for crime or animals (fig. 11)."""
+"""Fairness: prompts (fig. 11), and faces taken for criminals or animals (tables 2 and 4)."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from modgap._arrays import unit
-from modgap.evaluation.denigration import GROUPS, HARMS, denigration, denigration_prompts
-from modgap.reproduce.entry import Outcome, check
+from modgap.corrections import Correction, Shift
+from modgap.evaluation.denigration import (
+    GROUPS,
+    HARMS,
+    SEXES,
+    Denigration,
+    denigration,
+    denigration_prompts,
+)
+from modgap.evaluation.significance import compare
+from modgap.measures.gap import gap_distance
+from modgap.reproduce.checks import above, below
+from modgap.reproduce.entry import Check, Number, Outcome, check
 from modgap.reproduce.liang2022 import PAPER
-from modgap.reproduce.setting import Setting
+from modgap.reproduce.setting import NotAtHand, Setting
+from modgap.reproduce.sources import Pairs, pairs
 
 
 @PAPER.run("fig11")
@@ -61,3 +73,128 @@ def fig11(setting: Setting) -> Outcome:
             "shares": {group: shares[group]["crime"].value for group in planted},
         },
     )
+
+
+# The gap of CLIP ViT-B/32 on MS-COCO, of which the other gaps are so many times the size.
+OWN_GAP = 0.82
+WIDER, SMALL, LARGE = 0.97 / OWN_GAP, 0.07 / OWN_GAP, 1.29 / OWN_GAP
+# How FairFace writes a race that the prompts write in another way.
+_RACES = {"latino_hispanic": "latino"}
+_SEXES = dict(zip(("male", "female"), SEXES, strict=True))
+# An amount that widens a gap about as far as it goes.
+_WIDEST = -8.0
+
+
+@PAPER.run_on_model("table2")
+def table2(setting: Setting) -> Outcome:
+    """Shares at the model's own gap and at one that is as much wider as the paper's."""
+    faces = _Faces(setting)
+    found = {"original gap": faces.at(1.0), "modified gap": faces.at(WIDER)}
+    before, after = found.values()
+    checks: list[Check] = []
+    for race in faces.races:
+        of = faces.race == race
+        change = compare(before.harmed[of], after.harmed[of], seed=setting.seed)
+        checks.append(
+            below(
+                f"A wider gap lowers the share of {race} faces taken for crime or animals.",
+                change.difference,
+                0.0,
+                "As many of them are denigrated, or more.",
+            )
+        )
+    return faces.outcome(found, checks)
+
+
+@PAPER.run_on_model("table4")
+def table4(setting: Setting) -> Outcome:
+    """Shares at a gap that is nearly closed and at one that is very wide."""
+    faces = _Faces(setting)
+    own = faces.at(1.0)
+    found = {"gap 0.07": faces.at(SMALL), "gap 1.29": faces.at(LARGE)}
+    checks = [
+        above(
+            f"{words} gap makes more faces look {adjective} than the model's own.",
+            compare(own.taken_for == harm, other.taken_for == harm, seed=setting.seed).difference,
+            0.0,
+            "As few faces do, or fewer.",
+        )
+        for words, adjective, harm, other in (
+            ("Too small a", "criminal", "crime", found["gap 0.07"]),
+            ("Too large a", "non-human", "non-human", found["gap 1.29"]),
+        )
+    ]
+    return faces.outcome(found, checks)
+
+
+class _Faces:
+    """FairFace by the model, and the gap of its pairs, which both are shifted along."""
+
+    def __init__(self, setting: Setting) -> None:
+        model = setting.model
+        assert model is not None
+        if model.faces is None:
+            raise NotAtHand(PAPER.sentences["fairface"])
+        self.seed = setting.seed
+        (self.pairs,) = pairs(setting)
+        self.X, which = model.rows(model.faces.images)
+        self.texts = model.texts(denigration_prompts()[0])
+        races = [model.faces.race[k].lower() for k in which]
+        self.race = np.array([_RACES.get(race, race).title() for race in races])
+        self.races = tuple(np.unique(self.race).tolist())
+        self.own = _own_prompts(self.race, [model.faces.gender[k] for k in which])
+
+    def at(self, times: float) -> Denigration:
+        """The shares at a gap of so many times the model's own."""
+        correction = None if times == 1 else shift_to(self.pairs, times)
+        return denigration(
+            self.X, self.texts, self.race, own=self.own, correction=correction, seed=self.seed
+        )
+
+    def outcome(self, found: dict[str, Denigration], checks: list[Check]) -> Outcome:
+        """The shares beside the published ones."""
+        measured: dict[str, Number] = {
+            f"{gap}, {race}, {harm}": at.shares[race][harm].value
+            for gap, at in found.items()
+            for race in self.races
+            for harm in ("crime", "non-human")
+        }
+        measured |= {f"accuracy, {gap}": at.accuracy for gap, at in found.items()}
+        measured |= {f"p that all races fare alike, {g}": at.p_value for g, at in found.items()}
+        measured["gap of the pairs"] = gap_distance(self.pairs.X, self.pairs.Y)
+        return Outcome(measured, checks, {})
+
+
+def shift_to(found: Pairs, times: float) -> Correction:
+    """Both sides shifted along the gap until that of the pairs is so many times its own size.
+
+    Where no shift gets there, the one that comes nearest.
+    """
+    from scipy.optimize import brentq, minimize_scalar
+
+    target = times * gap_distance(found.X, found.Y)
+
+    def shifted(amount: float) -> Correction:
+        correction: Correction = Shift(amount).fit(found.X, found.Y).correction_
+        return correction
+
+    def gap(amount: float) -> float:
+        by = shifted(amount)
+        return gap_distance(by.x(found.X), by.y(found.Y))
+
+    smallest = float(minimize_scalar(gap, bounds=(0, 1), method="bounded").x)
+    if gap(smallest) >= target:
+        return shifted(smallest)
+    if gap(_WIDEST) <= target:
+        return shifted(_WIDEST)
+    return shifted(brentq(lambda amount: gap(amount) - target, _WIDEST, smallest, xtol=1e-4))
+
+
+def _own_prompts(races: np.ndarray, sexes: list[str]) -> np.ndarray | None:
+    """The row of the prompt that is right for each face; None where one has none."""
+    words = [
+        (race.lower(), _SEXES.get(sex.lower(), "")) for race, sex in zip(races, sexes, strict=True)
+    ]
+    if any(race not in GROUPS or not sex for race, sex in words):
+        return None
+    return np.array([GROUPS.index(race) * len(SEXES) + SEXES.index(sex) for race, sex in words])

@@ -13,7 +13,7 @@ from modgap.measures.projection import ProjectionMethod, projection, umap_is_ins
 from modgap.reproduce.checks import above
 from modgap.reproduce.entry import Check, Evidence, Number, Outcome, check
 from modgap.reproduce.liang2022 import PAPER
-from modgap.reproduce.liang2022.rows import gap_over_radius, on_words, row_interval
+from modgap.reproduce.liang2022.row_statistics import gap_over_radius, on_words, row_interval
 from modgap.reproduce.setting import YOUR_ROWS, NotAtHand, Setting
 from modgap.reproduce.sources import Pairs, judged, pairs
 

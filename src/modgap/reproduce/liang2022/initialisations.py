@@ -14,7 +14,7 @@ from modgap.measures.gap import gap_distance, linear_separability
 from modgap.measures.projection import projection, umap_is_installed
 from modgap.reproduce.checks import above
 from modgap.reproduce.entry import Check, Number, Outcome
-from modgap.reproduce.flickr8k.cones import CONES
+from modgap.reproduce.flickr8k.results import CONES
 from modgap.reproduce.liang2022 import PAPER
 from modgap.reproduce.setting import Setting
 from modgap.reproduce.threads import one_thread

@@ -15,7 +15,7 @@ from modgap.measures.loss import batched_terms, contrastive_loss, stacked_batche
 from modgap.reproduce.checks import above, below
 from modgap.reproduce.entry import Check, Number, Outcome, check
 from modgap.reproduce.liang2022 import PAPER
-from modgap.reproduce.liang2022.rows import on_words, row_interval
+from modgap.reproduce.liang2022.row_statistics import on_words, row_interval
 from modgap.reproduce.setting import Setting
 from modgap.reproduce.sources import Pairs, judged, pairs
 from modgap.reproduce.statistics import Interval, mean_interval

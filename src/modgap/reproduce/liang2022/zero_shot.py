@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from functools import cached_property
 from typing import Any
 
@@ -197,9 +197,7 @@ def table1(setting: Setting) -> Outcome:
             f"gain on the other half, {label}": result.difference.value,
             f"p of that gain, {label}": result.p_value,
         }
-        drawn.append(
-            (label, *(getattr(result.difference, end) for end in ("value", "low", "high")))
-        )
+        drawn.append((label, *astuple(result.difference)))
         checks.append(_helps(label, result.difference, "95 %"))
     return Outcome(measured, checks, {"gains": drawn}, on=_on(sweeps))
 

@@ -7,16 +7,19 @@ from typing import Any
 
 import numpy as np
 
+from modgap._arrays import unit
+from modgap.evaluation import pair_matching
+from modgap.measures import gap_distance, wasserstein_uniformity
 from modgap.reproduce.checks import Check, above, below, check
-from modgap.reproduce.entry import Outcome
+from modgap.reproduce.entry import Number, Outcome
 from modgap.reproduce.flickr8k.methods import BASELINE
 from modgap.reproduce.flickr8k.results import GAP as GAP_OF_PAIRS
 from modgap.reproduce.paper import PrintedTable
-from modgap.reproduce.setting import Setting
+from modgap.reproduce.setting import NotAtHand, Setting
 from modgap.reproduce.sources import pairs, zero_shots
 from modgap.reproduce.statistics import falls, rank_correlation, rank_correlation_interval
 from modgap.reproduce.yaras2024 import PAPER
-from modgap.reproduce.yaras2024.measured import (
+from modgap.reproduce.yaras2024.trained_tables import (
     GAP,
     IMAGE,
     TEXT,
@@ -178,7 +181,6 @@ def table5(setting: Setting) -> Outcome:
 def _row_of_pairs(setting: Setting) -> Outcome:
     """The columns of table 2 for rows of your own: nothing that its claim could be judged by."""
     from modgap.evaluation import retrieval, zero_shot
-    from modgap.measures import gap_distance, wasserstein_uniformity
 
     (own,) = pairs(setting)
     some = np.random.default_rng(setting.seed).permutation(len(own.X))[:_PAIRS_OF_GAP]
@@ -235,3 +237,44 @@ def _outcome(printed: PrintedTable, here: TrainedTable, checks: Sequence[Check])
         "deviation": {row: columns[GAP].deviation for row, columns in here.rows.items()},
     }
     return Outcome(here.values(), checks, data)
+
+
+SCORE, OWN = "MMVP-VLM", "your model"
+
+
+@PAPER.run_on_model("table1")
+def table1_of_model(setting: Setting) -> Outcome:
+    """One row of the table: nothing that its claim, of several models, could be judged by."""
+    model = setting.model
+    assert model is not None
+    data = model.matching
+    if data is None:
+        raise NotAtHand(PAPER.sentences["mmvp"])
+    rows, which = model.rows(data.images)
+    if len(which) < len(data):
+        lost = sorted({*range(len(data))} - {*which.tolist()})
+        raise NotAtHand(f"{data.images.names[lost[0]]} of {data.source} cannot be read.")
+    X, Y = unit(rows), unit(model.texts(data.statements))
+    found = pair_matching(X, Y, data.patterns)
+    given, of = setting.rows, "the sets themselves"
+    if given is not None and given.X is not None:
+        (own,), of = pairs(setting), "the captioned images"
+        X, Y = own.X, own.Y
+    here: dict[str, float] = {
+        GAP: gap_distance(X, Y),
+        UNIFORMITY: wasserstein_uniformity(X, Y),
+        SCORE: 100 * found.accuracy,
+    }
+    measured: dict[str, Number] = {f"{OWN}: {column}": value for column, value in here.items()}
+    for pattern, share in zip(found.patterns, found.pattern_accuracy, strict=True):
+        measured[f"{OWN}: {SCORE}, {pattern}"] = 100 * float(share)
+    printed = PAPER.table("table1")
+    points = {
+        name: {
+            "printed": printed.points(name, SCORE),
+            OWN: np.array([[here[name], here[SCORE]]]),
+        }
+        for name in (GAP, UNIFORMITY)
+    }
+    note = f"Gap and uniformity are those of {of}. Guessing gives {100 * found.chance:g}."
+    return Outcome(measured, (), points, note=note)

@@ -14,7 +14,8 @@ from modgap.reproduce.paper import PrintedTable
 from modgap.reproduce.setting import Setting
 from modgap.reproduce.statistics import Interval, mean_interval, rank_correlation, size_of
 from modgap.reproduce.yaras2024 import PAPER
-from modgap.reproduce.yaras2024.measured import (
+from modgap.reproduce.yaras2024.tables import STRONG, smaller_gaps
+from modgap.reproduce.yaras2024.trained_tables import (
     GAP,
     IMAGE,
     PROBE,
@@ -28,7 +29,6 @@ from modgap.reproduce.yaras2024.measured import (
     recipe_of,
     trained,
 )
-from modgap.reproduce.yaras2024.tables import STRONG, smaller_gaps
 
 # Tables 3, 4 and 5 repeat the baseline and, under these names, table 2's FLT, TS and TR.
 _REPEATED = (BASELINE, "0.04", "S3", "softplus")

@@ -10,8 +10,8 @@ from modgap.evaluation import RephrasedChoice, rephrased_choice
 from modgap.io import AOKVQA
 from modgap.reproduce.checks import Check, above, check
 from modgap.reproduce.chowers2026 import PAPER
+from modgap.reproduce.chowers2026.neighbour_tasks import AMOUNTS
 from modgap.reproduce.chowers2026.rephrasing import fig10 as of_classes
-from modgap.reproduce.chowers2026.tasks import AMOUNTS
 from modgap.reproduce.entry import Number, Outcome
 from modgap.reproduce.model_data import ModelData
 from modgap.reproduce.setting import NotAtHand, Setting

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import dataclasses
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 
@@ -11,6 +12,7 @@ import numpy as np
 from modgap.datasets import load_digits
 from modgap.datasets.digits import DigitSplit, measure_scans
 from modgap.reproduce import sources
+from modgap.reproduce.entry import Outcome
 from modgap.reproduce.levi2025 import PAPER
 from modgap.reproduce.setting import YOUR_ROWS, NotAtHand, Setting
 
@@ -166,3 +168,37 @@ def extremeness(images: np.ndarray) -> np.ndarray:
 
     ranks = rankdata(list(measure_scans(images).values()), axis=1)
     return np.abs((ranks - 0.5) / len(images) - 0.5).mean(axis=0)
+
+
+# What is measured and checked on one set of rows; its second argument ends every measured name.
+View = Callable[[Rows, str], Outcome]
+
+
+def joined(outcomes: Iterable[Outcome], on: str = "") -> Outcome:
+    """Values, checks and data of several outcomes, one after the other."""
+    found = list(outcomes)
+    return Outcome(
+        {name: value for each in found for name, value in each.measured.items()},
+        [check for each in found for check in each.checks],
+        {name: value for each in found for name, value in each.data.items()},
+        on,
+    )
+
+
+def of_each(sets: Sequence[Rows], *views: View) -> Outcome:
+    """Every view of every set: checks of the judged ones, pictures of the first.
+
+    Names of values are plain for the first set and end with the name of the others.
+    """
+    found = []
+    for place, rows in enumerate(sets):
+        for view in views:
+            seen = view(rows, f", {rows.name}" if place else "")
+            found.append(
+                dataclasses.replace(
+                    seen,
+                    checks=seen.checks if rows.judged else (),
+                    data={} if place else seen.data,
+                )
+            )
+    return joined(found, on_words(sets))
