@@ -138,7 +138,7 @@ def test_in_proportion_no_ranking_changes(data, diagnosis):
     held = Modalities.of(*data)
     for corrector in RECOMMENDED:
         correction = diagnosis.corrections[corrector.label]
-        found = (correction_metrics(AsTheyAre(held), one, ["mixed_ndcg@10"], ("text",))
+        found = (correction_metrics(AsTheyAre(held), one, ["text"], ["mixed_ndcg@10"])
                  for one in (correction, in_proportion(correction)))  # fmt: skip
         before, after = (one["mixed_ndcg@10"].values for one in found)
         np.testing.assert_allclose(before, after, atol=1e-12)
@@ -191,9 +191,10 @@ def test_progress_counts_to_the_end(data):
 def test_wanted_metrics_are_the_same_as_among_all(data, paired):
     held = split(Modalities.of(*data, paired=paired), seed=0).confirm
     correction = Center().fit(*data).correction_
-    every = correction_metrics(AsTheyAre(held), correction)
+    every = correction_metrics(AsTheyAre(held), correction, held.names)
     for name, sample in every.items():
-        [(only, alone)] = correction_metrics(AsTheyAre(held), correction, [name]).items()
+        found = correction_metrics(AsTheyAre(held), correction, held.names, [name])
+        [(only, alone)] = found.items()
         assert only == name
         for kind in ("values", "X"):
             if hasattr(sample, kind):

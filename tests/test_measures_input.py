@@ -12,7 +12,6 @@ import pytest
 import reference
 
 # Not "from modgap import measure": that name is the function.
-from modgap._validate import already_checked, check_values
 
 m = importlib.import_module("modgap.measures")
 
@@ -362,18 +361,3 @@ def test_numbers_whose_squares_leave_the_range_of_floats_are_refused(pairs, fact
         m.cone(X)
     with pytest.raises(ValueError, match=what):
         m.measure(X, Y)
-
-
-def test_what_was_checked_is_not_checked_again_while_it_is_trusted(rng):
-    rows = rng.normal(size=(20, 3))
-    rows[4] = np.nan
-    with already_checked(rows):
-        check_values(rows, "X")
-        with pytest.raises(ValueError, match="X has 1 row with NaN"):
-            check_values(rows, "X", nonzero=True)  # it was not looked at for zeros
-        with pytest.raises(ValueError, match="X has 1 row with NaN"):
-            check_values(rows[:10], "X")  # another matrix
-        with pytest.raises(ValueError, match="X has 1 row with NaN"):
-            check_values(rows.copy(), "X")
-    with pytest.raises(ValueError, match="X has 1 row with NaN"):
-        check_values(rows, "X")

@@ -21,7 +21,6 @@ from modgap._threads import (
     single_threaded_blas,
     workers_for,
 )
-from modgap._validate import already_checked, is_checked
 from modgap.diagnosis import diagnose
 
 
@@ -209,11 +208,3 @@ def test_whole_jobs_can_be_stopped_and_start_no_threads_of_their_own():
         list(in_threads(job, range(50), 2, whole_jobs=True))
     assert len(inner) <= 2
     assert threading.get_ident() not in inner
-
-
-def test_whole_jobs_know_which_rows_were_checked():
-    rows = np.ones((4, 3))
-    with already_checked(rows):
-        known = list(in_threads(lambda _: is_checked(rows), range(4), 2, whole_jobs=True))
-    assert known == [True] * 4
-    assert not is_checked(rows)

@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -28,6 +28,7 @@ _MAX_LINE, _MAX_TEXT, _MAX_ITEMS = 160, 40, 4
 # Called with what is being done, how many steps are done, and of how many, 0 where that is not
 # known.
 Progress = Callable[[str, int, int], None]
+Kind = TypeVar("Kind")
 
 
 def silent(step: str, done: int, total: int) -> None:
@@ -106,6 +107,29 @@ class HasFigure:
         # Figures come after results in the way of the data: found by name, when one is wanted.
         axes: Axes = import_module("modgap.plot").draw(self, title=title, ax=ax)
         return axes
+
+
+def unchecked(kind: type[Kind], **values: Any) -> Kind:
+    """A frozen dataclass of numbers that we made: its constructor checks those of others.
+
+    Whoever makes them checks them, once.
+    """
+    made = object.__new__(kind)
+    for one in dataclasses.fields(kind):  # type: ignore[arg-type]
+        if one.name in values:
+            value = values[one.name]
+        else:
+            value = one.default
+            if one.default_factory is not dataclasses.MISSING:
+                value = one.default_factory()
+        made.__dict__[one.name] = value
+    return made
+
+
+def changed(given: Kind, **values: Any) -> Kind:
+    """``replace`` without the checks of the constructor, see ``unchecked``."""
+    held = {one.name: getattr(given, one.name) for one in dataclasses.fields(given)}  # type: ignore[arg-type]
+    return unchecked(type(given), **{**held, **values})
 
 
 @dataclass(frozen=True)

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import array_api_compat
@@ -128,33 +126,6 @@ def check_rows(X: Any, name: str = "X", *, min_rows: int = 1, nonzero: bool = Fa
     return X
 
 
-# Arrays that were checked already, by where they lie in memory, and whether for zeros too.
-_checked: ContextVar[Mapping[Any, bool] | None] = ContextVar("checked", default=None)
-
-
-@contextmanager
-def already_checked(*arrays: Array, nonzero: bool = False) -> Iterator[None]:
-    """Let ``check_values`` pass these arrays, which were checked, for as long as this lasts."""
-    known = {**(_checked.get() or {}), **{_memory_of(array): nonzero for array in arrays}}
-    token = _checked.set(known)
-    try:
-        yield
-    finally:
-        _checked.reset(token)
-
-
-def is_checked(X: Array, *, nonzero: bool = False) -> bool:
-    """Whether an array is one of those that ``already_checked`` names."""
-    known = _checked.get()
-    return known is not None and known.get(_memory_of(X), -1) >= nonzero
-
-
-def _memory_of(X: Array) -> Any:
-    if array_api_compat.is_torch_array(X):
-        return X.data_ptr(), tuple(X.shape), X.stride(), str(X.device)
-    return X.__array_interface__["data"][0], X.shape, X.strides
-
-
 def check_values(
     X: Array, name: str, *, nonzero: bool = False, first_row: int = 0, advice: str | None = None
 ) -> None:
@@ -162,8 +133,6 @@ def check_values(
 
     ``advice`` says what to do about numbers that are out of range.
     """
-    if is_checked(X, nonzero=nonzero):
-        return
     xp = array_api_compat.array_namespace(X)
     aligned, scaled = advice or _KEEP_ALIGNED, advice or _SCALE
     finite, is_zero = xp.isfinite, lambda b: b == 0

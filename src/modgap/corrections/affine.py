@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -18,8 +19,15 @@ from modgap._arrays import (
     rows_per_block,
     wide_dtype,
 )
-from modgap._validate import Array, InputValueError, check_all_finite, check_finite
-from modgap.corrections.row_map import RowMap
+from modgap._results import unchecked
+from modgap._validate import (
+    Array,
+    InputValueError,
+    check_all_finite,
+    check_finite,
+    check_values,
+)
+from modgap.corrections.row_map import RowMap, out_of_range
 
 # Scratch of one block in wide precision: it is gone over several times, so it stays in the cache.
 _BLOCK_BYTES = 4 * 2**20
@@ -77,13 +85,11 @@ class Affine(RowMap):
             object.__setattr__(self, "blocks", tuple(float(factor) for factor in self.blocks))
             if not self.blocks:
                 raise InputValueError("blocks must hold at least one factor, got none.")
-            check_all_finite(np.array(self.blocks), "The blocks of a map")
-        check_finite(self.scale, "The scale of a map")
         for name in ("matrix", "offset"):
             value = getattr(self, name)
             if value is not None:
-                numbers = np.asarray(value, dtype=np.float64)
-                object.__setattr__(self, name, check_all_finite(numbers, f"The {name} of a map"))
+                object.__setattr__(self, name, np.asarray(value, dtype=np.float64))
+        check_finite(self.scale, "The scale of a map")
         if self.matrix is not None and self.matrix.shape[1:] != (self.dim_in,):
             raise InputValueError(
                 f"The matrix of a map of {self.dim_in} columns must be (d_out, {self.dim_in}), "
@@ -94,6 +100,23 @@ class Affine(RowMap):
                 f"The offset of a map to {self._dim_mapped} columns must be "
                 f"({self._dim_mapped},), got shape {self.offset.shape}."
             )
+        check_maps([self])
+
+    @classmethod
+    def fitted(
+        cls,
+        dim_in: int,
+        matrix: np.ndarray | None = None,
+        scale: float = 1.0,
+        offset: np.ndarray | None = None,
+        **more: Any,
+    ) -> Affine:
+        """A map that a corrector of ours made; `check_maps` looks at those of a correction."""
+        numbers = {
+            name: None if value is None else np.asarray(value, dtype=np.float64)
+            for name, value in (("matrix", matrix), ("offset", offset))
+        }
+        return unchecked(cls, dim_in=dim_in, scale=scale, **numbers, **more)
 
     @property
     def _dim_mapped(self) -> int:
@@ -123,6 +146,12 @@ class Affine(RowMap):
         if self.blocks is not None:
             return False
         return self.renormalise or (self.normalise and not self._moves and self._keeps_norms())
+
+    @property
+    def ends_at_unit_length(self) -> bool:
+        """Whether dividing rows by their lengths is the last step, which refuses bad ones."""
+        plain = self.matrix is None and self.offset is None and self.scale == 1.0
+        return self.blocks is None and (self.renormalise or (self.normalise and plain))
 
     @property
     def _moves(self) -> bool:
@@ -282,6 +311,21 @@ class Affine(RowMap):
         return Affine(self.dim_in, back, 1 / self.scale, offset)
 
 
+def check_maps(maps: Iterable[Affine]) -> None:
+    """Refuse maps of numbers that are not finite, and those of different dimensions."""
+    dims_in, dims_out = set(), set()
+    for affine in maps:
+        for name in ("scale", "matrix", "offset", "blocks"):
+            value = getattr(affine, name)
+            if value is not None and not np.all(np.isfinite(value)):
+                check_all_finite(np.asarray(value), f"The {name} of a map")
+        dims_in.add(affine.dim_in)
+        dims_out.add(affine.dim_out)
+    for dims, do in ((dims_in, "take"), (dims_out, "give")):
+        if len(dims) > 1:
+            raise InputValueError(f"All maps of a correction must {do} rows of one dimension.")
+
+
 def _precision(rows: Array) -> Any:
     """What rows are mapped in: half precision of NumPy in float32, which is far finer than it."""
     is_half = not is_torch(rows) and rows.dtype == np.float16
@@ -305,6 +349,9 @@ def _to_unit(rows: Array, first_row: int, name: str, what: str, rounding: float 
     # Within these no square has left the range of floats, and some entry is above the rounding.
     least = max(_SHORT**2, rows.shape[1] * rounding**2)
     if not bool(xp.all((squares > least) & (squares < _LONG**2))):
+        if not bool(xp.all(xp.isfinite(rows))):
+            advice = out_of_range(rows)
+            check_values(rows, f"corrected {name}", first_row=first_row, advice=advice)
         _refuse_no_direction(rows, first_row, name, what, rounding)
         largest = _largest(rows)
         if bool(xp.any((largest < _SHORT) | (largest > _LONG))):

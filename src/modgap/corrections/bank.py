@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from scipy.stats import rankdata
 
 from modgap._arrays import to_numpy, top_mean
+from modgap._results import changed
 from modgap._validate import Array, InputValueError
 from modgap.corrections.correction import Correction
 from modgap.corrections.hubs import MAX_BANK, MIN_BANK, Hubs
@@ -92,7 +92,7 @@ def shortfall(correction: Correction, bank: Array | Embeddings, data: Modalities
         return float("nan")
     documents = np.concatenate(
         [
-            to_numpy(correction.affine(name)(_sample(side, name, rng), name))
+            to_numpy(correction.affine(name).mapped(_sample(side, name, rng), name))
             for name, side in data.sides.items()
             if name != asking
         ]
@@ -101,8 +101,8 @@ def shortfall(correction: Correction, bank: Array | Embeddings, data: Modalities
         return float("nan")
     k = min(_NEIGHBOURS, size // 2)
     mapped = {
-        "bank": to_numpy(correction.affine(asking, "query")(given, "bank")),
-        "rows": to_numpy(correction.affine(asking, "query")(rows, asking)),
+        "bank": to_numpy(correction.affine(asking, "query").mapped(given, "bank")),
+        "rows": to_numpy(correction.affine(asking, "query").mapped(rows, asking)),
     }
 
     def hubness(of: str, chosen: np.ndarray) -> np.ndarray:
@@ -155,7 +155,7 @@ def with_hubs(
         keys = data.query_keys(asking)
     elif data.keyed_by in ("id", "group"):  # a bank may say whose queries its rows are
         keys = document_keys(source, asking, data.keyed_by)
-    mapped = correction.affine(asking, "query")(source.take(chosen), "bank")
+    mapped = correction.affine(asking, "query").mapped(source.take(chosen), "bank")
     hubs = Hubs(
         float(weight),
         int(neighbours),
@@ -163,7 +163,7 @@ def with_hubs(
         None if keys is None else keys[chosen],
         None if keys is None else data.keyed_by,
     )
-    return replace(correction, hubs=hubs)
+    return changed(correction, hubs=hubs)
 
 
 def _spread_out(n: int) -> np.ndarray:

@@ -7,7 +7,6 @@ import inspect
 import warnings
 from abc import ABC
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -16,7 +15,7 @@ from sklearn.exceptions import NotFittedError
 
 from modgap._arrays import to_numpy
 from modgap._given import opened_two
-from modgap._results import Progress, silent
+from modgap._results import Progress, changed, silent, unchecked
 from modgap._validate import (
     Array,
     InputError,
@@ -25,7 +24,7 @@ from modgap._validate import (
     check_names,
     check_same_space,
 )
-from modgap.corrections.affine import Affine
+from modgap.corrections.affine import Affine, check_maps
 from modgap.corrections.correction import Correction, Metric
 from modgap.corrections.fitted import FittedRows
 from modgap.corrections.queries import query_modalities
@@ -118,10 +117,14 @@ class Corrector(BaseEstimator, ABC):
         progress : callable, optional
             Called as ``progress(step, done, total)``.
         """
+        self._check_params()
+        self._check_bank(bank)
+        unit = is_unit(rows)
         data = Modalities.of(X, Y, names)
         if query_rows is not None:
             data = data.with_queries(query_rows)
-        self._learn(data, queries, bank, rows, model, moments, progress or silent)
+        _check_one_space(data)
+        self._learn(data, queries, bank, unit, model, moments, progress or silent)
         return self._warned()
 
     def _learn(
@@ -129,25 +132,21 @@ class Corrector(BaseEstimator, ABC):
         data: Modalities,
         queries: str | None,
         bank: Array | Embeddings | None,
-        rows: RowLength,
+        unit: bool,
         model: str | None,
         moments: PairMoments | None,
         say: Progress,
     ) -> None:
-        self._check_params()
-        self._check_bank(bank)
+        """``fit`` of modalities of one space, with parameters that are checked."""
         self._ask(queries, data.names)
-        unit = is_unit(rows)
         self.asking_moments_ = _moments_of_queries(data, unit, say)
         if len(data.names) == 2:
             used = self._pair_moments(data, unit, moments, say)
             sides = _sides(used)
-            _check_one_space(sides, data.names)
             maps = self._fit_rows(data, used, unit)
         else:
             found = data.side_moments(say, **_wanted(unit))
             sides = {name: _used(m, unit) for name, m in found.items()}
-            _check_one_space(sides, data.names)
             maps = self._maps_of(sides)
         self._keep(maps, sides, data.names, unit, model)
         self._after_fit(data, bank)
@@ -233,21 +232,27 @@ class Corrector(BaseEstimator, ABC):
         rows: RowLength = "unit",
         model: str | None = None,
         moments: PairMoments | None = None,
+        check: bool = True,
     ) -> tuple[Correction | None, str]:
         """The correction of a fresh copy of this corrector, or None and why there is none.
 
         Parameters
         ----------
         data : Modalities
-            The rows to fit on.
+            The rows to fit on, of one space.
         queries, bank, rows, model, moments
             As for ``fit``.
+        check : bool
+            Look at the parameters first; those of our own correctors need no look.
         """
         if self.needs_pairs and not data.paired:
             return None, "it needs pairs"
         copy = clone(self)
         try:
-            copy._learn(data, queries, bank, rows, model, moments, silent)
+            if check:
+                copy._check_params()
+                copy._check_bank(bank)
+            copy._learn(data, queries, bank, rows == "unit", model, moments, silent)
         except InputError as error:
             return None, str(error)
         reason = copy.nothing_moves()
@@ -347,14 +352,16 @@ class Corrector(BaseEstimator, ABC):
         """The correction of maps and moments whose keys are called ``names``."""
         named = dict(zip(sides, names, strict=True))
         rows = {named[side]: moments for side, moments in sides.items()}
-        self.correction_ = Correction(
-            tuple(names),
-            {
-                (named[side], role): replace(affine, normalise=unit)
+        check_maps(maps.values())
+        self.correction_ = unchecked(
+            Correction,
+            names=tuple(names),
+            maps={
+                (named[side], role): changed(affine, normalise=unit)
                 for (side, role), affine in maps.items()
             },
-            self.metric,
-            {
+            metric=self.metric,
+            about={
                 "method": type(self).__name__,
                 "label": self.label,
                 "parameters": self.get_params(),
@@ -363,7 +370,7 @@ class Corrector(BaseEstimator, ABC):
                 "model": model,
                 "means_sha256": hash_of_means(rows.values()),
             },
-            queries=() if self.asking_ is None else (named[self.asking_],),
+            queries=tuple(names) if self.asking_ is None else (named[self.asking_],),
             fitted=FittedRows.of_each(rows),
             fitted_queries=FittedRows.of_each(
                 {named[side]: moments for side, moments in self.asking_moments_.items()}
@@ -396,10 +403,14 @@ def _wanted(unit: bool) -> dict[str, Any]:
     return {"unit": unit, "only_unit": unit, "nonzero": True}
 
 
-def _check_one_space(sides: Mapping[str, RowMoments], names: Sequence[str]) -> None:
-    means = [side.mean[None, :] for side in sides.values()]
-    for name, mean in zip(names[1:], means[1:], strict=True):
-        check_same_space(means[0], mean, (names[0], name))
+def _check_one_space(data: Modalities) -> None:
+    some = {
+        name: side.rows()[:1] if side.in_memory else np.empty((1, side.dim))
+        for name, side in data.sides.items()
+    }
+    first, *others = data.names
+    for name in others:
+        check_same_space(some[first], some[name], (first, name))
 
 
 def _used(moments: Moments, unit: bool) -> RowMoments:
@@ -421,4 +432,4 @@ def hash_of_means(sides: Iterable[RowMoments]) -> str:
 def offset(vector: Array, renormalise: bool = True) -> Affine:
     """The map that adds one vector to every row."""
     added = to_numpy(vector)
-    return Affine(len(added), offset=added, renormalise=renormalise)
+    return Affine.fitted(len(added), offset=added, renormalise=renormalise)

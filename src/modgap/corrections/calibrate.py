@@ -8,12 +8,12 @@ index can hold them.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Literal
 
 import numpy as np
 
 from modgap._arrays import to_numpy
+from modgap._results import changed
 from modgap._validate import (
     Array,
     InputValueError,
@@ -110,23 +110,23 @@ class Calibrate(Corrector):
         maps = {}
         for side, mean in self.means_.items():
             dim = len(mean)
-            stored, asked = Affine(dim, offset=-mean), Affine(dim)
+            stored, asked = Affine.fitted(dim, offset=-mean), Affine.fitted(dim)
             if self.mode == "mixed":
-                stored = replace(stored, renormalise=True)
-                asked = replace(stored, offset=-to_numpy(self._asks(side, sides).mean))
+                stored = changed(stored, renormalise=True)
+                asked = changed(stored, offset=-to_numpy(self._asks(side, sides).mean))
             if self.form == "blocks":
-                maps[side, "document"] = replace(
+                maps[side, "document"] = changed(
                     stored, blocks=tuple(float(side == other) for other in self.means_)
                 )
-                maps[side, "query"] = replace(
+                maps[side, "query"] = changed(
                     asked, blocks=tuple(1 / self.spreads_[side, held] for held in self.means_)
                 )
                 continue
             spread = self._one_spread(side)
             maps[side, "document"] = (
-                Affine(dim, scale=1 / spread, offset=-mean / spread)
+                Affine.fitted(dim, scale=1 / spread, offset=-mean / spread)
                 if self.mode == "keep"
-                else replace(stored, blocks=(1 / spread,))  # after it is brought to unit length
+                else changed(stored, blocks=(1 / spread,))  # after it is brought to unit length
             )
             if self.asking_ in (side, None):
                 maps[side, "query"] = asked

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
 
 from modgap._claims import MOST_COLUMNS
-from modgap._given import opened_rows
-from modgap._results import Brief
+from modgap._results import Brief, changed
 from modgap._tensors import read_tensors, write_tensors
 from modgap._text import same_text
 from modgap._validate import (
@@ -22,9 +21,10 @@ from modgap._validate import (
     check_choice,
     check_count,
     check_modalities,
+    check_rows,
     require,
 )
-from modgap.corrections.affine import Affine, slope, without_last
+from modgap.corrections.affine import Affine, check_maps, slope, without_last
 from modgap.corrections.fitted import FittedRows
 from modgap.corrections.hubs import HubMap, Hubs
 
@@ -70,20 +70,17 @@ class Correction(Brief):
         check_choice(self.metric, "metric", METRICS)
         asking = (self.queries,) if isinstance(self.queries, str) else self.queries
         asking = tuple(same_text(name) for name in asking)
-        for name in (*asking, *self.fitted, *self.fitted_queries):
+        mapped, roles = zip(*self.maps, strict=True) if self.maps else ((), ())
+        for name in {*asking, *mapped, *self.fitted, *self.fitted_queries} - {*self.names}:
             check_choice(name, "modality", self.names)
+        for role in {*roles} - {*ROLES}:
+            check_choice(role, "role", ROLES)
         served = tuple(name for name in self.names if name in asking)
         object.__setattr__(self, "queries", served or self.names)
-        for name, role in self.maps:
-            check_choice(name, "modality", self.names)
-            check_choice(role, "role", ROLES)
         for name in self.names:
             if (name, "document") not in self.maps:
                 raise InputValueError(f"A correction needs a document map for {name!r}.")
-        if len({m.dim_in for m in self.maps.values()}) > 1:
-            raise InputValueError("All maps of a correction must take rows of one dimension.")
-        if len({m.dim_out for m in self.maps.values()}) > 1:
-            raise InputValueError("All maps of a correction must give rows of one dimension.")
+        check_maps(self.maps.values())
         for name, rows in (*self.fitted.items(), *self.fitted_queries.items()):
             if not rows.mean.shape == rows.variance.shape == (self.dim_in,):
                 raise InputValueError(
@@ -123,7 +120,7 @@ class Correction(Brief):
         cls, dim: int, names: tuple[str, ...] = ("image", "text"), **more: Any
     ) -> Correction:
         """The correction that changes nothing."""
-        return cls(names, {(name, "document"): Affine(dim) for name in names}, **more)
+        return cls(names, {(name, "document"): Affine.fitted(dim) for name in names}, **more)
 
     @property
     def dim_in(self) -> int:
@@ -142,9 +139,12 @@ class Correction(Brief):
 
     def affine(self, modality: str, role: Role = "document") -> Affine:
         """The map without the column of hubs."""
-        modality = check_choice(modality, "modality", self.names)
-        if check_choice(role, "role", ROLES) == "query":
-            self.check_serves(modality)
+        served = {"document": self.names, "query": self.queries}.get(role, ())
+        if modality not in served:  # or in another spelling, which has the same letters
+            check_choice(role, "role", ROLES)
+            modality = check_choice(modality, "modality", self.names)
+            if role == "query":
+                self.check_serves(modality)
         return self.maps.get((modality, role), self.maps[modality, "document"])
 
     def check_serves(self, modality: str) -> None:
@@ -169,12 +169,14 @@ class Correction(Brief):
         their hubness; only a correction with hubs looks at them. All the rows that it was fitted on
         are recognised, and need none where they were paired row by row.
         """
-        rows = opened_rows(rows, modality)
+        row_map = self.map(modality, role)
+        rows = check_rows(rows, modality)
+        row_map.check_columns(rows)
         if role == "document" and keys is None and self.hubs is not None:
             from modgap.corrections.own_queries import keys_of_fitted_rows
 
             keys = keys_of_fitted_rows(self, rows, modality)
-        return self.map(modality, role)(rows, modality, keys=keys)
+        return row_map.mapped(rows, modality, keys=keys)
 
     def x(self, rows: Array, role: Role = "document") -> Array:
         """Corrected rows of the first modality."""
@@ -286,7 +288,7 @@ class Correction(Brief):
 
         It maps queries as before, and refuses documents.
         """
-        return self if self.hubs is None else replace(self, hubs=self.hubs.without_bank())
+        return self if self.hubs is None else changed(self, hubs=self.hubs.without_bank())
 
     def save(self, path: str | os.PathLike[str], *, bank: bool = True) -> None:
         """Write one safetensors file with JSON metadata, in one step.

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from modgap._arrays import to_numpy
-from modgap._results import Brief
+from modgap._results import Brief, unchecked
 from modgap._validate import check_all_finite
 from modgap.moments import RowMoments
 
@@ -34,6 +34,8 @@ class FittedRows(Brief):
         if any(rows.scatter is None for rows in moments.values()):
             return {}
         return {
-            name: cls(rows.n, to_numpy(rows.mean), to_numpy(rows.variance))
+            name: unchecked(
+                cls, n=rows.n, mean=to_numpy(rows.mean), variance=to_numpy(rows.variance)
+            )
             for name, rows in moments.items()
         }

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from modgap._arrays import like, namespace, top_mean
-from modgap._results import Brief
+from modgap._results import Brief, changed
 from modgap._validate import (
     Array,
     InputTypeError,
@@ -86,12 +86,12 @@ class Hubs(Brief):
         if self.keys is not None and self.keys.dtype.kind not in "iu":
             kind = self.keys.dtype
             raise InputTypeError(f"The keys of a bank must be whole numbers, got {kind}.")
-        if self.keyed_by is not None:
+        if self.keyed_by not in (None, *KEYED_BY):
             check_choice(self.keyed_by, "keyed_by", KEYED_BY)
 
     def without_bank(self) -> Hubs:
         """The same for queries alone: documents that have their column need no bank."""
-        return Hubs(self.weight, self.neighbours, None, n_bank=self.n_bank)
+        return changed(self, bank=None, keys=None, keyed_by=None)
 
     def header(self) -> dict[str, Any]:
         """What a file says of it, besides its tensors."""
@@ -134,10 +134,12 @@ class Hubs(Brief):
         """−α h of documents as the correction maps them, before the column is added."""
         return -self.weight * self.hubness(documents, keys)
 
-    def hubness(self, documents: Array, keys: np.ndarray | None = None) -> Array:
+    def hubness(
+        self, documents: Array, keys: np.ndarray | None = None, neighbours: int | None = None
+    ) -> Array:
         """h of documents as the correction maps them: the mean of their k largest scores."""
         bank = like(self._rows, documents)
-        return top_mean(documents, bank, self.neighbours, keys, self.keys)
+        return top_mean(documents, bank, neighbours or self.neighbours, keys, self.keys)
 
 
 @dataclass(frozen=True, eq=False)

@@ -105,12 +105,12 @@ class OrthogonalShift(Corrector):
         if self.closed_ < 1e-9:
             step, self.closed_ = np.zeros_like(step), 0.0
         dim = moments.x.dim
-        moved = Affine(dim, offset=self.amount * step)
+        moved = Affine.fitted(dim, offset=self.amount * step)
         still = "y" if self.move == "x" else "x"
         return {
             (self.move, "document"): moved,
-            (self.move, "query"): Affine(dim),
-            (still, "document"): Affine(dim),
+            (self.move, "query"): Affine.fitted(dim),
+            (still, "document"): Affine.fitted(dim),
         }
 
     def nothing_moves(self) -> str:

@@ -11,7 +11,7 @@ from modgap._validate import Array
 from modgap.corrections.correction import Correction
 from modgap.io import Embeddings
 from modgap.io.group_keys import document_keys, row_keys
-from modgap.moments import Moments
+from modgap.moments.modality import moments_of
 
 _MISSING = {"id": "ids", "group": "labels of groups (--groups, or a column called group)"}
 
@@ -65,14 +65,12 @@ def keys_of_fitted_rows(correction: Correction, rows: Array, modality: str) -> n
     correction, modality
         As for ``own_keys``.
     rows : (n, d) array
-        The documents.
+        The documents, checked.
     """
     hubs, fitted = correction.hubs, correction.fitted.get(modality)
-    if hubs is None or hubs.keys is None or fitted is None or np.shape(rows) != (
-        fitted.n, correction.dim_in,
-    ):  # fmt: skip
+    if hubs is None or hubs.keys is None or fitted is None or len(rows) != fitted.n:
         return None
-    found = Moments.from_batch(rows, name=modality, detail="mean", unit=correction.unit_rows)
+    found = moments_of(rows, modality, detail="mean", unit=correction.unit_rows)
     mean = found.unit_rows().mean if correction.unit_rows else found.given.mean
     spread = float(np.sqrt(np.sum(fitted.variance)))
     if float(np.linalg.norm(to_numpy(mean) - fitted.mean)) > 1e-5 * spread:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 
 import numpy as np
 
+from modgap._results import changed
 from modgap._validate import InputValueError, check_finite
 from modgap.corrections.affine import Affine
 from modgap.corrections.correction import Correction
@@ -38,8 +38,8 @@ def partly(correction: Correction, share: float) -> Correction:
         key: _between(affine, share, unit=affine.normalise and correction.metric == "cosine")
         for key, affine in whole.maps.items()
     }
-    hubs = correction.hubs and replace(correction.hubs, weight=share * correction.hubs.weight)
-    return replace(correction, maps=maps, hubs=hubs, about={"share": share})
+    hubs = correction.hubs and changed(correction.hubs, weight=share * correction.hubs.weight)
+    return changed(correction, maps=maps, hubs=hubs, about={"share": share})
 
 
 def _only_moves(correction: Correction) -> bool:
@@ -67,7 +67,7 @@ def in_proportion(correction: Correction) -> Correction:
         # A bank holds queries as the correction has them.
         return affine if correction.hubs else _divided(affine, _stretch(affine), _size(affine))
 
-    return replace(correction, maps={key: scaled(m, key[1]) for key, m in correction.maps.items()})
+    return changed(correction, maps={key: scaled(m, key[1]) for key, m in correction.maps.items()})
 
 
 def _between(affine: Affine, share: float, *, unit: bool) -> Affine:
@@ -83,7 +83,7 @@ def _between(affine: Affine, share: float, *, unit: bool) -> Affine:
     if blocks is not None:
         first = (1.0, *(0.0 for _ in blocks[1:]))
         blocks = tuple(a + share * (b - a) for a, b in zip(first, blocks, strict=True))
-    return replace(
+    return changed(
         affine,
         matrix=matrix,
         scale=scale,
@@ -113,7 +113,7 @@ def _mean(sizes: Iterable[float]) -> float:
 def _divided(affine: Affine, stretch: float, size: float) -> Affine:
     """The map with its linear part and its offset divided by one number, its blocks by another."""
     stretch, size = stretch or 1.0, size or 1.0
-    return replace(
+    return changed(
         affine,
         scale=affine.scale / stretch,
         offset=None if affine.offset is None else affine.offset / stretch,

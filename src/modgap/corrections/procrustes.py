@@ -30,8 +30,8 @@ class Procrustes(Corrector):
             to_numpy(x.mean), to_numpy(y.mean)
         )
         return {
-            ("x", "document"): Affine(moments.x.dim),
-            ("y", "document"): Affine(moments.x.dim, _nearest_rotation(products)),
+            ("x", "document"): Affine.fitted(moments.x.dim),
+            ("y", "document"): Affine.fitted(moments.x.dim, _nearest_rotation(products)),
         }
 
 

@@ -52,8 +52,14 @@ class RowMap(Brief, ABC):
     ) -> Array:
         """The mapped rows of a matrix of finite floats with ``dim_in`` columns, unchecked.
 
-        Whoever calls it checks what comes out, in the precision that is kept: `check_mapped`.
+        Whoever calls it checks what comes out, in the precision that is kept: `check_mapped`. Only
+        a map that ``ends_at_unit_length`` has looked at its rows itself.
         """
+
+    @property
+    def ends_at_unit_length(self) -> bool:
+        """Whether dividing rows by their lengths is the last step, which refuses bad ones."""
+        return False
 
     def __call__(
         self,
@@ -62,18 +68,45 @@ class RowMap(Brief, ABC):
         *,
         first_row: int = 0,
         keys: np.ndarray | None = None,
+        nonzero: bool = False,
     ) -> Array:
         """The mapped rows, in the precision of the given ones (half precision becomes float32)."""
         rows = check_matrix(rows, name)
-        check_values(rows, name, first_row=first_row)
+        check_values(rows, name, first_row=first_row, nonzero=nonzero and self.is_identity)
+        self.check_columns(rows)
+        return self.mapped(rows, name, first_row=first_row, keys=keys, nonzero=nonzero)
+
+    def check_columns(self, rows: Array) -> None:
+        """Refuse rows that do not have the columns of the rows that the map takes."""
         if rows.shape[1] != self.dim_in:
             raise InputValueError(
                 f"The correction is for rows of {self.dim_in} columns, got {rows.shape[1]}. "
                 "It must be fitted on embeddings of the same model."
             )
+
+    def mapped(
+        self,
+        rows: Array,
+        name: str = "rows",
+        *,
+        first_row: int = 0,
+        keys: np.ndarray | None = None,
+        nonzero: bool = False,
+    ) -> Array:
+        """What a call gives, of rows that are checked already: a matrix of ``dim_in`` columns.
+
+        The mapped rows are new numbers, so they are checked here; ``nonzero`` refuses those without
+        a direction too.
+        """
         mapped = self.map_checked(rows, name, first_row=first_row, keys=keys)
-        if not self.is_identity:
-            check_mapped(mapped, name, first_row=first_row)
+        if not (self.is_identity or self.ends_at_unit_length):
+            check_values(
+                mapped,
+                f"corrected {name}",
+                nonzero=nonzero,
+                first_row=first_row,
+                advice=out_of_range(mapped),
+            )
         return mapped
 
     def over(
@@ -136,12 +169,14 @@ def check_mapped(mapped: Array, name: str, *, first_row: int = 0, nonzero: bool 
 
     ``name`` says what the rows are, ``nonzero`` refuses those without a direction too.
     """
+    advice = out_of_range(mapped)
+    check_values(mapped, f"corrected {name}", nonzero=nonzero, first_row=first_row, advice=advice)
+
+
+def out_of_range(mapped: Array) -> str:
+    """What to do about mapped rows that are not finite."""
     kind = str(mapped.dtype).removeprefix("torch.")
-    check_values(
-        mapped,
-        f"corrected {name}",
-        nonzero=nonzero,
-        first_row=first_row,
-        advice=f"The correction takes them out of the range of {kind}: scale the rows, or "
-        "fit it on rows like these.",
+    return (
+        f"The correction takes them out of the range of {kind}: scale the rows, or fit it on rows "
+        "like these."
     )

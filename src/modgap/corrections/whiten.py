@@ -44,4 +44,4 @@ class Whiten(Corrector):
         roots = np.where(kept, 1 / np.sqrt(np.where(kept, values, 1.0)), 0.0)
         matrix = (vectors * roots) @ vectors.T
         mean = to_numpy(rows.mean)
-        return Affine(len(mean), matrix, offset=-(matrix @ mean), renormalise=True)
+        return Affine.fitted(len(mean), matrix, offset=-(matrix @ mean), renormalise=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
@@ -24,7 +24,7 @@ from modgap.corrections.hubs import MIN_BANK, NEIGHBOURS, WEIGHTS, with_column
 from modgap.evaluation import GroupBootstrap, Interval
 from modgap.evaluation.corrected import Corrected
 from modgap.evaluation.metrics import directions
-from modgap.evaluation.mixed import equally_mixed
+from modgap.evaluation.mixed import mixed_of
 from modgap.evaluation.retrieval import query_ranks
 from modgap.evaluation.significance import beyond_max_t
 from modgap.io import Embeddings, Modalities
@@ -249,7 +249,9 @@ class _Fold:
         if self.n_bank < MIN_BANK:
             return
         bases = {
-            mode: Calibrate(mode).try_fit(self.fitted, queries=self.asking, rows=self.rows)[0]
+            mode: Calibrate(mode).try_fit(
+                self.fitted, queries=self.asking, rows=self.rows, check=False
+            )[0]
             for mode in MODES
         }
         if bases["keep"] is None:
@@ -295,12 +297,12 @@ class _Fold:
         hubs = correction.hubs
         assert hubs is not None
         mapped = {name: plain.documents(name) for name in data.names}
-        queries = {asking: correction.apply(data.queries_of(asking).rows(), asking, "query")}
+        queries = {asking: Corrected(data, correction).queries(asking)}
 
         def marked(neighbours: int) -> Iterator[tuple[float, Corrected]]:
-            near = replace(hubs, neighbours=neighbours)
             hubness = {
-                name: near.hubness(rows, data.keys_of(name)) for name, rows in mapped.items()
+                name: hubs.hubness(rows, data.keys_of(name), neighbours)
+                for name, rows in mapped.items()
             }
             for weight in WEIGHTS:
                 documents = {
@@ -319,7 +321,7 @@ class _Fold:
             answered = found >= 0
             ranks.append(1 / (1.0 + found[answered]))
             groups.append(data.query_groups(asks)[answered])
-        (queries,) = equally_mixed(rows, [asking], seed=self.seed).queries
+        (queries,) = mixed_of(rows, [asking], seed=self.seed).queries
         excess = np.array(
             [np.sum(queries.own_excess(data.names)), np.sum(queries.non_relevant)], dtype=float
         )

@@ -34,7 +34,7 @@ from modgap.evaluation.metrics import AsTheyAre, correction_metrics, metric_desc
 from modgap.evaluation.names import metric_name
 from modgap.io import Embeddings, Modalities
 from modgap.io.modalities import DEFAULT_NAMES
-from modgap.measures import contrastive_loss
+from modgap.measures.loss import terms_of_pairs
 
 STEPS = tuple(round(0.1 * step, 1) for step in range(11))
 TEMPERATURES = (0.01, 0.02, 0.1, 1.0)
@@ -139,8 +139,10 @@ def gap_paths(
     asking = query_modalities(queries, data.names)
     splits, rows = split(data, seed), row_length(metric)
     moments = splits.fit.moments(unit=rows == "unit")
-    confirm = splits.confirm.at_unit_length() if rows == "unit" else splits.confirm
-    held = _Steps(confirm, asking, metric, tuple(temperatures), seed)
+    confirm = splits.confirm.check(nonzero=rows == "unit")
+    confirm = confirm.at_unit_length() if rows == "unit" else confirm
+    heats = tuple(check_numbers(temperatures, "temperatures", positive=True).tolist())
+    held = _Steps(confirm, asking, metric, heats, seed)
     known = dict(diagnosis.corrections) if diagnosis else {}
     correctors = {one.label: one for one in moves}
     ways = {name: all_steps for name in known if diagnosis and name == diagnosis.recommended}
@@ -205,7 +207,7 @@ class _Steps:
         return self._as_it_is
 
     def _evaluate(self, correction: Correction) -> tuple[dict[str, float], list[float]]:
-        found = correction_metrics(self.as_they_are, correction, self.wanted, self.asking)
+        found = correction_metrics(self.as_they_are, correction, self.asking, self.wanted)
         return {name: whole(sample) for name, sample in found.items()}, self._losses(correction)
 
     def _losses(self, correction: Correction) -> list[float]:
@@ -214,10 +216,10 @@ class _Steps:
         if not self.data.paired or any(len(m.blocks or ()) > 1 for m in maps):
             return []
         first, second = (
-            affine(side.rows(), name)
+            affine.mapped(side.rows(), name, nonzero=True)
             for affine, (name, side) in zip(maps, self.pairs.sides.items(), strict=True)
         )
-        return [contrastive_loss(first, second, t) for t in self.temperatures]
+        return [terms_of_pairs(first, second, t).loss for t in self.temperatures]
 
 
 def _path(

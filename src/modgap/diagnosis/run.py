@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import Any
 
@@ -11,7 +11,7 @@ import numpy as np
 
 from modgap._arrays import is_torch
 from modgap._memory import give_back
-from modgap._results import Progress, silent
+from modgap._results import Progress, changed, silent
 from modgap._threads import in_threads, meanwhile, processors, workers_for
 from modgap._validate import Array, InputError, check_choice
 from modgap.corrections import (
@@ -52,7 +52,7 @@ from modgap.evaluation.metrics import (
     neighbours_kept,
     recall_names,
 )
-from modgap.evaluation.mixed import mixed_retrieval
+from modgap.evaluation.mixed import mixed_of
 from modgap.evaluation.names import metric_name
 from modgap.io import Embeddings, Modalities
 from modgap.io.modalities import DEFAULT_NAMES
@@ -135,6 +135,7 @@ def diagnose(
         splits=splits,
         asking=asking,
         correctors=correctors_for(asking, data.names) if correctors is None else tuple(correctors),
+        own_correctors=correctors is None,
         tries_hubs=correctors is None or bank is not None,
         bank=bank,
         goal=goal,
@@ -145,9 +146,7 @@ def diagnose(
     )
     run.say("measuring")
     check_pairing(data, trust_pairs=trust_pairs, seed=seed)
-    measurement, moments = run.measure()
-    with splits.trusted():  # measuring looked at every row
-        return run.diagnose(measurement, moments)
+    return run.diagnose(*run.measure())
 
 
 @dataclass(frozen=True, eq=False)
@@ -179,6 +178,7 @@ class _Run:
     splits: Splits
     asking: tuple[str, ...]
     correctors: tuple[Corrector, ...]
+    own_correctors: bool
     tries_hubs: bool
     bank: Array | Embeddings | None
     goal: Goal
@@ -381,7 +381,7 @@ class _Run:
         found, _ = self._fit(corrector, self.data, self.moments)
         if found is None:  # the held-out rows had what fitting cannot take
             return self.corrections[trial.method]
-        return replace(found, about={**found.about, "judged_on": judged_on})
+        return changed(found, about={**found.about, "judged_on": judged_on})
 
     def _diagnosis(
         self,
@@ -423,10 +423,10 @@ class _Run:
             groups = np.sort(rng.choice(groups, MAX_GROUPS, replace=False))
         data = self.data.take_groups(groups)
 
-        def ndcg(options: dict[str, Any]) -> float:
-            return mixed_retrieval(data, queries=self.asking, seed=self.seed, **options).ndcg
+        def ndcg(rows: Corrected) -> float:
+            return mixed_of(rows, self.asking, seed=self.seed).ndcg
 
-        ways: list[dict[str, Any]] = [{"metric": self.metric}, {"correction": correction}]
+        ways = [Corrected(data, None, self.metric), Corrected(data, correction)]
         workers = 1 if self._on_torch else None
         before, after = in_threads(ndcg, ways, workers, whole_jobs=True)
         return WholeIndex(len(groups), before, after)
@@ -464,6 +464,7 @@ class _Run:
         return corrector.try_fit(
             data, queries=asking, bank=bank,
             rows=row_length(self.metric), model=self.model, moments=moments,
+            check=not self.own_correctors,
         )  # fmt: skip
 
     @cached_property

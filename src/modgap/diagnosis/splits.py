@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -38,15 +37,6 @@ class Splits:
         if self.confirm.paired:
             return self.confirm.n_groups
         return next(iter(self.confirm.sides.values())).n_rows
-
-    @contextmanager
-    def trusted(self) -> Iterator[None]:
-        """While it lasts, the rows are not checked again: every one of them was."""
-        with ExitStack() as stack:
-            for data in (self.fit, self.choose, self.confirm, *(self.folds or ())):
-                if data is not None:
-                    stack.enter_context(data.trusted(nonzero=True))
-            yield
 
     def sizes(self) -> dict[str, int]:
         """How many groups each split has; without pairs, how many rows."""

@@ -15,13 +15,13 @@ import numpy as np
 from modgap._arrays import to_numpy
 from modgap._arrays.ranks import best_matches, count_above
 from modgap._results import Progress, silent
-from modgap._validate import Array, InputValueError, check_count
+from modgap._validate import Array, InputValueError, check_count, check_values
 from modgap.corrections import Correction, Metric, query_modalities
 from modgap.corrections.row_map import RowMap
 from modgap.engines.engine import Engine, open_engine
 from modgap.engines.row_ranges import pieces, starts
 from modgap.evaluation.corrected import Corrected
-from modgap.evaluation.retrieval import DEFAULT_K, Retrieval, matched
+from modgap.evaluation.retrieval import DEFAULT_K, Retrieval, check_searchable, matched
 from modgap.io import Modalities
 from modgap.io._matrices import BATCH_ROWS, Matrix
 from modgap.search.scores import document_bias, metric_of, rows_to_multiply
@@ -73,6 +73,7 @@ def retrieval_among_all(
     if len(chosen) > sample:
         chosen = np.sort(np.random.default_rng(seed).choice(chosen, sample, replace=False))
     taken = _Sample.of(data, chosen)
+    check_searchable(taken.held, kind, correction)
     asking = query_modalities(queries, data.names, correction, default="all")
     runs = open_engine(engine)
     first, second = data.names
@@ -116,7 +117,7 @@ def _ranks(
     progress: Progress,
 ) -> np.ndarray:
     data, rows = taken.data, taken.rows[found]
-    queries = to_numpy(Corrected(taken.held, correction).queries(asks))
+    queries = to_numpy(Corrected(taken.held, correction, metric).queries(asks))
     groups = data.query_groups(asks)[taken.query_rows(asks)]
     codes = data.groups[data.names.index(found)]
     keys = data.keys_of(found) if correction is not None and correction.hubs else None
@@ -176,8 +177,13 @@ class _Count:
         self, rows: np.ndarray, codes: np.ndarray, keys: np.ndarray | None, first_row: int
     ) -> tuple[Array, Array, tuple[np.ndarray, np.ndarray], Array | None]:
         """Queries, documents and their groups, and what is added to each document's score."""
-        documents = rows
-        if self.mapping is not None:
-            documents = self.mapping(rows, self.name, first_row=first_row, keys=keys)
-        Q, D = rows_to_multiply(self.queries, documents, self.metric, ("queries", "documents"))
+        nonzero = self.metric == "cosine"
+        if self.mapping is None:
+            check_values(rows, self.name, nonzero=nonzero, first_row=first_row)
+            documents = rows
+        else:
+            documents = self.mapping(
+                rows, self.name, first_row=first_row, keys=keys, nonzero=nonzero
+            )
+        Q, D = rows_to_multiply(self.queries, documents, self.metric)
         return Q, D, (self.groups, codes), document_bias(D, self.metric)

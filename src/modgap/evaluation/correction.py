@@ -21,12 +21,13 @@ from modgap._results import (
 from modgap._validate import Array, InputTypeError, InputValueError, check_choice, check_count
 from modgap.corrections import METRICS, Correction, Metric, check_recognised, query_modalities
 from modgap.corrections.base import hash_of_means
-from modgap.evaluation.curve import mixed_curve
+from modgap.evaluation.corrected import Corrected
+from modgap.evaluation.curve import curve_of
 from modgap.evaluation.evaluator import Evaluator, Scores
 from modgap.evaluation.metrics import NDCG, directions
-from modgap.evaluation.mixed import mixed_retrieval
+from modgap.evaluation.mixed import mixed_of
 from modgap.evaluation.names import metric_label, metric_name
-from modgap.evaluation.retrieval import matched, retrieval
+from modgap.evaluation.retrieval import matched, retrieval_of
 from modgap.io import Embeddings, Modalities
 from modgap.io.modalities import DEFAULT_NAMES
 from modgap.measures.pairing import pairing_signal, warn_if_unpaired
@@ -174,18 +175,16 @@ def evaluate_correction(
         chosen = np.sort(np.random.default_rng(seed).choice(chosen, sample, replace=False))
     warn_if_unpaired(pairing_signal(data, seed=seed))
     say("reading", 0, 3)
-    directions = metric == "cosine"
-    held = data.take_groups(chosen).check(nonzero=directions)
+    held = data.take_groups(chosen)
     say("as it is", 1, 3)
     corrected = None
-    with held.trusted(nonzero=directions):
-        asking = query_modalities(queries, held.names, correction, default="all")
-        evaluator = Evaluator(held, metric=metric, queries=asking, seed=seed)
-        details = {"raw": _details(held, metric, None, asking, seed)}
-        if correction is not None:
-            say("corrected", 2, 3)
-            corrected = evaluator.evaluate(correction)
-            details["corrected"] = _details(held, None, correction, asking, seed)
+    asking = query_modalities(queries, held.names, correction, default="all")
+    evaluator = Evaluator(held, metric=metric, queries=asking, seed=seed)
+    details = {"raw": _details(Corrected(held, None, metric), asking, seed)}
+    if correction is not None:
+        say("corrected", 2, 3)
+        corrected = evaluator.evaluate(correction)
+        details["corrected"] = _details(Corrected(held, correction), asking, seed)
     return Evaluation(
         names=data.names,
         n_groups=held.n_groups,
@@ -224,22 +223,13 @@ def _check_fits(correction: Correction, data: Modalities) -> None:
         check_recognised(correction, side, name, trust_rows=True)  # only warns
 
 
-def _details(
-    data: Modalities,
-    metric: Metric | None,
-    correction: Correction | None,
-    asking: Sequence[str],
-    seed: int,
-) -> dict[str, Any]:
-    options: dict[str, Any] = {"metric": metric, "correction": correction}
-    found = {}
-    if len(data.names) == 2:
-        found["retrieval"] = retrieval(data, **options).to_dict()
-    options |= {"queries": asking, "seed": seed}
-    found["mixed"] = mixed_retrieval(data, **options).to_dict()
-    found["mixed_both"] = mixed_retrieval(data, targets="both", **options).to_dict()
-    if len(data.names) == 2:
-        curve = mixed_curve(data, None, RATIOS, targets="both", **options)
+def _details(rows: Corrected, asking: Sequence[str], seed: int) -> dict[str, Any]:
+    two = len(rows.data.names) == 2
+    found = {"retrieval": retrieval_of(rows).to_dict()} if two else {}
+    found["mixed"] = mixed_of(rows, asking, seed=seed).to_dict()
+    found["mixed_both"] = mixed_of(rows, asking, targets="both", seed=seed).to_dict()
+    if two:
+        curve = curve_of(rows, asking, RATIOS, targets="both", repeats=2, seed=seed)
         found["ratios"] = curve.to_dict()
     return found
 

@@ -9,12 +9,15 @@ from typing import Any
 import numpy as np
 
 from modgap._results import HasFigure, Result
-from modgap._validate import Array
-from modgap.corrections import Correction, Metric
-from modgap.evaluation.mixed import MixedQueries, mixed_retrieval
+from modgap._validate import Array, check_choice, check_count
+from modgap.corrections import Correction, Metric, query_modalities
+from modgap.evaluation.corrected import Corrected
+from modgap.evaluation.mixed import MixedQueries, check_share, mixed_of
 from modgap.evaluation.mixed_index import Targets
+from modgap.evaluation.retrieval import check_searchable, matched
 from modgap.io import Modalities
 from modgap.io.modalities import DEFAULT_NAMES
+from modgap.search.scores import metric_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,15 +65,35 @@ def mixed_curve(
     x_shares : sequence of float
         Shares of the groups that are in the index as X.
     """
-    data = Modalities.of(X, Y, names, groups=groups)
+    data = matched(X, Y, names, groups)
+    check_count(k, "k")
+    check_count(repeats, "repeats")
+    check_choice(targets, "targets", ("other", "both"))
+    for share in x_shares:
+        check_share(share, "x_shares")
+    metric = metric_of(metric, correction, "cosine")
+    check_searchable(data, metric, correction)
+    asking = query_modalities(queries, data.names, correction, default="all")
+    rows = Corrected(data, correction, metric)
+    return curve_of(rows, asking, x_shares, k, targets, repeats, seed)
+
+
+def curve_of(
+    rows: Corrected,
+    asking: Sequence[str],
+    x_shares: Sequence[float],
+    k: int = 10,
+    targets: Targets = "both",
+    repeats: int = 2,
+    seed: int = 0,
+) -> MixedCurve:
+    """``mixed_curve`` of rows that are checked and corrected."""
+    data = rows.data
+    data.two()
     results = [
-        mixed_retrieval(
-            data, None, k, metric, correction=correction, queries=queries, x_share=share,
-            targets=targets, repeats=repeats, seed=seed,
-        )
+        mixed_of(rows, asking, (float(share), 1 - float(share)), k, targets, repeats, seed)
         for share in x_shares
-    ]  # fmt: skip
-    asking = [queries.modality for queries in results[0].queries]
+    ]
     found = {
         name: [next(q for q in r.queries if q.modality == name) for r in results] for name in asking
     }

@@ -3,30 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
-from modgap._arrays import as_float, is_torch, namespace, to_numpy, unit, widen
+from modgap._arrays import as_float, is_torch, namespace, row_blocks, to_numpy, unit, widen
 from modgap._arrays.cuda import has_kernels
 from modgap._arrays.cuda.nearest import draws_at_once
 from modgap._results import Progress
 from modgap._stopping import stop_here
 from modgap._threads import in_threads
-from modgap._validate import Array
+from modgap._validate import Array, check_values
 from modgap.corrections import Metric
 from modgap.evaluation.noise import Noise
-from modgap.search.scores import fits_float32
+from modgap.search.scores import fits_float32, row_factors
 
-
-class Nearest(Protocol):
-    """Finds the nearest of candidates, (amounts, queries).
-
-    Those that are ``ready`` are not checked, and may be of several draws, (draws, m, d).
-    """
-
-    def __call__(self, rows: Array, *, ready: bool = False) -> Array:
-        """Its index for each amount and query."""
+# Draws of fewer numbers than these are mapped together: each alone would take longer to begin.
+_TOGETHER = 2**18
+# Maps candidates, and finds the nearest of those, (amounts, queries), once they are factors.
+RowsToRows = Callable[[Array], Array]
 
 
 class Draws:
@@ -54,8 +49,8 @@ class Draws:
 
 def kept_in_draws(
     draws: Draws,
-    corrected: Callable[[Array], Array],
-    nearest: Nearest,
+    corrected: RowsToRows,
+    nearest: RowsToRows,
     reference: Array,
     metric: Metric,
     progress: Progress,
@@ -69,24 +64,32 @@ def kept_in_draws(
         if found is not None:
             return found
 
-    def one_draw(number: int) -> np.ndarray:
-        return to_numpy(nearest(corrected(draws(number))) == reference)
+    n_rows, dim = draws.candidates.shape
+
+    def some_draws(numbers: slice) -> list[np.ndarray]:
+        disturbed = [draws(number) for number in range(numbers.start, numbers.stop)]
+        rows = corrected(namespace(reference).concat(disturbed))
+        check_values(rows, "disturbed candidates", nonzero=metric == "cosine")
+        factors = (row_factors(rows[draw], metric) for draw in row_blocks(len(rows), n_rows))
+        return [to_numpy(nearest(one) == reference) for one in factors]
 
     kept = np.zeros(tuple(reference.shape), dtype=np.int64)
-    shares = []
+    shares: list[np.ndarray] = []
     workers = 1 if is_torch(reference) else None
-    for same in in_threads(one_draw, range(draws.count), workers):
-        kept += same
-        shares.append(same.mean(axis=1))
-        progress("noise", len(shares), draws.count)
+    together = row_blocks(draws.count, max(1, _TOGETHER // (n_rows * dim)))
+    for several in in_threads(some_draws, together, workers):
+        for same in several:
+            kept += same
+            shares.append(same.mean(axis=1))
+            progress("noise", len(shares), draws.count)
         stop_here()  # draws may run in threads, which are not asked
     return kept, np.asarray(shares)
 
 
 def _on_card(
     draws: Draws,
-    corrected: Callable[[Array], Array],
-    nearest: Nearest,
+    corrected: RowsToRows,
+    nearest: RowsToRows,
     reference: Array,
     metric: Metric,
     progress: Progress,
@@ -112,7 +115,7 @@ def _on_card(
         usable.append(_is_usable(several, metric))
         if metric == "cosine":
             several = unit(several.reshape(-1, several.shape[2])).reshape(several.shape)
-        same = nearest(several, ready=True) == reference
+        same = nearest(several) == reference
         kept += xp.sum(same, axis=0)
         shares.append(xp.mean(widen(same), axis=2))
     if not bool(xp.all(xp.stack(usable))):

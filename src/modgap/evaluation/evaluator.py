@@ -100,6 +100,7 @@ class Evaluator:
         wanted: Collection[str] | None = None,
     ) -> None:
         self._goal, self._wanted = goal, wanted
+        data.check(nonzero=metric == "cosine")
         self._data = data.at_unit_length() if metric == "cosine" else data
         self.queries = tuple(queries or data.names)
         every = np.concatenate([*data.groups, *data.asking_codes.values()])
@@ -115,7 +116,7 @@ class Evaluator:
 
     def resampled(self, correction: Correction) -> Resampled:
         """The metrics of a correction over all groups and over each resample; "goal" among them."""
-        samples = correction_metrics(self._as_they_are, correction, self._wanted, self.queries)
+        samples = correction_metrics(self._as_they_are, correction, self.queries, self._wanted)
         found = {name: resample(self._bootstrap, sample) for name, sample in samples.items()}
         parts = [found[name] for name in GOAL_METRICS[self._goal] if name in found]
         found["goal"] = (float("nan"), np.full(1, np.nan))

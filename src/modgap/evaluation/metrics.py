@@ -14,15 +14,14 @@ from modgap._stopping import stop_here
 from modgap.corrections import Correction, Metric
 from modgap.evaluation.corrected import Corrected
 from modgap.evaluation.draws import Draws
-from modgap.evaluation.mixed import equally_mixed
+from modgap.evaluation.mixed import mixed_of
 from modgap.evaluation.noise import Gaussian, Noise
 from modgap.evaluation.quantise import Int8, OneBit, Quantiser
 from modgap.evaluation.retrieval import query_ranks
-from modgap.evaluation.robustness import Robustness, Searched, nearest
+from modgap.evaluation.robustness import DisturbedSearch, Robustness, nearest_of
 from modgap.evaluation.significance import GroupBootstrap
 from modgap.io import Modalities
-from modgap.measures import gap_distance
-from modgap.search import search
+from modgap.search.exact import best_documents
 
 NDCG = "mixed_ndcg@10"
 OWN_EXCESS = "own_modality_excess@10"
@@ -146,7 +145,13 @@ class AsTheyAre:
     @cached_property
     def pairs(self) -> Modalities:
         """One row of each modality for every group, where it is known which rows match."""
-        return self.data.pairs() if self.data.paired else self.data
+        data = self.data
+        if not data.paired:
+            return data
+        in_order = [np.arange(side.n_rows) for side in data.sides.values()]
+        if all(map(np.array_equal, data.matches(), in_order)):
+            return data  # and what was mapped of it
+        return data.pairs()
 
     @cached_property
     def _noise(self) -> Noise:
@@ -162,7 +167,7 @@ class AsTheyAre:
             rows = self.data.queries_of(asks).rows(), self.data.sides[searched].rows()
             if correction.unit_rows:
                 rows = unit(rows[0]), unit(rows[1])
-            self._nearest[key] = nearest(*rows, correction.metric, np.zeros(1))[0]
+            self._nearest[key] = nearest_of(*rows, correction.metric)[0]
         return self._nearest[key]
 
     def draws(self, searched: str, count: int) -> Draws:
@@ -177,18 +182,17 @@ class AsTheyAre:
 def correction_metrics(
     before: AsTheyAre,
     correction: Correction,
+    asking: Sequence[str],
     wanted: Collection[str] | None = None,
-    queries: Sequence[str] | None = None,
 ) -> dict[str, Sample | GapSample]:
     """The metrics of a correction, all or those wanted; without pairs, those that need none.
 
-    ``queries`` are the query modalities, by default all that the correction serves. The gap is
-    measured between the documents.
+    ``asking`` are the modalities that ask, each served by the correction. The gap is that of the
+    documents.
     """
     data = before.data
-    asking = tuple(queries or correction.queries)
     rows = Corrected(data, correction)
-    steps: dict[tuple[str, ...], _Step] = {("gap",): lambda: {"gap": _gap(data, correction)}}
+    steps: dict[tuple[str, ...], _Step] = {("gap",): lambda: {"gap": _gap(rows)}}
     if data.paired:
         steps[recall_names(data.names, asking, data.asking)] = lambda: _recalls(rows, asking)
         steps[NDCG, OWN_EXCESS] = lambda: _mixed(rows, asking, before.seed)
@@ -225,7 +229,7 @@ def _recalls(rows: Corrected, asking: Sequence[str]) -> dict[str, Sample | GapSa
 
 
 def _mixed(rows: Corrected, asking: Sequence[str], seed: int) -> dict[str, Sample | GapSample]:
-    queries = equally_mixed(rows, asking, PLACES, seed).queries
+    queries = mixed_of(rows, asking, k=PLACES, seed=seed).queries
     groups = np.concatenate([q.group for q in queries])
     own = [q.own_excess(rows.data.names) for q in queries]
     wrong = np.concatenate([q.non_relevant for q in queries])
@@ -249,22 +253,21 @@ class _Searches:
         )
 
     @cached_property
-    def _searched(self) -> dict[tuple[str, str], Searched]:
+    def _searched(self) -> dict[tuple[str, str], DisturbedSearch]:
         """By the asking modality and the one that is searched."""
         ways = directions(self._rows.data.names, self._asking).values()
         return {(asks, searched): self._search(asks, searched) for asks, searched in ways}
 
-    def _search(self, asks: str, searched: str) -> Searched:
+    def _search(self, asks: str, searched: str) -> DisturbedSearch:
         rows, correction = self._rows, self._rows.correction
         assert correction is not None
-        keys = rows.data.keys_of(searched)
-        return Searched(
+        return DisturbedSearch(
             as_float(rows.queries(asks)),
             rows.documents(searched),
-            lambda disturbed: correction.apply(disturbed, searched, keys=keys),
+            correction.map(searched),
+            rows.data.keys_of(searched) if correction.hubs else None,
             correction.metric,
             np.zeros(1),
-            exact=int(correction.hubs is not None),
         )
 
     def nearest(self, asks: str, searched: str) -> np.ndarray:
@@ -292,7 +295,7 @@ class _Searches:
 
 def nearest_after(rows: Corrected, asks: str, searched: str) -> np.ndarray:
     """Each query's nearest document after a correction."""
-    return nearest(rows.queries(asks), rows.documents(searched), rows.metric, np.zeros(1))[0]
+    return nearest_of(rows.queries(asks), rows.documents(searched), rows.metric)[0]
 
 
 def neighbours_kept(
@@ -318,13 +321,13 @@ def neighbours_kept(
     return Sample(np.concatenate(kept), np.concatenate(groups))
 
 
-def _gap(data: Modalities, correction: Correction) -> GapSample:
-    # A column of hubs is no place in the space.
-    maps = {name: correction.affine(name) for name in data.names}
-    rows = [to_numpy(maps[name](side.rows(), name)) for name, side in data.sides.items()]
+def _gap(corrected: Corrected) -> GapSample:
+    rows = [to_numpy(corrected.documents(name)) for name in corrected.data.names]
+    if corrected.correction is not None and corrected.correction.hubs is not None:
+        rows = [part[:, :-1] for part in rows]  # a column of hubs is no place in the space
     squares = np.concatenate([row_norms(part) for part in rows]).astype(np.float64) ** 2
     length = float(np.mean(squares)) ** 0.5 or 1.0
-    return GapSample(tuple(part / length for part in rows), data.groups)
+    return GapSample(tuple(part / length for part in rows), corrected.data.groups)
 
 
 def _own_excess_of_neighbours(rows: Corrected, asking: Sequence[str]) -> Sample:
@@ -338,10 +341,7 @@ def _own_excess_of_neighbours(rows: Corrected, asking: Sequence[str]) -> Sample:
             continue
         first = sum(counts[:place])
         itself = None if data.asks_apart(name) else first + np.arange(counts[place])
-        best, _ = search(
-            rows.queries(name), index, PLACES, rows.metric,
-            leave_out=itself, names=("queries", "index"),
-        )  # fmt: skip
+        best, _ = best_documents(rows.queries(name), index, PLACES, rows.metric, itself)
         found = best >= 0
         of_own = found & (best >= first) & (best < first + counts[place])
         # There are as many rows of each modality, so equal shares are fair.
@@ -354,7 +354,8 @@ def _own_excess_of_neighbours(rows: Corrected, asking: Sequence[str]) -> Sample:
 def whole(sample: Sample | GapSample) -> float:
     """A metric over all groups; of gaps the largest."""
     if isinstance(sample, GapSample):
-        return max(gap_distance(a, b) for a, b in combinations(sample.rows, 2))
+        means = [rows.mean(axis=0, dtype=np.float64) for rows in sample.rows]
+        return max(float(np.linalg.norm(a - b)) for a, b in combinations(means, 2))
     weight = len(sample.values) if sample.weights is None else float(np.sum(sample.weights))
     return float(np.sum(sample.values)) / weight if weight else float("nan")
 

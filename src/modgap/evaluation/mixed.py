@@ -20,7 +20,7 @@ from modgap._validate import (
 from modgap.corrections import Correction, Metric, query_modalities
 from modgap.evaluation.corrected import Corrected
 from modgap.evaluation.mixed_index import DrawnIndex, Targets, drawn_indexes
-from modgap.evaluation.retrieval import matched
+from modgap.evaluation.retrieval import check_searchable, matched
 from modgap.io import Modalities
 from modgap.io.modalities import DEFAULT_NAMES
 from modgap.search.scores import metric_of
@@ -251,28 +251,51 @@ def mixed_retrieval(
     seed : int
         Seed of the draws.
     """
-    data = matched(X, Y, names, groups).check()
-    if not 0 <= check_finite(x_share, "x_share") <= 1:
-        raise InputValueError(f"x_share must be between 0 and 1, got {x_share}.")
+    data = matched(X, Y, names, groups)
+    check_count(k, "k")
+    check_choice(targets, "targets", ("other", "both"))
+    fair = check_share(x_share, "x_share")
     if shares is not None:
         fair = _shares(shares, data.names)
-    elif len(data.names) == 2:
-        fair = (float(x_share), 1 - float(x_share))
-    else:
+    elif len(data.names) > 2:
         fair = (1 / len(data.names),) * len(data.names)
     asking = query_modalities(queries, data.names, correction, default="all")
-    times = len(data.names) if repeats is None else repeats
-    rows = Corrected(data, correction)
+    times = len(data.names) if repeats is None else check_count(repeats, "repeats")
     metric = metric_of(metric, correction, "cosine")
-    return _mixed(rows, fair, k, metric, asking, targets, times, seed)
+    check_searchable(data, metric, correction)
+    return mixed_of(Corrected(data, correction, metric), asking, fair, k, targets, times, seed)
 
 
-def equally_mixed(
-    rows: Corrected, asking: Sequence[str], k: int = 10, seed: int = 0
+def check_share(x_share: float, name: str) -> tuple[float, ...]:
+    """The shares of two modalities, from that of the first."""
+    if not 0 <= check_finite(x_share, name) <= 1:
+        raise InputValueError(f"{name} must be between 0 and 1, got {x_share}.")
+    return float(x_share), 1 - float(x_share)
+
+
+def mixed_of(
+    rows: Corrected,
+    asking: Sequence[str],
+    shares: tuple[float, ...] | None = None,
+    k: int = 10,
+    targets: Targets = "other",
+    repeats: int | None = None,
+    seed: int = 0,
 ) -> MixedRetrieval:
-    """``mixed_retrieval`` of rows that are corrected, at equal shares."""
-    n = len(rows.data.names)
-    return _mixed(rows, (1 / n,) * n, k, rows.metric, asking, "other", n, seed)
+    """``mixed_retrieval`` of rows that are checked and corrected; equal shares unless given."""
+    data = rows.data
+    n, repeats = len(data.names), len(data.names) if repeats is None else repeats
+    shares = shares or (1 / n,) * n
+    documents = [rows.documents(name) for name in data.names]
+    found = [
+        [
+            _asked(index, data, rows.queries(name), data.names.index(name), k, targets)
+            for name in asking
+        ]
+        for index in drawn_indexes(data, documents, shares, repeats, rows.metric, seed)
+    ]
+    joined = [MixedQueries.joined(same) for same in zip(*found, strict=True)]
+    return MixedRetrieval(data.names, rows.metric, k, shares, tuple(joined))
 
 
 def _shares(shares: Mapping[str, float], names: Sequence[str]) -> tuple[float, ...]:
@@ -286,32 +309,6 @@ def _shares(shares: Mapping[str, float], names: Sequence[str]) -> tuple[float, .
     if np.any(weights < 0) or weights.sum() <= 0:
         raise InputValueError(f"shares must be at least 0 and not all 0, got {dict(shares)}.")
     return tuple(float(w) for w in weights / weights.sum())
-
-
-def _mixed(
-    rows: Corrected,
-    shares: tuple[float, ...],
-    k: int,
-    metric: Metric,
-    asking: Sequence[str],
-    targets: Targets,
-    repeats: int,
-    seed: int,
-) -> MixedRetrieval:
-    check_count(repeats, "repeats")
-    check_count(k, "k")
-    check_choice(targets, "targets", ("other", "both"))
-    data = rows.data
-    documents = [rows.documents(name) for name in data.names]
-    found = [
-        [
-            _asked(index, data, rows.queries(name), data.names.index(name), k, targets)
-            for name in asking
-        ]
-        for index in drawn_indexes(data, documents, shares, repeats, metric, seed)
-    ]
-    joined = [MixedQueries.joined(same) for same in zip(*found, strict=True)]
-    return MixedRetrieval(data.names, metric, k, shares, tuple(joined))
 
 
 def _asked(

@@ -12,7 +12,7 @@ from modgap._arrays import like, namespace, query_ranks
 from modgap._validate import Array
 from modgap.corrections import Metric
 from modgap.io import Modalities
-from modgap.search import search
+from modgap.search.exact import best_documents
 from modgap.search.scores import document_bias, rows_to_multiply
 
 Targets = Literal["other", "both"]
@@ -94,10 +94,8 @@ class DrawnIndex:
         best = np.zeros((0, k), dtype=np.int64)
         scores = np.zeros((0, k))
         if len(asking):
-            best, scores = search(
-                queries[like(asking, queries)], self.rows, k, self.metric,
-                leave_out=None if apart else own[asking], names=("queries", "index"),
-            )  # fmt: skip
+            asked, itself = queries[like(asking, queries)], None if apart else own[asking]
+            best, scores = best_documents(asked, self.rows, k, self.metric, itself)
         # Where the index runs short, −1.
         short = ((0, 0), (0, k - best.shape[1]))
         best = np.pad(best, short, constant_values=-1)
@@ -113,7 +111,7 @@ class DrawnIndex:
 
     def ranks(self, queries: Array, groups: np.ndarray) -> np.ndarray:
         """How many documents of other groups come before each query's best match."""
-        Q, D = rows_to_multiply(queries, self.rows, self.metric, ("queries", "index"))
+        Q, D = rows_to_multiply(queries, self.rows, self.metric)
         return query_ranks(Q, D, (groups, self.groups), document_bias(D, self.metric))
 
 

@@ -14,6 +14,7 @@ from modgap.corrections import Correction, Metric
 from modgap.evaluation.corrected import Corrected
 from modgap.evaluation.mixed import NDCG_PLACES, ndcg
 from modgap.evaluation.mixed_index import DrawnIndex, drawn_indexes
+from modgap.evaluation.retrieval import check_searchable
 from modgap.io import Modalities
 from modgap.search.scores import metric_of
 
@@ -87,7 +88,8 @@ def mixed_results(
     """
     check_count(k, "k")
     metric = metric_of(metric, correction, "cosine")
-    rows = Corrected(data, correction)
+    check_searchable(data, metric, correction)
+    rows = Corrected(data, correction, metric)
     documents = [rows.documents(name) for name in data.names]
     n = len(data.names)
     draws = n if data.paired else 1

@@ -11,7 +11,7 @@ import numpy as np
 from modgap._arrays import is_torch, like, namespace, to_numpy
 from modgap._results import Brief
 from modgap._validate import Array, InputValueError, check_matrix, check_positive
-from modgap.moments import Moments
+from modgap.moments.modality import moments_of
 
 
 @runtime_checkable
@@ -152,6 +152,6 @@ def noise_correlation(E: Array) -> float:
     >>> round(noise_correlation(np.array([[1.0, 1.0], [-1.0, -1.0]])), 4)
     0.7071
     """
-    C = to_numpy(Moments.from_batch(check_matrix(E, "E"), name="E", unit=False).given.covariance)
+    C = to_numpy(moments_of(check_matrix(E, "E"), "E", unit=False).given.covariance)
     whole = float(np.linalg.norm(C))
     return float(np.linalg.norm(C - np.diag(np.diag(C)))) / whole if whole > 0 else float("nan")

@@ -12,12 +12,7 @@ from modgap._arrays import match_ranks
 from modgap._arrays import query_ranks as ranks_among
 from modgap._drawing import Range, Ranges
 from modgap._results import HasFigure, Result, notebook_html, notebook_table, number
-from modgap._validate import (
-    Array,
-    InputValueError,
-    check_count,
-    check_two,
-)
+from modgap._validate import Array, InputValueError, check_count
 from modgap.corrections import Correction, Metric
 from modgap.evaluation.corrected import Corrected
 from modgap.io import Modalities
@@ -149,39 +144,53 @@ def retrieval(
     True
     """
     data = matched(X, Y, names, groups)
-    x, y = data.two()
-    places = _places(k, min(x.n_rows, y.n_rows))
+    n = min(side.n_rows for side in data.two())
+    places = None if k is None else _places(k, n)
     metric = metric_of(metric, correction, "cosine")
+    check_searchable(data, metric, correction)
+    return retrieval_of(Corrected(data, correction, metric), places)
+
+
+def check_searchable(data: Modalities, metric: Metric, correction: Correction | None) -> None:
+    """Refuse rows that cannot be searched by a metric, or mapped by a correction."""
+    data.check(nonzero=metric == "cosine" and correction is None)
+    if correction is not None:
+        for name, rows in {**data.sides, **data.asking}.items():
+            correction.map(name).check_columns(rows)
+
+
+def retrieval_of(rows: Corrected, places: tuple[int, ...] | None = None) -> Retrieval:
+    """``retrieval`` of rows that are checked and corrected."""
+    data, correction, metric = rows.data, rows.correction, rows.metric
     first, second = data.names
-    rows = Corrected(data, correction)
+    if places is None:
+        n = min(side.n_rows for side in data.two())
+        places = tuple(place for place in DEFAULT_K if place <= n) or (1,)
     if data.asking or (correction is not None and correction.roles_differ):
         served = data.names if correction is None else correction.queries
         ranks_x, ranks_y = (
-            query_ranks(rows, asking, found, metric)
+            query_ranks(rows, asking, found)
             if asking in served
             else np.full(data.queries_of(asking).n_rows, -1)
             for asking, found in ((first, second), (second, first))
         )
     else:
-        check_two(x.rows(), y.rows(), names=data.names)
         X, Y = rows_to_multiply(rows.documents(first), rows.documents(second), metric)
         biases = document_bias(X, metric), document_bias(Y, metric)
         ranks_x, ranks_y = match_ranks(X, Y, data.group_codes, *biases)
     return Retrieval(data.names, metric, places, ranks_x, ranks_y)
 
 
-def query_ranks(
-    rows: Corrected, asking: str, found: str, metric: Metric | None = None
-) -> np.ndarray:
+def query_ranks(rows: Corrected, asking: str, found: str) -> np.ndarray:
     """For each query of one modality, how many documents of another come before its best match.
 
     −1 for a query without a match. Queries may be of the same modality where they are not its
     documents.
     """
-    data, metric = rows.data, metric or rows.metric
-    Q, D = rows_to_multiply(rows.queries(asking), rows.documents(found), metric, (asking, found))
+    data = rows.data
+    Q, D = rows_to_multiply(rows.queries(asking), rows.documents(found), rows.metric)
     codes = data.query_groups(asking), data.groups[data.names.index(found)]
-    return ranks_among(Q, D, codes, document_bias(D, metric))
+    return ranks_among(Q, D, codes, document_bias(D, rows.metric))
 
 
 def matched(X: Any, Y: Any, names: Sequence[str], groups: Any) -> Modalities:
@@ -196,9 +205,7 @@ def matched(X: Any, Y: Any, names: Sequence[str], groups: Any) -> Modalities:
     return data
 
 
-def _places(k: int | Sequence[int] | None, n: int) -> tuple[int, ...]:
-    if k is None:
-        return tuple(place for place in DEFAULT_K if place <= n) or (1,)
+def _places(k: int | Sequence[int], n: int) -> tuple[int, ...]:
     values = list(k) if isinstance(k, (Sequence, np.ndarray)) else [k]
     if not values:
         raise InputValueError("k must be a whole number or several, got none.")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -30,19 +30,29 @@ from modgap._validate import (
     check_choice,
     check_count,
     check_numbers,
-    check_same_space,
     check_two,
+    check_values,
 )
-from modgap.corrections import Correction, Metric
+from modgap.corrections import Correction, Metric, RowMap
+from modgap.corrections.hubs import HubMap
+from modgap.corrections.own_queries import keys_of_fitted_rows
 from modgap.evaluation.draws import Draws, kept_in_draws
 from modgap.evaluation.noise import Noise
 from modgap.evaluation.quantise import Quantiser
-from modgap.moments import Moments
-from modgap.search.scores import document_bias, metric_of, one_side, same_precision
+from modgap.moments.modality import moments_of
+from modgap.search.scores import (
+    check_searched,
+    document_bias,
+    metric_of,
+    row_factors,
+    same_precision,
+)
 
 # A block of scores of this size stays in a core's own cache while every amount is tried on it.
 _CACHE_BYTES = 2**19
 _PRODUCT_ROWS = 512
+# The amounts of candidates that stay where they are.
+_UNMOVED = np.zeros(1)
 
 
 @dataclass(frozen=True)
@@ -117,30 +127,29 @@ def robustness(
         Called as ``progress(step, done, total)``.
     """
     names = ("queries", "candidates")
-    queries, candidates = check_two(queries, candidates, names=names)
+    metric = metric_of(metric, correction, "euclidean")
+    nonzero = metric == "cosine"
+    queries, candidates = check_two(
+        queries, candidates, names=names, nonzero=nonzero and correction is None
+    )
     steps = check_numbers(amounts, "amounts")
     draws = check_count(draws, "draws")
-    metric = metric_of(metric, correction, "euclidean")
     if np.any(steps != 0) and (correction is not None or metric != "euclidean"):
         raise InputValueError(
             "A sweep over amounts moves the candidates as given and ranks them by Euclidean "
             "distance; it takes no correction and no other metric."
         )
     queries, candidates = as_float(queries), as_float(candidates)
-    exact = 0
-    if correction is not None:
-        found, asking = _sides(correction, candidate_side, query_side)
-        queries = correction.apply(queries, asking, "query")
-        exact = int(correction.hubs is not None)
-
-        def corrected(rows: Array) -> Array:
-            return correction.apply(rows, found, keys=keys)
-    else:
+    stored, row_map = candidates, None
+    if correction is None:
         check_choice(candidate_side, "candidate_side", ("x", "y"))
-
-        def corrected(rows: Array) -> Array:
-            return rows
-
+    else:
+        found, asking = _sides(correction, candidate_side, query_side)
+        row_map = correction.map(found)
+        row_map.check_columns(candidates)
+        keys = keys_of_fitted_rows(correction, candidates, found) if keys is None else keys
+        queries = correction.map(asking, "query").mapped(queries, asking, nonzero=nonzero)
+        stored = row_map.mapped(candidates, found, keys=keys, nonzero=nonzero)
     if direction is None:
         direction = _toward(queries, candidates) if np.any(steps != 0) else None
     elif tuple(np.shape(direction)) != (candidates.shape[1],):
@@ -148,7 +157,7 @@ def robustness(
             f"direction must be one vector of {candidates.shape[1]} numbers, "
             f"got shape {tuple(np.shape(direction))}."
         )
-    searched = Searched(queries, corrected(candidates), corrected, metric, steps, direction, exact)
+    searched = DisturbedSearch(queries, stored, row_map, keys, metric, steps, direction)
     if isinstance(noise, Quantiser):
         return searched.coded(noise)
     if not isinstance(noise, Noise):
@@ -159,37 +168,38 @@ def robustness(
 
 
 @dataclass(frozen=True, eq=False)
-class Searched:
+class DisturbedSearch:
     """Queries and the candidates that they search, in which one noise or another is tried.
 
-    ``queries`` and ``stored`` are corrected; ``corrected`` maps candidates once noise has fallen on
-    them. So many last columns of what is stored are ``exact``: a column of hubs is kept beside the
-    code of a row.
+    ``queries`` and ``stored`` are checked and corrected; ``row_map`` maps candidates of these
+    ``keys`` once noise has fallen on them, None where there is no correction. A column of hubs is
+    kept as it is beside the code of a row.
     """
 
     queries: Array
     stored: Array
-    corrected: Callable[[Array], Array]
+    row_map: RowMap | None
+    keys: np.ndarray | None
     metric: Metric
     steps: np.ndarray
     direction: Array | None = None
-    exact: int = 0
 
     @cached_property
-    def _asked(self) -> Array:
-        """The queries, checked and made ready once."""
-        return one_side(self.queries, self.metric, "queries")
+    def _factors(self) -> Array:
+        """The queries as they are multiplied, made once."""
+        return row_factors(self.queries, self.metric)
 
     @cached_property
     def nearest(self) -> Array:
         """The nearest candidate without noise, (amounts, queries)."""
-        return _nearest(self._asked, self.stored, self.metric, self.steps, self.direction)
+        stored = row_factors(self.stored, self.metric)
+        return _nearest(self._factors, stored, self.metric, self.steps, self.direction)
 
     def coded(self, quantiser: Quantiser) -> Robustness:
         """How many queries keep their nearest when candidates are stored in few bits."""
         found = _quantised(
             self.queries, self.stored, quantiser, self.steps, self.direction, self.metric,
-            self.exact,
+            exact=int(isinstance(self.row_map, HubMap)),
         )  # fmt: skip
         same = found == to_numpy(self.nearest)
         return self._robustness(same.astype(np.int64), same.mean(axis=1)[None, :])
@@ -198,15 +208,23 @@ class Searched:
         """How many queries keep their nearest under noise."""
 
         # On the device of the rows: a GPU would be waited for at every draw.
-        steps = like(self.steps, self._asked, wide_dtype(self._asked))
+        steps = like(self.steps, self._factors, wide_dtype(self._factors))
 
-        def nearest_in(rows: Array, *, ready: bool = False) -> Array:
-            look = _nearest_ready if ready else _nearest
-            return look(self._asked, rows, self.metric, steps, self.direction)
+        def nearest_in(factors: Array) -> Array:
+            return _nearest(self._factors, factors, self.metric, steps, self.direction)
 
         return self._robustness(
-            *kept_in_draws(draws, self.corrected, nearest_in, self.nearest, self.metric, progress)
+            *kept_in_draws(draws, self._mapped, nearest_in, self.nearest, self.metric, progress)
         )
+
+    def _mapped(self, disturbed: Array) -> Array:
+        """Candidates of one draw or several as they are stored; not checked."""
+        if self.row_map is None:
+            return disturbed
+        keys = self.keys
+        if keys is not None:
+            keys = np.tile(keys, disturbed.shape[0] // len(keys))
+        return self.row_map.map_checked(disturbed, "candidates", keys=keys)
 
     def _robustness(self, kept: np.ndarray, shares: np.ndarray) -> Robustness:
         n_draws = len(shares)  # one where it is deterministic
@@ -238,8 +256,7 @@ def _sides(correction: Correction, candidate_side: str, query_side: str | None) 
 def _toward(queries: Array, candidates: Array) -> Array:
     """From the candidates' mean to the queries' mean."""
     means = [
-        Moments.from_batch(rows, detail="mean", unit=False).given.mean
-        for rows in (queries, candidates)
+        moments_of(rows, detail="mean", unit=False).given.mean for rows in (queries, candidates)
     ]
     return means[0] - means[1]
 
@@ -256,23 +273,24 @@ def nearest(
     One product serves every amount: ‖c + αg − q‖² differs from the unmoved distance by what depends
     on the candidate alone, and by what is the same for all candidates of a query.
     """
-    found = _nearest(one_side(queries, metric, "queries"), candidates, metric, amounts, direction)
-    return to_numpy(found)
+    rows = check_searched(queries, candidates, metric, ("queries", "candidates"))
+    return nearest_of(*rows, metric, amounts, direction)
 
 
-def _nearest(
-    Q: Array, candidates: Array, metric: Metric, amounts: Array, direction: Array | None
-) -> Array:
-    """The same for queries that are ready, on their device."""
-    D = one_side(candidates, metric, "candidates")
-    check_same_space(Q, D, ("queries", "candidates"))
-    return _nearest_ready(Q, D, metric, amounts, direction)
+def nearest_of(
+    queries: Array,
+    candidates: Array,
+    metric: Metric,
+    amounts: np.ndarray = _UNMOVED,
+    direction: Array | None = None,
+) -> np.ndarray:
+    """``nearest`` of checked rows."""
+    Q, D = row_factors(queries, metric), row_factors(candidates, metric)
+    return to_numpy(_nearest(Q, D, metric, amounts, direction))
 
 
-def _nearest_ready(
-    Q: Array, D: Array, metric: Metric, amounts: Array, direction: Array | None
-) -> Array:
-    """The same for both sides ready; nothing is read from a GPU.
+def _nearest(Q: Array, D: Array, metric: Metric, amounts: Array, direction: Array | None) -> Array:
+    """The same of rows as they are multiplied, on their device; nothing is read from a GPU.
 
     On a GPU with kernels, D may also be candidates of several draws, (draws, m, d); the result is
     then (draws, amounts, queries).
@@ -356,5 +374,6 @@ def _quantised(
         if exact:
             stored = xp.concat([stored, moved[:, -exact:]], axis=1)
             asked = xp.concat([asked, queries[:, -exact:]], axis=1)
-        found.append(nearest(asked, stored, metric, np.zeros(1))[0])
+        check_values(stored, "coded candidates", nonzero=metric == "cosine")
+        found.append(nearest_of(asked, stored, metric)[0])
     return np.stack(found)

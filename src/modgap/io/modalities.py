@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any
@@ -20,7 +19,6 @@ from modgap._validate import (
     Array,
     InputTypeError,
     InputValueError,
-    already_checked,
     check_choice,
     check_group_labels,
     check_groups,
@@ -30,13 +28,14 @@ from modgap._validate import (
     check_values,
     encode_groups,
 )
-from modgap.io._matrices import ArrayMatrix, PickedRows
+from modgap.io._matrices import ArrayMatrix
 from modgap.io.embeddings import Embeddings
 from modgap.io.formats.tables import is_opened, is_table
 from modgap.io.group_keys import KeyedBy, id_keys, label_keys, row_keys
 from modgap.io.id_matches import PairingWarning, match_ids
 from modgap.io.queries import queries_apart
 from modgap.moments import Moments, PairMoments
+from modgap.moments.pair import pair_moments_of
 
 # The picture of a row as PNG or JPEG, or None where it has none. An ImageError says why one that
 # should be there cannot be shown.
@@ -461,7 +460,8 @@ class Modalities:
         x, y = self.two()
         names = (self.names[0], self.names[1])
         if x.in_memory and y.in_memory:
-            return PairMoments.from_batch(x.rows(), y.rows(), names=names, paired=True)
+            check_same_space(x.rows(), y.rows(), names)
+            return pair_moments_of(x.rows(), y.rows(), names, paired=True)
         batches = x.batches_with_progress(progress, "reading pairs"), y.batches()
         return PairMoments.from_stream(*batches, names=names)
 
@@ -473,12 +473,6 @@ class Modalities:
         for name in list(rows)[1:]:
             check_same_space(rows[self.names[0]], rows[name], (self.names[0], name))
         return self
-
-    def trusted(self, *, nonzero: bool = False) -> AbstractContextManager[None]:
-        """While it lasts, rows in memory are not checked again: they were."""
-        every = (*self.sides.values(), *self.asking.values())
-        held = [side.rows() for side in every if not isinstance(side.matrix, PickedRows)]
-        return already_checked(*held, nonzero=nonzero)
 
     def _every_row(self) -> dict[str, Array]:
         asking = {f"{name} queries": side.rows() for name, side in self.asking.items()}

@@ -16,6 +16,7 @@ from modgap._arrays import (
 from modgap._results import Result
 from modgap._validate import Array, InputValueError, check_count, check_finite, check_rows
 from modgap.moments import Moments
+from modgap.moments.modality import moments_of
 
 QUARTILES = (0.25, 0.5, 0.75)
 
@@ -51,7 +52,7 @@ def cone(X: Array) -> Cone:
     """
     X = check_rows(X, min_rows=2, nonzero=True)
     U = at_unit_length(X)
-    return cone_from(Moments.from_batch(X), cosine_extremes(U, QUARTILES))
+    return cone_from(moments_of(X), cosine_extremes(U, QUARTILES))
 
 
 def cone_from(moments: Moments, spread: tuple[float, float, np.ndarray]) -> Cone:

@@ -11,13 +11,15 @@ from modgap._results import Result
 from modgap._validate import (
     Array,
     InputValueError,
+    check_count,
     check_pairs,
     check_rows,
     check_same_space,
     check_two,
 )
-from modgap.measures.ellipsoid import histogram_divergence, shell
-from modgap.moments import Moments, RowMoments
+from modgap.measures.ellipsoid import histogram_divergence, shell_from
+from modgap.moments import RowMoments
+from modgap.moments.modality import moments_of
 
 # Bins of the histograms behind a divergence.
 BINS = 50
@@ -34,10 +36,15 @@ def conformity(X: Array, reference: Array | None = None) -> Array:
     """
     X = check_rows(X, min_rows=2 if reference is None else 1, nonzero=True)
     if reference is None:
-        return conformity_among(X, Moments.from_batch(X, detail="mean").unit_rows())
+        return _conformity(X)
     reference = check_rows(reference, "reference", nonzero=True)
     check_same_space(X, reference, ("X", "reference"))
-    return along(unit(X), Moments.from_batch(reference, detail="mean").unit_rows().mean)
+    return along(unit(X), moments_of(reference, "reference", detail="mean").unit_rows().mean)
+
+
+def _conformity(X: Array) -> Array:
+    """That of each row among the others."""
+    return conformity_among(X, moments_of(X, detail="mean").unit_rows())
 
 
 def conformity_among(rows: Array, everyone: RowMoments) -> Array:
@@ -54,7 +61,7 @@ def conformity_of_unit(U: Array, everyone: RowMoments) -> Array:
 def conformity_difference(X: Array, Y: Array | None = None) -> Array:
     """Conformity of each x among X minus that of its pair y among Y (Levi & Gilboa, fig. 10)."""
     X, Y = check_pairs(X, Y, min_rows=2, nonzero=True)
-    return conformity(X) - conformity(Y)
+    return _conformity(X) - _conformity(Y)
 
 
 @dataclass(frozen=True)
@@ -81,8 +88,9 @@ def estimated_conformity(X: Array) -> EstimatedConformity:
     Pearson correlation with ``conformity`` is near 1 on thin shells, exactly 1 on unit rows.
     """
     X = check_rows(X, min_rows=2, nonzero=True)
-    mean = Moments.from_batch(X, detail="mean", unit=False).given.mean
-    return estimate_from(unit(X), row_norms(X), mean, shell(X).radius, conformity(X))
+    moments = moments_of(X, detail="variance")
+    radius, typical = shell_from(X, moments.given).radius, conformity_among(X, moments.unit_rows())
+    return estimate_from(unit(X), row_norms(X), moments.given.mean, radius, typical)
 
 
 def estimate_from(
@@ -137,7 +145,8 @@ def conformity_divergence(X: Array, Y: Array | None = None, bins: int = BINS) ->
     Bins are shared; 1e-10 is added to each before normalising. Report ``bins`` with the number.
     """
     X, Y = check_two(X, Y, min_rows=2, nonzero=True)
-    return float(histogram_divergence(conformity(X)[:, None], conformity(Y)[:, None], bins)[0])
+    check_count(bins, "bins")
+    return float(histogram_divergence(_conformity(X)[:, None], _conformity(Y)[:, None], bins)[0])
 
 
 @dataclass(frozen=True)
@@ -157,7 +166,7 @@ def blur(X: Array) -> Blur:
     """
     X = check_rows(X, min_rows=2, nonzero=True)
     U = unit(X)
-    mean = Moments.from_batch(X, detail="mean", unit=False).given.mean
+    mean = moments_of(X, detail="mean", unit=False).given.mean
     if not _has_direction(row_norms(X), mean):
         raise InputValueError("X must lie off the origin: the mean of X is zero.")
     to_mean = along(U, mean / namespace(X).linalg.vector_norm(mean))

@@ -21,6 +21,7 @@ from modgap._arrays import (
 from modgap._results import Result
 from modgap._validate import Array, InputValueError, check_count, check_rows, check_two
 from modgap.moments import Moments, PairMoments, RowMoments
+from modgap.moments.modality import moments_of
 
 # Added to every bin before a histogram is normalised, so that an empty bin has a logarithm.
 BIN_FLOOR = 1e-10
@@ -47,12 +48,11 @@ def feature_divergence(X: Array, Y: Array | None = None, bins: int = 50) -> Arra
     report both with the number.
     """
     X, Y = check_two(X, Y)
-    return like(histogram_divergence(X, Y, bins), X)
+    return like(histogram_divergence(X, Y, check_count(bins, "bins")), X)
 
 
 def histogram_divergence(X: Array, Y: Array, bins: int) -> np.ndarray:
     """KL(x‖y) of the histograms of each column, over bins that both sides share."""
-    bins = check_count(bins, "bins")
     low, high = shared_range(X, Y)
     p, q = (histogram(A, bins, low, high) + BIN_FLOOR for A in (X, Y))
     p, q = p / p.sum(axis=1, keepdims=True), q / q.sum(axis=1, keepdims=True)
@@ -77,7 +77,7 @@ def shell(X: Array) -> Shell:
     ``offset`` is norm(mean) / norm(std vector): how far the ellipsoid sits off the origin.
     """
     X = check_rows(X, min_rows=2)
-    return shell_from(X, Moments.from_batch(X, detail="variance", unit=False).given)
+    return shell_from(X, moments_of(X, detail="variance", unit=False).given)
 
 
 def shell_from(X: Array, rows: RowMoments) -> Shell:

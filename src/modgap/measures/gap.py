@@ -35,6 +35,7 @@ from modgap._validate import (
 from modgap.io import Embeddings, Modalities
 from modgap.moments import Moments, PairMoments, RowMoments
 from modgap.moments import gap_matrix as moments_gap_matrix
+from modgap.moments.pair import pair_moments_of
 
 
 def gap_vector(X: Array, Y: Array | None = None) -> Array:
@@ -113,8 +114,12 @@ def gap_orthogonality(X: Array, Y: Array | None = None, bins: int = 50) -> GapOr
     on their mean have no direction and are left out; without a gap every number is NaN.
     """
     X, Y = check_two(X, Y)
-    bins = check_count(bins, "bins")
-    moments = PairMoments.from_batch(X, Y, detail="mean", unit=False)
+    moments = pair_moments_of(X, Y, detail="mean", unit=False)
+    return orthogonality_of(X, Y, moments, check_count(bins, "bins"))
+
+
+def orthogonality_of(X: Array, Y: Array, moments: PairMoments, bins: int = 50) -> GapOrthogonality:
+    """``gap_orthogonality`` of checked rows, whose means are among the moments."""
     gap = moments.gap_vector()
     return GapOrthogonality(
         _gap_cosines(X, moments.x.given.mean, gap, bins),
@@ -175,11 +180,15 @@ def linear_separability(X: Array, Y: Array | None = None, seed: int = 0) -> Line
     balanced accuracy is taken on the other half: with all features, and with the two of largest
     ``separability``. 1 means the modalities live in separate half-spaces, 0.5 is chance.
     """
+    return separability_of(*check_two(X, Y, min_rows=2), seed)
+
+
+def separability_of(X: Array, Y: Array, seed: int) -> LinearSeparability:
+    """``linear_separability`` of checked rows."""
     from sklearn.exceptions import ConvergenceWarning
     from sklearn.preprocessing import StandardScaler
     from sklearn.svm import LinearSVC
 
-    X, Y = check_two(X, Y, min_rows=2)
     rng = np.random.default_rng(seed)
     halves = [np.split(rng.permutation(len(A)), [(len(A) + 1) // 2]) for A in (X, Y)]
     (fit_x, held_out_x), (fit_y, held_out_y) = halves

@@ -44,7 +44,7 @@ from modgap._validate import (
 )
 from modgap.measures.ellipsoid import histogram_divergence
 from modgap.measures.loss import LossTerms, PairLosses, numbered_batches, stack_terms, terms_of
-from modgap.moments import PairMoments
+from modgap.moments.pair import pair_moments_of
 
 DEFAULT_LAMBDAS = tuple(round(0.1 * step, 1) for step in range(-5, 26))
 DEFAULT_ALPHAS = tuple(round(0.1 * step, 1) for step in range(-10, 16))
@@ -128,8 +128,22 @@ def shift_landscape(
     X, Y = check_pairs(X, Y, nonzero=True)
     steps = check_numbers(lambdas, "lambdas")
     heats = check_numbers(temperatures, "temperatures", positive=True)
+    if batch_size is not None:
+        check_count(batch_size, "batch_size")
+    return shift_landscape_of(X, Y, steps, heats, batch_size)
+
+
+def shift_landscape_of(
+    X: Array,
+    Y: Array,
+    lambdas: Sequence[float] | np.ndarray = DEFAULT_LAMBDAS,
+    temperatures: Sequence[float] | np.ndarray = DEFAULT_TEMPERATURES,
+    batch_size: int | None = 50,
+) -> ShiftLandscape:
+    """``shift_landscape`` of checked pairs."""
+    steps, heats = np.asarray(lambdas), np.asarray(temperatures)
     X, Y = unit(X), unit(Y)
-    gap = PairMoments.from_batch(X, Y, detail="mean", unit=False).gap_vector()
+    gap = pair_moments_of(X, Y, detail="mean", unit=False).gap_vector()
     x_gap, y_gap = along(X, gap), along(Y, gap)
     x_squares, y_squares = sum_squares(X), sum_squares(Y)
     squared = float(namespace(gap).sum(gap * gap))
@@ -224,9 +238,26 @@ def origin_landscape(
     steps = check_numbers(alphas, "alphas")
     check_choice(move, "move", ("x", "y", "both"))
     temperature = check_temperature(temperature)
+    check_count(bins, "bins")
+    if batch_size is not None:
+        check_count(batch_size, "batch_size")
+    return origin_landscape_of(X, Y, steps, move, temperature, batch_size, bins)
+
+
+def origin_landscape_of(
+    X: Array,
+    Y: Array,
+    alphas: Sequence[float] | np.ndarray = DEFAULT_ALPHAS,
+    move: Literal["x", "y", "both"] = "both",
+    temperature: float = 0.01,
+    batch_size: int | None = None,
+    bins: int = 50,
+) -> OriginLandscape:
+    """``origin_landscape`` of checked pairs."""
+    steps = np.asarray(alphas)
     X, Y = _scaled(X), _scaled(Y)
     xp = namespace(X)
-    moments = PairMoments.from_batch(X, Y, detail="mean", unit=False)
+    moments = pair_moments_of(X, Y, detail="mean", unit=False)
     mean_x, mean_y = moments.x.given.mean, moments.y.given.mean
     xx, xy = along(X, mean_x), along(X, mean_y)
     yx, yy = along(Y, mean_x), along(Y, mean_y)
@@ -296,7 +327,7 @@ def _losses(
     # Beside a row of length 1, products of rows this short leave the range of float32.
     if min(float(xp.min(row_norms(A))) for A in (X, Y)) < 1e-12:
         X, Y = widen(X), widen(Y)
-    if batch_size is None or check_count(batch_size, "batch_size") >= n:
+    if batch_size is None or batch_size >= n:
         every = _MovedLosses(moves, [[PairLosses(X, Y, t) for t in temperatures] for _ in moves])
         product_pass(X, Y, [every])
         return [[losses.terms() for losses in row] for row in every.losses]

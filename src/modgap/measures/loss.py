@@ -32,9 +32,10 @@ from modgap._validate import (
     check_pairs,
     check_temperature,
 )
-from modgap.moments import PairMoments
+from modgap.moments.pair import pair_moments_of
 
 Similarity = Literal["cosine", "squared_distance"]
+SIMILARITIES = ("cosine", "squared_distance")
 MAX_MATRIX_ROWS = 5_000
 MAX_FLOAT32_NORM = 1e12
 # Numbers in one stack of batches: it stays in the cache, unless it is a GPU's.
@@ -150,7 +151,6 @@ def similarities(X: Array, Y: Array, similarity: Similarity) -> Array:
 
 def prepare(X: Array, Y: Array, similarity: Similarity) -> tuple[Array, Array]:
     """Rows whose products give the similarity: unit rows for cosines, rows as given otherwise."""
-    check_choice(similarity, "similarity", ("cosine", "squared_distance"))
     if similarity == "cosine":
         return at_unit_length(X), at_unit_length(Y)
     if is_unit(X) and is_unit(Y):
@@ -164,7 +164,7 @@ def _around_origin(X: Array, Y: Array) -> tuple[Array, Array]:
     ‖x‖² + ‖y‖² − 2 x·y loses the digits that matter when all rows are far from the origin.
     """
     xp = namespace(X)
-    means = PairMoments.from_batch(X, Y, detail="mean", unit=False)
+    means = pair_moments_of(X, Y, detail="mean", unit=False)
     centre = (means.x.given.mean + means.y.given.mean) / 2
     largest = max(float(xp.max(row_norms(A))) for A in (X, Y))
     sides = []
@@ -201,10 +201,24 @@ def loss_terms(
     similarity : {"cosine", "squared_distance"}
         Of unit rows, or of the rows as given.
     """
+    check_choice(similarity, "similarity", SIMILARITIES)
     X, Y = check_pairs(X, Y, nonzero=similarity == "cosine")
     temperature = check_temperature(temperature)
+    if batch_size is not None:
+        check_count(batch_size, "batch_size")
+    return terms_of_pairs(X, Y, temperature, batch_size, similarity)
+
+
+def terms_of_pairs(
+    X: Array,
+    Y: Array,
+    temperature: float,
+    batch_size: int | None = None,
+    similarity: Similarity = "cosine",
+) -> LossTerms:
+    """``loss_terms`` of checked pairs."""
     X, Y = prepare(X, Y, similarity)
-    if batch_size is None or check_count(batch_size, "batch_size") >= X.shape[0]:
+    if batch_size is None or batch_size >= X.shape[0]:
         losses = PairLosses(X, Y, temperature, similarity)
         product_pass(X, Y, [losses])
         return losses.terms()
@@ -305,6 +319,7 @@ def soft_assignments(
     matrices : bool
         Keep Qx and Qy too.
     """
+    check_choice(similarity, "similarity", SIMILARITIES)
     X, Y = check_pairs(X, Y, nonzero=similarity == "cosine")
     temperature = check_temperature(temperature)
     if matrices and X.shape[0] > MAX_MATRIX_ROWS:
@@ -312,6 +327,18 @@ def soft_assignments(
             f"The matrices of soft assignments are given for at most {MAX_MATRIX_ROWS:,} rows, "
             f"got {X.shape[0]:,}. Leave matrices=False, or take a sample."
         )
+    return assignments_of_pairs(X, Y, temperature, similarity, matrices=matrices)
+
+
+def assignments_of_pairs(
+    X: Array,
+    Y: Array,
+    temperature: float,
+    similarity: Similarity = "squared_distance",
+    *,
+    matrices: bool = False,
+) -> SoftAssignments:
+    """``soft_assignments`` of checked pairs."""
     X, Y = prepare(X, Y, similarity)
     logits = logits_of(X, Y, temperature, similarity)
     product_pass(X, Y, [logits])

@@ -28,8 +28,8 @@ from modgap.measures.loss import (
     PairLosses,
     SoftAssignments,
     assignments_from,
+    assignments_of_pairs,
     logits_of,
-    soft_assignments,
 )
 from modgap.measures.uniformity import uniformity_from
 from modgap.moments import Moments
@@ -123,4 +123,4 @@ def products_of_pairs(X: SideRows, Y: SideRows, temperature: float) -> PairNumbe
     for side in (X, Y):
         side.forget_unit()
     give_back()
-    return PairNumbers(terms, smallest, soft_assignments(X.rows, Y.rows, temperature))
+    return PairNumbers(terms, smallest, assignments_of_pairs(X.rows, Y.rows, temperature))

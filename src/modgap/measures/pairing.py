@@ -107,7 +107,9 @@ def _signal(data: Modalities, seed: int, at_most: int) -> PairingSignal:
     x, y = data.two()
     rng = np.random.default_rng(seed)
     of_x, of_y = data.matches(_some(rng, data.n_groups, at_most))
-    return signal_of_rows(x.take(of_x), y.take(of_y), data.names)
+    X, Y = x.take(of_x), y.take(of_y)
+    check_same_space(X, Y, data.names)
+    return signal_of_rows(X, Y, data.names)
 
 
 def signal_of_rows(X: Array, Y: Array, names: Sequence[str] = ("image", "text")) -> PairingSignal:
@@ -119,7 +121,6 @@ def signal_of_rows(X: Array, Y: Array, names: Sequence[str] = ("image", "text"))
     (True, False)
     """
     U, V = (np.asarray(to_numpy(rows), dtype=np.float64) for rows in (X, Y))
-    check_same_space(U, V, names)
     largest = np.stack([np.max(np.abs(rows), axis=1) for rows in (U, V)])
     usable = np.all(np.isfinite(largest) & (largest > 0), axis=0)
     U, V = (unit(rows[usable]) for rows in (U, V))

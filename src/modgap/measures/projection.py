@@ -20,6 +20,7 @@ from modgap._validate import (
     require,
 )
 from modgap.moments import Moments, PairMoments
+from modgap.moments.modality import moments_of
 
 ProjectionMethod = Literal["pca", "svd", "umap"]
 # UMAP's neighbourhoods, as its authors set them; fewer rows than that get fewer.
@@ -105,7 +106,7 @@ def projection(
     if method == "umap":
         return _umap(rows, names, dims, seed)
     if moments is None:
-        moments = [Moments.from_batch(one, unit=False) for one in rows]
+        moments = [moments_of(one, unit=False) for one in rows]
     elif isinstance(moments, PairMoments):
         moments = [moments.x, moments.y]
     means = [to_numpy(side.given.mean) for side in moments]

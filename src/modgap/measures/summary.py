@@ -15,7 +15,6 @@ from modgap._results import Progress, silent
 from modgap._validate import (
     Array,
     InputValueError,
-    already_checked,
     check_count,
     check_same_space,
     check_temperature,
@@ -24,9 +23,9 @@ from modgap.io import Embeddings, Modalities
 from modgap.io.modalities import DEFAULT_NAMES
 from modgap.measures.cone import mean_standard_error
 from modgap.measures.conformity import BINS
-from modgap.measures.ellipsoid import feature_divergence, histogram_divergence
-from modgap.measures.gap import gap_orthogonality, linear_separability
-from modgap.measures.landscape import origin_landscape, shift_landscape
+from modgap.measures.ellipsoid import histogram_divergence
+from modgap.measures.gap import orthogonality_of, separability_of
+from modgap.measures.landscape import origin_landscape_of, shift_landscape_of
 from modgap.measures.measurement import (
     MAX_LANDSCAPE,
     Between,
@@ -38,9 +37,10 @@ from modgap.measures.one_pass import SideRows, products_of_pairs
 from modgap.measures.pairing import MAX_SAMPLE as MAX_SIGNAL
 from modgap.measures.pairing import signal_of_rows, warn_if_unpaired
 from modgap.measures.steps import Steps
-from modgap.measures.uniformity import alignment
+from modgap.measures.uniformity import alignment_of
 from modgap.moments import Moments, PairMoments, gap_matrix, stacked_uniformity
 from modgap.moments.blocks import moment_blocks
+from modgap.moments.modality import moments_of
 
 # What is quadratic in the rows uses a seeded sample of at most this many.
 MAX_SAMPLE = 20_000
@@ -90,6 +90,8 @@ def measure(
         Called as ``progress(step, done, total)`` at each block: the rows looked at so far and in
         all, one step after the other.
     """
+    check_temperature(temperature)
+    check_count(sample, "sample", at_least=2)
     data = Modalities.of(X, Y, names, groups=groups, paired=paired)
     return measured(data, temperature, sample, seed, progress or silent)[0]
 
@@ -107,8 +109,6 @@ def measured(
 
     Without ``warns`` nobody looks whether pairs look like pairs.
     """
-    check_temperature(temperature)
-    check_count(sample, "sample", at_least=2)
     run = _Run(data, temperature, sample, seed, progress, warns)
     return run.measure(), run.moments
 
@@ -158,10 +158,9 @@ class _Run:
             self.sides[name] = self._side_rows(name, side)
             first = self.sides[names[0]].rows
             check_same_space(first, self.sides[name].rows, (names[0], name))
-        # The moments looked at every row, so the samples need no second look.
-        with already_checked(*(side.rows for side in self.sides.values()), nonzero=True):
-            summaries = [self._modality(name) for name in sides]
-            between = [self._between(*two) for two in self.twos]
+        # The moments looked at every row, so that the samples need no second look.
+        summaries = [self._modality(name) for name in sides]
+        between = [self._between(*two) for two in self.twos]
         every = [self.moments[name] for name in names]
         gaps = gap_matrix([*every, *(self.moments[name] for name in asking)])
         k = len(names)
@@ -183,7 +182,7 @@ class _Run:
         if chosen is None:
             return SideRows(side.rows(), self.moments[name])
         rows = side.take(chosen)
-        return SideRows(rows, Moments.from_batch(rows, name=name))
+        return SideRows(rows, moments_of(rows, name))
 
     def _between(self, first: str, second: str) -> Between:
         x, y = self.sides[first], self.sides[second]
@@ -193,16 +192,16 @@ class _Run:
         tops = np.argsort(-separability, kind="stable")[:10]
         enough = min(len(X), len(Y)) >= 2
         with self.steps.step(f"separability of {first} and {second}", len(X) + len(Y)):
-            linear = linear_separability(X, Y, self.seed) if enough else None
+            linear = separability_of(X, Y, self.seed) if enough else None
         return Between(
             names=(first, second),
             gap_distance=moments.gap_distance(),
             unit_gap_distance=moments.at_unit_length().gap_distance(),
-            gap_orthogonality=gap_orthogonality(X, Y),
+            gap_orthogonality=orthogonality_of(X, Y, PairMoments(x.moments, y.moments)),
             linear_separability=linear,
             n_tags=int(np.sum(separability > 1)),
             top_features=tuple((int(f), float(separability[f])) for f in tops),
-            feature_divergence_max=float(np.max(to_numpy(feature_divergence(X, Y)))),
+            feature_divergence_max=float(np.max(histogram_divergence(X, Y, BINS))),
             conformity_divergence=_conformity_divergence(x, y) if enough else None,
             pairs=self._pairs(first, second),
         )
@@ -217,10 +216,9 @@ class _Run:
         X, Y = x.rows, y.rows
         some = _pick(self.rng, x.n, MAX_SIGNAL)
         looked_at = (X, Y) if some is None else (X[some], Y[some])
-        with already_checked(X, Y, nonzero=True):
-            if self.warns:
-                warn_if_unpaired(signal_of_rows(*looked_at, two.names))
-            return self._pair_summary(x, y, two.n_groups, f"{first} and {second}")
+        if self.warns:
+            warn_if_unpaired(signal_of_rows(*looked_at, two.names))
+        return self._pair_summary(x, y, two.n_groups, f"{first} and {second}")
 
     def _matching(self, name: str, index: np.ndarray) -> SideRows:
         """Rows of one side that are in pairs; those looked at already, where they are all rows."""
@@ -228,7 +226,7 @@ class _Run:
         if known.n == side.n_rows == len(index) and np.array_equal(index, np.arange(len(index))):
             return known
         rows = side.take(index)
-        return SideRows(rows, Moments.from_batch(rows, name=name, detail="mean"))
+        return SideRows(rows, moments_of(rows, name, detail="mean"))
 
     def _modality(self, name: str) -> ModalitySummary:
         side, moments = self.sides[name], self.moments[name]
@@ -279,16 +277,16 @@ class _Run:
             side.forget_unit()
         # In one dimension a step can put a row onto the origin.
         with step(f"loss over the gap of {names}", n), suppress(InputValueError):
-            shift = shift_landscape(X, Y)
+            shift = shift_landscape_of(X, Y)
         # Rows of no variety fall onto it at alpha 1.
         with step(f"loss over the origin of {names}", few), suppress(InputValueError):
             if n >= 2:
-                origin = origin_landscape(X[:few], Y[:few], temperature=self.temperature)
+                origin = origin_landscape_of(X[:few], Y[:few], temperature=self.temperature)
         assignments = products.assignments
         return PairSummary(
             n_pairs=n_pairs,
             n_sample=n,
-            alignment=alignment(X, Y),
+            alignment=alignment_of(X, Y),
             margin=products.margin,
             loss=products.loss,
             temperature=self.temperature,

@@ -14,7 +14,7 @@ from modgap._arrays import (
     widen,
 )
 from modgap._validate import Array, check_pairs, check_rows, check_two
-from modgap.moments import PairMoments
+from modgap.moments.pair import pair_moments_of
 
 
 def alignment(X: Array, Y: Array | None = None) -> float:
@@ -24,7 +24,11 @@ def alignment(X: Array, Y: Array | None = None) -> float:
     >>> alignment(np.array([[2.0, 0.0]]), np.array([[0.0, 1.0]]))
     2.0
     """
-    X, Y = check_pairs(X, Y, nonzero=True)
+    return alignment_of(*check_pairs(X, Y, nonzero=True))
+
+
+def alignment_of(X: Array, Y: Array) -> float:
+    """``alignment`` of checked pairs."""
     xp, total = namespace(X), 0.0
     for rows in cached_blocks(X):
         total = total + xp.sum(unit(widen(X[rows])) * unit(widen(Y[rows])))
@@ -54,4 +58,4 @@ def wasserstein_uniformity(X: Array, Y: Array | None = None) -> float:
     Depends on the number of rows: report n with the value (Yaras et al. 2024, E.2).
     """
     X, Y = check_two(X, Y, nonzero=True)
-    return PairMoments.from_batch(X, Y).wasserstein_uniformity()
+    return pair_moments_of(X, Y).wasserstein_uniformity()

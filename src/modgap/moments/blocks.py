@@ -2,27 +2,32 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+import numpy as np
+
 from modgap._arrays import has_unit_lengths, is_torch, namespace, row_blocks, wide_dtype
 from modgap._threads import workers_for
-from modgap._validate import Array, check_matrix, check_same_space, check_values, is_checked
+from modgap._validate import Array, check_same_space, check_values
 
 # Rows taken together at most, and the bytes of their float64 copy. With fewer rows than the least,
 # adding the parts would take longer than making them.
 BLOCK_ROWS, BLOCK_BYTES, _LEAST_ROWS = 4096, 8 * 2**20, 512
+# Between these, the sum of the squares of a row in wide precision says that no number of it has to
+# be refused (`check_values`); beyond them, every number is looked at.
+_SQUARES = 1e-30, 1e30
 
 
 @dataclass(frozen=True, eq=False)
 class Block:
-    """Rows that are taken together, and where they are; ``checked`` where they were looked at."""
+    """Rows that are taken together, and where they are; ``nonzero`` refuses rows of length zero."""
 
     rows: Array
     name: str
     first_row: int
     nonzero: bool
-    checked: bool
 
     def wide(self) -> Array:
         """A copy in wide precision."""
@@ -31,25 +36,20 @@ class Block:
     def lengths(self, wide: Array) -> Array:
         """The length of each row, (n, 1); NaN and infinity are refused, and zero where it must be.
 
-        Squares of narrower floats do not leave the range of ``wide``, so that their sums tell
-        whether every number has to be looked at.
+        The sums of squares tell whether every number has to be looked at.
         """
         xp = namespace(wide)
-        narrow = self.rows.dtype != wide.dtype
-        if not (self.checked or narrow):
-            self._check()
-        squares = xp.linalg.vecdot(wide, wide)
-        good = xp.isfinite(squares) & ((squares > 0) | (not self.nonzero))
-        if narrow and not self.checked and not bool(xp.all(good)):
-            self._check()
+        with np.errstate(over="ignore", invalid="ignore"):
+            squares = xp.linalg.vecdot(wide, wide)
+        least, most = _SQUARES if self.rows.dtype == wide.dtype else (0.0, math.inf)
+        good = (squares < most) & ((squares > least) | (not self.nonzero))  # NaN is neither
+        if not bool(xp.all(good)):
+            check_values(self.rows, self.name, nonzero=self.nonzero, first_row=self.first_row)
         return xp.sqrt(squares)[:, None]
 
     def is_unit(self, lengths: Array) -> bool:
         """Whether the rows have these lengths because they are unit rows, up to rounding."""
         return has_unit_lengths(self.rows, lengths)
-
-    def _check(self) -> None:
-        check_values(self.rows, self.name, nonzero=self.nonzero, first_row=self.first_row)
 
     def workers(self, n_sides: int = 1) -> int:
         """How many threads may take such blocks: each holds two copies and two scatters a side."""
@@ -66,10 +66,8 @@ def moment_blocks(n: int, dim: int = 1) -> Iterator[slice]:
 
 def blocks_of(X: Array, name: str, *, nonzero: bool, first_row: int = 0) -> Iterator[Block]:
     """The blocks of a matrix."""
-    X = check_matrix(X, name)
-    checked = is_checked(X, nonzero=nonzero)
     for rows in moment_blocks(*X.shape):
-        yield Block(X[rows], name, first_row + rows.start, nonzero, checked)
+        yield Block(X[rows], name, first_row + rows.start, nonzero)
 
 
 def blocks_of_all(

@@ -21,6 +21,7 @@ from modgap._validate import (
     InputValueError,
     check_all_finite,
     check_count,
+    check_matrix,
     check_same_space,
 )
 from modgap.moments.blocks import Block, blocks_of, blocks_of_all, counted
@@ -55,11 +56,10 @@ class Moments(Brief):
         out. With ``only_unit`` both halves are those of the unit rows, in half the time.
         ``first_row`` is the number of the first row in error messages, for batches of a stream.
         """
-        gather = _Gather(detail, unit, only_unit)
-        refused = unit if nonzero is None else nonzero
-        total = gather.total(blocks_of(X, name, nonzero=refused, first_row=first_row))
-        assert total is not None  # a matrix has at least one row
-        return total
+        return moments_of(
+            check_matrix(X, name), name, detail=detail, unit=unit, nonzero=nonzero,
+            only_unit=only_unit, first_row=first_row,
+        )  # fmt: skip
 
     @classmethod
     def from_batches(
@@ -178,6 +178,24 @@ class Moments(Brief):
     def load(cls, path: str | os.PathLike[str]) -> Moments:
         """Read what ``save`` wrote."""
         return from_tensors(read_tensors(path, "set of moments")[1], "x")
+
+
+def moments_of(
+    X: Array,
+    name: str = "X",
+    *,
+    detail: Detail = "covariance",
+    unit: bool = True,
+    nonzero: bool | None = None,
+    only_unit: bool = False,
+    first_row: int = 0,
+) -> Moments:
+    """``Moments.from_batch`` of a matrix in memory, whose values are looked at on the way."""
+    gather = _Gather(detail, unit, only_unit)
+    refused = unit if nonzero is None else nonzero
+    total = gather.total(blocks_of(X, name, nonzero=refused, first_row=first_row))
+    assert total is not None  # a matrix has at least one row
+    return total
 
 
 @dataclass(frozen=True)

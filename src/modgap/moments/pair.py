@@ -23,7 +23,7 @@ from modgap._validate import (
     check_same_space,
 )
 from modgap.moments.blocks import Block, blocks_of, counted
-from modgap.moments.modality import Moments, from_tensors, to_tensors
+from modgap.moments.modality import Moments, from_tensors, moments_of, to_tensors
 from modgap.moments.rows import Detail, RowMoments, ratio
 
 
@@ -66,20 +66,14 @@ class PairMoments(Brief):
         X, Y = opened_two(X, Y, names, matched=paired)
         X, Y = check_matrix(X, names[0]), check_matrix(Y, names[1])
         check_same_space(X, Y, names)
-        if not paired:
-            options: dict[str, Any] = {"detail": detail, "unit": unit, "first_row": first_row}
-            return cls(
-                Moments.from_batch(X, name=names[0], **options),
-                Moments.from_batch(Y, name=names[1], **options),
-            )
-        if X.shape[0] != Y.shape[0]:
+        if paired and X.shape[0] != Y.shape[0]:
             raise InputValueError(
                 f"{names[0]} and {names[1]} must hold the same pairs row by row, "
                 f"got {tuple(X.shape)} and {tuple(Y.shape)}."
             )
-        total = _total(_pair_blocks(X, Y, names, first_row))
-        assert total is not None  # a matrix has at least one row
-        return total
+        return pair_moments_of(
+            X, Y, names, detail=detail, unit=unit, paired=paired, first_row=first_row
+        )
 
     @classmethod
     def from_batches(
@@ -203,6 +197,25 @@ class PairMoments(Brief):
                 raise InputValueError(f"{path} holds no whole moments: those of pairs are missing.")
             cross = Cross(tensors["cross.given"], tensors["cross.unit"])
         return cls(from_tensors(tensors, "x"), from_tensors(tensors, "y"), cross)
+
+
+def pair_moments_of(
+    X: Array,
+    Y: Array,
+    names: tuple[str, str] = ("X", "Y"),
+    *,
+    detail: Detail = "covariance",
+    unit: bool = True,
+    paired: bool = False,
+    first_row: int = 0,
+) -> PairMoments:
+    """``PairMoments.from_batch`` of two matrices in memory, of one space."""
+    if not paired:
+        options: dict[str, Any] = {"detail": detail, "unit": unit, "first_row": first_row}
+        return PairMoments(moments_of(X, names[0], **options), moments_of(Y, names[1], **options))
+    total = _total(_pair_blocks(X, Y, names, first_row))
+    assert total is not None  # a matrix has at least one row
+    return total
 
 
 def gap_matrix(sides: Sequence[Moments]) -> np.ndarray:

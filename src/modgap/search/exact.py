@@ -9,7 +9,7 @@ import numpy as np
 from modgap._arrays import top_k
 from modgap._validate import Array, InputValueError, check_count
 from modgap.corrections import Metric
-from modgap.search.scores import document_bias, rows_to_multiply, to_scores
+from modgap.search.scores import check_searched, document_bias, rows_to_multiply, to_scores
 
 
 def search(
@@ -49,16 +49,24 @@ def search(
     ([[0, 1]], [[-1.0, -9.0]])
     """
     check_count(k, "k")
-    Q, D = rows_to_multiply(queries, documents, metric, names)
-    if leave_out is None:
-        rows, products = top_k(Q, D, k, document_bias(D, metric))
-        return rows, to_scores(products, Q, metric)
-    own = np.asarray(leave_out)
-    if own.shape != (Q.shape[0],):
+    queries, documents = check_searched(queries, documents, metric, names)
+    own = None if leave_out is None else np.asarray(leave_out)
+    if own is not None and own.shape != (queries.shape[0],):
         raise InputValueError(
-            f"leave_out must give one row number per query: {Q.shape[0]} queries, "
+            f"leave_out must give one row number per query: {queries.shape[0]} queries, "
             f"got shape {own.shape}."
         )
+    return best_documents(queries, documents, k, metric, own)
+
+
+def best_documents(
+    queries: Array, documents: Array, k: int, metric: Metric, own: np.ndarray | None = None
+) -> tuple[np.ndarray, np.ndarray]:
+    """``search`` in checked rows; ``own`` are the documents to leave out."""
+    Q, D = rows_to_multiply(queries, documents, metric)
+    if own is None:
+        rows, products = top_k(Q, D, k, document_bias(D, metric))
+        return rows, to_scores(products, Q, metric)
     rows, products = top_k(Q, D, k + 1, document_bias(D, metric))
     is_own = rows == own[:, None]
     # The row to leave out goes behind the others, where it is cut off or marked as missing.

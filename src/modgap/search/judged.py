@@ -19,8 +19,8 @@ from modgap._validate import (
     check_rows,
 )
 from modgap.corrections import Correction, Metric
-from modgap.search.exact import search
-from modgap.search.scores import metric_of
+from modgap.search.exact import best_documents
+from modgap.search.scores import check_searched, metric_of
 
 Pair = tuple[str, str]
 
@@ -171,6 +171,7 @@ def judge_hits(
     if correction is not None:
         queries = correction.apply(queries, pair[0], "query")
         documents = correction.apply(documents, pair[1], "document")
+    queries, documents = check_searched(queries, documents, metric, ("queries", "documents"))
     own = np.arange(queries.shape[0]) if among_themselves else None
-    best, scores = search(queries, documents, k, metric, leave_out=own)
+    best, scores = best_documents(queries, documents, k, metric, own)
     return JudgedHits(pair, scores, gd[best] == gq[:, None], n_documents)

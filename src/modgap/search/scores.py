@@ -19,36 +19,37 @@ from modgap._arrays import (
     unit,
     wide_dtype,
 )
-from modgap._validate import (
-    Array,
-    check_choice,
-    check_matrix,
-    check_rows,
-    check_same_space,
-    check_values,
-)
+from modgap._validate import Array, check_choice, check_rows, check_same_space
 from modgap.corrections import METRIC_NAMES, METRICS, Correction, Metric
 
 
-def rows_to_multiply(
-    queries: Array, documents: Array, metric: Metric, names: tuple[str, str] = ("X", "Y")
+def check_searched(
+    queries: Any, documents: Any, metric: Metric, names: tuple[str, str]
 ) -> tuple[Array, Array]:
-    """Rows whose inner products the metric ranks by: unit rows for cosines, else as given."""
-    queries = one_side(queries, metric, names[0])
-    documents = one_side(documents, metric, names[1])
-    check_same_space(queries, documents, names)
-    return same_precision(queries, documents)
-
-
-def one_side(rows: Array, metric: Metric, name: str) -> Array:
-    """One side of ``rows_to_multiply``, checked."""
+    """Rows of one space to search with and in; with a direction each where cosines rank them."""
     check_choice(metric, "metric", METRICS)
+    nonzero = metric == "cosine"
+    queries = check_rows(queries, names[0], nonzero=nonzero)
+    documents = check_rows(documents, names[1], nonzero=nonzero)
+    check_same_space(queries, documents, names)
+    return queries, documents
+
+
+def rows_to_multiply(queries: Array, documents: Array, metric: Metric) -> tuple[Array, Array]:
+    """Rows whose inner products the metric ranks by: unit rows for cosines, else as given.
+
+    Both are checked already; for cosines no row has length zero.
+    """
+    return same_precision(row_factors(queries, metric), row_factors(documents, metric))
+
+
+def row_factors(rows: Array, metric: Metric) -> Array:
+    """One side of ``rows_to_multiply``."""
     if metric == "cosine":
-        return as_float(unit(check_rows(rows, name, nonzero=True)))
-    rows = as_float(check_matrix(rows, name))
-    if fits_float32(largest_norm(rows)):  # which is neither NaN nor infinite then
+        return as_float(unit(rows))
+    rows = as_float(rows)
+    if fits_float32(largest_norm(rows)):
         return rows
-    check_values(rows, name)
     return namespace(rows).astype(rows, wide_dtype(rows), copy=False)
 
 
@@ -88,7 +89,7 @@ def given_scores(
     names: tuple[str, str] = ("X", "Y"),
 ) -> np.ndarray:
     """The score (m,) of each document for the one query that asks for it, ``asked_by`` (m,)."""
-    Q, D = rows_to_multiply(queries, documents, metric, names)
+    Q, D = rows_to_multiply(*check_searched(queries, documents, metric, names), metric)
     bias = document_bias(D, metric)
     found = np.empty(D.shape[0])
     for rows in cached_blocks(D):

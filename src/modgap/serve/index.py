@@ -9,12 +9,12 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from modgap._arrays import as_float
-from modgap._validate import Array, InputValueError, check_rows
+from modgap._validate import Array, InputValueError, check_rows, check_values
 from modgap.corrections import Correction, Metric
 from modgap.io import Modalities
 from modgap.search import Hits
 from modgap.search.merging import best_of
-from modgap.search.scores import rows_to_multiply
+from modgap.search.scores import row_factors
 from modgap.serve.segments import LiveRows, Segment
 
 # A correction's identifier and the queries that its documents serve.
@@ -106,7 +106,8 @@ class MixedIndex:
         segments = self._raw if correction is None else self._documents(*correction)
         asked = used.apply(queries, modality, "query")
         # A query on the origin has no direction, and is refused here.
-        asked, _ = rows_to_multiply(asked, asked, used.metric, ("The query", "the query"))
+        check_values(asked, "The query", nonzero=used.metric == "cosine")
+        asked = row_factors(asked, used.metric)
         found = []
         for segment in segments:
             name = segment.live.name

@@ -19,8 +19,8 @@ from modgap._validate import check_rows, check_values
 from modgap.corrections import Affine, Correction
 from modgap.io import Embeddings
 from modgap.io._matrices import as_numpy
-from modgap.search import search
-from modgap.search.scores import rows_to_multiply
+from modgap.search.exact import best_documents
+from modgap.search.scores import row_factors
 
 # Rows that are mapped together.
 BLOCK_ROWS = 4096
@@ -164,9 +164,9 @@ class Segment:
             chosen = near[block]
             mapped = self._mapped(chosen)
             # Cosines are inner products of unit rows, and the query is one already.
-            _, documents = rows_to_multiply(mapped[:1], mapped, metric)
+            documents = row_factors(mapped, metric)
             asked = query.astype(documents.dtype, copy=False)
-            rows, found = search(
+            rows, found = best_documents(
                 asked, documents, k, "inner_product" if metric == "cosine" else metric
             )
             places.append(chosen[rows[0]])
