@@ -3,8 +3,8 @@
     python benchmarks/hnsw.py            the table of docs/databases.md, on made-up embeddings
 
 HNSW walks from neighbour to neighbour. By inner product with rows of unequal length the graph is
-poor: long rows are everybody's neighbour, short ones nobody's. `modgap.index.lifting` adds one
-column that gives all documents the same length; queries get a zero there, so no inner product
+poor: long rows are everybody's neighbour, short ones nobody's. `modgap.index.equal_lengths` adds
+one column that gives all documents the same length; queries get a zero there, so no inner product
 changes, and Euclidean distance ranks as the inner product does.
 """
 
@@ -25,7 +25,7 @@ from modgap._results import Result
 from modgap._validate import Array, InputValueError, check_count, check_names, check_two, require
 from modgap.corrections import Calibrate, Center, Correction, Metric, own_keys
 from modgap.index import evaluate_index, open_index
-from modgap.index.lifting import lift_documents, lift_queries
+from modgap.index.equal_lengths import lift_documents, lift_queries
 from modgap.io import Embeddings
 from modgap.search import search
 

@@ -12,7 +12,7 @@ pytest.importorskip("faiss", reason="faiss is not installed")
 from hnsw import hnsw_recall
 from modgap.corrections import Center, Correction
 from modgap.evaluation import UniformQuantiser, robustness
-from modgap.index.lifting import lift_documents, lift_queries
+from modgap.index.equal_lengths import lift_documents, lift_queries
 from quantised_gap import close_quantised_gap
 from quantised_recall import recall_retained
 

@@ -23,7 +23,7 @@ from modgap._validate import InputValueError
 from modgap.corrections import Calibrate, Center, Correction
 from modgap.datasets import load_digits
 from modgap.index import LowRecallWarning, evaluate_index, open_index
-from modgap.index.lifting import lift_documents, lift_queries, lifted_lengths, longest_row
+from modgap.index.equal_lengths import lift_documents, lift_queries, lifted_lengths, longest_row
 from modgap.io import open_pair
 from modgap.search import search
 

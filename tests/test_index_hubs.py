@@ -23,8 +23,8 @@ from modgap.corrections import (
     own_keys,
 )
 from modgap.index import FaissIndex, evaluate_index, open_index
-from modgap.index.lifting import lift_documents, lift_queries, lifted_lengths
-from modgap.index.notes import fingerprint
+from modgap.index.equal_lengths import lift_documents, lift_queries, lifted_lengths
+from modgap.index.metadata import fingerprint
 from modgap.search import merge
 
 

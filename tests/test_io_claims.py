@@ -23,7 +23,7 @@ from modgap._claims import parse_json, parse_toml, read_json
 from modgap._tensors import write_tensors
 from modgap._validate import InputError
 from modgap.corrections import Affine
-from modgap.index.notes import read_note
+from modgap.index.metadata import read_note
 from modgap.io import open_embeddings, open_items
 from modgap.io.group_labels import read_labels
 from modgap.moments import Moments

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 YOURS = "A table you have"
+CORRECTED = "embedding_corrected"
 
 Address = Annotated[
     str,

@@ -97,7 +97,7 @@ def search(
     from modgap.cli.show import print_json, print_table
     from modgap.corrections import load_corrections
     from modgap.index import open_index
-    from modgap.index.vectors import query_modality
+    from modgap.index.stored_vectors import query_modality
     from modgap.io import open_embeddings
 
     fixed = load_corrections(correction)
@@ -135,7 +135,7 @@ def _asked(
     from modgap.cli.show import say
     from modgap.embed import open_model
     from modgap.embed.image_files import image_rows
-    from modgap.index.vectors import query_modality
+    from modgap.index.stored_vectors import query_modality
     from modgap.io import Embeddings
 
     noted = str(next(iter(fixed.values())).about.get("model") or "")

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 
 from modgap.corrections import METRIC_NAMES, Correction, correction_file, demands, file_safe
-from modgap.index.vectors import vector_names
+from modgap.index.stored_vectors import vector_names
 
 _SEARCH = '''\
 """Search the corrected documents beside this file with raw query vectors, exactly.

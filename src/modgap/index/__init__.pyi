@@ -1,10 +1,10 @@
+from .addresses import open_index
 from .base import RowMonitor, VectorIndex
 from .documents import open_documents
 from .faiss_index import FaissIndex
 from .graph_recall import LowRecallWarning
 from .lance import LanceIndex
 from .milvus import MilvusIndex
-from .opening import open_index
 from .pgvector import PgvectorIndex, WrongOperatorsWarning
 from .pgvector_column import add_column, drop_column
 from .qdrant import QdrantIndex

@@ -1,4 +1,6 @@
-"""What every index shares: maps, checks and notes; a database only stores and finds vectors.
+"""What every index shares: maps, checks and metadata; a database only stores and finds vectors.
+
+Another database is one file: a subclass of `VectorIndex` with ``metrics`` and its abstract methods.
 
 Scores are those of the correction's metric, larger is nearer: the cosine, the inner product, or
 −‖q − d‖² for Euclidean distance. What is stored and compared is float32.
@@ -7,9 +9,10 @@ Scores are those of the correction's metric, larger is nearer: the cosine, the i
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
-from typing import Any, Protocol, Self
+from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
 
@@ -23,13 +26,13 @@ from modgap._validate import (
     check_values,
 )
 from modgap.corrections import Correction, check_recognised, own_keys
-from modgap.index.answers import Hit, Id, IdType, one_sentence, to_hits
 from modgap.index.documents import as_embeddings, check_ids
+from modgap.index.equal_lengths import lifted_lengths
+from modgap.index.errors import one_sentence
 from modgap.index.graph_recall import SAMPLE_K, share_found, warn_of_low_recall
-from modgap.index.lifting import lifted_lengths
-from modgap.index.notes import Graphs, Note, check_note, new_note
-from modgap.index.store import VectorStore
-from modgap.index.vectors import (
+from modgap.index.hits import Hit, Id, IdType, to_hits
+from modgap.index.metadata import Graphs, Note, check_note, new_note
+from modgap.index.stored_vectors import (
     Corrections,
     StoredVector,
     as_corrections,
@@ -63,7 +66,7 @@ def tell(monitor: RowMonitor | None, name: str, rows: Any) -> None:
         _log.warning("The monitor failed on %s rows.", name, exc_info=True)
 
 
-class VectorIndex(VectorStore):
+class VectorIndex(ABC):
     """One index that holds the documents of both modalities, corrected.
 
     ``write`` stores raw vectors as corrected documents, ``search`` takes raw queries. A document
@@ -83,6 +86,10 @@ class VectorIndex(VectorStore):
     """
 
     monitor: RowMonitor | None = None
+    # For each metric what the database calls it, and what turns its nearness into a score.
+    metrics: ClassVar[Mapping[str, tuple[Any, Callable[[float], float]]]]
+    # What the database's own library raises; becomes one sentence.
+    failures: tuple[type[Exception], ...] = ()
 
     def __init__(
         self,
@@ -331,6 +338,22 @@ class VectorIndex(VectorStore):
         self._sampled.clear()
         warn_of_low_recall(self.graph_recall, self.place)
 
+    def demands(self) -> list[str]:
+        """What it holds, what each vector is made by, and its graphs, in lines."""
+        lines = [
+            f"one graph of all modalities: recall@10 {recall:.4f} for {name} queries"
+            for name, recall in self.graph_recall.items()
+        ]
+        lines.append(f"{self.place} holds {self.count():,} documents")
+        for name, vector in self.vectors.items():
+            lines.append(f"{name}, {vector.dim} columns: {vector.correction}")
+        if self.graphs is not None:
+            kind = "one for each modality" if self.graphs == "each" else "one of all modalities"
+            longer = any(vector.lengths is not None for vector in self.vectors.values())
+            more = "; one more column gives documents one length, as graphs need it"
+            lines.append(f"  graphs     {kind}{more if longer else ''}")
+        return lines
+
     def drop(self) -> None:
         """Remove the index and all its documents."""
         if self._note is not None:
@@ -489,6 +512,77 @@ class VectorIndex(VectorStore):
                 "for instance. Leave them out, or give the rows other ids."
             )
         return known
+
+    # What a database does; the vectors it gets are corrected already.
+
+    @abstractmethod
+    def _load_note(self) -> Note | None:
+        """The note kept with the vectors; {} if something else is there; None if nothing is."""
+
+    @abstractmethod
+    def _save_note(self, note: Note) -> None:
+        """Replace the note."""
+
+    @abstractmethod
+    def _make(self, note: Note, id_type: IdType) -> None:
+        """Make the empty table and keep the note with it."""
+
+    @abstractmethod
+    def _add(self, vectors: Mapping[str, np.ndarray], modality: str, ids: Sequence[Id]) -> None:
+        """Store corrected rows for good, all of them or none; ``vectors`` by name."""
+
+    @abstractmethod
+    def _known(self, modality: str, ids: Sequence[Id]) -> set[Id]:
+        """Which of the ids are stored already."""
+
+    @abstractmethod
+    def _nearest(
+        self, vector: StoredVector, queries: np.ndarray, k: int, only: str | None, exact: bool
+    ) -> list[list[Hit]]:
+        """The k best documents of each corrected query by this vector, or more, in any order.
+
+        ``exact`` leaves a graph aside where there is one. Where there is one for each modality and
+        it is to be searched, ``only`` names the modality.
+        """
+
+    @abstractmethod
+    def _count(self, only: str | None) -> int:
+        """How many documents are stored."""
+
+    @abstractmethod
+    def _drop(self) -> None:
+        """Remove the table and all that belongs to it."""
+
+    def _make_way(self) -> None:
+        """Remove what is to be replaced, before the first row of its successor is stored."""
+        self._drop()
+
+    def _builds_graphs(self) -> bool:
+        """Whether an index that is begun gets graphs; options that cannot be met are refused."""
+        return self.ef_search is not None
+
+    def _searches_graphs(self) -> bool:
+        """Whether a search uses the graphs that there are."""
+        return self.ef_search is not None
+
+    def _lifts(self) -> bool:
+        """Whether the graphs take documents with one more column."""
+        return True
+
+    def _check_plan(self) -> None:  # noqa: B027
+        """Refuse vectors that cannot be stored, before the first is."""
+
+    def _check_opened(self) -> None:  # noqa: B027
+        """Refuse, or warn of, what was found when an index is opened."""
+
+    def _check_may_change(self) -> None:  # noqa: B027
+        """Refuse to add rows to, or to drop, what modgap did not make."""
+
+    def _lock(self) -> None:  # noqa: B027
+        """Refuse to write where another process is writing."""
+
+    def _finish(self) -> None:  # noqa: B027
+        """What is left to do once everything is written."""
 
 
 def _at(keys: np.ndarray | None, places: np.ndarray) -> np.ndarray | None:

@@ -10,8 +10,8 @@ import numpy as np
 
 from modgap._validate import InputTypeError, InputValueError, check_choice
 from modgap.corrections import Correction
-from modgap.index.answers import Id, IdType
-from modgap.index.vectors import check_storable
+from modgap.index.hits import Id, IdType
+from modgap.index.stored_vectors import check_storable
 from modgap.io import Embeddings, open_embeddings, open_pair
 from modgap.io.formats.tables import is_opened
 

@@ -18,10 +18,10 @@ from modgap._files import atomic_path, file_to_write
 from modgap._locks import sole_writer_of
 from modgap._tensors import read_tensors, write_tensors
 from modgap._validate import InputValueError, check_count, require
-from modgap.index.answers import Hit, Id, IdType
 from modgap.index.base import BATCH_ROWS, VectorIndex
-from modgap.index.notes import FORMAT, Graphs, Note
-from modgap.index.vectors import Corrections, StoredVector
+from modgap.index.hits import Hit, Id, IdType
+from modgap.index.metadata import FORMAT, Graphs, Note
+from modgap.index.stored_vectors import Corrections, StoredVector
 
 _KIND = "table of ids"
 _ENDS = 1 << 20

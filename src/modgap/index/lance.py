@@ -16,10 +16,10 @@ import pyarrow as pa
 from modgap._files import folder_to_write
 from modgap._locks import sole_writer_of
 from modgap._validate import InputValueError, require
-from modgap.index.answers import Hit, Id, IdType
 from modgap.index.base import BATCH_ROWS, VectorIndex
-from modgap.index.notes import Note, read_note
-from modgap.index.vectors import Corrections, StoredVector
+from modgap.index.hits import Hit, Id, IdType
+from modgap.index.metadata import Note, read_note
+from modgap.index.stored_vectors import Corrections, StoredVector
 
 
 class LanceIndex(VectorIndex):

@@ -17,11 +17,11 @@ import numpy as np
 
 from modgap._secrets import without_secrets
 from modgap._validate import InputValueError, require
-from modgap.index.answers import Hit, Id, IdType
+from modgap.index.addresses import check_collection, check_server
 from modgap.index.base import VectorIndex
-from modgap.index.notes import Note, read_note
-from modgap.index.servers import check_collection, check_server
-from modgap.index.vectors import Corrections, StoredVector
+from modgap.index.hits import Hit, Id, IdType
+from modgap.index.metadata import Note, read_note
+from modgap.index.stored_vectors import Corrections, StoredVector
 
 _MAX_KEY = 1024
 _MAX_HITS = 16384

@@ -11,9 +11,9 @@ from typing import ClassVar
 import numpy as np
 
 from modgap._validate import InputValueError, check_count
-from modgap.index.answers import Hit, Id, IdType
 from modgap.index.base import BATCH_ROWS, VectorIndex
-from modgap.index.notes import FORMAT, Note
+from modgap.index.hits import Hit, Id, IdType
+from modgap.index.metadata import FORMAT, Note
 from modgap.index.postgres import Table, place_of
 from modgap.index.postgres_names import (
     check_identifier,
@@ -21,7 +21,7 @@ from modgap.index.postgres_names import (
     quoted_table,
     quoted_text,
 )
-from modgap.index.vectors import Corrections, StoredVector, vector_names
+from modgap.index.stored_vectors import Corrections, StoredVector, vector_names
 
 # What pgvector's HNSW takes at most: columns of a vector, and ef_search, and so results.
 _MAX_COLUMNS = 2_000

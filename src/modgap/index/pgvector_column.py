@@ -14,11 +14,11 @@ import numpy as np
 from modgap._results import Progress
 from modgap._validate import InputError, InputValueError, check_choice, check_count
 from modgap.corrections import Correction, OwnQueriesWarning
-from modgap.index.answers import one_sentence
-from modgap.index.notes import match_vectors, new_note
+from modgap.index.errors import one_sentence
+from modgap.index.metadata import match_vectors, new_note
 from modgap.index.postgres import Column, Table
 from modgap.index.postgres_names import check_identifier
-from modgap.index.vectors import (
+from modgap.index.stored_vectors import (
     Corrections,
     StoredVector,
     as_corrections,
@@ -76,7 +76,7 @@ def add_column(
     given = as_corrections(correction)
     check_banks(given)
     source = _Source(column, modality_column, group_column)
-    names = [check_identifier(name, "a column") for name in column_names(given, new_column)]
+    names = [check_identifier(name, "a column") for name in _column_names(given, new_column)]
     written = []
     with _locked(url, table, column=column, modality=modality_column) as work:
         for name, one in zip(names, given, strict=True):
@@ -142,8 +142,14 @@ def _add_one(
     return written
 
 
-def column_names(corrections: Sequence[Correction], new_column: str | None = None) -> list[str]:
-    """What `add_column` calls the columns that it makes, one for each correction."""
+def column_demands(corrections: Corrections, new_column: str | None = None) -> list[str]:
+    """For each column that `add_column` makes: its name, and what its correction demands."""
+    given = as_corrections(corrections)
+    names = _column_names(given, new_column)
+    return [f"{name}, {one.dim_out} columns: {one}" for name, one in zip(names, given, strict=True)]
+
+
+def _column_names(corrections: Sequence[Correction], new_column: str | None) -> list[str]:
     default = "embedding_corrected" if len(corrections) == 1 else "embedding"
     return vector_names(corrections, default if new_column is None else new_column)
 

@@ -12,8 +12,8 @@ from urllib.parse import unquote
 
 from modgap._secrets import without_secrets
 from modgap._validate import InputValueError, require
-from modgap.index.answers import said_by
-from modgap.index.notes import Note, read_note
+from modgap.index.errors import said_by
+from modgap.index.metadata import Note, read_note
 from modgap.index.postgres_names import check_identifier, table_parts
 
 _LOCK_TRIES = 20

@@ -20,11 +20,12 @@ import numpy as np
 
 from modgap._secrets import without_secrets
 from modgap._validate import InputValueError, require
-from modgap.index.answers import Hit, Id, IdType, one_sentence
+from modgap.index.addresses import check_collection, check_server
 from modgap.index.base import VectorIndex
-from modgap.index.notes import Note, read_note
-from modgap.index.servers import check_collection, check_server
-from modgap.index.vectors import Corrections, StoredVector
+from modgap.index.errors import one_sentence
+from modgap.index.hits import Hit, Id, IdType
+from modgap.index.metadata import Note, read_note
+from modgap.index.stored_vectors import Corrections, StoredVector
 
 # Edges of a point in a graph; Qdrant's own default.
 _M = 16

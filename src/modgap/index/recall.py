@@ -13,7 +13,7 @@ from modgap._validate import InputValueError, check_count
 from modgap.corrections import Metric, own_keys
 from modgap.index.base import VectorIndex
 from modgap.index.documents import as_embeddings
-from modgap.index.vectors import check_banks
+from modgap.index.stored_vectors import check_banks
 from modgap.search import Hits, search
 
 # Scores of float32 vectors agree to about this share of the largest of them.

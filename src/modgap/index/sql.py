@@ -16,7 +16,7 @@ import numpy as np
 from modgap._validate import InputValueError
 from modgap.corrections import Affine, Correction, Hubs
 from modgap.corrections.fingerprint import fingerprint
-from modgap.index.lifting import lifted_lengths
+from modgap.index.equal_lengths import lifted_lengths
 from modgap.index.postgres_names import (
     check_identifier,
     comment_text,
@@ -26,7 +26,7 @@ from modgap.index.postgres_names import (
     quoted_text,
     shortened,
 )
-from modgap.index.vectors import check_banks, check_storable, default_ef_search
+from modgap.index.stored_vectors import check_banks, check_storable, default_ef_search
 from modgap.io.group_keys import first_own_key
 
 # For each metric the operator that pgvector orders by, its operator class, and the score.

@@ -35,7 +35,7 @@ from modgap.corrections import Correction, NotFitted, check_mapped, own_keys
 from modgap.index.quantised.codes import BITS, Bits, train_codes
 from modgap.index.quantised.rotation import ROTATIONS, Rotate, learned_rotation, random_rotation
 from modgap.index.quantised.segment import BLOCK_ROWS, Segment, lengths_of, split, turn
-from modgap.index.vectors import check_products, query_modality
+from modgap.index.stored_vectors import check_products, query_modality
 from modgap.io import Embeddings
 from modgap.search import Hits
 from modgap.search.merging import best_of

@@ -1,4 +1,4 @@
-"""Which index an address means."""
+"""Which index an address means, and which addresses and names of collections are refused."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from modgap._secrets import without_secrets
 from modgap._validate import InputValueError, check_choice
 from modgap.index.base import RowMonitor, VectorIndex
 from modgap.index.postgres import is_postgres
-from modgap.index.vectors import Corrections
+from modgap.index.stored_vectors import Corrections
 
 # The class that a scheme or an ending means; each is imported when asked for, and needs an extra.
 _CLASSES = {
@@ -23,6 +23,10 @@ _CLASSES = {
     "qdrant": "QdrantIndex",
     "milvus": "MilvusIndex",
 }
+
+_SERVER = re.compile(
+    r"https?://(?:[^\s/?#@]*@)?(?:\[[\w:.%]+\]|[^\s/?#@:\[\]]+)(?::\d+)?(?:[/?][^\s@]*)?"
+)
 
 
 def open_index(
@@ -98,3 +102,21 @@ def _parse(address: str) -> tuple[str, str]:
             f"got {without_secrets(address)!r}."
         )
     return kind, address
+
+
+def check_server(where: str, scheme: str) -> bool:
+    """Whether it is the address of a server; one that is none, but looks like it, is refused."""
+    if "://" not in where:
+        return False
+    if not _SERVER.fullmatch(where):
+        raise InputValueError(
+            f"The address of a server is {scheme}+http://HOST:PORT or {scheme}+https://HOST:PORT, "
+            f"got {without_secrets(where)!r}."
+        )
+    return True
+
+
+def check_collection(name: str, pattern: str, database: str, said: str) -> None:
+    """A name of a collection that the database takes; ``said`` is the pattern in words."""
+    if not re.fullmatch(pattern, name):
+        raise InputValueError(f"A collection of {database} has a name of {said}, got {name!r}.")

@@ -11,7 +11,7 @@ import numpy as np
 
 from modgap._validate import InputTypeError, InputValueError, check_choice
 from modgap.corrections import Affine, Correction, check_mapped, load_corrections
-from modgap.index.lifting import lift_documents, lift_queries, longest_row, with_hubs
+from modgap.index.equal_lengths import lift_documents, lift_queries, longest_row, with_hubs
 
 # What an index may be given: a correction or its path, or several that serve different queries.
 Corrections = Correction | str | os.PathLike[str] | Mapping[str, Correction] | Sequence[Correction]
@@ -28,7 +28,7 @@ class StoredVector:
     """One vector of every document: its column, the correction that makes it, and lengths.
 
     ``lengths`` has, for each modality, the length that documents are lifted to (see
-    `modgap.index.lifting`); None where they are stored as the correction gives them.
+    `modgap.index.equal_lengths`); None where they are stored as the correction gives them.
     """
 
     name: str

@@ -10,8 +10,8 @@ from modgap._validate import InputValueError
 from modgap._version import __version__
 from modgap.corrections import Correction
 from modgap.corrections.fingerprint import fingerprint
-from modgap.index.answers import IdType
-from modgap.index.vectors import StoredVector
+from modgap.index.hits import IdType
+from modgap.index.stored_vectors import StoredVector
 
 FORMAT = 3
 

@@ -1,0 +1,148 @@
+"""``modgap index build``: the documents of all modalities, corrected, in one index."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from modgap._validate import InputValueError
+from modgap.cli.index_options import (
+    CORRECTED,
+    YOURS,
+    Address,
+    Column,
+    CorrectionFile,
+    Documents,
+    EfSearch,
+    Groups,
+    ModalityColumn,
+    Nprobe,
+    Table,
+    Trust,
+)
+from modgap.cli.options import TrustRows, WithoutBank, groups_by_name
+
+
+def build(
+    address: Address,
+    correction: CorrectionFile,
+    documents: Documents = None,
+    table: Table = None,
+    column: Column = None,
+    factory: Annotated[
+        str | None, typer.Option(help="FAISS: what to build, such as HNSW32,Flat.")
+    ] = None,
+    ef_search: EfSearch = None,
+    nprobe: Nprobe = None,
+    queries: Annotated[
+        str | None,
+        typer.Option(
+            metavar="MODALITY|both",
+            help="Whose queries to serve, where CORRECTION is a folder: a modality, or both, which "
+            "stores a vector a document for each. All that are there if left out.",
+        ),
+    ] = None,
+    one_graph: Annotated[
+        bool,
+        typer.Option(
+            "--one-graph",
+            help="One graph of all modalities instead of one for each; its recall is measured.",
+        ),
+    ] = False,
+    batch: Annotated[
+        int | None, typer.Option(min=1, help="Rows stored, and committed, together.")
+    ] = None,
+    groups: Groups = None,
+    without_bank: WithoutBank = None,
+    trust_rows: TrustRows = False,
+    trust: Trust = False,
+    replace: Annotated[
+        bool, typer.Option("--replace", help="Drop an index that modgap built there before.")
+    ] = False,
+    from_column: Annotated[
+        str | None,
+        typer.Option(
+            help="PostgreSQL: correct this column of --table, instead of files, into a new one.",
+            rich_help_panel=YOURS,
+        ),
+    ] = None,
+    new_column: Annotated[
+        str | None,
+        typer.Option(
+            help=f"The column of corrected vectors; {CORRECTED}, or embedding_text and so on for "
+            "several, if left out.",
+            rich_help_panel=YOURS,
+        ),
+    ] = None,
+    modality_column: ModalityColumn = None,
+    group_column: Annotated[
+        str | None,
+        typer.Option(
+            help="Its column of labels, ids or row numbers that the correction was fitted with, "
+            "where it has hubs; the primary key if left out.",
+            rich_help_panel=YOURS,
+        ),
+    ] = None,
+) -> None:
+    """Store the documents of all modalities, corrected, in one index.
+
+    Files hold vectors as the model gives them: the index corrects them, and later the queries,
+    itself. A build that was interrupted or killed is run again with the same command and finishes.
+    Files are read in batches; an index of FAISS is in memory while it is built.
+
+    Example: modgap index build both.faiss correction.safetensors image=image.npy text=text.npy
+
+    Add --factory HNSW32,Flat (FAISS) or --ef-search 64 (the others) for graphs.
+    """
+    from modgap.cli.outputs import check_file, write_without_bank
+    from modgap.cli.show import say, steps
+    from modgap.corrections import load_corrections
+    from modgap.corrections.wording import search_commands
+    from modgap.index import add_column, open_documents, open_index
+    from modgap.index.pgvector_column import column_demands
+    from modgap.index.postgres import is_postgres
+
+    fixed = load_corrections(correction, queries)
+    if without_bank is not None:
+        check_file(without_bank, (correction,))
+    if from_column is not None:
+        if documents or table is None or not is_postgres(address):
+            raise InputValueError(
+                "--from-column corrects a column of a PostgreSQL table: give the address, the "
+                "correction and --table, and no files."
+            )
+        with steps() as step:
+            written = add_column(
+                address, table, fixed, column=from_column, new_column=new_column,
+                modality_column=modality_column or "modality", group_column=group_column,
+                batch_rows=batch, progress=step,
+            )  # fmt: skip
+        said = [f"corrected {written:,} rows of {table}", *column_demands(fixed, new_column)]
+        served = list(fixed)
+        given: dict[str, Any] = {"--table": table, "--modality-column": modality_column}
+    else:
+        first = next(iter(fixed.values()))
+        labels = groups_by_name(groups, first.names)
+        sources = open_documents(documents or [], first, column=column, groups=labels)
+        options: dict[str, Any] = {"table": table, "ef_search": ef_search, "nprobe": nprobe}
+        options |= {"factory": factory, "batch_rows": batch, "one_graph": one_graph or None}
+        options |= {"replace": replace, "trust": trust}
+        with open_index(address, fixed, create=True, **options) as index, steps() as step:
+            stored = index.write_all(sources, step, trust_rows=trust_rows)
+            index.finish()
+            said = []
+            for name, count in stored.items():
+                there = sources[name].n_rows - count
+                kept = f", {there:,} were there already" if there else ""
+                said.append(f"stored {count:,} documents of {name}{kept}")
+            said += index.demands()
+            served = list(index.corrections)
+        given = {"--table": table, "--ef-search": ef_search, "--nprobe": nprobe}
+    again = [word for key, value in given.items() if value for word in (key, str(value))]
+    said.append("  the index corrects documents and queries itself: give it raw vectors")
+    said += [f"next: {one}" for one in search_commands(address, str(correction), served, again)]
+    for line in said:
+        say(line)
+    if without_bank is not None:
+        write_without_bank(fixed.values(), without_bank)

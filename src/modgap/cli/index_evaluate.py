@@ -1,0 +1,71 @@
+"""``modgap index evaluate``: an index compared with an exact search."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from modgap.cli.index_options import (
+    Address,
+    Column,
+    CorrectionFile,
+    Documents,
+    EfSearch,
+    Groups,
+    IdColumn,
+    ModalityColumn,
+    Nprobe,
+    Table,
+    Trust,
+    VectorColumn,
+)
+from modgap.cli.options import AsJson, Seed, groups_by_name
+
+
+def evaluate(
+    address: Address,
+    correction: CorrectionFile,
+    documents: Documents = None,
+    queries: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="MODALITY=PATH", help="Queries; without them a sample of the documents."
+        ),
+    ] = None,
+    k: Annotated[int, typer.Option("-k", min=1, help="Results of each query.")] = 10,
+    sample: Annotated[int, typer.Option(min=1, help="Queries of each modality, at most.")] = 200,
+    table: Table = None,
+    column: Column = None,
+    groups: Groups = None,
+    ef_search: EfSearch = None,
+    nprobe: Nprobe = None,
+    vector_column: VectorColumn = None,
+    modality_column: ModalityColumn = None,
+    id_column: IdColumn = None,
+    trust: Trust = False,
+    seed: Seed = 0,
+    as_json: AsJson = False,
+) -> None:
+    """Compare an index with an exact search: recall, and the share of each modality in results.
+
+    Example: modgap index evaluate both.faiss correction.safetensors image=image.npy text=text.npy
+    """
+    from modgap._results import document
+    from modgap.cli.show import print_json, print_table, steps
+    from modgap.corrections import load_corrections
+    from modgap.index import evaluate_index, open_documents, open_index
+
+    fixed = load_corrections(correction)
+    first = next(iter(fixed.values()))
+    labels = groups_by_name(groups, first.names)
+    sources = open_documents(documents or [], first, column=column, groups=labels)
+    asked = open_documents(queries, first, column=column) if queries else None
+    options: dict[str, Any] = {"table": table, "ef_search": ef_search, "nprobe": nprobe}
+    options |= {"column": vector_column, "modality_column": modality_column, "id_column": id_column}
+    with open_index(address, fixed, trust=trust, **options) as index, steps() as step:
+        result = evaluate_index(index, sources, asked, k=k, sample=sample, seed=seed, progress=step)
+    if as_json:
+        print_json(document("index_evaluate", result, seed=seed))
+    else:
+        print_table(*result.table())
