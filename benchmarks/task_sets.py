@@ -15,7 +15,7 @@ import numpy as np
 from safetensors.numpy import load_file
 
 from modgap._results import text_table
-from modgap.evaluation import conformity_test, multiple_choice, rephrased_choice
+from modgap.tasks import conformity_test, multiple_choice, rephrased_choice
 
 CHOICES, WRONG, DRAWS = 4, 30, 500
 

@@ -15,8 +15,8 @@ import numpy as np
 from safetensors.numpy import load_file
 
 from mixed import write_into
-from modgap.evaluation.tasks import TaskSweep, linear_probe_task, sweep_task, zero_shot_task
-from modgap.evaluation.tasks.sweep import halves_of
+from modgap.tasks import TaskSweep, linear_probe_task, sweep_task, zero_shot_task
+from modgap.tasks.sweep import halves_of
 from zero_shot_hubs import tasks
 
 PAGE = Path(__file__).parents[1] / "docs" / "tasks.md"

@@ -18,8 +18,8 @@ from safetensors.numpy import load_file
 from hubs import PAGE, interval
 from mixed import write_into
 from modgap.corrections import Calibrate
-from modgap.evaluation import zero_shot, zero_shot_hubs
 from modgap.io import Modalities
+from modgap.tasks import zero_shot, zero_shot_hubs
 
 # Rows of the skewed banks, of half of the rows: 2,000 images and 1,000 clips.
 SKEWED = {"ImageNet": 500, "ImageNet, other wording": 500, "ESC-50": 250}

@@ -9,7 +9,7 @@ import pytest
 
 from command_line import modgap
 from item_files import write
-from modgap.evaluation import (
+from modgap.tasks import (
     conformity_test,
     denigration,
     multiple_choice,
@@ -25,7 +25,7 @@ from task_sets import (
     write_fairface,
     write_mmvp,
 )
-from test_evaluation_multiple_choice import planted
+from test_tasks_multiple_choice import planted
 
 N = 24
 
@@ -82,7 +82,7 @@ def test_other_words_are_swept_and_shown_as_the_paper_does(questions) -> None:
 
 
 def test_questions_of_aokvqa_with_a_model(tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr("modgap.cli.task_multiple_choice.opened", lambda name, device: word_model())
+    monkeypatch.setattr("modgap.cli.task.opened", lambda name, device: word_model())
     write_aokvqa(tmp_path, [0, 1, 2, 3, 0, 1], [0, 1, 2, 0, 1, 1])
     words = ("task", "multiple_choice", "--model", "hf:any", "--data", tmp_path, "--json")
     ran = modgap(*words)
@@ -114,7 +114,7 @@ def test_pair_matching_from_rows_and_from_a_model(tmp_path, monkeypatch) -> None
     by_image = modgap(*rows, "--asking", "image")
     hits = pair_matching(X, Y, asking="image").hits
     assert by_image.json["raw"]["value"]["value"] == pytest.approx(hits.mean())
-    monkeypatch.setattr("modgap.cli.task_pair_matching.opened", lambda name, device: word_model())
+    monkeypatch.setattr("modgap.cli.task.opened", lambda name, device: word_model())
     data = write_mmvp(tmp_path / "mmvp")
     ran = modgap("task", "pair_matching", "--model", "hf:any", "--data", data, "--json")
     assert ran.status == 0
@@ -139,7 +139,7 @@ def test_denigration_from_rows_and_from_a_model(tmp_path, monkeypatch) -> None:
     assert len(ran.json["published"]) == 28
     assert "non-human" in modgap(*rows).out
     assert modgap("task", "denigration", "--prompts").out.splitlines() == PROMPTS
-    monkeypatch.setattr("modgap.cli.task_denigration.opened", lambda name, device: prompt_model())
+    monkeypatch.setattr("modgap.cli.task.opened", lambda name, device: prompt_model())
     thief = PROMPTS.index("a photo of a thief")
     data = write_fairface(tmp_path / "faces", [0, 0, thief, 0], ["White"] * 2 + ["Indian"] * 2)
     ran = modgap("task", "denigration", "--model", "hf:any", "--data", data, "--json")
@@ -187,7 +187,7 @@ def test_conformity_is_swept_where_the_other_modality_is_given(made) -> None:
 
 
 def test_generated_pictures_are_paired_with_photographs_by_name(tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr("modgap.cli.task_conformity.opened", lambda name, device: word_model())
+    monkeypatch.setattr("modgap.cli.task.opened", lambda name, device: word_model())
     for k, shown in enumerate((0, 1, 2, 3, 4)):
         write(tmp_path / "real" / f"{k}.png", picture(shown))
         write(tmp_path / "made" / f"{k}.png", picture(0))
@@ -196,7 +196,7 @@ def test_generated_pictures_are_paired_with_photographs_by_name(tmp_path, monkey
              tmp_path / "real", "--json")  # fmt: skip
     ran = modgap(*words, "--paired")
     assert ran.status == 0
-    assert "1 of 5 items cannot be used" in ran.err
+    assert "1 of 10 items cannot be used: 2.png of" in ran.err
     assert ran.json["test"] == "sign permutation"
     # Four pairs; three made ones have cosine 1 to one of the four others, each real one to none.
     assert ran.json["difference"]["value"] == pytest.approx(3 / 4 * 1 / 4)

@@ -17,9 +17,9 @@ import modgap
 from modgap import Calibrate, Embeddings, Modalities
 from modgap._validate import InputError, InputTypeError, InputValueError
 from modgap.corrections import Procrustes
-from modgap.evaluation import zero_shot
 from modgap.io import write_pair
 from modgap.moments import Moments, PairMoments
+from modgap.tasks import zero_shot
 
 m = modgap.measures
 N, DIM = 130, 6

@@ -8,7 +8,7 @@ import pytest
 
 from modgap import plot
 from modgap._validate import InputValueError
-from modgap.evaluation.tasks import sweep_task, zero_shot_task
+from modgap.tasks import sweep_task, zero_shot_task
 from task_rows import planted
 
 matplotlib = pytest.importorskip("matplotlib", reason="matplotlib is not installed")

@@ -18,8 +18,6 @@ from embedders import write_model
 from item_files import write, write_table
 from modgap._validate import InputValueError
 from modgap.embed import CallableModel
-from modgap.embed.templates import TEMPLATES
-from modgap.evaluation.denigration import denigration_prompts
 from modgap.measures import gap_distance
 from modgap.reproduce import Setting, entries
 from modgap.reproduce.liang2022.fairness import shift_to
@@ -27,6 +25,8 @@ from modgap.reproduce.model_data import OTHER_TEMPLATES, open_model_data, own_ro
 from modgap.reproduce.run import run_entry
 from modgap.reproduce.setting import OwnRows
 from modgap.reproduce.sources import Pairs, pairs, zero_shots
+from modgap.tasks.denigration import denigration_prompts
+from modgap.tasks.templates import TEMPLATES
 
 D, SIDE = 8, 16
 GAP = 0.5 * np.eye(D)[0]

@@ -22,10 +22,10 @@ from modgap.corrections import Calibrate, Center, Procrustes, Shift
 from modgap.diagnosis import Fix, gap_paths
 from modgap.drift import detect_drift
 from modgap.evaluation import Gaussian, mixed_curve, robustness
-from modgap.evaluation.tasks import sweep_task, zero_shot_task
 from modgap.io import Modalities
 from modgap.measures import profile, projection
 from modgap.search import Hits, judge_hits, reliability_curve
+from modgap.tasks import sweep_task, zero_shot_task
 from task_rows import planted
 
 pytestmark = pytest.mark.xdist_group("results shown")  # one set of results for several tests

@@ -12,21 +12,22 @@ import pytest
 from conftest import load_published_tensors
 from modgap._results import to_json
 from modgap.corrections import Calibrate, Center, OrthogonalShift, Shift
-from modgap.evaluation import zero_shot, zero_shot_hubs
 from modgap.evaluation.significance import compare
-from modgap.evaluation.tasks import (
+from modgap.io import Modalities
+from modgap.reproduce.liang2022.zero_shot import Task as ShiftedTask
+from modgap.reproduce.liang2022.zero_shot import sweep as shifted
+from modgap.tasks import (
     CorrectionWay,
     HubWay,
     Published,
     Task,
     default_ways,
     sweep_task,
+    zero_shot,
+    zero_shot_hubs,
     zero_shot_task,
 )
-from modgap.evaluation.tasks.sweep import halves_of
-from modgap.io import Modalities
-from modgap.reproduce.liang2022.zero_shot import Task as ShiftedTask
-from modgap.reproduce.liang2022.zero_shot import sweep as shifted
+from modgap.tasks.sweep import halves_of
 from task_rows import CLASSES, DIM, N, planted, unit
 
 SHIFT = CorrectionWay("Shift", (-1.0, -0.5, 0.25, 0.5, 1.0, 1.25), Shift(0.5))
@@ -118,7 +119,8 @@ def test_where_nothing_is_better_the_rows_are_left_as_they_are() -> None:
 def test_a_wish_for_less_turns_every_choice_round() -> None:
     X, texts, labels = planted()
     right = zero_shot_task(X, texts, labels)
-    wrong = replace(right, judge=lambda X, Y, metric: 1 - right.judge(X, Y, metric), better="lower")
+    missed = lambda X, Y, metric: right.judge(X, Y, metric) != labels  # noqa: E731
+    wrong = replace(right, right=None, judge=missed, better="lower")
     a, b = sweep_task(right, [SHIFT]), sweep_task(wrong, [SHIFT])
     assert (a.chosen.way, a.chosen.amount) == (b.chosen.way, b.chosen.amount)
     assert b.chosen.helps
@@ -219,7 +221,7 @@ def test_parts_are_reported_apart() -> None:
 
 def test_results_are_tables_and_json_and_say_what_is_published() -> None:
     published = (Published(0.9081, "CIFAR10", "Liang et al. 2022, table 1"),)
-    task = zero_shot_task(*planted(), published=published)
+    task = replace(zero_shot_task(*planted()), published=published)
     found = sweep_task(task)
     read = json.loads(to_json(found))
     assert read["published"] == [published[0].to_dict()]
@@ -281,7 +283,6 @@ def a_task(**changes) -> Task:
 @pytest.mark.parametrize(
     ("wrong", "said"),
     [
-        ({"groups": np.zeros(20)}, "at least two groups"),
         ({"groups": np.zeros((20, 1))}, r"groups must have the shape \(items,\)"),
         ({"x_groups": np.zeros(3)}, r"x_groups must have the shape \(20,\)"),
         ({"better": "best"}, "better must be"),
@@ -307,6 +308,8 @@ def test_a_judge_must_give_a_number_for_each_item(outcomes) -> None:
 
 def test_a_sweep_refuses_what_it_cannot_use() -> None:
     task = zero_shot_task(*planted(60))
+    with pytest.raises(ValueError, match="at least two groups"):
+        sweep_task(replace(task, groups=np.zeros(60)))
     with pytest.raises(ValueError, match="names of their own"):
         sweep_task(task, [SHIFT, SHIFT])
     with pytest.raises(ValueError, match="must have the modalities of the task"):

@@ -13,8 +13,8 @@ from modgap import Calibrate, Correction, Embeddings, Modalities, retrieval
 from modgap._text import same_texts
 from modgap._validate import InputValueError, check_choice, encode_groups
 from modgap.corrections import Affine
-from modgap.evaluation.zero_shot import check_labels
 from modgap.io.group_keys import label_keys
+from modgap.tasks.task import check_labels
 
 COMPOSED, DECOMPOSED = "caf\u00e9", "cafe\u0301"
 texts = st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1, max_size=6)

@@ -1,18 +1,56 @@
-"""``modgap task``: the papers' tasks, as the rows are and with every correction."""
+"""``modgap task``: the papers' tasks, built from what each task declares about itself."""
 
 from __future__ import annotations
 
-import typer
+import inspect
+from collections.abc import Mapping, Sequence
+from importlib import import_module
+from pathlib import Path
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Annotated, Any
 
-from modgap.cli.task_conformity import conformity
-from modgap.cli.task_denigration import denigration
-from modgap.cli.task_linear_probe import linear_probe
-from modgap.cli.task_multiple_choice import multiple_choice
-from modgap.cli.task_pair_matching import pair_matching
-from modgap.cli.task_zero_shot import zero_shot
+import typer
+from typer.core import TyperGroup
+
+from modgap._validate import InputValueError
+from modgap.cli.options import AsJson, MetricOption, Seed, open_bank, two_names
+from modgap.cli.outputs import check_folder
+
+if TYPE_CHECKING:
+    from modgap._results import Progress
+    from modgap.embed import Model
+    from modgap.tasks import TaskSweep
+    from modgap.tasks.command import Option, Prepared, TaskCommand
+
+TASKS = (
+    "zero_shot",
+    "linear_probe",
+    "multiple_choice",
+    "pair_matching",
+    "denigration",
+    "conformity",
+)
+_ROWS, _MODEL, _SWEEP = "Rows from files", "A model and data instead", "The sweep"
+
+
+class _Tasks(TyperGroup):
+    """Commands that are built when one is called: the help of modgap loads no task."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return list(TASKS)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        name = cmd_name.replace("-", "_")  # who writes - means the same
+        if name not in TASKS:
+            return None
+        app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+        app.command(name, help=_help(name))(_command(_declared(name)))
+        return typer.main.get_command(app)
+
 
 task_app = typer.Typer(
     name="task",
+    cls=_Tasks,
     help="Run a task of the papers on rows as they are, moved along the gap, and with every "
     "correction. The best is chosen on one half of the items and tested on the other.",
     epilog="Example: modgap task zero_shot images.npy --class-text classes.npy --labels labels.txt",
@@ -21,15 +59,306 @@ task_app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-for command in (
-    zero_shot,
-    linear_probe,
-    multiple_choice,
-    pair_matching,
-    denigration,
-    conformity,
-):
-    name = command.__name__
-    task_app.command(name)(command)
-    if "_" in name:  # who writes - means the same
-        task_app.command(name.replace("_", "-"), hidden=True)(command)
+
+@task_app.callback()
+def _tasks() -> None:
+    pass
+
+
+def _declared(name: str) -> TaskCommand:
+    command: TaskCommand = import_module(f"modgap.tasks.{name}").COMMAND
+    return command
+
+
+def _help(name: str) -> str:
+    paragraphs = _declared(name).help.split("\n\n")
+    return "\n\n".join(" ".join(one.split()) for one in paragraphs)
+
+
+def _command(declared: TaskCommand) -> Any:
+    """The function that typer calls: the options of a task between those that all tasks have."""
+
+    def run(**given: Any) -> None:
+        _run(declared, SimpleNamespace(**given))
+
+    own = [_parameter(option) for option in declared.options]
+    panels = {option.name: option.panel for option in declared.options}
+    last = [p for p in _options(_after) if getattr(declared, p.name, True)]
+    parameters = [
+        *_options(_rows),
+        *(p for p in own if panels[p.name] == _ROWS),
+        *_options(_model, data=declared.data),
+        *(p for p in own if panels[p.name] == _MODEL),
+        *_options(_running),
+        *(p for p in own if panels[p.name] not in (_ROWS, _MODEL)),
+        *last,
+    ]
+    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    run.__annotations__ = {p.name: p.annotation for p in parameters}
+    return run
+
+
+def _parameter(option: Option) -> inspect.Parameter:
+    """An option of a task as typer takes it."""
+    words = (_dashed(option.name),) if option.kind is bool else ()
+    described = typer.Option(
+        *words,
+        help=option.help,
+        metavar=option.metavar,
+        min=option.least,
+        max=option.most,
+        show_default=option.default is not None and option.kind is not bool,
+        rich_help_panel=option.panel,
+    )
+    kind = option.kind if option.default is not None else option.kind | None
+    return inspect.Parameter(
+        option.name,
+        inspect.Parameter.KEYWORD_ONLY,
+        default=option.default,
+        annotation=Annotated[kind, described],
+    )
+
+
+def _options(declaring: Any, **texts: str) -> list[inspect.Parameter]:
+    """The parameters of a function that only declares options; ``texts`` is their help."""
+    found = []
+    for parameter in inspect.signature(declaring, eval_str=True).parameters.values():
+        if parameter.name in texts:
+            parameter.annotation.__metadata__[0].help = texts[parameter.name]
+        found.append(parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY))
+    return found
+
+
+def _rows(
+    rows: Annotated[
+        Path | None,
+        typer.Argument(
+            metavar="ROWS",
+            help="Embeddings of the items: .npy, .npz, .safetensors, .pt, .parquet, or a folder.",
+            show_default=False,
+        ),
+    ] = None,
+) -> None:
+    """The rows of the items."""
+
+
+def _model(
+    names: Annotated[
+        str, typer.Option(help="What the two modalities are called.", rich_help_panel=_ROWS)
+    ] = "image,text",
+    model: Annotated[
+        str | None,
+        typer.Option(
+            metavar="MODEL",
+            help="hf:NAME, open_clip:NAME/WEIGHTS, st:NAME, onnx:FOLDER or run:FOLDER, as for "
+            "modgap embed.",
+            show_default=False,
+            rich_help_panel=_MODEL,
+        ),
+    ] = None,
+    data: Annotated[
+        Path | None, typer.Option(metavar="DATA", show_default=False, rich_help_panel=_MODEL)
+    ] = None,
+) -> None:
+    """A model and data instead of rows."""
+
+
+def _running(
+    device: Annotated[
+        str | None,
+        typer.Option(
+            help="cpu, cuda, cuda:1 …; the first GPU if there is one.",
+            show_default=False,
+            rich_help_panel=_MODEL,
+        ),
+    ] = None,
+    batch_size: Annotated[
+        int, typer.Option(min=1, help="Items to a batch.", rich_help_panel=_MODEL)
+    ] = 64,
+) -> None:
+    """How the model runs."""
+
+
+def _after(
+    fit_on: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="PATH",
+            help="Reference rows to fit corrections on instead of those of the task: one file of "
+            "both modalities, or the option twice.",
+            show_default=False,
+            rich_help_panel=_SWEEP,
+        ),
+    ] = None,
+    bank: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="PATH",
+            help="Unlabelled rows of the items' kind, none of them an item, for hubs. By default "
+            "each half of the items is the bank of the other.",
+            show_default=False,
+            rich_help_panel=_SWEEP,
+        ),
+    ] = None,
+    metric: MetricOption = "cosine",
+    seed: Seed = 0,
+    as_json: AsJson = False,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "-o",
+            "--output",
+            metavar="FOLDER",
+            help="Write a figure and the JSON there.",
+            show_default=False,
+        ),
+    ] = None,
+) -> None:
+    """The sweep and its output."""
+
+
+def _run(declared: TaskCommand, given: SimpleNamespace) -> None:
+    from modgap._results import document
+    from modgap.cli.show import out, print_json, print_table, steps
+
+    if (lines := declared.lines(given)) is not None:
+        typer.echo("\n".join(lines))
+        return
+    if given.output is not None:
+        check_folder(given.output)
+    given.names = two_names(given.names)
+    with steps() as step:
+        inputs, about = _inputs(declared, given, step)
+        ready = declared.prepare(inputs, given, step)
+        sweep = None if ready.task is None else _swept(ready, given, step)
+    about = {**about, **ready.more}
+    if sweep is None:
+        found = document("task", ready.result, seed=given.seed, task=declared.name, **about)
+    else:
+        found = document("task", sweep, seed=given.seed, **about)
+    if given.output is not None:
+        _write(found, ready.result, sweep, given.output)
+    if given.as_json:
+        print_json(found)
+        return
+    if ready.result is not None:
+        print_table(*ready.result.table())
+        out.print()
+    if sweep is None:
+        out.print(ready.result.sentence, markup=False, soft_wrap=True)
+    else:
+        _show(sweep)
+
+
+def _inputs(
+    declared: TaskCommand, given: SimpleNamespace, step: Progress
+) -> tuple[Mapping[str, Any], dict[str, Any]]:
+    """What the task takes, from files or from a model; and what the JSON says about it."""
+    if _from_files(declared.options, given):
+        return declared.read(given), {}
+    from modgap.cli.show import say
+
+    data = declared.open(given)
+    found = declared.embed(opened(given.model, given.device), data, given, step)
+    if found.skipped:
+        first = "; ".join(f"{name} ({why})" for name, why in list(found.skipped.items())[:3])
+        n_skipped, n_items = len(found.skipped), found.n_items
+        say(f"modgap: {n_skipped:,} of {n_items:,} items cannot be used: {first}")
+    return found.inputs, {"model": given.model, "data": str(given.data), **found.about}
+
+
+def _from_files(options: Sequence[Option], given: SimpleNamespace) -> bool:
+    """Whether rows are given; options of the other source are refused, missing ones named."""
+    values = {option.name: getattr(given, option.name) for option in options}
+    changed = [option for option in options if values[option.name] != option.default]
+    if given.rows is None:
+        beside = [_dashed(option.name) for option in changed if option.panel == _ROWS]
+        if beside:
+            raise InputValueError(f"{beside[0]} is for ROWS from a file. Give their path.")
+        if not (given.model and given.data):
+            raise InputValueError("Give the ROWS of the items, or --model and --data.")
+        return False
+    beside = [f"--{name}" for name in ("model", "data") if getattr(given, name)]
+    beside += [_dashed(option.name) for option in changed if option.panel == _MODEL]
+    if beside:
+        raise InputValueError(f"{beside[0]} is for --model and --data; ROWS are given as well.")
+    missing = [_dashed(o.name) for o in options if o.needed and values[o.name] is None]
+    if missing:
+        raise InputValueError(f"Rows from files need {' and '.join(missing)}, too.")
+    return True
+
+
+def _dashed(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
+
+
+def opened(model: str, device: str | None) -> Model:
+    """The model of a name."""
+    from modgap.embed import open_model
+
+    return open_model(model, device=device)
+
+
+def _swept(ready: Prepared, given: SimpleNamespace, step: Progress) -> TaskSweep:
+    from modgap.io import open_pair
+    from modgap.tasks import sweep_task
+
+    assert ready.task is not None
+    reference, paths = None, given.fit_on or ()
+    if len(paths) > 2:
+        raise InputValueError(f"--fit-on takes one file or two, got {len(paths)}.")
+    if paths:
+        second = paths[1] if len(paths) > 1 else None
+        reference = open_pair(paths[0], second, names=ready.task.names)
+    bank = open_bank(getattr(given, "bank", None))
+    return sweep_task(
+        ready.task,
+        ready.ways,
+        fit_on=reference,
+        bank=None if bank is None else bank.rows(),
+        seed=given.seed,
+        progress=step,
+    )
+
+
+def _show(sweep: TaskSweep) -> None:
+    from modgap.cli.show import out, print_table
+
+    header, rows = sweep.table()
+    chosen = next((k for k, row in enumerate(rows) if row[0] == sweep.chosen.way), None)
+    print_table(header, rows, marked=chosen)
+    if (parts := sweep.parts_table()) is not None:
+        out.print()
+        print_table(*parts)
+    out.print(f"\n{sweep.sentence}", markup=False, soft_wrap=True)
+    for note in sweep.notes():
+        out.print(note, style="dim", markup=False, soft_wrap=True)
+
+
+def _write(found: Mapping[str, Any], result: Any, sweep: TaskSweep | None, folder: Path) -> None:
+    """The JSON, and the figures where matplotlib is installed."""
+    from modgap._files import atomic_path, write_text
+    from modgap._results import to_json
+    from modgap._validate import MissingExtraError
+    from modgap.cli.show import say
+
+    folder.mkdir(parents=True, exist_ok=True)
+    name = found["task"]
+    write_text(folder / f"{name}.json", to_json(found) + "\n")
+    say(f"wrote {folder / f'{name}.json'}")
+    figures = {}
+    try:
+        from modgap.plot import histograms, panels, task_figure
+
+        if sweep is not None:
+            figures[name] = task_figure(sweep, title=name)
+        if hasattr(result, "histogram"):
+            figures[f"{name}_rows"], (axes,) = panels(1, size=(5.2, 3.8))
+            histograms(*result.histogram(), xlabel=name, ax=axes)
+    except MissingExtraError as missing:
+        say(f"modgap: no figure: {missing}")
+        return
+    for called, figure in figures.items():
+        with atomic_path(folder / f"{called}.png") as path:
+            figure.savefig(path, dpi=150)
+        say(f"wrote {folder / f'{called}.png'}")

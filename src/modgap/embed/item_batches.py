@@ -1,4 +1,4 @@
-"""The rows of images or sounds in memory, without those that cannot be read."""
+"""The rows of some images or sounds in memory, without those that cannot be read."""
 
 from __future__ import annotations
 
@@ -8,54 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from modgap._results import Progress, silent
 from modgap._threads import ahead
-from modgap._validate import InputValueError, check_count, require
-from modgap.embed.model import BATCH, Model
+from modgap._validate import InputValueError, require
+from modgap.embed.model import Model
 from modgap.io import Items
 from modgap.io.images import ImageError, unpack_image
 from modgap.io.sounds import SoundError, unpack_sound
-
-
-def item_rows(
-    model: Model,
-    items: Items,
-    *,
-    batch_size: int = BATCH,
-    workers: int | None = None,
-    progress: Progress | None = None,
-) -> tuple[np.ndarray, list[int], dict[str, str]]:
-    """Rows (n, dim), the items that they are of, and by name why the others have none.
-
-    Parameters
-    ----------
-    model : Model
-        What embeds them.
-    items : Items
-        Images or sounds.
-    batch_size : int
-        Items that the network takes at once.
-    workers : int, optional
-        Threads that read and prepare, by default one for each processor.
-    progress : callable, optional
-        Called as ``progress(step, done, total)``.
-    """
-    say = progress or silent
-    model.check_modality(items.kind)
-    rows, kept, skipped = rows_of(
-        model,
-        items,
-        range(len(items)),
-        batch_size=check_count(batch_size, "batch_size"),
-        workers=workers,
-        count=lambda done: say(f"embedding {items.kind}", done, len(items)),
-    )
-    if not kept:
-        name, reason = next(iter(skipped.items()))
-        raise InputValueError(
-            f"None of the {len(items)} items of {items.source} can be read; {name}: {reason}."
-        )
-    return rows, kept, skipped
 
 
 def rows_of(
@@ -67,7 +25,7 @@ def rows_of(
     workers: int | None = None,
     count: Callable[[int], None],
 ) -> tuple[np.ndarray, list[int], dict[str, str]]:
-    """`item_rows` of some of the items; none of them need be readable.
+    """`Model.encode_items` of some of the items; none of them need be readable.
 
     Batches are read and prepared while the network has others, unless it is on the processor.
     ``count`` is told how many of the items are done.

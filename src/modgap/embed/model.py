@@ -12,7 +12,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from modgap._arrays import to_numpy, unit
-from modgap._results import spoken
+from modgap._results import Progress, silent, spoken
 from modgap._validate import (
     InputError,
     InputValueError,
@@ -21,6 +21,7 @@ from modgap._validate import (
     check_values,
     did_you_mean,
 )
+from modgap.io import Items
 from modgap.io.images import MAX_PIXELS
 
 # Some models embed queries in another way than documents.
@@ -119,6 +120,51 @@ class Model(ABC):
     ) -> np.ndarray:
         """Rows (n, dim) of sounds: float32 (samples,) at ``sampling_rate``, from −1 to 1."""
         return self._encode(sounds, "audio", "document", normalise, batch_size)
+
+    def encode_items(
+        self,
+        items: Items,
+        *,
+        batch_size: int = BATCH,
+        workers: int | None = None,
+        progress: Progress | None = None,
+    ) -> tuple[np.ndarray, list[int], dict[str, str]]:
+        """Rows (n, dim), the items that they are of, and by name why the others have none.
+
+        Parameters
+        ----------
+        items : Items
+            Images or sounds, or texts, of which those without a word have no row.
+        batch_size : int
+            Items that the network takes at once.
+        workers : int, optional
+            Threads that read and prepare, by default one for each processor.
+        progress : callable, optional
+            Called as ``progress(step, done, total)``.
+        """
+        from modgap.embed.item_batches import rows_of
+
+        self.check_modality(items.kind)
+        size = check_count(batch_size, "batch_size")
+        if items.kind == "text":
+            kept = [row for row in range(len(items)) if items.captions(row)]
+            texts = [items.captions(row)[0] for row in kept]
+            return self.encode_texts(texts, batch_size=size), kept, {}
+        say = progress or silent
+        rows, kept, skipped = rows_of(
+            self,
+            items,
+            range(len(items)),
+            batch_size=size,
+            workers=workers,
+            count=lambda done: say(f"embedding {items.kind}", done, len(items)),
+        )
+        if not kept:
+            name, reason = next(iter(skipped.items()))
+            raise InputValueError(
+                f"None of the {len(items)} items of {items.source} can be read; {name}: {reason}."
+            )
+        return rows, kept, skipped
 
     def layers(self, modality: str) -> tuple[str, ...]:
         """Names of the blocks that a modality goes through, first to last."""

@@ -1,16 +1,13 @@
 """Load and write embeddings: files, pairs of files and folders, in batches or memory-mapped."""
 
 from modgap.io._shards import BadShardsWarning
-from modgap.io.aokvqa import AOKVQA, open_aokvqa
 from modgap.io.embeddings import Embeddings
-from modgap.io.fairface import FairFace, open_fairface
 from modgap.io.formats.clip_retrieval import write_clip_retrieval
 from modgap.io.fusing import fuse
 from modgap.io.id_matches import PairingWarning
 from modgap.io.items import Items, open_items
 from modgap.io.manifest import Manifest, Shard, write_manifest
 from modgap.io.mixbench import MixBench, MixBenchSubset, open_mixbench
-from modgap.io.mmvp import MMVP, open_mmvp
 from modgap.io.modalities import Modalities, Thumbnail
 from modgap.io.opening import (
     from_table,
@@ -23,11 +20,8 @@ from modgap.io.opening import (
 from modgap.io.writing import write_embeddings, write_pair, write_vectors
 
 __all__ = [
-    "AOKVQA",
-    "MMVP",
     "BadShardsWarning",
     "Embeddings",
-    "FairFace",
     "Items",
     "Manifest",
     "MixBench",
@@ -38,12 +32,9 @@ __all__ = [
     "Thumbnail",
     "from_table",
     "fuse",
-    "open_aokvqa",
     "open_embeddings",
-    "open_fairface",
     "open_items",
     "open_mixbench",
-    "open_mmvp",
     "open_modalities",
     "open_modality",
     "open_pair",

@@ -13,13 +13,13 @@ from modgap.diagnosis import Diagnosis, GapPath
 from modgap.drift import DriftReport
 from modgap.evaluation import Evaluation, MixedCurve, MixedRetrieval, Retrieval, Robustness
 from modgap.evaluation.names import metric_name
-from modgap.evaluation.tasks import TaskSweep
 from modgap.measures import Measurement, OriginLandscape, Profile, Projection, ShiftLandscape
 from modgap.plot._bars import histograms, ranges
 from modgap.plot._curves import curves
 from modgap.plot._points import scatter
 from modgap.plot._tasks import task_curve
 from modgap.search import Reliability
+from modgap.tasks import TaskSweep
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from modgap.evaluation.tasks import TaskPoint, TaskSweep
+    from modgap.tasks import TaskPoint, TaskSweep
 
 _HUBS = "hubs"
 

@@ -15,25 +15,16 @@ import numpy as np
 from modgap._results import Progress, silent, spoken
 from modgap._validate import InputValueError
 from modgap.embed import Model, embed, open_model
-from modgap.embed.templates import TEMPLATES, as_words, check_templates, prompts
-from modgap.evaluation.zero_shot import one_row_per_class
-from modgap.io import (
-    AOKVQA,
-    MMVP,
-    FairFace,
-    Items,
-    open_aokvqa,
-    open_fairface,
-    open_items,
-    open_mmvp,
-    open_modality,
-)
+from modgap.io import Items, open_items, open_modality
 from modgap.io.images import ImageError, unpack_image
 from modgap.io.items import Item
 from modgap.reproduce.own_rows import read_own_rows
 from modgap.reproduce.setting import NO_PAIRS, NotAtHand, OwnRows
+from modgap.tasks import AOKVQA, MMVP, FairFace, open_aokvqa, open_fairface, open_mmvp
+from modgap.tasks.templates import TEMPLATES, as_words, check_templates, prompts
+from modgap.tasks.zero_shot import one_row_per_class
 
-# Another wording of a class than that of `modgap.embed.templates`.
+# Another wording of a class than that of `modgap.tasks.templates`.
 OTHER_TEMPLATES = {"image": "a picture showing a {}.", "audio": "a recording of {}."}
 # With fewer, the first item of each is no set of pairs that anything could be said of.
 _CLASSES_AS_PAIRS = 20

@@ -6,8 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from modgap.evaluation import RephrasedChoice, rephrased_choice
-from modgap.io import AOKVQA
 from modgap.reproduce.checks import Check, above, check
 from modgap.reproduce.chowers2026 import PAPER
 from modgap.reproduce.chowers2026.neighbour_tasks import AMOUNTS
@@ -15,6 +13,7 @@ from modgap.reproduce.chowers2026.rephrasing import fig10 as of_classes
 from modgap.reproduce.entry import Number, Outcome
 from modgap.reproduce.model_data import ModelData
 from modgap.reproduce.setting import NotAtHand, Setting
+from modgap.tasks import AOKVQA, RephrasedChoice, rephrased_choice
 
 NAME = "A-OKVQA"
 # Wrong answers that a question draws from, of the bank of all answers: the paper draws each of its

@@ -11,7 +11,6 @@ from modgap.corrections.orthogonal import Threshold
 from modgap.datasets import load_digits
 from modgap.datasets.digits import WORDINGS
 from modgap.evaluation.noise import noise_correlation
-from modgap.evaluation.rephrasing import moved, near_and_toward, own_directions
 from modgap.evaluation.significance import compare
 from modgap.reproduce.checks import Check, above, below, check
 from modgap.reproduce.chowers2026 import PAPER
@@ -22,6 +21,7 @@ from modgap.reproduce.entry import Number, Outcome
 from modgap.reproduce.setting import NotAtHand, Setting
 from modgap.reproduce.sources import DIGITS
 from modgap.reproduce.statistics import Interval, mean_interval
+from modgap.tasks.multiple_choice import moved, near_and_toward, own_directions
 
 # The class of an image and its rivals.
 CHOICES = 4

@@ -12,9 +12,9 @@ import numpy as np
 
 from modgap._validate import InputValueError, require
 from modgap.datasets.digits import DIGITS, load_scans
-from modgap.evaluation.probe import linear_probe
-from modgap.evaluation.zero_shot import zero_shot
 from modgap.io.images import ImageFolder, unpack_image
+from modgap.tasks.linear_probe import linear_probe
+from modgap.tasks.zero_shot import zero_shot
 
 # Where Debian's package dataset-fashion-mnist puts its files.
 FASHION = Path("/usr/share/datasets/fashion-mnist")

@@ -6,14 +6,14 @@ from typing import Any
 
 import numpy as np
 
-from modgap.evaluation import conformity_test
-from modgap.evaluation.conformity_test import ConformityTest
 from modgap.reproduce.checks import above, below
 from modgap.reproduce.drawing import counted
 from modgap.reproduce.entry import Check, Number, Outcome
 from modgap.reproduce.levi2025 import PAPER
 from modgap.reproduce.setting import NotAtHand, Setting
 from modgap.reproduce.sources import pairs
+from modgap.tasks import conformity_test
+from modgap.tasks.conformity import ConformityTest
 
 GLIDE, UNCLIP, CLIPCAP, REWARD = "Glide", "unCLIP", "ClipCap", "Caption Reward"
 _REAL = {"image": "real images", "text": "people's captions"}

@@ -6,14 +6,6 @@ import numpy as np
 
 from modgap._arrays import unit
 from modgap.corrections import Correction, Shift
-from modgap.evaluation.denigration import (
-    GROUPS,
-    HARMS,
-    SEXES,
-    Denigration,
-    denigration,
-    denigration_prompts,
-)
 from modgap.evaluation.significance import compare
 from modgap.measures.gap import gap_distance
 from modgap.reproduce.checks import above, below
@@ -21,6 +13,14 @@ from modgap.reproduce.entry import Check, Number, Outcome, check
 from modgap.reproduce.liang2022 import PAPER
 from modgap.reproduce.setting import NotAtHand, Setting
 from modgap.reproduce.sources import Pairs, pairs
+from modgap.tasks.denigration import (
+    GROUPS,
+    HARMS,
+    SEXES,
+    Denigration,
+    denigration,
+    denigration_prompts,
+)
 
 
 @PAPER.run("fig11")

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from modgap._arrays import unit
-from modgap.evaluation import pair_matching
 from modgap.measures import gap_distance, wasserstein_uniformity
 from modgap.reproduce.checks import Check, above, below, check
 from modgap.reproduce.entry import Number, Outcome
@@ -31,6 +30,7 @@ from modgap.reproduce.yaras2024.trained_tables import (
     recipe_of,
     trained,
 )
+from modgap.tasks import pair_matching
 
 # Rows that need a long training to end where they should.
 _SCHEDULES = ("TS", "TS S1", "TS S2", "TS S3", "S0", "S1", "S2", "S3")
@@ -180,7 +180,8 @@ def table5(setting: Setting) -> Outcome:
 
 def _row_of_pairs(setting: Setting) -> Outcome:
     """The columns of table 2 for rows of your own: nothing that its claim could be judged by."""
-    from modgap.evaluation import retrieval, zero_shot
+    from modgap.evaluation import retrieval
+    from modgap.tasks import zero_shot
 
     (own,) = pairs(setting)
     some = np.random.default_rng(setting.seed).permutation(len(own.X))[:_PAIRS_OF_GAP]

@@ -1,0 +1,250 @@
+"""A-OKVQA: questions about photographs of COCO, four answers to choose from, and their rows.
+
+Published with Schwenk et al. 2022, *A-OKVQA: A Benchmark for Visual Question Answering using World
+Knowledge* (arXiv 2206.01718). Its folder holds aokvqa_v1p0_train.json, _val.json and _test.json,
+and the photographs are those of COCO 2017, val2017/000000123456.jpg for instance.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from modgap._results import Brief, Progress, silent
+from modgap._validate import InputValueError, check_count
+from modgap.io._contents import reading
+from modgap.io.images import ImageFolder
+from modgap.io.items import Item, Items
+from modgap.tasks.command import BATCH, Encoder, TaskInputs
+from modgap.tasks.files import check_home, images_home, the_file
+
+# Rows of texts and the question of each.
+QuestionTexts = tuple[np.ndarray, np.ndarray]
+# Wrong answers that are embedded for each question; draws are from these.
+WRONG = 30
+
+
+@dataclass(frozen=True, eq=False)
+class AOKVQA(Brief):
+    """Questions with a photograph and answers to choose from.
+
+    ``correct`` (n,) is the place of the right answer among the ``choices`` of a question, and
+    ``image_of`` (n,) the row of its photograph in ``images``: questions can share one.
+    ``direct_answers`` are right answers in free words, ten of them mostly and often the same;
+    ``difficult`` (n,) marks questions of which they are not to be scored.
+    """
+
+    source: str
+    ids: tuple[str, ...]
+    questions: tuple[str, ...]
+    choices: tuple[tuple[str, ...], ...]
+    correct: np.ndarray
+    image_of: np.ndarray
+    images: Items
+    difficult: np.ndarray
+    direct_answers: tuple[tuple[str, ...], ...]
+
+    def __len__(self) -> int:
+        return len(self.questions)
+
+
+def open_aokvqa(
+    path: str | os.PathLike[str],
+    *,
+    split: str = "val",
+    images: str | os.PathLike[str] | None = None,
+) -> AOKVQA:
+    """Read A-OKVQA as it is published.
+
+    Parameters
+    ----------
+    path : path
+        The folder with aokvqa_v1p0_val.json and so on, or one such file.
+    split : str
+        "val" or "train"; the answers of "test" are not published.
+    images : path, optional
+        COCO's folder, which holds val2017 and so on, or one of these. By default it is looked for
+        beside the questions, as coco, images or by itself.
+    """
+    given = Path(path)
+    named = given.is_file() and given.suffix == ".json"
+    file = given if named else the_file(given, f"aokvqa_v1p0_{split}.json", "A-OKVQA")
+    entries = _entries(file)
+    names = [f"{entry['image_id']:012d}.jpg" for entry in entries]
+    distinct = list(dict.fromkeys(names))
+    home = _photographs(file, check_home(images), split, distinct[0])
+    folder = ImageFolder(home)
+    rows = {name: row for row, name in enumerate(distinct)}
+    return AOKVQA(
+        str(file),
+        tuple(str(entry["question_id"]) for entry in entries),
+        tuple(entry["question"].strip() for entry in entries),
+        tuple(tuple(choice.strip() for choice in entry["choices"]) for entry in entries),
+        np.array([entry["correct_choice_idx"] for entry in entries]),
+        np.array([rows[name] for name in names]),
+        Items(str(file), [Item(name, (), None, folder.reader(name, file)) for name in distinct]),
+        np.array([bool(entry.get("difficult_direct_answer")) for entry in entries]),
+        tuple(_direct_answers(entry) for entry in entries),
+    )
+
+
+def _direct_answers(entry: Mapping[str, Any]) -> tuple[str, ...]:
+    """The answers in free words; none where they are not given."""
+    said = entry.get("direct_answers")
+    answers = said if isinstance(said, list) else []
+    texts = (answer.strip() for answer in answers if isinstance(answer, str))
+    return tuple(text for text in texts if text)
+
+
+def _entries(path: Path) -> list[Mapping[str, Any]]:
+    with reading(path, "JSON", ValueError, RecursionError):
+        entries = json.loads(path.read_bytes())
+    if not isinstance(entries, list) or not entries:
+        raise InputValueError(f"{path} must be a list of questions, as A-OKVQA publishes them.")
+    seen: set[str] = set()
+    for number, entry in enumerate(entries):
+        where = f"{path}, question {number}"
+        if not isinstance(entry, Mapping):
+            raise InputValueError(f"{where}: must be an object, got {type(entry).__name__}.")
+        _check(entry, where)
+        name = str(entry["question_id"])
+        if name in seen:
+            raise InputValueError(f"{where}: question_id {name!r} is there already.")
+        seen.add(name)
+    return entries
+
+
+def _check(entry: Mapping[str, Any], where: str) -> None:
+    for name, kind in {"question_id": (str, int), "question": str, "image_id": int}.items():
+        value = entry.get(name)
+        if isinstance(value, bool) or not isinstance(value, kind) or value == "":  # type: ignore[arg-type]
+            raise InputValueError(f"{where}: {name} is missing, or {value!r}.")
+    if not 0 <= entry["image_id"] < 10**12:
+        raise InputValueError(f"{where}: image_id must have 12 digits, got {entry['image_id']}.")
+    choices = entry.get("choices")
+    texts = isinstance(choices, list) and all(isinstance(c, str) and c.strip() for c in choices)
+    if not isinstance(choices, list) or not texts or len(choices) < 2:
+        raise InputValueError(f"{where}: choices must be two texts or more, got {choices!r}.")
+    said = entry.get("direct_answers") or []
+    if not isinstance(said, list) or not all(isinstance(one, str) and one.strip() for one in said):
+        raise InputValueError(f"{where}: direct_answers must be texts, got {said!r}.")
+    correct = entry.get("correct_choice_idx")
+    if correct is None:
+        raise InputValueError(
+            f"{where}: has no correct_choice_idx. The answers of the test split are not "
+            "published: take val."
+        )
+    if isinstance(correct, bool) or not isinstance(correct, int) or not 0 <= correct < len(choices):
+        raise InputValueError(
+            f"{where}: correct_choice_idx must be below {len(choices)}, got {correct!r}."
+        )
+
+
+def _photographs(file: Path, images: Path | None, split: str, first: str) -> Path:
+    """The folder of COCO in which the first photograph lies."""
+    own = split if f"_{split}." in file.name else file.stem.rpartition("_")[2]
+    folders = list(dict.fromkeys(f"{one}2017" for one in (own, "val", "train", "test")))
+    here = file.parent
+    roots = [here / "coco", here / "images", here, here.parent / "coco", here.parent]
+    near = [root / one for root in roots for one in folders] + roots[:2]
+    return images_home(images, near, first, "The photographs of COCO 2017")
+
+
+def choice_rows(
+    model: Encoder,
+    data: AOKVQA,
+    *,
+    rephrase: bool = False,
+    wrong: int = WRONG,
+    seed: int = 0,
+    batch_size: int = BATCH,
+    workers: int | None = None,
+    progress: Progress | None = None,
+) -> TaskInputs:
+    """Embed A-OKVQA: the photographs, and each question with each of its answers.
+
+    A text is the question, a space and an answer (Chowers et al., F.2). In other words, right texts
+    have the direct answers, each once, and wrong ones answers to other questions, choices and
+    direct ones, that are not among the right answers. ``items`` are the ids of the questions.
+
+    Parameters
+    ----------
+    model : Model
+        What embeds both.
+    data : AOKVQA
+        What ``open_aokvqa`` gives.
+    rephrase : bool
+        Embed other wordings, too. Questions without direct answers are left out then.
+    wrong : int
+        How many wrong answers to draw for each question.
+    seed : int
+        Seed of the wrong answers.
+    batch_size, workers, progress
+        As for ``Model.encode_items``.
+    """
+    say = progress or silent
+    n_wrong = check_count(wrong, "wrong")
+    X, kept_images, skipped = model.encode_items(
+        data.images, batch_size=batch_size, workers=workers, progress=progress
+    )
+    place = {image: row for row, image in enumerate(kept_images)}
+    kept = [i for i in range(len(data)) if int(data.image_of[i]) in place]
+    if rephrase:
+        kept = [i for i in kept if data.direct_answers[i]]
+    if not kept:
+        raise InputValueError(f"No question of {data.source} has direct answers and an image.")
+    say("embedding texts", 0, 0)
+    texts = _question_texts(model, data, kept, [data.choices[i] for i in kept], batch_size)
+    others: dict[str, QuestionTexts] = {}
+    if rephrase:
+        said = {
+            "right": [tuple(dict.fromkeys(data.direct_answers[i])) for i in kept],
+            "wrong": _wrong_answers(data, kept, n_wrong, seed),
+        }
+        for name, answers in said.items():
+            say(f"embedding {name} answers", 0, 0)
+            others[name] = _question_texts(model, data, kept, answers, batch_size)
+    used, image_of = np.unique([place[int(data.image_of[i])] for i in kept], return_inverse=True)
+    inputs = {"X": X[used], "texts": texts, "correct": data.correct[kept], "image_of": image_of}
+    questions = tuple(data.ids[i] for i in kept)
+    return TaskInputs({**inputs, **others}, questions, skipped, len(data.images))
+
+
+def _question_texts(
+    model: Encoder, data: AOKVQA, kept: Sequence[int], answers: Sequence[Sequence[str]], batch: int
+) -> QuestionTexts:
+    texts = [f"{data.questions[i]} {a}" for i, own in zip(kept, answers, strict=True) for a in own]
+    question_of = np.repeat(np.arange(len(kept)), [len(own) for own in answers])
+    return model.encode_texts(texts, batch_size=batch), question_of
+
+
+def _wrong_answers(data: AOKVQA, kept: Sequence[int], n: int, seed: int) -> list[tuple[str, ...]]:
+    """For each question as many answers from the whole bank, none of them right."""
+    bank = list(
+        dict.fromkeys(
+            answer
+            for i in range(len(data))
+            for answer in (*data.choices[i], *data.direct_answers[i])
+        )
+    )
+    rng = np.random.default_rng(seed)
+    found = []
+    for i in kept:
+        right = {data.choices[i][data.correct[i]].lower()}
+        right |= {answer.lower() for answer in data.direct_answers[i]}
+        needed = max(n, len(data.choices[i]) - 1)
+        drawn = (bank[k] for k in rng.permutation(len(bank)))
+        own = list(islice((answer for answer in drawn if answer.lower() not in right), needed))
+        if len(own) < len(data.choices[i]) - 1:
+            raise InputValueError(
+                f"{data.source} has too few answers to other questions to draw wrong ones from."
+            )
+        found.append(tuple(own))
+    return found

@@ -1,0 +1,697 @@
+"""Questions about images with a few answers each: is the nearest text the right one?
+
+Also in other words: wrong and right texts are drawn anew, and the gap is closed by a direction of
+its own for each question.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from modgap._arrays import namespace, to_numpy, unit
+from modgap._results import Progress, Result, silent
+from modgap._validate import (
+    Array,
+    InputTypeError,
+    InputValueError,
+    check_count,
+    check_matrix,
+    check_numbers,
+    check_rows,
+    check_same_space,
+)
+from modgap.corrections import Correction, Metric
+from modgap.evaluation.significance import DEFAULT_RESAMPLES, Comparison, compare
+from modgap.io.modalities import DEFAULT_NAMES
+from modgap.search.scores import given_scores, metric_of
+from modgap.tasks.aokvqa import AOKVQA, choice_rows, open_aokvqa
+from modgap.tasks.command import (
+    COLUMN,
+    IMAGES,
+    MODEL,
+    ROWS,
+    SPLIT,
+    SWEEP,
+    Encoder,
+    Option,
+    Prepared,
+    TaskCommand,
+    TaskInputs,
+    numbers_of,
+    rows_file,
+    rows_of,
+    rows_with,
+)
+from modgap.tasks.sweep import BOTH_WAYS, AtAmount, TaskRows, Way, default_ways
+from modgap.tasks.task import Table, Task, names_of
+
+# Rows of texts, and the question that each belongs to; or (questions, answers, columns).
+Answers = tuple[Array, Any] | Array
+# −1 doubles the gap, 0 leaves it, 1 closes what the direction can close.
+AMOUNTS = (-1.0, -0.75, -0.5, -0.25, 0.0, 0.25, 0.5, 0.75, 1.0)
+# Chowers et al., fig. 10.
+DRAWS = 500
+
+
+@dataclass(frozen=True)
+class MultipleChoice(Result):
+    """Accuracy of choosing the nearest answer.
+
+    ``chance`` is what guessing gives. ``predictions`` is the place of the chosen answer among those
+    of its question, ``hits`` whether it is right: two runs compare by
+    ``compare(before.hits, after.hits)``.
+    """
+
+    accuracy: float
+    chance: float
+    n: int
+    predictions: np.ndarray
+    hits: np.ndarray
+    metric: str
+
+    def to_dict(self) -> dict[str, Any]:
+        """The accuracy, without each question's answer."""
+        found = super().to_dict()
+        del found["predictions"], found["hits"]
+        return found
+
+
+def multiple_choice(
+    X: Array,
+    texts: Answers,
+    correct: Any,
+    *,
+    image_of: Any = None,
+    metric: Metric | None = None,
+    correction: Correction | None = None,
+) -> MultipleChoice:
+    """Share of questions whose right answer is nearest to the image (Chowers et al., F.2).
+
+    A text is the question with one of its answers, as Ghosal et al. have it. Equal scores go to the
+    earlier answer.
+
+    Parameters
+    ----------
+    X : (m, d) array
+        Rows of images.
+    texts : (rows, question_of), or (n, k, d) array
+        Rows of texts, and the question of each, numbered from 0 and in order; or k texts for each
+        of n questions.
+    correct : (n,) integers
+        The place of the right answer among those of its question, from 0.
+    image_of : (n,) integers, optional
+        The row of X that each question is about; by default question i is about row i.
+    metric : {"cosine", "inner_product", "euclidean"}, optional
+        The correction's, else cosine.
+    correction : Correction, optional
+        Applied to both; X are the queries, the texts the documents.
+
+    >>> import numpy as np
+    >>> texts = np.eye(4).reshape(2, 2, 4)
+    >>> multiple_choice(np.array([[0.0, 1, 0, 0], [0, 0, 1, 0]]), texts, [1, 1]).accuracy
+    0.5
+    """
+    used = metric_of(metric, correction, "cosine")
+    task = multiple_choice_task(
+        X, texts, correct, image_of=image_of, names=names_of(correction), metric=metric or "cosine"
+    )
+    assert isinstance(task.judge, _Choice)
+    chosen = task.judge(*task.rows(correction), used)
+    hits = chosen == task.right
+    return MultipleChoice(
+        accuracy=float(np.mean(hits)),
+        chance=float(np.mean(1 / np.bincount(task.judge.question_of))),
+        n=len(hits),
+        predictions=chosen,
+        hits=hits,
+        metric=used,
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class _Choice:
+    """Judges questions by the scores of their texts for their images.
+
+    ``question_of`` and ``asked_by`` are the question of each text and the row of X it is about.
+    """
+
+    question_of: np.ndarray
+    asked_by: np.ndarray
+    decide: Callable[[np.ndarray], np.ndarray]
+
+    def __call__(self, X: Array, Y: Array, metric: Metric) -> np.ndarray:
+        return self.decide(given_scores(X, Y, self.asked_by, metric, ("X", "texts")))
+
+
+def multiple_choice_task(
+    X: Array,
+    texts: Answers,
+    correct: Any,
+    *,
+    image_of: Any = None,
+    names: Sequence[str] = DEFAULT_NAMES,
+    metric: Metric = "cosine",
+) -> Task:
+    """Is the text with the right answer nearest to the image? One outcome a question.
+
+    Parameters
+    ----------
+    X, texts, correct, image_of
+        As for ``multiple_choice``.
+    names : pair of str
+        The names of the modalities of X and of the texts.
+    metric : {"cosine", "inner_product", "euclidean"}
+        How uncorrected rows are ranked.
+
+    >>> task = multiple_choice_task(np.eye(2), np.eye(2)[[[0, 1], [0, 1]]], [0, 0])
+    >>> task.outcomes()
+    array([1., 0.])
+    """
+    X = check_matrix(X)
+    Y, question_of = check_answers(texts, "texts")
+    image_of = check_image_of(image_of, int(question_of[-1]) + 1, X.shape[0])
+    return Task(
+        name="multiple_choice",
+        names=(names[0], names[1]),
+        X=X,
+        Y=Y,
+        judge=_Choice(
+            question_of, image_of[question_of], lambda scores: _nearest(scores, question_of)
+        ),
+        right=check_correct(correct, question_of),
+        groups=image_of,
+        x_groups=np.arange(X.shape[0]),
+        metric=metric,
+        row_names=("X", "texts"),
+    )
+
+
+def _nearest(scores: np.ndarray, question_of: np.ndarray) -> np.ndarray:
+    """The place of the nearest text among those of its question, (n,)."""
+    starts = starts_of(question_of)
+    best = np.maximum.reduceat(scores, starts)
+    places = np.flatnonzero(scores == best[question_of])
+    # The first of equals: places are in order, and so are the questions.
+    first = places[np.searchsorted(question_of[places], np.arange(len(starts)))]
+    return np.asarray(first - starts)
+
+
+def starts_of(question_of: np.ndarray) -> np.ndarray:
+    """Where the texts of each question begin."""
+    return np.flatnonzero(np.diff(question_of, prepend=-1))
+
+
+def check_answers(
+    texts: Any, name: str, n: int | None = None, *, nonzero: bool = False
+) -> tuple[Array, np.ndarray]:
+    """Rows of texts and the question of each, from 0, in order, each question with a text."""
+    if getattr(texts, "ndim", 0) == 3:
+        many, answers, columns = texts.shape
+        texts = texts.reshape((many * answers, columns)), np.repeat(np.arange(many), answers)
+    if not (isinstance(texts, (tuple, list)) and len(texts) == 2):
+        raise InputTypeError(
+            f"{name} must be a pair (rows, question of each), or an array of three dimensions, got "
+            f"{type(texts).__name__}."
+        )
+    rows = check_rows(texts[0], name, nonzero=nonzero)
+    question_of = np.asarray(texts[1])
+    if question_of.shape != (rows.shape[0],) or question_of.dtype.kind not in "iu":
+        raise InputValueError(
+            f"{name} must say the question of each text, a whole number: {rows.shape[0]} rows, got "
+            f"{question_of.dtype} of shape {question_of.shape}."
+        )
+    steps = np.diff(question_of.astype(np.int64), prepend=-1)
+    if steps[0] != 1 or np.any((steps != 0) & (steps != 1)):
+        raise InputValueError(
+            f"The questions of {name} must be numbered from 0, in order, none without a text."
+        )
+    if n is not None and question_of[-1] != n - 1:
+        raise InputValueError(
+            f"{name} must have texts for each of {n} questions, got {question_of[-1] + 1}."
+        )
+    return rows, question_of.astype(np.int64)
+
+
+def check_image_of(image_of: Any, n: int, n_images: int) -> np.ndarray:
+    """The row of its image for each of n questions."""
+    if image_of is None and n != n_images:
+        raise InputValueError(
+            f"Say which image each question is about (image_of=…): got {n} questions and "
+            f"{n_images} images."
+        )
+    found = np.arange(n) if image_of is None else np.asarray(image_of)
+    return _check_places(found, "image_of", n, np.full(n, n_images), "rows of X")
+
+
+def check_correct(correct: Any, question_of: np.ndarray) -> np.ndarray:
+    """The place of the right answer of each question."""
+    sizes = np.bincount(question_of)
+    return _check_places(np.asarray(correct), "correct", len(sizes), sizes, "answers")
+
+
+def _check_places(
+    places: np.ndarray, name: str, n: int, sizes: np.ndarray, what: str
+) -> np.ndarray:
+    if places.shape != (n,) or places.dtype.kind not in "iu":
+        raise InputValueError(
+            f"{name} must be a whole number for each of {n} questions, got {places.dtype} of shape "
+            f"{places.shape}."
+        )
+    bad = np.flatnonzero((places < 0) | (places >= sizes))
+    if len(bad):
+        raise InputValueError(
+            f"{name} must count from 0 to below the number of {what}: question {bad[0]} has "
+            f"{sizes[bad[0]]}, got {places[bad[0]]}."
+        )
+    return places.astype(np.int64)
+
+
+@dataclass(frozen=True)
+class RephrasedChoice(Result):
+    """Accuracy of multiple choice as the gap closes, in the first wording and in others.
+
+    ``clean`` and ``rephrased`` (amounts,) are the accuracies; ``closed`` the share of the gap that
+    amount 1 closes, on average over the questions. ``clean_hits`` (amounts, n) and
+    ``rephrased_shares`` (amounts, n), the share of draws answered right, are of each question;
+    ``groups`` (n,) are those about one image.
+    """
+
+    amounts: np.ndarray
+    clean: np.ndarray
+    rephrased: np.ndarray
+    closed: float
+    draws: int
+    n: int
+    clean_hits: np.ndarray
+    rephrased_shares: np.ndarray
+    groups: np.ndarray
+
+    def gain(
+        self, amount: float = 1.0, *, resamples: int = DEFAULT_RESAMPLES, seed: int = 0
+    ) -> Comparison:
+        """Accuracy in other words at this amount against the gap as it is, by image."""
+        places = {float(a): i for i, a in enumerate(self.amounts)}
+        if 0.0 not in places or amount not in places:
+            raise InputValueError(
+                f"amounts must hold 0 and {amount:g} for that comparison, got "
+                f"{self.amounts.tolist()}."
+            )
+        before, after = (self.rephrased_shares[places[a]] for a in (0.0, amount))
+        return compare(before, after, self.groups, resamples=resamples, seed=seed)
+
+    def table(self) -> Table:
+        """The accuracies at each amount."""
+        header = ("shift by question", "accuracy", "accuracy in other words")
+        lines = zip(self.amounts, self.clean, self.rephrased, strict=True)
+        return header, [(f"{amount:g}", f"{a:.3f}", f"{b:.3f}") for amount, a, b in lines]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The accuracies, without each question's."""
+        found = super().to_dict()
+        for name in ("clean_hits", "rephrased_shares", "groups"):
+            del found[name]
+        return found
+
+
+def rephrased_choice(
+    X: Array,
+    texts: Answers,
+    correct: Any,
+    right: Answers,
+    wrong: Answers,
+    *,
+    image_of: Any = None,
+    gap: Array | None = None,
+    amounts: Sequence[float] = AMOUNTS,
+    draws: int = DRAWS,
+    seed: int = 0,
+    progress: Progress | None = None,
+) -> RephrasedChoice:
+    """Accuracy when answers are said in other words, as the gap closes (Chowers et al., fig. 10).
+
+    In each draw a question has one of its right answers and as many wrong ones as before, drawn
+    without replacement. Its texts move by amount·g′, where g′ is the part of the gap orthogonal to
+    its own first texts (eq. 11), so that the clean accuracy cannot change. All rows at unit length,
+    nearest by Euclidean distance; answers that tie share the hit.
+
+    Parameters
+    ----------
+    X, texts, correct, image_of
+        As for ``multiple_choice``: images, the first texts, and which of them are right.
+    right, wrong : (rows, question_of), or (n, k, d) array
+        Other texts that are right for their question, one or more; and wrong ones, at least as many
+        as a question has wrong answers.
+    gap : (d,) array, optional
+        From the mean of the texts to that of the images; by default of ``texts`` and ``X``.
+    amounts : sequence of float
+        How far the gap is closed: −1 doubles it.
+    draws : int
+        How often answers are drawn.
+    seed : int
+        Seed of the draws.
+    progress : callable, optional
+        Called as ``progress(step, done, total)``.
+    """
+    task = rephrased_choice_task(
+        X, texts, correct, right, wrong, image_of=image_of, draws=draws, seed=seed
+    )
+    steps, judge = check_numbers(amounts, "amounts"), task.judge
+    assert isinstance(judge, _Choice)
+    _, question_of = check_answers(texts, "texts")
+    n, n_first = int(question_of[-1]) + 1, len(question_of)
+    correct = check_correct(correct, question_of)
+    images, rows = _unit_rows(task)
+    between = images.mean(axis=0) - rows[:n_first].mean(axis=0)
+    vector = between if gap is None else _check_gap(gap, images.shape[1])
+    directions = _own_directions(vector, rows, judge.question_of, n_first)
+    near, toward = near_and_toward(
+        images[judge.asked_by], rows[:, None], directions[judge.question_of]
+    )
+    clean, shares = np.zeros((len(steps), n), bool), np.zeros((len(steps), n))
+    for k, amount in enumerate(steps):
+        (progress or silent)("amounts", k, len(steps))
+        scores = moved(near, toward, amount)[:, 0]
+        clean[k] = _nearest(scores[:n_first], question_of) == correct
+        shares[k] = judge.decide(scores)
+    length = float(np.linalg.norm(vector))
+    closed = np.linalg.norm(directions, axis=1).mean() / length if length > 0 else 0.0
+    return RephrasedChoice(
+        amounts=steps,
+        clean=clean.mean(axis=1),
+        rephrased=shares.mean(axis=1),
+        closed=float(closed),
+        draws=draws,
+        n=n,
+        clean_hits=clean,
+        rephrased_shares=shares,
+        groups=task.groups,
+    )
+
+
+def rephrased_choice_task(
+    X: Array,
+    texts: Answers,
+    correct: Any,
+    right: Answers,
+    wrong: Answers,
+    *,
+    image_of: Any = None,
+    names: Sequence[str] = DEFAULT_NAMES,
+    metric: Metric = "cosine",
+    draws: int = DRAWS,
+    seed: int = 0,
+) -> Task:
+    """Is the right answer nearest when answers are said in other words? One share a question.
+
+    Parameters
+    ----------
+    X, texts, correct, right, wrong, image_of, draws, seed
+        As for ``rephrased_choice``. Corrections are fitted on ``X`` and ``texts``.
+    names, metric
+        As for ``multiple_choice_task``.
+    """
+    X = check_matrix(X)
+    first, question_of = check_answers(texts, "texts")
+    n = int(question_of[-1]) + 1
+    check_correct(correct, question_of)
+    image_of = check_image_of(image_of, n, X.shape[0])
+    nonzero = metric == "cosine"
+    others = [
+        check_answers(given, name, n, nonzero=nonzero)
+        for given, name in ((right, "right"), (wrong, "wrong"))
+    ]
+    check_enough(question_of, others[1][1])
+    for rows, name in zip(others, ("right", "wrong"), strict=True):
+        check_same_space(first, rows[0], ("texts", name))
+    drawn = _draws(question_of, others[0][1], others[1][1], check_count(draws, "draws"), seed)
+    every = np.concatenate([question_of, *(of for _, of in others)])
+    return Task(
+        name="rephrased_choice",
+        names=(names[0], names[1]),
+        X=X,
+        Y=namespace(first).concat([first, *(rows for rows, _ in others)]),
+        judge=_Choice(
+            every,
+            image_of[every],
+            lambda scores: np.array(
+                [_shared(scores[own], scores[rivals]) for own, rivals in drawn]
+            ),
+        ),
+        groups=image_of,
+        outcome="accuracy in other words",
+        x_groups=np.arange(X.shape[0]),
+        metric=metric,
+        fit_on=(X, first),
+        row_names=("X", "texts"),
+    )
+
+
+def _draws(
+    question_of: np.ndarray, right_of: np.ndarray, wrong_of: np.ndarray, draws: int, seed: int
+) -> list[tuple[np.ndarray, np.ndarray]]:
+    """For each question the texts drawn: right ones (draws,), and wrong ones (draws, k − 1).
+
+    The wrong ones of a draw are all different.
+    """
+    rng = np.random.default_rng(seed)
+    sizes = (np.bincount(question_of) - 1, np.bincount(right_of), np.bincount(wrong_of))
+    right_at = len(question_of) + starts_of(right_of)
+    wrong_at = len(question_of) + len(right_of) + starts_of(wrong_of)
+    found = []
+    for i, (rivals, n_right, n_wrong) in enumerate(zip(*sizes, strict=True)):
+        own = right_at[i] + rng.integers(n_right, size=draws)
+        against = wrong_at[i] + np.argsort(rng.random((draws, n_wrong)), axis=1)[:, :rivals]
+        found.append((own.astype(np.int32), against.astype(np.int32)))
+    return found
+
+
+def _shared(own: np.ndarray, others: np.ndarray) -> float:
+    """Share of draws whose right score (draws,) is above all others (draws, k); ties share it."""
+    ties = (others == own[:, None]).sum(axis=1)
+    return float(np.where((others > own[:, None]).any(axis=1), 0.0, 1 / (1 + ties)).mean())
+
+
+@dataclass(frozen=True, eq=False)
+class OwnShift(Way):
+    """The texts of each question moved along the part of the gap orthogonal to its first ones.
+
+    Chowers et al., eq. 11, question by question; the metric is Euclidean. The first ``n_first``
+    rows of Y are the first texts.
+    """
+
+    n_first: int
+
+    def fitted(self, rows: TaskRows) -> AtAmount:
+        """A direction for each question, from the gap of the rows to fit on."""
+        task = rows.task
+        if not isinstance(task.judge, _Choice):
+            raise InputValueError("it needs a task of questions")
+        judge = task.judge
+        X, Y = _unit_rows(task)
+        sides = rows.fit.side_moments(detail="mean")
+        asking, found = (to_numpy(sides[name].unit_rows().mean) for name in task.names)
+        directions = _own_directions(asking - found, Y, judge.question_of, self.n_first)
+        moves = directions[judge.question_of]
+        near, toward = near_and_toward(X[judge.asked_by], Y[:, None], moves)
+        raw, drift = X.mean(axis=0) - Y.mean(axis=0), moves.mean(axis=0)
+
+        def at(amount: float) -> tuple[np.ndarray, float]:
+            left = raw - amount * drift
+            sign = -1.0 if left @ raw < 0 else 1.0
+            outcomes = task.checked(judge.decide(moved(near, toward, amount)[:, 0]))
+            return outcomes, float(sign * np.linalg.norm(left))
+
+        return at
+
+
+def own_shift(texts: Answers, *, amounts: Sequence[float] = BOTH_WAYS) -> OwnShift:
+    """The way for a task of these first texts, in their words or in others."""
+    return OwnShift("shift by question", tuple(amounts), len(check_answers(texts, "texts")[1]))
+
+
+def _unit_rows(task: Task) -> tuple[np.ndarray, np.ndarray]:
+    X, Y = (unit(to_numpy(side).astype(np.float64)) for side in (task.X, task.Y))
+    return X, Y
+
+
+def _own_directions(
+    gap: np.ndarray, rows: np.ndarray, question_of: np.ndarray, n_first: int
+) -> np.ndarray:
+    """The direction of each question, from its texts among the first ``n_first`` rows."""
+    own = np.split(rows[:n_first], starts_of(question_of[:n_first])[1:])
+    return np.concatenate([own_directions(gap, texts[None]) for texts in own])
+
+
+def own_directions(gap: np.ndarray, candidates: np.ndarray) -> np.ndarray:
+    """The part (n, d) of the gap orthogonal to each set of candidates, (n, k, d) (eq. 11)."""
+    centred = candidates - candidates.mean(axis=1, keepdims=True)
+    _, singular, axes = np.linalg.svd(centred.astype(np.float64), full_matrices=False)
+    floor = max(centred.shape[1:]) * np.finfo(np.float64).eps * singular[:, :1]
+    # Centring costs one dimension, candidates that are the same others.
+    axes = (axes * (singular > floor)[:, :, None])[:, : centred.shape[1] - 1]
+    directions = np.broadcast_to(gap.astype(np.float64), (len(centred), len(gap)))
+    # Twice: one projection leaves rounding of the size of the gap.
+    for _ in range(2):
+        inside = np.einsum("nkd,nd->nk", axes, directions)
+        directions = directions - np.einsum("nkd,nk->nd", axes, inside)
+    return np.asarray(directions)
+
+
+def near_and_toward(
+    queries: np.ndarray, rows: np.ndarray, directions: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """How near each candidate is to its query, and how far along its direction, (n, k) each.
+
+    A candidate r moved by amount·g ranks by q · r − ‖r‖²/2 − amount · g · r; the rest is the same
+    for all candidates of a query.
+    """
+    wide = rows.astype(np.float64)
+    near = np.einsum("nkd,nd->nk", wide, queries) - (wide**2).sum(axis=2) / 2
+    return near, np.einsum("nkd,nd->nk", wide, directions)
+
+
+def moved(near: np.ndarray, toward: np.ndarray, amount: float) -> np.ndarray:
+    """Scores (n, k) of the candidates moved by this amount; the largest is the nearest."""
+    return near - amount * toward
+
+
+def check_enough(question_of: np.ndarray, wrong_of: np.ndarray) -> None:
+    """Refuse a question with fewer wrong texts than it has wrong answers."""
+    needed, found = np.bincount(question_of) - 1, np.bincount(wrong_of)
+    short = np.flatnonzero(found < needed)
+    if len(short):
+        raise InputValueError(
+            f"wrong must have at least as many texts as a question has wrong answers: question "
+            f"{short[0]} has {found[short[0]]} for {needed[short[0]]}."
+        )
+
+
+def _check_gap(gap: Any, dim: int) -> np.ndarray:
+    found = to_numpy(gap).astype(np.float64)
+    if found.shape != (dim,) or not np.all(np.isfinite(found)):
+        raise InputValueError(
+            f"gap must be one vector of {dim} finite numbers, got shape {found.shape}."
+        )
+    return found
+
+
+# What the command line offers.
+
+
+def _question_of(name: str, what: str, *, needed: bool = False) -> Option:
+    return Option(
+        name,
+        f"The question of each of the {what}, from 0 and in order: an array or column of that "
+        "file, or a file with one per row.",
+        panel=ROWS,
+        needed=needed,
+    )
+
+
+def _read(given: Any) -> dict[str, Any]:
+    found = {
+        "X": rows_of(given.rows, given.column),
+        "texts": rows_with(given.text, given.question_of),
+        "correct": numbers_of(given.correct, "--correct"),
+        "names": given.names,
+    }
+    if given.image_of is not None:
+        found["image_of"] = numbers_of(given.image_of, "--image-of")
+    others = {"--right": given.right, "--right-of": given.right_of, "--wrong": given.wrong,
+              "--wrong-of": given.wrong_of}  # fmt: skip
+    missing = [option for option, value in others.items() if value is None]
+    if len(missing) == len(others):
+        return found
+    if missing:
+        raise InputValueError(f"Answers in other words need {' and '.join(missing)}, too.")
+    found["right"] = rows_with(given.right, given.right_of)
+    found["wrong"] = rows_with(given.wrong, given.wrong_of)
+    return found
+
+
+def _embed(model: Encoder, data: AOKVQA, given: Any, progress: Progress) -> TaskInputs:
+    return choice_rows(
+        model,
+        data,
+        rephrase=given.rephrase,
+        wrong=given.wrong_answers,
+        seed=given.seed,
+        batch_size=given.batch_size,
+        progress=progress,
+    )
+
+
+def _prepare(inputs: Any, given: Any, progress: Progress) -> Prepared:
+    inputs = {"names": given.names, **inputs}
+    shift = own_shift(inputs["texts"])
+    if "right" not in inputs:
+        task = multiple_choice_task(**inputs, metric=given.metric)
+        return Prepared(task, ways=(*default_ways(task), shift))
+    drawn = {"draws": given.draws, "seed": given.seed}
+    task = rephrased_choice_task(**inputs, metric=given.metric, **drawn)
+    rows = {name: value for name, value in inputs.items() if name != "names"}
+    found = rephrased_choice(**rows, **drawn, progress=progress)
+    more = {"rephrasing": found, "gain_when_closed": found.gain(seed=given.seed)}
+    return Prepared(task, found, (*default_ways(task), shift), more)
+
+
+COMMAND = TaskCommand(
+    name="multiple_choice",
+    help="""Choose the answer whose text is nearest to the image, and see what each correction changes.
+
+    DATA is A-OKVQA. Texts are moved question by question, too (Chowers et al., eq. 11).
+
+    Example: modgap task multiple_choice --model hf:openai/clip-vit-base-patch32 --data aokvqa --rephrase
+
+    Example: modgap task multiple_choice images.npy --text texts.npy --question-of question.txt --correct correct.txt
+    """,  # noqa: E501 - an example is one line
+    data="A-OKVQA: the folder with aokvqa_v1p0_val.json, and COCO 2017 beside it or in --images.",
+    options=(
+        rows_file("text", "Embeddings of each question with each of its answers.", needed=True),
+        _question_of("question_of", "texts", needed=True),
+        rows_file(
+            "correct",
+            "The place of the right answer of each question, from 0, one a line.",
+            needed=True,
+        ),
+        rows_file("image_of", "The row of the image of each question; row i when left out."),
+        rows_file("right", "Embeddings of right answers in other words."),
+        _question_of("right_of", "right answers"),
+        rows_file("wrong", "Embeddings of other wrong answers."),
+        _question_of("wrong_of", "wrong answers"),
+        COLUMN,
+        IMAGES,
+        SPLIT,
+        Option(
+            "rephrase",
+            "Answers in other words: direct answers, and wrong ones of other questions.",
+            bool,
+            False,
+            panel=MODEL,
+        ),
+        Option(
+            "wrong_answers",
+            "Wrong answers that are embedded a question.",
+            int,
+            30,
+            panel=MODEL,
+            least=1,
+        ),
+        Option(
+            "draws",
+            "How often answers in other words are drawn.",
+            int,
+            DRAWS,
+            panel=SWEEP,
+            least=1,
+        ),
+    ),
+    read=_read,
+    open=lambda given: open_aokvqa(given.data, split=given.split or "val", images=given.images),
+    embed=_embed,
+    prepare=_prepare,
+)

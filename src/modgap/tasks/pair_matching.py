@@ -1,0 +1,397 @@
+"""Two images and two statements that differ in a detail: does each find its own?
+
+The data set is MMVP-VLM, published with Tong et al. 2024, *Eyes Wide Shut? Exploring the Visual
+Shortcomings of Multimodal LLMs* (arXiv 2401.06209). Its folder holds Questions.csv, with the
+columns Question ID, Type and Statement, and "MLLM_VLM Images", a folder for each type with the
+images, 1.jpg and so on. Two rows that follow each other are a pair.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+import numpy as np
+
+from modgap._results import Brief, Progress, Result
+from modgap._validate import Array, InputValueError, check_choice, check_pairs
+from modgap.corrections import Correction, Metric
+from modgap.io.images import ImageFolder
+from modgap.io.items import Item, Items
+from modgap.io.modalities import DEFAULT_NAMES
+from modgap.search.scores import given_scores, metric_of
+from modgap.tasks.command import (
+    BATCH,
+    COLUMN,
+    IMAGES,
+    MODEL,
+    ROWS,
+    Encoder,
+    Option,
+    Prepared,
+    TaskCommand,
+    TaskInputs,
+    rows_file,
+    rows_of,
+    rows_with,
+)
+from modgap.tasks.files import check_home, check_once, table_of, the_file
+from modgap.tasks.task import Published, Task, check_labels
+
+# Yaras et al. 2024, table 1: modality gap and accuracy (%) on MMVP-VLM of models trained on
+# MS-COCO, each the mean of three trainings.
+_YARAS = {
+    "baseline": (0.294, 14.321),
+    "FLT 0.04": (0.122, 11.852),
+    "FLT 0.07": (0.033, 14.074),
+    "FLT 0.1": (0.019, 14.817),
+    "TS S1": (0.198, 14.074),
+    "TS S2": (0.137, 14.321),
+    "TS S3": (0.088, 13.087),
+}
+PUBLISHED = tuple(
+    Published(
+        accuracy / 100,
+        f"MMVP-VLM, {name} (modality gap {gap:g})",
+        "Yaras et al. 2024, table 1",
+    )
+    for name, (gap, accuracy) in _YARAS.items()
+)
+
+# Who chooses between the two of the other kind.
+Asking = Literal["text", "image", "both"]
+
+
+@dataclass(frozen=True)
+class PairMatching(Result):
+    """Share of sets in which every choice is right, by pattern and over all.
+
+    ``accuracy`` is the mean over the patterns, ``chance`` what guessing gives. ``hits`` has one
+    Boolean per set and ``set_patterns`` the pattern of each.
+    """
+
+    accuracy: float
+    pattern_accuracy: np.ndarray
+    patterns: tuple[str, ...]
+    chance: float
+    n: int
+    asking: str
+    metric: str
+    hits: np.ndarray
+    set_patterns: np.ndarray
+
+    def to_dict(self) -> dict[str, Any]:
+        """The accuracies, without each set's."""
+        found = super().to_dict()
+        del found["hits"], found["set_patterns"]
+        return found
+
+
+def pair_matching(
+    X: Array,
+    Y: Array,
+    patterns: Any = None,
+    *,
+    asking: Asking = "text",
+    metric: Metric | None = None,
+    correction: Correction | None = None,
+) -> PairMatching:
+    """Share of sets of two pairs that are matched without a slip (Tong et al. 2024, MMVP-VLM).
+
+    Rows 0 and 1 are the first set, rows 2 and 3 the second, and so on; row i of X belongs to row i
+    of Y. A tie is no match. The mean over patterns is what Yaras et al. print (table 1, E).
+
+    Parameters
+    ----------
+    X, Y : (2n, d) arrays
+        Rows of images and of statements.
+    patterns : (2n,) labels, optional
+        The visual pattern of each row, the same for both rows of a set.
+    asking : {"text", "image", "both"}
+        Who chooses: each text between the two images, as in the published evaluation (chance 1/4);
+        each image between the two texts (1/4); or both ways (1/6).
+    metric : {"cosine", "inner_product", "euclidean"}, optional
+        The correction's, else cosine.
+    correction : Correction, optional
+        Applied to both; who asks is the query, who is found the document.
+
+    >>> import numpy as np
+    >>> images = np.eye(4)
+    >>> pair_matching(images, images[[0, 1, 3, 2]], ["colour"] * 2 + ["count"] * 2).pattern_accuracy
+    array([1., 0.])
+    """
+    X, Y = check_pairs(X, Y)
+    check_choice(asking, "asking", get_args(Asking))
+    labels = check_patterns(patterns, X.shape[0])
+    metric = metric_of(metric, correction, "cosine")
+    found = np.ones(len(labels), bool)
+    if asking in ("text", "both"):
+        found &= matched(*_mapped(Y, X, correction, text_asks=True), metric)
+    if asking in ("image", "both"):
+        found &= matched(*_mapped(X, Y, correction, text_asks=False), metric)
+    names, place = np.unique(labels, return_inverse=True)
+    by_pattern = np.bincount(place, weights=found) / np.bincount(place)
+    return PairMatching(
+        accuracy=float(np.mean(by_pattern)),
+        pattern_accuracy=by_pattern,
+        patterns=tuple(str(name) for name in names),
+        chance=1 / 6 if asking == "both" else 1 / 4,
+        n=len(labels),
+        asking=asking,
+        metric=metric,
+        hits=found,
+        set_patterns=labels,
+    )
+
+
+def matched(queries: Array, documents: Array, metric: Metric) -> np.ndarray:
+    """Whether both queries of each set are nearer to their own document than to the other, (n,)."""
+    rows = np.arange(queries.shape[0])
+    own = given_scores(queries, documents, rows, metric, ("queries", "documents"))
+    # The document beside it is asked for by the query of its neighbour.
+    other = given_scores(queries, documents, rows ^ 1, metric, ("queries", "documents"))[rows ^ 1]
+    return np.asarray((own > other).reshape(-1, 2).all(axis=1))
+
+
+def check_patterns(patterns: Any, n: int) -> np.ndarray:
+    """The pattern of each set of two rows."""
+    if n % 2:
+        raise InputValueError(f"X and Y must hold sets of two rows, got {n} rows.")
+    if patterns is None:
+        return np.full(n // 2, "all")
+    labels = check_labels(patterns, n, "patterns").reshape(-1, 2)
+    odd = np.flatnonzero(labels[:, 0] != labels[:, 1])
+    if len(odd):
+        first, second = labels[odd[0]].tolist()
+        raise InputValueError(
+            f"Both rows of a set must be of one pattern, but rows {2 * odd[0]} and "
+            f"{2 * odd[0] + 1} are of {first!r} and {second!r}."
+        )
+    return np.asarray(labels[:, 0])
+
+
+def _mapped(
+    asking: Array, found: Array, correction: Correction | None, *, text_asks: bool
+) -> tuple[Array, Array]:
+    if correction is None:
+        return asking, found
+    if text_asks:
+        return correction.y(asking, "query"), correction.x(found)
+    return correction.x(asking, "query"), correction.y(found)
+
+
+def pair_matching_task(
+    X: Array,
+    Y: Array,
+    patterns: Any = None,
+    *,
+    asking: Literal["text", "image"] = "text",
+    names: Sequence[str] = DEFAULT_NAMES,
+    metric: Metric = "cosine",
+) -> Task:
+    """Are both pairs of a set matched? One outcome a set; patterns are reported separately.
+
+    The query modality comes first in the task: text and image when the texts choose. Its mean is
+    over the sets, that of ``pair_matching`` over the patterns; they agree where all patterns have
+    as many sets, as those of MMVP-VLM do.
+
+    Parameters
+    ----------
+    X, Y, patterns, asking
+        As for ``pair_matching``, but only one side can ask.
+    names : pair of str
+        The names of the modalities of X and Y.
+    metric : {"cosine", "inner_product", "euclidean"}
+        How uncorrected rows are ranked.
+
+    >>> pair_matching_task(np.eye(4), np.eye(4)[[0, 1, 3, 2]]).outcomes()
+    array([1., 0.])
+    """
+    X, Y = check_pairs(X, Y)
+    check_choice(asking, "asking", ("text", "image"))
+    labels = check_patterns(patterns, X.shape[0])
+    sides = ((names[0], X), (names[1], Y))
+    (first, queries), (second, documents) = sides if asking == "image" else sides[::-1]
+    kinds = np.unique(labels) if patterns is not None else ()
+    return Task(
+        name="pair_matching",
+        names=(first, second),
+        X=queries,
+        Y=documents,
+        judge=matched,
+        groups=np.arange(len(labels)),
+        x_groups=np.repeat(np.arange(len(labels)), 2),
+        metric=metric,
+        parts={str(kind): labels == kind for kind in kinds},
+        published=PUBLISHED,
+    )
+
+
+# Tong et al. put this before each statement of MMVP-VLM.
+PHOTO_OF = "a photo of "
+_ID, _PATTERN, _STATEMENT, _IMAGES = "Question ID", "Type", "Statement", "MLLM_VLM Images"
+
+
+@dataclass(frozen=True, eq=False)
+class MMVP(Brief):
+    """Images with the statement and the pattern of each, row by row."""
+
+    source: str
+    ids: tuple[str, ...]
+    statements: tuple[str, ...]
+    patterns: tuple[str, ...]
+    images: Items
+
+    def __len__(self) -> int:
+        return len(self.statements)
+
+    @property
+    def pairs(self) -> np.ndarray:
+        """The rows of each pair, (n, 2)."""
+        return np.arange(len(self)).reshape(-1, 2)
+
+
+def open_mmvp(
+    path: str | os.PathLike[str], *, images: str | os.PathLike[str] | None = None
+) -> MMVP:
+    """Read MMVP-VLM as it is published.
+
+    Parameters
+    ----------
+    path : path
+        The folder with Questions.csv.
+    images : path, optional
+        The folder with a folder for each pattern, by default "MLLM_VLM Images" beside the table.
+    """
+    file = the_file(Path(path), "Questions.csv", "MMVP-VLM")
+    rows = table_of(file, (_ID, _PATTERN, _STATEMENT))
+    if len(rows) % 2:
+        raise InputValueError(f"{file} must hold pairs of rows, got {len(rows)} rows.")
+    for first, second in zip(rows[::2], rows[1::2], strict=True):
+        if first[_PATTERN] != second[_PATTERN]:
+            raise InputValueError(
+                f"{file}: rows {first[_ID]} and {second[_ID]} must be a pair of one Type, got "
+                f"{first[_PATTERN]!r} and {second[_PATTERN]!r}."
+            )
+    home = check_home(images) or file.parent / _IMAGES
+    if not home.is_dir():
+        raise InputValueError(f"{file.parent} must hold the folder {_IMAGES!r} of MMVP-VLM.")
+    # Downloads can have underscores for spaces.
+    folders = {_key(one.name): one.name for one in sorted(home.iterdir()) if one.is_dir()}
+    folder = ImageFolder(home)
+    names = [f"{folders.get(_key(row[_PATTERN]), row[_PATTERN])}/{row[_ID]}.jpg" for row in rows]
+    check_once(names, file)
+    items = [
+        Item(name, (row[_STATEMENT],), None, folder.reader(name, file), row[_PATTERN])
+        for name, row in zip(names, rows, strict=True)
+    ]
+    return MMVP(
+        str(file.parent),
+        tuple(row[_ID] for row in rows),
+        tuple(row[_STATEMENT] for row in rows),
+        tuple(row[_PATTERN] for row in rows),
+        Items(str(file.parent), items),
+    )
+
+
+def _key(name: str) -> str:
+    return name.replace("_", " ").strip().lower()
+
+
+def matching_rows(
+    model: Encoder,
+    data: MMVP,
+    *,
+    prefix: str = PHOTO_OF,
+    batch_size: int = BATCH,
+    workers: int | None = None,
+    progress: Progress | None = None,
+) -> TaskInputs:
+    """Embed MMVP-VLM: the images, and each statement behind ``prefix``.
+
+    A set with an image that cannot be read is left out.
+
+    Parameters
+    ----------
+    model : Model
+        What embeds both.
+    data : MMVP
+        What ``open_mmvp`` gives.
+    prefix : str
+        What stands before each statement; the published evaluation has "a photo of ".
+    batch_size, workers, progress
+        As for ``Model.encode_items``.
+    """
+    X, read, skipped = model.encode_items(
+        data.images, batch_size=batch_size, workers=workers, progress=progress
+    )
+    place = {image: row for row, image in enumerate(read)}
+    kept = [int(row) for pair in data.pairs if all(int(r) in place for r in pair) for row in pair]
+    if not kept:
+        raise InputValueError(f"No set of {data.source} has two images that can be read.")
+    texts = [f"{prefix}{data.statements[row]}" for row in kept]
+    inputs = {
+        "X": X[[place[row] for row in kept]],
+        "Y": model.encode_texts(texts, batch_size=batch_size),
+        "patterns": tuple(data.patterns[row] for row in kept),
+    }
+    names = tuple(data.images.names[row] for row in kept)
+    return TaskInputs(inputs, names, skipped, len(data.images))
+
+
+# What the command line offers.
+
+
+def _read(given: Any) -> dict[str, Any]:
+    labels = None
+    if given.patterns is not None:
+        labels = rows_with(given.rows, given.patterns)[1]
+    X, Y = rows_of(given.rows, given.column), rows_of(given.text)
+    return {"X": X, "Y": Y, "patterns": labels}
+
+
+COMMAND = TaskCommand(
+    name="pair_matching",
+    help="""Match two images with two statements that differ in a detail; both must be right.
+
+    DATA is MMVP-VLM. Who asks is the first modality, for --fit-on and --bank.
+
+    Example: modgap task pair_matching --model hf:openai/clip-vit-base-patch32 --data MMVP_VLM
+
+    Example: modgap task pair_matching images.npy --text statements.npy --patterns patterns.txt
+    """,
+    data="MMVP-VLM: the folder with Questions.csv.",
+    options=(
+        rows_file(
+            "text",
+            "Embeddings of the statements, row by row with ROWS; two rows are a set.",
+            needed=True,
+        ),
+        Option(
+            "patterns",
+            "The pattern of each row, reported separately: an array or column of ROWS, or a file "
+            "with one per row.",
+            panel=ROWS,
+        ),
+        COLUMN,
+        IMAGES,
+        Option("prefix", "What stands before each statement.", str, PHOTO_OF, panel=MODEL),
+        Option(
+            "asking",
+            "Who chooses between the two of the other kind.",
+            Literal["text", "image"],
+            "text",
+        ),
+    ),
+    read=_read,
+    open=lambda given: open_mmvp(given.data, images=given.images),
+    embed=lambda model, data, given, progress: matching_rows(
+        model, data, prefix=given.prefix, batch_size=given.batch_size, progress=progress
+    ),
+    prepare=lambda inputs, given, progress: Prepared(
+        pair_matching_task(**inputs, asking=given.asking, names=given.names, metric=given.metric)
+    ),
+)

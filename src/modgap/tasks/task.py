@@ -1,0 +1,185 @@
+"""A task: items that are judged by rows of two modalities, whatever was done to the rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+
+from modgap._results import Brief, Result
+from modgap._text import same_texts
+from modgap._validate import (
+    Array,
+    InputValueError,
+    check_choice,
+    check_names,
+    check_rows,
+    check_same_space,
+)
+from modgap.corrections import METRICS, Correction, Metric, Role
+from modgap.corrections.correction import ROLES
+from modgap.io.modalities import DEFAULT_NAMES
+
+# Mapped X, mapped Y and the metric to rank by → one outcome per item.
+Judge = Callable[[Array, Array, Metric], Any]
+# A header and rows.
+Table = tuple[tuple[str, ...], list[tuple[str, ...]]]
+
+
+@dataclass(frozen=True)
+class Published(Result):
+    """A number that a paper prints: its value, of what, and where it is printed."""
+
+    value: float
+    what: str
+    where: str
+
+
+@dataclass(frozen=True, eq=False)
+class Task(Brief):
+    """Items that are judged by rows of two modalities.
+
+    Parameters
+    ----------
+    name : str
+        The name of the task.
+    names : pair of str
+        The names of the modalities of X and Y.
+    X, Y : (n, d) and (m, d) arrays
+        The rows as the model gives them: X are the queries, Y the candidates.
+    judge : callable
+        ``judge(X, Y, metric)`` takes the rows as a correction maps them and the metric it ranks by.
+        It returns one outcome per item: 1 or 0 for right or wrong, or a share. With ``right``, it
+        returns the answer to each item instead.
+    groups : (items,) labels
+        Items of one group are resampled together, and stay in one half.
+    right : (items,) array, optional
+        The right answer to each item; an outcome is then 1 where the answer equals it.
+    better : {"higher", "lower"}
+        Which outcomes are wanted.
+    outcome : str
+        What the mean of the outcomes is called.
+    metric : {"cosine", "inner_product", "euclidean"}
+        How uncorrected rows are ranked.
+    roles : pair of {"query", "document"}
+        How a correction maps X and Y.
+    x_groups : (n,) labels, optional
+        The group of each row of X: no item is judged with a bank that holds its rows. By default
+        ``groups``, where X has a row an item.
+    fit_on : (X, Y), optional
+        Rows to fit corrections on; by default those of the task.
+    parts : mapping of str to (items,) Booleans, optional
+        Items that are also reported separately.
+    published : tuple of Published
+        What papers print for it.
+    row_names : pair of str
+        What errors call X and Y.
+
+    >>> task = Task("sign", ("image", "text"), np.eye(2), np.eye(2),
+    ...             judge=lambda X, Y, metric: np.diag(X @ Y.T) > 0, groups=np.arange(2))
+    >>> task.outcomes()
+    array([1., 1.])
+    """
+
+    name: str
+    names: tuple[str, str]
+    X: Array
+    Y: Array
+    judge: Judge
+    groups: np.ndarray
+    right: np.ndarray | None = None
+    better: Literal["higher", "lower"] = "higher"
+    outcome: str = "accuracy"
+    metric: Metric = "cosine"
+    roles: tuple[Role, Role] = ("query", "document")
+    x_groups: np.ndarray | None = None
+    fit_on: tuple[Array, Array] | None = None
+    parts: Mapping[str, np.ndarray] = field(default_factory=dict)
+    published: tuple[Published, ...] = ()
+    row_names: tuple[str, str] = ("X", "Y")
+
+    def __post_init__(self) -> None:
+        check_names(self.names)
+        check_choice(self.better, "better", ("higher", "lower"))
+        check_choice(self.metric, "metric", METRICS)
+        for role in self.roles:
+            check_choice(role, "role", ROLES)
+        nonzero = self.metric == "cosine"
+        for side, name in zip(("X", "Y"), self.row_names, strict=True):
+            rows = check_rows(getattr(self, side), name, nonzero=nonzero)
+            object.__setattr__(self, side, rows)
+        check_same_space(self.X, self.Y, self.row_names)
+        object.__setattr__(self, "groups", _labels(self.groups, "groups"))
+        x_groups = self.x_groups
+        if x_groups is None and len(self.groups) == self.X.shape[0]:
+            x_groups = self.groups
+        if x_groups is not None:
+            object.__setattr__(self, "x_groups", _labels(x_groups, "x_groups", self.X.shape[0]))
+        parts = {name: np.asarray(part) for name, part in self.parts.items()}
+        for name, part in parts.items():
+            if part.shape != self.groups.shape or part.dtype != bool:
+                raise InputValueError(
+                    f"parts[{name!r}] must have a Boolean for each of {self.n_items} items, got "
+                    f"shape {part.shape} of {part.dtype}."
+                )
+        object.__setattr__(self, "parts", parts)
+
+    @property
+    def n_items(self) -> int:
+        """The number of items."""
+        return len(self.groups)
+
+    def rows(self, correction: Correction | None = None) -> tuple[Array, Array]:
+        """X and Y as a correction maps them."""
+        if correction is None:
+            return self.X, self.Y
+        X, Y = (
+            correction.apply(rows, name, role)
+            for rows, name, role in zip((self.X, self.Y), self.names, self.roles, strict=True)
+        )
+        return X, Y
+
+    def outcomes(self, correction: Correction | None = None) -> np.ndarray:
+        """One number per item, after a correction or for uncorrected rows."""
+        metric = self.metric if correction is None else correction.metric
+        return self.checked(self.judge(*self.rows(correction), metric))
+
+    def checked(self, judged: Any) -> np.ndarray:
+        """What ``judge`` returns as one finite outcome per item."""
+        found = np.asarray(judged)
+        if self.right is not None and found.shape == self.right.shape:
+            found = found == self.right
+        found = found.astype(np.float64)
+        if found.shape != self.groups.shape or not np.all(np.isfinite(found)):
+            raise InputValueError(
+                f"{self.name} must give a finite outcome for each of {self.n_items} items, got "
+                f"shape {found.shape}."
+            )
+        return found
+
+
+def _labels(labels: Any, name: str, n: int | None = None) -> np.ndarray:
+    found = np.asarray(labels)
+    if found.ndim != 1 or (n is not None and len(found) != n):
+        wanted = "(items,)" if n is None else f"({n},)"
+        raise InputValueError(f"{name} must have the shape {wanted}, got {found.shape}.")
+    return found
+
+
+def check_labels(labels: Any, n: int, name: str = "labels") -> np.ndarray:
+    """One label per row, in the memory of NumPy."""
+    if hasattr(labels, "detach"):
+        labels = labels.detach().cpu()
+    found = same_texts(labels)
+    if found.ndim != 1 or len(found) != n:
+        raise InputValueError(
+            f"{name} must give one label per row: {n} rows, got shape {found.shape}."
+        )
+    return found
+
+
+def names_of(correction: Correction | None) -> Sequence[str]:
+    """The names of the two modalities that a correction maps."""
+    return DEFAULT_NAMES if correction is None else correction.names[:2]

@@ -1,0 +1,140 @@
+"""Matching of pairs: every choice of a set must be right, by pattern and after corrections."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from modgap._validate import InputError
+from modgap.corrections import METRICS, Calibrate, Center
+from modgap.reproduce.yaras2024 import PAPER
+from modgap.tasks import pair_matching, pair_matching_task, sweep_task
+from modgap.tasks.pair_matching import PUBLISHED
+
+PATTERNS = np.repeat(["colour", "count", "text"], [6, 6, 8])
+
+
+@pytest.fixture
+def sets(rng):
+    content = rng.normal(size=(20, 12))
+    return content + rng.normal(size=(20, 12)), content + rng.normal(size=(20, 12))
+
+
+def score(q, d, metric):
+    if metric == "cosine":
+        return q @ d / np.linalg.norm(q) / np.linalg.norm(d)
+    return -np.sum((q - d) ** 2) if metric == "euclidean" else q @ d
+
+
+def slow_hits(X, Y, metric, asking):
+    hits = []
+    for i in range(0, len(X), 2):
+        j = i + 1
+        by_text = score(Y[i], X[i], metric) > score(Y[i], X[j], metric) and score(
+            Y[j], X[j], metric
+        ) > score(Y[j], X[i], metric)
+        by_image = score(X[i], Y[i], metric) > score(X[i], Y[j], metric) and score(
+            X[j], Y[j], metric
+        ) > score(X[j], Y[i], metric)
+        hits.append({"text": by_text, "image": by_image, "both": by_text and by_image}[asking])
+    return np.array(hits)
+
+
+@pytest.mark.parametrize("asking", ["text", "image", "both"])
+@pytest.mark.parametrize("metric", METRICS)
+def test_sets_and_patterns_equal_brute_force(sets, metric, asking, library):
+    X, Y = sets
+    expected = slow_hits(X, Y, metric, asking)
+    found = pair_matching(library(X), library(Y), PATTERNS, asking=asking, metric=metric)
+    np.testing.assert_array_equal(found.hits, expected)
+    by_pattern = [expected[:3].mean(), expected[3:6].mean(), expected[6:].mean()]
+    np.testing.assert_allclose(found.pattern_accuracy, by_pattern)
+    assert found.patterns == ("colour", "count", "text")
+    assert found.accuracy == pytest.approx(np.mean(by_pattern))
+    assert found.chance == (1 / 6 if asking == "both" else 1 / 4)
+    assert found.n == 10
+
+
+def test_guessing_matches_a_quarter_of_the_sets_and_a_sixth_both_ways():
+    rng = np.random.default_rng(1)
+    X, Y = rng.normal(size=(2, 40_000, 16))
+    for asking, chance in (("text", 1 / 4), ("image", 1 / 4), ("both", 1 / 6)):
+        found = pair_matching(X, Y, asking=asking)
+        # Scores of one set share rows, so the last is near to a sixth only.
+        assert found.accuracy == pytest.approx(chance, abs=0.03)
+        assert found.patterns == ("all",)
+
+
+def test_a_tie_is_no_match():
+    same = np.ones((2, 3))
+    assert pair_matching(same, np.eye(3)[:2], asking="text").accuracy == 0
+    assert pair_matching(np.eye(3)[:2], np.eye(3)[:2]).accuracy == 1
+
+
+@pytest.mark.parametrize("asking", ["text", "image"])
+def test_corrections_map_who_asks_as_queries(sets, asking):
+    X, Y = sets
+    correction = Calibrate().fit(X, Y, queries=asking).correction_
+    found = pair_matching(X, Y, asking=asking, correction=correction)
+    if asking == "text":
+        mapped = correction.x(X), correction.y(Y, "query")
+    else:
+        mapped = correction.x(X, "query"), correction.y(Y)
+    np.testing.assert_array_equal(found.hits, slow_hits(*mapped, correction.metric, asking))
+    task = pair_matching_task(X, Y, asking=asking)
+    assert task.names == (("text", "image") if asking == "text" else ("image", "text"))
+    np.testing.assert_array_equal(task.outcomes(correction), found.hits)
+
+
+def test_a_sweep_reports_patterns_and_the_published_table(sets):
+    X, Y = sets
+    task = pair_matching_task(X, Y, PATTERNS)
+    swept = sweep_task(task, resamples=100)
+    raw = pair_matching(X, Y, PATTERNS)
+    assert dict(swept.raw.parts) == pytest.approx(
+        dict(zip(raw.patterns, raw.pattern_accuracy, strict=True))
+    )
+    centred = pair_matching(X, Y, PATTERNS, correction=Center().fit(X, Y).correction_)
+    np.testing.assert_array_equal(swept.outcomes_at("Center", 1.0), centred.hits)
+    assert swept.published == PUBLISHED
+
+
+def test_a_planted_gap_is_found():
+    # Each image leans toward or away from the texts; with a gap the one that leans toward wins.
+    rng = np.random.default_rng(2)
+    shared = np.repeat(rng.normal(size=(200, 32)), 2, axis=0)
+    content = (shared + 0.5 * rng.normal(size=(400, 32))) / 32**0.5
+    Y = np.column_stack([np.full(400, 1.0), content + rng.normal(size=(400, 32)) * 0.05])
+    X = np.column_stack(
+        [-1.0 + rng.normal(size=400) * 0.4, content + rng.normal(size=(400, 32)) * 0.05]
+    )
+    swept = sweep_task(pair_matching_task(X, Y), resamples=200)
+    assert swept.chosen.helps
+    assert swept.chosen.result.difference.value > 0.1
+
+
+def test_the_published_numbers_are_means_of_three_trainings_on_135_sets():
+    found, table = PUBLISHED, PAPER.table("table1")
+    printed = [row[table.columns.index("MMVP-VLM")] / 100 for row in table.rows.values()]
+    assert [one.value for one in found] == printed
+    assert found[0].value == pytest.approx(0.14321)
+    assert "baseline (modality gap 0.294)" in found[0].what
+    sums = [one.value * 3 * 135 for one in found]
+    assert len(sums) == 7
+    assert sums == pytest.approx(np.round(sums), abs=0.02)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"X": np.eye(3), "Y": np.eye(3), "patterns": None}, "sets of two rows, got 3 rows"),
+        ({"Y": np.eye(4)[:2]}, "same pairs row by row"),
+        ({"patterns": ["a", "b", "c", "c"]}, "rows 0 and 1 are of 'a' and 'b'"),
+        ({"patterns": ["a"]}, "patterns must give one label per row"),
+        ({"asking": "texts"}, "asking must be one of .* Did you mean 'text'"),
+    ],
+)
+def test_bad_sets_are_refused_in_one_sentence(change, message):
+    given = {"X": np.eye(4), "Y": np.eye(4), "patterns": [*"aabb"]} | change
+    with pytest.raises(InputError, match=message):
+        pair_matching(**given)

@@ -1,0 +1,148 @@
+"""Zero-shot classification against brute force: prompts, classes, ties, corrections, bad input."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from modgap.corrections import METRICS, Center
+from modgap.evaluation.significance import compare
+from modgap.reproduce.liang2022 import PAPER
+from modgap.tasks.zero_shot import PUBLISHED, zero_shot
+
+N, CLASSES, DIM = 90, 6, 10
+
+
+@pytest.fixture
+def task():
+    """Rows scattered around their class's direction, texts with an offset; one class is empty."""
+    rng = np.random.default_rng(5)
+    centres = rng.normal(size=(CLASSES, DIM))
+    labels = rng.integers(0, CLASSES - 1, N)
+    X = centres[labels] + 1.1 * rng.normal(size=(N, DIM))
+    texts = (centres + 0.6 * rng.normal(size=centres.shape) + 0.8) * rng.uniform(
+        0.5, 2, (CLASSES, 1)
+    )
+    return X, texts, labels
+
+
+def slow_predictions(X, texts, metric):
+    found = []
+    for x in X:
+        scores = []
+        for t in texts:
+            if metric == "cosine":
+                scores.append(x @ t / np.linalg.norm(x) / np.linalg.norm(t))
+            elif metric == "euclidean":
+                scores.append(-np.sum((x - t) ** 2))
+            else:
+                scores.append(x @ t)
+        found.append(int(np.argmax(scores)))
+    return np.array(found)
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_predictions_and_accuracies_equal_brute_force(task, metric, library):
+    X, texts, labels = task
+    expected = slow_predictions(X, texts, metric)
+    found = zero_shot(library(X), library(texts), labels, metric=metric)
+    np.testing.assert_array_equal(found.predictions, expected)
+    np.testing.assert_array_equal(found.hits, expected == labels)
+    assert found.accuracy == np.mean(expected == labels)
+    assert 1 / CLASSES < found.accuracy < 1
+    for c in range(CLASSES - 1):
+        assert found.class_accuracy[c] == pytest.approx(np.mean(expected[labels == c] == c))
+    assert (found.n, found.metric) == (N, metric)
+
+
+def test_the_published_accuracies_are_those_of_the_paper():
+    rows = PAPER.table("table1").rows
+    assert [one.value for one in PUBLISHED] == [after for _, after, _ in rows.values()]
+    assert "smaller than the original, where it is 0.541" in PUBLISHED[2].what
+
+
+def test_a_class_without_items_has_no_accuracy_and_is_null_in_json(task):
+    found = zero_shot(*task)
+    assert np.isnan(found.class_accuracy[-1])
+    assert found.mean_class_accuracy == pytest.approx(np.mean(found.class_accuracy[:-1]))
+    figures = json.loads(json.dumps(found.to_dict()))
+    assert figures["class_accuracy"][-1] is None
+    assert figures["n"] == N
+    assert "predictions" not in figures
+
+
+def test_several_prompts_are_averaged_at_unit_length(task, library, rng):
+    X, texts, labels = task
+    prompts = texts[:, None, :] + rng.normal(size=(CLASSES, 3, DIM))
+    unit = prompts / np.linalg.norm(prompts, axis=2, keepdims=True)
+    expected = slow_predictions(X, unit.mean(axis=1), "cosine")
+    assert (expected != slow_predictions(X, prompts.mean(axis=1), "cosine")).any()
+    stacked = zero_shot(library(X), library(prompts), labels)
+    np.testing.assert_array_equal(stacked.predictions, expected)
+    listed = zero_shot(library(X), [library(p) for p in prompts], labels)
+    np.testing.assert_array_equal(listed.predictions, expected)
+
+
+def test_classes_may_have_different_numbers_of_prompts(task, rng):
+    X, texts, labels = task
+    prompts = [t + 0.3 * rng.normal(size=(p + 1, DIM)) for p, t in enumerate(texts)]
+    rows = [(p / np.linalg.norm(p, axis=1, keepdims=True)).mean(axis=0) for p in prompts]
+    found = zero_shot(X, prompts, labels)
+    np.testing.assert_array_equal(found.predictions, slow_predictions(X, rows, "cosine"))
+
+
+def test_equal_scores_go_to_the_earlier_class():
+    X = np.ones((4, 3))
+    found = zero_shot(X, np.ones((3, 3)), [0, 1, 2, 0])
+    assert found.predictions.tolist() == [0] * 4
+    assert found.class_accuracy.tolist() == [1, 0, 0]
+
+
+def test_row_lengths_and_rotation_change_nothing(task, rng):
+    X, texts, labels = task
+    turn = np.linalg.qr(rng.normal(size=(DIM, DIM)))[0]
+    stretched = zero_shot(3 * X @ turn, 0.2 * texts @ turn, labels)
+    np.testing.assert_array_equal(stretched.predictions, zero_shot(X, texts, labels).predictions)
+
+
+def test_a_correction_is_applied_and_compared_on_the_same_items(task):
+    X, texts, labels = task
+    correction = Center().fit(X, texts, rows="given").correction_
+    before, after = zero_shot(*task), zero_shot(*task, correction=correction)
+    expected = slow_predictions(X - X.mean(0), texts - texts.mean(0), "cosine")
+    assert (after.predictions != before.predictions).any()
+    # Center moves unit rows, so brute force agrees on nearly, not exactly, all of these.
+    assert np.mean(after.predictions == expected) > 0.8
+    by_hand = zero_shot(correction.x(X), correction.y(texts), labels)
+    np.testing.assert_array_equal(after.predictions, by_hand.predictions)
+    test = compare(before.hits, after.hits)
+    assert test.test == "mcnemar"
+    assert test.difference.value == pytest.approx(after.accuracy - before.accuracy)
+
+
+def test_labels_may_be_a_torch_tensor(task):
+    torch = pytest.importorskip("torch", reason="torch is not installed")
+    X, texts, labels = task
+    found = zero_shot(torch.tensor(X), torch.tensor(texts), torch.tensor(labels))
+    assert found.accuracy == zero_shot(X, texts, labels).accuracy
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda X, t, y: (X, t, y[:-1]), "labels must give one label per row: 90 rows, got shape"),
+        (lambda X, t, y: (X, t, y + 2), "labels must be between 0 and 5, one class per row"),
+        (lambda X, t, y: (X, t, y - 1), "labels must be between 0 and 5.* got -1 to"),
+        (lambda X, t, y: (X, t, y.astype(str)), "labels must be class numbers, whole numbers"),
+        (lambda X, t, y: (X, t[:, :4], y), "X and class_texts must have the same number of col"),
+        (lambda X, t, y: (X, 0 * t, y), "class_texts has 6 rows with length zero"),
+        (lambda X, t, y: (X, [t, 0 * t], y % 2), r"class_texts\[1\] has 6 rows with length zero"),
+        (lambda X, t, y: (X * np.nan, t, y), "X has 90 rows with NaN"),
+        (lambda X, t, y: (X, [], y), "class_texts must be a matrix"),
+    ],
+)
+def test_bad_input_is_refused_in_a_sentence(task, change, said):
+    with pytest.raises((ValueError, TypeError), match=said):
+        zero_shot(*change(*task))
