@@ -20,7 +20,7 @@ from fuzz.mutators import ANY, mutate
 from fuzz.samples import images
 from fuzz.targets import TARGETS, WHOLE, Cases, judged
 from modgap.io.images import ImageError
-from modgap.reports.thumbnails import shrink
+from modgap.reports.rows import shrink
 from modgap.train.images import decode_image
 
 pytestmark = pytest.mark.xdist_group("fuzz")  # the whole files are made once

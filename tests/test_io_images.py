@@ -66,7 +66,7 @@ def test_whatever_fails_is_about_one_image(error, said):
 
 
 def test_a_failure_after_opening_is_caught_too(monkeypatch):
-    from modgap.reports.thumbnails import shrink
+    from modgap.reports.rows import shrink
 
     def fails(*_: object, **__: object) -> None:
         raise MemoryError

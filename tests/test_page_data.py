@@ -12,7 +12,7 @@ import pytest
 import modgap
 from browser import MISSING, chromium, opened
 from conftest import make_pairs
-from modgap.reports.thumbnails import from_pixels
+from modgap.reports.rows import from_pixels
 from visits import EVIL, Visit, check_first_screen, visit, written
 
 pytestmark = [

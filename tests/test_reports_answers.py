@@ -12,7 +12,7 @@ from modgap.evaluation.metrics import NDCG, OWN_EXCESS
 from modgap.io import Embeddings, Modalities
 from modgap.reports import answers as module
 from modgap.reports.answers import STORED, make_answers
-from modgap.reports.row_pictures import RowPictures
+from modgap.reports.rows import RowPictures
 from reference_search import order, unit
 
 N = 480

@@ -20,9 +20,9 @@ from modgap.io import Embeddings, Modalities
 from modgap.reports import contents, diagnosis_markdown
 from modgap.reports.assemble import page_html
 from modgap.reports.picture import MAX_DRAWN, choose_drawn
+from modgap.reports.rows import from_pixels
 from modgap.reports.slider import way_document
 from modgap.reports.terms import terms
-from modgap.reports.thumbnails import from_pixels
 
 pytestmark = pytest.mark.xdist_group("page contents")  # one page for several tests
 

@@ -28,8 +28,8 @@ from modgap.io import Embeddings, Modalities
 from modgap.search import search
 from modgap.search.scores import document_bias, rows_to_multiply
 from modgap.serve import Explorer, MixedIndex
+from modgap.serve.mapped_rows import MappedRows
 from modgap.serve.models import SearchHit
-from modgap.serve.segments import Segment
 from modgap.serve.workbench import Fitted, Unknown
 from serving import DIM, N_X, NASTY, PNG, make_data, slow_search
 
@@ -327,9 +327,9 @@ def test_rows_are_mapped_once_for_each_of_the_last_corrections(
     explorer = Explorer(make_data())
     explorer.index._kept = 2
     made = []
-    real = Segment.of
+    real = MappedRows.of
     monkeypatch.setattr(
-        Segment, "of", lambda live, *more: made.append(live.name) or real(live, *more)
+        MappedRows, "of", lambda live, *more: made.append(live.name) or real(live, *more)
     )
     for name in "abc":
         keep(explorer, Shift(0.1 * ord(name) / 97), name)

@@ -201,7 +201,7 @@ def groups(case: _Case) -> Outcome:
 def pictures(case: _Case) -> Outcome:
     """Twenty damaged images through the readers of thumbnails and of training."""
     from modgap.io.images import ImageError
-    from modgap.reports.thumbnails import shrink
+    from modgap.reports.rows import shrink
     from modgap.train.images import decode_image
 
     accepted = False

@@ -8,7 +8,7 @@ of rows.
 from modgap.reports.contents import contents
 from modgap.reports.make import Report, report
 from modgap.reports.markdown import diagnosis_markdown, write_diagnosis
-from modgap.reports.thumbnails import from_images, from_pixels
+from modgap.reports.rows import from_images, from_pixels
 
 __all__ = [
     "Report",

@@ -18,8 +18,7 @@ from modgap.diagnosis import Diagnosis
 from modgap.diagnosis.splits import HeldOut, held_out
 from modgap.evaluation.mixed_results import FirstTen, MixedResults, first_ten, mixed_results
 from modgap.io import Modalities
-from modgap.reports.labels import row_labels
-from modgap.reports.row_pictures import RowPictures
+from modgap.reports.rows import RowPictures, row_labels
 
 # Queries that are stored; each has ten results.
 STORED = 36

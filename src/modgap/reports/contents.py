@@ -39,7 +39,7 @@ from modgap.reports.picture import (
     projections,
     shorten_labels,
 )
-from modgap.reports.row_pictures import RowPictures
+from modgap.reports.rows import RowPictures
 from modgap.reports.slider import slider_document
 from modgap.reports.terms import terms
 
@@ -105,7 +105,9 @@ def contents(
             )  # fmt: skip
     measurement, known = diagnosis.measurement if diagnosis else None, None
     if measurement is None:
-        with page.noting("The measures are missing: ", "landscapes"), _pairs_were_looked_at():
+        with page.noting("The measures are missing: ", "landscapes"), warnings.catch_warnings():
+            # The refused diagnosis has looked at the pairs and warned of them.
+            warnings.simplefilter("ignore", PairingWarning)
             measurement = measure(data, seed=seed, progress=part_of(say, "measuring", 55, 65))
     say("distributions of every row", 65, 100)
     with page.noting("Not shown: ", "picture", "cosines", "features", "shell", "conformity"):
@@ -115,10 +117,11 @@ def contents(
             page.missing[section] = "Not shown: it needs two different rows of each modality."
     if len(data.names) > 2:
         page.missing.update(_ONLY_TWO)
-    shown = _Shown()
-    if known is not None:
-        shown = _draw(data, known, diagnosis, page, metric=metric, umap=umap, seed=seed, say=say)
+    picture, paths, drawn = _draw(
+        data, known, diagnosis, page, metric=metric, umap=umap, seed=seed, say=say
+    )
     say("the page", 98, 100)
+    facts = _facts(data)
     geometry = geometry_document(data, known, measurement, pictures)
     answers = make_answers(data, diagnosis, metric, pictures)
     _say_what_is_missing(data, diagnosis, page)
@@ -127,10 +130,10 @@ def contents(
             "schema": f"modgap/report/{SCHEMA}",
             "version": __version__,
             "seed": seed,
-            "title": title or _title(data),
+            "title": title or spoken(dict.fromkeys(facts["source"])),
             "queries": asking,
             "model": model,
-            **_facts(data),
+            **facts,
             "sampling": [*_sampling(diagnosis, measurement, known), *page.sampling],
             "missing": page.missing,
             "terms": terms(data.names, asking, data.asking),
@@ -138,40 +141,26 @@ def contents(
             "answers": answers.document,
             "verdict": _verdict(diagnosis, metric, page),
             "diagnosis": document("diagnose", diagnosis) if diagnosis else None,
-            "measurement": measurement.to_dict() if measurement else None,
-            "measures": measurement.lines() if measurement else [],
-            "origin_pairs": _origin_pairs(measurement),
-            "measured_on": measurement.sampling() if measurement else None,
-            "measure_columns": measurement.columns if measurement else data.names,
-            "every_two": _every_two(measurement),
+            **_measured(measurement, data.names),
             "fix": fix_document(diagnosis),
-            "picture": shown.picture,
-            "paths": shown.paths,
+            "picture": picture,
+            "paths": paths,
             **geometry,
         }
     )
-    if shown.drawn is not None:
+    if drawn is not None:
         room = _PAGE_BYTES - len(page_html(made).encode())
         room += shorten_labels(made["picture"], -room)
-        add_thumbnails(made["picture"], data, shown.drawn, pictures, room)
+        add_thumbnails(made["picture"], data, drawn, pictures, room)
     if unreadable := pictures.sentence():
         made["missing"]["thumbnails"] = unreadable
         warnings.warn(unreadable, stacklevel=2)
     return made, diagnosis
 
 
-@dataclass(frozen=True, eq=False)
-class _Shown:
-    """The picture, the ways of its slider, and the rows that are drawn."""
-
-    picture: dict[str, Any] | None = None
-    paths: Sequence[dict[str, Any]] = ()
-    drawn: Drawn | None = None
-
-
 def _draw(
     data: Modalities,
-    known: Profile,
+    known: Profile | None,
     diagnosis: Diagnosis | None,
     page: _Notes,
     *,
@@ -179,11 +168,13 @@ def _draw(
     umap: bool,
     seed: int,
     say: Progress,
-) -> _Shown:
-    """The picture and its slider, as far as the data allows; what it does not is noted."""
+) -> tuple[dict[str, Any] | None, list[dict[str, Any]], Drawn | None]:
+    """The picture, the moves of its slider and the drawn rows, as far as the data allows."""
+    if known is None:
+        return None, [], None
     if data.dim < 2:
         page.missing["picture"] = "Not shown: a picture needs at least two dimensions."
-        return _Shown()
+        return None, [], None
     say("the picture", 75, 100)
     unit = row_length(metric) == "unit"
     drawn = choose_drawn(data, seed, unit=unit)
@@ -200,11 +191,12 @@ def _draw(
         )  # fmt: skip
         page.missing.update({"slider": failed} if failed else {})
     picture = {**picture_document(data, drawn, found), "fields": fields}
-    return _Shown(picture, paths, drawn)
+    return picture, paths, drawn
 
 
 def _facts(data: Modalities) -> dict[str, Any]:
-    """What was read."""
+    """The names, sources, sizes and pairs of the data."""
+    pairing = "row by row" if data.group_codes is None else "by group"
     return {
         "names": data.names,
         "source": [Path(side.source).name for side in data.sides.values()],
@@ -215,16 +207,8 @@ def _facts(data: Modalities) -> dict[str, Any]:
         ],
         "dim": data.dim,
         "paired": data.paired,
-        "pairing": _pairing(data),
+        "pairing": pairing if data.paired else "not known",
     }
-
-
-@contextmanager
-def _pairs_were_looked_at() -> Iterator[None]:
-    """Without a second warning: the refused diagnosis looked at the pairs, and said why."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", PairingWarning)
-        yield
 
 
 def _drawn_words(data: Modalities, drawn: Drawn, *, unit: bool) -> str:
@@ -240,21 +224,21 @@ def _drawn_words(data: Modalities, drawn: Drawn, *, unit: bool) -> str:
     )
 
 
-def _every_two(measurement: Measurement | None) -> dict[str, Any] | None:
-    """What every two of more than two modalities tell together."""
-    if measurement is None or len(measurement.names) == 2:
-        return None
+def _measured(found: Measurement | None, names: Sequence[str]) -> dict[str, Any]:
+    """What the page shows of a measurement; the same keys where there is none."""
+    origin_pairs = every_two = None
+    if found is not None and len(found.names) > 2:
+        every_two = {"names": [one.names for one in found.between], "lines": found.pair_lines()}
+    elif found is not None and found.pairs is not None:
+        origin_pairs = min(found.pairs.n_sample, MAX_LANDSCAPE)
     return {
-        "names": [one.names for one in measurement.between],
-        "lines": measurement.pair_lines(),
+        "measurement": found.to_dict() if found else None,
+        "measures": found.lines() if found else [],
+        "origin_pairs": origin_pairs,
+        "measured_on": found.sampling() if found else None,
+        "measure_columns": found.columns if found else names,
+        "every_two": every_two,
     }
-
-
-def _origin_pairs(measurement: Measurement | None) -> int | None:
-    """How many pairs the landscape toward the origin is of."""
-    if measurement is None or len(measurement.names) > 2 or measurement.pairs is None:
-        return None
-    return min(measurement.pairs.n_sample, MAX_LANDSCAPE)
 
 
 def _asking(
@@ -269,17 +253,6 @@ def _asking(
             f"{queries!r}. Leave it out, or make the diagnosis anew."
         )
     return diagnosis.queries
-
-
-def _title(data: Modalities) -> str:
-    names = [Path(side.source).name for side in data.sides.values()]
-    return spoken(dict.fromkeys(names))
-
-
-def _pairing(data: Modalities) -> str:
-    if not data.paired:
-        return "not known"
-    return "row by row" if data.group_codes is None else "by group"
 
 
 def _say_what_is_missing(data: Modalities, diagnosis: Diagnosis | None, page: _Notes) -> None:
@@ -307,8 +280,13 @@ def _verdict(diagnosis: Diagnosis | None, metric: Metric, page: _Notes) -> dict[
     if diagnosis is None:
         said = f"No verdict: {page.missing['verdict']}"
         return {"verdict": None, "label": None, "sentences": [said]}
-    own = diagnosis.raw.metrics[OWN_EXCESS].value.value
-    said = _apart(diagnosis, metric)
+    own, gap = (diagnosis.raw.metrics[key].value.value for key in (OWN_EXCESS, "gap"))
+    up_to = "" if len(diagnosis.names) == 2 else "up to "
+    unit = "" if row_length(metric) == "unit" else ", in lengths of an average row"
+    said = (
+        f"The means of {spoken(diagnosis.names)} are {up_to}{gap:.3f} apart{unit} "
+        f"({diagnosis.held_out})."
+    )
     if np.isfinite(own):
         wrong = "the wrong results of " if diagnosis.verdict != "no pairs" else "the results of "
         every = "both" if len(diagnosis.names) == 2 else "all"
@@ -322,17 +300,6 @@ def _verdict(diagnosis: Diagnosis | None, metric: Metric, page: _Notes) -> dict[
         "label": not_judged(diagnosis) if diagnosis.correction is not None else None,
         "sentences": [said, diagnosis.sentence],
     }
-
-
-def _apart(diagnosis: Diagnosis, metric: Metric) -> str:
-    """How far the means are apart: the gap that the verdict's metrics have, and its rows."""
-    up_to = "" if len(diagnosis.names) == 2 else "up to "
-    unit = "" if row_length(metric) == "unit" else ", in lengths of an average row"
-    return (
-        f"The means of {spoken(diagnosis.names)} are {up_to}"
-        f"{diagnosis.raw.metrics['gap'].value.value:.3f} apart{unit} "
-        f"({diagnosis.held_out})."
-    )
 
 
 def _sampling(

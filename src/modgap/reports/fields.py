@@ -16,7 +16,7 @@ from modgap._validate import InputError
 from modgap.io import Modalities
 from modgap.io._contents import Column
 from modgap.reports.assemble import data_json
-from modgap.reports.labels import label_text
+from modgap.reports.rows import label_text
 
 Kind = Literal["category", "number", "text"]
 # A value of a row as JSON has it.

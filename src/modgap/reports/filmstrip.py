@@ -11,7 +11,7 @@ from modgap._files import atomic_path, write_text
 from modgap._validate import InputValueError, require
 from modgap.embed.interpolation import Interpolation
 from modgap.io.images import ImageError, one_image, square_pixels, unpack_image
-from modgap.reports.thumbnails import data_uri
+from modgap.reports.rows import data_uri
 
 SIDE = 160
 # A picture of a step by its α and its θ, counted from 0; an `ImageError` where there is none.

@@ -10,8 +10,7 @@ from modgap._results import by_side
 from modgap.io import Modalities
 from modgap.measures import Measurement, Profile
 from modgap.measures.profile import CosineHistograms, Typical
-from modgap.reports.labels import row_labels
-from modgap.reports.row_pictures import RowPictures
+from modgap.reports.rows import RowPictures, row_labels
 
 
 def geometry_document(

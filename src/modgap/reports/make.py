@@ -26,7 +26,7 @@ from modgap.io._matrices import ArrayMatrix
 from modgap.io.modalities import DEFAULT_NAMES
 from modgap.reports.assemble import page_html
 from modgap.reports.contents import contents
-from modgap.reports.thumbnails import from_pixels
+from modgap.reports.rows import from_pixels
 
 _T = TypeVar("_T")
 # Pixels of the page in a notebook: the verdict and the picture, the rest to be scrolled to.

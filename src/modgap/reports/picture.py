@@ -15,8 +15,7 @@ from modgap.io import Modalities
 from modgap.measures import Projection, projection
 from modgap.moments import Moments
 from modgap.reports.assemble import data_json
-from modgap.reports.labels import label_text, row_ids, row_labels
-from modgap.reports.row_pictures import RowPictures
+from modgap.reports.rows import RowPictures, label_text, row_ids, row_labels
 from modgap.reports.terms import Term, terms
 
 MAX_DRAWN = 2_000

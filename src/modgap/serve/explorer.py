@@ -23,14 +23,14 @@ from modgap.serve.index import DEFAULT_ROWS, MixedIndex, check_vector
 from modgap.serve.models import (
     DataInfo,
     IndexKind,
-    Item,
     MethodInfo,
     ModalityInfo,
+    RowItem,
     SearchAnswer,
     SearchHit,
     TermInfo,
 )
-from modgap.serve.rows import Rows
+from modgap.serve.rows import RowItems
 from modgap.serve.workbench import STEPS, Bench, Fitted, FittedCorrections
 
 
@@ -87,7 +87,7 @@ class Explorer:
         self.queries = self.bench.queries
         self.index = MixedIndex(data, metric=metric, at_most=rows, seed=seed)
         self.corrections = FittedCorrections(kept, self.index.forget)
-        self.rows = Rows(data, self.index.live)
+        self.rows = RowItems(data, self.index.live)
         # Told of every query, as it is.
         self.monitor: RowMonitor | None = None
         self._groups = dict(zip(data.names, data.groups, strict=True)) if data.paired else {}
@@ -238,7 +238,7 @@ class Explorer:
             for codes in (self._groups[name],)
         }
 
-    def _described(self, hits: Hits, query: Item | None) -> list[SearchHit]:
+    def _described(self, hits: Hits, query: RowItem | None) -> list[SearchHit]:
         columns = (part[0].tolist() for part in (hits.modalities, hits.ids, hits.scores))
         groups = self._groups if query is not None else {}
         asked = groups[query.modality][query.row] if query is not None and groups else None

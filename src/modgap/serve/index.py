@@ -15,7 +15,7 @@ from modgap.io import Modalities
 from modgap.search import Hits
 from modgap.search.merging import best_of
 from modgap.search.scores import row_factors
-from modgap.serve.segments import LiveRows, Segment
+from modgap.serve.mapped_rows import LiveRows, MappedRows
 
 # A correction's identifier and the queries that its documents serve.
 _Key = tuple[str, tuple[str, ...]]
@@ -27,7 +27,7 @@ class MixedIndex:
     """Holds both modalities and finds the nearest rows of either, exactly, by looking at all.
 
     The rows of the data are the only ones in memory. Of documents as a correction maps them, five
-    numbers each are kept (see `modgap.serve.segments`), for the last ``kept`` corrections. Any
+    numbers each are kept (see `modgap.serve.mapped_rows`), for the last ``kept`` corrections. Any
     number of threads may search at once.
 
     Parameters
@@ -59,9 +59,9 @@ class MixedIndex:
             name: LiveRows.of(name, side, at_most, seed) for name, side in data.sides.items()
         }
         self._as_is = Correction.identity(data.dim, data.names, metric=metric)
-        self._raw = self._segments(self._as_is)
+        self._raw = self._mapped(self._as_is)
         self._kept = kept
-        self._corrected: OrderedDict[_Key, tuple[Segment, ...]] = OrderedDict()
+        self._corrected: OrderedDict[_Key, dict[str, MappedRows]] = OrderedDict()
         self._lock, self._building = threading.Lock(), threading.Lock()
 
     def row(self, modality: str, row: int) -> np.ndarray:
@@ -103,22 +103,21 @@ class MixedIndex:
             of different modalities may share one.
         """
         used = self._as_is if correction is None else correction[1]
-        segments = self._raw if correction is None else self._documents(*correction)
+        documents = self._raw if correction is None else self._documents(*correction)
         asked = used.apply(queries, modality, "query")
         # A query on the origin has no direction, and is refused here.
         check_values(asked, "The query", nonzero=used.metric == "cosine")
         asked = row_factors(asked, used.metric)
         found = []
-        for segment in segments:
-            name = segment.live.name
+        for name, mapped in documents.items():
             marked = None if among is None else among[name]
             place = None
             if without is not None and name == modality:
-                place = segment.live.place(without)
+                place = mapped.live.place(without)
             if place is not None:
-                marked = np.ones(len(segment.live), dtype=bool) if marked is None else marked.copy()
+                marked = np.ones(len(mapped.live), dtype=bool) if marked is None else marked.copy()
                 marked[place] = False
-            numbers, scores = segment.search(asked, k, marked)
+            numbers, scores = mapped.search(asked, k, marked)
             found.append((numbers, scores, np.full(numbers.shape, name, dtype=object)))
         ids, all_scores, names = (np.hstack(part) for part in zip(*found, strict=True))
         return best_of(ids, all_scores, names, k)
@@ -133,7 +132,7 @@ class MixedIndex:
             for key in [key for key in self._corrected if key[0] == identifier]:
                 del self._corrected[key]
 
-    def _documents(self, identifier: str, correction: Correction) -> tuple[Segment, ...]:
+    def _documents(self, identifier: str, correction: Correction) -> dict[str, MappedRows]:
         key = (identifier, correction.queries)
         found = self._remembered(key)
         if found is not None:
@@ -142,25 +141,28 @@ class MixedIndex:
             found = self._remembered(key)
             if found is not None:
                 return found
-            made = self._segments(correction)
+            made = self._mapped(correction)
             with self._lock:
                 self._corrected[key] = made
                 while len(self._corrected) > self._kept:
                     self._corrected.popitem(last=False)
             return made
 
-    def _remembered(self, key: _Key) -> tuple[Segment, ...] | None:
+    def _remembered(self, key: _Key) -> dict[str, MappedRows] | None:
         with self._lock:
             if key in self._corrected:
                 self._corrected.move_to_end(key)
             return self._corrected.get(key)
 
-    def _segments(self, correction: Correction) -> tuple[Segment, ...]:
-        keys = {
-            name: self.data.keys_of(name)[live.numbers] if correction.hubs else None
+    def _mapped(self, correction: Correction) -> dict[str, MappedRows]:
+        return {
+            name: MappedRows.of(
+                live,
+                correction,
+                self.data.keys_of(name)[live.numbers] if correction.hubs else None,
+            )
             for name, live in self.live.items()
         }
-        return tuple(Segment.of(live, correction, keys[live.name]) for live in self.live.values())
 
 
 def check_vector(values: Sequence[float], dim: int) -> np.ndarray:

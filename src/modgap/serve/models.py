@@ -122,7 +122,7 @@ class ReportDocument(BaseModel):
     live: Literal[True]
 
 
-class Item(BaseModel):
+class RowItem(BaseModel):
     """A row as people know it."""
 
     modality: str = Field(examples=["text"])
@@ -137,7 +137,7 @@ class ItemPage(BaseModel):
 
     total: int = Field(description="How many rows of the live index there are to page through.")
     offset: int
-    items: list[Item]
+    items: list[RowItem]
 
 
 # -- search ---------------------------------------------------------------------------------------
@@ -173,7 +173,7 @@ class SearchRequest(Taken):
     )
 
 
-class SearchHit(Item):
+class SearchHit(RowItem):
     """One row found."""
 
     score: float = Field(
@@ -188,7 +188,7 @@ class SearchHit(Item):
 class SearchAnswer(BaseModel):
     """The nearest rows of both modalities in one index, raw beside corrected."""
 
-    query: Item | None = Field(description="The row asked with; null for a vector.")
+    query: RowItem | None = Field(description="The row asked with; null for a vector.")
     metric: Metric
     raw: list[SearchHit]
     corrected_metric: Metric | None

@@ -9,7 +9,7 @@ from fastapi import APIRouter, Body, Depends, HTTPException, Path, Query, Reques
 
 from modgap._validate import InputError
 from modgap.corrections import make_corrector
-from modgap.reports.thumbnails import media_type
+from modgap.reports.rows import media_type
 from modgap.serve.document import LiveDocument, report_words
 from modgap.serve.explorer import Explorer
 from modgap.serve.jobs import Job, Jobs

@@ -1,4 +1,4 @@
-"""The rows as people know them: captions, ids and pictures."""
+"""The rows that the server shows: captions, ids and pictures."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from urllib.parse import quote
 from modgap._validate import InputValueError, check_choice
 from modgap.io import Modalities
 from modgap.io.images import ImageError, one_image
-from modgap.reports.labels import label_text
-from modgap.serve.models import Item, ItemPage
-from modgap.serve.segments import LiveRows
+from modgap.reports.rows import label_text
+from modgap.serve.mapped_rows import LiveRows
+from modgap.serve.models import ItemPage, RowItem
 
 _LONGEST_TEXT = 2_000
 
 
-class Rows:
+class RowItems:
     """Rows of the data by their number, and those of the live index by their words."""
 
     def __init__(self, data: Modalities, live: Mapping[str, LiveRows]) -> None:
@@ -24,7 +24,7 @@ class Rows:
         self._texts: dict[str, list[str]] = {}
         self._reading = threading.Lock()
 
-    def item(self, modality: str, row: int) -> Item:
+    def item(self, modality: str, row: int) -> RowItem:
         """One row by its number in the data."""
         n_rows = self._n_rows(modality)
         if not 0 <= row < n_rows:
@@ -35,7 +35,7 @@ class Rows:
         at = None
         if modality in self._data.thumbnails:
             at = f"/api/thumbnails/{quote(modality, safe='')}/{row}"
-        return Item(modality=modality, row=row, caption=caption, id=name, thumbnail=at)
+        return RowItem(modality=modality, row=row, caption=caption, id=name, thumbnail=at)
 
     def find(self, modality: str, contains: str = "", offset: int = 0, limit: int = 20) -> ItemPage:
         """Rows of the index whose caption or id contains a text, and how many there are in all.

@@ -13,8 +13,7 @@ from PIL import Image
 from modgap._validate import InputValueError
 from modgap.io import Modalities
 from modgap.io.images import ImageError
-from modgap.reports.row_pictures import RowPictures
-from modgap.reports.thumbnails import data_uri, from_images, from_pixels, media_type, png
+from modgap.reports.rows import RowPictures, data_uri, from_images, from_pixels, media_type, png
 
 
 @pytest.fixture

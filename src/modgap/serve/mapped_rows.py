@@ -1,15 +1,20 @@
 """The documents of one modality in the live index, searched without a second copy of the rows.
 
-A corrected document is an affine map of a row, but for its length. So its score for a query is
-times · (row · p) + level · c + bias, where p and c come from the query, and the other three are
-numbers of the document. That tells which few rows can be among the best; these alone are mapped
-and scored as `modgap.search` does it.
+A corrected document is an affine map of a row, divided by a length. So its score for a query is
+times · (row · p) + level · c + bias: p and c come from the query, the other three are numbers of
+the document. A search has four steps.
+
+1. Pull the query back through the documents' map, which gives p and c.
+2. Score every row with one product, and bound how far rounding may have moved the score.
+3. Keep the few rows whose upper bound reaches the k-th best lower bound.
+4. Map these alone and score them as `modgap.search` does: the results are the same.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -32,9 +37,9 @@ _SMALLEST, _LARGEST = 1e-12, 1e12
 
 @dataclass(frozen=True, eq=False)
 class LiveRows:
-    """The rows of one modality that the index holds: their numbers in the data, and themselves.
+    """The rows of one modality that the index holds, and their numbers in the data.
 
-    They are those of the data, not a copy, where all of them are there, and as precise.
+    Where the index holds every row, they are the data's own array, not a copy.
     """
 
     name: str
@@ -71,11 +76,11 @@ class LiveRows:
 
 
 @dataclass(frozen=True, eq=False)
-class Segment:
-    """The documents of one modality as a correction maps them: a few numbers of each.
+class MappedRows:
+    """The documents of one modality as a correction maps them: five numbers of each.
 
-    ``reach`` and ``size`` are the lengths of the row, times ``times``, and of the document: they
-    say how far rounding may carry a score. ``keys`` are for a correction with hubs.
+    ``reach`` and ``size`` bound the rounding of a score: the length of the row times ``times``,
+    and the length of the document. A correction with hubs needs the ``keys`` of the rows.
     """
 
     live: LiveRows
@@ -88,14 +93,20 @@ class Segment:
     size: np.ndarray
 
     @classmethod
-    def of(cls, live: LiveRows, correction: Correction, keys: np.ndarray | None = None) -> Segment:
+    def of(
+        cls, live: LiveRows, correction: Correction, keys: np.ndarray | None = None
+    ) -> MappedRows:
         """Map every row once, block by block, and keep its numbers."""
-        dtype = _precision(live.rows)
+        blocks = list(row_blocks(len(live), BLOCK_ROWS))
+        dtype: type[np.floating[Any]] = np.float64
+        if live.rows.dtype != dtype:
+            largest = max(float(np.abs(live.rows[block]).max()) for block in blocks)
+            dtype = np.float32 if _SMALLEST < largest < _LARGEST else dtype
         numbers = np.empty((5, len(live)), dtype)
         made = cls(live, correction, keys, *numbers)
         if correction.map(live.name).is_identity:  # refused as a whole, so that all are counted
             check_rows(live.rows, live.name, nonzero=correction.metric == "cosine")
-        for block in row_blocks(len(live), BLOCK_ROWS):
+        for block in blocks:
             numbers[:, block] = made._numbers(block)
         return made
 
@@ -185,19 +196,8 @@ class Segment:
         return np.asarray(row_map(rows, name, first_row=first_row, keys=own))
 
 
-def _precision(rows: np.ndarray) -> np.dtype:
-    """What products of the rows are computed in: float32 where that is safe."""
-    if rows.dtype == np.float64:
-        return rows.dtype
-    largest = max(float(np.abs(rows[block]).max()) for block in row_blocks(len(rows), BLOCK_ROWS))
-    return np.dtype(np.float32 if _SMALLEST < largest < _LARGEST else np.float64)
-
-
 def _back(affine: Affine, query: np.ndarray) -> tuple[np.ndarray, float]:
-    """p and c of a query: its product with a document is that of p with the row, and c.
-
-    But for the lengths that the map divides rows and documents by.
-    """
+    """p and c of a query: query · document = p · row + c, before any division by lengths."""
     if affine.blocks is not None:
         query = np.asarray(affine.blocks) @ query.reshape(len(affine.blocks), -1)
     constant = 0.0 if affine.offset is None else float(query @ affine.offset)

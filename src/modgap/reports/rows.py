@@ -1,4 +1,4 @@
-"""Small pictures of rows: from pixels in memory, or from images on disk."""
+"""Rows as people know them: captions or ids as labels, and small pictures."""
 
 from __future__ import annotations
 
@@ -13,17 +13,86 @@ from typing import Any
 import numpy as np
 
 from modgap._validate import InputValueError, require
-from modgap.io import Thumbnail, open_items
+from modgap.io import Embeddings, Modalities, Thumbnail, open_items
 from modgap.io.embedded import item_pictures
 from modgap.io.images import (
     SUFFIXES,
     ImageError,
     ImageFolder,
     MissingImageError,
+    one_image,
     shrink,
+    unreadable,
 )
 
+_LABEL_LENGTH = 300
+_LONGEST_ID = 100
 _SIGNATURES = {b"\x89PNG\r\n\x1a\n": "image/png", b"\xff\xd8\xff": "image/jpeg"}
+
+
+def row_labels(
+    side: Embeddings, rows: np.ndarray, most: int = _LABEL_LENGTH
+) -> list[str | None] | None:
+    """The caption of each row, else its id, cut where long; None where there is neither."""
+    texts = side.captions if side.captions is not None else side.ids
+    return None if texts is None else [label_text(texts[row], most) for row in rows.tolist()]
+
+
+def row_ids(side: Embeddings, rows: np.ndarray) -> list[str | None] | None:
+    """The id of each row beside its caption; None where it has none, or is labelled by it."""
+    if side.ids is None or side.captions is None:
+        return None
+    return [label_text(side.ids[row]) for row in rows.tolist()]
+
+
+def label_text(value: Any, most: int = _LABEL_LENGTH) -> str | None:
+    """A value as text that JSON can carry, cut at ``most`` characters; None stays None."""
+    if value is None:
+        return None
+    text = value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
+    if len(text) > most:
+        text = text[: most - 1] + "…"
+    # A lone surrogate is text to Python and cannot be sent.
+    return text.encode("utf-8", "replace").decode("utf-8")
+
+
+class RowPictures:
+    """Pictures of rows as addresses that hold them. One that fails is counted, and left out."""
+
+    def __init__(self, data: Modalities) -> None:
+        self._data = data
+        self._found: dict[tuple[str, int], str | None] = {}
+        self._errors: dict[tuple[str, int], str] = {}
+
+    def __call__(self, modality: str, row: int) -> str | None:
+        """The picture of a row; None where there is none or it cannot be read."""
+        picture = self._data.thumbnails.get(modality)
+        if picture is None:
+            return None
+        if (modality, row) not in self._found:
+            try:
+                with one_image():
+                    self._found[modality, row] = data_uri(picture(row))
+            except ImageError as error:
+                self._found[modality, row] = None
+                self._errors[modality, row] = str(error)
+        return self._found[modality, row]
+
+    @property
+    def errors(self) -> list[tuple[str, str]]:
+        """The name of each that could not be read and the reason, in the order of the rows."""
+        places = list(self._data.names)
+        failed = sorted(self._errors, key=lambda one: (places.index(one[0]), one[1]))
+        return [(self._name(*one), self._errors[one]) for one in failed]
+
+    def sentence(self) -> str | None:
+        """How many could not be read, and the first of them; None where all could."""
+        return unreadable(self.errors, len(self._found)) if self._errors else None
+
+    def _name(self, modality: str, row: int) -> str:
+        ids = self._data.sides[modality].ids
+        name = None if ids is None else label_text(ids[row], _LONGEST_ID)
+        return f"{modality} {row}" if name is None else name
 
 
 def from_pixels(images: np.ndarray) -> Thumbnail:
