@@ -46,7 +46,6 @@ USERINFO = [
 PARAMETERS = [
     "postgresql://127.0.0.1:1/db?user=me&password={}",
     "postgresql://me@127.0.0.1:1/db?sslpassword={}&sslmode=disable",
-    "postgresql://127.0.0.1:1/db?pass%77ord={}",
     "qdrant+http://127.0.0.1:1?api_key={}",
     "qdrant:http://127.0.0.1:1/?apikey={}",
     "milvus+http://127.0.0.1:z?token={}",
