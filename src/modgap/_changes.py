@@ -31,36 +31,37 @@ class SteadyFile:
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path: Any = Path(path)
-        with _reading(self.path):
+        try:
             self._seen = os.stat(self.path)
+        except OSError as error:
+            raise _unreadable(self.path, error) from error
+        # Its bytes when it was first seen.
+        self.size = self._seen.st_size
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """In another process, perhaps on another machine, the disk has another number."""
         self.__dict__.update(state)
-        with _reading(self.path):
-            here = os.stat(self.path)
-        seen = self._seen
+        here, seen = SteadyFile(self.path)._seen, self._seen
         if (here.st_size, here.st_mtime_ns) == (seen.st_size, seen.st_mtime_ns):
             self._seen = here
-
-    @property
-    def size(self) -> int:
-        """Its bytes when it was first seen."""
-        return self._seen.st_size
 
     @property
     def identity(self) -> str:
         """A text that differs for another file, and for this one once it is written to."""
         return f"{self._seen.st_size} {self._seen.st_mtime_ns} {self._seen.st_ino}"
 
-    @contextmanager
-    def open(self) -> Iterator[RawIOBase]:
-        """The file for reading, if it is still the same."""
-        with _reading(self.path):
-            file = open(self.path, "rb", buffering=0)  # noqa: SIM115 - closed below
-        with file:
+    def open(self) -> RawIOBase:
+        """The file for reading, if it is still the same; to be closed by the caller."""
+        try:
+            file = open(self.path, "rb", buffering=0)  # noqa: SIM115 - closed by the caller
+        except OSError as error:
+            raise _unreadable(self.path, error) from error
+        try:
             self.check(file)
-            yield file
+        except BaseException:
+            file.close()
+            raise
+        return file
 
     @contextmanager
     def watched(self) -> Iterator[None]:
@@ -73,8 +74,10 @@ class SteadyFile:
 
     def check(self, file: RawIOBase | None = None) -> None:
         """Raise if the file is not the same any more."""
-        with _reading(self.path):
+        try:
             now = os.stat(self.path if file is None else file.fileno())
+        except OSError as error:
+            raise _unreadable(self.path, error) from error
         before = self._seen
         if now.st_size != before.st_size:
             what = f"it had {before.st_size:,} bytes and has {now.st_size:,} now"
@@ -91,13 +94,15 @@ class SteadyFile:
         self.check(file)
         buffer = out.reshape(-1).view(np.uint8).data if out.size else memoryview(b"")
         done = 0
-        with _reading(self.path):
+        try:
             file.seek(offset)
             while done < len(buffer):
                 n = file.readinto(buffer[done:])
                 if not n:
-                    raise EOFError
+                    raise changed(self.path, "it ends earlier than it did")
                 done += n
+        except OSError as error:
+            raise _unreadable(self.path, error) from error
 
 
 def changed(path: object, what: str) -> ChangedFileError:
@@ -107,13 +112,7 @@ def changed(path: object, what: str) -> ChangedFileError:
     )
 
 
-@contextmanager
-def _reading(path: Path) -> Iterator[None]:
-    try:
-        yield
-    except EOFError as error:
-        raise changed(path, "it ends earlier than it did") from error
-    except FileNotFoundError as error:
-        raise ChangedFileError(f"{path} was removed or renamed while it was read.") from error
-    except OSError as error:
-        raise InputValueError(f"{path} cannot be read: {error.strerror or error}.") from error
+def _unreadable(path: Path, error: OSError) -> InputValueError:
+    if isinstance(error, FileNotFoundError):
+        return ChangedFileError(f"{path} was removed or renamed while it was read.")
+    return InputValueError(f"{path} cannot be read: {error.strerror or error}.")

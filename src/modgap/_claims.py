@@ -31,18 +31,6 @@ MOST_COLUMNS = 65_536
 _SURROGATES = (0xD800, 0xDFFF)
 
 
-def n_bytes(shape: tuple[int, ...], dtype: np.dtype) -> int:
-    """The bytes of an array, without the limits of NumPy's own numbers.
-
-    >>> n_bytes((10**12, 10**12), np.dtype("f4"))
-    4000000000000000000000000
-    """
-    count = dtype.itemsize
-    for size in shape:
-        count *= size
-    return count
-
-
 def check_unpacked(where: str, claimed: int, stored: int) -> None:
     """Refuse what would unpack to far more bytes than a file holds of it."""
     if claimed > max(UNPACKED_BYTES, UNPACKED_TIMES * stored):
@@ -52,15 +40,8 @@ def check_unpacked(where: str, claimed: int, stored: int) -> None:
         )
 
 
-def check_shape(where: str, shape: tuple[int, ...]) -> None:
-    """Refuse shapes that no array has."""
-    if min(shape, default=0) < 0 or len(shape) > 32 or max(shape, default=0) > 2**48:
-        raise InputValueError(f"{where} claims the shape {shape}, which no array has.")
-
-
-def check_array(where: str, shape: tuple[int, ...], dtype: np.dtype) -> None:
-    """Refuse shapes and dtypes that no file of embeddings, labels or texts has."""
-    check_shape(where, shape)
+def check_dtype(where: str, dtype: np.dtype) -> None:
+    """Refuse a dtype that no file of embeddings, labels or texts has."""
     if dtype.itemsize == 0 or dtype.kind not in "biufcmMSUO":
         raise InputTypeError(
             f"{where} must hold plain numbers or strings, got {first_line(dtype)[:80]}."

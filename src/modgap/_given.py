@@ -26,7 +26,7 @@ def opened_rows(given: Any, name: str) -> Any:
     if is_plain(given):
         return given
     # io comes later in the way of the data, and is asked only for what is no array.
-    from modgap.io.given import rows_of
+    from modgap.io.opening import rows_of
 
     return rows_of(given, name)
 
@@ -35,7 +35,7 @@ def opened_batches(given: Any, name: str) -> Any:
     """The rows of one modality of a path, a table or Embeddings in batches; others as they are."""
     if is_plain(given) or isinstance(given, Iterator):
         return given
-    from modgap.io.given import batches_of
+    from modgap.io.opening import batches_of
 
     return batches_of(given, name)
 
@@ -47,7 +47,7 @@ def opened_two(X: Any, Y: Any, names: Sequence[str], *, matched: bool) -> tuple[
     """
     if is_plain(X) and is_plain(Y):
         return X, Y
-    from modgap.io.given import two_of
+    from modgap.io.opening import two_of
 
     return two_of(X, Y, names, matched=matched)
 

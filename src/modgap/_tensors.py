@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import math
 import os
 import zlib
 from collections.abc import Mapping
@@ -14,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from modgap._changes import ChangedFileError, SteadyFile
-from modgap._claims import HEADER_BYTES, n_bytes, parse_json
+from modgap._claims import HEADER_BYTES, parse_json
 from modgap._files import atomic_path
 from modgap._validate import InputError, InputValueError
 from modgap._version import __version__
@@ -151,7 +152,7 @@ def _stored(name: str, entry: Any, start: int, size: int) -> StoredTensor:
         raise ValueError(f"{name!r} must have a dtype, a shape and two data_offsets") from error
     if not whole or not first <= end <= size - start:
         raise ValueError(f"{name!r} of shape {shape} is not within the file")
-    if dtype is not None and n_bytes(shape, dtype) != end - first:
+    if dtype is not None and dtype.itemsize * math.prod(shape) != end - first:
         raise ValueError(f"{name!r} of shape {shape} and {kind} is not {end - first:,} bytes")
     if len(shape) > 32 or max(shape, default=0) > 2**48:
         raise ValueError(f"{name!r} claims the shape {shape}, which no array has")

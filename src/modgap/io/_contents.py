@@ -98,7 +98,9 @@ class Contents:
         """The matrix of that name, if it can be used as rows."""
         if name in self.matrices:
             found = self.matrices[name]
-            _check_rows(f"{name!r} of {self.path}", found.shape, found.dtype)
+            plain = found.dtype.kind == "f" and found.dtype.itemsize <= 8
+            if not plain or len(found.shape) != 2 or 0 in found.shape:
+                _refuse_rows(f"{name!r} of {self.path}", found.shape, found.dtype)
             return found
         if name in self.columns:
             column = self.columns[name]
@@ -121,11 +123,11 @@ class Contents:
                 f"Choose one by column: modgap.open_embeddings(…, column={first!r}) or {second!r} "
                 "(--column)."
             )
+        if len(self.matrices) + len(self.columns) == 1:
+            return next(iter([*self.matrices, *self.columns]))  # matrix() says what is wrong
         names = self.embeddings
         if len(names) == 1:
             return names[0]
-        if len(self.matrices) + len(self.columns) == 1:
-            return next(iter([*self.matrices, *self.columns]))  # matrix() says what is wrong
         if not names:
             raise InputValueError(
                 f"{self.path} must hold a matrix of floats with one row per item. "
@@ -158,13 +160,12 @@ class Contents:
         return (", ".join(held[:_LISTED]) or "no arrays") + more
 
 
-def _check_rows(name: str, shape: tuple[int, ...], dtype: np.dtype) -> None:
+def _refuse_rows(name: str, shape: tuple[int, ...], dtype: np.dtype) -> None:
     # check_matrix looks at shape and dtype only, so a stand-in that takes no memory will do.
     check_matrix(np.broadcast_to(np.zeros((), dtype), shape), name)
-    if dtype.itemsize > 8:
-        raise InputTypeError(
-            f"{name} must hold float16, float32 or float64, got {dtype}. Convert it to float64."
-        )
+    raise InputTypeError(
+        f"{name} must hold float16, float32 or float64, got {dtype}. Convert it to float64."
+    )
 
 
 def listed(names: Sequence[str]) -> str:
@@ -184,7 +185,12 @@ def reading(path: object, kind: str, *errors: type[Exception]) -> Iterator[None]
     except InputError:
         raise
     except errors as error:
-        raise InputValueError(
-            f"{path} cannot be read as {kind}: it is damaged, cut short or of another kind "
-            f"({first_line(error)}). Write or download it again."
-        ) from error
+        raise damaged(path, kind, error) from error
+
+
+def damaged(path: object, kind: str, error: BaseException) -> InputValueError:
+    """The error for a file that a library cannot read."""
+    return InputValueError(
+        f"{path} cannot be read as {kind}: it is damaged, cut short or of another kind "
+        f"({first_line(error)}). Write or download it again."
+    )

@@ -1,6 +1,6 @@
-"""Which columns of a file are the ids, captions, labels and groups of its rows: told by name.
+"""Finds by name which matrix is which modality, and which columns are ids, captions and so on.
 
-The others are fields: what else is known of a row.
+Other columns are fields of a row, such as a date or a source.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from modgap._validate import InputTypeError
-from modgap.io._contents import Column
+from modgap._validate import InputTypeError, InputValueError
+from modgap.io._contents import Column, Contents, listed
 
 # Tried in this order.
 COLUMN_NAMES: Mapping[str, tuple[str, ...]] = {
@@ -22,7 +22,7 @@ COLUMN_NAMES: Mapping[str, tuple[str, ...]] = {
     "groups": ("group", "groups"),
 }
 
-_COMPANION_NAMES = frozenset(name for names in COLUMN_NAMES.values() for name in names)
+_ROLE_NAMES = frozenset(name for names in COLUMN_NAMES.values() for name in names)
 
 # How names of matrices end, after the name of their modality.
 _ENDINGS = ("", "s", "_features", "_embeddings", "_embedding", "_embeds", "_embed", "_emb")
@@ -68,56 +68,43 @@ def own_prefixes(modality: str) -> tuple[str, ...]:
     return (modality, *_SHORT.get(modality, ()))
 
 
-def companions(
-    columns: Mapping[str, Column], n_rows: int, prefixes: Iterable[str] = ()
-) -> dict[str, Column]:
-    """The columns that describe the rows of one matrix, by kind.
-
-    ``prefixes`` are the names of one side of a pair: ``text_groups`` goes before ``groups``, and
-    a column without a prefix belongs to that side only if it has as many entries as it has rows.
-
-    >>> column = Column(2, "int64", lambda: np.array([1, 2]))
-    >>> list(companions({"y_labels": column, "ids": column}, 2, prefixes=("text", "y")))
-    ['ids', 'labels']
-    """
-    prefixes = tuple(prefixes)
-    found = {}
-    for kind, names in COLUMN_NAMES.items():
-        own = [f"{prefix}_{name}" for prefix in prefixes for name in names]
-        shared = [name for name in names if not prefixes or _length(columns, name) == n_rows]
-        for name in own + shared:
-            if name in columns and (kind != "captions" or _is_text(columns[name])):
-                found[kind] = columns[name]
-                break
-    return found
-
-
-def fields(
-    columns: Mapping[str, Column],
-    n_rows: int,
-    own: Iterable[str] = (),
-    others: Iterable[str] = (),
-) -> dict[str, Column]:
-    """The columns that are none of the companions: a number, a truth value or a text for each row.
+def column_roles(
+    columns: Mapping[str, Column], n_rows: int, own: Iterable[str] = (), others: Iterable[str] = ()
+) -> tuple[dict[str, Column], dict[str, Column]]:
+    """The ids, captions, labels and groups of the rows of one matrix; and its fields, by name.
 
     Where a file holds several modalities, ``own`` are names of this one and ``others`` those of the
-    rest: ``text_language`` is the field ``language`` of the texts, and no field of the images.
+    rest. ``text_groups`` goes before ``groups`` for the texts, and a column without a prefix
+    belongs to a modality only if it has as many entries as that has rows. A field is a number, a
+    truth value or a text for each row: ``text_language`` is the field ``language`` of the texts,
+    and no field of the images.
 
-    >>> names = ("id", "year", "image_width", "text_language")
+    >>> names = ("id", "year", "image_width", "text_language", "text_label")
     >>> columns = {name: Column.of(np.array([1, 2])) for name in names}
-    >>> list(fields(columns, 2, own=("image", "x"), others=("text", "y")))
-    ['year', 'width']
+    >>> roles, fields = column_roles(columns, 2, own=("text", "y"), others=("image", "x"))
+    >>> list(roles), list(fields)
+    (['ids', 'labels'], ['year', 'language'])
     """
-    used = {id(column) for column in companions(columns, n_rows, own).values()}
-    found: dict[str, Column] = {}
+    own = tuple(own)
+    roles: dict[str, Column] = {}
+    for role, names in COLUMN_NAMES.items():
+        wanted = [f"{prefix}_{name}" for prefix in own for name in names] + [*names]
+        for name in wanted:
+            column = columns.get(name)
+            if column is None or (role == "captions" and not _is_text(column)):
+                continue
+            if name not in names or not own or column.length == n_rows:
+                roles[role] = column
+                break
+    fields: dict[str, Column] = {}
+    used = {id(column) for column in roles.values()}
     for name, column in columns.items():
-        if id(column) in used or column.length != n_rows or not _is_plain(column.dtype):
+        if id(column) in used or column.length != n_rows or not _PLAIN.fullmatch(column.dtype):
             continue
-        if _without(name, others) is not None:
-            continue
-        short = _without(name, own)
-        found[name if short is None or short in columns else short] = column
-    return found
+        if _without(name, others) is None:
+            short = _without(name, own)
+            fields[name if short is None or short in columns else short] = column
+    return roles, fields
 
 
 def field_column(values: Any, name: str) -> Column:
@@ -126,7 +113,7 @@ def field_column(values: Any, name: str) -> Column:
         array = np.asarray(values)
     except ValueError as error:  # lists of several lengths
         raise InputTypeError(f"Field {name!r} must have one value per row, got lists.") from error
-    if array.ndim != 1 or not _is_plain(str(array.dtype)):
+    if array.ndim != 1 or not _PLAIN.fullmatch(str(array.dtype)):
         raise InputTypeError(
             f"Field {name!r} must have a number, a truth value or a text for every row, got "
             f"{array.dtype} of shape {array.shape}."
@@ -142,25 +129,83 @@ _PLAIN = re.compile(
 )
 
 
-def _is_plain(dtype: str) -> bool:
-    return _PLAIN.fullmatch(dtype) is not None
-
-
 def _without(name: str, prefixes: Iterable[str]) -> str | None:
     """A name without the modality it begins with; None where it begins with none of them."""
     for prefix in prefixes:
         start, short = name[: len(prefix) + 1], name[len(prefix) + 1 :]
         # "x_min" and "y_min" are two fields of both modalities, "y_labels" are of one.
-        if start == f"{prefix}_" and short and (len(prefix) > 1 or short in _COMPANION_NAMES):
+        if start == f"{prefix}_" and short and (len(prefix) > 1 or short in _ROLE_NAMES):
             return short
     return None
-
-
-def _length(columns: Mapping[str, Column], name: str) -> int | None:
-    return columns[name].length if name in columns else None
 
 
 def _is_text(column: Column) -> bool:
     # "text" may also name numbers: token ids, scores.
     dtype = column.dtype.removeprefix("large_")
     return dtype.startswith(("string", "dictionary", "<U", "|S", ">U", "object"))
+
+
+def own_column(contents: Contents, modality: str) -> str:
+    """The matrix that is called like the modality, else its own of the only model's, else the only.
+
+    ``b32_img`` is the image's where ``b32_txt`` is beside it.
+    """
+    named = [name for name in matrix_names(modality) if name in contents.embeddings]
+    if not named and len(models := model_pairs(contents.embeddings)) == 1:
+        (pair,) = models.values()
+        named = [name for name in pair if {*own_prefixes(modality)} & {*name.split("_")}]
+    return named[0] if named else contents.only_embedding()
+
+
+def two_columns(
+    contents: Contents, x_column: str | None, y_column: str | None, names: tuple[str, str]
+) -> tuple[str, str]:
+    """The two matrices of one file."""
+    if x_column is not None and y_column is not None:
+        return x_column, y_column
+    found = contents.embeddings
+    if x_column is None and y_column is None:
+        for pair in (contents.pair,) if contents.pair else ((*names,), *PAIR_NAMES):
+            if all(name in found for name in pair):
+                return pair[0], pair[1]
+        if models := model_pairs(found):
+            return _only_model(contents, models)
+    elif len(found) == 2 and x_column is not None:
+        return x_column, found[1] if found[0] == x_column else found[0]
+    elif len(found) == 2 and y_column is not None:
+        return found[1] if found[0] == y_column else found[0], y_column
+    if not found:
+        raise InputValueError(
+            f"{contents.path} must hold two modalities as rows of floats, got "
+            f"{contents.listing()}. {contents.how_to_get_rows()}"
+        )
+    if len(found) < 2:
+        raise InputValueError(
+            f"{contents.path} must hold two modalities, got {contents.listing()}. "
+            "Pass the other modality as the second path or table, or name the column that says "
+            "which modality a row is: modgap.open_pair(…, modality_column=…) (--modality-column)."
+        )
+    texts = [name for name in found if "text" in name or "txt" in name]
+    others = [name for name in found if name not in texts]
+    x, y = (others[0], texts[0]) if others and texts else found[:2]
+    raise InputValueError(
+        f"{contents.path} does not say which matrix is which: it holds {listed(found)}. "
+        f"{_how_to_choose(x, y)}"
+    )
+
+
+def _only_model(contents: Contents, models: dict[str, tuple[str, str]]) -> tuple[str, str]:
+    *others, pair = models.values()
+    if others:
+        raise InputValueError(
+            f"{contents.path} holds rows of several models: {', '.join(models)}. "
+            f"{_how_to_choose(*pair)}"
+        )
+    return pair
+
+
+def _how_to_choose(x: str, y: str) -> str:
+    return (
+        f"Choose with modgap.open_pair(…, x_column={x!r}, y_column={y!r}) "
+        f"(--x-column {x} --y-column {y})."
+    )

@@ -115,7 +115,7 @@ class Embeddings:
     @property
     def n_rows(self) -> int:
         """Number of rows."""
-        return self.shape[0]
+        return self.matrix.shape[0]
 
     @property
     def dim(self) -> int:

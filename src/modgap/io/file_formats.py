@@ -1,4 +1,4 @@
-"""Which format a file, a folder or a table has, and all that it holds."""
+"""Finds the format of a file, a folder or a table, and opens it to its `Contents`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,12 @@ from typing import Any
 from modgap._validate import InputValueError
 from modgap.io._contents import Contents, listed
 from modgap.io._shards import BadShards, ShardOpener, in_order
-from modgap.io.formats.clip_retrieval import is_clip_retrieval, open_clip_retrieval, open_npy_shards
+from modgap.io.column_roles import column_roles
+from modgap.io.formats.clip_retrieval import (
+    is_clip_retrieval,
+    open_clip_retrieval,
+    open_npy_shards,
+)
 from modgap.io.formats.lance_dataset import SUFFIX as LANCE
 from modgap.io.formats.lance_dataset import is_lance, open_lance
 from modgap.io.formats.npy import open_npy
@@ -25,6 +30,7 @@ from modgap.io.fusing import open_fused
 from modgap.io.manifest import MANIFEST, data_files, find_manifest, listed_by_manifest
 from modgap.io.remote import RemotePath, place_of
 
+# Files by how their names end.
 OPENERS: Mapping[str, Callable[[Any], Contents]] = {
     ".npy": open_npy,
     ".npz": open_npz,
@@ -33,102 +39,147 @@ OPENERS: Mapping[str, Callable[[Any], Contents]] = {
     ".pth": open_torch,
     ".parquet": lambda path: open_parquet([path], path),
 }
+# Folders by what is in them; the first that fits.
+FOLDERS: tuple[tuple[Callable[[Any], object], Callable[[Any, ShardOpener], Contents]], ...] = (
+    (is_clip_retrieval, open_clip_retrieval),
+    (find_saved, lambda folder, _: open_saved_rows(folder)),
+    (is_npz_folder, open_npz_shards),
+    (
+        lambda folder: in_order(folder, ".parquet"),
+        lambda folder, opener: open_parquet(in_order(folder, ".parquet"), folder, opener),
+    ),
+    (lambda folder: in_order(folder, ".npy"), open_npy_shards),
+)
+# Readers of files that modgap takes as tables. Those of .pkl can run code.
+_READ_FIRST = {
+    ".csv": "read_csv",
+    ".tsv": "read_table",
+    ".json": "read_json",
+    ".jsonl": "read_json",
+    ".feather": "read_feather",
+    ".arrow": "read_feather",
+}
 
 
 def open_contents(given: Any, label: str = "", *, bad_shards: BadShards = "refuse") -> Contents:
-    """Everything a file, a folder, a URL or a table holds, by name; ``label`` says whose.
+    """The matrices and columns of a file, a folder, a URL or a table; ``label`` says whose.
 
-    ``bad_shards="skip"`` leaves out shards that cannot be used, with a warning: each is then read
-    through once first.
+    With ``bad_shards="skip"`` shards that cannot be used are left out, with a warning: each is
+    then read through once first.
     """
-    opening = ShardOpener.of(bad_shards)
-    found = open_with(given, label, opening)
-    opening.warn(found.path)
+    opener = None if bad_shards == "refuse" else ShardOpener.of(bad_shards)
+    found = _open(given, label, opener)
+    if opener is not None:
+        opener.warn(found.path)
     return found
 
 
-def open_with(given: Any, label: str, opening: ShardOpener) -> Contents:
-    """The same without a warning; ``opening`` says what was left out."""
-    if is_table(given):
+def open_together(given: Mapping[str, Any], bad_shards: BadShards) -> dict[str, Contents]:
+    """The contents of several modalities by name, of those that are no arrays.
+
+    A shard that is bad in one of them is left out of all, so that pairs stay pairs.
+    """
+    paths = {
+        name: one
+        for name, one in given.items()
+        if isinstance(one, str | os.PathLike) or is_table(one)
+    }
+    if bad_shards == "refuse":
+        return {name: _open(one, name) for name, one in paths.items()}
+    openers = {name: ShardOpener.of(bad_shards) for name in paths}
+    found = {name: _open(one, name, openers[name]) for name, one in paths.items()}
+    every = ShardOpener.merged(openers.values())
+    if len(paths) > 1 and every.bad:
+        if all(every.has_keys_of(opener) for opener in openers.values()):
+            for name, opener in openers.items():
+                if {*opener.bad} != {*every.bad}:
+                    again = ShardOpener(True, frozenset(every.bad), looked_through=True)
+                    found[name] = _open(paths[name], name, again)
+        else:
+            _refuse_without_ids(found)
+    every.warn(" and ".join(str(contents.path) for contents in found.values()))
+    return found
+
+
+def _refuse_without_ids(found: Mapping[str, Contents]) -> None:
+    """Rows of shards that are cut in different ways stay pairs only by their ids."""
+    for contents in found.values():
+        n_rows = max((matrix.shape[0] for matrix in contents.matrices.values()), default=0)
+        if "ids" not in column_roles(contents.columns, n_rows)[0]:
+            raise InputValueError(
+                f"Shards of {' or '.join(str(one.path) for one in found.values())} are bad, and "
+                "the files of the others do not say which rows belong to them: they have other "
+                "numbers, and no ids. Leave the same rows out of all yourself."
+            )
+
+
+def _open(given: Any, label: str, opener: ShardOpener | None = None) -> Contents:
+    if not isinstance(given, str | os.PathLike | RemotePath):
         return open_table(given, label)
     if not str(given):
         raise InputValueError("There is no file or folder ''. Check the path.")
     path = place_of(given)
     if isinstance(path, RemotePath):
-        return _open_remote(path, opening)
+        return _open_remote(path, opener or ShardOpener())
     if path.name == MANIFEST and find_manifest(path.parent) is not None:
         path = path.parent
     if path.is_dir():
-        return _open_folder(path, opening)
-    if parts := fused_parts(path):
-        return open_fused(path, open_contents(parts[0]), open_contents(parts[1]))
+        return _open_folder(path, opener or ShardOpener())
+    if "+" in str(path) and (parts := fused_parts(path)):
+        return open_fused(path, _open(parts[0], ""), _open(parts[1], ""))
     if not path.exists():
-        raise InputValueError(f"There is no file or folder {str(given)!r}. {_instead(str(given))}")
-    return _open_file(path, path.stat().st_size)
-
-
-def _open_file(path: Path | RemotePath, size: int) -> Contents:
-    if path.suffix.lower() not in OPENERS:
+        instead = "Files of one kind are read together as a folder: pass its path."
         raise InputValueError(
-            f"{path} must end in {', '.join(OPENERS)}, or be a folder of shards, "
-            f"got {path.suffix!r}.{_READ_FIRST.get(path.suffix.lower(), '')}"
+            f"There is no file or folder {str(given)!r}. "
+            f"{instead if '*' in str(given) else 'Check the path.'}"
         )
-    if size == 0:
-        raise InputValueError(f"{path} is empty (0 bytes). Write or download it again.")
-    return OPENERS[path.suffix.lower()](path)
+    open_file = OPENERS.get(path.suffix.lower())
+    if open_file is None or path.stat().st_size == 0:
+        raise _no_rows(path)
+    return open_file(path)
 
 
-def _open_remote(path: RemotePath, opening: ShardOpener) -> Contents:
+def _no_rows(path: Path | RemotePath) -> InputValueError:
+    """The error for a file of another format, or an empty one."""
+    suffix = path.suffix.lower()
+    if suffix in OPENERS:
+        return InputValueError(f"{path} is empty (0 bytes). Write or download it again.")
+    reader = _READ_FIRST.get(suffix)
+    instead = f" Read it to a table and pass that: pandas.{reader}(…)." if reader else ""
+    return InputValueError(
+        f"{path} must end in {', '.join(OPENERS)}, or be a folder of shards, "
+        f"got {path.suffix!r}.{instead}"
+    )
+
+
+def _open_remote(path: RemotePath, opener: ShardOpener) -> Contents:
     if path.name == MANIFEST:
         path = path.parent
-    if path.suffix.lower() == LANCE:
-        return open_lance(path, opening)
-    if path.suffix.lower() in (".pt", ".pth"):
+    suffix = path.suffix.lower()
+    if suffix == LANCE:
+        return open_lance(path, opener)
+    if suffix in (".pt", ".pth"):
         raise InputValueError(
             f"{path} is a torch file, which is read from a disk only. Download it first, or save "
             "its tensors as .npy or .safetensors."
         )
-    if path.is_web and path.suffix.lower() not in OPENERS:
-        _list_web_folder(path)
-    else:
-        if (found := path.info()) is None:
-            raise InputValueError(f"There is no file or folder {str(path)!r}. Check the address.")
-        if found["type"] != "directory":
-            return _open_file(path, found.get("size"))
-    return _open_folder(path, opening)
-
-
-def _list_web_folder(folder: RemotePath) -> None:
-    """Web servers list no folders: a manifest says what there is."""
-    manifest = find_manifest(folder)
-    if manifest is None:
-        raise InputValueError(
-            f"{folder} must end in {', '.join(OPENERS)}, or be a folder with a {MANIFEST} of its "
-            "shards, since web servers list none. Make one where the files are: modgap manifest "
-            "FOLDER"
-        )
-    listed_by_manifest(folder, manifest)
-
-
-# What reads other files to tables, which are taken as well. Those of .pkl can run code.
-_READ_FIRST = {
-    suffix: f" Read it to a table and pass that: pandas.{reader}(…)."
-    for suffix, reader in {
-        ".csv": "read_csv",
-        ".tsv": "read_table",
-        ".json": "read_json",
-        ".jsonl": "read_json",
-        ".feather": "read_feather",
-        ".arrow": "read_feather",
-    }.items()
-}
-
-
-def _instead(missing: str) -> str:
-    """What to do about a path where nothing is."""
-    if "*" in missing:
-        return "Files of one kind are read together as a folder: pass its path."
-    return "Check the path."
+    if path.is_web and suffix not in OPENERS:  # web servers list no folders
+        manifest = find_manifest(path)
+        if manifest is None:
+            raise InputValueError(
+                f"{path} must end in {', '.join(OPENERS)}, or be a folder with a {MANIFEST} of its "
+                "shards, since web servers list none. Make one where the files are: modgap "
+                "manifest FOLDER"
+            )
+        listed_by_manifest(path, manifest)
+        return _open_folder(path, opener)
+    if (found := path.info()) is None:
+        raise InputValueError(f"There is no file or folder {str(path)!r}. Check the address.")
+    if found["type"] == "directory":
+        return _open_folder(path, opener)
+    if suffix not in OPENERS or found.get("size") == 0:
+        raise _no_rows(path)
+    return OPENERS[suffix](path)
 
 
 def fused_parts(path: str | os.PathLike[str]) -> tuple[Path, Path] | None:
@@ -139,22 +190,15 @@ def fused_parts(path: str | os.PathLike[str]) -> tuple[Path, Path] | None:
     return Path(first), Path(second)
 
 
-def _open_folder(folder: Path | RemotePath, opening: ShardOpener) -> Contents:
+def _open_folder(folder: Path | RemotePath, opener: ShardOpener) -> Contents:
     if is_lance(folder):
-        return open_lance(folder, opening)
+        return open_lance(folder, opener)
     manifest = find_manifest(folder)
     if manifest is not None:
-        opening.compare(folder, manifest, data_files(folder, manifest))
-    if is_clip_retrieval(folder):
-        return open_clip_retrieval(folder, opening)
-    if find_saved(folder):
-        return open_saved_rows(folder)
-    if is_npz_folder(folder):
-        return open_npz_shards(folder, opening)
-    if shards := in_order(folder, ".parquet"):
-        return open_parquet(shards, folder, opening)
-    if in_order(folder, ".npy"):
-        return open_npy_shards(folder, opening)
+        opener.compare(folder, manifest, data_files(folder, manifest))
+    for fits, open_folder in FOLDERS:
+        if fits(folder):
+            return open_folder(folder, opener)
     if tables := sorted(path.name for path in folder.glob(f"*{LANCE}")):
         raise InputValueError(
             f"{folder} holds the Lance datasets {listed(tables)}. Give the path of one: "

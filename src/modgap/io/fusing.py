@@ -13,7 +13,7 @@ from modgap._given import opened_two
 from modgap._validate import Array, InputValueError, check_finite, check_two
 from modgap.io._contents import EMBEDDING, Contents
 from modgap.io._matrices import Matrix, ReadMatrix
-from modgap.io.column_roles import companions
+from modgap.io.column_roles import column_roles
 
 
 def fuse(X: Array, Y: Array | None = None, weight: float = 0.5) -> Array:
@@ -59,7 +59,7 @@ def open_fused(path: Path, first: Contents, second: Contents) -> Contents:
             f"row, got shapes {parts[0].shape} and {parts[1].shape}."
         )
     ids = [
-        companions(contents.columns, part.shape[0]).get("ids")
+        column_roles(contents.columns, part.shape[0])[0].get("ids")
         for contents, part in zip((first, second), parts, strict=True)
     ]
     known = [one.load() for one in ids if one is not None]

@@ -131,6 +131,13 @@ class Modalities:
                 X, Y = _stacked(X, names)
             rows = (X, Y)
         sides = {n: Embeddings.of(one, n) for n, one in zip(names, rows, strict=True)}
+        return cls.of_sides(sides, groups, paired)
+
+    @classmethod
+    def of_sides(
+        cls, sides: Mapping[str, Embeddings], groups: Any, paired: bool | None
+    ) -> Modalities:
+        """Rows that were opened and named; decides which of them match, as ``of`` says."""
         if groups is not None and paired is False:
             raise InputValueError(
                 "groups say which rows match, so they cannot be unpaired as well."
@@ -154,7 +161,8 @@ class Modalities:
     def _by_id_or_row(cls, sides: Mapping[str, Embeddings], paired: bool | None) -> Modalities:
         """Rows of the same id where all sides have ids; else row i of all, where as many."""
         names, sizes = tuple(sides), [side.n_rows for side in sides.values()]
-        by_id = match_ids(*sides.values())
+        has_ids = all("ids" in side.columns for side in sides.values())
+        by_id = match_ids(*sides.values()) if has_ids else None
         if by_id is not None and all(by_id.matched):
             codes, pairing = by_id.codes, f"by id: {by_id.words(names)}"
             if by_id.few:

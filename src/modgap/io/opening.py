@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from modgap._text import same_text
 from modgap._validate import (
+    InputTypeError,
     InputValueError,
     check_choice,
     check_modalities,
@@ -19,11 +18,10 @@ from modgap._validate import (
 )
 from modgap.io._contents import Contents
 from modgap.io._shards import BadShards
-from modgap.io.choosing import own_column, two_columns
-from modgap.io.column_roles import companions, fields, own_prefixes
+from modgap.io.column_roles import column_roles, own_column, own_prefixes, two_columns
 from modgap.io.embedded import pictures
 from modgap.io.embeddings import Embeddings
-from modgap.io.file_formats import open_contents
+from modgap.io.file_formats import open_contents, open_together
 from modgap.io.formats.clip_retrieval import EMBEDDED
 from modgap.io.formats.tables import is_opened, is_table
 from modgap.io.group_labels import find_groups, labels_of
@@ -37,7 +35,6 @@ from modgap.io.long_tables import (
     refuse_long,
 )
 from modgap.io.modalities import DEFAULT_NAMES, Modalities, Thumbnail
-from modgap.io.together import open_together
 
 
 def open_embeddings(
@@ -74,12 +71,7 @@ def open_embeddings(
         refuse_long(contents)
     else:
         contents = of_modality(contents, modality)
-    name = contents.only_embedding() if column is None else column
-    matrix = contents.matrix(name)
-    n_rows, columns = matrix.shape[0], contents.columns
-    found = Embeddings(
-        str(contents.path), matrix, companions(columns, n_rows), fields(columns, n_rows)
-    )
+    found = _Source(contents, column or contents.only_embedding()).embeddings()
     if groups is None:
         return found
     return found.with_column("groups", labels_of(groups, contents, found))
@@ -127,6 +119,7 @@ def open_pair(
         shard that is bad on one side is left out of both.
     """
     first, second = check_names(names)
+    x_prefixes, y_prefixes = ("image", "img", "x"), ("text", "txt", "y")
     if path_y is None:
         contents = open_contents(path_x, bad_shards=bad_shards)
         long = modality_column_of(contents, modality_column)
@@ -136,20 +129,27 @@ def open_pair(
         if tuple(names) == DEFAULT_NAMES and contents.names is not None:
             first, second = contents.names
         columns = two_columns(contents, x_column, y_column, (first, second))
-        sources: dict[str, _Source | _Held] = {
-            first: _Source(contents, columns[0], (first, "image", "img", "x")),
-            second: _Source(contents, columns[1], (second, "text", "txt", "y")),
+        sources = {
+            first: _Source(contents, columns[0], (first, *x_prefixes)),
+            second: _Source(contents, columns[1], (second, *y_prefixes)),
         }
-    else:
-        if modality_column is not None:
-            raise InputValueError(
-                "A column that says which modality a row is belongs to one table of all; give no "
-                "second one beside it."
-            )
-        opened = open_together({first: path_x, second: path_y}, bad_shards)
-        own = {first: (first, "image", "img", "x"), second: (second, "text", "txt", "y")}
-        given = {first: (path_x, x_column), second: (path_y, y_column)}
-        sources = {name: _source(opened.get(name), *given[name], name, own[name]) for name in given}
+        return _paired_up(sources, groups, paired)
+    if modality_column is not None:
+        raise InputValueError(
+            "A column that says which modality a row is belongs to one table of all; give no "
+            "second one beside it."
+        )
+    opened = open_together({first: path_x, second: path_y}, bad_shards)
+    sources = {}
+    for name, given, column, prefixes in (
+        (first, path_x, x_column, x_prefixes),
+        (second, path_y, y_column, y_prefixes),
+    ):
+        if name not in opened:
+            sources[name] = _in_memory(given, name)
+            continue
+        contents = of_modality(opened[name], name) if opened[name].columns else opened[name]
+        sources[name] = _Source(contents, column or contents.only_embedding(), (name, *prefixes))
     return _paired_up(sources, groups, paired)
 
 
@@ -243,12 +243,12 @@ def open_modalities(
         check_choice(name, "modality", names)
     keys = {name: id(one) if is_table(one) else str(one) for name, one in given.items()}
     first_of = {key: name for name, key in reversed(keys.items())}
-    held = open_together({name: given[name] for name in given if first_of[keys[name]] == name},
-                          bad_shards)  # fmt: skip
-    sources: dict[str, _Source | _Held] = {}
+    once = {name: given[name] for name in given if first_of[keys[name]] == name}
+    held = open_together(once, bad_shards)
+    sources: dict[str, _Source] = {}
     for name, one in given.items():
         if not is_opened(one):
-            sources[name] = _Held(name, Embeddings.of(one, name))
+            sources[name] = _in_memory(one, name)
             continue
         contents = of_modality(held[first_of[keys[name]]], name)
         column = chosen.get(name) or own_column(contents, name)
@@ -287,8 +287,7 @@ def open_queries(
     for name, path in paths.items():
         check_choice(name, "modality", data.names)
         contents = of_modality(open_contents(path, f"{name} queries"), name)
-        source = _Source(contents, own_column(contents, name), ())
-        rows[name] = side = source.embeddings(alone=True)
+        rows[name] = side = _Source(contents, own_column(contents, name)).embeddings()
         if name in given:
             labels[name] = labels_of(given[name], contents, side)
         elif data.keyed_by == "group" and side.groups is not None:
@@ -300,51 +299,34 @@ def open_queries(
 
 @dataclass(frozen=True, eq=False)
 class _Source:
-    """Where the rows of a modality are, and what names of its columns may start with."""
+    """The rows of a modality: a matrix of a file, or ``rows`` in memory.
+
+    Names of its columns may start with one of ``prefixes``.
+    """
 
     contents: Contents
     column: str
-    prefixes: tuple[str, ...]
+    prefixes: tuple[str, ...] = ()
+    rows: Embeddings | None = None
 
-    def embeddings(self, *, alone: bool, others: Sequence[str] = ()) -> Embeddings:
+    def embeddings(self, *, alone: bool = True, others: Sequence[str] = ()) -> Embeddings:
         """The rows; ``alone`` where the file holds no other modality's.
 
         Names of columns that belong to other modalities start with one of ``others``.
         """
+        if self.rows is not None:
+            return self.rows
         matrix, columns = self.contents.matrix(self.column), self.contents.columns
+        if not columns:
+            return Embeddings(str(self.contents.path), matrix)
         own = () if alone else tuple(dict.fromkeys((self.column, *self.prefixes)))
-        described = companions(columns, matrix.shape[0], own)
-        beside = fields(columns, matrix.shape[0], own, others)
-        return Embeddings(str(self.contents.path), matrix, described, beside)
+        roles, fields = column_roles(columns, matrix.shape[0], own, others)
+        return Embeddings(str(self.contents.path), matrix, roles, fields)
 
 
-@dataclass(frozen=True, eq=False)
-class _Held:
-    """Rows of a modality that are in memory already."""
-
-    name: str
-    rows: Embeddings
-    column: str = ""
-    prefixes: tuple[str, ...] = ()
-
-    @cached_property
-    def contents(self) -> Contents:
-        """Nothing: no column can be named."""
-        return Contents(Path(self.name), {})
-
-    def embeddings(self, *, alone: bool, others: Sequence[str] = ()) -> Embeddings:
-        """The rows as they are."""
-        return self.rows
-
-
-def _source(
-    contents: Contents | None, given: Any, column: str | None, name: str, prefixes: tuple[str, ...]
-) -> _Source | _Held:
-    """Where the rows of one modality are."""
-    if contents is None:
-        return _Held(name, Embeddings.of(given, name))
-    contents = of_modality(contents, name)
-    return _Source(contents, contents.only_embedding() if column is None else column, prefixes)
+def _in_memory(given: Any, name: str) -> _Source:
+    """Rows that are in memory already; they have no columns that could be named."""
+    return _Source(Contents(Path(name), {}), "", rows=Embeddings.of(given, name))
 
 
 def open_modality(path: Any, modality: str, *, column: str | None = None) -> Embeddings:
@@ -374,57 +356,45 @@ def _open_long(
             f"{contents.path} must hold two modalities, but {column!r} says {', '.join(parts)} "
             "throughout. Pass the other modality as the second path or table."
         )
+    check_modalities(tuple(parts))
     sources = {
-        name: _Source(part, part.only_embedding() if embedding is None else embedding, ())
-        for name, part in parts.items()
+        name: _Source(part, embedding or part.only_embedding()) for name, part in parts.items()
     }
     if groups is None and paired is None:
-        sides = {name: source.embeddings(alone=True) for name, source in sources.items()}
+        sides = {name: source.embeddings() for name, source in sources.items()}
         by_group = all("groups" in side.columns for side in sides.values())
         paired = None if by_group or ids_say_pairs(sides) else False
     return _paired_up(sources, groups, paired)
 
 
-def _paired_up(
-    sources: Mapping[str, _Source | _Held], groups: Any, paired: bool | None
-) -> Modalities:
+def _paired_up(sources: Mapping[str, _Source], groups: Any, paired: bool | None) -> Modalities:
     """The modalities as one value: rows of one space, and which of them match."""
-    shared = Counter(id(source.contents) for source in sources.values())
-    sides = {
-        name: source.embeddings(
-            alone=shared[id(source.contents)] == 1, others=_prefixes_of_others(source, sources)
-        )
-        for name, source in sources.items()
-    }
-    first, *others = sides
-    for name in others:
-        if sides[name].dim != sides[first].dim:
+    sides: dict[str, Embeddings] = {}
+    for name, source in sources.items():
+        beside = [one for one in sources.values() if one.contents is source.contents]
+        # Columns of other modalities of the same file start with their names.
+        others = {prefix for one in beside for prefix in (one.column, *one.prefixes)}
+        others -= {source.column, *source.prefixes}
+        sides[name] = source.embeddings(alone=len(beside) == 1, others=tuple(others))
+    (first, own), *rest = sides.items()
+    for name, side in rest:
+        if side.matrix.shape[1] != own.matrix.shape[1]:
             raise InputValueError(
                 f"{first} and {name} must have the same number of columns, "
-                f"got {sides[first].dim} and {sides[name].dim}. Embed both with the same model."
+                f"got {own.dim} and {side.dim}. Embed both with the same model."
             )
     labels = groups
-    if paired is not False:
+    by_group = groups is not None or all("groups" in side.columns for side in sides.values())
+    if by_group and paired is not False:
         labels = find_groups(groups, sides, {n: source.contents for n, source in sources.items()})
-    found = Modalities.of(sides, groups=labels, paired=paired)
+    found = Modalities.of_sides(sides, labels, paired)
+    if all(source.contents.note is None for source in sources.values()):
+        return found
     return replace(found, thumbnails=_thumbnails(sources, sides))
 
 
-def _prefixes_of_others(
-    source: _Source | _Held, sources: Mapping[str, _Source | _Held]
-) -> tuple[str, ...]:
-    """What names of columns start with that belong to other modalities of the same file."""
-    return tuple(
-        prefix
-        for other in sources.values()
-        if other is not source and other.contents is source.contents
-        for prefix in (other.column, *other.prefixes)
-        if prefix not in source.prefixes
-    )
-
-
 def _thumbnails(
-    sources: Mapping[str, _Source | _Held], sides: Mapping[str, Embeddings]
+    sources: Mapping[str, _Source], sides: Mapping[str, Embeddings]
 ) -> dict[str, Thumbnail]:
     """Pictures of images that `modgap embed` embedded, where the images still are."""
     found: dict[str, Thumbnail] = {}
@@ -436,3 +406,50 @@ def _thumbnails(
             picture = pictures(note, side, source.contents.path)
             found |= {name: picture} if picture else {}
     return found
+
+
+# Names of parameters, which say nothing about the modality.
+_PARAMETERS = ("X", "Y", "rows")
+
+
+def rows_of(given: Any, name: str) -> Any:
+    """The whole rows of one modality; arrays and the like as they are."""
+    if isinstance(given, Modalities):
+        first = given.names[0]
+        raise InputTypeError(
+            f"{name} must be the rows of one modality, got Modalities of "
+            f"{' and '.join(given.names)}. Pass one: data.sides[{first!r}]."
+        )
+    if is_opened(given) and name in _PARAMETERS:
+        return open_embeddings(given).rows()
+    if is_opened(given) or isinstance(given, Embeddings):
+        return Embeddings.of(given, name).rows()
+    return given
+
+
+def batches_of(given: Any, name: str) -> Any:
+    """The rows of one modality in batches; arrays and the like as they are."""
+    if is_opened(given) or isinstance(given, Embeddings):
+        return Embeddings.of(given, name).batches()
+    return given
+
+
+def two_of(X: Any, Y: Any, names: Sequence[str], *, matched: bool) -> tuple[Any, Any]:
+    """The whole rows of two modalities; see `modgap._given.opened_two`."""
+    has_ids = isinstance(X, Embeddings | Modalities | Mapping) or isinstance(Y, Embeddings)
+    if Y is not None and not (has_ids or is_opened(X) or is_opened(Y)):
+        return X, Y
+    called = DEFAULT_NAMES if tuple(names) == ("X", "Y") else tuple(names)
+    data = X
+    if not isinstance(X, Modalities) or Y is not None:
+        data = Modalities.of(X, Y, called, paired=None if matched else False)
+    if not matched:
+        return data.X, data.Y
+    if not data.paired:
+        sizes = " and ".join(str(side.n_rows) for side in data.two())
+        raise InputValueError(
+            f"It must be known which rows of {' and '.join(data.names)} match, and it is not "
+            f"({sizes} rows). Give both an id, or use modgap.open_pair(…, groups=…)."
+        )
+    pairs = data.pairs()
+    return pairs.X, pairs.Y

@@ -11,7 +11,6 @@ import errno
 import re
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
 from fnmatch import fnmatchcase
 from io import RawIOBase
 from pathlib import Path, PurePosixPath
@@ -216,33 +215,27 @@ class RemoteFile(SteadyFile):
                 f"{path} cannot be read by ranges: its server does not say how long it is. "
                 "Download it first."
             )
-        self._length, self._mark = int(found["size"]), _mark(found)
+        self.size, self._mark = int(found["size"]), _mark(found)
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
 
     @property
-    def size(self) -> int:
-        """Its bytes when it was first seen."""
-        return self._length
-
-    @property
     def identity(self) -> str:
         """A text that differs for another file, and for this one once it is written to."""
-        return f"{self._length} {self._mark}"
+        return f"{self.size} {self._mark}"
 
-    @contextmanager
-    def open(self) -> Iterator[RawIOBase]:
+    def open(self) -> RawIOBase:
         """The file for reading, by ranges."""
-        yield _Ranges(self)
+        return _Ranges(self)
 
     def check(self, file: RawIOBase | None = None) -> None:
         """Raise if the file is not the same any more."""
         now = self.path.fresh_info()
         if now is None:
             raise ChangedFileError(f"{self.path} was removed or renamed while it was read.")
-        if now.get("size") != self._length:
-            what = f"it had {self._length:,} bytes and has {now.get('size'):,} now"
+        if now.get("size") != self.size:
+            what = f"it had {self.size:,} bytes and has {now.get('size'):,} now"
             raise changed(self.path, what)
         if _mark(now) != self._mark:
             raise changed(self.path, "it was written to")
@@ -257,7 +250,7 @@ class RemoteFile(SteadyFile):
     def between(self, start: int, end: int) -> bytes:
         """The bytes of a range; an error because the file is gone says so."""
         try:
-            return self.path.read(start, end, self._length)
+            return self.path.read(start, end, self.size)
         except FileNotFoundError as error:
             raise ChangedFileError(
                 f"{self.path} was removed or renamed while it was read."

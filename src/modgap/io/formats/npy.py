@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import threading
 import tokenize
@@ -16,10 +17,10 @@ import numpy as np
 from numpy.lib import format as npy_format
 
 from modgap._changes import SteadyFile
-from modgap._claims import check_array, n_bytes
+from modgap._claims import check_dtype
 from modgap._threads import ahead
 from modgap._validate import InputTypeError, InputValueError
-from modgap.io._contents import Contents, reading
+from modgap.io._contents import Contents, damaged
 from modgap.io._matrices import FileMatrix, Matrix, ReadMatrix, decoded
 from modgap.io._row_stream import RowStream, refuse_columns
 from modgap.io.remote import steady
@@ -64,17 +65,21 @@ def open_array(file: SteadyFile, offset: int = 0, side: int | None = None) -> Ma
     All that its header claims must be in the file.
     """
     path = file.path
-    with reading(path, "a NumPy array", *HEADER_ERRORS), file.open() as opened:
+    with file.open() as opened:
         opened.seek(offset)
-        shape, fortran, dtype = read_header(opened)
+        try:
+            shape, fortran, dtype = read_header(opened)
+        except HEADER_ERRORS as error:
+            raise damaged(path, "a NumPy array", error) from error
         start = opened.tell()
     if dtype.hasobject:
         raise InputTypeError(
             f"{path} must hold plain numbers or strings, got Python objects, which are stored "
             "as a pickle and never loaded. Save it again with a dtype such as float32."
         )
-    check_array(str(path), shape, dtype)
-    needed = n_bytes(shape, dtype)
+    if dtype.kind not in "biuf":
+        check_dtype(str(path), dtype)
+    needed = dtype.itemsize * math.prod(shape)
     if file.size - start < needed:
         raise InputValueError(
             f"{path} is cut short: an array of shape {shape} and dtype {dtype} needs "
@@ -127,8 +132,8 @@ def read_header(file: Any) -> tuple[tuple[int, ...], bool, np.dtype]:
     header = BytesIO(length + file.read(int.from_bytes(length, "little")))
     with _PARSING:
         shape, fortran, dtype = read(header)
-    if any(isinstance(size, bool) or size < 0 for size in shape):
-        raise ValueError(f"shape {shape} has a negative size")
+    if len(shape) > 32 or any(size is True or not 0 <= size <= 2**48 for size in shape):
+        raise ValueError(f"it claims the shape {shape}, which no array has")
     return shape, fortran, dtype
 
 

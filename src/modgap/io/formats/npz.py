@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import lzma
+import math
 import struct
 import zipfile
 import zlib
@@ -16,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from modgap._changes import SteadyFile
-from modgap._claims import as_text, check_array, check_shape, check_unpacked, n_bytes
+from modgap._claims import as_text, check_dtype, check_unpacked
 from modgap._validate import InputTypeError, InputValueError
 from modgap.io._contents import Column, Contents, reading
 from modgap.io._matrices import Matrix, ReadMatrix, decoded, rebatch
@@ -98,8 +99,7 @@ class _Member:
         """The array of a member; it may not claim far more than the file holds."""
         with archive.open(info) as opened:
             found = cls(file, info.filename, *read_header(opened))
-        check_shape(found.where, found.shape)
-        claimed = n_bytes(found.shape, found.stored)
+        claimed = found.stored.itemsize * math.prod(found.shape)
         if claimed > info.file_size and not found.stored.hasobject:
             raise InputValueError(
                 f"{found.where} is cut short: an array of shape {found.shape} and dtype "
@@ -139,13 +139,15 @@ class _Member:
                 f"{self.where} holds Python objects, "
                 "which are stored as a pickle and never loaded. Save it as an array of str or int."
             )
-        check_array(self.where, self.shape, self.dtype)
+        check_dtype(self.where, self.dtype)
         return as_text(self._load(), self.where)
 
     def _load(self) -> np.ndarray:
         with _opened(self.file) as archive, archive.open(self.name) as file:
             read_header(file)
-            data = np.frombuffer(file.read(n_bytes(self.shape, self.stored)), self.stored)
+            data = np.frombuffer(
+                file.read(self.stored.itemsize * math.prod(self.shape)), self.stored
+            )
             return decoded(data.reshape(self.shape, order="F" if self.fortran else "C"), self.dtype)
 
 
