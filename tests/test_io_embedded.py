@@ -7,7 +7,7 @@ import json
 import pytest
 
 from modgap.embed import embed
-from modgap.embed.interpolation import open_bank
+from modgap.embed.interpolation import open_image_bank
 from modgap.io import open_pair
 from modgap.io.images import ImageError
 from modgap.reports import from_images
@@ -31,14 +31,14 @@ def test_images_elsewhere_are_shown_only_where_they_are_named(rows):
     assert not data.thumbnails
     assert from_images(rows.parent / "photos", data.sides["image"].ids)(0)
     with pytest.raises(ImageError, match="name the images with --images"):
-        open_bank(rows).image(0)
-    assert open_bank(rows, rows.parent / "photos").image(0)
+        open_image_bank(rows).image(0)
+    assert open_image_bank(rows, rows.parent / "photos").image(0)
 
 
 def test_images_inside_the_folder_are_its_own(rows):
     say(rows, source=str(make_photos(rows / "photos", 3)))
     assert open_pair(rows).thumbnails["image"](0)
-    assert open_bank(rows).image(0)
+    assert open_image_bank(rows).image(0)
 
 
 @pytest.mark.parametrize("name", ["source", "images"])
@@ -46,7 +46,7 @@ def test_both_places_must_be_inside(rows, name):
     inside, private = make_photos(rows / "photos", 3), make_photos(rows.parent / "private", 3)
     say(rows, **{"source": str(inside), "images": str(inside), name: str(private)})
     assert not open_pair(rows).thumbnails
-    assert open_bank(rows).items is None
+    assert open_image_bank(rows).items is None
 
 
 def test_a_link_inside_that_leads_out_is_not_followed(rows):

@@ -17,7 +17,7 @@ import reference
 from command_line import modgap
 from modgap._validate import InputValueError, MissingExtraError
 from modgap.embed import CallableModel, embed
-from modgap.embed.interpolation import interpolate, open_bank, open_end
+from modgap.embed.interpolation import interpolate, open_end, open_image_bank
 from modgap.embed.unclip import UnCLIP
 from modgap.io import open_embeddings
 
@@ -137,7 +137,7 @@ def test_images_and_texts_are_embedded_by_the_model(photos) -> None:
 
 
 def test_the_nearest_images_go_from_one_end_to_the_other(bank, photos) -> None:
-    held = open_bank(bank, photos)
+    held = open_image_bank(bank, photos)
     rows = held.rows.rows()
     found = interpolate(
         rows[0], rows[4], thetas=np.linspace(0, 1, 5), alphas=[0, 1], mean=rows.mean(0), bank=held
@@ -149,7 +149,7 @@ def test_the_nearest_images_go_from_one_end_to_the_other(bank, photos) -> None:
 
 
 def test_steps_in_between_find_others_than_the_ends(bank) -> None:
-    held = open_bank(bank)
+    held = open_image_bank(bank)
     rows = held.rows.rows()
     ways = [
         interpolate(
@@ -185,12 +185,12 @@ def test_a_filmstrip_has_a_row_for_each_alpha_and_a_column_for_each_step(
 
 def test_images_of_a_file_of_rows_are_given_beside_it(bank, photos, tmp_path) -> None:
     rows = tmp_path / "rows.npy"
-    np.save(rows, open_bank(bank).rows.rows())
-    held = open_bank(rows, photos)
+    np.save(rows, open_image_bank(bank).rows.rows())
+    held = open_image_bank(rows, photos)
     assert held.image(4) == (photos / "4.png").read_bytes()
     (photos / "5.png").write_bytes((photos / "4.png").read_bytes())
     with pytest.raises(InputValueError, match="an image for each of the 5 rows"):
-        open_bank(rows, photos)
+        open_image_bank(rows, photos)
 
 
 def test_an_image_that_is_gone_is_named_and_leaves_its_place_empty(bank, photos, tmp_path) -> None:

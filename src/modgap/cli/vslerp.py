@@ -120,7 +120,7 @@ def vslerp(
     from modgap._results import document
     from modgap.cli.outputs import check_file, check_folder
     from modgap.cli.show import print_json, say
-    from modgap.embed.interpolation import interpolate, open_bank, open_end
+    from modgap.embed.interpolation import interpolate, open_end, open_image_bank
 
     _check_options(bank, images, picture, decoder, frames)
     for file in (output, picture):
@@ -134,7 +134,7 @@ def vslerp(
 
         encoder = open_model(model, device=device)
     ends = [open_end(name, encoder, column=column) for name in (first, second)]
-    held = None if bank is None else open_bank(bank, images, column=column)
+    held = None if bank is None else open_image_bank(bank, images, column=column)
     if picture is not None and decoder is None and held is not None and held.items is None:
         raise InputValueError(f"--picture needs the images of {bank}: name them with --images.")
     way = interpolate(

@@ -1,11 +1,11 @@
-from .folder import Embedded, embed
+from .folder import EmbeddedFolder, embed
 from .model import CallableModel, Model, Role
 from .opening import KINDS, open_model
 
 __all__ = [
     "KINDS",
     "CallableModel",
-    "Embedded",
+    "EmbeddedFolder",
     "Model",
     "Role",
     "embed",

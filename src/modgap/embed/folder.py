@@ -26,12 +26,12 @@ from modgap._results import Progress, Result, silent, to_json
 from modgap._threads import ahead
 from modgap._validate import InputValueError, check_choice, check_count
 from modgap._version import __version__
-from modgap.embed.item_batches import rows_of
+from modgap.embed.item_batches import embed_items
 from modgap.embed.model import BATCH, Model
 from modgap.embed.opening import open_model
 from modgap.engines import Engine, LocalEngine, open_engine
 from modgap.io import open_items
-from modgap.io.embedded import NOTE, SCHEMA, read_note
+from modgap.io.embedded import NOTE, SCHEMA, read_embed_note
 from modgap.io.formats.clip_retrieval import EMBEDDED, METADATA, TEXT_METADATA, TEXTS
 from modgap.io.items import Items
 
@@ -52,7 +52,7 @@ _WORDS = {
 
 
 @dataclass(frozen=True)
-class Embedded(Result):
+class EmbeddedFolder(Result):
     """An embedded folder: how many rows each modality has, and which items could not be read."""
 
     folder: str
@@ -81,7 +81,7 @@ def embed(
     engine: str | Engine = "local",
     progress: Progress | None = None,
     **more: Any,
-) -> Embedded:
+) -> EmbeddedFolder:
     """Embed images or sounds with their captions, or texts, into a folder of rows and metadata.
 
     The folder is what clip-retrieval writes; all of modgap reads it. A run that was stopped goes on
@@ -134,7 +134,7 @@ def embed(
             job = _Job(model, data, opening, more, plan, folder.absolute(), size, workers)
             _write_there(runs, job, missing, say)
         rows, skipped = work.finish()
-    return Embedded(
+    return EmbeddedFolder(
         folder=str(folder),
         model=found.name,
         dim=found.dim,
@@ -324,7 +324,7 @@ def _plan(
 
 def _begin(folder: Path, plan: Plan) -> list[int]:
     """Make the folder, or go on in it; returns the shards that are missing."""
-    known = read_note(folder)
+    known = read_embed_note(folder)
     if known is None:
         if folder.exists() and any(folder.iterdir()):
             raise InputValueError(
@@ -361,7 +361,7 @@ class _Work:
         kept = list(rows)
         kind = self.items.kind
         if kind != "text":
-            matrix, kept, skipped = rows_of(
+            matrix, kept, skipped = embed_items(
                 self.model, self.items, rows, batch_size=self.batch_size, workers=self.workers,
                 count=count,
             )  # fmt: skip

@@ -19,7 +19,7 @@ from modgap._validate import InputValueError, check_numbers, check_rows, check_s
 from modgap.embed.image_files import image_rows
 from modgap.embed.model import Model
 from modgap.io import Embeddings, Items, open_items, open_modality
-from modgap.io.embedded import read_note, source_inside
+from modgap.io.embedded import read_embed_note, source_inside
 from modgap.io.images import SUFFIXES as IMAGE_SUFFIXES
 from modgap.io.images import ImageError
 from modgap.measures import vslerp_path
@@ -93,7 +93,7 @@ def _of_file(name: str, file: str, row: str, column: str | None) -> End:
 
 
 @dataclass(frozen=True, eq=False)
-class Bank:
+class ImageBank:
     """Rows, and where at hand the images that they are of.
 
     ``item_of`` has the place in ``items`` of each row that has an image.
@@ -114,12 +114,12 @@ class Bank:
         return self.items.stored(self.item_of[row])
 
 
-def open_bank(
+def open_image_bank(
     path: str | os.PathLike[str],
     images: str | os.PathLike[str] | None = None,
     *,
     column: str | None = None,
-) -> Bank:
+) -> ImageBank:
     """Rows of images, with the images.
 
     Parameters
@@ -136,22 +136,22 @@ def open_bank(
     if images is not None:
         items = open_items(images)
     else:
-        note = read_note(Path(path)) if Path(path).is_dir() else None
+        note = read_embed_note(Path(path)) if Path(path).is_dir() else None
         opens = None if note is None else source_inside(note, Path(path))
         if opens is None:
-            return Bank(rows)
+            return ImageBank(rows)
         items = opens()
     if rows.ids is not None:
         places = {name: place for place, name in enumerate(items.names)}
         known = {row: places[name] for row, name in enumerate(rows.ids) if name in places}
         if known or images is None:
-            return Bank(rows, items, known)
+            return ImageBank(rows, items, known)
     if len(items) != rows.n_rows:
         raise InputValueError(
             f"{images} must hold an image for each of the {rows.n_rows} rows of {path}, got "
             f"{len(items)}, and no id of a row is the name of an image."
         )
-    return Bank(rows, items, {row: row for row in range(rows.n_rows)})
+    return ImageBank(rows, items, {row: row for row in range(rows.n_rows)})
 
 
 @dataclass(frozen=True, eq=False)
@@ -213,7 +213,7 @@ def interpolate(
     thetas: Sequence[float],
     alphas: Sequence[float],
     mean: np.ndarray | None = None,
-    bank: Bank | None = None,
+    bank: ImageBank | None = None,
     with_ends: bool = False,
     ends: tuple[str, str] = ("A", "B"),
 ) -> Interpolation:
@@ -229,7 +229,7 @@ def interpolate(
         0 is SLERP around the origin, 1 goes around the mean.
     mean : (d,) array, optional
         The mean of the modality; may be left out where every α is 0.
-    bank : Bank, optional
+    bank : ImageBank, optional
         Where the row nearest to each is looked for.
     with_ends : bool
         Whether a step between the ends may find the ends themselves, which are often nearest.
@@ -253,7 +253,7 @@ def interpolate(
     return found if bank is None else _with_nearest(found, bank, with_ends)
 
 
-def _with_nearest(found: Interpolation, bank: Bank, with_ends: bool) -> Interpolation:
+def _with_nearest(found: Interpolation, bank: ImageBank, with_ends: bool) -> Interpolation:
     documents = bank.rows.rows()
     check_same_space(found.flat, documents, (found.ends[0], bank.rows.source))
     queries = found.flat.astype(np.float32)

@@ -16,7 +16,7 @@ from modgap.io.images import ImageError, unpack_image
 from modgap.io.sounds import SoundError, unpack_sound
 
 
-def rows_of(
+def embed_items(
     model: Model,
     items: Items,
     which: Sequence[int],

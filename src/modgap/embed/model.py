@@ -21,11 +21,10 @@ from modgap._validate import (
     check_values,
     did_you_mean,
 )
+from modgap.corrections import Role
 from modgap.io import Items
 from modgap.io.images import MAX_PIXELS
 
-# Some models embed queries in another way than documents.
-Role = Literal["document", "query"]
 Precision = Literal["auto", "float32", "bfloat16", "float16"]
 BATCH = 64
 
@@ -142,7 +141,7 @@ class Model(ABC):
         progress : callable, optional
             Called as ``progress(step, done, total)``.
         """
-        from modgap.embed.item_batches import rows_of
+        from modgap.embed.item_batches import embed_items
 
         self.check_modality(items.kind)
         size = check_count(batch_size, "batch_size")
@@ -151,7 +150,7 @@ class Model(ABC):
             texts = [items.captions(row)[0] for row in kept]
             return self.encode_texts(texts, batch_size=size), kept, {}
         say = progress or silent
-        rows, kept, skipped = rows_of(
+        rows, kept, skipped = embed_items(
             self,
             items,
             range(len(items)),

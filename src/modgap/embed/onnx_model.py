@@ -34,7 +34,7 @@ _TYPES = {
 }
 
 
-def open_model(
+def open_by_name(
     name: str, options: Options, *, variant: str = "", temperature: float | None = None
 ) -> OnnxModel:
     """The towers of a folder, run by onnxruntime.
@@ -63,7 +63,7 @@ def open_model(
     folder = Path(name).expanduser()
     if not folder.is_dir():
         raise InputValueError(f"There is no folder {name}.{near_folder(folder)}")
-    files = find_files(folder, f"_{variant}" if variant else "")
+    files = tower_files(folder, f"_{variant}" if variant else "")
     providers = find_providers(runtime, options.device)
     sessions = [
         {modality: _session(runtime, file, provider) for modality, file in files.items()}
@@ -142,7 +142,7 @@ class OnnxModel(ReplicatedModel):
         )
 
 
-def find_files(folder: Path, suffix: str = "") -> dict[str, Path]:
+def tower_files(folder: Path, suffix: str = "") -> dict[str, Path]:
     """The file of each modality; model.onnx where a tower has none of its own."""
     for place in (folder / "onnx", folder):
         found = {

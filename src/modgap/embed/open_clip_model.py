@@ -13,7 +13,7 @@ from torch import Tensor
 
 from modgap._validate import InputValueError, did_you_mean, first_line, require
 from modgap.embed.model import Options, Role
-from modgap.embed.torch_model import PoolingRule, TorchModel, logits_of
+from modgap.embed.torch_model import PoolingRule, TorchModel, temperature_and_bias
 from modgap.train.towers.build import seeded
 from modgap.train.towers.foreign import never_asked
 
@@ -24,7 +24,7 @@ _POOLING: dict[str, PoolingRule] = {
 }  # fmt: skip
 
 
-def open_model(name: str, options: Options) -> OpenClipModel:
+def open_by_name(name: str, options: Options) -> OpenClipModel:
     """A model of open_clip by its name and weights, as in ``ViT-B-32/laion2b_s34b_b79k``.
 
     ``ViT-B-32//home/me/weights.pt`` takes a file. A random network needs none: ``ViT-B-32``.
@@ -59,7 +59,7 @@ class OpenClipModel(TorchModel):
         super().__init__(network, options)
         self.name, self._process, self._tokenize = options.name(name), process, tokenize
         self._tokenizing = threading.Lock()
-        self.temperature, self.logit_bias = logits_of(network)
+        self.temperature, self.logit_bias = temperature_and_bias(network)
         size = getattr(getattr(network, "visual", None), "image_size", None)
         self.image_side = max(size) if isinstance(size, (tuple, list)) else size
         self.dim = self.find_dim()

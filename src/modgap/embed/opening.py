@@ -68,7 +68,7 @@ def open_model(
         )
     opener = importlib.import_module(f"modgap.embed.{KINDS[kind][0]}")
     options = Options(device, precision, random, norm_layers, input_normalisation)
-    found: Model = opener.open_model(rest, options, **more)
+    found: Model = opener.open_by_name(rest, options, **more)
     return found
 
 

@@ -25,7 +25,7 @@ CONFIG, RESULT = "config.json", "result.json"
 _POOLING: dict[str, PoolingRule] = {"vit": "first", "transformer": "end", "vision": "mean"}
 
 
-def open_model(name: str, options: Options) -> RunModel:
+def open_by_name(name: str, options: Options) -> RunModel:
     """The model of a run's folder, with the tokenizer, the pixels and the temperature of the run.
 
     The folder has model.safetensors and tokenizer.json. Random weights are random in towers that

@@ -17,7 +17,7 @@ from modgap._validate import InputValueError, require
 from modgap.embed.model import Options, Role
 from modgap.embed.opening import reading_model
 from modgap.embed.processors import image_side
-from modgap.embed.torch_model import TorchModel, end_token_of, logits_of, pool, rule_of
+from modgap.embed.torch_model import TorchModel, end_token_of, pool, rule_of, temperature_and_bias
 from modgap.train.towers.build import seeded
 from modgap.train.towers.foreign import NO_CODE, quiet
 from modgap.train.towers.text_encoders import MINILM, minilm_archive
@@ -32,7 +32,7 @@ _PROMPTS: dict[Role, tuple[str, ...]] = {
 }
 
 
-def open_model(name: str, options: Options) -> SentenceTransformersModel:
+def open_by_name(name: str, options: Options) -> SentenceTransformersModel:
     """A model of sentence-transformers by its name on the hub, from its cache, or from a folder.
 
     As in ``clip-ViT-B-32`` or ``BAAI/bge-small-en``. ``all-minilm-l6-v2`` comes from its wheel,
@@ -109,7 +109,7 @@ class SentenceTransformersModel(TorchModel):
         self._tokenizing = threading.Lock()
         self._transformer = getattr(network, "transformers_model", None)
         if self._transformer is not None:
-            self.temperature = logits_of(self._transformer)[0]
+            self.temperature = temperature_and_bias(self._transformer)[0]
         self._read_processor(options.input_normalisation)
         self.dim = self.find_dim()
 

@@ -257,7 +257,7 @@ def end_token_of(config: Any) -> int | None:
     return None if found in (None, 2) else int(found)
 
 
-def logits_of(network: Any) -> tuple[float | None, float | None]:
+def temperature_and_bias(network: Any) -> tuple[float | None, float | None]:
     """Temperature and bias of a network's logits, as far as it has them.
 
     exp(logit_scale) is 1/temperature. CLAP has one scale for each direction; this is that of texts

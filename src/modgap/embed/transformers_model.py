@@ -17,9 +17,9 @@ from modgap.embed.torch_model import (
     PoolingRule,
     TorchModel,
     end_token_of,
-    logits_of,
     pool,
     rule_of,
+    temperature_and_bias,
 )
 from modgap.train.towers.build import seeded
 from modgap.train.towers.foreign import NO_CODE, TENSORS_ONLY, check_config, quiet
@@ -27,7 +27,7 @@ from modgap.train.towers.foreign import NO_CODE, TENSORS_ONLY, check_config, qui
 EXTRA = "embed"
 
 
-def open_model(name: str, options: Options) -> TransformersModel:
+def open_by_name(name: str, options: Options) -> TransformersModel:
     """A model of transformers by its name on the hub, from its cache, or from a folder.
 
     As in ``openai/clip-vit-base-patch32``. The hub's own variables are honoured, such as HF_HOME
@@ -69,7 +69,7 @@ class TransformersModel(TorchModel):
         self.name = options.name(name)
         self.modalities, self.processors = modalities, processors
         self.image_side, self.sampling_rate = processors.image_side, processors.sampling_rate
-        self.temperature, self.logit_bias = logits_of(network)
+        self.temperature, self.logit_bias = temperature_and_bias(network)
         towers = {modality: getattr(network, f"get_{modality}_features") for modality in modalities}
         # Processors may make more than a tower takes.
         self._takes = {m: inspect.signature(tower).parameters for m, tower in towers.items()}

@@ -10,17 +10,15 @@ from typing import Any
 
 from modgap._validate import InputError, InputValueError
 from modgap.io.embeddings import Embeddings
-from modgap.io.images import ImageError, MissingImageError, shrink
+from modgap.io.images import ImageError, MissingImageError, Thumbnail, shrink
 from modgap.io.items import Items, open_items
 from modgap.io.remote import read_json_at
-
-Thumbnail = Callable[[int], bytes | None]
 
 NOTE = "embed.json"
 SCHEMA = "modgap/embed/2"
 
 
-def read_note(folder: Any) -> dict[str, Any] | None:
+def read_embed_note(folder: Any) -> dict[str, Any] | None:
     """What a folder says of itself; None where nothing was embedded into it."""
     path = folder / NOTE
     if not path.is_file():
@@ -33,7 +31,7 @@ def read_note(folder: Any) -> dict[str, Any] | None:
 
 def finished_note(folder: Any) -> dict[str, Any] | None:
     """What a folder says of itself, if it does; refused while it is still embedded into."""
-    note = read_note(folder)
+    note = read_embed_note(folder)
     if note is not None and note.get("finished") is not True:
         raise InputValueError(
             f"{folder} is not finished: modgap embed was stopped, or is still at work. Run the "
@@ -65,7 +63,7 @@ def source_inside(note: Mapping[str, Any], folder: Path) -> Callable[[], Items] 
     )
 
 
-def pictures(note: Mapping[str, Any], side: Embeddings, folder: Path) -> Thumbnail | None:
+def pictures_inside(note: Mapping[str, Any], side: Embeddings, folder: Path) -> Thumbnail | None:
     """Small pictures of images that lie inside their embedded folder; None where they do not."""
     opens = source_inside(note, folder)
     if opens is None or importlib.util.find_spec("PIL") is None:

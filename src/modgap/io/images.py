@@ -6,7 +6,7 @@ import io
 import os
 import threading
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
@@ -32,6 +32,9 @@ SUFFIXES = (
     *(".ppm", ".pgm", ".pbm"),
 )
 
+# The picture of a row as PNG or JPEG, or None where it has none. An ImageError says why one that
+# should be there cannot be shown.
+Thumbnail = Callable[[int], bytes | None]
 # The longer side of a small picture.
 THUMBNAIL = 72
 _NAMED = 5  # images that a sentence lists

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any
@@ -33,13 +33,10 @@ from modgap.io.embeddings import Embeddings
 from modgap.io.formats.tables import is_opened, is_table
 from modgap.io.group_keys import KeyedBy, id_keys, label_keys, row_keys
 from modgap.io.id_matches import PairingWarning, match_ids
+from modgap.io.images import Thumbnail
 from modgap.io.queries import queries_apart
 from modgap.moments import Moments, PairMoments
 from modgap.moments.pair import pair_moments_of
-
-# The picture of a row as PNG or JPEG, or None where it has none. An ImageError says why one that
-# should be there cannot be shown.
-Thumbnail = Callable[[int], bytes | None]
 
 DEFAULT_NAMES = ("image", "text")
 

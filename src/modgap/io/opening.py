@@ -19,7 +19,7 @@ from modgap._validate import (
 from modgap.io._contents import Contents
 from modgap.io._shards import BadShards
 from modgap.io.column_roles import column_roles, own_column, own_prefixes, two_columns
-from modgap.io.embedded import pictures
+from modgap.io.embedded import pictures_inside
 from modgap.io.embeddings import Embeddings
 from modgap.io.file_formats import open_contents, open_together
 from modgap.io.formats.clip_retrieval import EMBEDDED
@@ -403,7 +403,7 @@ def _thumbnails(
         if not isinstance(source.contents.path, Path):
             continue  # only what was named is fetched
         if note is not None and "ids" in side.columns and source.column == EMBEDDED["image"]:
-            picture = pictures(note, side, source.contents.path)
+            picture = pictures_inside(note, side, source.contents.path)
             found |= {name: picture} if picture else {}
     return found
 

@@ -15,7 +15,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from modgap import _files
 from modgap._files import FULL
 from modgap._tensors import read_tensors, write_tensors
 from modgap._validate import InputValueError
@@ -94,7 +93,7 @@ def read_newest(output: Path) -> Saved | None:
     return None
 
 
-def find_saved(output: Path, config: Config, resume: bool) -> Saved | None:
+def checkpoint_to_resume(output: Path, config: Config, resume: bool) -> Saved | None:
     """The checkpoint to go on from, or none; refuses a folder that would be written over."""
     if checkpoints(output) and not resume:
         raise InputValueError(
@@ -116,12 +115,6 @@ def find_saved(output: Path, config: Config, resume: bool) -> Saved | None:
             "Resume it with its own config, or start a new one in another folder."
         )
     return saved
-
-
-def sweep(output: Path) -> None:
-    """Remove what a killed process had begun to write."""
-    for folder in (output, output / FOLDER):
-        _files.sweep(folder)
 
 
 def optimiser_tensors(optimiser: Any) -> dict[str, Tensor]:

@@ -259,7 +259,7 @@ def find_path(path: str) -> Path:
     )
 
 
-def fingerprint(data: Data) -> int:
+def data_checksum(data: Data) -> int:
     """A number that other data would hardly have: of every caption, and of some of the images."""
     total = 0
     for split in (data.train, data.test):

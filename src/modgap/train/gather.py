@@ -15,7 +15,7 @@ from torch.autograd.function import once_differentiable
 
 
 @dataclass(frozen=True)
-class Shard:
+class RankRows:
     """Which rows of the whole batch this process holds: ``sizes`` counts those of each process."""
 
     sizes: tuple[int, ...]
@@ -39,13 +39,13 @@ class Shard:
         return len(self.sizes)
 
 
-def shard_of(rows: Tensor, group: Any = None) -> Shard:
+def rank_rows(rows: Tensor, group: Any = None) -> RankRows:
     """This process's part of the batch: all of it where there is only one process.
 
     ``group`` is a process group; None stands for all processes. The counts are exchanged each
     time, since a gather of unequal counts would hang or mix up the rows.
     """
-    alone = Shard((rows.shape[0],))
+    alone = RankRows((rows.shape[0],))
     if not (dist.is_available() and dist.is_initialized()):
         return alone
     processes = dist.get_world_size(group)
@@ -54,15 +54,15 @@ def shard_of(rows: Tensor, group: Any = None) -> Shard:
     own = torch.tensor(alone.sizes, device=rows.device)
     counts = [torch.zeros_like(own) for _ in range(processes)]
     dist.all_gather(counts, own, group=group)
-    return Shard(tuple(torch.cat(counts).tolist()), dist.get_rank(group), group)
+    return RankRows(tuple(torch.cat(counts).tolist()), dist.get_rank(group), group)
 
 
-def gather_rows(rows: Tensor, shard: Shard) -> Tensor:
+def gather_rows(rows: Tensor, held: RankRows) -> Tensor:
     """The rows of all processes, in their order; each gets back the sum of all their gradients."""
-    return rows if shard.processes == 1 else _GatherRows.apply(rows, shard)
+    return rows if held.processes == 1 else _GatherRows.apply(rows, held)
 
 
-def average_gradient(value: Tensor, shard: Shard) -> Tensor:
+def average_gradient(value: Tensor, held: RankRows) -> Tensor:
     """The value itself; its gradient becomes the mean of those of all processes.
 
     For numbers that every process holds, such as the logit scale: right whether or not they are
@@ -70,43 +70,43 @@ def average_gradient(value: Tensor, shard: Shard) -> Tensor:
     """
     value = value.view_as(value)
     if value.requires_grad:
-        value.register_hook(lambda gradient: sum_over(gradient, shard) / shard.processes)
+        value.register_hook(lambda gradient: sum_over(gradient, held) / held.processes)
     return value
 
 
-def sum_over(value: Tensor, shard: Shard) -> Tensor:
+def sum_over(value: Tensor, held: RankRows) -> Tensor:
     """The sum over all processes, without gradient."""
     value = value.detach().clone()
-    dist.all_reduce(value, group=shard.group)
+    dist.all_reduce(value, group=held.group)
     return value
 
 
-def log_sum_exp_over(value: Tensor, shard: Shard) -> Tensor:
+def log_sum_exp_over(value: Tensor, held: RankRows) -> Tensor:
     """log Σ exp over all processes, element by element, without gradient or overflow."""
-    if shard.processes == 1:
+    if held.processes == 1:
         return value
     top = value.detach().clone()
-    dist.all_reduce(top, op=dist.ReduceOp.MAX, group=shard.group)
-    return top + sum_over(torch.exp(value - top), shard).log()
+    dist.all_reduce(top, op=dist.ReduceOp.MAX, group=held.group)
+    return top + sum_over(torch.exp(value - top), held).log()
 
 
 class _GatherRows(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, rows: Tensor, shard: Shard) -> Tensor:
-        ctx.shard = shard
-        largest = max(shard.sizes)
+    def forward(ctx: Any, rows: Tensor, held: RankRows) -> Tensor:
+        ctx.held = held
+        largest = max(held.sizes)
         padded = rows.detach()
         if rows.shape[0] < largest:
             padded = torch.cat([padded, padded.new_zeros(largest - rows.shape[0], rows.shape[1])])
-        everyone = [torch.empty_like(padded) for _ in shard.sizes]
-        dist.all_gather(everyone, padded.contiguous(), group=shard.group)
-        return torch.cat([part[:n] for part, n in zip(everyone, shard.sizes, strict=True)])
+        everyone = [torch.empty_like(padded) for _ in held.sizes]
+        dist.all_gather(everyone, padded.contiguous(), group=held.group)
+        return torch.cat([part[:n] for part, n in zip(everyone, held.sizes, strict=True)])
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
-        shard = ctx.shard
+        held = ctx.held
         # A reduce-scatter would move half as much, but needs equal counts and not all of gloo's
         # versions have it.
-        whole = sum_over(gradient.contiguous(), shard)
-        return whole[shard.rows], None
+        whole = sum_over(gradient.contiguous(), held)
+        return whole[held.rows], None

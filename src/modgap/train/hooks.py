@@ -28,7 +28,7 @@ from modgap.train.data import Data, Split
 from modgap.train.metrics import SplitMetrics, evaluate_rows
 
 Hook = Callable[["TrainState"], "Mapping[str, Any] | None"]
-Rows = tuple[Tensor, Tensor, tuple[Any, Any]]
+SplitRows = tuple[Tensor, Tensor, tuple[Any, Any]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,12 +54,12 @@ class TrainState:
         value: float = self.temperature.temperature(max(0, self.step - 1))
         return value
 
-    def embed(self, split: Split) -> Rows:
-        """Rows of a split's images and captions, as the towers give them, and their groups."""
+    def embed(self, split: Split) -> SplitRows:
+        """SplitRows of a split's images and captions, as the towers give them, and their groups."""
         return embed_split(self.model, split, self.data.prepare, self.config.evaluate.batch_size)
 
     @cached_property
-    def held_out(self) -> Rows:
+    def held_out(self) -> SplitRows:
         """The rows of the held-out split, as `embed` gives them."""
         return self.embed(self.data.test)
 
@@ -124,8 +124,8 @@ def save_embeddings(state: TrainState) -> None:
 @torch.no_grad()
 def embed_split(
     model: Any, split: Split, prepare: Callable[[Tensor], Tensor], batch_size: int
-) -> Rows:
-    """Rows of a split's images and of all their captions, float32, on the model's device."""
+) -> SplitRows:
+    """SplitRows of a split's images and of all their captions, float32, on the model's device."""
     device = next(model.parameters()).device
     was_training = model.training
     model.eval()

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from modgap._results import Progress, silent
-from modgap.train.checkpoint import TOKENIZER, find_saved
+from modgap.train.checkpoint import TOKENIZER, checkpoint_to_resume
 from modgap.train.config import Config
 from modgap.train.data import Batches, Data, load_data, mix_seeds
 from modgap.train.hooks import Hook, own_hooks
@@ -23,7 +23,7 @@ from modgap.train.learner import Learner, temperature_of
 from modgap.train.loggers import check_loggers
 from modgap.train.loss import identical
 from modgap.train.processes import join_processes, torch_settings, whole_steps
-from modgap.train.run import Run, TrainResult, in_words
+from modgap.train.run import Run, TrainResult, stops_in_words
 from modgap.train.start import batch_norm_momentum, sources, tokenizer_of
 from modgap.train.towers.encoders import open_encoder
 
@@ -61,8 +61,8 @@ def train(
     began, output = time.perf_counter(), Path(output)
     processes = join_processes(config.train.device)
     say = progress if progress is not None and processes.first else silent
-    with torch_settings(processes, config.train.threads), in_words(output, processes.device):
-        saved = find_saved(output, config, resume)
+    with torch_settings(processes, config.train.threads), stops_in_words(output, processes.device):
+        saved = checkpoint_to_resume(output, config, resume)
         # Names that mean nothing are found now, and not once every image is decoded.
         check_loggers(config.train.loggers)
         temperature_of(config.temperature, 1)

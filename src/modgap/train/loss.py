@@ -19,7 +19,7 @@ from modgap._validate import (
     check_finite,
     check_positive,
 )
-from modgap.train.gather import Shard, average_gradient, gather_rows, shard_of, sum_over
+from modgap.train.gather import RankRows, average_gradient, gather_rows, rank_rows, sum_over
 from modgap.train.loss_chunked import chunked_loss
 from modgap.train.swap import Swap, check_features
 from modgap.train.temperature import Temperature
@@ -59,7 +59,38 @@ def contrastive(
     X, Y = widened(X, Y, ("X", "Y"))
     with torch.autocast(X.device.type, enabled=False):
         scale, bias = scalar(logit_scale, "logit_scale", X), scalar(logit_bias, "logit_bias", X)
-        return _part(X, Y, scale, bias, Shard((len(X),)), chunked, block_bytes)
+        return softmax_part(X, Y, scale, bias, RankRows((len(X),)), chunked, block_bytes)
+
+
+def softmax_part(
+    X: Tensor,
+    Y: Tensor,
+    scale: Tensor,
+    bias: Tensor | None,
+    held: RankRows,
+    chunked: bool,
+    block_bytes: int | None,
+    same: Tensor | None = None,
+) -> Tensor:
+    """This process's part of the loss of the whole batch; all of it where there is one process."""
+    if chunked:
+        part = chunked_loss(X, gather_rows(Y, held), scale, held, block_bytes)
+        # Keeps the bias in the graph, for DDP waits for every parameter's gradient, here 0.
+        return part if bias is None else part + 0.0 * bias
+
+    def logits(A: Tensor, B: Tensor) -> Tensor:
+        # The scale goes to the rows, which are fewer than the logits.
+        found = (A * scale) @ B.T
+        found = found if bias is None else found + bias
+        return found if same is None else found.masked_fill(same[held.rows], -torch.inf)
+
+    classes = torch.arange(held.rows.start, held.rows.stop, device=X.device)
+    if held.processes == 1:
+        both = logits(X, Y)
+        return (F.cross_entropy(both, classes) + F.cross_entropy(both.T, classes)) / 2
+    total = F.cross_entropy(logits(X, gather_rows(Y, held)), classes, reduction="sum")
+    total = total + F.cross_entropy(logits(Y, gather_rows(X, held)), classes, reduction="sum")
+    return total / (2 * held.total_rows)
 
 
 class ContrastiveLoss(nn.Module):
@@ -89,6 +120,9 @@ class ContrastiveLoss(nn.Module):
     calls_per_step : int
         Calls that make one step, where gradients are accumulated.
     """
+
+    # This process's part of the loss of the whole batch.
+    _formula = staticmethod(softmax_part)
 
     def __init__(
         self,
@@ -154,20 +188,20 @@ class ContrastiveLoss(nn.Module):
                 scale = scalar(self.temperature(step), "logit_scale", X)
             if self.normalise:
                 X, Y = F.normalize(X, dim=1), F.normalize(Y, dim=1)
-            shard = Shard((len(X),))
+            held = RankRows((len(X),))
             if self.gather is not None:
-                shard = shard_of(X, None if isinstance(self.gather, str) else self.gather)
+                held = rank_rows(X, None if isinstance(self.gather, str) else self.gather)
             if self.swap is not None:
-                first, total = shard.rows.start, shard.total_rows
+                first, total = held.rows.start, held.total_rows
                 X, Y = self.swap(X, Y, step, first_row=first, total_rows=total)
-            if shard.processes > 1:
-                scale = average_gradient(scale, shard)
-                bias = None if bias is None else average_gradient(bias, shard)
-            loss = self._part(X, Y, scale, bias, shard, same)
-            if shard.processes > 1:
+            if held.processes > 1:
+                scale = average_gradient(scale, held)
+                bias = None if bias is None else average_gradient(bias, held)
+            loss = self._formula(X, Y, scale, bias, held, self.chunked, self.block_bytes, same)
+            if held.processes > 1:
                 # The value is the sum of the parts; the gradient this process's part, times the
                 # number of processes because DDP divides by it.
-                loss = sum_over(loss, shard) + shard.processes * (loss - loss.detach())
+                loss = sum_over(loss, held) + held.processes * (loss - loss.detach())
             if self.temperature is not None:
                 # The caller's own scale stays in the graph, for DDP waits for its gradient, 0.
                 loss = loss + 0.0 * given
@@ -179,18 +213,6 @@ class ContrastiveLoss(nn.Module):
 
     def _bias(self, given: Tensor | float | None) -> Tensor | float | None:
         return given
-
-    def _part(
-        self,
-        X: Tensor,
-        Y: Tensor,
-        scale: Tensor,
-        bias: Tensor | None,
-        shard: Shard,
-        same: Tensor | None,
-    ) -> Tensor:
-        """This process's part of the loss of the whole batch."""
-        return _part(X, Y, scale, bias, shard, self.chunked, self.block_bytes, same)
 
     def _count(self, step: int | None) -> int:
         if step is not None:
@@ -214,37 +236,6 @@ class ContrastiveLoss(nn.Module):
     def set_extra_state(self, state: Tensor) -> None:
         """Go on from a ``state_dict``."""
         self._calls = int(state)
-
-
-def _part(
-    X: Tensor,
-    Y: Tensor,
-    scale: Tensor,
-    bias: Tensor | None,
-    shard: Shard,
-    chunked: bool,
-    block_bytes: int | None,
-    same: Tensor | None = None,
-) -> Tensor:
-    """This process's part of the loss of the whole batch; all of it where there is one process."""
-    if chunked:
-        part = chunked_loss(X, gather_rows(Y, shard), scale, shard, block_bytes)
-        # Keeps the bias in the graph, for DDP waits for every parameter's gradient, here 0.
-        return part if bias is None else part + 0.0 * bias
-
-    def logits(A: Tensor, B: Tensor) -> Tensor:
-        # The scale goes to the rows, which are fewer than the logits.
-        found = (A * scale) @ B.T
-        found = found if bias is None else found + bias
-        return found if same is None else found.masked_fill(same[shard.rows], -torch.inf)
-
-    classes = torch.arange(shard.rows.start, shard.rows.stop, device=X.device)
-    if shard.processes == 1:
-        both = logits(X, Y)
-        return (F.cross_entropy(both, classes) + F.cross_entropy(both.T, classes)) / 2
-    total = F.cross_entropy(logits(X, gather_rows(Y, shard)), classes, reduction="sum")
-    total = total + F.cross_entropy(logits(Y, gather_rows(X, shard)), classes, reduction="sum")
-    return total / (2 * shard.total_rows)
 
 
 def identical(tokens: Tensor) -> Tensor:

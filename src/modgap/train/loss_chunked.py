@@ -7,6 +7,7 @@ combined over them.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -15,7 +16,7 @@ from torch.autograd.function import once_differentiable
 
 from modgap._arrays import row_blocks
 from modgap._validate import check_count
-from modgap.train.gather import Shard, log_sum_exp_over
+from modgap.train.gather import RankRows, log_sum_exp_over
 
 # Bytes of one block of logits; two are held at most. A GPU wants many rows at once (2,048 of
 # 65,536 columns), a CPU a block that is not too far from its cache.
@@ -24,13 +25,13 @@ GPU_BLOCK_BYTES = 2**29
 
 
 def chunked_loss(
-    X: Tensor, Y: Tensor, scale: Tensor, shard: Shard, block_bytes: int | None = None
+    X: Tensor, Y: Tensor, scale: Tensor, held: RankRows, block_bytes: int | None = None
 ) -> Tensor:
     """This process's part of the loss of the whole batch; the parts of all processes sum to it.
 
     ``X`` (n, d) holds this process's rows, ``Y`` (N, d) those of all. ``scale`` has no dimensions.
     """
-    return _ChunkedLoss.apply(X, Y, scale, shard, block_rows(X, Y.shape[0], block_bytes))
+    return _ChunkedLoss.apply(X, Y, scale, held, block_rows(X, Y.shape[0], block_bytes))
 
 
 def block_rows(X: Tensor, columns: int, block_bytes: int | None) -> int:
@@ -51,11 +52,11 @@ class _ChunkedLoss(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(ctx: Any, X: Tensor, Y: Tensor, scale: Tensor, shard: Shard, size: int) -> Tensor:
-        own = shard.rows
+    def forward(ctx: Any, X: Tensor, Y: Tensor, scale: Tensor, held: RankRows, size: int) -> Tensor:
+        own = held.rows
         with torch.autocast(X.device.type, enabled=False):
             rows, columns = _row_and_column_sums(X, Y, scale, size)
-            columns = log_sum_exp_over(columns, shard)
+            columns = log_sum_exp_over(columns, held)
             pairs = scale * torch.einsum("ij,ij->i", X, Y[own])
             loss = ((rows + columns[own]) / 2 - pairs).sum() / Y.shape[0]
         ctx.save_for_backward(X, Y, scale, rows, columns)
@@ -66,34 +67,56 @@ class _ChunkedLoss(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         X, Y, scale, rows, columns = ctx.saved_tensors
-        wants_x, wants_y, wants_scale = ctx.needs_input_grad[:3]
-        n, total = X.shape[0], Y.shape[0]
-        own = ctx.own
-        towards_y = torch.empty_like(X) if wants_x or wants_scale else None
-        towards_x = torch.zeros_like(Y) if wants_y else None
-        block = X.new_empty(ctx.size, total)
+
+        def weights(part: slice, block: Tensor) -> Tensor:
+            # exp(z − r) + exp(z − c) = exp(z + log(exp(−r) + exp(−c))): one exp of the block,
+            # which is at most 2, and the product adds to it in place.
+            torch.logaddexp(-rows[part, None], -columns[None, :], out=block)
+            return block.addmm_(X[part] * scale, Y.T).exp_()
+
         with torch.autocast(X.device.type, enabled=False):
-            for part in row_blocks(n, ctx.size):
-                weights = block[: part.stop - part.start]
-                # exp(z − r) + exp(z − c) = exp(z + log(exp(−r) + exp(−c))): one exp of the block,
-                # which is at most 2, and the product adds to it in place.
-                torch.logaddexp(-rows[part, None], -columns[None, :], out=weights)
-                weights.addmm_(X[part] * scale, Y.T).exp_()
-                if towards_y is not None:
-                    torch.mm(weights, Y, out=towards_y[part])
-                if towards_x is not None:
-                    towards_x.addmm_(weights.T, X[part])
-            del block
-            weight = gradient / total
-            of_x = of_y = of_scale = None
-            if towards_y is not None:
-                towards_y.mul_(0.5).sub_(Y[own])
-                of_scale = weight * torch.einsum("ij,ij->", X, towards_y) if wants_scale else None
-                of_x = towards_y.mul_(scale * weight) if wants_x else None
-            if towards_x is not None:
-                towards_x.mul_(0.5)[own].sub_(X)
-                of_y = towards_x.mul_(scale * weight)
-        return of_x, of_y, of_scale, None, None
+            found = block_gradients(
+                (X, Y, scale), ctx.own, ctx.size, gradient, ctx.needs_input_grad[:3], weights, 0.5
+            )
+        return *found, None, None
+
+
+def block_gradients(
+    inputs: tuple[Tensor, Tensor, Tensor],
+    own: slice,
+    size: int,
+    gradient: Tensor,
+    wants: Sequence[bool],
+    weights_of: Callable[[slice, Tensor], Tensor],
+    share: float = 1.0,
+) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
+    """The gradients of X, Y and the scale, block by block.
+
+    For losses whose gradient in the logit z_ij is (``share`` · w_ij − [i = j])/N. ``weights_of``
+    fills a block with the w of some rows. ``own`` are the rows of Y that are pairs of X's.
+    """
+    X, Y, scale = inputs
+    wants_x, wants_y, wants_scale = wants
+    towards_y = torch.empty_like(X) if wants_x or wants_scale else None
+    towards_x = torch.zeros_like(Y) if wants_y else None
+    block = X.new_empty(size, len(Y))
+    for part in row_blocks(len(X), size):
+        weights = weights_of(part, block[: part.stop - part.start])
+        if towards_y is not None:
+            torch.mm(weights, Y, out=towards_y[part])
+        if towards_x is not None:
+            towards_x.addmm_(weights.T, X[part])
+    del block
+    weight = gradient / len(Y)
+    of_x = of_y = of_scale = None
+    if towards_y is not None:
+        towards_y.mul_(share).sub_(Y[own])
+        of_scale = weight * torch.einsum("ij,ij->", X, towards_y) if wants_scale else None
+        of_x = towards_y.mul_(scale * weight) if wants_x else None
+    if towards_x is not None:
+        towards_x.mul_(share)[own].sub_(X)
+        of_y = towards_x.mul_(scale * weight)
+    return of_x, of_y, of_scale
 
 
 def _row_and_column_sums(X: Tensor, Y: Tensor, scale: Tensor, size: int) -> tuple[Tensor, Tensor]:

@@ -15,9 +15,9 @@ from torch.autograd.function import once_differentiable
 
 from modgap._arrays import row_blocks
 from modgap._validate import check_finite, check_positive
-from modgap.train.gather import Shard, gather_rows
+from modgap.train.gather import RankRows, gather_rows
 from modgap.train.loss import ContrastiveLoss, scalar, widened
-from modgap.train.loss_chunked import block_rows
+from modgap.train.loss_chunked import block_gradients, block_rows
 from modgap.train.swap import Swap
 from modgap.train.temperature import Temperature
 
@@ -55,7 +55,30 @@ def sigmoid_contrastive(
     X, Y = widened(X, Y, ("X", "Y"))
     with torch.autocast(X.device.type, enabled=False):
         scale, bias = scalar(logit_scale, "logit_scale", X), scalar(logit_bias, "logit_bias", X)
-        return _part(X, Y, scale, bias, Shard((len(X),)), chunked, block_bytes)
+        return sigmoid_part(X, Y, scale, bias, RankRows((len(X),)), chunked, block_bytes)
+
+
+def sigmoid_part(
+    X: Tensor,
+    Y: Tensor,
+    scale: Tensor,
+    bias: Tensor | None,
+    held: RankRows,
+    chunked: bool,
+    block_bytes: int | None,
+    same: Tensor | None = None,
+) -> Tensor:
+    """This process's rows of X against all rows of Y, over the number of all rows."""
+    assert bias is not None  # SigmoidLoss has one
+    everyone = gather_rows(Y, held)
+    if chunked:
+        size = block_rows(X, len(everyone), block_bytes)
+        return _ChunkedSigmoid.apply(X, everyone, scale, bias, held.rows, size)
+    logits = (X * scale) @ everyone.T + bias
+    pairs = logits[:, held.rows].diagonal().sum()
+    if same is not None:
+        logits = logits.masked_fill(same[held.rows], -torch.inf)
+    return (_softplus(logits).sum() - pairs) / held.total_rows
 
 
 class SigmoidLoss(ContrastiveLoss):
@@ -72,6 +95,8 @@ class SigmoidLoss(ContrastiveLoss):
     rate : float
         Multiplies the learning rate of the bias.
     """
+
+    _formula = staticmethod(sigmoid_part)
 
     def __init__(
         self,
@@ -97,40 +122,6 @@ class SigmoidLoss(ContrastiveLoss):
 
     def _bias(self, given: Tensor | float | None) -> Tensor | float | None:
         return self.bias if given is None else given
-
-    def _part(
-        self,
-        X: Tensor,
-        Y: Tensor,
-        scale: Tensor,
-        bias: Tensor | None,
-        shard: Shard,
-        same: Tensor | None,
-    ) -> Tensor:
-        assert bias is not None  # _bias gives one
-        return _part(X, Y, scale, bias, shard, self.chunked, self.block_bytes, same)
-
-
-def _part(
-    X: Tensor,
-    Y: Tensor,
-    scale: Tensor,
-    bias: Tensor,
-    shard: Shard,
-    chunked: bool,
-    block_bytes: int | None,
-    same: Tensor | None = None,
-) -> Tensor:
-    """This process's rows of X against all rows of Y, over the number of all rows."""
-    everyone = gather_rows(Y, shard)
-    if chunked:
-        size = block_rows(X, len(everyone), block_bytes)
-        return _ChunkedSigmoid.apply(X, everyone, scale, bias, shard.rows, size)
-    logits = (X * scale) @ everyone.T + bias
-    pairs = logits[:, shard.rows].diagonal().sum()
-    if same is not None:
-        logits = logits.masked_fill(same[shard.rows], -torch.inf)
-    return (_softplus(logits).sum() - pairs) / shard.total_rows
 
 
 def _softplus(logits: Tensor) -> Tensor:
@@ -159,27 +150,16 @@ class _ChunkedSigmoid(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         X, Y, scale, bias = ctx.saved_tensors
-        wants_x, wants_y, wants_scale, wants_bias = ctx.needs_input_grad[:4]
-        towards_y = torch.empty_like(X) if wants_x or wants_scale else None
-        towards_x = torch.zeros_like(Y) if wants_y else None
         shares = X.new_zeros(())
-        block = X.new_empty(ctx.size, len(Y))
-        for part in row_blocks(len(X), ctx.size):
-            weights = torch.mm(X[part] * scale, Y.T, out=block[: part.stop - part.start])
-            weights.add_(bias).sigmoid_()
-            shares += weights.sum()
-            if towards_y is not None:
-                torch.mm(weights, Y, out=towards_y[part])
-            if towards_x is not None:
-                towards_x.addmm_(weights.T, X[part])
-        weight = gradient / len(Y)
-        of_x = of_y = of_scale = None
-        if towards_y is not None:
-            towards_y.sub_(Y[ctx.own])
-            of_scale = weight * torch.einsum("ij,ij->", X, towards_y) if wants_scale else None
-            of_x = towards_y.mul_(scale * weight) if wants_x else None
-        if towards_x is not None:
-            towards_x[ctx.own].sub_(X)
-            of_y = towards_x.mul_(scale * weight)
-        of_bias = weight * (shares - len(X)) if wants_bias else None
+
+        def weights(part: slice, block: Tensor) -> Tensor:
+            torch.mm(X[part] * scale, Y.T, out=block).add_(bias).sigmoid_()
+            shares.add_(block.sum())
+            return block
+
+        wants = ctx.needs_input_grad
+        of_x, of_y, of_scale = block_gradients(
+            (X, Y, scale), ctx.own, ctx.size, gradient, wants[:3], weights
+        )
+        of_bias = gradient / len(Y) * (shares - len(X)) if wants[3] else None
         return of_x, of_y, of_scale, of_bias, None, None

@@ -15,22 +15,22 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from modgap._files import write_text
+from modgap._files import sweep, write_text
 from modgap._locks import sole_writer_of
 from modgap._results import Result, document, to_json
 from modgap._validate import InputError, InputValueError, first_line
 from modgap.train.checkpoint import (
     CONFIG,
+    FOLDER,
     MODEL,
     RESULT,
     TOKENIZER,
     Saved,
     checkpoints,
-    sweep,
     write_checkpoint,
 )
 from modgap.train.config import Config
-from modgap.train.data import Data, fingerprint
+from modgap.train.data import Data, data_checksum
 from modgap.train.hooks import Hook, TrainState, at_end, every, gap_monitor
 from modgap.train.learner import Learner
 from modgap.train.loggers import Logger, open_loggers
@@ -88,7 +88,7 @@ class Run:
         # What must be the same when the run is resumed; the machine only for the last digits.
         self._identity: dict[str, Any] = {
             "images": [len(data.train), len(data.test)],
-            "data": fingerprint(data),
+            "data": data_checksum(data),
             "machine": [processes.count, processes.device.type],
         }
         self.step = self.first_step = 0 if saved is None else self._resume(*saved)
@@ -118,7 +118,8 @@ class Run:
         with ExitStack() as stack:
             if self.processes.first:
                 stack.enter_context(sole_writer_of(self.output))
-                sweep(self.output)
+                for folder in (self.output, self.output / FOLDER):
+                    sweep(folder)  # what a killed process had begun to write
                 config = self.config.to_dict()
                 write_text(self.output / CONFIG, to_json(config))
                 if self.data.tokenizer is not None:
@@ -230,7 +231,7 @@ class Run:
 
 
 @contextmanager
-def in_words(output: Path, device: torch.device) -> Iterator[None]:
+def stops_in_words(output: Path, device: torch.device) -> Iterator[None]:
     """What stops a run from outside, a full disk or memory, as one sentence."""
     try:
         yield

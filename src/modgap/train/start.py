@@ -18,7 +18,7 @@ from modgap.train.config import Config, ModelConfig
 from modgap.train.data import Data
 from modgap.train.hooks import embed_split
 from modgap.train.towers.build import TwoTower, make_two_tower
-from modgap.train.towers.config import Side, TowerConfig, TwoTowerConfig, find_config
+from modgap.train.towers.config import TowerConfig, TowerSide, TwoTowerConfig, find_config
 from modgap.train.towers.encoders import open_encoder, resolve_source
 from modgap.train.towers.tokenizer import Tokenizer
 
@@ -87,10 +87,10 @@ def towers_of(config: Config, data: Data) -> TwoTowerConfig:
     return find_config(changes)
 
 
-def sources(model: ModelConfig) -> dict[Side, str]:
+def sources(model: ModelConfig) -> dict[TowerSide, str]:
     """Where each tower's pretrained network comes from, for those that have one."""
     preset = find_config(model.name)
-    found: dict[Side, str] = {
+    found: dict[TowerSide, str] = {
         "image": model.image or preset.image.source,
         "text": model.text or preset.text.source,
     }

@@ -20,7 +20,7 @@ from modgap.io.formats.parquet import text_bytes
 from modgap.io.formats.saved_dataset import arrow_files, read_arrow, saved_splits
 from modgap.io.images import ImageError, ImageFolder, check_size
 from modgap.io.items.columns import Roles, label_of, plain_fields
-from modgap.io.items.item import Item, Opened, clean, joined, merge_names, no_file
+from modgap.io.items.item import Item, Opened, clean, join_files, merge_names, no_file
 
 # Row groups kept in memory: threads that decode in order straddle at most two.
 _KEPT = 2
@@ -38,10 +38,10 @@ def open_saved(files: Sequence[Path], images: Path | None) -> Opened:
         _open_all([_Arrow(path) for path in arrow_files(state)], images, name)
         for name, state in saved_splits(stated).items()
     ]
-    return opened[0] if len(opened) == 1 else joined(opened, stated.parent)
+    return opened[0] if len(opened) == 1 else join_files(opened, stated.parent)
 
 
-def open_parquet(files: Sequence[Path], images: Path | None) -> Opened:
+def open_parquet_items(files: Sequence[Path], images: Path | None) -> Opened:
     """Parquet files; shards that Hugging Face names by split are splits."""
     return _open_all([_Parquet(file) for file in files], images, None)
 
@@ -152,7 +152,7 @@ class _Arrow(_Table):
 
 def _open_all(tables: Sequence[_Table], images: Path | None, split: str | None) -> Opened:
     opened = [_open(table, images or table.path.parent, split) for table in tables]
-    kind, items = joined(opened, tables[0].path.parent)
+    kind, items = join_files(opened, tables[0].path.parent)
     return kind, merge_names(items, kind)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from modgap._validate import InputValueError
 from modgap.io._contents import listed
-from modgap.io.items.item import Kind
+from modgap.io.items.item import ItemKind
 from modgap.io.sounds import SUFFIXES as SOUND_SUFFIXES
 
 CAPTION_COLUMNS = ("captions", "caption", "text", "title", "sentences", "raw")
@@ -71,7 +71,7 @@ class Roles:
         """The other columns, where the items are called by one of them."""
         return tuple(other for other in self.others if other != self.name)
 
-    def kind(self, paths: Iterable[Any], *, sounds: Sequence[str] = ()) -> Kind:
+    def kind(self, paths: Iterable[Any], *, sounds: Sequence[str] = ()) -> ItemKind:
         """What the files are, by the column's name or else by the first path that is stated."""
         if self.file is None:
             return "text"

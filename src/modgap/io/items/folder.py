@@ -10,7 +10,7 @@ from modgap._validate import InputValueError
 from modgap.io._contents import reading
 from modgap.io.images import ImageFolder
 from modgap.io.items.columns import utf8
-from modgap.io.items.item import Item, Kind, Opened
+from modgap.io.items.item import Item, ItemKind, Opened
 
 _SPLITS = (
     *("train", "training", "val", "valid", "validation", "dev", "test", "testing"),
@@ -28,7 +28,7 @@ def find_files(folder: Path, suffixes: Sequence[str]) -> list[Path]:
     return sorted(found)
 
 
-def open_folder(folder: Path, files: Sequence[Path], kind: Kind) -> Opened:
+def open_folder(folder: Path, files: Sequence[Path], kind: ItemKind) -> Opened:
     """The files of a folder; sub-folders are classes, below train, val and the like or not."""
     reader = ImageFolder(folder)
     names = [file.relative_to(folder).as_posix() for file in files]

@@ -15,7 +15,7 @@ from modgap._validate import InputValueError, did_you_mean
 from modgap.io._contents import listed
 from modgap.io.images import ImageError
 
-Kind = Literal["image", "audio", "text"]
+ItemKind = Literal["image", "audio", "text"]
 _PLURAL = {"image": "images", "audio": "sounds", "text": "texts"}
 
 
@@ -43,7 +43,7 @@ class Item:
 
 
 # What a format gives: the kind of its items, and the items.
-Opened = tuple[Kind, list[Item]]
+Opened = tuple[ItemKind, list[Item]]
 
 
 class Items:
@@ -59,9 +59,9 @@ class Items:
         What tells each of them from the others: its file name, or its id.
     """
 
-    def __init__(self, source: str, items: Sequence[Item], kind: Kind = "image") -> None:
+    def __init__(self, source: str, items: Sequence[Item], kind: ItemKind = "image") -> None:
         self.source = source
-        self.kind: Kind = kind
+        self.kind: ItemKind = kind
         self._items = tuple(items)
         self.names: tuple[str, ...] = tuple(item.name for item in self._items)
 
@@ -142,7 +142,7 @@ class Items:
         return Items(self.source, kept)
 
 
-def joined(opened: Sequence[Opened], where: object) -> Opened:
+def join_files(opened: Sequence[Opened], where: object) -> Opened:
     """The items of several files, which must be of one kind."""
     kinds = sorted({kind for kind, _ in opened})
     if len(kinds) > 1:
@@ -153,7 +153,7 @@ def joined(opened: Sequence[Opened], where: object) -> Opened:
     return opened[0][0], [item for _, items in opened for item in items]
 
 
-def merge_names(items: Iterable[Item], kind: Kind) -> list[Item]:
+def merge_names(items: Iterable[Item], kind: ItemKind) -> list[Item]:
     """One item per name and split, with the captions of all its rows; texts stay apart."""
     if kind == "text":
         return list(items)

@@ -11,11 +11,11 @@ from modgap._validate import InputValueError, check_choice
 from modgap.io._contents import listed
 from modgap.io.formats.saved_dataset import find_saved
 from modgap.io.images import SUFFIXES as IMAGE_SUFFIXES
-from modgap.io.items.arrow import find_parquet, open_parquet, open_saved
+from modgap.io.items.arrow import find_parquet, open_parquet_items, open_saved
 from modgap.io.items.coco import find_coco, open_coco
 from modgap.io.items.columns import names_files
 from modgap.io.items.folder import find_files, open_folder, open_text
-from modgap.io.items.item import Items, Kind, Opened, unique_names
+from modgap.io.items.item import ItemKind, Items, Opened, unique_names
 from modgap.io.items.records import (
     delimiter,
     find_esc50,
@@ -39,13 +39,13 @@ _LAYOUTS: dict[str, tuple[Callable[[Path], _Files], _Open]] = {
     "mixbench": (find_mixbench, open_jsonl),
 }
 _FORMATS: dict[str, tuple[Callable[[Path], _Files], _Open]] = {
-    "parquet": (find_parquet, open_parquet),
+    "parquet": (find_parquet, open_parquet_items),
     "webdataset": (find_shards, open_webdataset),
     "coco": (find_coco, open_coco),
     "csv": (find_tables, open_tables),
     "jsonl": (find_jsonl, open_jsonl),
 }
-_FOLDERS: dict[str, tuple[Kind, Sequence[str]]] = {
+_FOLDERS: dict[str, tuple[ItemKind, Sequence[str]]] = {
     "images": ("image", IMAGE_SUFFIXES),
     "audio": ("audio", SOUND_SUFFIXES),
 }

@@ -13,7 +13,7 @@ from modgap._validate import InputValueError
 from modgap.io._contents import reading
 from modgap.io.images import ImageFolder, home_of
 from modgap.io.items.columns import Roles, label_of, plain_fields, utf8
-from modgap.io.items.item import Item, Kind, Opened, clean, joined, merge_names, no_file
+from modgap.io.items.item import Item, ItemKind, Opened, clean, join_files, merge_names, no_file
 from modgap.io.mixbench_files import DOCUMENT_IDS, QUERY_IDS, records
 
 Record = Mapping[str, Any]
@@ -116,7 +116,7 @@ def _table_records(path: Path) -> tuple[list[str], list[tuple[int, Record]]]:
 
 def _open_all(files: Sequence[Path], images: Path | None, read: Any) -> Opened:
     opened = [_open(file, images, *read(file), several=len(files) > 1) for file in files]
-    return joined(opened, files[0].parent)
+    return join_files(opened, files[0].parent)
 
 
 def _open(
@@ -133,7 +133,7 @@ def _open(
     while roles.file and not (files := _texts(rows, roles.file)):
         names = [name for name in names if name != roles.file]  # it names nothing
         roles = Roles.of(names, path)
-    kind: Kind = roles.kind(files) if roles.file else "text"
+    kind: ItemKind = roles.kind(files) if roles.file else "text"
     folder = None
     if roles.file:
         # Names start from the folder in which the first file lies.

@@ -14,10 +14,10 @@ from modgap.io._contents import reading
 from modgap.io.images import SUFFIXES as IMAGE_SUFFIXES
 from modgap.io.images import ImageError, check_size
 from modgap.io.items.columns import CAPTION_COLUMNS
-from modgap.io.items.item import Item, Kind, Opened, clean
+from modgap.io.items.item import Item, ItemKind, Opened, clean
 from modgap.io.sounds import SUFFIXES as SOUND_SUFFIXES
 
-_KINDS: dict[str, Kind] = {
+_KINDS: dict[str, ItemKind] = {
     **{suffix[1:]: "image" for suffix in IMAGE_SUFFIXES},
     **{suffix[1:]: "audio" for suffix in SOUND_SUFFIXES},
 }
@@ -38,15 +38,15 @@ def open_webdataset(files: Sequence[Path], images: Path | None) -> Opened:
     if images is not None:
         raise InputValueError("WebDataset shards hold their images: leave images out.")
     several = len({file.parent for file in files}) > 1
-    found: dict[Kind, list[Item]] = {"image": [], "audio": []}
+    found: dict[ItemKind, list[Item]] = {"image": [], "audio": []}
     for file in files:
         for kind, item in _open(file, file.parent.name if several else None):
             found[kind].append(item)
     return ("image", found["image"]) if found["image"] else ("audio", found["audio"])
 
 
-def _open(path: Path, split: str | None) -> Iterator[tuple[Kind, Item]]:
-    places: dict[tuple[Kind, str], tuple[str, int, int]] = {}
+def _open(path: Path, split: str | None) -> Iterator[tuple[ItemKind, Item]]:
+    places: dict[tuple[ItemKind, str], tuple[str, int, int]] = {}
     said: dict[str, dict[str, bytes]] = {}
     size = path.stat().st_size
     with (

@@ -13,12 +13,12 @@ from modgap._validate import InputTypeError, InputValueError, check_choice, chec
 
 ImageKind = Literal["vit", "resnet", "mlp", "efficientnet", "vision"]
 TextKind = Literal["transformer", "words", "encoder"]
-Kind = ImageKind | TextKind
-KINDS: tuple[Kind, ...] = (*get_args(ImageKind), *get_args(TextKind))
-Side = Literal["image", "text"]
-Block = Literal["basic", "bottleneck"]
+TowerKind = ImageKind | TextKind
+KINDS: tuple[TowerKind, ...] = (*get_args(ImageKind), *get_args(TextKind))
+TowerSide = Literal["image", "text"]
+ResNetBlock = Literal["basic", "bottleneck"]
 # Networks of other projects: their sizes come from ``architecture``, not from the fields here.
-PRETRAINED_KINDS: tuple[Kind, ...] = ("efficientnet", "vision", "encoder")
+PRETRAINED_KINDS: tuple[TowerKind, ...] = ("efficientnet", "vision", "encoder")
 
 # The token that ends a caption in the vocabularies that modgap learns.
 EOS_TOKEN_ID = 3
@@ -52,13 +52,13 @@ class TowerConfig:
     of a perceptron are N(0, 1/width), as in Liang et al. 2022, sec. 2.2.
     """
 
-    kind: Kind
+    kind: TowerKind
     image_size: int = 1
     channels: int = 3
     patch_size: int = 1
     stages: tuple[int, ...] = ()
     depths: tuple[int, ...] = ()
-    block: Block = "basic"
+    block: ResNetBlock = "basic"
     vocab_size: int = 8192
     context_length: int = 1
     eos_token_id: int = EOS_TOKEN_ID
@@ -75,7 +75,7 @@ class TowerConfig:
     def __post_init__(self) -> None:
         """Refuse what no tower can be made from."""
         check_choice(self.kind, "kind", KINDS)
-        check_choice(self.block, "block", get_args(Block))
+        check_choice(self.block, "block", get_args(ResNetBlock))
         for field in dataclasses.fields(self):
             if field.type == "int":
                 least = 0 if field.name == "eos_token_id" else 1

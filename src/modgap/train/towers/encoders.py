@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from modgap._claims import read_json
 from modgap._tensors import read_tensors
 from modgap._validate import InputValueError, did_you_mean
-from modgap.train.towers.config import MODEL_FILE, Side, TowerConfig
+from modgap.train.towers.config import MODEL_FILE, TowerConfig, TowerSide
 from modgap.train.towers.encoder import (
     CONFIG,
     PREPROCESSOR,
@@ -42,7 +42,7 @@ from modgap.train.towers.text_encoders import MINILM, minilm, text_encoder
 NAMES = (*EFFICIENTNETS, MINILM)
 
 
-def open_encoder(source: str | os.PathLike[str], side: Side) -> Encoder:
+def open_encoder(source: str | os.PathLike[str], side: TowerSide) -> Encoder:
     """A pretrained encoder by the name of a model in a wheel, or from a folder.
 
     Parameters
@@ -109,7 +109,7 @@ def _network_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in settings.items() if name not in free}
 
 
-def _on_disk(path: Path, side: Side) -> Encoder:
+def _on_disk(path: Path, side: TowerSide) -> Encoder:
     folder = path if path.is_dir() else path.parent
     file = path / WEIGHTS if path.is_dir() else path
     if _is_own(file):
@@ -147,7 +147,7 @@ def _is_own(file: Path) -> bool:
         return False
 
 
-def _own_tower(file: Path, side: Side) -> Encoder:
+def _own_tower(file: Path, side: TowerSide) -> Encoder:
     """One tower of a model that modgap trained, without its projection."""
     header, arrays = read_tensors(file, MODEL_FILE)
     known = {field.name for field in fields(TowerConfig)}

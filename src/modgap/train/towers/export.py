@@ -20,12 +20,12 @@ from typing import Any, Literal, get_args
 
 from modgap._files import atomic_path, write_text
 from modgap._validate import InputValueError, check_choice
-from modgap.train.towers.config import PRETRAINED_KINDS, Side
+from modgap.train.towers.config import PRETRAINED_KINDS, TowerSide
 from modgap.train.towers.encoder import CONFIG, PREPROCESSOR, TOKENIZER, WEIGHTS, Encoder
 from modgap.train.towers.encoders import NAMES, open_encoder
 from modgap.train.towers.tokenizer import Tokenizer
 
-Precision = Literal["float16", "float32"]
+StoredType = Literal["float16", "float32"]
 # The word vectors of a text encoder: the one matrix whose rows are tokens.
 _EMBEDDINGS = ("word_embeddings.weight", "embed_tokens.weight", "wte.weight")
 
@@ -35,7 +35,7 @@ def export_encoder(
     folder: str | Path,
     *,
     texts: Sequence[str] = (),
-    dtype: Precision = "float16",
+    dtype: StoredType = "float16",
 ) -> int:
     """Write config.json, model.safetensors and tokenizer.json; returns how many bytes they take.
 
@@ -53,7 +53,7 @@ def export_encoder(
     import torch
     from safetensors.torch import save
 
-    check_choice(dtype, "dtype", get_args(Precision))
+    check_choice(dtype, "dtype", get_args(StoredType))
     if encoder.config.kind not in PRETRAINED_KINDS:
         raise InputValueError(f"{encoder.source} is a run of modgap, which is a folder already.")
     if texts:
@@ -167,12 +167,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--captions", type=Path, action="append", default=[], metavar="DATA")
     parser.add_argument("--texts", type=Path, action="append", default=[], metavar="FILE",
                         help="a text a line")  # fmt: skip
-    parser.add_argument("--dtype", choices=get_args(Precision), default="float16")
+    parser.add_argument("--dtype", choices=get_args(StoredType), default="float16")
     given = parser.parse_args(arguments)
     texts = _captions(given.captions)
     for path in given.texts:
         texts += path.read_text(encoding="utf-8").splitlines()
-    side: Side = given.side or ("image" if given.source.startswith("efficientnet") else "text")
+    side: TowerSide = given.side or ("image" if given.source.startswith("efficientnet") else "text")
     encoder = open_encoder(given.source, side)
     size = export_encoder(encoder, given.folder, texts=texts, dtype=given.dtype)
     print(f"wrote {given.folder}, {size / 1e6:.1f} MB")
