@@ -15,8 +15,10 @@ import pytest
 
 from command_line import modgap
 from index_services import new_name, postgres_url
-from modgap import Correction, open_embeddings
+from modgap import Correction, open_embeddings, open_pair
 from modgap.corrections import load_corrections
+from modgap.diagnosis.fixing import build_indexes
+from modgap.index import open_index
 from modgap.search import search
 
 pytestmark = pytest.mark.xdist_group("next steps")  # rows are fixed once
@@ -196,6 +198,24 @@ def test_psql_and_the_function_it_makes_answer_each_kind_of_query(fixed, monkeyp
             query = select.replace("[…]", str(held[asking][0].tolist()))
             found = [(name, int(row)) for row, name, _ in connection.execute(query)]
             assert found == best(load_corrections("fix")[asking], held, asking)
+
+
+def test_indexes_beside_a_fix_answer_each_kind_of_query(fixed, monkeypatch):
+    pytest.importorskip("faiss", reason="faiss is not installed")
+    folder, held, asked, _ = fixed
+    monkeypatch.chdir(folder)
+    corrections = load_corrections("fix")
+    made = {name: corrections[name] for name in asked}
+    built = build_indexes(open_pair("image.npy", "text.npy"), made, Path("fix"))
+    one = len({correction.metric for correction in made.values()}) == 1
+    assert len(built) == (1 if one else len(asked))
+    answered = {}
+    for place, path in built.items():
+        with open_index(place, load_corrections(path)) as index:
+            for name in {*index.corrections} & {*asked}:
+                hits = index.search(held[name][:1], name)
+                answered[name] = list(zip(hits.modalities[0], hits.ids[0], strict=True))
+    assert answered == {name: best(made[name], held, name) for name in asked}
 
 
 def test_a_fit_for_both_kinds_of_query_prints_commands_that_run(tmp_path, monkeypatch):

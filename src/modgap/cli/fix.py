@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -25,8 +26,6 @@ from modgap.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from modgap.corrections import Correction
     from modgap.io import Modalities
 
@@ -87,7 +86,10 @@ def fix(
     from modgap.cli.diagnose import print_diagnosis
     from modgap.cli.outputs import tidy_when_terminated
     from modgap.cli.show import out, print_json, say, steps
+    from modgap.corrections import load_corrections
+    from modgap.corrections.wording import text_search_command
     from modgap.diagnosis import fix as run
+    from modgap.diagnosis.fixing import build_indexes
     from modgap.reports.fix import where_from
 
     if data is None and (split or device):
@@ -117,8 +119,17 @@ def fix(
             out.print(f"  {line}", markup=False, soft_wrap=True)
     for path in result.files:
         say(f"wrote {path}")
-    if data is not None and result.corrections:
-        _build_index(source, result.corrections, output)
+    if data is None or not result.corrections:
+        return
+    if find_spec("faiss") is None:
+        say("modgap: for an index of all documents: pip install 'modgap[faiss]'")
+        return
+    with steps() as step:
+        built = build_indexes(source, result.corrections, output, step)
+    for place, correction_path in built.items():
+        say(f"wrote {place}")
+        if "text" in load_corrections(correction_path):
+            say(f"next: {text_search_command(str(place), str(correction_path))}")
 
 
 def _embedded(
@@ -128,7 +139,7 @@ def _embedded(
     from modgap.cli.embed import skipped_words
     from modgap.cli.outputs import tidy_when_terminated
     from modgap.cli.show import say, steps
-    from modgap.diagnosis.fixing import check_replaceable
+    from modgap.diagnosis.fixing import beside, check_replaceable
     from modgap.embed import embed
     from modgap.io import open_items, open_pair
 
@@ -144,45 +155,11 @@ def _embedded(
             f"but {'it holds texts alone' if items.kind == 'text' else 'it has no captions'}."
         )
     with steps(rate=True) as step, tidy_when_terminated():
-        done = embed(model, data, _beside(output, "-rows"), split=split, device=device,
+        done = embed(model, data, beside(output, "-rows"), split=split, device=device,
                      progress=step)  # fmt: skip
     if done.skipped:
         say(f"modgap: {skipped_words(done.skipped, done.n_items)}")
     return open_pair(done.folder)
-
-
-def _build_index(data: Modalities, corrections: Mapping[str, Correction], output: Path) -> None:
-    """Indexes of all documents beside the output, and the command that searches in words."""
-    from importlib.util import find_spec
-
-    from modgap.cli.show import say, steps
-    from modgap.corrections import correction_file, file_safe
-    from modgap.corrections.wording import share_metric, text_search_command
-    from modgap.index import open_index
-
-    if find_spec("faiss") is None:
-        say("modgap: for an index of all documents: pip install 'modgap[faiss]'")
-        return
-    several = len(corrections) > 1
-    files = {name: output / correction_file(name, several=several) for name in corrections}
-    if share_metric(corrections.values()):
-        built = {"": dict(corrections)}
-        files |= {"": output if several else next(iter(files.values()))}
-    else:
-        built = {name: {name: one} for name, one in corrections.items()}
-    for name, held in built.items():
-        place = _beside(output, f"-{file_safe(name)}.faiss" if name else ".faiss")
-        with open_index(place, held, create=True, replace=True) as index, steps() as step:
-            index.write_all(dict(data.sides), step)
-            index.finish()
-        say(f"wrote {place}")
-        if "text" in held:
-            say(f"next: {text_search_command(str(place), str(files[name]))}")
-
-
-def _beside(output: Path, ending: str) -> Path:
-    """A name beside the output folder."""
-    return output.parent / f"{output.name}{ending}"
 
 
 def _fitted_on(correction: Correction) -> str:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from modgap._validate import InputValueError
-from modgap.cli.options import AsJson, Groups, Seed
+from modgap.cli.embed import Device, ImageFolder, Split
+from modgap.cli.options import AsJson, Groups, Seed, by_name
 
 if TYPE_CHECKING:
     from modgap.reproduce import Entry, EntryReport, Setting
@@ -55,18 +56,6 @@ Generated = Annotated[
         rich_help_panel=_MODEL,
     ),
 ]
-ImageFolder = Annotated[
-    Path | None,
-    typer.Option(
-        metavar="FOLDER",
-        help="Where the images lie, if not beside the data.",
-        rich_help_panel=_MODEL,
-    ),
-]
-Split = Annotated[
-    str | None,
-    typer.Option(help="Embed this split.", rich_help_panel=_MODEL),
-]
 Template = Annotated[
     list[str] | None,
     typer.Option(
@@ -77,10 +66,6 @@ Template = Annotated[
 OtherTemplate = Annotated[
     list[str] | None,
     typer.Option(help="The same in another wording.", rich_help_panel=_MODEL),
-]
-Device = Annotated[
-    str | None,
-    typer.Option(help="cpu, cuda, cuda:1 …", rich_help_panel=_MODEL),
 ]
 
 
@@ -168,9 +153,10 @@ def reproduce(
 
     Example: modgap reproduce liang2022/fig2b
     """
-    from modgap.cli.outputs import check_folder
-    from modgap.cli.show import say
+    from modgap.cli.outputs import check_folder, tidy_when_terminated
+    from modgap.cli.show import say, steps
     from modgap.reproduce import Setting, entries, select
+    from modgap.reproduce.own_rows import read_own_rows
     from modgap.reproduce.record import complaints, recorded, rewrite
     from modgap.reproduce.run import kept_report
     from modgap.reproduce.setting import find_embeddings
@@ -181,18 +167,36 @@ def reproduce(
         )
     if listing and (record or resume):
         raise InputValueError("--list runs nothing; leave out --record and --resume.")
-    given = (labels, class_text, other_class_text, groups)
     alone = not (listing or record or resume or embeddings or trained)
-    own = _own_rows(rows, *given, alone=alone)
+    of_rows: dict[str, Any] = {"labels": labels, "class_text": class_text}
+    of_rows |= {"other_class_text": other_class_text, "groups": groups}
+    of_model = (data, generated, images, split, template, other_template, device)
+    own: OwnRows | None = None
+    if rows is not None:
+        _check_alone("--rows", alone and model is None)
+        own = read_own_rows(rows, **of_rows)
+    elif any(of_rows.values()):
+        raise InputValueError(
+            "--labels, --class-text, --other-class-text and --groups belong to --rows."
+        )
     chosen = select(names or ["all"])
     if model is not None:
-        _check_alone(alone and rows is None)
+        from modgap.reproduce.model_data import open_model_data, own_rows_of
+
+        _check_alone("--model", alone)
         check_folder(output)
-        own = _embedded(
-            model, data or (), output, _by_name(generated or ()), images, split, device,
-            templates=template or (), other_templates=other_template or (),
-        )  # fmt: skip
-    elif any((data, generated, images, split, template, other_template, device)):
+        if not data:
+            raise InputValueError("A model needs data to embed: name some with --data.")
+        paths = by_name(generated, "--generated", "NAME=PATH, such as glide=FOLDER")
+        made_by = {name: Path(path) for name, path in paths.items()}
+        with steps() as step, tidy_when_terminated():
+            held = open_model_data(
+                model, data, output / "rows", generated=made_by, images=images, split=split,
+                progress=step, device=device,
+            )  # fmt: skip
+            own = own_rows_of(held, template or (), other_template or ())
+        held.progress = None
+    elif any(of_model):
         raise InputValueError(
             "--data, --generated, --images, --split, --template, --other-template and --device "
             "belong to --model."
@@ -231,87 +235,13 @@ def reproduce(
     raise typer.Exit(1 if wrong else 0)
 
 
-def _own_rows(
-    rows: tuple[Path, Path] | None,
-    labels: Path | None,
-    class_text: Path | None,
-    other_class_text: Path | None,
-    groups: str | None,
-    *,
-    alone: bool,
-) -> OwnRows | None:
-    """The rows of the user's own files, if any were given."""
-    if rows is None:
-        if any((labels, class_text, other_class_text, groups)):
-            raise InputValueError(
-                "--labels, --class-text, --other-class-text and --groups belong to --rows."
-            )
-        return None
+def _check_alone(option: str, alone: bool) -> None:
     if not alone:
+        others = "--rows" if option == "--model" else "--model"
         raise InputValueError(
-            "--rows takes the place of other data and is not kept on record; leave out --list, "
-            "--record, --resume, --embeddings and --trained."
+            f"{option} takes the place of other data and is not kept on record; leave out --list, "
+            f"--record, --resume, --embeddings, --trained and {others}."
         )
-    from modgap.reproduce.own_rows import read_own_rows
-
-    return read_own_rows(
-        rows,
-        labels=labels,
-        class_text=class_text,
-        other_class_text=other_class_text,
-        groups=groups,
-    )
-
-
-def _check_alone(alone: bool) -> None:
-    if not alone:
-        raise InputValueError(
-            "--model takes the place of other data and is not kept on record; leave out --list, "
-            "--record, --resume, --embeddings, --trained and --rows."
-        )
-
-
-def _by_name(generated: Sequence[str]) -> dict[str, Path]:
-    found = {}
-    for said in generated:
-        name, equals, path = said.partition("=")
-        if not (name and equals and path):
-            raise InputValueError(
-                f"--generated takes NAME=PATH, such as glide=FOLDER, got {said!r}."
-            )
-        if name in found:
-            raise InputValueError(f"--generated names {name} twice.")
-        found[name] = Path(path)
-    return found
-
-
-def _embedded(
-    model: str,
-    data: Sequence[Path],
-    output: Path,
-    generated: dict[str, Path],
-    images: Path | None,
-    split: str | None,
-    device: str | None,
-    *,
-    templates: Sequence[str],
-    other_templates: Sequence[str],
-) -> OwnRows:
-    """The rows of the user's model and data, embedded into the output folder or found there."""
-    from modgap.cli.outputs import tidy_when_terminated
-    from modgap.cli.show import steps
-    from modgap.reproduce.model_data import open_model_data, own_rows_of
-
-    if not data:
-        raise InputValueError("A model needs data to embed: name some with --data.")
-    with steps() as step, tidy_when_terminated():
-        given = open_model_data(
-            model, data, output / "rows", generated=generated, images=images, split=split,
-            progress=step, device=device,
-        )  # fmt: skip
-        rows = own_rows_of(given, templates, other_templates)
-    given.progress = None
-    return rows
 
 
 def _run(

@@ -31,11 +31,12 @@ from modgap.corrections import (
     file_safe,
     query_modalities,
 )
-from modgap.corrections.wording import fix_steps
+from modgap.corrections.wording import fix_steps, share_metric
 from modgap.diagnosis.result import Diagnosis
 from modgap.diagnosis.run import diagnose
 from modgap.diagnosis.scripts import document_columns, readme, search_script
 from modgap.evaluation import Goal
+from modgap.index import open_index
 from modgap.index.sql import pgvector_sql, search_function
 from modgap.io import Embeddings, Modalities, write_embeddings, write_vectors
 from modgap.io.modalities import DEFAULT_NAMES
@@ -184,6 +185,39 @@ def _narrowed(diagnosis: Diagnosis) -> Diagnosis:
     own = replace(whole, queries=diagnosis.queries)
     tried = {label: own if one is whole else one for label, one in diagnosis.corrections.items()}
     return replace(diagnosis, correction=own, corrections=tried)
+
+
+def build_indexes(
+    data: Modalities,
+    corrections: Mapping[str, Correction],
+    folder: Path,
+    progress: Progress | None = None,
+) -> dict[Path, Path]:
+    """FAISS indexes of all documents beside the folder of a fix, with the corrections they take.
+
+    One serves all queries where their corrections share a metric, else there is one for each.
+    """
+    several = len(corrections) > 1
+    if not several or share_metric(corrections.values()):
+        file = correction_file(next(iter(corrections)), several=False)
+        plan = {beside(folder, ".faiss"): (folder if several else folder / file, dict(corrections))}
+    else:
+        plan = {
+            beside(folder, f"-{file_safe(name)}.faiss"): (
+                folder / correction_file(name, several=True),
+                {name: one},
+            )
+            for name, one in corrections.items()
+        }
+    for place, (_, served) in plan.items():
+        with open_index(place, served, create=True, replace=True) as index:
+            index.write_all(dict(data.sides), progress)
+    return {place: path for place, (path, _) in plan.items()}
+
+
+def beside(folder: Path, ending: str) -> Path:
+    """A name beside the folder of a fix."""
+    return folder.parent / f"{folder.name}{ending}"
 
 
 def check_replaceable(place: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import os
 import re
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -64,9 +65,7 @@ def open_index(
         Those of the class, such as ``table``, ``ef_search`` or ``nprobe``; None is the default.
     """
     kind, where = _parse(os.fspath(address))
-    from modgap import index
-
-    store: Any = getattr(index, _CLASSES[kind])
+    store: Any = getattr(import_module("modgap.index"), _CLASSES[kind])
     given = {name: value for name, value in options.items() if value is not None}
     known = [*inspect.signature(store).parameters][2:]
     if "trust" in known:
