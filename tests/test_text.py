@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from modgap import Calibrate, Correction, Embeddings, Modalities, retrieval
+from modgap._door import encode_groups
 from modgap._text import same_texts
-from modgap._validate import InputValueError, check_choice, encode_groups
+from modgap._validate import InputValueError, check_choice
 from modgap.corrections import Affine
 from modgap.io.group_keys import label_keys
 from modgap.tasks.task import check_labels

@@ -1,9 +1,12 @@
-"""Refuse bad input, once, in good words: what must hold, what came, what to do about it."""
+"""Checks of settings and of numbers in hand: what must hold, what came, what to do about it.
+
+Rows that users pass come through the door, `modgap._door`.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import array_api_compat
@@ -11,8 +14,7 @@ import numpy as np
 
 from modgap._errors import InputError as InputError
 from modgap._errors import InputTypeError, InputValueError, MissingExtraError
-from modgap._given import as_numpy, dense, opened_rows, opened_two
-from modgap._text import same_text, same_texts
+from modgap._text import same_text
 
 # An array of NumPy or a tensor of torch; torch is optional, so it has no type of its own here.
 Array = Any
@@ -78,54 +80,6 @@ def did_you_mean(value: Any, choices: Iterable[Any]) -> str:
     return f" Did you mean {near[0]!r}?" if near else ""
 
 
-def check_matrix(X: Any, name: str = "X") -> Array:
-    """A two-dimensional array of floats with at least one row; its values are not looked at."""
-    X = opened_rows(X, name)
-    if array_api_compat.is_torch_array(X):
-        X = dense(X.detach(), name)
-        kind = str(X.dtype).removeprefix("torch.")
-        is_float = X.dtype.is_floating_point
-    else:
-        X = as_numpy(X, name)
-        kind = str(X.dtype)
-        is_float = X.dtype.kind == "f"
-    if not is_float:
-        hint = {
-            "complex": "Take the real part, if that is what is meant.",
-            "object": "Rows of different lengths or Python objects cannot be used. Rows of one "
-            "length become a matrix with np.stack(X).",
-        }.get(
-            "complex" if "complex" in kind else kind,
-            "Convert the rows to float32 if the numbers are embeddings.",
-        )
-        raise InputTypeError(f"{name} must hold float16, float32 or float64, got {kind}. {hint}")
-    if X.ndim != 2:
-        raise InputValueError(
-            f"{name} must be a matrix with one row per item, got shape {tuple(X.shape)}."
-            f"{_WITH_DIMENSIONS.get(X.ndim, '') if 0 not in X.shape else ''}"
-        )
-    if X.shape[0] == 0 or X.shape[1] == 0:
-        raise InputValueError(
-            f"{name} must have at least one row and one column, got shape {tuple(X.shape)}."
-        )
-    return X
-
-
-_WITH_DIMENSIONS = {
-    1: " One row alone is X[None, :].",
-    3: " Batches become one matrix with np.concatenate(X); of patches or tokens take one row each.",
-}
-
-
-def check_rows(X: Any, name: str = "X", *, min_rows: int = 1, nonzero: bool = False) -> Array:
-    """A matrix of finite floats; with ``nonzero``, no row of length zero (it has no direction)."""
-    X = check_matrix(X, name)
-    if X.shape[0] < min_rows:
-        raise InputValueError(f"{name} needs at least {min_rows} rows, got {X.shape[0]}.")
-    check_values(X, name, nonzero=nonzero)
-    return X
-
-
 def check_values(
     X: Array, name: str, *, nonzero: bool = False, first_row: int = 0, advice: str | None = None
 ) -> None:
@@ -182,20 +136,6 @@ def _refuse_rows(X: Array, name: str, what: str, is_bad: Any, advice: str, first
     )
 
 
-def check_two(
-    X: Any, Y: Any, *, names: Sequence[str] = ("X", "Y"), min_rows: int = 1, nonzero: bool = False
-) -> tuple[Array, Array]:
-    """Two matrices of one dimension, from one library and device; the row counts may differ.
-
-    What is no array is opened; one path or table may hold both, and ``Y`` is then left out.
-    """
-    X, Y = opened_two(X, Y, names, matched=False)
-    X = check_rows(X, names[0], min_rows=min_rows, nonzero=nonzero)
-    Y = check_rows(Y, names[1], min_rows=min_rows, nonzero=nonzero)
-    check_same_space(X, Y, names)
-    return X, Y
-
-
 def check_same_space(X: Array, Y: Array, names: Sequence[str] = ("X", "Y")) -> None:
     """Both must have the same number of columns, and live in the same library and device."""
     if X.shape[1] != Y.shape[1]:
@@ -213,86 +153,6 @@ def check_same_space(X: Array, Y: Array, names: Sequence[str] = ("X", "Y")) -> N
             f"{names[0]} and {names[1]} must be on one device, "
             f"got {array_api_compat.device(X)} and {array_api_compat.device(Y)}."
         )
-
-
-def check_pairs(
-    X: Any, Y: Any, *, names: Sequence[str] = ("X", "Y"), min_rows: int = 1, nonzero: bool = False
-) -> tuple[Array, Array]:
-    """Two matrices whose rows belong together one by one."""
-    X, Y = opened_two(X, Y, names, matched=True)
-    X, Y = check_two(X, Y, names=names, min_rows=min_rows, nonzero=nonzero)
-    if X.shape[0] != Y.shape[0]:
-        raise InputValueError(
-            f"{names[0]} and {names[1]} must hold the same pairs row by row, "
-            f"got {tuple(X.shape)} and {tuple(Y.shape)}."
-        )
-    return X, Y
-
-
-def encode_groups(
-    labels: Sequence[Any], sizes: Sequence[int], names: Sequence[str]
-) -> tuple[np.ndarray, ...]:
-    """Group labels of several sides as whole numbers, the same number for the same label.
-
-    Texts are compared in NFC, see `modgap._text`.
-    """
-    arrays = [same_texts(one) for one in labels]
-    for array, rows, name in zip(arrays, sizes, names, strict=True):
-        if array.ndim != 1 or len(array) != rows:
-            raise InputValueError(
-                f"groups must give one label per row of {name}: {rows} rows, "
-                f"got shape {array.shape}."
-            )
-    codes = np.unique(np.concatenate(arrays), return_inverse=True)[1]
-    found = tuple(np.split(codes, np.cumsum(sizes)[:-1]))
-    common = found[0]
-    for other in found[1:]:
-        common = np.intersect1d(common, other)
-    if len(common) == 0:
-        where = "on both sides" if len(found) == 2 else "of every modality"
-        raise InputValueError(
-            f"No group has rows {where}, so no row has a match. Texts are "
-            "compared after Unicode normalisation (NFC), upper and lower case apart."
-        )
-    return found
-
-
-def check_groups(
-    groups: Any, n: int, m: int, names: Sequence[str] = ("X", "Y")
-) -> tuple[np.ndarray, np.ndarray]:
-    """Groups of two sides as whole numbers; without labels row i belongs to row i."""
-    if groups is None:
-        if n != m:
-            raise InputValueError(
-                f"Without groups the rows of {names[0]} and {names[1]} must be pairs, got {n} and "
-                f"{m} rows. Pass groups=(gx, gy) to say which rows match."
-            )
-        return np.arange(n), np.arange(n)
-    gx, gy = encode_groups(check_group_labels(groups, names), (n, m), names)
-    return gx, gy
-
-
-def check_group_labels(groups: Any, names: Sequence[str]) -> list[Any]:
-    """The labels of each modality in order, from a mapping by name or, for two, from a pair."""
-    if isinstance(groups, Mapping):
-        groups = {same_text(str(name)): labels for name, labels in groups.items()}
-        if set(groups) != {same_text(name) for name in names}:
-            raise InputValueError(
-                f"groups must name the same modalities as the rows, {', '.join(names)}, got "
-                f"{', '.join(map(str, groups))}."
-            )
-        return [groups[same_text(name)] for name in names]
-    if len(names) != 2:
-        raise InputTypeError(
-            f"groups of {len(names)} modalities must be a mapping, one label per row of "
-            f"{', '.join(names)} each."
-        )
-    if not (isinstance(groups, (tuple, list)) and len(groups) == 2):
-        raise InputTypeError(
-            f"groups must be two sequences (gx, gy), one label per row of {names[0]} and "
-            f"{names[1]}."
-        )
-    return list(groups)
 
 
 def check_names(names: Sequence[str]) -> tuple[str, str]:

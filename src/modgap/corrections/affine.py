@@ -20,13 +20,7 @@ from modgap._arrays import (
     wide_dtype,
 )
 from modgap._results import unchecked
-from modgap._validate import (
-    Array,
-    InputValueError,
-    check_all_finite,
-    check_finite,
-    check_values,
-)
+from modgap._validate import Array, InputValueError, check_all_finite, check_finite, check_values
 from modgap.corrections.row_map import RowMap, out_of_range
 
 # Scratch of one block in wide precision: it is gone over several times, so it stays in the cache.

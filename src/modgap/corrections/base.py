@@ -14,7 +14,7 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import NotFittedError
 
 from modgap._arrays import to_numpy
-from modgap._given import opened_two
+from modgap._door import opened_two
 from modgap._results import Progress, changed, silent, unchecked
 from modgap._validate import (
     Array,

@@ -11,6 +11,7 @@ from typing import Any, Literal
 import numpy as np
 
 from modgap._claims import MOST_COLUMNS
+from modgap._door import check_rows
 from modgap._results import Brief, changed
 from modgap._tensors import read_tensors, write_tensors
 from modgap._text import same_text
@@ -21,7 +22,6 @@ from modgap._validate import (
     check_choice,
     check_count,
     check_modalities,
-    check_rows,
     require,
 )
 from modgap.corrections.affine import Affine, check_maps, slope, without_last

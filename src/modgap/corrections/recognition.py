@@ -14,8 +14,9 @@ from typing import Any, Literal
 import numpy as np
 
 from modgap._arrays import to_numpy
+from modgap._door import check_matrix
 from modgap._results import Result
-from modgap._validate import Array, InputValueError, check_choice, check_matrix
+from modgap._validate import Array, InputValueError, check_choice
 from modgap.corrections.correction import Correction, Role
 from modgap.corrections.fitted import FittedRows
 from modgap.io import Embeddings

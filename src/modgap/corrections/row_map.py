@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 
 from modgap._arrays import is_torch, row_blocks, rows_per_block
+from modgap._door import check_matrix
 from modgap._results import Brief
 from modgap._threads import in_threads, workers_for
-from modgap._validate import Array, InputError, InputValueError, check_matrix, check_values
+from modgap._validate import Array, InputError, InputValueError, check_values
 from modgap.io._row_stream import converted
 from modgap.moments.blocks import counted
 

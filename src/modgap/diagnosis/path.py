@@ -9,13 +9,7 @@ from typing import Any
 import numpy as np
 
 from modgap._results import HasFigure, Progress, Result, silent
-from modgap._validate import (
-    Array,
-    InputError,
-    InputValueError,
-    check_choice,
-    check_numbers,
-)
+from modgap._validate import Array, InputError, InputValueError, check_choice, check_numbers
 from modgap.corrections import (
     METRICS,
     Center,

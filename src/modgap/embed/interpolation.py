@@ -14,8 +14,9 @@ from typing import Any
 
 import numpy as np
 
+from modgap._door import check_rows
 from modgap._results import Result, plain
-from modgap._validate import InputValueError, check_numbers, check_rows, check_same_space
+from modgap._validate import InputValueError, check_numbers, check_same_space
 from modgap.embed.image_files import image_rows
 from modgap.embed.model import Model
 from modgap.io import Embeddings, Items, open_items, open_modality

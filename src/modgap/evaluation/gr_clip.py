@@ -14,7 +14,8 @@ from typing import Any, Literal
 import numpy as np
 
 from modgap._arrays import unit
-from modgap._validate import InputValueError, check_matrix, check_values
+from modgap._door import check_matrix
+from modgap._validate import InputValueError, check_values
 from modgap.io.mixbench import KINDS, Kind, MixBenchRows, MixBenchSubset
 
 Side = Literal["query", "document"]

@@ -10,13 +10,7 @@ import numpy as np
 
 from modgap._drawing import Range, Ranges
 from modgap._results import HasFigure, Result, notebook_html, notebook_table, number, plain, spoken
-from modgap._validate import (
-    Array,
-    InputValueError,
-    check_choice,
-    check_count,
-    check_finite,
-)
+from modgap._validate import Array, InputValueError, check_choice, check_count, check_finite
 from modgap.corrections import Correction, Metric, query_modalities
 from modgap.evaluation.corrected import Corrected
 from modgap.evaluation.mixed_index import DrawnIndex, Targets, drawn_indexes

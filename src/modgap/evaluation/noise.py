@@ -9,8 +9,9 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 
 from modgap._arrays import is_torch, like, namespace, to_numpy
+from modgap._door import check_matrix
 from modgap._results import Brief
-from modgap._validate import Array, InputValueError, check_matrix, check_positive
+from modgap._validate import Array, InputValueError, check_positive
 from modgap.moments.modality import moments_of
 
 

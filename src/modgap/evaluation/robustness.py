@@ -22,6 +22,7 @@ from modgap._arrays import (
 )
 from modgap._arrays.cuda import has_kernels
 from modgap._arrays.cuda.nearest import nearest_moved
+from modgap._door import check_two
 from modgap._results import HasFigure, Progress, Result, silent
 from modgap._validate import (
     Array,
@@ -30,7 +31,6 @@ from modgap._validate import (
     check_choice,
     check_count,
     check_numbers,
-    check_two,
     check_values,
 )
 from modgap.corrections import Correction, Metric, RowMap
@@ -40,13 +40,8 @@ from modgap.evaluation.draws import Draws, kept_in_draws
 from modgap.evaluation.noise import Noise
 from modgap.evaluation.quantise import Quantiser
 from modgap.moments.modality import moments_of
-from modgap.search.scores import (
-    check_searched,
-    document_bias,
-    metric_of,
-    row_factors,
-    same_precision,
-)
+from modgap.search.exact import check_searched
+from modgap.search.scores import document_bias, metric_of, row_factors, same_precision
 
 # A block of scores of this size stays in a core's own cache while every amount is tried on it.
 _CACHE_BYTES = 2**19

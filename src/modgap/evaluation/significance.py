@@ -9,12 +9,7 @@ from typing import Any, Literal
 import numpy as np
 
 from modgap._results import Result
-from modgap._validate import (
-    InputValueError,
-    check_choice,
-    check_count,
-    check_finite,
-)
+from modgap._validate import InputValueError, check_choice, check_count, check_finite
 
 DEFAULT_RESAMPLES = 1_000
 

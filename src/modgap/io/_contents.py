@@ -10,14 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from modgap._validate import (
-    InputError,
-    InputTypeError,
-    InputValueError,
-    check_matrix,
-    did_you_mean,
-    first_line,
-)
+from modgap._door import check_matrix
+from modgap._validate import InputError, InputTypeError, InputValueError, did_you_mean, first_line
 from modgap.io._matrices import Matrix
 from modgap.io.remote import RemotePath
 

@@ -9,8 +9,9 @@ import array_api_compat
 import numpy as np
 
 from modgap._arrays import to_half
+from modgap._door import check_matrix
 from modgap._threads import ahead
-from modgap._validate import InputTypeError, InputValueError, check_matrix
+from modgap._validate import InputTypeError, InputValueError
 from modgap.io._contents import listed
 from modgap.io._matrices import BATCH_ROWS, as_numpy
 from modgap.io.embeddings import Embeddings

@@ -10,14 +10,10 @@ from typing import Any
 
 import numpy as np
 
+from modgap._door import check_matrix
 from modgap._results import Progress, silent
 from modgap._stopping import stop_here
-from modgap._validate import (
-    InputTypeError,
-    InputValueError,
-    check_count,
-    check_matrix,
-)
+from modgap._validate import InputTypeError, InputValueError, check_count
 from modgap.io._contents import Column
 from modgap.io._matrices import (
     BATCH_ROWS,

@@ -17,12 +17,8 @@ import numpy as np
 
 from modgap._changes import SteadyFile
 from modgap._claims import as_text, strings
-from modgap._validate import (
-    InputTypeError,
-    InputValueError,
-    check_group_labels,
-    did_you_mean,
-)
+from modgap._door import check_group_labels
+from modgap._validate import InputTypeError, InputValueError, did_you_mean
 from modgap.io._contents import Contents, listed, reading
 from modgap.io.column_roles import COLUMN_NAMES
 from modgap.io.embeddings import Embeddings

@@ -12,21 +12,18 @@ from typing import Any
 import numpy as np
 
 from modgap._arrays import unit
+from modgap._door import check_group_labels, check_groups, encode_groups, refuse_output
 from modgap._files import folder_to_write
-from modgap._given import refuse_output
 from modgap._results import Progress, silent
 from modgap._validate import (
     Array,
     InputTypeError,
     InputValueError,
     check_choice,
-    check_group_labels,
-    check_groups,
     check_modalities,
     check_names,
     check_same_space,
     check_values,
-    encode_groups,
 )
 from modgap.io._matrices import ArrayMatrix
 from modgap.io.embeddings import Embeddings

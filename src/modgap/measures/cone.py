@@ -13,8 +13,9 @@ from modgap._arrays import (
     namespace,
     order_statistic,
 )
+from modgap._door import check_rows
 from modgap._results import Result
-from modgap._validate import Array, InputValueError, check_count, check_finite, check_rows
+from modgap._validate import Array, InputValueError, check_count, check_finite
 from modgap.moments import Moments
 from modgap.moments.modality import moments_of
 

@@ -18,8 +18,9 @@ from modgap._arrays import (
     shared_range,
     widen,
 )
+from modgap._door import check_rows, check_two
 from modgap._results import Result
-from modgap._validate import Array, InputValueError, check_count, check_rows, check_two
+from modgap._validate import Array, InputValueError, check_count
 from modgap.moments import Moments, PairMoments, RowMoments
 from modgap.moments.modality import moments_of
 

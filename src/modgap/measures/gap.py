@@ -23,15 +23,9 @@ from modgap._arrays import (
     to_numpy,
     widen,
 )
+from modgap._door import check_pairs, check_rows, check_two
 from modgap._results import Result
-from modgap._validate import (
-    Array,
-    check_count,
-    check_pairs,
-    check_rows,
-    check_same_space,
-    check_two,
-)
+from modgap._validate import Array, check_count, check_same_space
 from modgap.io import Embeddings, Modalities
 from modgap.moments import Moments, PairMoments, RowMoments
 from modgap.moments import gap_matrix as moments_gap_matrix

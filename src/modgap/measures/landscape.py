@@ -31,6 +31,7 @@ from modgap._arrays import (
     unit,
     widen,
 )
+from modgap._door import check_pairs
 from modgap._results import HasFigure, Result
 from modgap._threads import in_threads
 from modgap._validate import (
@@ -39,7 +40,6 @@ from modgap._validate import (
     check_choice,
     check_count,
     check_numbers,
-    check_pairs,
     check_temperature,
 )
 from modgap.measures.ellipsoid import histogram_divergence

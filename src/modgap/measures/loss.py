@@ -23,15 +23,9 @@ from modgap._arrays import (
     sum_squares,
     widen,
 )
+from modgap._door import check_pairs
 from modgap._results import Result
-from modgap._validate import (
-    Array,
-    InputValueError,
-    check_choice,
-    check_count,
-    check_pairs,
-    check_temperature,
-)
+from modgap._validate import Array, InputValueError, check_choice, check_count, check_temperature
 from modgap.moments.pair import pair_moments_of
 
 Similarity = Literal["cosine", "squared_distance"]

@@ -10,15 +10,9 @@ from typing import Any, Literal
 import numpy as np
 
 from modgap._arrays import to_numpy, unit
+from modgap._door import check_two
 from modgap._results import HasFigure, Result, by_side
-from modgap._validate import (
-    Array,
-    check_choice,
-    check_count,
-    check_modalities,
-    check_two,
-    require,
-)
+from modgap._validate import Array, check_choice, check_count, check_modalities, require
 from modgap.moments import Moments, PairMoments
 from modgap.moments.modality import moments_of
 

@@ -13,7 +13,8 @@ from modgap._arrays import (
     unit,
     widen,
 )
-from modgap._validate import Array, check_pairs, check_rows, check_two
+from modgap._door import check_pairs, check_rows, check_two
+from modgap._validate import Array
 from modgap.moments.pair import pair_moments_of
 
 

@@ -12,18 +12,11 @@ from typing import Any
 import numpy as np
 
 from modgap._arrays import namespace, to_numpy
-from modgap._given import opened_batches
+from modgap._door import check_matrix, opened_batches
 from modgap._results import Brief
 from modgap._tensors import read_tensors, write_tensors
 from modgap._threads import in_threads
-from modgap._validate import (
-    Array,
-    InputValueError,
-    check_all_finite,
-    check_count,
-    check_matrix,
-    check_same_space,
-)
+from modgap._validate import Array, InputValueError, check_all_finite, check_count, check_same_space
 from modgap.moments.blocks import Block, blocks_of, blocks_of_all, counted
 from modgap.moments.rows import Detail, RowMoments, ratio
 

@@ -12,16 +12,11 @@ from typing import Any
 import numpy as np
 
 from modgap._arrays import namespace, to_numpy
-from modgap._given import opened_two
+from modgap._door import check_matrix, opened_two
 from modgap._results import Brief
 from modgap._tensors import read_tensors, write_tensors
 from modgap._threads import in_threads
-from modgap._validate import (
-    Array,
-    InputValueError,
-    check_matrix,
-    check_same_space,
-)
+from modgap._validate import Array, InputValueError, check_same_space
 from modgap.moments.blocks import Block, blocks_of, counted
 from modgap.moments.modality import Moments, from_tensors, moments_of, to_tensors
 from modgap.moments.rows import Detail, RowMoments, ratio

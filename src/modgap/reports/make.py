@@ -13,11 +13,7 @@ import numpy as np
 from modgap._arrays import is_torch, to_numpy
 from modgap._files import write_text
 from modgap._results import Progress, Result
-from modgap._validate import (
-    Array,
-    InputValueError,
-    check_choice,
-)
+from modgap._validate import Array, InputValueError, check_choice
 from modgap.corrections import Metric
 from modgap.diagnosis import Diagnosis
 from modgap.evaluation import Goal

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import numpy as np
 
-from modgap._validate import InputValueError, check_rows, check_same_space
+from modgap._door import check_rows
+from modgap._validate import InputValueError, check_same_space
 from modgap.io import Modalities, open_embeddings, open_pair
 from modgap.io.group_labels import read_labels
 from modgap.reproduce.setting import OwnRows

@@ -6,10 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from modgap._arrays import top_k
-from modgap._validate import Array, InputValueError, check_count
-from modgap.corrections import Metric
-from modgap.search.scores import check_searched, document_bias, rows_to_multiply, to_scores
+from modgap._arrays import cached_blocks, like, paired_dots, to_numpy, top_k
+from modgap._door import check_rows
+from modgap._validate import Array, InputValueError, check_choice, check_count, check_same_space
+from modgap.corrections import METRICS, Metric
+from modgap.search.scores import document_bias, rows_to_multiply, to_scores
 
 
 def search(
@@ -75,3 +76,35 @@ def best_documents(
     rows = np.where(gone, -1, np.take_along_axis(rows, order, axis=1))
     scores = to_scores(np.take_along_axis(products, order, axis=1), Q, metric)
     return rows, np.where(gone, -np.inf, scores)
+
+
+def given_scores(
+    queries: Array,
+    documents: Array,
+    asked_by: np.ndarray,
+    metric: Metric,
+    names: tuple[str, str] = ("X", "Y"),
+) -> np.ndarray:
+    """The score (m,) of each document for the one query that asks for it, ``asked_by`` (m,)."""
+    Q, D = rows_to_multiply(*check_searched(queries, documents, metric, names), metric)
+    bias = document_bias(D, metric)
+    found = np.empty(D.shape[0])
+    for rows in cached_blocks(D):
+        asking = Q[like(asked_by[rows], Q)]
+        products = to_numpy(paired_dots(asking, D[rows]))
+        if bias is not None:
+            products = products + to_numpy(bias[rows])
+        found[rows] = to_scores(products[:, None], asking, metric)[:, 0]
+    return found
+
+
+def check_searched(
+    queries: Any, documents: Any, metric: Metric, names: tuple[str, str]
+) -> tuple[Array, Array]:
+    """Rows of one space to search with and in; with a direction each where cosines rank them."""
+    check_choice(metric, "metric", METRICS)
+    nonzero = metric == "cosine"
+    queries = check_rows(queries, names[0], nonzero=nonzero)
+    documents = check_rows(documents, names[1], nonzero=nonzero)
+    check_same_space(queries, documents, names)
+    return queries, documents

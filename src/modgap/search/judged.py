@@ -9,18 +9,12 @@ from typing import Any
 import numpy as np
 
 from modgap._arrays import to_numpy
+from modgap._door import check_groups, check_rows
 from modgap._results import Result
-from modgap._validate import (
-    Array,
-    InputTypeError,
-    InputValueError,
-    check_count,
-    check_groups,
-    check_rows,
-)
+from modgap._validate import Array, InputTypeError, InputValueError, check_count
 from modgap.corrections import Correction, Metric
-from modgap.search.exact import best_documents
-from modgap.search.scores import check_searched, metric_of
+from modgap.search.exact import best_documents, check_searched
+from modgap.search.scores import metric_of
 
 Pair = tuple[str, str]
 

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from modgap._arrays import to_numpy
-from modgap._validate import Array, InputValueError, check_choice, check_count, check_rows
+from modgap._door import check_rows
+from modgap._validate import Array, InputValueError, check_choice, check_count
 from modgap.corrections import Correction
 from modgap.search.hits import Hits
 

@@ -9,30 +9,15 @@ import numpy as np
 
 from modgap._arrays import (
     as_float,
-    cached_blocks,
     largest_norm,
-    like,
     namespace,
-    paired_dots,
     sum_squares,
     to_numpy,
     unit,
     wide_dtype,
 )
-from modgap._validate import Array, check_choice, check_rows, check_same_space
+from modgap._validate import Array, check_choice
 from modgap.corrections import METRIC_NAMES, METRICS, Correction, Metric
-
-
-def check_searched(
-    queries: Any, documents: Any, metric: Metric, names: tuple[str, str]
-) -> tuple[Array, Array]:
-    """Rows of one space to search with and in; with a direction each where cosines rank them."""
-    check_choice(metric, "metric", METRICS)
-    nonzero = metric == "cosine"
-    queries = check_rows(queries, names[0], nonzero=nonzero)
-    documents = check_rows(documents, names[1], nonzero=nonzero)
-    check_same_space(queries, documents, names)
-    return queries, documents
 
 
 def rows_to_multiply(queries: Array, documents: Array, metric: Metric) -> tuple[Array, Array]:
@@ -79,26 +64,6 @@ def to_scores(products: np.ndarray, queries: Array, metric: Metric) -> np.ndarra
         return products
     # Rounding may carry the distance of a row to itself past zero.
     return np.minimum(2 * products - to_numpy(sum_squares(queries))[:, None], 0.0)
-
-
-def given_scores(
-    queries: Array,
-    documents: Array,
-    asked_by: np.ndarray,
-    metric: Metric,
-    names: tuple[str, str] = ("X", "Y"),
-) -> np.ndarray:
-    """The score (m,) of each document for the one query that asks for it, ``asked_by`` (m,)."""
-    Q, D = rows_to_multiply(*check_searched(queries, documents, metric, names), metric)
-    bias = document_bias(D, metric)
-    found = np.empty(D.shape[0])
-    for rows in cached_blocks(D):
-        asking = Q[like(asked_by[rows], Q)]
-        products = to_numpy(paired_dots(asking, D[rows]))
-        if bias is not None:
-            products = products + to_numpy(bias[rows])
-        found[rows] = to_scores(products[:, None], asking, metric)[:, 0]
-    return found
 
 
 class OtherMetricWarning(UserWarning):

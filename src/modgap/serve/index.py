@@ -9,7 +9,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from modgap._arrays import as_float
-from modgap._validate import Array, InputValueError, check_rows, check_values
+from modgap._door import check_rows
+from modgap._validate import Array, InputValueError, check_values
 from modgap.corrections import Correction, Metric
 from modgap.io import Modalities
 from modgap.search import Hits

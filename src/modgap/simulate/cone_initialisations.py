@@ -9,8 +9,9 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from modgap._arrays import to_numpy, unit
+from modgap._door import check_rows
 from modgap._results import Progress, Result
-from modgap._validate import Array, InputValueError, check_choice, check_count, check_rows
+from modgap._validate import Array, InputValueError, check_choice, check_count
 from modgap.datasets.digits import load_scans
 from modgap.measures.cone import cone
 from modgap.search import search

@@ -10,6 +10,7 @@ import numpy as np
 from scipy.special import gammaln, logsumexp, softmax
 
 from modgap._arrays import row_blocks, rows_per_block, to_numpy, unit
+from modgap._door import check_pairs
 from modgap._results import Result
 from modgap._validate import (
     Array,
@@ -18,7 +19,6 @@ from modgap._validate import (
     check_count,
     check_finite,
     check_numbers,
-    check_pairs,
     check_positive,
 )
 

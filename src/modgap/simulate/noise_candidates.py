@@ -10,8 +10,9 @@ import numpy as np
 from scipy.special import ndtr, xlogy
 
 from modgap._arrays import to_numpy
+from modgap._door import check_two
 from modgap._results import Result
-from modgap._validate import Array, check_choice, check_positive, check_two
+from modgap._validate import Array, check_choice, check_positive
 
 Survival = Literal["auto", "exact", "fast"]
 

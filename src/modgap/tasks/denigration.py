@@ -16,15 +16,9 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
+from modgap._door import check_matrix
 from modgap._results import Brief, Progress, Result
-from modgap._validate import (
-    Array,
-    InputValueError,
-    check_choice,
-    check_count,
-    check_matrix,
-    did_you_mean,
-)
+from modgap._validate import Array, InputValueError, check_choice, check_count, did_you_mean
 from modgap.corrections import Correction, Metric
 from modgap.evaluation.significance import DEFAULT_RESAMPLES, Interval
 from modgap.io.images import ImageFolder

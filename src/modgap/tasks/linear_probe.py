@@ -10,16 +10,9 @@ from typing import Any
 import numpy as np
 
 from modgap._arrays import to_numpy, unit
+from modgap._door import check_matrix, check_rows
 from modgap._results import Progress
-from modgap._validate import (
-    Array,
-    InputTypeError,
-    InputValueError,
-    check_count,
-    check_matrix,
-    check_numbers,
-    check_rows,
-)
+from modgap._validate import Array, InputTypeError, InputValueError, check_count, check_numbers
 from modgap.corrections import Metric
 from modgap.io import Items
 from modgap.io.modalities import DEFAULT_NAMES

@@ -13,21 +13,21 @@ from typing import Any
 import numpy as np
 
 from modgap._arrays import namespace, to_numpy, unit
+from modgap._door import check_matrix, check_rows
 from modgap._results import Progress, Result, silent
 from modgap._validate import (
     Array,
     InputTypeError,
     InputValueError,
     check_count,
-    check_matrix,
     check_numbers,
-    check_rows,
     check_same_space,
 )
 from modgap.corrections import Correction, Metric
 from modgap.evaluation.significance import DEFAULT_RESAMPLES, Comparison, compare
 from modgap.io.modalities import DEFAULT_NAMES
-from modgap.search.scores import given_scores, metric_of
+from modgap.search.exact import given_scores
+from modgap.search.scores import metric_of
 from modgap.tasks.aokvqa import AOKVQA, choice_rows, open_aokvqa
 from modgap.tasks.command import (
     COLUMN,

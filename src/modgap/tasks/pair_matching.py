@@ -16,13 +16,15 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
+from modgap._door import check_pairs
 from modgap._results import Brief, Progress, Result
-from modgap._validate import Array, InputValueError, check_choice, check_pairs
+from modgap._validate import Array, InputValueError, check_choice
 from modgap.corrections import Correction, Metric
 from modgap.io.images import ImageFolder
 from modgap.io.items import Item, Items
 from modgap.io.modalities import DEFAULT_NAMES
-from modgap.search.scores import given_scores, metric_of
+from modgap.search.exact import given_scores
+from modgap.search.scores import metric_of
 from modgap.tasks.command import (
     BATCH,
     COLUMN,

@@ -8,16 +8,10 @@ from typing import Any, Literal
 
 import numpy as np
 
+from modgap._door import check_rows
 from modgap._results import Brief, Result
 from modgap._text import same_texts
-from modgap._validate import (
-    Array,
-    InputValueError,
-    check_choice,
-    check_names,
-    check_rows,
-    check_same_space,
-)
+from modgap._validate import Array, InputValueError, check_choice, check_names, check_same_space
 from modgap.corrections import METRICS, Correction, Metric, Role
 from modgap.corrections.correction import ROLES
 from modgap.io.modalities import DEFAULT_NAMES

@@ -10,15 +10,9 @@ from typing import Any
 import numpy as np
 
 from modgap._arrays import namespace, unit
+from modgap._door import check_matrix, check_rows
 from modgap._results import Progress, Result, silent
-from modgap._validate import (
-    Array,
-    InputTypeError,
-    InputValueError,
-    check_matrix,
-    check_rows,
-    did_you_mean,
-)
+from modgap._validate import Array, InputTypeError, InputValueError, did_you_mean
 from modgap.corrections import Correction, Metric
 from modgap.io import Items, open_items
 from modgap.io.modalities import DEFAULT_NAMES

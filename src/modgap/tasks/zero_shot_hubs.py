@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 
 from modgap._arrays import like
+from modgap._door import check_rows
 from modgap._results import Result
-from modgap._validate import Array, InputValueError, check_rows
+from modgap._validate import Array, InputValueError
 from modgap.corrections import Calibrate, Correction, RecognitionWarning
 from modgap.corrections.bank import check_bank, with_hubs
 from modgap.corrections.hubs import MAX_BANK, MIN_BANK, NEIGHBOURS, WEIGHTS

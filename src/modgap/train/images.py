@@ -14,12 +14,7 @@ from torch.nn import functional as F
 
 from modgap._results import Progress, silent
 from modgap._threads import processors
-from modgap._validate import (
-    InputTypeError,
-    InputValueError,
-    check_count,
-    require,
-)
+from modgap._validate import InputTypeError, InputValueError, check_count, require
 from modgap.io import Items
 from modgap.io.images import ImageError, first_of, one_image, square_pixels, unpack_image
 from modgap.train.towers.config import CLIP_MEAN, CLIP_STD

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from modgap._arrays import row_norms, to_numpy, unit
+from modgap._door import check_groups, check_two
 from modgap._results import Result
-from modgap._validate import Array, check_groups, check_two
+from modgap._validate import Array
 from modgap.corrections import Metric
 from modgap.evaluation import retrieval
 from modgap.measures import alignment, gap_distance, gap_orthogonality, wasserstein_uniformity

@@ -22,13 +22,13 @@ from typing import Any, Self
 import numpy as np
 
 from modgap._arrays import row_blocks, to_numpy
+from modgap._door import check_rows
 from modgap._validate import (
     Array,
     InputTypeError,
     InputValueError,
     check_choice,
     check_count,
-    check_rows,
     require,
 )
 from modgap.corrections import Correction, NotFitted, check_mapped, own_keys
