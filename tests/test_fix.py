@@ -210,7 +210,7 @@ def test_the_command_says_what_to_do_next_and_its_commands_run(tmp_path, monkeyp
     assert ran.err.startswith("modgap: image is image.npy, text is text.npy\n")
     assert everything_in(tmp_path / "fixed") == FILES
     assert "fitted on  440 image and 440 text rows" in ran.out
-    assert "the file is fitted on all rows" in " ".join(ran.out.split())
+    assert "the saved file was refitted on all data" in " ".join(ran.out.split())
     correction = Correction.load(tmp_path / "fixed" / "correction.safetensors")
     assert str(correction) in ran.out
     build = next(line for line in ran.out.splitlines() if "modgap index build" in line).split()

@@ -199,7 +199,7 @@ def test_fix_holds_the_correction_and_the_lines_that_apply_it(page, rows, found,
     np.testing.assert_array_equal(documents["image"], correction.x(rows[0]))
     np.testing.assert_array_equal(documents["text"], correction.y(rows[1]))
     np.testing.assert_array_equal(queries, correction.y(rows[1], "query"))
-    assert "the file is fitted on all rows." in fix["note"]
+    assert "the saved file was refitted on all data." in fix["note"]
     assert correction.about["fitted_on"] == {"image": 420, "text": 420}
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from typing import Any
 
 import numpy as np
@@ -56,14 +57,31 @@ def make_answers(
     before = first_ten(raw, data.names)
     if before is None:
         return Answers()
-    stored = _sample(raw, diagnosis.seed)
+    rng = np.random.default_rng(diagnosis.seed)
+    each = STORED // len(raw)  # as many queries of each asking modality
+    stored = [
+        (place, int(line))
+        for place, one in enumerate(raw)
+        for line in np.sort(rng.permutation(len(one.query))[:each])
+    ]
     items = _Items(data, held)
     queries = [items.query(raw, corrected, *one) for one in stored]
-    typical = _typical(stored, raw, corrected)
+    # The query whose gain is the median of all is shown first.
+    after_each = corrected or [None] * len(raw)
+    gains = [_gain(raw[place], after_each[place], line) for place, line in stored]
+    typical = int(np.argsort(gains, kind="stable")[(len(gains) - 1) // 2])
+    if data.paired:
+        gain = (
+            "its match comes as early as" if corrected is None else "its NDCG@10 rises as much as"
+        )
+        typical_about = f"{gain} the median of"
+    else:
+        changed = "as many results change as in the median of"
+        typical_about = "one of" if corrected is None else changed
     document = {
         "about": _about(diagnosis, before, len(stored), paired=data.paired),
         "typical": typical,
-        "typical_about": _typical_about(paired=data.paired, corrected=corrected is not None),
+        "typical_about": typical_about,
         "method": diagnosis.recommended,
         "metric": metric,
         "corrected_metric": None if correction is None else correction.metric,
@@ -73,26 +91,6 @@ def make_answers(
     }
     after = None if corrected is None else first_ten(corrected, data.names)
     return Answers(before, after, document)
-
-
-def _sample(results: _Results, seed: int) -> list[tuple[int, int]]:
-    """A seeded sample, as many of each asking modality: its place and its line in the results."""
-    rng = np.random.default_rng(seed)
-    each = STORED // len(results)
-    return [
-        (place, int(line))
-        for place, one in enumerate(results)
-        for line in np.sort(rng.permutation(len(one.query))[:each])
-    ]
-
-
-def _typical(stored: Sequence[tuple[int, int]], raw: _Results, corrected: _Results | None) -> int:
-    """The stored query whose gain is the median of all, to be shown first."""
-    gains = [
-        _gain(raw[place], corrected[place] if corrected else None, line) for place, line in stored
-    ]
-    order = sorted(range(len(gains)), key=lambda n: (gains[n], n))
-    return order[(len(order) - 1) // 2]
 
 
 def _gain(raw: MixedResults, corrected: MixedResults | None, line: int) -> float:
@@ -106,16 +104,6 @@ def _gain(raw: MixedResults, corrected: MixedResults | None, line: int) -> float
         was, now = ({*zip(one.kind[line], one.row[line], strict=True)} for one in (raw, corrected))
         return float(len(now - was))
     return float(corrected.ndcg[line] - raw.ndcg[line])
-
-
-def _typical_about(*, paired: bool, corrected: bool) -> str:
-    """Why that one is shown first."""
-    if not paired:
-        what = "as many results change as in the median of" if corrected else "one of"
-    else:
-        gain = "its NDCG@10 rises as much as" if corrected else "its match comes as early as"
-        what = f"{gain} the median of"
-    return what
 
 
 def _about(diagnosis: Diagnosis, before: FirstTen, n: int, *, paired: bool) -> str:
@@ -154,34 +142,26 @@ class _Items:
         name = raw[place].modality
         row = int(self._held.queries[name][raw[place].query[line]])
         asked = (self._data.names.index(name), row, self._data.asks_apart(name))
-        sides = {"raw": raw, "corrected": corrected}
-        return {
-            "item": self._number(asked),
-            **{
-                side: None if found is None else self._hits(found[place], line)
-                for side, found in sides.items()
-            },
-            **{
-                f"{side}_place": None if found is None else _place(found[place], line)
-                for side, found in sides.items()
-            },
-        }
+        shown: dict[str, Any] = {"item": self._number(asked)}
+        for side, found in (("raw", raw), ("corrected", corrected)):
+            rank = -1 if found is None else int(found[place].rank[line])
+            shown[side] = None if found is None else self._hits(found[place], line)
+            shown[f"{side}_place"] = None if rank < 0 else rank + 1
+        return shown
 
     def _hits(self, found: MixedResults, line: int) -> list[dict[str, Any]]:
         known = found.rank[line] >= 0
+        rows = [self._held.rows[name] for name in self._data.names]
         columns = (found.kind[line], found.row[line], found.score[line], found.match[line])
         return [
             {
-                "item": self._number((int(kind), self._row(int(kind), int(row)), False)),
+                "item": self._number((int(kind), int(rows[kind][row]), False)),
                 "score": float(score),
                 "match": bool(match) if known else None,
             }
             for kind, row, score, match in zip(*columns, strict=True)
             if kind >= 0
         ]
-
-    def _row(self, kind: int, row: int) -> int:
-        return int(self._held.rows[self._data.names[kind]][row])
 
     def _number(self, item: tuple[int, int, bool]) -> int:
         return self._numbers.setdefault(item, len(self._numbers))
@@ -197,7 +177,7 @@ class _Items:
             [label] = row_labels(side, np.array([row]), _LABEL_LENGTH) or [None]
             shown.append({"modality": place, "row": row, "label": label, "thumbnail": None})
         keys, room = list(self._numbers), _THUMBNAIL_BYTES
-        for number in _by_place(queries, typical):
+        for number in _as_seen(queries, typical):
             place, row, asks = keys[number]
             if room > 0 and not asks:
                 shown[number]["thumbnail"] = pictures(self._data.names[place], row)
@@ -205,25 +185,19 @@ class _Items:
         return shown
 
 
-def _place(found: MixedResults, line: int) -> int | None:
-    """Where the match is, counted from 1."""
-    return int(found.rank[line]) + 1 if found.rank[line] >= 0 else None
-
-
-def _by_place(queries: Sequence[dict[str, Any]], typical: int) -> list[int]:
+def _as_seen(queries: Sequence[dict[str, Any]], typical: int) -> list[int]:
     """Items in the order people see them: of the typical query, then of all, the best first."""
     ordered = [queries[typical], *queries]
-    places = [[queries[typical]["item"], *_found(queries[typical])]]
-    places.append([one["item"] for one in ordered])
-    depth = max((len(_found(one)) for one in ordered), default=0)
-    places += [
-        [found[at] for one in ordered if at < len(found := _found(one))] for at in range(depth)
+    found = [
+        # The results of a query, raw and corrected by turns.
+        [
+            hit["item"]
+            for both in zip_longest(one["raw"], one["corrected"] or [])
+            for hit in both
+            if hit
+        ]
+        for one in ordered
     ]
-    return list(dict.fromkeys(number for some in places for number in some))
-
-
-def _found(query: dict[str, Any]) -> list[int]:
-    """The items of a query's results, raw and corrected by turns."""
-    both = (query["raw"], query["corrected"] or [])
-    longest = max(map(len, both))
-    return [side[at]["item"] for at in range(longest) for side in both if at < len(side)]
+    best_first = [number for place in zip_longest(*found) for number in place if number is not None]
+    asked = [one["item"] for one in ordered]
+    return list(dict.fromkeys([asked[0], *found[0], *asked, *best_first]))

@@ -85,12 +85,10 @@ def not_judged(diagnosis: Diagnosis) -> str | None:
 
 
 def where_from(diagnosis: Diagnosis) -> str:
-    """What the metrics of a verdict are of, and what the file was fitted on."""
-    assert diagnosis.correction is not None
-    measured = "The metrics are those of the correction fitted on the fit split, on held-out rows"
+    """Which rows the metrics of a verdict use, and which its file was fitted on."""
     if diagnosis.correction is diagnosis.corrections.get(str(diagnosis.recommended)):
-        return f"{measured}; the file holds that correction."
-    return f"{measured}; the file is fitted on all rows."
+        return "Metrics are held-out; the saved file is the correction that was evaluated."
+    return "Metrics are held-out; the saved file was refitted on all data."
 
 
 def correction_bytes(correction: Correction) -> bytes:

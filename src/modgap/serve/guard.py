@@ -13,6 +13,7 @@ import secrets
 from collections.abc import Mapping
 from urllib.parse import urlsplit
 
+from starlette.datastructures import MutableHeaders
 from starlette.requests import Request
 from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -200,12 +201,9 @@ class _Answer:
     async def send(self, message: Message) -> None:
         if message["type"] == "http.response.start":
             self._started = True
-            held = [(name.lower(), value) for name, value in message.get("headers", [])]
-            names = {name for name, _ in held}
+            headers = MutableHeaders(scope=message)
             for name, value in {**HEADERS, "cache-control": "no-store"}.items():
-                if name.encode() not in names:
-                    held.append((name.encode(), value.encode()))
-            message = {**message, "headers": held}
+                headers.setdefault(name, value)
         await self._send(message)
 
     async def end(self, end: _Ended, scope: Scope, receive: Receive) -> None:

@@ -15,6 +15,8 @@ from modgap._results import Progress
 from modgap._stopping import Stopped, stop_here, stoppable
 from modgap._validate import InputError
 
+_Work = Callable[[Progress], Any]
+_Keep = Callable[[Any], Any]
 JobState = Literal["queued", "running", "done", "failed", "cancelled"]
 
 _log = logging.getLogger(__name__)
@@ -45,39 +47,28 @@ class Job:
         return self.state in ("done", "failed", "cancelled")
 
 
-@dataclass(frozen=True)
-class _Work:
-    """What a job has to do, and what becomes of what it made."""
-
-    job: str
-    run: Callable[[Progress], Any]
-    keep: Callable[[Any], Any] | None
-
-
 class Jobs:
     """Runs one piece of work after the other.
 
     At most ``waiting`` may queue, and the last ``kept`` that ended are remembered. Work takes a
-    ``progress(step, done, total)`` to call as it goes. A job that is cancelled has ended at once;
-    its work stops at the next call or block of rows (see `modgap._stopping`), and what it was
-    making is dropped. A single call into LAPACK runs to its end, unheard.
+    ``progress(step, done, total)`` to call as it proceeds. A cancelled job ends at once; its work
+    stops at the next call or block of rows (see `modgap._stopping`), and its result is dropped. A
+    single call into LAPACK cannot be stopped.
     """
 
     def __init__(self, waiting: int = 8, kept: int = 64, name: str = "modgap jobs") -> None:
         self._waiting, self._kept, self._name = waiting, kept, name
         self._jobs: OrderedDict[str, Job] = OrderedDict()
-        self._queue: deque[_Work] = deque()
+        self._queue: deque[tuple[str, _Work, _Keep | None]] = deque()
         self._changed = threading.Condition()
         self._thread: threading.Thread | None = None
         self._closed = False
 
-    def submit(
-        self, title: str, work: Callable[[Progress], Any], keep: Callable[[Any], Any] | None = None
-    ) -> Job:
+    def submit(self, title: str, work: _Work, keep: _Keep | None = None) -> Job:
         """Queue work; refused when as much waits already as may.
 
-        ``keep`` is called with what the work made, unless the job was cancelled, and gives the
-        job's result. It should be quick.
+        ``keep`` turns what the work made into the job's result, unless the job was cancelled. It
+        should be quick.
         """
         with self._changed:
             if self._closed:
@@ -89,7 +80,7 @@ class Jobs:
                 )
             job = Job(secrets.token_hex(8), title)
             self._jobs[job.id] = job
-            self._queue.append(_Work(job.id, work, keep))
+            self._queue.append((job.id, work, keep))
             if self._thread is None:
                 self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
                 self._thread.start()
@@ -109,7 +100,7 @@ class Jobs:
                 return None
             if found.ended:
                 return self._jobs.pop(job)
-            self._queue = deque(waiting for waiting in self._queue if waiting.job != job)
+            self._queue = deque(waiting for waiting in self._queue if waiting[0] != job)
             return self._update(job, state="cancelled")
 
     def wait(self, job: str, timeout: float | None = None) -> Job | None:
@@ -145,44 +136,45 @@ class Jobs:
                 self._changed.wait_for(lambda: self._queue or self._closed)
                 if not self._queue:
                     return
-                work = self._queue.popleft()
-                self._update(work.job, state="running")
-            self._do(work)
-            del work  # nothing of it is held while the next one is waited for
+                job, work, keep = self._queue.popleft()
+                self._update(job, state="running")
+            self._do(job, work, keep)
+            del work, keep  # nothing of it is held while the next one is waited for
 
-    def _is_cancelled(self, job: str) -> bool:
-        """Whether a job that ran was cancelled; it may be forgotten by now."""
-        found = self._jobs.get(job)
-        return found is None or found.ended
+    def _has_ended(self, job: str) -> bool:
+        """Whether a job was cancelled while it ran; it may even be forgotten by now."""
+        return job not in self._jobs or self._jobs[job].ended
 
-    def _do(self, work: _Work) -> None:
-        """Run the work and note how it ended; whatever it raises, the thread goes on."""
+    def _do(self, job: str, work: _Work, keep: _Keep | None) -> None:
+        """Run the work and note how it ended; the thread survives whatever it raises."""
 
         def progress(step: str, done: int, total: int) -> None:
             with self._changed:
                 stop_here()
-                self._update(work.job, step=step, done=done, total=total or 0)
+                self._update(job, step=step, done=done, total=total or 0)
 
-        def ended(**changes: Any) -> None:
-            with self._changed:
-                if not self._is_cancelled(work.job):
-                    self._update(work.job, **changes)
-
+        failed: dict[str, Any] = {"state": "failed", "refused": True}
         try:
-            with stoppable(lambda: self._is_cancelled(work.job)):
-                made = work.run(progress)
+            with stoppable(lambda: self._has_ended(job)):
+                made = work(progress)
             with self._changed:
-                if not self._is_cancelled(work.job):
-                    kept = made if work.keep is None else work.keep(made)
-                    self._update(work.job, state="done", result=kept)
+                if not self._has_ended(job):
+                    result = made if keep is None else keep(made)
+                    self._update(job, state="done", result=result)
+            return
         except Stopped:
-            pass
+            return
         except InputError as error:
-            ended(state="failed", error=str(error), refused=True)
+            failed["error"] = str(error)
         except MemoryError:
-            said = "There was not enough memory for it. Serve fewer rows with --rows."
-            ended(state="failed", error=said, refused=True)
+            failed["error"] = "There was not enough memory for it. Serve fewer rows with --rows."
         except BaseException as error:
             _log.exception("a job failed")
             what = traceback.format_exception_only(error)[0].strip().partition("\n")[0]
-            ended(state="failed", error=f"It failed unexpectedly: {what.rstrip('.')}.")
+            failed |= {
+                "error": f"It failed unexpectedly: {what.rstrip('.')}.",
+                "refused": False,
+            }
+        with self._changed:
+            if not self._has_ended(job):
+                self._update(job, **failed)

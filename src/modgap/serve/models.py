@@ -97,17 +97,10 @@ class DataInfo(BaseModel):
 
 
 class ReportStatus(BaseModel):
-    """Where the report stands."""
+    """How far the report is."""
 
     detail: str = Field(description="The same in a sentence.")
     state: JobState
-
-
-class ReportProgress(BaseModel):
-    """The report is still being made."""
-
-    detail: str = Field(description="What is being done, in a sentence.")
-    state: Literal["queued", "running"]
     step: str | None
     done: int
     total: int

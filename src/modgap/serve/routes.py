@@ -26,7 +26,6 @@ from modgap.serve.models import (
     JobStatus,
     Problem,
     ReportDocument,
-    ReportProgress,
     ReportStatus,
     SearchAnswer,
     SearchRequest,
@@ -101,7 +100,7 @@ api = APIRouter(prefix="/api")
     response_class=Response,
     responses={
         200: {"model": ReportDocument, "description": "The document."},
-        202: {"model": ReportProgress, "description": "It is being made; ask again."},
+        202: {"model": ReportStatus, "description": "It is being made; ask again."},
         **refusals(409),
     },
 )
@@ -109,8 +108,7 @@ def report(document: TheDocument) -> Response:
     """The document of the page, made once in the background from the start of the server."""
     job = document.state()
     if not job.ended:
-        working = ReportProgress.model_validate({**vars(job), "detail": report_words(job)})
-        return Response(working.model_dump_json(), 202, media_type="application/json")
+        return Response(_status(job).model_dump_json(), 202, media_type="application/json")
     if job.state != "done":
         fault = job.state == "failed" and not job.refused
         raise HTTPException(500 if fault else 409, report_words(job))
@@ -120,15 +118,17 @@ def report(document: TheDocument) -> Response:
 @api.post("/report", tags=["data"], status_code=202, responses=refusals(429))
 def make_report(document: TheDocument) -> ReportStatus:
     """Make the report anew where it failed or was cancelled; else it stays as it is."""
-    job = document.again()
-    return ReportStatus(detail=report_words(job), state=job.state)
+    return _status(document.again())
 
 
 @api.delete("/report", tags=["data"])
 def cancel_report(document: TheDocument) -> ReportStatus:
     """Cancel the report. It ends at once, unless it had ended; the rest of the page stays."""
-    job = document.cancel()
-    return ReportStatus(detail=report_words(job), state=job.state)
+    return _status(document.cancel())
+
+
+def _status(job: Job) -> ReportStatus:
+    return ReportStatus.model_validate({**vars(job), "detail": report_words(job)})
 
 
 @api.get("/info", tags=["data"])
