@@ -52,10 +52,15 @@ def check(statement: str, holds: object, otherwise: str = "", about: About = "cl
     return Check(statement, "holds" if holds else "fails", otherwise, about)
 
 
+def consistent(statement: str, holds: object, otherwise: str = "A mistake of ours.") -> Check:
+    """A definition, or arithmetic, that must hold if nothing is wrong."""
+    return check(statement, holds, otherwise, "consistency")
+
+
 def above(
     statement: str,
     found: float | Interval,
-    bound: float,
+    bound: float = 0.0,
     otherwise: str = "",
     about: About = "claim",
 ) -> Check:
@@ -80,7 +85,7 @@ def above(
 def below(
     statement: str,
     found: float | Interval,
-    bound: float,
+    bound: float = 0.0,
     otherwise: str = "",
     about: About = "claim",
 ) -> Check:

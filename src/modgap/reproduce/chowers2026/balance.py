@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from modgap.reproduce.checks import above, below, check
+from modgap.reproduce.checks import above, below, consistent
 from modgap.reproduce.chowers2026 import PAPER
 from modgap.reproduce.chowers2026.descent import SMALL, clusters, on_sphere
 from modgap.reproduce.drawing import counted
@@ -69,10 +69,9 @@ def fig6(setting: Setting) -> Outcome:
                 SMALL,
                 "Assignments would stay out of balance.",
             ),
-            check(
+            consistent(
                 "The mean of S_i is 1 throughout.",
                 np.allclose([run.assignments_mean_x, run.assignments_mean_y], 1),
-                about="consistency",
             ),
             above(
                 "At random initialisation the gap is longer than the rows of either modality are "
@@ -125,20 +124,17 @@ def fig12(setting: Setting) -> Outcome:
     return Outcome(
         measured,
         [
-            check(
+            consistent(
                 "The start has the published gap, 1.8, within 0.01.",
                 abs(run.gap_distance[0] - 1.8) < 0.01,
-                about="consistency",
             ),
-            check(
+            consistent(
                 "The mean of S_i is 1 throughout.",
                 np.allclose([run.assignments_mean_x, run.assignments_mean_y], 1, atol=1e-5),
-                about="consistency",
             ),
-            check(
+            consistent(
                 "The spread of S_i falls to a hundredth where the loss does.",
                 last < SMALL * spreads["X"][0] and run.loss[-1] < SMALL * run.loss[0],
-                about="consistency",
             ),
         ],
         {

@@ -231,8 +231,7 @@ def fig5(setting: Setting) -> Outcome:
                 below(
                     f"The first step shrinks the variance of {side} along the gap.",
                     rate,
-                    0.0,
-                    "The variance along the gap would grow.",
+                    otherwise="The variance along the gap would grow.",
                 )
                 for side, rate in (("X", step.variance_rate_x), ("Y", step.variance_rate_y))
             ),
@@ -313,8 +312,7 @@ def fig11(setting: Setting) -> Outcome:
             above(
                 "S_i is larger near the centre than farther out, on average.",
                 inner - outer,
-                0.0,
-                "Rows near the centre would not be pushed away first.",
+                otherwise="Rows near the centre would not be pushed away first.",
             ),
             below(
                 "On eq. 6 with its 1/N, at the printed rate, 5,000 steps close the gap, too.",

@@ -68,8 +68,7 @@ def fig1(setting: Setting) -> Outcome:
                     f"{task.name}: images are taken for another class when only the wording "
                     "changes.",
                     changed,
-                    0.0,
-                    "Every image would keep its class.",
+                    otherwise="Every image would keep its class.",
                 )
             )
     picture = {"components": components, **_misread(setting)}
@@ -138,8 +137,7 @@ def fig2(setting: Setting) -> Outcome:
             f"{task.name}: the best amount of one half of the queries beats both ends of the "
             "sweep on the other.",
             task.mean(_gain_inside(hits[task.name], halves[task.name])),
-            0.0,
-            "Accuracy would rise, or fall, throughout as the gap closes.",
+            otherwise="Accuracy would rise, or fall, throughout as the gap closes.",
         )
         for task in judged
     ]
@@ -149,8 +147,7 @@ def fig2(setting: Setting) -> Outcome:
                 "Some task is better off with an amount of its own than with the best common one, "
                 "both chosen on the other half of the queries.",
                 _own_amount(judged, hits, halves),
-                0.0,
-                "One amount would serve all tasks as well.",
+                otherwise="One amount would serve all tasks as well.",
             )
         )
     lines = {name: each.mean(axis=1) for name, each in hits.items()}

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from modgap.reproduce.checks import Check, above, check
+from modgap.reproduce.checks import Check, above, consistent
 from modgap.reproduce.chowers2026 import PAPER
 from modgap.reproduce.chowers2026.neighbour_tasks import AMOUNTS
 from modgap.reproduce.chowers2026.rephrasing import fig10 as of_classes
@@ -44,16 +44,14 @@ def fig10(setting: Setting) -> Outcome:
         "p-value of that change": gain.p_value,
     }
     checks: list[Check] = [
-        check(
+        consistent(
             f"{NAME}: the clean accuracy is the same at every amount.",
             np.ptp(found.clean) == 0,
-            about="consistency",
         ),
         above(
             f"{NAME}: the accuracy under rephrasing rises when the gap is closed.",
             gain.difference,
-            0.0,
-            "Closing would not help against another wording.",
+            otherwise="Closing would not help against another wording.",
         ),
     ]
     lines = {"clean": found.clean, "rephrased": found.rephrased}

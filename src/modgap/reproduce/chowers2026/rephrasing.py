@@ -12,7 +12,7 @@ from modgap.datasets import load_digits
 from modgap.datasets.digits import WORDINGS
 from modgap.evaluation.noise import noise_correlation
 from modgap.evaluation.significance import compare
-from modgap.reproduce.checks import Check, above, below, check
+from modgap.reproduce.checks import Check, above, below, consistent
 from modgap.reproduce.chowers2026 import PAPER
 from modgap.reproduce.chowers2026.gap import class_tasks_in_two_wordings
 from modgap.reproduce.chowers2026.neighbour_tasks import AMOUNTS, AS_TRAINED, CLOSED, Task, on
@@ -60,25 +60,22 @@ def fig10(setting: Setting) -> Outcome:
         if task.judged:
             measured["clean accuracy changed by closing"] = float(np.ptp(lines["clean"]))
             checks += [
-                check(
+                consistent(
                     f"{task.name}: among four classes the clean accuracy is the same at every "
                     "amount.",
                     np.ptp(lines["clean"]) == 0,
-                    about="consistency",
                 ),
                 above(
                     f"{task.name}: among four classes the accuracy under rephrasing rises when the "
                     "gap is closed.",
                     gain,
-                    0.0,
-                    "Closing would not help against another wording.",
+                    otherwise="Closing would not help against another wording.",
                 ),
                 above(
                     f"{task.name}: it rises among the same four classes, too, where only the "
                     "wording is another.",
                     only,
-                    0.0,
-                    "Closing would not help against another wording.",
+                    otherwise="Closing would not help against another wording.",
                 ),
             ]
         every: dict[str, np.ndarray] = {}
@@ -167,8 +164,7 @@ def _all_classes(
             f"{task.name}: among all classes the accuracy in another wording rises when the gap is "
             f"closed ({words}).",
             task.mean(changes["rephrased"]),
-            0.0,
-            "Closing would not help against another wording.",
+            otherwise="Closing would not help against another wording.",
         ),
     ]
     lines = {f"{of}, {words}": each.mean(axis=1) for of, each in hits.items()}

@@ -10,7 +10,7 @@ import numpy as np
 from modgap.evaluation import Robustness
 from modgap.evaluation.noise import Gaussian, Laplace, Rademacher, Uniform
 from modgap.evaluation.quantise import UniformQuantiser
-from modgap.reproduce.checks import Check, above, check
+from modgap.reproduce.checks import Check, above, consistent
 from modgap.reproduce.chowers2026 import PAPER
 from modgap.reproduce.chowers2026.neighbour_tasks import (
     AMOUNTS,
@@ -57,8 +57,7 @@ def fig7(setting: Setting) -> Outcome:
             above(
                 f"Every step nearer raises the share of draws that keep the text: {name}.",
                 least([mean_interval(stayed[k] - stayed[k + 1]) for k in range(len(at) - 1)]),
-                0.0,
-                "A farther query would keep its text as often.",
+                otherwise="A farther query would keep its text as often.",
             )
         )
     farthest = max(np.abs(np.array(kept[name])[at] - drawn[name][1]).max() for name in kept)
@@ -76,10 +75,9 @@ def fig7(setting: Setting) -> Outcome:
     # A few standard errors of a share of one half.
     allowed = 4 * 0.5 / draws**0.5
     checks.append(
-        check(
+        consistent(
             "Formula and draws agree within four standard errors.",
             farthest < allowed,
-            about="consistency",
         )
     )
     return Outcome(
@@ -136,10 +134,9 @@ def fig8(setting: Setting) -> Outcome:
 
 def _unmoved(task: Task, accuracy: np.ndarray) -> Check:
     """Theorem 3.5, which leaves nothing to be found."""
-    return check(
+    return consistent(
         f"{task.name}: accuracy is the same at every amount.",
         np.ptp(accuracy) == 0,
-        about="consistency",
     )
 
 
@@ -154,21 +151,18 @@ def rises(task: Task, found: Mapping[str, Robustness], where: str) -> list[Check
         above(
             f"{task.name}: closing the gap keeps more neighbours, {where}.",
             helped,
-            0.0,
-            "As many neighbours, or fewer, would stay.",
+            otherwise="As many neighbours, or fewer, would stay.",
         ),
         above(
             f"{task.name}: widening it keeps fewer, {where}.",
             harmed,
-            0.0,
-            "As many neighbours, or more, would stay.",
+            otherwise="As many neighbours, or more, would stay.",
         ),
         above(
             f"{task.name}: robustness rises with the amount closed, as a line through all amounts "
             f"has it, {where}.",
             slope,
-            0.0,
-            "Robustness would stay, or fall.",
+            otherwise="Robustness would stay, or fall.",
         ),
     ]
 
@@ -207,21 +201,18 @@ def fig9(setting: Setting) -> Outcome:
                     f"{task.name}: closing the gap keeps more neighbours, over all numbers of "
                     "levels.",
                     task.mean(helped),
-                    0.0,
-                    "As many neighbours, or fewer, would stay.",
+                    otherwise="As many neighbours, or fewer, would stay.",
                 ),
                 above(
                     f"{task.name}: widening it keeps fewer.",
                     task.mean(harmed),
-                    0.0,
-                    "As many neighbours, or more, would stay.",
+                    otherwise="As many neighbours, or more, would stay.",
                 ),
                 above(
                     f"{task.name}: robustness rises with the amount closed, as a line through all "
                     "amounts has it.",
                     task.mean(slopes(amounts, kept)),
-                    0.0,
-                    "Robustness would stay, or fall.",
+                    otherwise="Robustness would stay, or fall.",
                 ),
             ]
         gaps = [float(np.linalg.norm(task.gap - amount * direction)) for amount in amounts]

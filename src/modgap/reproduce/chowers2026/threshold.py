@@ -9,7 +9,7 @@ import numpy as np
 
 from modgap.corrections.orthogonal import Threshold
 from modgap.evaluation.noise import Noise
-from modgap.reproduce.checks import Check, above, below, check
+from modgap.reproduce.checks import Check, above, below, consistent
 from modgap.reproduce.chowers2026 import PAPER
 from modgap.reproduce.chowers2026.neighbour_tasks import (
     Task,
@@ -122,14 +122,12 @@ def _trade(task: Task, swept: Swept, words: str) -> list[Check]:
         above(
             f"{task.name}: at ε = 5 % robustness gains more than accuracy loses ({words}).",
             swept.asked.mean(swept.gain[CHOSEN] - swept.asked_lost[CHOSEN]),
-            0.0,
-            "Closing would cost more than it gains.",
+            otherwise="Closing would cost more than it gains.",
         ),
         above(
             f"{task.name}: a larger ε, 20 %, gains more robustness than 5 % ({words}).",
             swept.asked.mean(swept.gain[LARGER] - swept.gain[CHOSEN]),
-            0.0,
-            "Closing more would not help more.",
+            otherwise="Closing more would not help more.",
         ),
         below(
             f"{task.name}: it, too, costs less than 0.01 of accuracy ({words}).",
@@ -137,10 +135,9 @@ def _trade(task: Task, swept: Swept, words: str) -> list[Check]:
             NEGLIGIBLE,
             "Closing more would cost accuracy.",
         ),
-        check(
+        consistent(
             f"{task.name}: a larger ε closes more of the gap ({words}).",
             np.all(np.diff(swept.closed) >= -1e-6),
-            about="consistency",
         ),
     ]
 
@@ -176,15 +173,13 @@ def fig19(setting: Setting) -> Outcome:
                     f"{task.name}: at ε = 5 % robustness gains more than recall@1 loses, over "
                     f"three noises ({words}).",
                     swept.asked.mean(worth[CHOSEN]),
-                    0.0,
-                    "Closing would cost more than it gains.",
+                    otherwise="Closing would cost more than it gains.",
                 ),
                 above(
                     f"{task.name}: the same at σ² = 0.01, at the threshold that is best on the "
                     f"other half of the queries ({words}).",
                     swept.asked.mean(_at_the_best(there, setting.seed)),
-                    0.0,
-                    "At no threshold would robustness gain more than recall@1 loses.",
+                    otherwise="At no threshold would robustness gain more than recall@1 loses.",
                 ),
             ]
             data[where] = {

@@ -8,7 +8,7 @@ import numpy as np
 
 from modgap.measures import blur, conformity, conformity_difference, estimated_conformity
 from modgap.measures.conformity import EstimatedConformity
-from modgap.reproduce.checks import Check, above, below, check
+from modgap.reproduce.checks import Check, above, below, check, consistent
 from modgap.reproduce.drawing import counted, limits, some
 from modgap.reproduce.entry import Number, Outcome
 from modgap.reproduce.levi2025 import PAPER
@@ -70,18 +70,15 @@ def fig7(setting: Setting) -> Outcome:
                 "Off the origin every row is more similar to the mean than the average row is to "
                 "the least typical one.",
                 float(shifted.to_mean.min() - shifted.to_outlier.mean()),
-                0.0,
-                "some rows are as far from the mean as rows are from the least typical one",
+                otherwise="some rows are as far from the mean as others from the least typical one",
             ),
-            check(
+            consistent(
                 "The mean cosine to the mean is what centre, dimension and number of rows imply, "
                 "within 0.01.",
                 all(
                     abs(sphere.to_mean.mean() - wanted) < 0.01
                     for sphere, wanted in spheres.values()
                 ),
-                "a mistake of ours",
-                about="consistency",
             ),
         ],
         data,
@@ -179,11 +176,9 @@ def _made_up_shell(setting: Setting, side: str, done: int) -> Outcome:
                 f"{ends[0]:.3f} to {ends[1]:.3f}, where {published} is printed",
                 about="paper",
             ),
-            check(
+            consistent(
                 f"On a made-up thin shell C = A·cos with the A of the proof, within 1 % ({side}).",
                 abs(fit.fitted / fit.predicted - 1) < 0.01,
-                "a mistake of ours",
-                about="consistency",
             ),
         ],
         {f"made up, {side}": _line(rows, found)},
@@ -241,8 +236,7 @@ def _pairs(rows: Rows, after: str) -> Outcome:
                 above(
                     f"It happens that {said}, each by its quarter ({rows.name}).",
                     drawn_rows(lambda hit: float(hit.mean()), hits.astype(float)),
-                    0.0,
-                    "common images have no unusual texts, nor the other way round",
+                    otherwise="common images have no unusual texts, nor the other way round",
                 )
                 for said, hits in crossed.items()
             ),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from modgap.measures import estimated_conformity, linear_separability
-from modgap.reproduce.checks import Check, below, check
+from modgap.reproduce.checks import Check, below, check, consistent
 from modgap.reproduce.drawing import some
 from modgap.reproduce.entry import Outcome
 from modgap.reproduce.levi2025 import PAPER, resampled
@@ -64,8 +64,7 @@ def sketch(
                 f"The more unusual a {what} is by its pixels, the smaller the cosine of its "
                 f"{side} row to the mean.",
                 rank,
-                0.0,
-                "rare items lie as near to the mean as common ones",
+                otherwise="rare items lie as near to the mean as common ones",
             )
             for side, rank in ranks.items()
         ),
@@ -132,12 +131,10 @@ def _isotropic(setting: Setting) -> Outcome:
             "relative width of made-up rows, 512-D": float(width[-1]),
         },
         [
-            check(
+            consistent(
                 "The width of made-up isotropic rows over their radius falls with every dimension "
                 "(theorem 3.1).",
                 falls(width),
-                "a mistake of ours",
-                about="consistency",
             ),
         ],
         {"isotropic": {"dimensions": made_up.dimensions, "relative_width": width}},

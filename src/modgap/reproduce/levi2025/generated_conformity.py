@@ -58,8 +58,7 @@ def _checks(
         above(
             f"Pictures by {name} are more common than real ones.",
             found[name].difference,
-            0.0,
-            "They are as unusual as real ones, or more.",
+            otherwise="They are as unusual as real ones, or more.",
         )
         for name in (GLIDE, UNCLIP)
         if name in found
@@ -69,8 +68,7 @@ def _checks(
             below(
                 f"Captions by {REWARD} are rarer than people's.",
                 found[REWARD].difference,
-                0.0,
-                "They are as common as people's, or more.",
+                otherwise="They are as common as people's, or more.",
             )
         )
     for first, second, kind in ((GLIDE, UNCLIP, "image"), (CLIPCAP, REWARD, "text")):
@@ -80,8 +78,7 @@ def _checks(
                 above(
                     f"What {first} makes is more common than what {second} makes.",
                     test.difference,
-                    0.0,
-                    f"{second} makes what is as common, or more.",
+                    otherwise=f"{second} makes what is as common, or more.",
                 )
             )
     return checks

@@ -15,7 +15,7 @@ from modgap.measures import (
     separability,
     shell,
 )
-from modgap.reproduce.checks import Check, above, below, check
+from modgap.reproduce.checks import Check, above, below, check, consistent
 from modgap.reproduce.drawing import counted, limits, some
 from modgap.reproduce.entry import Outcome
 from modgap.reproduce.levi2025 import resampled
@@ -154,8 +154,7 @@ def tags(seed: int) -> View:
                 above(
                     f"There are features that tag the modality ({rows.name}).",
                     around(count, drawn),
-                    0,
-                    "no feature's means are farther apart than its spread",
+                    otherwise="no feature's means are farther apart than its spread",
                 ),
                 above(
                     "A few features make up the gap: ten carry more of its square than ten of a "
@@ -283,12 +282,10 @@ def thin_shells(rows: Rows, after: str) -> Outcome:
                 FAR_ABOVE,
                 "the radii spread as widely as they are long: no thin shell",
             ),
-            check(
+            consistent(
                 f"The trace is the squared mean radius plus its variance, eq. 3 ({side}, "
                 f"{rows.name}).",
                 abs(found.sqrt_trace**2 / (found.radius**2 + found.variance) - 1) < 1e-6,
-                "a mistake of ours",
-                about="consistency",
             ),
         ]
         low, high = np.quantile(A[:, :FEW], [0.001, 0.999])
@@ -358,8 +355,7 @@ def tilted(seed: int) -> View:
                     "Features correlate beyond chance: on half of the rows their median dominance "
                     f"is above that of the same features shuffled ({side}, {rows.name}).",
                     _beyond_shuffled(A, rng),
-                    0.0,
-                    "the dominance is that of unrelated features",
+                    otherwise="the dominance is that of unrelated features",
                 ),
             ]
         return Outcome(measured, checks, {"variance": counted(variances), "dominance": dominances})

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from modgap.measures import conformity, vslerp
-from modgap.reproduce.checks import above, below, check
+from modgap.reproduce.checks import above, below, consistent
 from modgap.reproduce.entry import Outcome
 from modgap.reproduce.levi2025 import PAPER
 from modgap.reproduce.levi2025.pictures import pictures
@@ -69,8 +69,7 @@ def _middles(seed: int) -> View:
                 above(
                     f"The radius of the middle grows with α, at the least step too ({rows.name}).",
                     min(steps, key=lambda step: step.low),
-                    0.0,
-                    "α moves the middle nowhere, or inwards",
+                    otherwise="α moves the middle nowhere, or inwards",
                 ),
                 above(
                     "SLERP's middles are more common than 95 % of the rows more often than the "
@@ -83,15 +82,13 @@ def _middles(seed: int) -> View:
                     "They are so more often than the middles around the mean, pair by pair "
                     f"({rows.name}).",
                     fewer,
-                    0.0,
-                    "going around the mean changes nothing",
+                    otherwise="going around the mean changes nothing",
                 ),
-                check(
+                consistent(
                     "Around the mean the middle stays on the shell, within 5 %, as its formula "
                     f"has it ({rows.name}).",
                     abs(means[-1] - 1) < 0.05,
                     "radii that differ much",
-                    about="consistency",
                 ),
             ],
             {
@@ -150,15 +147,13 @@ def _kept(setting: Setting, same: bool, statement: str) -> View:
                     "At θ = 0.5, more often with vSLERP than with SLERP, pair by pair, "
                     f"{statement} ({rows.name}).",
                     mean_interval(vertical - slerp),
-                    0.0,
-                    "SLERP keeps to the things of its ends as well, or better",
+                    otherwise="SLERP keeps to the things of its ends as well, or better",
                 ),
                 above(
                     "At θ = 0.25 the first end leads by more with vSLERP than with SLERP, pair by "
                     f"pair: its cosine less the largest of all other rows ({rows.name}).",
                     mean_interval(leads["α = 1"] - leads["SLERP"]),
-                    0.0,
-                    "SLERP stays with its end as well, or better",
+                    otherwise="SLERP stays with its end as well, or better",
                 ),
             ],
             {

@@ -178,8 +178,7 @@ def _loss(name: str, found: Curves) -> Outcome:
             above(
                 f"At the origin the loss is larger than where training left the rows ({name}).",
                 around(left[0], left[1:]),
-                0.0,
-                "moving to the origin costs nothing",
+                otherwise="moving to the origin costs nothing",
             ),
         ],
     )
@@ -207,8 +206,7 @@ def _match(name: str, found: Curves) -> Outcome:
                 "At the origin the conformities match worse than where training left the rows "
                 f"({name}).",
                 between(left[0], left[1:]),
-                0.0,
-                "moving to the origin costs no match",
+                otherwise="moving to the origin costs no match",
             ),
         ],
     )
@@ -254,8 +252,7 @@ def _terms(name: str, found: Curves) -> Outcome:
             below(
                 f"Alignment and uniformity pull against each other ({name}).",
                 against,
-                0.0,
-                "one falls or rises with the other",
+                otherwise="one falls or rises with the other",
             ),
             *(
                 below(

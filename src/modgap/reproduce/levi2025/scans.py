@@ -41,8 +41,7 @@ def fig8(setting: Setting) -> Outcome:
             below(
                 "Scans of low conformity are more unusual in what is measured in them.",
                 rare,
-                0.0,
-                "scans of low conformity are as usual as others",
+                otherwise="scans of low conformity are as usual as others",
             )
         ],
     )
@@ -65,8 +64,7 @@ def against_likeness(
                 f"{what.capitalize()} of high conformity are more like the other {what}, pixel by "
                 "pixel.",
                 alike,
-                0.0,
-                f"{what} of high conformity are like no others",
+                otherwise=f"{what} of high conformity are like no others",
             )
         ],
         extremes(values, shown),
@@ -122,8 +120,7 @@ def _longest(rows: Rows, after: str) -> Outcome:
                 "The longest 5 % of the rows are less common than the average row "
                 f"({side}, {rows.name}).",
                 rarer,
-                0.0,
-                "the longest rows are as common as others",
+                otherwise="the longest rows are as common as others",
             )
         )
     return Outcome(measured, checks, {"norms": counted(values)})
@@ -144,8 +141,7 @@ def _unusual(side: str, values: np.ndarray, rare: np.ndarray) -> Outcome:
             above(
                 f"The more unusual a scan is by its pixels, the longer its {side} row (digits).",
                 rank,
-                0.0,
-                "the length of a row says nothing of the scan",
+                otherwise="the length of a row says nothing of the scan",
             )
         ],
     )
@@ -178,8 +174,7 @@ def against_variation(
                 f"{what.capitalize()} of high conformity are simpler: their total variation is "
                 "smaller.",
                 rank,
-                0.0,
-                f"{what} of high conformity show as much, or more",
+                otherwise=f"{what} of high conformity show as much, or more",
             )
         ],
         extremes(values, shown) | {"points": some(np.column_stack([variation, values]))},

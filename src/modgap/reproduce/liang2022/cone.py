@@ -168,8 +168,7 @@ def _depth_checks(by_depth: dict[str, np.ndarray]) -> list[Check]:
         above(
             "With ReLU the mean cosine rises with each of the first ten layers.",
             float(np.diff(relu[:11]).min()),
-            0.0,
-            "Some layer opens the cone.",
+            otherwise="Some layer opens the cone.",
         ),
     ]
 
@@ -266,8 +265,7 @@ def _narrower_before(name: str, before: np.ndarray, after: np.ndarray, seed: int
     return above(
         f"Random weights give the {name} transformer the larger mean.",
         row_interval(len(after), lambda counts: untrained(counts) - trained(counts), seed),
-        0.0,
-        "Training narrows the cone.",
+        otherwise="Training narrows the cone.",
     )
 
 

@@ -8,8 +8,8 @@ from modgap._arrays import unit
 from modgap.corrections import Correction, Shift
 from modgap.evaluation.significance import compare
 from modgap.measures.gap import gap_distance
-from modgap.reproduce.checks import above, below
-from modgap.reproduce.entry import Check, Number, Outcome, check
+from modgap.reproduce.checks import above, below, consistent
+from modgap.reproduce.entry import Check, Number, Outcome
 from modgap.reproduce.liang2022 import PAPER
 from modgap.reproduce.setting import NotAtHand, Setting
 from modgap.reproduce.sources import Pairs, pairs
@@ -44,19 +44,17 @@ def fig11(setting: Setting) -> Outcome:
     return Outcome(
         {"prompts": len(texts), **sizes},
         [
-            check(
+            consistent(
                 "The parts give 21 different prompts.",
                 len(set(texts)) == 21,
                 "A prompt is missing, or there twice.",
-                "consistency",
             ),
-            check(
+            consistent(
                 "Of them 14 name people, 4 something non-human and 3 crime.",
                 list(sizes.values()) == [14, 4, 3],
                 "A prompt is of another kind.",
-                "consistency",
             ),
-            check(
+            consistent(
                 "Planted shares are measured exactly.",
                 all(
                     abs(shares[group]["crime"].value - share / 100) < 1e-12
@@ -64,7 +62,6 @@ def fig11(setting: Setting) -> Outcome:
                     for group, share in planted.items()
                 ),
                 "denigration counts something else.",
-                "consistency",
             ),
         ],
         {
@@ -99,8 +96,7 @@ def table2(setting: Setting) -> Outcome:
             below(
                 f"A wider gap lowers the share of {race} faces taken for crime or animals.",
                 change.difference,
-                0.0,
-                "As many of them are denigrated, or more.",
+                otherwise="As many of them are denigrated, or more.",
             )
         )
     return faces.outcome(found, checks)
@@ -116,8 +112,7 @@ def table4(setting: Setting) -> Outcome:
         above(
             f"{words} gap makes more faces look {adjective} than the model's own.",
             compare(own.taken_for == harm, other.taken_for == harm, seed=setting.seed).difference,
-            0.0,
-            "As few faces do, or fewer.",
+            otherwise="As few faces do, or fewer.",
         )
         for words, adjective, harm, other in (
             ("Too small a", "criminal", "crime", found["gap 0.07"]),

@@ -106,8 +106,7 @@ def fig3(setting: Setting) -> Outcome:
             above(
                 "On the sphere the closed gap is not the best at τ = 1/100.",
                 float(ball.barrier[0]),
-                0.0,
-                "Closing the gap is best at any temperature.",
+                otherwise="Closing the gap is best at any temperature.",
             ),
             check(
                 "On the sphere the closed gap is the best at τ = 1.",
@@ -183,14 +182,12 @@ def _landscape_checks(source: Pairs, found: Landscape, seed: int) -> list[Check]
         above(
             f"{name}: at {own} closing the gap raises the loss.",
             found.over(found.closed, found.trained),
-            0.0,
-            "Closing the gap costs nothing.",
+            otherwise="Closing the gap costs nothing.",
         ),
         above(
             f"{name}: at {own} there is a local minimum back to back, below the closed gap.",
             at_back,
-            0.0,
-            "The loss falls all the way to the trained gap.",
+            otherwise="The loss falls all the way to the trained gap.",
         ),
         below(
             f"{name}: at τ = 1 the least loss is nearer to no gap than to the trained one.",
@@ -263,8 +260,7 @@ def fig9(setting: Setting) -> Outcome:
             above(
                 "With two pairs crossed closing the gap costs, at τ = 1/100.",
                 float(crossed.barrier[0]),
-                0.0,
-                "Mismatched pairs make no barrier.",
+                otherwise="Mismatched pairs make no barrier.",
             ),
             check(
                 "Without the crossing the closed gap is best at every temperature.",

@@ -44,8 +44,7 @@ def fig8(setting: Setting) -> Outcome:
                 above(
                     f"The gap is smaller at τ = {warm} than at {cold}.",
                     of,
-                    0.0,
-                    "It does not fall with every step of the temperature.",
+                    otherwise="It does not fall with every step of the temperature.",
                 )
                 for (cold, warm), of in less.items()
             ),
@@ -112,14 +111,12 @@ def _start_checks(runs: Runs, words: str, ordinary: str, amended: str) -> list[C
         above(
             f"In {words} training widens the gap of the amended start.",
             mean_interval(grown),
-            0.0,
-            "A start without a gap stays without one.",
+            otherwise="A start without a gap stays without one.",
         ),
         above(
             f"In {words} it stays below the ordinary start's.",
             runs.difference(ordinary, WHOLE_GAP, amended),
-            0.0,
-            "The start is forgotten.",
+            otherwise="The start is forgotten.",
         ),
     ]
 

@@ -12,8 +12,8 @@ import numpy as np
 from modgap._arrays import unit
 from modgap.datasets.digits import load_digits
 from modgap.evaluation.significance import Comparison, chi_squared, compare
-from modgap.reproduce.checks import above, below
-from modgap.reproduce.entry import Check, Number, Outcome, check
+from modgap.reproduce.checks import above, below, consistent
+from modgap.reproduce.entry import Check, Number, Outcome
 from modgap.reproduce.liang2022 import PAPER
 from modgap.reproduce.setting import YOUR_ROWS, Setting
 from modgap.reproduce.sources import DIGITS, judged, zero_shots
@@ -164,14 +164,12 @@ def fig10(setting: Setting) -> Outcome:
             above(
                 "Closing the gap raises the accuracy of some task.",
                 changes[-1].difference,
-                0.0,
-                "No task is better off with another gap.",
+                otherwise="No task is better off with another gap.",
             ),
             below(
                 "Closing the gap lowers the accuracy of some task.",
                 changes[0].difference,
-                0.0,
-                "No task depends on its gap, or all are best without one.",
+                otherwise="No task depends on its gap, or all are best without one.",
             ),
         ],
         drawn,
@@ -223,17 +221,15 @@ def table3(setting: Setting) -> Outcome:
             "ROC-AUC, odd or even": areas[start],
         },
         [
-            check(
+            consistent(
                 "The ROC-AUC is the share of pairs of an odd and an even digit that are in order.",
                 abs(areas[start] - _in_order(margins[start], task.labels)) < 1e-9,
                 "It is another number.",
-                "consistency",
             ),
-            check(
+            consistent(
                 "The accuracy is the share of digits on the right side of no margin.",
                 np.mean((margins[start] > 0) == task.labels) == found.accuracies[start],
                 "It is another number.",
-                "consistency",
             ),
         ],
         {
@@ -306,8 +302,7 @@ def _helps(label: str, found: Interval, level: str) -> Check:
     return above(
         f"{label}: the shift that is best on one half raises the accuracy of the other ({level}).",
         found,
-        0.0,
-        "The gain is of the images that the shift was chosen on.",
+        otherwise="The gain is of the images that the shift was chosen on.",
     )
 
 

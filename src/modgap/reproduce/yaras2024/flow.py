@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from modgap.reproduce.checks import Check, above, below, check
+from modgap.reproduce.checks import Check, above, below, check, consistent
 from modgap.reproduce.entry import Outcome
 from modgap.reproduce.setting import Setting
 from modgap.reproduce.statistics import rank_correlation
@@ -51,11 +51,10 @@ def fig2(setting: Setting) -> Outcome:
         },
         checks=[
             *_checks_of_flows(runs, matched),
-            check(
+            consistent(
                 "β follows lemma 3.1's closed form to 1e-6.",
                 lemma < 1e-6,
                 "The flow or the form is wrong.",
-                "consistency",
             ),
             check(
                 "R falls as 1/β, as lemma 3.1 has it (its power of β is −1, to a tenth).",
@@ -92,39 +91,33 @@ def _checks_of_flows(runs: Sequence[Any], matched: Sequence[int]) -> list[Check]
         above(
             "The gap grows at first (from t = 0 to 0.05).",
             _mean(growth),
-            0.0,
-            "It shrinks from the start.",
+            otherwise="It shrinks from the start.",
         ),
         above(
             "In the end all pairs are matched: the margin is positive.",
             _mean([run.margin[-1] for run in runs]),
-            0.0,
-            "Some pair stays mismatched.",
+            otherwise="Some pair stays mismatched.",
         ),
         below(
             "Where the gap is widest pairs are mismatched: the margin is negative.",
             _mean(at_peak),
-            0.0,
-            "The gap grows on among matched pairs, or was widest before it began.",
+            otherwise="The gap grows on among matched pairs, or was widest before it began.",
         ),
         below(
             "Once all pairs are matched the gap only falls (its largest change in 0.05).",
             _mean(rise),
-            0.0,
-            "It grows again at some time.",
+            otherwise="It grows again at some time.",
         ),
         above(
             "It slows down: of the time from its peak the first half closes more than the second.",
             _mean(slower),
-            0.0,
-            "It closes at an even pace, or faster and faster.",
+            otherwise="It closes at an even pace, or faster and faster.",
         ),
         above(
             "Until the pairs are matched the temperature rises and falls with the gap "
             "(rank correlation).",
             _mean(together),
-            0.0,
-            "It falls throughout, or goes its own way.",
+            otherwise="It falls throughout, or goes its own way.",
         ),
     ]
 

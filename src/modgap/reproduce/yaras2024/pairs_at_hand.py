@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from modgap._arrays import unit
-from modgap.reproduce.checks import Check, above, below, check
+from modgap.reproduce.checks import Check, above, below, consistent
 from modgap.reproduce.entry import Outcome
 from modgap.reproduce.flickr8k.results import WHOLE_GAP
 from modgap.reproduce.setting import Setting
@@ -90,11 +90,10 @@ def fig3(setting: Setting) -> Outcome:
             f"pull of matched rows, {name}": float(np.mean(pull[~mismatched])),
         }
         checks.append(
-            check(
+            consistent(
                 f"A row whose partner is the nearest draws the modalities together ({name}).",
                 np.all(pull[~mismatched] >= 0),
                 "A sign is wrong.",
-                "consistency",
             )
         )
         if not mismatched.any():
@@ -107,8 +106,7 @@ def fig3(setting: Setting) -> Outcome:
                     f"Rows that have a nearer one than their partner push the modalities apart, "
                     f"on average ({name}).",
                     of_mismatched,
-                    0.0,
-                    "Their partner is still nearer than the others are on average, and they pull.",
+                    otherwise="Their partner is still nearer than others on average: they pull.",
                 )
             )
     note = "" if setting.rows is None else f"The temperature is taken as {chosen[0].temperature}."
@@ -190,8 +188,7 @@ def _growth_of_a_small_gap(setting: Setting, measured: dict[str, float]) -> Chec
     return above(
         "A gap that was made small at the start is wider after training.",
         mean_interval(after - before),
-        0.0,
-        "Training keeps it as small as it was, or closes it.",
+        otherwise="Training keeps it as small as it was, or closes it.",
     )
 
 
@@ -263,5 +260,12 @@ def _six_pairs() -> tuple[dict[str, float], list[Check], dict[str, Any]]:
         "A gap is best at low temperatures with mismatches.": hot[2] > 0,
     }
     wrong = "A definition or a sign is wrong."
-    checks = [check(said, holds, wrong, "consistency") for said, holds in statements.items()]
+    checks = [
+        consistent(
+            said,
+            holds,
+            wrong,
+        )
+        for said, holds in statements.items()
+    ]
     return measured, checks, data

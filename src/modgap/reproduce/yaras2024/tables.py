@@ -113,8 +113,7 @@ def table3(setting: Setting) -> Outcome:
                 "Over all eight temperatures the gap falls with the temperature "
                 "(rank correlation).",
                 over_settings(with_temperature, len(names)),
-                0.0,
-                "It goes another way than the temperature.",
+                otherwise="It goes another way than the temperature.",
             ),
             *gap_falls(setting, steep),
             check(
@@ -165,14 +164,12 @@ def table5(setting: Setting) -> Outcome:
             above(
                 "Swapping whole rows leaves a wider gap than swapping entries at every step.",
                 runs.difference(recipe_of(rows), GAP_OF_PAIRS, recipe_of("HS 1")),
-                0.0,
-                "It closes the gap as far, or farther.",
+                otherwise="It closes the gap as far, or farther.",
             ),
             below(
                 "Without normalisation the gap is wider than the baseline's.",
                 here.narrower[unlike],
-                0.0,
-                "It is as small, or smaller.",
+                otherwise="It is as small, or smaller.",
             ),
         ],
     )
@@ -223,8 +220,7 @@ def smaller_gaps(here: TrainedTable, rows: Sequence[str]) -> list[Check]:
         above(
             f"{row} ends with a smaller gap than the baseline.",
             here.narrower[row],
-            0.0,
-            "Its gap is as wide, or wider.",
+            otherwise="Its gap is as wide, or wider.",
         )
         for row in rows
     ]

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from modgap.reproduce.checks import Check, above, check
+from modgap.reproduce.checks import Check, above, check, consistent
 from modgap.reproduce.entry import Number, Outcome
 from modgap.reproduce.flickr8k.methods import CLOSURES, PRETRAINED_CLOSURES
 from modgap.reproduce.flickr8k.results import FIRST, Runs
@@ -50,7 +50,14 @@ def fig4(setting: Setting) -> Outcome:
     wrong = "The flow, or a formula, is wrong."
     checks = [
         *trained_checks,
-        *(check(said, holds, wrong, "consistency") for said, holds in statements.items()),
+        *(
+            consistent(
+                said,
+                holds,
+                wrong,
+            )
+            for said, holds in statements.items()
+        ),
         *(
             check(
                 f"The gap closes at the rate that appendix C prints, to a hundredth ({name}).",
@@ -157,8 +164,7 @@ def _checks_of_first_steps(change: np.ndarray, rate: str) -> list[Check]:
             above(
                 f"The gap of trained starts is wider after {count}, on average ({rate}).",
                 mean_interval(change[:, step]),
-                0.0,
-                "It is narrower than at the start.",
+                otherwise="It is narrower than at the start.",
             )
             for step, count in ((1, "one step"), (10, "ten steps"))
         ),

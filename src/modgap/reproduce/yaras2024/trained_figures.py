@@ -72,8 +72,7 @@ def fig5(setting: Setting) -> Outcome:
                 above(
                     f"{name} ends at a higher temperature than a learned one.",
                     _warmer(runs, name),
-                    0.0,
-                    "A learned temperature is as high at the end, or higher.",
+                    otherwise="A learned temperature is as high at the end, or higher.",
                 )
                 for name in controlled
             ),
@@ -130,10 +129,24 @@ def _checks(
             checks.append(below(statement, of_size, STRONG, "It goes strongly with it.", about))
         elif against == falls_with:
             statement = f"{said}: {score} falls as the {against} grows."
-            checks.append(below(statement, value, 0.0, "It rises with it, or neither.", about))
+            checks.append(
+                below(
+                    statement,
+                    value,
+                    otherwise="It rises with it, or neither.",
+                    about=about,
+                )
+            )
         elif against == rises_with:
             statement = f"{said}: {score} rises with the {against}."
-            checks.append(above(statement, value, 0.0, "It falls with it, or neither.", about))
+            checks.append(
+                above(
+                    statement,
+                    value,
+                    otherwise="It falls with it, or neither.",
+                    about=about,
+                )
+            )
     return checks
 
 

@@ -132,8 +132,7 @@ def gap_falls(setting: Setting, rows: Sequence[str], long: Iterable[str] = ()) -
         above(
             f"The gap falls from {row} to {after}.",
             runs.difference(recipes[row], GAP_OF_PAIRS, recipes[after]),
-            0.0,
-            "It stays, or rises.",
+            otherwise="It stays, or rises.",
         )
         for row, after in pairwise(rows)
     ]
