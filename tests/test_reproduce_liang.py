@@ -17,7 +17,7 @@ from modgap.reproduce.liang2022 import PAPER
 from modgap.reproduce.liang2022.initialisations import unseen_cones
 from modgap.reproduce.liang2022.landscape import TEMPERATURES, _landscape
 from modgap.reproduce.liang2022.row_statistics import mean_cosine
-from modgap.reproduce.liang2022.zero_shot import Task, chosen_elsewhere, sweep
+from modgap.reproduce.liang2022.zero_shot import Classification, chosen_elsewhere, sweep
 from modgap.reproduce.setting import OwnRows
 from modgap.reproduce.sources import Pairs
 from outcomes import outcome_of
@@ -237,9 +237,9 @@ def test_the_slips_of_the_paper_are_named() -> None:
         assert words in slips
 
 
-def made_up_task(n: int = 300) -> Task:
+def made_up_task(n: int = 300) -> Classification:
     X, Y = (unit(A) for A in make_pairs(n=n, d=16))
-    return Task(X, Y[:10], np.arange(n) % 10)
+    return Classification(X, Y[:10], np.arange(n) % 10)
 
 
 def test_a_shift_of_nothing_is_plain_zero_shot() -> None:

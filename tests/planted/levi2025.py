@@ -1,6 +1,6 @@
 """Violations of the claims of levi2025, in the rows that its checks read.
 
-Entries read ``Rows`` as "rows", the scans as "scans", and the made-up spheres as "spheres".
+Entries read ``RowSet`` as "rows", the scans as "scans", and the made-up spheres as "spheres".
 """
 
 from __future__ import annotations

@@ -70,13 +70,10 @@ class ModelData:
     @property
     def words(self) -> str:
         """What it is, for reports."""
-        sets = [*self.items, *(each for each in self._tasks if each is not None)]
+        tasks = (self.faces, self.questions, self.matching)
+        sets = [*self.items, *(each for each in tasks if each is not None)]
         sources = [Path(each.source).name for each in sets] + list(self.generated)
         return f"{self.model.name} on {spoken(sources)}"
-
-    @property
-    def _tasks(self) -> tuple[FairFace | AOKVQA | MMVP | None, ...]:
-        return self.faces, self.questions, self.matching
 
     def embedded(self, items: Items, model: Model | None = None) -> Path:
         """The folder with the rows of items, embedded at the first call."""

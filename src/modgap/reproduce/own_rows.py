@@ -39,12 +39,7 @@ def read_own_rows(
         label per row, or two of them with a comma between. The first match of each group is taken.
     """
     images, texts = rows
-    one_file = images == texts
-    data = open_pair(
-        images,
-        None if one_file else texts,
-        groups=groups,
-    )
+    data = open_pair(images, None if images == texts else texts, groups=groups)
     if not data.paired:
         raise InputValueError(
             f"{images} and {texts} must hold as many rows, got {data.x.n_rows} and "
@@ -105,7 +100,9 @@ def _classes(
             f"{class_text} and {other_class_text} must have a row for each class, got "
             f"{len(texts[0])} and {len(texts[1])} rows."
         )
-    of_rows = read_labels(_there(labels))
+    if not labels.is_file():
+        raise InputValueError(f"There is no file {str(labels)!r}. Check the path.")
+    of_rows = read_labels(labels)
     if of_rows.shape != (data.x.n_rows,) or of_rows.dtype.kind not in "iu":
         raise InputValueError(
             f"{labels} must have a whole number for each of the {data.x.n_rows} image rows, got "
@@ -123,9 +120,3 @@ def _floats(rows: np.ndarray, name: str) -> np.ndarray:
     """Rows as they are, in float32 at least, each with a direction."""
     found: np.ndarray = check_rows(np.asarray(rows), name, min_rows=2, nonzero=True)
     return found.astype(np.float32) if found.dtype == np.float16 else found
-
-
-def _there(path: Path) -> Path:
-    if not path.is_file():
-        raise InputValueError(f"There is no file {str(path)!r}. Check the path.")
-    return path

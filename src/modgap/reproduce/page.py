@@ -171,7 +171,8 @@ def _paper_table(reports: Sequence[EntryReport], folder: Path, output: Path) -> 
                 f"**{words}**" if report.disagrees or report.error else words,
             )
         )
-    return "\n".join("| " + " | ".join(_cell(cell) for cell in row) + " |" for row in rows)
+    cells = ([one_line(cell).replace("|", "\\|") for cell in row] for row in rows)
+    return "\n".join(f"| {' | '.join(row)} |" for row in cells)
 
 
 def _linked(report: EntryReport, folder: Path, output: Path) -> str:
@@ -189,7 +190,3 @@ def _values(values: Mapping[str, Number], beside: Mapping[str, Number]) -> str:
     shown = "; ".join(f"{name} {value_words(values[name])}" for name in names[:_SHOWN])
     more = len(names) - _SHOWN
     return f"{shown}; {more} more in the JSON" if more > 0 else shown
-
-
-def _cell(text: str) -> str:
-    return one_line(text).replace("|", "\\|")

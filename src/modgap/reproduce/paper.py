@@ -148,7 +148,11 @@ class Paper:
         ]
         draw = self._draws.get(name)
         if draw is None and "panels" in declared:
-            draw = partial(_draw_declared, self.panels(name), declared.get("figure", {}))
+            panels, options = self.panels(name), declared.get("figure", {})
+
+            def draw(outcome: Outcome) -> Figure:
+                return draw_panels(panels, outcome.data, **options)
+
         return Entry(
             key=f"{self.key}/{name}",
             **words,
@@ -196,9 +200,3 @@ def _run_with_words(
         note=outcome.note or note,
         evidence=outcome.evidence or evidence,
     )
-
-
-def _draw_declared(
-    panels: list[Mapping[str, Any]], options: Mapping[str, Any], outcome: Outcome
-) -> Figure:
-    return draw_panels(panels, outcome.data, **options)

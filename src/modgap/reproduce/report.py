@@ -114,11 +114,9 @@ def report_of(
         How long the run took.
     """
     found = Outcome({}, ()) if outcome is None else outcome
+    declared = ("key", "title", "claim", "needs", "slips", "how", "synthetic")
     return EntryReport(
-        key=entry.key,
-        title=entry.title,
-        claim=entry.claim,
-        needs=entry.needs,
+        **{name: getattr(entry, name) for name in declared},
         setting=setting.words,
         evidence=("failed" if error else "missing") if outcome is None else outcome.kind,
         finding=None if outcome is None else outcome.finding,
@@ -128,13 +126,10 @@ def report_of(
         checks=found.checks,
         on=found.on,
         note=found.note,
-        slips=entry.slips,
-        how=entry.how,
         missing=missing,
         error=error,
         seconds=round(seconds, 2),
         data=setting.data,
-        synthetic=entry.synthetic,
     )
 
 

@@ -34,7 +34,7 @@ class Pairs:
 
 
 @dataclass(frozen=True, eq=False)
-class ZeroShot:
+class ClassedRows:
     """Images, or sounds, with their classes, and a text a class, maybe in a second wording.
 
     X is at unit length; texts are as the tower gave them.
@@ -47,7 +47,7 @@ class ZeroShot:
     other_texts: np.ndarray | None = None
 
 
-Source = TypeVar("Source", Pairs, ZeroShot)
+Source = TypeVar("Source", Pairs, ClassedRows)
 
 
 def pairs(setting: Setting, *, raw: bool = False) -> tuple[Pairs, ...]:
@@ -82,7 +82,7 @@ def digit_pairs(setting: Setting, *, raw: bool = False) -> Pairs:
     return Pairs(DIGITS, X, Y, float(digits.recipe["temperature"]), raw)
 
 
-def zero_shots(setting: Setting) -> tuple[ZeroShot, ...]:
+def zero_shots(setting: Setting) -> tuple[ClassedRows, ...]:
     """Every zero-shot task at hand, the digits last: your own, or ImageNet and ESC-50."""
     own = setting.rows
     if own is not None:
@@ -92,17 +92,17 @@ def zero_shots(setting: Setting) -> tuple[ZeroShot, ...]:
                 "Zero-shot classification needs --labels and --class-text, too.", NO_CLASSES
             )
         texts = own.class_texts, own.other_class_texts
-        return (setting.read(YOUR_CLASSES, ZeroShot(YOUR_ROWS, unit(X), own.labels, *texts)),)
+        return (setting.read(YOUR_CLASSES, ClassedRows(YOUR_ROWS, unit(X), own.labels, *texts)),)
     found = []
     if (held := setting.tensors("imagenet-clip-b32")) is not None:
         texts = held["class_text"], held["class_text_other_wording"]
-        found.append(ZeroShot("ImageNet", held["image"], held["labels"], *texts))
+        found.append(ClassedRows("ImageNet", held["image"], held["labels"], *texts))
     if (held := setting.tensors("esc50-clap")) is not None:
-        found.append(ZeroShot("ESC-50", held["audio"], held["labels"], held["class_text"]))
+        found.append(ClassedRows("ESC-50", held["audio"], held["labels"], held["class_text"]))
     return (*found, digit_zero_shot(setting))
 
 
-def digit_zero_shot(setting: Setting) -> ZeroShot:
+def digit_zero_shot(setting: Setting) -> ClassedRows:
     """Unseen scans, with the means of training captions in the first and in the second wording."""
     train, test = load_digits("train"), load_digits("test")
     of_caption = np.repeat(train.labels, len(WORDINGS))
@@ -110,7 +110,7 @@ def digit_zero_shot(setting: Setting) -> ZeroShot:
         np.stack([train.Y[(of_caption == k) & (train.wording == w)].mean(0) for k in range(10)])
         for w in (0, 1)
     )
-    return setting.read("digit classes", ZeroShot(DIGITS, test.X, test.labels, first, second))
+    return setting.read("digit classes", ClassedRows(DIGITS, test.X, test.labels, first, second))
 
 
 def _published(setting: Setting, name: str) -> Pairs | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 
 import numpy as np
@@ -14,7 +15,7 @@ from modgap.measures.projection import projection
 from modgap.reproduce.checks import Check, above, below, check
 from modgap.reproduce.chowers2026 import PAPER
 from modgap.reproduce.chowers2026.neighbour_tasks import (
-    Task,
+    NeighbourTask,
     class_task,
     class_tasks,
     on,
@@ -36,7 +37,9 @@ def fig1(setting: Setting) -> Outcome:
     measured: dict[str, Number] = {}
     checks: list[Check] = []
     components: dict[str, dict[str, np.ndarray]] = {}
-    paired, worded = _real(_unit_pairs(setting)), _worded(setting)
+    paired, worded = _real(_unit_pairs(setting)), []
+    with suppress(NotAtHand):  # your own rows need not have two wordings
+        worded = class_tasks_in_two_wordings(setting)
     for found in paired:
         drawn = projection(found.X, found.Y, dims=3)
         apart = linear_separability(drawn.x, drawn.y, seed=setting.seed).all_features
@@ -75,20 +78,12 @@ def fig1(setting: Setting) -> Outcome:
     return Outcome(measured, checks, picture, on([*paired, *worded]))
 
 
-def class_tasks_in_two_wordings(setting: Setting) -> list[Task]:
+def class_tasks_in_two_wordings(setting: Setting) -> list[NeighbourTask]:
     """The zero-shot tasks whose class texts come in a second wording."""
     found = [task for task in class_tasks(setting) if task.other is not None]
     if not found:
         raise NotAtHand("Rephrasing needs the class texts in a second wording, too.")
     return found
-
-
-def _worded(setting: Setting) -> list[Task]:
-    """The same, or none: your own rows need not have them."""
-    try:
-        return class_tasks_in_two_wordings(setting)
-    except NotAtHand:
-        return []
 
 
 def _unit_pairs(setting: Setting) -> list[Pairs]:
@@ -101,7 +96,7 @@ def _real(found: Sequence[Pairs]) -> list[Pairs]:
     return [each for each in found if each.name != DIGITS] or list(found)
 
 
-def _answers(task: Task, texts: np.ndarray | None) -> np.ndarray:
+def _answers(task: NeighbourTask, texts: np.ndarray | None) -> np.ndarray:
     assert texts is not None
     return np.asarray(np.argmax(task.queries @ texts.T, axis=1))
 
@@ -171,7 +166,7 @@ def fig2(setting: Setting) -> Outcome:
 Halves = tuple[np.ndarray, np.ndarray]
 
 
-def _halves(task: Task, seed: int) -> Halves:
+def _halves(task: NeighbourTask, seed: int) -> Halves:
     """Two halves of the queries, each to choose on while the other is judged on."""
     order = np.random.default_rng(seed).permutation(len(task.queries))
     first = np.zeros(len(order), bool)
@@ -190,7 +185,7 @@ def _gain_inside(hits: np.ndarray, halves: Halves) -> np.ndarray:
 
 
 def _own_amount(
-    found: Sequence[Task], hits: Mapping[str, np.ndarray], halves: Mapping[str, Halves]
+    found: Sequence[NeighbourTask], hits: Mapping[str, np.ndarray], halves: Mapping[str, Halves]
 ) -> Interval:
     """The largest gain of a task's own amount on the common one, both chosen on the other half.
 
@@ -229,11 +224,14 @@ def fig13(setting: Setting) -> Outcome:
             centred /= np.linalg.norm(centred, axis=1, keepdims=True)
             cosines = mean_interval(np.abs(centred @ (gap / np.linalg.norm(gap))))
             chance = _of_random_directions(centred, setting.seed)
+            cosine_matrix = centred[:1000] @ centred[:1000].T
             name = f"{each.name} {side}"
             measured |= {
                 f"mean absolute cosine, {name}": cosines.value,
                 f"the same to random directions, {name}": chance,
-                f"the same to each other, {name}": _to_each_other(centred),
+                f"the same to each other, {name}": float(
+                    np.abs(cosine_matrix[~np.eye(len(cosine_matrix), dtype=bool)]).mean()
+                ),
             }
             if each.name in judged:
                 checks.append(
@@ -256,10 +254,3 @@ def _of_random_directions(centred: np.ndarray, seed: int, draws: int = 500) -> f
     """Mean absolute cosine of unit rows to directions drawn evenly."""
     directions = np.random.default_rng(seed).normal(size=(centred.shape[1], draws))
     return float(np.abs(centred @ (directions / np.linalg.norm(directions, axis=0))).mean())
-
-
-def _to_each_other(centred: np.ndarray) -> float:
-    """Mean absolute cosine between two different rows."""
-    rows = centred[:1000]
-    cosines = np.abs(rows @ rows.T)
-    return float(cosines[~np.eye(len(rows), dtype=bool)].mean())

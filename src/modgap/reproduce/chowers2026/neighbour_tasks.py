@@ -18,7 +18,7 @@ from modgap.evaluation.quantise import Quantiser
 from modgap.evaluation.robustness import nearest
 from modgap.evaluation.significance import GroupBootstrap
 from modgap.reproduce.setting import YOUR_CLASSES, YOUR_ROWS, NotAtHand, Setting
-from modgap.reproduce.sources import DIGITS, Pairs, ZeroShot, digit_pairs, pairs, zero_shots
+from modgap.reproduce.sources import DIGITS, ClassedRows, Pairs, digit_pairs, pairs, zero_shots
 from modgap.reproduce.statistics import LEVEL, Interval
 from modgap.reproduce.threads import one_thread
 
@@ -42,7 +42,7 @@ _DATA = {
 
 
 @dataclass(frozen=True, eq=False)
-class Task:
+class NeighbourTask:
     """Queries that look for their nearest candidate; ``truth`` is the right one of each.
 
     Intervals are from resampling whole ``groups`` of queries. ``other`` are the candidates in
@@ -106,7 +106,7 @@ class Task:
         boot = self._resamples
         return boot.interval(*boot.ratios(np.asarray(values, float), self.groups), level)
 
-    def of(self, kept: np.ndarray) -> Task:
+    def of(self, kept: np.ndarray) -> NeighbourTask:
         """The same with some of the queries, by their places."""
         rows = {name: getattr(self, name)[kept] for name in ("queries", "truth", "groups")}
         return replace(self, **rows)
@@ -126,7 +126,7 @@ def drawn(n: int, most: int, seed: int) -> np.ndarray:
     return np.sort(np.random.default_rng(seed).permutation(n)[:most])
 
 
-def class_task(found: ZeroShot, classes: int | None = None, seed: int = 0) -> Task:
+def class_task(found: ClassedRows, classes: int | None = None, seed: int = 0) -> NeighbourTask:
     """Zero-shot classification by unit rows, of all classes or of some that are drawn."""
     name = found.name if found.name != YOUR_ROWS else YOUR_CLASSES
     X, texts = unit(found.X), unit(found.texts)
@@ -139,10 +139,10 @@ def class_task(found: ZeroShot, classes: int | None = None, seed: int = 0) -> Ta
         asked = np.isin(truth, kept)
         X, truth, texts = X[asked], np.searchsorted(kept, truth[asked]), texts[kept]
         other = None if other is None else other[kept]
-    return Task(name, X, texts, truth, truth, other)
+    return NeighbourTask(name, X, texts, truth, truth, other)
 
 
-def pair_task(found: Pairs, most: int | None = None, seed: int = 0) -> Task:
+def pair_task(found: Pairs, most: int | None = None, seed: int = 0) -> NeighbourTask:
     """Images finding their texts, by unit rows, of all pairs or of some that are drawn."""
     name = found.name if found.name != YOUR_ROWS else "your pairs"
     X, Y = unit(found.X), unit(found.Y)
@@ -151,21 +151,23 @@ def pair_task(found: Pairs, most: int | None = None, seed: int = 0) -> Task:
         kept = drawn(len(X), most, seed)
         X, Y = X[kept], Y[kept]
     order = np.arange(len(X))
-    return Task(name, X, Y, order, order)
+    return NeighbourTask(name, X, Y, order, order)
 
 
-def class_tasks(setting: Setting, classes: int | None = None) -> tuple[Task, ...]:
+def class_tasks(setting: Setting, classes: int | None = None) -> tuple[NeighbourTask, ...]:
     """Every zero-shot task at hand; the digits are judged where they are alone."""
     return _judged([class_task(found, classes, setting.seed) for found in zero_shots(setting)])
 
 
-def pair_tasks(setting: Setting, most: int | None = None) -> tuple[Task, ...]:
+def pair_tasks(setting: Setting, most: int | None = None) -> tuple[NeighbourTask, ...]:
     """CLIP, Unsplash, or your own pairs; those of the digits where nothing else is at hand."""
     found = [each for each in pairs(setting) if each.name not in ("VideoCLIP", DIGITS)]
     return tuple(pair_task(each, most, setting.seed) for each in found or [digit_pairs(setting)])
 
 
-def tasks(setting: Setting, classes: int | None = None, most: int | None = None) -> list[Task]:
+def tasks(
+    setting: Setting, classes: int | None = None, most: int | None = None
+) -> list[NeighbourTask]:
     """Zero-shot tasks and pairs at hand, of all candidates or of some; the digits come last."""
     try:
         zero_shot = list(class_tasks(setting, classes))
@@ -181,19 +183,21 @@ def tasks(setting: Setting, classes: int | None = None, most: int | None = None)
     return sorted(found, key=lambda task: task.name == DIGITS)
 
 
-def each_task(setting: Setting, found: Sequence[Task], step: str) -> Iterator[Task]:
+def each_task(
+    setting: Setting, found: Sequence[NeighbourTask], step: str
+) -> Iterator[NeighbourTask]:
     """The tasks one after the other; progress names the task and the step."""
     for done, task in enumerate(found):
         setting.say(f"{task.name}: {step}", done, len(found))
         yield task
 
 
-def on(found: Sequence[Task | Pairs]) -> str:
+def on(found: Sequence[NeighbourTask | Pairs]) -> str:
     """What the data at hand is, in words."""
     return "; ".join(_words(each) for each in found)
 
 
-def _words(found: Task | Pairs) -> str:
+def _words(found: NeighbourTask | Pairs) -> str:
     what = _DATA.get(found.name, found.name)
     if isinstance(found, Pairs) or len(found.queries) == len(found.candidates):
         n = len(found.X) if isinstance(found, Pairs) else len(found.queries)
@@ -216,7 +220,7 @@ def least(intervals: Sequence[Interval]) -> Interval:
     return min(intervals, key=lambda each: each.low)
 
 
-def _judged(found: Sequence[Task]) -> tuple[Task, ...]:
+def _judged(found: Sequence[NeighbourTask]) -> tuple[NeighbourTask, ...]:
     """Real data is judged where there is some, the digits only where there is none."""
     real = any(task.name != DIGITS for task in found)
     return tuple(replace(task, judged=task.name != DIGITS or not real) for task in found)

@@ -15,7 +15,13 @@ from modgap.evaluation.significance import compare
 from modgap.reproduce.checks import Check, above, below, consistent
 from modgap.reproduce.chowers2026 import PAPER
 from modgap.reproduce.chowers2026.gap import class_tasks_in_two_wordings
-from modgap.reproduce.chowers2026.neighbour_tasks import AMOUNTS, AS_TRAINED, CLOSED, Task, on
+from modgap.reproduce.chowers2026.neighbour_tasks import (
+    AMOUNTS,
+    AS_TRAINED,
+    CLOSED,
+    NeighbourTask,
+    on,
+)
 from modgap.reproduce.chowers2026.threshold import NEGLIGIBLE, PRINTED, READINGS
 from modgap.reproduce.entry import Number, Outcome
 from modgap.reproduce.setting import NotAtHand, Setting
@@ -90,7 +96,9 @@ def fig10(setting: Setting) -> Outcome:
     )
 
 
-def _four_classes(task: Task, draws: int, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _four_classes(
+    task: NeighbourTask, draws: int, seed: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Right answers among four classes, (amounts, images): clean, and twice in another wording.
 
     The direction is orthogonal to the clean texts of each image's four classes (eq. 11). In another
@@ -111,7 +119,7 @@ def _four_classes(task: Task, draws: int, seed: int) -> tuple[np.ndarray, np.nda
     return still, reworded, spoken / draws
 
 
-def _with_rivals(task: Task, rng: np.random.Generator) -> np.ndarray:
+def _with_rivals(task: NeighbourTask, rng: np.random.Generator) -> np.ndarray:
     """The class of each query with three others, (n, 4), its own first."""
     classes = len(task.candidates)
     # Jumps round the circle of the other classes, no two the same.
@@ -130,7 +138,7 @@ def _right(queries: np.ndarray, rows: np.ndarray, directions: np.ndarray) -> np.
 
 
 def _all_classes(
-    task: Task, words: str, threshold: Threshold
+    task: NeighbourTask, words: str, threshold: Threshold
 ) -> tuple[dict[str, Number], list[Check], dict[str, np.ndarray]]:
     """Accuracy among all classes, clean and in another wording, as the gap closes."""
     direction, closed = task.direction(1 - PRINTED, threshold)
@@ -171,7 +179,7 @@ def _all_classes(
     return measured, checks, lines
 
 
-def _share_along(task: Task) -> float:
+def _share_along(task: NeighbourTask) -> float:
     """Share of the rephrasing's variance that lies along the gap."""
     assert task.other is not None
     noise = task.other - task.candidates
@@ -227,7 +235,7 @@ def fig15(setting: Setting) -> Outcome:
     )
 
 
-def _changes(setting: Setting, at_hand: Sequence[Task]) -> dict[str, np.ndarray]:
+def _changes(setting: Setting, at_hand: Sequence[NeighbourTask]) -> dict[str, np.ndarray]:
     """What another wording adds to each text, by the name of the change."""
     found = {
         task.name: task.other - task.candidates

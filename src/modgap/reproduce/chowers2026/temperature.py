@@ -79,7 +79,9 @@ def fig17(setting: Setting) -> Outcome:
         for t, temperature in enumerate(temperatures):
             done, total = g * len(temperatures) + t, len(GAPS) * len(temperatures)
             setting.say("temperatures", done, total)
-            run = descend(X, Y, temperature, steps, _rate(temperature), sphere=True, records=1)
+            # Descent is stable at this rate, and gets somewhere in a thousand steps.
+            rate = temperature if temperature >= 1 else min(0.2, 0.8 * temperature)
+            run = descend(X, Y, temperature, steps, rate, sphere=True, records=1)
             left[gap].append(run.gap_distance[-1])
         starts[gap] = run.gap_distance[0]
     X, Y = clusters(setting, "R²⁵⁶", n, 256, 2.0, 0.1, sphere=True)
@@ -143,8 +145,3 @@ def fig17(setting: Setting) -> Outcome:
             "hot": hot.gap_distance[1:],
         },
     )
-
-
-def _rate(temperature: float) -> float:
-    """A rate at which descent is stable and gets somewhere in a thousand steps."""
-    return temperature if temperature >= 1 else min(0.2, 0.8 * temperature)

@@ -12,7 +12,7 @@ from modgap.evaluation.noise import Noise
 from modgap.reproduce.checks import Check, above, below, consistent
 from modgap.reproduce.chowers2026 import PAPER
 from modgap.reproduce.chowers2026.neighbour_tasks import (
-    Task,
+    NeighbourTask,
     drawn,
     each_task,
     gaussians,
@@ -47,7 +47,12 @@ class Swept:
     """
 
     def __init__(
-        self, task: Task, threshold: Threshold, noises: Mapping[str, Noise], draws: int, seed: int
+        self,
+        task: NeighbourTask,
+        threshold: Threshold,
+        noises: Mapping[str, Noise],
+        draws: int,
+        seed: int,
     ) -> None:
         places = drawn(len(task.queries), ASKED, seed)
         self.asked = task.of(places)
@@ -110,7 +115,7 @@ def fig18(setting: Setting) -> Outcome:
     return Outcome(published | measured, checks, picture, on(at_hand))
 
 
-def _trade(task: Task, swept: Swept, words: str) -> list[Check]:
+def _trade(task: NeighbourTask, swept: Swept, words: str) -> list[Check]:
     """What the caption says of the printed threshold and of larger ones."""
     return [
         below(

@@ -13,7 +13,7 @@ from modgap.reproduce.drawing import counted, limits, some
 from modgap.reproduce.entry import Number, Outcome
 from modgap.reproduce.levi2025 import PAPER
 from modgap.reproduce.levi2025.resampled import all_and_drawn, drawn_rows
-from modgap.reproduce.levi2025.row_sets import RAW_TEXTS, Rows, joined, of_each, row_sets
+from modgap.reproduce.levi2025.row_sets import RAW_TEXTS, RowSet, joined, of_each, row_sets
 from modgap.reproduce.setting import Setting
 from modgap.reproduce.statistics import Interval, around, rank_correlation
 from modgap.simulate.blur import SHIFTED, blur_contrast, make_shifted_sphere, shell_conformity
@@ -93,7 +93,7 @@ def fig9(setting: Setting) -> Outcome:
     return joined([found, *made_up], found.on)
 
 
-def _estimated(rows: Rows, after: str) -> Outcome:
+def _estimated(rows: RowSet, after: str) -> Outcome:
     """How well the cosine to the mean stands in for the conformity, and its factor."""
     measured: dict[str, Number] = {}
     checks: list[Check] = []
@@ -205,7 +205,7 @@ def fig10(setting: Setting) -> Outcome:
     return Outcome(found.measured, found.checks, {"sets": drawn}, found.on)
 
 
-def _pairs(rows: Rows, after: str) -> Outcome:
+def _pairs(rows: RowSet, after: str) -> Outcome:
     """The conformities of both sides, and how they go together in the pairs."""
     from scipy.stats import ks_2samp
 
@@ -251,7 +251,7 @@ def _pairs(rows: Rows, after: str) -> Outcome:
     )
 
 
-def _histograms(rows: Rows) -> dict[str, Any]:
+def _histograms(rows: RowSet) -> dict[str, Any]:
     difference = conformity_difference(rows.X, rows.Y)
     return {
         "both": counted({"image": conformity(rows.X), "text": conformity(rows.Y)}),

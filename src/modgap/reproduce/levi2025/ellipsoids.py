@@ -18,7 +18,7 @@ from modgap.reproduce.levi2025.geometry import (
 )
 from modgap.reproduce.levi2025.row_sets import (
     RAW_TEXTS,
-    Rows,
+    RowSet,
     digits,
     extremeness,
     joined,
@@ -37,12 +37,12 @@ WIDE = ("VideoCLIP",)
 def fig1(setting: Setting) -> Outcome:
     """What the sketch says, measured on the digits."""
     scans = digits(setting)
-    rows = Rows("digits", {"image": scans.X, "text": scans.Y})
+    rows = RowSet("digits", {"image": scans.X, "text": scans.Y})
     return sketch(setting, rows, extremeness(scans.images), rows.sides, "scan")
 
 
 def sketch(
-    setting: Setting, rows: Rows, rare: np.ndarray, of_pictures: dict[str, np.ndarray], what: str
+    setting: Setting, rows: RowSet, rare: np.ndarray, of_pictures: dict[str, np.ndarray], what: str
 ) -> Outcome:
     """What fig. 1 says of rows, and of how unusual the pictures behind some of them are."""
     told = linear_separability(rows.X, rows.Y, setting.seed).all_features

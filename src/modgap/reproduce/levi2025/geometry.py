@@ -20,7 +20,7 @@ from modgap.reproduce.drawing import counted, limits, some
 from modgap.reproduce.entry import Outcome
 from modgap.reproduce.levi2025 import resampled
 from modgap.reproduce.levi2025.resampled import Binned, divergences
-from modgap.reproduce.levi2025.row_sets import BINS, Rows, View
+from modgap.reproduce.levi2025.row_sets import BINS, RowSet, View
 from modgap.reproduce.statistics import Interval, around, between, mean_interval
 
 # A few dominances are many times the others; drawing them would flatten the rest.
@@ -36,7 +36,7 @@ FAR_ABOVE = 0.1
 def telling_features(seed: int) -> View:
     """The features that tell the modalities apart best, and a line between two of them."""
 
-    def view(rows: Rows, after: str) -> Outcome:
+    def view(rows: RowSet, after: str) -> Outcome:
         X, Y = rows.X, rows.Y
         order = np.argsort(-separability(X, Y), kind="stable")
         held_out = linear_separability(X, Y, seed)
@@ -134,7 +134,7 @@ def _separating_line(
 def tags(seed: int) -> View:
     """How many features tell the modality by themselves, and how few make up the gap."""
 
-    def view(rows: Rows, after: str) -> Outcome:
+    def view(rows: RowSet, after: str) -> Outcome:
         X, Y = rows.X, rows.Y
         values = np.sort(separability(X, Y))[::-1]
         count, dimension = int(np.sum(values > 1)), len(values)
@@ -173,7 +173,7 @@ def tags(seed: int) -> View:
 def offsets(seed: int) -> View:
     """How far each ellipsoid sits off the origin, and the features that push it there."""
 
-    def view(rows: Rows, after: str) -> Outcome:
+    def view(rows: RowSet, after: str) -> Outcome:
         measured: dict[str, Any] = {}
         checks: list[Check] = []
         bars = {}
@@ -236,7 +236,7 @@ def _of_random_directions(dimension: int, seed: int, draws: int = 2000) -> float
     return float(np.quantile(_largest(drawn), 0.975))
 
 
-def thin_shells(rows: Rows, after: str) -> Outcome:
+def thin_shells(rows: RowSet, after: str) -> Outcome:
     """Centred features that peak at zero, and centred rows of which none is near zero."""
     measured: dict[str, Any] = {}
     features: dict[str, Any] = {}
@@ -318,7 +318,7 @@ def _farthest_peak(A: np.ndarray) -> Interval:
 def tilted(seed: int) -> View:
     """Unequal variances make an ellipsoid, correlated features tilt it."""
 
-    def view(rows: Rows, after: str) -> Outcome:
+    def view(rows: RowSet, after: str) -> Outcome:
         rng = np.random.default_rng(seed)
         measured: dict[str, Any] = {}
         checks: list[Check] = []

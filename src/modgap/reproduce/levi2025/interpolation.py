@@ -13,7 +13,14 @@ from modgap.reproduce.entry import Outcome
 from modgap.reproduce.levi2025 import PAPER
 from modgap.reproduce.levi2025.pictures import pictures
 from modgap.reproduce.levi2025.resampled import share_interval
-from modgap.reproduce.levi2025.row_sets import Rows, View, digits, labelled_sets, of_each, row_sets
+from modgap.reproduce.levi2025.row_sets import (
+    RowSet,
+    View,
+    digits,
+    labelled_sets,
+    of_each,
+    row_sets,
+)
 from modgap.reproduce.setting import Setting
 from modgap.reproduce.statistics import mean_interval
 from modgap.search import search
@@ -34,7 +41,7 @@ def fig12(setting: Setting) -> Outcome:
 
 
 def _middles(seed: int) -> View:
-    def view(rows: Rows, after: str) -> Outcome:
+    def view(rows: RowSet, after: str) -> Outcome:
         X = rows.X
         first, second = _disjoint(np.zeros(len(X)), seed, same=True)
         radii = np.linalg.norm(X - X.mean(axis=0), axis=1)
@@ -120,7 +127,7 @@ def fig24(setting: Setting) -> Outcome:
 def _kept(setting: Setting, same: bool, statement: str) -> View:
     """How often the way between two images keeps to what its ends are, by α."""
 
-    def view(rows: Rows, after: str) -> Outcome:
+    def view(rows: RowSet, after: str) -> Outcome:
         X, labels = rows.X, rows.labels
         assert labels is not None
         first, second = _disjoint(labels, setting.seed, same)

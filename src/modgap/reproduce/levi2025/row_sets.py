@@ -26,7 +26,7 @@ RAW_TEXTS = "raw texts"
 
 
 @dataclass(frozen=True, eq=False)
-class Rows:
+class RowSet:
     """Rows of one model, by their side, image and text, or one of them.
 
     The claim is judged on the ``judged`` ones; others are measured beside them. ``kind`` and
@@ -51,7 +51,7 @@ class Rows:
         return self.sides["text"]
 
 
-def row_sets(setting: Setting, names: Sequence[str] = EVERY) -> list[Rows]:
+def row_sets(setting: Setting, names: Sequence[str] = EVERY) -> list[RowSet]:
     """The named sets that are at hand, and the digits before normalisation, or your rows alone.
 
     The digits are judged where nothing else is at hand.
@@ -67,34 +67,34 @@ def row_sets(setting: Setting, names: Sequence[str] = EVERY) -> list[Rows]:
     return [setting.read("rows", each) for each in (*found, last)]
 
 
-def labelled_sets(setting: Setting) -> list[Rows]:
+def labelled_sets(setting: Setting) -> list[RowSet]:
     """Images with their classes: ImageNet's, if at hand, and the digits; or your own."""
     own = setting.rows
     if own is not None and own.labels is None:
         raise setting.lacking("What an image shows is told by --labels.", sources.NO_CLASSES)
     shown = [task for task in sources.zero_shots(setting) if task.name in ("ImageNet", YOUR_ROWS)]
     found = [
-        Rows(task.name, _wide(image=task.X), labels=task.labels, kind="images") for task in shown
+        RowSet(task.name, _wide(image=task.X), labels=task.labels, kind="images") for task in shown
     ]
     if own is None:
         raw = digits(setting)
         found.append(
-            Rows(
+            RowSet(
                 sources.DIGITS, {"image": raw.X}, judged=not found, labels=raw.labels, kind="images"
             )
         )
     return [setting.read("rows", each) for each in found]
 
 
-def on_words(sets: Sequence[Rows]) -> str:
+def on_words(sets: Sequence[RowSet]) -> str:
     """What was used, in words."""
     said = [PAPER.sentences[f"{each.kind} of {each.name}"] for each in sets]
     beside = " (measured beside, not judged)" if not sets[-1].judged else ""
     return "; ".join(said) + beside
 
 
-def _of_pairs(pairs: sources.Pairs, judged: bool = True) -> Rows:
-    return Rows(pairs.name, _wide(image=pairs.X, text=pairs.Y), pairs.temperature, judged)
+def _of_pairs(pairs: sources.Pairs, judged: bool = True) -> RowSet:
+    return RowSet(pairs.name, _wide(image=pairs.X, text=pairs.Y), pairs.temperature, judged)
 
 
 def _wide(**sides: np.ndarray) -> dict[str, np.ndarray]:
@@ -102,25 +102,25 @@ def _wide(**sides: np.ndarray) -> dict[str, np.ndarray]:
     return {side: np.asarray(rows, dtype=np.float64) for side, rows in sides.items()}
 
 
-def _imagenet(setting: Setting) -> Rows | None:
+def _imagenet(setting: Setting) -> RowSet | None:
     """The first image of each class with the text of the class, unit rows."""
     for task in sources.zero_shots(setting):
         if task.name == "ImageNet":
             labels, first = np.unique(task.labels, return_index=True)
             sides = _wide(image=task.X[first], text=task.texts[labels])
-            return Rows(
+            return RowSet(
                 task.name,
                 {k: A / np.linalg.norm(A, axis=1, keepdims=True) for k, A in sides.items()},
             )
     return None
 
 
-def _raw_texts(setting: Setting) -> list[Rows]:
+def _raw_texts(setting: Setting) -> list[RowSet]:
     """ImageNet's class texts in both wordings, which are not at unit length."""
     for task in sources.zero_shots(setting):
         if task.name == "ImageNet" and task.other_texts is not None:
             wordings = {"one wording": task.texts, "another wording": task.other_texts}
-            return [Rows(f"ImageNet, {name}", _wide(text=A)) for name, A in wordings.items()]
+            return [RowSet(f"ImageNet, {name}", _wide(text=A)) for name, A in wordings.items()]
     return []
 
 
@@ -171,7 +171,7 @@ def extremeness(images: np.ndarray) -> np.ndarray:
 
 
 # What is measured and checked on one set of rows; its second argument ends every measured name.
-View = Callable[[Rows, str], Outcome]
+View = Callable[[RowSet, str], Outcome]
 
 
 def joined(outcomes: Iterable[Outcome], on: str = "") -> Outcome:
@@ -185,7 +185,7 @@ def joined(outcomes: Iterable[Outcome], on: str = "") -> Outcome:
     )
 
 
-def of_each(sets: Sequence[Rows], *views: View) -> Outcome:
+def of_each(sets: Sequence[RowSet], *views: View) -> Outcome:
     """Every view of every set: checks of the judged ones, pictures of the first.
 
     Names of values are plain for the first set and end with the name of the others.

@@ -14,7 +14,7 @@ from modgap.reproduce.levi2025 import PAPER
 from modgap.reproduce.levi2025.resampled import drawn_rows
 from modgap.reproduce.levi2025.row_sets import (
     RAW_TEXTS,
-    Rows,
+    RowSet,
     digits,
     extremeness,
     joined,
@@ -100,7 +100,7 @@ def fig14(setting: Setting) -> Outcome:
     )
 
 
-def _longest(rows: Rows, after: str) -> Outcome:
+def _longest(rows: RowSet, after: str) -> Outcome:
     """How common the longest rows of each side are."""
     measured: dict[str, float] = {}
     checks, values = [], {}

@@ -33,7 +33,7 @@ _ON = {
 
 
 @dataclass(frozen=True, eq=False)
-class Task:
+class Classification:
     """Images, one text row per class, and the class of each image; unit rows."""
 
     X: np.ndarray
@@ -95,18 +95,18 @@ class Sweep:
         return int(np.argmin(np.abs(self.amounts - amount)))
 
 
-def tasks(setting: Setting) -> dict[str, Task]:
+def tasks(setting: Setting) -> dict[str, Classification]:
     """Every task at hand: your own, those of ImageNet and ESC-50, or else those of the digits."""
     found = {}
     for each in judged(zero_shots(setting)):
         for words, texts in (("", each.texts), (", other wording", each.other_texts)):
             if texts is not None:
                 X, rows = (unit(A.astype(np.float32)) for A in (each.X, texts))
-                found[f"{each.name}{words}"] = Task(X, rows, each.labels)
+                found[f"{each.name}{words}"] = Classification(X, rows, each.labels)
     return found
 
 
-def sweep(task: Task, amounts: np.ndarray) -> Sweep:
+def sweep(task: Classification, amounts: np.ndarray) -> Sweep:
     """Classify at every shift."""
     hits = np.empty((len(amounts), len(task.X)), dtype=bool)
     for start in range(0, len(task.X), _BLOCK):
@@ -318,12 +318,14 @@ def _in_order(margins: np.ndarray, labels: np.ndarray) -> float:
     return float(np.mean((np.sign(apart) + 1) / 2))
 
 
-def _odd_or_even() -> Task:
+def _odd_or_even() -> Classification:
     """Unseen scans, with the mean captions of odd and of even training scans."""
     train, test = load_digits("train"), load_digits("test")
     odd = np.repeat(train.labels, _WORDINGS) % 2
     texts = np.stack([train.Y[odd == k].mean(axis=0) for k in (0, 1)])
-    return Task(unit(test.X.astype(np.float64)), unit(texts.astype(np.float64)), test.labels % 2)
+    return Classification(
+        unit(test.X.astype(np.float64)), unit(texts.astype(np.float64)), test.labels % 2
+    )
 
 
 def _amounts(setting: Setting) -> np.ndarray:

@@ -34,7 +34,9 @@ def fig2(setting: Setting) -> Outcome:
     first = runs[0]
     matched = [int(np.argmax(run.margin > 0)) for run in runs]
     power = float(np.median([_power_of_ratio(run) for run in runs]))
-    lemma = max(_lemma_error(run) for run in runs)
+    lemma = max(
+        float(np.max(np.abs(run.inverse_temperature / run.closed_form - 1))) for run in runs
+    )
     gap = first.gap_distance
     shown = [int(np.argmin(np.abs(times - t))) for t in _SHOWN_AT]
     return Outcome(
@@ -124,11 +126,6 @@ def _checks_of_flows(runs: Sequence[Any], matched: Sequence[int]) -> list[Check]
 
 def _mean(values: Sequence[float]) -> float:
     return float(np.mean(values))
-
-
-def _lemma_error(run: Any) -> float:
-    """Largest relative distance of β from lemma 3.1's closed form."""
-    return float(np.max(np.abs(run.inverse_temperature / run.closed_form - 1)))
 
 
 def _power_of_ratio(run: Any) -> float:
