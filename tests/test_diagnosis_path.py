@@ -18,7 +18,7 @@ from modgap.corrections import (
     Whiten,
 )
 from modgap.corrections.affine import Affine
-from modgap.corrections.partly import in_proportion, partly
+from modgap.corrections.interpolated import in_proportion, interpolated
 from modgap.diagnosis import diagnose, gap_paths
 from modgap.diagnosis.path import MOVES, TEMPERATURES
 from modgap.diagnosis.splits import split
@@ -124,10 +124,10 @@ def test_a_correction_in_part_is_near_the_rows_at_its_start_and_near_itself_at_i
     data, diagnosis, corrector
 ):
     correction = diagnosis.corrections[corrector.label]
-    assert partly(correction, 1) is correction
+    assert interpolated(correction, 1) is correction
     whole = in_proportion(correction)
     for name, rows in zip(("image", "text"), data, strict=True):
-        little, much = (partly(correction, t).affine(name)(rows) for t in (1e-9, 1 - 1e-9))
+        little, much = (interpolated(correction, t).affine(name)(rows) for t in (1e-9, 1 - 1e-9))
         np.testing.assert_allclose(little, rows, atol=1e-7)
         np.testing.assert_allclose(much, whole.affine(name)(rows), atol=1e-7)
         longer = np.linalg.norm(much, axis=1) / np.linalg.norm(rows, axis=1)
@@ -148,7 +148,7 @@ def test_scores_of_a_calibration_in_part_lie_between_raw_and_corrected_ones(data
     X, Y = data
     correction = diagnosis.corrections[Calibrate("keep").label]
     scale = in_proportion(correction).affine("image").scale / correction.affine("image").scale
-    half = partly(correction, 0.3)
+    half = interpolated(correction, 0.3)
     scores = half.y(Y, "query") @ half.x(X).T
     expected = 0.7 * (Y @ X.T) + 0.3 * scale * (Y @ correction.x(X).T)
     np.testing.assert_allclose(scores, expected, atol=1e-12)
@@ -156,7 +156,7 @@ def test_scores_of_a_calibration_in_part_lie_between_raw_and_corrected_ones(data
 
 def test_hubs_are_subtracted_in_part(data, diagnosis):
     correction = diagnosis.corrections[Calibrate("keep", hubs=0.5, neighbours=5).label]
-    half = partly(correction, 0.5)
+    half = interpolated(correction, 0.5)
     X, _ = data
     place, column = half.x(X)[:, :-1], half.x(X)[:, -1]
     bank = np.sort(place @ correction.hubs.bank.astype(float).T, axis=1)
@@ -166,17 +166,17 @@ def test_hubs_are_subtracted_in_part(data, diagnosis):
 def test_a_share_must_be_one(data, diagnosis):
     for share in (0, -0.5, 1.5):
         with pytest.raises(InputValueError, match="share must be above 0 and at most 1"):
-            partly(diagnosis.corrections["Procrustes()"], share)
+            interpolated(diagnosis.corrections["Procrustes()"], share)
         # What only adds an offset can also add more of it, or take it away.
         moved, center = (
-            partly(diagnosis.corrections["Center()"], s).affine("image") for s in (share, 0.5)
+            interpolated(diagnosis.corrections["Center()"], s).affine("image") for s in (share, 0.5)
         )
         np.testing.assert_allclose(moved.offset, 2 * share * center.offset)
     with pytest.raises(InputValueError, match="steps must be between 0 and 1"):
         gap_paths(*data, steps=(0, 2))
     wide = {(name, "document"): Affine(2, np.ones((3, 2))) for name in ("image", "text")}
     with pytest.raises(InputValueError, match="keeps the number of columns"):
-        partly(Correction(("image", "text"), wide), 0.5)
+        interpolated(Correction(("image", "text"), wide), 0.5)
 
 
 def test_progress_counts_to_the_end(data):

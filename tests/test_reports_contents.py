@@ -14,7 +14,7 @@ from modgap._results import document as as_document
 from modgap._results import to_json
 from modgap._validate import InputValueError
 from modgap.corrections import Calibrate, Center, next_commands
-from modgap.corrections.partly import in_proportion, partly
+from modgap.corrections.interpolated import in_proportion, interpolated
 from modgap.diagnosis import diagnose, gap_paths
 from modgap.io import Embeddings, Modalities
 from modgap.reports import contents, diagnosis_markdown
@@ -90,7 +90,7 @@ def test_points_are_where_the_corrected_rows_are(rows, found, page, ways, key, s
         correction = in_proportion(found.corrections[path["method_at_1"]])
         for place, (name, side) in enumerate((("image", "x"), ("text", "y"))):
             own = rows[place][page["picture"][side]["rows"]]
-            part = partly(correction, step).affine(name)
+            part = interpolated(correction, step).affine(name)
             if blocks := part.blocks:
                 part = replace(part, blocks=(sum(blocks),))
             expected = part(own) @ shown.axes.T - shown.origin

@@ -135,7 +135,7 @@ def _print_presets(as_json: bool) -> None:
 def _print_result(result: TrainResult, config: Config, as_json: bool) -> None:
     from modgap._results import document, number
     from modgap.cli.show import print_json, print_table
-    from modgap.evaluation.names import metric_name
+    from modgap.evaluation.metrics import metric_name
     from modgap.io.modalities import DEFAULT_NAMES
 
     if as_json:

@@ -9,14 +9,13 @@ from .base import (
 )
 from .calibrate import Calibrate
 from .check import check_corrector
-from .correction import METRICS, Correction, Metric, Role
+from .correction import METRICS, Correction, FittedRows, Metric, Role
 from .files import (
     correction_file,
     file_safe,
     load_corrections,
     save_corrections,
 )
-from .fitted import FittedRows
 from .hubs import Hubs
 from .orthogonal import OrthogonalShift
 from .own_queries import OwnQueriesWarning, own_keys

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
+import hashlib
+import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -10,23 +13,25 @@ from typing import Any, Literal
 
 import numpy as np
 
+from modgap._arrays import to_numpy
 from modgap._claims import MOST_COLUMNS
 from modgap._door import check_rows
-from modgap._results import Brief, changed
+from modgap._results import Brief, changed, unchecked
 from modgap._tensors import read_tensors, write_tensors
 from modgap._text import same_text
 from modgap._validate import (
     Array,
     InputError,
     InputValueError,
+    check_all_finite,
     check_choice,
     check_count,
     check_modalities,
     require,
 )
 from modgap.corrections.affine import Affine, check_maps, slope, without_last
-from modgap.corrections.fitted import FittedRows
 from modgap.corrections.hubs import HubMap, Hubs
+from modgap.moments import RowMoments
 
 Role = Literal["document", "query"]
 Metric = Literal["cosine", "inner_product", "euclidean"]
@@ -34,6 +39,34 @@ ROLES = ("document", "query")
 # A file that claims more was not written by modgap: one block is one asking modality's.
 _MOST_NAMES, _MOST_BLOCKS = 1_000, 64
 METRICS = ("cosine", "inner_product", "euclidean")
+
+
+@dataclass(frozen=True, eq=False)
+class FittedRows(Brief):
+    """How many rows of a modality there were, and the mean and variance of each feature.
+
+    Of the rows at unit length where the correction's maps bring them there, else as given.
+    """
+
+    n: int
+    mean: np.ndarray
+    variance: np.ndarray
+
+    def __post_init__(self) -> None:
+        check_all_finite(self.mean, "The mean of the fitted rows")
+        check_all_finite(self.variance, "The variance of the fitted rows")
+
+    @classmethod
+    def of_each(cls, moments: Mapping[str, RowMoments]) -> dict[str, FittedRows]:
+        """Those of every modality; nothing where only means were gathered."""
+        if any(rows.scatter is None for rows in moments.values()):
+            return {}
+        return {
+            name: unchecked(
+                cls, n=rows.n, mean=to_numpy(rows.mean), variance=to_numpy(rows.variance)
+            )
+            for name, rows in moments.items()
+        }
 
 
 @dataclass(frozen=True, eq=False)
@@ -409,3 +442,25 @@ def _affine(entry: dict[str, Any], tensors: dict[str, np.ndarray]) -> Affine:
         blocks=entry.get("blocks"),
         normalise=bool(entry.get("normalise", False)),
     )
+
+
+def fingerprint(correction: Correction, role: Role = "document") -> str:
+    """Tells whether two corrections store documents alike: document maps, metric and hubs.
+
+    That of a correction whose bank was removed is another: it stores no documents. With ``role``
+    "query", whether they map queries alike.
+    """
+    digest = hashlib.sha256(correction.metric.encode())
+    for name in correction.names:
+        affine = correction.affine(name, role)
+        for one in dataclasses.fields(affine):
+            value = getattr(affine, one.name)
+            is_array = isinstance(value, np.ndarray)
+            digest.update(f"{name}.{one.name}={None if is_array else value!r};".encode())
+            digest.update(np.ascontiguousarray(value, "<f8").tobytes() if is_array else b"")
+    if correction.hubs is not None:
+        digest.update(json.dumps(correction.hubs.header()).encode())
+        for name, tensor in correction.hubs.tensors().items():
+            kind = "<f2" if name == "hubs.bank" else "<i8"
+            digest.update(np.ascontiguousarray(tensor, kind).tobytes())
+    return digest.hexdigest()

@@ -17,8 +17,7 @@ from modgap._arrays import to_numpy
 from modgap._door import check_matrix
 from modgap._results import Result
 from modgap._validate import Array, InputValueError, check_choice
-from modgap.corrections.correction import Correction, Role
-from modgap.corrections.fitted import FittedRows
+from modgap.corrections.correction import Correction, FittedRows, Role
 from modgap.io import Embeddings
 
 # Fewer rows than these, or fitted on fewer, are never judged.

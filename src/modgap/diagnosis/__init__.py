@@ -1,10 +1,9 @@
 """Try every correction on held-out rows, and say what to do."""
 
-from modgap.diagnosis.correctors import DEFAULT_CORRECTORS
 from modgap.diagnosis.fixing import Fix, fix
 from modgap.diagnosis.path import GapPath, gap_paths
 from modgap.diagnosis.result import Diagnosis
-from modgap.diagnosis.run import diagnose
+from modgap.diagnosis.run import DEFAULT_CORRECTORS, diagnose
 from modgap.diagnosis.verdict import Trial
 
 __all__ = [

@@ -21,11 +21,16 @@ from modgap.corrections import (
     query_modalities,
     row_length,
 )
-from modgap.corrections.partly import in_proportion, partly
+from modgap.corrections.interpolated import in_proportion, interpolated
 from modgap.diagnosis.result import Diagnosis
 from modgap.diagnosis.splits import split
-from modgap.evaluation.metrics import AsTheyAre, correction_metrics, metric_descriptions, whole
-from modgap.evaluation.names import metric_name
+from modgap.evaluation.metrics import (
+    AsTheyAre,
+    correction_metrics,
+    metric_descriptions,
+    metric_name,
+    whole,
+)
 from modgap.io import Embeddings, Modalities
 from modgap.io.modalities import DEFAULT_NAMES
 from modgap.measures.loss import terms_of_pairs
@@ -45,7 +50,7 @@ class GapPath(HasFigure, Result):
     ``losses`` has one row per temperature: contrastive losses of ``n_pairs`` held-out pairs as
     documents, without a column of hubs. None without pairs, and where each modality has columns of
     its own. ``correction`` is the one at step 1, in proportion to the rows as they are; what a step
-    between them is, ``modgap.corrections.partly`` says.
+    between them is, ``modgap.corrections.interpolated`` says.
     """
 
     method: str
@@ -195,7 +200,7 @@ class _Steps:
     def at(self, correction: Correction, step: float) -> tuple[dict[str, float], list[float]]:
         """Metrics and losses of the held-out rows at one step."""
         if step != 0:
-            return self._evaluate(partly(correction, step))
+            return self._evaluate(interpolated(correction, step))
         if self._as_it_is is None:  # the same for every move
             self._as_it_is = self._evaluate(self.identity)
         return self._as_it_is

@@ -19,7 +19,7 @@ from modgap.corrections import Correction, demands
 from modgap.diagnosis.hubs import HubChoice
 from modgap.diagnosis.verdict import Trial, Verdict
 from modgap.evaluation import GOAL_METRICS, Goal, Scores
-from modgap.evaluation.names import metric_head, metric_label
+from modgap.evaluation.metrics import metric_head, metric_label
 from modgap.measures import Measurement
 
 

@@ -17,13 +17,18 @@ from modgap._validate import Array, InputError, check_choice
 from modgap.corrections import (
     METRICS,
     Calibrate,
+    Center,
     Correction,
     Corrector,
     Metric,
+    OriginShift,
+    OrthogonalShift,
+    Procrustes,
+    Shift,
+    Whiten,
     query_modalities,
     row_length,
 )
-from modgap.diagnosis.correctors import correctors_for
 from modgap.diagnosis.hubs import HubChoice, choose_hubs
 from modgap.diagnosis.result import Diagnosis, WholeIndex
 from modgap.diagnosis.splits import MAX_EVALUATE, Splits, split
@@ -49,11 +54,11 @@ from modgap.evaluation.metrics import (
     OWN_EXCESS,
     AsTheyAre,
     metric_descriptions,
+    metric_name,
     neighbours_kept,
     recall_names,
 )
 from modgap.evaluation.mixed import mixed_of
-from modgap.evaluation.names import metric_name
 from modgap.io import Embeddings, Modalities
 from modgap.io.modalities import DEFAULT_NAMES
 from modgap.measures import Measurement, check_pairing
@@ -66,6 +71,38 @@ _MEASURE_SAMPLE = 5_000
 _OTHER_STEPS = 4
 # What looking at a correction takes, in float64 copies of the rows of one side.
 _COPIES = 12
+
+
+DEFAULT_CORRECTORS: tuple[Corrector, ...] = (
+    Shift(0.25),
+    Shift(0.5),
+    OriginShift(0.5),
+    OriginShift(0.75),
+    Center(),
+    Whiten(0.1),
+    Whiten(0.5),
+    Procrustes(),
+    OrthogonalShift("y", 1.0),
+    OrthogonalShift("y", 0.95),
+    OrthogonalShift("x", 0.95),
+    Calibrate("keep"),
+    Calibrate("mixed"),
+)
+
+
+def correctors_for(asking: Sequence[str], names: Sequence[str]) -> tuple[Corrector, ...]:
+    """What is tried by default: several kinds of query need the form of Calibrate for them all.
+
+    Beyond two modalities, only what works on any number of them.
+    """
+    found = DEFAULT_CORRECTORS
+    if len(names) > 2:
+        found = tuple(one for one in found if one.takes_many)
+    if len(asking) == 1:
+        return found
+    return tuple(
+        Calibrate(one.mode, form="blocks") if isinstance(one, Calibrate) else one for one in found
+    )
 
 
 def diagnose(

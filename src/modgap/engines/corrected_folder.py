@@ -27,8 +27,7 @@ from modgap._results import Progress, silent
 from modgap._stopping import stop_here
 from modgap._validate import InputValueError
 from modgap.corrections import Correction
-from modgap.corrections.correction import Role
-from modgap.corrections.fingerprint import fingerprint
+from modgap.corrections.correction import Role, fingerprint
 from modgap.corrections.row_map import RowMap
 from modgap.engines.engine import Engine, LocalEngine, open_engine
 from modgap.engines.row_ranges import pieces, starts

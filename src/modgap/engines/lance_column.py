@@ -18,8 +18,7 @@ from modgap._locks import sole_writer_of
 from modgap._results import Progress, silent
 from modgap._validate import InputError, InputValueError, did_you_mean, first_line, require
 from modgap.corrections import Correction, check_recognised
-from modgap.corrections.correction import Role
-from modgap.corrections.fingerprint import fingerprint
+from modgap.corrections.correction import Role, fingerprint
 from modgap.corrections.recognition import MAX_SAMPLE
 from modgap.engines.arrow import corrected_batch
 from modgap.engines.vector_column import rows_of_column, vector_column

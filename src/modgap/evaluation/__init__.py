@@ -1,12 +1,13 @@
 """Does a correction help, and does it hurt? Retrieval, mixed search, robustness, significance."""
 
 from modgap.evaluation.correction import Evaluation, evaluate_correction
-from modgap.evaluation.curve import MixedCurve, mixed_curve
 from modgap.evaluation.evaluator import GOAL_METRICS, Evaluator, Goal, Score, Scores
 from modgap.evaluation.mixbench import MixBenchEvaluation, evaluate_mixbench
 from modgap.evaluation.mixed import (
+    MixedCurve,
     MixedQueries,
     MixedRetrieval,
+    mixed_curve,
     mixed_retrieval,
     ndcg,
 )

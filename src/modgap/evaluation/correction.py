@@ -22,11 +22,9 @@ from modgap._validate import Array, InputTypeError, InputValueError, check_choic
 from modgap.corrections import METRICS, Correction, Metric, check_recognised, query_modalities
 from modgap.corrections.base import hash_of_means
 from modgap.evaluation.corrected import Corrected
-from modgap.evaluation.curve import curve_of
 from modgap.evaluation.evaluator import Evaluator, Scores
-from modgap.evaluation.metrics import NDCG, directions
-from modgap.evaluation.mixed import mixed_of
-from modgap.evaluation.names import metric_label, metric_name
+from modgap.evaluation.metrics import NDCG, directions, metric_label, metric_name
+from modgap.evaluation.mixed import curve_of, mixed_of
 from modgap.evaluation.retrieval import matched, retrieval_of
 from modgap.io import Embeddings, Modalities
 from modgap.io.modalities import DEFAULT_NAMES

@@ -15,9 +15,9 @@ from modgap.evaluation.metrics import (
     OWN_EXCESS,
     AsTheyAre,
     correction_metrics,
+    metric_name,
     resample,
 )
-from modgap.evaluation.names import metric_name
 from modgap.evaluation.significance import GroupBootstrap, Interval
 from modgap.io import Modalities
 

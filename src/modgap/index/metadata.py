@@ -9,7 +9,7 @@ from modgap._claims import parse_json
 from modgap._validate import InputValueError
 from modgap._version import __version__
 from modgap.corrections import Correction
-from modgap.corrections.fingerprint import fingerprint
+from modgap.corrections.correction import fingerprint
 from modgap.index.hits import IdType
 from modgap.index.stored_vectors import StoredVector
 

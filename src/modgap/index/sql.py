@@ -15,7 +15,7 @@ import numpy as np
 
 from modgap._validate import InputValueError
 from modgap.corrections import Affine, Correction, Hubs
-from modgap.corrections.fingerprint import fingerprint
+from modgap.corrections.correction import fingerprint
 from modgap.index.equal_lengths import lifted_lengths
 from modgap.index.postgres_names import (
     check_identifier,

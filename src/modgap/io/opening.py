@@ -435,7 +435,7 @@ def batches_of(given: Any, name: str) -> Any:
 
 
 def two_of(X: Any, Y: Any, names: Sequence[str], *, matched: bool) -> tuple[Any, Any]:
-    """The whole rows of two modalities; see `modgap._given.opened_two`."""
+    """The whole rows of two modalities; see `modgap._door.opened_two`."""
     has_ids = isinstance(X, Embeddings | Modalities | Mapping) or isinstance(Y, Embeddings)
     if Y is not None and not (has_ids or is_opened(X) or is_opened(Y)):
         return X, Y

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from itertools import combinations
 from typing import Any
 
 import numpy as np
 
-from modgap._arrays import Listener, namespace, to_numpy
+from modgap._arrays import Listener, listening, namespace, to_numpy
+from modgap._memory import give_back
 from modgap._results import Progress, silent
 from modgap._validate import (
     Array,
@@ -36,7 +37,6 @@ from modgap.measures.measurement import (
 from modgap.measures.one_pass import SideRows, products_of_pairs
 from modgap.measures.pairing import MAX_SAMPLE as MAX_SIGNAL
 from modgap.measures.pairing import signal_of_rows, warn_if_unpaired
-from modgap.measures.steps import Steps
 from modgap.measures.uniformity import alignment_of
 from modgap.moments import Moments, PairMoments, gap_matrix, stacked_uniformity
 from modgap.moments.blocks import moment_blocks
@@ -325,3 +325,43 @@ def _conformity_divergence(x: SideRows, y: SideRows) -> float:
 def _pick(rng: np.random.Generator, n: int, sample: int) -> np.ndarray | None:
     """Rows to look at, in order; None means all of them."""
     return None if n <= sample else np.sort(rng.choice(n, sample, replace=False))
+
+
+class Steps:
+    """Counts the rows of one step after the other, and tells ``progress`` at each block.
+
+    ``tidy`` gives the memory that a step has left back to the system.
+
+    >>> heard = []
+    >>> steps = Steps(lambda *told: heard.append(told), total=4)
+    >>> with steps.step("cone", 4) as passed:
+    ...     passed(0.5)
+    >>> heard
+    [('cone', 0, 4), ('cone', 2, 4), ('cone', 4, 4)]
+    """
+
+    def __init__(self, progress: Progress, total: int, *, tidy: bool = False) -> None:
+        self._progress, self._total, self._tidy = progress, total, tidy
+        self._done = 0
+
+    @contextmanager
+    def step(self, what: str, rows: int, passes: int = 1) -> Iterator[Listener]:
+        """A step that looks at ``rows`` rows, in so many passes over the data."""
+        shares = 0.0
+
+        def passed(share: float) -> None:
+            nonlocal shares
+            shares += share / passes
+            # Of a step that took more passes than it said, the end is told when it is there.
+            self._tell(what, self._done + int(rows * shares), self._done + rows)
+
+        self._tell(what, self._done, self._done)
+        with listening(passed):
+            yield passed
+        if self._tidy:
+            give_back()
+        self._done += rows
+        self._tell(what, self._done, self._done)
+
+    def _tell(self, what: str, done: int, most: int) -> None:
+        self._progress(what, min(done, most), self._total)

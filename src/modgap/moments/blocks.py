@@ -22,18 +22,17 @@ _SQUARES = 1e-30, 1e30
 
 @dataclass(frozen=True, eq=False)
 class Block:
-    """Rows that are taken together, and where they are; ``nonzero`` refuses rows of length zero."""
+    """Rows that are taken together, and where they are."""
 
     rows: Array
     name: str
     first_row: int
-    nonzero: bool
 
     def wide(self) -> Array:
         """A copy in wide precision."""
         return namespace(self.rows).astype(self.rows, wide_dtype(self.rows), copy=True)
 
-    def lengths(self, wide: Array) -> Array:
+    def lengths(self, wide: Array, *, nonzero: bool) -> Array:
         """The length of each row, (n, 1); NaN and infinity are refused, and zero where it must be.
 
         The sums of squares tell whether every number has to be looked at.
@@ -42,9 +41,9 @@ class Block:
         with np.errstate(over="ignore", invalid="ignore"):
             squares = xp.linalg.vecdot(wide, wide)
         least, most = _SQUARES if self.rows.dtype == wide.dtype else (0.0, math.inf)
-        good = (squares < most) & ((squares > least) | (not self.nonzero))  # NaN is neither
+        good = (squares < most) & ((squares > least) | (not nonzero))  # NaN is neither
         if not bool(xp.all(good)):
-            check_values(self.rows, self.name, nonzero=self.nonzero, first_row=self.first_row)
+            check_values(self.rows, self.name, nonzero=nonzero, first_row=self.first_row)
         return xp.sqrt(squares)[:, None]
 
     def is_unit(self, lengths: Array) -> bool:
@@ -64,21 +63,19 @@ def moment_blocks(n: int, dim: int = 1) -> Iterator[slice]:
     return row_blocks(n, min(BLOCK_ROWS, max(_LEAST_ROWS, BLOCK_BYTES // (8 * dim))))
 
 
-def blocks_of(X: Array, name: str, *, nonzero: bool, first_row: int = 0) -> Iterator[Block]:
+def blocks_of(X: Array, name: str, first_row: int = 0) -> Iterator[Block]:
     """The blocks of a matrix."""
     for rows in moment_blocks(*X.shape):
-        yield Block(X[rows], name, first_row + rows.start, nonzero)
+        yield Block(X[rows], name, first_row + rows.start)
 
 
-def blocks_of_all(
-    batches: Iterable[Array], name: str, *, nonzero: bool, first_row: int = 0
-) -> Iterator[Block]:
+def blocks_of_all(batches: Iterable[Array], name: str, first_row: int = 0) -> Iterator[Block]:
     """The blocks of a stream of batches, each of which stays as it is while it is in use."""
     first = None
     for batch, row in counted(batches, first_row):
         first = batch[:1] if first is None else first
         check_same_space(first, batch)
-        yield from blocks_of(batch, name, nonzero=nonzero, first_row=row)
+        yield from blocks_of(batch, name, row)
 
 
 def counted(batches: Iterable[Array], first_row: int = 0) -> Iterator[tuple[Array, int]]:
@@ -86,3 +83,8 @@ def counted(batches: Iterable[Array], first_row: int = 0) -> Iterator[tuple[Arra
     for batch in batches:
         yield batch, first_row
         first_row += len(batch)
+
+
+def copied(batch: Array) -> Array:
+    """A copy, which stays as it is whatever becomes of the batch."""
+    return namespace(batch).asarray(batch, copy=True)

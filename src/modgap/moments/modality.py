@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
+from copy import deepcopy
 from dataclasses import dataclass
 from functools import reduce
 from itertools import chain
@@ -16,8 +17,8 @@ from modgap._door import check_matrix, opened_batches
 from modgap._results import Brief
 from modgap._tensors import read_tensors, write_tensors
 from modgap._threads import in_threads
-from modgap._validate import Array, InputValueError, check_all_finite, check_count, check_same_space
-from modgap.moments.blocks import Block, blocks_of, blocks_of_all, counted
+from modgap._validate import Array, InputValueError, check_all_finite, check_count
+from modgap.moments.blocks import Block, blocks_of, blocks_of_all, copied
 from modgap.moments.rows import Detail, RowMoments, ratio
 
 
@@ -49,74 +50,52 @@ class Moments(Brief):
         out. With ``only_unit`` both halves are those of the unit rows, in half the time.
         ``first_row`` is the number of the first row in error messages, for batches of a stream.
         """
-        return moments_of(
-            check_matrix(X, name), name, detail=detail, unit=unit, nonzero=nonzero,
-            only_unit=only_unit, first_row=first_row,
-        )  # fmt: skip
+        gather = Gather(detail, unit, nonzero, only_unit)
+        return gather.total(blocks_of(check_matrix(X, name), name, first_row), name)
 
     @classmethod
-    def from_batches(
-        cls,
-        batches: Iterable[Array],
-        *,
-        name: str = "X",
-        **options: Any,
-    ) -> Moments:
-        """Moments of rows that come in batches; one batch is held at a time.
+    def from_batches(cls, batches: Iterable[Array], *, name: str = "X", **options: Any) -> Moments:
+        """Moments of rows that come in batches, of which a few are held at a time.
 
-        A path or a table is read in batches.
-        ``options`` are those of ``from_batch``.
+        A path or a table is read in batches. ``options`` are those of ``from_batch``.
         """
         opened = opened_batches(batches, name)
-        if opened is not batches:
-            return cls.from_stream(opened, name=name, **options)
-        total: Moments | None = None
-        for batch, first_row in counted(batches):
-            part = cls.from_batch(batch, name=name, first_row=first_row, **options)
-            if total is not None:
-                check_same_space(total.given.mean[None, :], part.given.mean[None, :])
-            total = part if total is None else total.add(part)
-        return _some(total, name)
+        if opened is batches:  # whose owner may write the next batch over the last
+            opened = (copied(check_matrix(batch, name)) for batch in batches)
+        return cls.from_stream(opened, name=name, **options)
 
     @classmethod
     def from_stream(
-        cls,
-        batches: Iterable[Array],
-        *,
-        name: str = "X",
-        detail: Detail = "covariance",
-        unit: bool = True,
-        nonzero: bool | None = None,
-        only_unit: bool = False,
-        first_row: int = 0,
+        cls, batches: Iterable[Array], *, name: str = "X", first_row: int = 0, **options: Any
     ) -> Moments:
         """``from_batches`` where no batch is written over once it was given out.
 
         The next one is asked for while threads still work on the blocks of the last. Options as
         for ``from_batch``.
         """
-        refused = unit if nonzero is None else nonzero
-        blocks = blocks_of_all(batches, name, nonzero=refused, first_row=first_row)
-        return _some(_Gather(detail, unit, only_unit).total(blocks), name)
+        return Gather(**options).total(blocks_of_all(batches, name, first_row), name)
 
     def __add__(self, other: Moments) -> Moments:
-        _check_dims(self.dim, other.dim)
-        both = self.unit is not None and other.unit is not None
-        return Moments(
-            self.given + other.given,
-            self.unit + other.unit if both else None,  # type: ignore[operator]
-        )
+        return deepcopy(self).add(other)
 
     def add(self, other: Moments) -> Moments:
-        """``self + other`` to the last bit; what this one holds is written over."""
-        _check_dims(self.dim, other.dim)
-        alike = self.given is self.unit and other.given is other.unit
-        if self.given is self.unit and not alike:
-            return self + other  # one array cannot become two
-        given = self.given.add(other.given)
-        if alike or self.unit is None or other.unit is None:
-            return Moments(given, given if alike else None)
-        return Moments(given, self.unit.add(other.unit))
+        """``self + other``; what this one holds is written over."""
+        if self.dim != other.dim:
+            raise InputValueError(
+                f"Moments can be added when they have the same number of columns, "
+                f"got {self.dim} and {other.dim}."
+            )
+        unit, shared = self.unit, self.given is self.unit
+        if shared and other.given is other.unit:
+            given = self.given.add(other.given)
+            return Moments(given, given)
+        if shared:
+            unit = deepcopy(unit)  # one array cannot become two
+        both = unit is not None and other.unit is not None
+        return Moments(
+            self.given.add(other.given),
+            unit.add(other.unit) if both else None,  # type: ignore[union-attr, arg-type]
+        )
 
     @property
     def n(self) -> int:
@@ -173,43 +152,27 @@ class Moments(Brief):
         return from_tensors(read_tensors(path, "set of moments")[1], "x")
 
 
-def moments_of(
-    X: Array,
-    name: str = "X",
-    *,
-    detail: Detail = "covariance",
-    unit: bool = True,
-    nonzero: bool | None = None,
-    only_unit: bool = False,
-    first_row: int = 0,
-) -> Moments:
-    """``Moments.from_batch`` of a matrix in memory, whose values are looked at on the way."""
-    gather = _Gather(detail, unit, only_unit)
-    refused = unit if nonzero is None else nonzero
-    total = gather.total(blocks_of(X, name, nonzero=refused, first_row=first_row))
-    assert total is not None  # a matrix has at least one row
-    return total
-
-
 @dataclass(frozen=True)
-class _Gather:
-    """What is gathered of every block: see ``Moments.from_batch``."""
+class Gather:
+    """What is gathered of every block, see ``Moments.from_batch``."""
 
-    detail: Detail
-    unit: bool
-    only_unit: bool
+    detail: Detail = "covariance"
+    unit: bool = True
+    nonzero: bool | None = None
+    only_unit: bool = False
 
-    def total(self, blocks: Iterable[Block]) -> Moments | None:
+    def total(self, blocks: Iterable[Block], name: str) -> Moments:
         """The moments of all blocks, made in threads and added in order."""
         left = iter(blocks)
         first = next(left, None)
         if first is None:
-            return None
+            raise InputValueError(f"{name} must have at least one row, got no batches.")
         return reduce(Moments.add, in_threads(self.of, chain([first], left), first.workers()))
 
     def of(self, block: Block) -> Moments:
+        """The moments of one block."""
         wide = block.wide()
-        lengths = block.lengths(wide)
+        lengths = block.lengths(wide, nonzero=self.unit if self.nonzero is None else self.nonzero)
         is_unit = block.is_unit(lengths)
         if self.only_unit and not is_unit:
             wide /= lengths
@@ -220,18 +183,9 @@ class _Gather:
         return Moments(RowMoments.of_scratch(wide, self.detail), unit)
 
 
-def _some(total: Moments | None, name: str) -> Moments:
-    if total is None:
-        raise InputValueError(f"{name} must have at least one row, got no batches.")
-    return total
-
-
-def _check_dims(first: int, second: int) -> None:
-    if first != second:
-        raise InputValueError(
-            f"Moments can be added when they have the same number of columns, "
-            f"got {first} and {second}."
-        )
+def moments_of(X: Array, name: str = "X", **options: Any) -> Moments:
+    """``Moments.from_batch`` of a matrix in memory, whose values are looked at on the way."""
+    return Gather(**options).total(blocks_of(X, name), name)
 
 
 def to_tensors(moments: Moments, side: str) -> dict[str, np.ndarray]:

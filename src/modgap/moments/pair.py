@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Sequence
+from copy import deepcopy
 from dataclasses import dataclass
 from functools import reduce
 from itertools import chain, combinations
@@ -17,7 +18,7 @@ from modgap._results import Brief
 from modgap._tensors import read_tensors, write_tensors
 from modgap._threads import in_threads
 from modgap._validate import Array, InputValueError, check_same_space
-from modgap.moments.blocks import Block, blocks_of, counted
+from modgap.moments.blocks import Block, blocks_of, copied
 from modgap.moments.modality import Moments, from_tensors, moments_of, to_tensors
 from modgap.moments.rows import Detail, RowMoments, ratio
 
@@ -52,23 +53,14 @@ class PairMoments(Brief):
         detail: Detail = "covariance",
         unit: bool = True,
         paired: bool = False,
-        first_row: int = 0,
     ) -> PairMoments:
         """Moments of two matrices; ``paired=True`` when row i of X belongs to row i of Y.
 
         Paired moments hold everything, whatever ``detail`` and ``unit`` say.
         """
         X, Y = opened_two(X, Y, names, matched=paired)
-        X, Y = check_matrix(X, names[0]), check_matrix(Y, names[1])
-        check_same_space(X, Y, names)
-        if paired and X.shape[0] != Y.shape[0]:
-            raise InputValueError(
-                f"{names[0]} and {names[1]} must hold the same pairs row by row, "
-                f"got {tuple(X.shape)} and {tuple(Y.shape)}."
-            )
-        return pair_moments_of(
-            X, Y, names, detail=detail, unit=unit, paired=paired, first_row=first_row
-        )
+        X, Y = _checked(X, Y, names, paired=paired)
+        return pair_moments_of(X, Y, names, detail=detail, unit=unit, paired=paired)
 
     @classmethod
     def from_batches(
@@ -88,11 +80,9 @@ class PairMoments(Brief):
         X, Y = opened_two(batches_x, batches_y, names, matched=True)
         if X is not batches_x:
             return cls.from_batch(X, Y, names=names, paired=True)
-        total: PairMoments | None = None
-        for (X, first_row), Y in zip(counted(batches_x), batches_y, strict=True):
-            part = cls.from_batch(X, Y, names=names, paired=True, first_row=first_row)
-            total = part if total is None else total.add(part)
-        return _some(total, names)
+        both = zip(batches_x, batches_y, strict=True)
+        checked = (map(copied, _checked(X, Y, names, paired=True)) for X, Y in both)
+        return _total(_blocks_of_all(checked, names), names)
 
     @classmethod
     def from_stream(
@@ -104,24 +94,11 @@ class PairMoments(Brief):
         first_row: int = 0,
     ) -> PairMoments:
         """``from_batches`` of pairs where no batch is written over once it was given out."""
-        both = zip(counted(batches_x, first_row), batches_y, strict=True)
-        blocks = (two for (X, row), Y in both for two in _pair_blocks(X, Y, names, row))
-        return _some(_total(blocks), names)
+        both = zip(batches_x, batches_y, strict=True)
+        return _total(_blocks_of_all(both, names, first_row), names)
 
     def __add__(self, other: PairMoments) -> PairMoments:
-        cross = None
-        if self.cross is not None and other.cross is not None:
-            cross = Cross(
-                self.cross.given
-                + other.cross.given
-                + _between(self.x.given, other.x.given, self.y.given, other.y.given),
-                self.cross.unit
-                + other.cross.unit
-                + _between(
-                    self.x.unit_rows(), other.x.unit_rows(), self.y.unit_rows(), other.y.unit_rows()
-                ),
-            )
-        return PairMoments(self.x + other.x, self.y + other.y, cross)
+        return deepcopy(self).add(other)
 
     def add(self, other: PairMoments) -> PairMoments:
         """``self + other``; what this one holds is written over."""
@@ -202,15 +179,23 @@ def pair_moments_of(
     detail: Detail = "covariance",
     unit: bool = True,
     paired: bool = False,
-    first_row: int = 0,
 ) -> PairMoments:
     """``PairMoments.from_batch`` of two matrices in memory, of one space."""
-    if not paired:
-        options: dict[str, Any] = {"detail": detail, "unit": unit, "first_row": first_row}
-        return PairMoments(moments_of(X, names[0], **options), moments_of(Y, names[1], **options))
-    total = _total(_pair_blocks(X, Y, names, first_row))
-    assert total is not None  # a matrix has at least one row
-    return total
+    if paired:
+        return _total(_blocks_of_all([(X, Y)], names), names)
+    options: dict[str, Any] = {"detail": detail, "unit": unit}
+    return PairMoments(moments_of(X, names[0], **options), moments_of(Y, names[1], **options))
+
+
+def _checked(X: Any, Y: Any, names: tuple[str, str], *, paired: bool) -> tuple[Array, Array]:
+    X, Y = check_matrix(X, names[0]), check_matrix(Y, names[1])
+    check_same_space(X, Y, names)
+    if paired and X.shape[0] != Y.shape[0]:
+        raise InputValueError(
+            f"{names[0]} and {names[1]} must hold the same pairs row by row, "
+            f"got {tuple(X.shape)} and {tuple(Y.shape)}."
+        )
+    return X, Y
 
 
 def gap_matrix(sides: Sequence[Moments]) -> np.ndarray:
@@ -232,29 +217,30 @@ def stacked_uniformity(sides: Sequence[Moments]) -> float:
     return -(max(squared - 2.0 * roots / d**0.5, 0.0) ** 0.5)
 
 
-def _pair_blocks(
-    X: Array, Y: Array, names: tuple[str, str], first_row: int
+def _blocks_of_all(
+    batches: Iterable[Iterable[Array]], names: tuple[str, str], first_row: int = 0
 ) -> Iterator[tuple[Block, Block]]:
-    sides = (
-        blocks_of(A, name, nonzero=True, first_row=first_row)
-        for A, name in zip((X, Y), names, strict=True)
-    )
-    return zip(*sides, strict=True)
+    """The blocks of a stream of paired batches."""
+    for X, Y in batches:
+        yield from zip(
+            blocks_of(X, names[0], first_row), blocks_of(Y, names[1], first_row), strict=True
+        )
+        first_row += len(X)
 
 
-def _total(blocks: Iterable[tuple[Block, Block]]) -> PairMoments | None:
+def _total(blocks: Iterable[tuple[Block, Block]], names: tuple[str, str]) -> PairMoments:
     """The moments of blocks of pairs, made in threads and added in order."""
     left = iter(blocks)
     first = next(left, None)
     if first is None:
-        return None
+        raise InputValueError(f"{names[0]} must have at least one row, got no batches.")
     parts = in_threads(_of_pairs, chain([first], left), first[0].workers(n_sides=3))
     return reduce(PairMoments.add, parts)
 
 
 def _of_pairs(blocks: tuple[Block, Block]) -> PairMoments:
     given = [block.wide() for block in blocks]
-    lengths = [block.lengths(wide) for wide, block in zip(given, blocks, strict=True)]
+    lengths = [block.lengths(wide, nonzero=True) for wide, block in zip(given, blocks, strict=True)]
     alike = all(block.is_unit(own) for block, own in zip(blocks, lengths, strict=True))
     units = given if alike else [w / own for w, own in zip(given, lengths, strict=True)]
     x, y = (RowMoments.of_scratch(rows) for rows in given)
@@ -263,12 +249,6 @@ def _of_pairs(blocks: tuple[Block, Block]) -> PairMoments:
     across = given[0].T @ given[1]
     cross = Cross(across, across.copy() if alike else units[0].T @ units[1])
     return PairMoments(Moments(x, u), Moments(y, v), cross)
-
-
-def _some(total: PairMoments | None, names: tuple[str, str]) -> PairMoments:
-    if total is None:
-        raise InputValueError(f"{names[0]} must have at least one row, got no batches.")
-    return total
 
 
 def _between(xa: RowMoments, xb: RowMoments, ya: RowMoments, yb: RowMoments) -> Array:

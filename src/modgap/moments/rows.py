@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
@@ -46,32 +47,25 @@ class RowMoments(Brief):
         return cls(rows.shape[0], mean, xp.sum(rows, axis=0))
 
     def __add__(self, other: RowMoments) -> RowMoments:
+        return deepcopy(self).add(other)
+
+    def add(self, other: RowMoments) -> RowMoments:
+        """``self + other``; the scatter of this one is written over."""
         # Chan, Golub and LeVeque 1983: stable where sum(x**2) - n*mean**2 is not.
         n = self.n + other.n
         delta = other.mean - self.mean
         mean = self.mean + delta * (other.n / n)
-        if self.scatter is None or other.scatter is None:
-            return RowMoments(n, mean, None)
-        weight = self.n * other.n / n
         first, second = self.scatter, other.scatter
+        if first is None or second is None:
+            return RowMoments(n, mean, None)
         if first.ndim != second.ndim:  # a sum knows no more than the lesser part
             diagonal = namespace(delta).linalg.diagonal
-            first, second = (diagonal(s) if s.ndim == 2 else s for s in (first, second))
-        between = delta[:, None] * delta[None, :] if first.ndim == 2 else delta**2
-        return RowMoments(n, mean, first + second + between * weight)
-
-    def add(self, other: RowMoments) -> RowMoments:
-        """``self + other`` to the last bit; the scatter of this one is written over."""
-        first, second = self.scatter, other.scatter
-        if first is None or second is None or first.ndim != second.ndim:
-            return self + other
-        n = self.n + other.n
-        delta = other.mean - self.mean
+            first, second = (1 * diagonal(s) if s.ndim == 2 else s for s in (first, second))
         between = delta[:, None] * delta[None, :] if first.ndim == 2 else delta**2
         between *= self.n * other.n / n
         first += second
         first += between
-        return RowMoments(n, self.mean + delta * (other.n / n), first)
+        return RowMoments(n, mean, first)
 
     @property
     def variance(self) -> Array:

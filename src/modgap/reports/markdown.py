@@ -8,7 +8,7 @@ from modgap._files import write_text
 from modgap._results import document, text_table, to_json
 from modgap.corrections import Correction, demands, next_commands
 from modgap.diagnosis import Diagnosis
-from modgap.evaluation.names import metric_label
+from modgap.evaluation.metrics import metric_label
 from modgap.reports.fix import CORRECTION_FILE, apply_lines, not_judged, where_from
 from modgap.reports.make import Report
 

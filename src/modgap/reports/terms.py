@@ -8,8 +8,7 @@ from functools import cache
 from importlib import resources
 from typing import Any
 
-from modgap.evaluation.metrics import directions
-from modgap.evaluation.names import metric_label
+from modgap.evaluation.metrics import directions, metric_label
 
 Term = dict[str, str]
 

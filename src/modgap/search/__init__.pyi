@@ -1,7 +1,7 @@
 from .calibrator import Cutoff, ScoreCalibrator
 from .exact import search
 from .hits import Hits
-from .judged import JudgedHits, judge_hits
+from .judged_hits import JudgedHits, judge_hits
 from .merging import Found, merge
 from .reliability import Reliability, reliability_curve
 from .scores import OtherMetricWarning

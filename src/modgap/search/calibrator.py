@@ -29,7 +29,7 @@ from modgap._validate import (
     check_finite,
 )
 from modgap.corrections import NotFitted
-from modgap.search.judged import JudgedHits, Pair, check_pair, check_scores
+from modgap.search.judged_hits import JudgedHits, Pair, check_pair, check_scores
 from modgap.search.pair_model import CALIBRATION_METHODS, CalibrationMethod, PairModel, arrow
 from modgap.search.reliability import (
     MIN_ACCEPTED,

@@ -9,7 +9,7 @@ from typing import Any, Literal, Self
 import numpy as np
 
 from modgap._validate import InputValueError, check_all_finite, check_finite
-from modgap.search.judged import JudgedHits, Pair
+from modgap.search.judged_hits import JudgedHits, Pair
 from modgap.search.reliability import precision_curve
 
 CalibrationMethod = Literal["logistic", "isotonic"]

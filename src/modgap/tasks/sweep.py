@@ -32,7 +32,7 @@ from modgap.corrections import (
 )
 from modgap.corrections.bank import check_bank, with_hubs
 from modgap.corrections.hubs import MIN_BANK, NEIGHBOURS, WEIGHTS
-from modgap.corrections.partly import partly
+from modgap.corrections.interpolated import interpolated
 from modgap.evaluation.significance import (
     DEFAULT_RESAMPLES,
     Comparison,
@@ -137,7 +137,9 @@ class CorrectionWay(Way):
     def fitted(self, rows: TaskRows) -> AtAmount:
         """The correction, fitted once."""
         correction = rows.fitted(self.corrector)
-        return lambda amount: rows.judged(correction if amount == 1 else partly(correction, amount))
+        return lambda amount: rows.judged(
+            correction if amount == 1 else interpolated(correction, amount)
+        )
 
 
 @dataclass(frozen=True, eq=False)

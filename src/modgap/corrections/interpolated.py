@@ -12,7 +12,7 @@ from modgap.corrections.affine import Affine
 from modgap.corrections.correction import Correction
 
 
-def partly(correction: Correction, share: float) -> Correction:
+def interpolated(correction: Correction, share: float) -> Correction:
     """The correction applied in part: by a share of it, of which 1 is all.
 
     A row v, at unit length where the correction takes it so, goes to
