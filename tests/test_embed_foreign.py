@@ -98,7 +98,7 @@ def test_a_list_of_weights_leads_nowhere_else(folder, name):
     (folder / "model.safetensors").rename(folder.parent / "outside.safetensors")
     listed = {"metadata": {}, "weight_map": {"logit_scale": name}}
     (folder / "model.safetensors.index.json").write_text(json.dumps(listed))
-    with pytest.raises(ValueError, match="those of other places are not read"):
+    with pytest.raises(ValueError, match="files elsewhere are not read"):
         open_model(f"hf:{folder}")
 
 

@@ -316,7 +316,7 @@ def test_memory_that_runs_out_is_one_sentence(error, digits, tmp_path):
         raise error
 
     words = (
-        r"not enough memory on cpu \(.*80.*[^e]\)\. Raise train\.accumulation_steps, which leaves"
+        r"not enough memory on cpu \(.*80.*[^e]\)\. Raise train\.accumulation_steps, which keeps"
     )
     with pytest.raises(TrainingStopped, match=words) as stopped:
         train(digits_config(), output=tmp_path, data=digits, hooks=[hook])

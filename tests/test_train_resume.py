@@ -358,7 +358,7 @@ def test_a_full_disk_is_one_sentence_and_the_checkpoint_before_it_loads(
         CheckpointError,
         match=r"^The checkpoint of step 4 cannot be written to .*: No space left on device\. "
         r"The checkpoint before it is whole: step-00000002\.safetensors\. "
-        r"Free some room and go on with --resume\.$",
+        r"Free some room and resume with --resume\.$",
     ):
         train(config, output=tmp_path / "full", data=digits, hooks=[fill_up])
     assert [path.name for path in (tmp_path / "full" / "checkpoints").iterdir()] == [
@@ -418,7 +418,7 @@ def test_a_checkpoint_refused_for_another_reason_than_room_does_not_ask_for_room
 
     monkeypatch.setattr("safetensors.numpy.save_file", read_only)
     with pytest.raises(
-        CheckpointError, match=r"Read-only file system\. .*Mend that and go on with"
+        CheckpointError, match=r"Read-only file system\. .*Mend that and resume with"
     ):
         write_checkpoint(tmp_path, 1, TENSORS, {}, keep=2)
 
@@ -427,7 +427,7 @@ def test_a_checkpoint_refused_for_another_reason_than_room_does_not_ask_for_room
 @pytest.mark.parametrize("name", ["model.safetensors", "embeddings.safetensors", "result.json"])
 def test_a_finished_run_without_checkpoints_is_not_written_over(name, resume, digits, tmp_path):
     (tmp_path / name).write_text("kept")
-    with pytest.raises(ValueError, match=f"holds {name} already, and no checkpoint to go on from"):
+    with pytest.raises(ValueError, match=f"holds {name} already, and no checkpoint to resume from"):
         train(digits_config(), output=tmp_path, resume=resume, data=digits)
     assert [path.name for path in tmp_path.iterdir()] == [name]
     assert (tmp_path / name).read_text() == "kept"

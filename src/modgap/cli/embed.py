@@ -101,7 +101,7 @@ def embed(
 ) -> None:
     """Embed images or sounds with their captions into a folder that all commands read.
 
-    Run the same command again after an interruption: it goes on where it was.
+    Run the same command again after an interruption: it resumes.
 
     Example: modgap embed hf:openai/clip-vit-base-patch32 photos -o rows
     """

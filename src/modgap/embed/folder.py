@@ -1,7 +1,7 @@
 """Embed items into a folder of clip-retrieval's layout, shard by shard.
 
 A shard holds the rows of a fixed range of items. Its metadata is written last, so a shard without
-metadata is one that a killed run did not finish, and is made again.
+metadata was interrupted, and is made again.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from modgap.io.items import Items
 SHARD_ITEMS = 10_000
 DTYPES = ("float32", "float16")
 _SKIPPED = b"modgap.skipped"
-# A text that every model is asked for: other weights under the same name give another row.
+# Every model embeds this text: other weights under the same name give another row.
 PROBE = "a photo of a cat"
 _SAME = 0.999
 _WORDS = {
@@ -84,9 +84,9 @@ def embed(
 ) -> EmbeddedFolder:
     """Embed images or sounds with their captions, or texts, into a folder of rows and metadata.
 
-    The folder is what clip-retrieval writes; all of modgap reads it. A run that was stopped goes on
-    where it was when it is started again in the same way. Items that cannot be read are left out,
-    with their captions, and named.
+    The folder has clip-retrieval's layout; all of modgap reads it. An interrupted run resumes when
+    the same call is made again. Items that cannot be read are left out, with their captions, and
+    named.
 
     Parameters
     ----------
@@ -108,65 +108,52 @@ def embed(
         Where shards are embedded; see `modgap.engines.open_engine`. Workers open the model and the
         data themselves, so both must be there for each of them, as the folder must.
     progress : callable, optional
-        ``progress(what, done, total)`` is told how many items are done.
+        Called as ``progress(what, done, total)`` with the number of items that are done.
     """
     check_choice(dtype, "dtype", DTYPES)
     size, shard = check_count(batch_size, "batch_size"), check_count(shard_items, "shard_items")
-    items = data if isinstance(data, Items) else open_items(
-        data, split=split, format=format, images=images
-    )  # fmt: skip
+    opening: dict[str, Any] = {"split": split, "format": format, "images": images}
+    items = data if isinstance(data, Items) else open_items(data, **opening)
     found = open_model(model, **more)
     for modality in _modalities(items):
         found.check_modality(modality)
-    plan = _plan(found, items, split, format, images, normalise, dtype, shard)
-    folder = Path(output)
+    plan = Plan.of(found, items, opening, normalise, dtype, shard)
+    folder, say, total = Path(output), progress or silent, len(items)
     with sole_writer_of(folder):
         missing = _begin(folder, plan)
         work = _Work(found, items, plan, folder, size, workers)
-        say = progress or silent
-        done = len(items) - sum(plan.items_of(number) for number in missing)
-        say("embedding", done, len(items))
+        done_before = done = total - sum(plan.items_of(number) for number in missing)
+        say("embedding", done, total)
         runs = open_engine(engine)
         if isinstance(runs, LocalEngine):
-            _write_here(work, missing, say)
+            for number in missing:
+
+                def count(n: int, first: int = done) -> None:
+                    say("embedding", first + n, total)
+
+                work.write_shard(number, count)
+                done += plan.items_of(number)
         else:
-            opening = {"split": split, "format": format, "images": images}
             job = _Job(model, data, opening, more, plan, folder.absolute(), size, workers)
-            _write_there(runs, job, missing, say)
+            for number in runs.map(job, missing, gpus=job.gpus):
+                if not _metadata(folder, METADATA, number).is_file():
+                    raise InputValueError(
+                        f"A worker wrote shard {number}, which is not to be seen from here. "
+                        f"{folder} must be on a disk that all workers share."
+                    )
+                done += plan.items_of(number)
+                say("embedding", done, total)
         rows, skipped = work.finish()
     return EmbeddedFolder(
         folder=str(folder),
         model=found.name,
         dim=found.dim,
         rows=rows,
-        n_items=len(items),
+        n_items=total,
         has_labels=items.labels is not None,
-        n_done_before=done,
+        n_done_before=done_before,
         skipped=skipped,
     )
-
-
-def _write_here(work: _Work, missing: Sequence[int], say: Progress) -> None:
-    """Make the shards in this process, one after the other."""
-    total = len(work.items)
-    done = total - sum(work.plan.items_of(number) for number in missing)
-    for number in missing:
-        work.write_shard(number, partial(_count_from, say, done, total))
-        done += work.plan.items_of(number)
-
-
-def _write_there(engine: Engine, job: _Job, missing: Sequence[int], say: Progress) -> None:
-    """Have workers make the shards; their files must be seen from here."""
-    total = job.plan.n_items
-    done = total - sum(job.plan.items_of(number) for number in missing)
-    for number in engine.map(job, missing, gpus=job.gpus):
-        if not _metadata(job.folder, METADATA, number).is_file():
-            raise InputValueError(
-                f"A worker wrote shard {number}, which is not to be seen from here. {job.folder} "
-                "must be on a disk that all workers share."
-            )
-        done += job.plan.items_of(number)
-        say("embedding", done, total)
 
 
 @dataclass(frozen=True, eq=False)
@@ -198,20 +185,12 @@ class _Job:
             _opened[self.key] = _Work(
                 model, items, self.plan, self.folder, self.batch_size, self.workers
             )
-        _opened[self.key].write_shard(number, _uncounted)
+        _opened[self.key].write_shard(number, lambda _: None)
         return number
 
 
 # The work of the job that this process is at.
 _opened: dict[str, _Work] = {}
-
-
-def _uncounted(_: int) -> None:
-    """A worker tells of whole shards only."""
-
-
-def _count_from(say: Progress, first: int, total: int, done: int) -> None:
-    say("embedding", first + done, total)
 
 
 def _modalities(items: Items) -> tuple[str, ...]:
@@ -223,7 +202,7 @@ def _modalities(items: Items) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class Plan:
-    """Which model embeds which items, and how: a run goes on only where all of it is the same.
+    """Which model embeds which items, and how; a run resumes only where all of it is equal.
 
     ``items`` is a hash of the names, captions and labels; ``probe`` the row of a fixed text.
     """
@@ -244,6 +223,42 @@ class Plan:
     one_caption_each: bool
     probe: tuple[float, ...]
 
+    @classmethod
+    def of(
+        cls,
+        model: Model,
+        items: Items,
+        opening: Mapping[str, Any],
+        normalise: bool,
+        dtype: str,
+        shard_items: int,
+    ) -> Plan:
+        """The plan of a model, and of items that were opened in a certain way."""
+        digest = hashlib.sha256()
+        for row, name in enumerate(items.names):
+            label = None if items.labels is None else items.labels[row]
+            digest.update(json.dumps([name, items.captions(row), label]).encode())
+        has_text = "text" in model.modalities
+        probe = model.encode_texts([PROBE], normalise=True)[0] if has_text else np.zeros(0)
+        images = opening["images"]
+        return cls(
+            model=model.name,
+            dim=model.dim,
+            temperature=model.temperature,
+            modalities=_modalities(items),
+            source=os.path.abspath(items.source),
+            format=opening["format"] or "",
+            split=opening["split"],
+            images=None if images is None else os.path.abspath(images),
+            n_items=len(items),
+            items=digest.hexdigest(),
+            shard_items=shard_items,
+            dtype=dtype,
+            normalise=normalise,
+            one_caption_each={len(items.captions(row)) for row in range(len(items))} == {1},
+            probe=tuple(float(value) for value in probe),
+        )
+
     @property
     def n_shards(self) -> int:
         """Shards of a finished folder."""
@@ -254,12 +269,12 @@ class Plan:
         return min(self.shard_items, self.n_items - shard * self.shard_items)
 
     def save(self, folder: Path, **more: Any) -> None:
-        """Write it into the folder; ``more`` is what is known once all is done."""
+        """Write it into the folder, with ``more`` once all is done."""
         document = {"schema": SCHEMA, "version": __version__, **asdict(self), **more}
         write_text(folder / NOTE, to_json(document) + "\n")
 
     def check_same(self, found: dict[str, Any], folder: Path) -> None:
-        """Refuse to go on in a folder of other rows."""
+        """Refuse to resume in a folder of other rows."""
         own = json.loads(to_json(asdict(self)))
         differing = [
             name
@@ -268,62 +283,23 @@ class Plan:
         ]
         if differing:
             name = differing[0]
+            shown = 12 if name == "items" else None  # of a hash, the beginning
+            before, now = (str(one)[:shown] for one in (found.get(name), own[name]))
             raise InputValueError(
-                f"{folder} was begun with another {_WORDS.get(name, name)} "
-                f"({_shown(found.get(name))}, now {_shown(own[name])}). Give another folder with "
-                "-o, or remove it."
+                f"{folder} was started with another {_WORDS.get(name, name)} ({before}, now "
+                f"{now}). Give another folder with -o, or remove it."
             )
         probe, known = np.asarray(self.probe), np.asarray(found.get("probe") or np.zeros(self.dim))
         same = float(probe @ known) if probe.shape == known.shape else 0.0
         if same < _SAME:
             raise InputValueError(
-                f"{folder} was begun with other weights of {self.model}: they give another row for "
-                "the same text. Give another folder with -o, or remove it."
+                f"{folder} was started with other weights of {self.model}: they give another row "
+                "for the same text. Give another folder with -o, or remove it."
             )
 
 
-def _shown(value: Any) -> str:
-    return value[:12] if isinstance(value, str) and len(value) == 64 else str(value)
-
-
-def _plan(
-    model: Model,
-    items: Items,
-    split: str | None,
-    format: str | None,  # noqa: A002
-    images: str | os.PathLike[str] | None,
-    normalise: bool,
-    dtype: str,
-    shard_items: int,
-) -> Plan:
-    digest = hashlib.sha256()
-    for row, name in enumerate(items.names):
-        label = None if items.labels is None else items.labels[row]
-        digest.update(json.dumps([name, items.captions(row), label]).encode())
-    has_text = "text" in model.modalities
-    probe = model.encode_texts([PROBE], normalise=True)[0] if has_text else np.zeros(0)
-    counts = {len(items.captions(row)) for row in range(len(items))}
-    return Plan(
-        model=model.name,
-        dim=model.dim,
-        temperature=model.temperature,
-        modalities=_modalities(items),
-        source=os.path.abspath(items.source),
-        format=format or "",
-        split=split,
-        images=None if images is None else os.path.abspath(images),
-        n_items=len(items),
-        items=digest.hexdigest(),
-        shard_items=shard_items,
-        dtype=dtype,
-        normalise=normalise,
-        one_caption_each=counts == {1},
-        probe=tuple(float(value) for value in probe),
-    )
-
-
 def _begin(folder: Path, plan: Plan) -> list[int]:
-    """Make the folder, or go on in it; returns the shards that are missing."""
+    """Make the folder, or resume in it; returns the shards that are missing."""
     known = read_embed_note(folder)
     if known is None:
         if folder.exists() and any(folder.iterdir()):
@@ -369,8 +345,7 @@ class _Work:
         if "text" in self.plan.modalities:
             of_text = [row for row in kept for _ in self.items.captions(row)]
             captions = [text for row in kept for text in self.items.captions(row)]
-            told = count if kind == "text" else None
-            self._write(TEXTS, number, self._texts(captions, told))
+            self._write(TEXTS, number, self._texts(captions, count if kind == "text" else None))
             if kind != "text" and not self.plan.one_caption_each:
                 names = _strings([self.items.names[row] for row in of_text])
                 described = {"image_path": names, "caption": _strings(captions)}
@@ -417,7 +392,7 @@ class _Work:
 
     @cached_property
     def _fields(self) -> dict[str, Any]:
-        """What else the source says, as columns whose types are the same in every shard."""
+        """The other fields of the source, as columns whose types are the same in every shard."""
         own = ("image_path", "caption", "label")
         fields = {name: values for name, values in self.items.fields.items() if name not in own}
         return {name: _arrow(values) for name, values in fields.items()}

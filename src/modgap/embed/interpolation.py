@@ -26,7 +26,7 @@ from modgap.io.images import ImageError
 from modgap.measures import vslerp_path
 from modgap.search import search
 
-# A cosine above this is that of a row with itself.
+# Above this cosine, two rows are the same.
 _SAME = 1 - 1e-5
 
 
@@ -131,7 +131,7 @@ def open_image_bank(
         The images, as for `modgap.io.open_items`: found by the ids of the rows where these have
         any, else row by row. A folder that holds its own images needs none.
     column : str, optional
-        The array or column of the rows, where that cannot be told.
+        The array or column of the rows, where there are several.
     """
     rows = open_modality(path, "image", column=column)
     if images is not None:
@@ -168,7 +168,7 @@ class Interpolation(Result):
     rows : (a, s, d) array
         The rows, left out of ``to_dict``.
     radii : (a, s) array
-        Their distance from the mean, over that of the ends, on average.
+        Their distance from the mean, over the mean distance of the ends.
     nearest, cosines : (a, s) arrays or None
         The row of the bank nearest to each, by cosine.
     names : tuple of tuples of str, or None
@@ -262,7 +262,7 @@ def _with_nearest(found: Interpolation, bank: ImageBank, with_ends: bool) -> Int
     chosen = np.zeros(len(near), dtype=np.int64)
     if not with_ends:
         at = np.tile(found.thetas, len(found.alphas))
-        # Never all three: two rows at the most are those of the ends.
+        # Never all three: the ends are two rows at most.
         is_end = np.isin(near, near[:, 0][((at == 0) | (at == 1)) & (cosines[:, 0] > _SAME)])
         between = (at > 0) & (at < 1) & ~is_end.all(axis=1)
         chosen[between] = np.argmin(is_end[between], axis=1)

@@ -28,7 +28,7 @@ def embed_items(
     """`Model.encode_items` of some of the items; none of them need be readable.
 
     Batches are read and prepared while the network has others, unless it is on the processor.
-    ``count`` is told how many of the items are done.
+    ``count`` is called with the number of items that are done.
     """
     decode, kind = decoder(items, model), items.kind
 

@@ -66,7 +66,7 @@ class Model(ABC):
     modalities : tuple of str
         What it embeds: "image", "audio", "text".
     temperature : float or None
-        By which it was trained to divide cosines; None where it says nothing.
+        By which it was trained to divide cosines; None where that is unknown.
     image_side : int or None
         The larger side of the images that its network takes.
     sampling_rate : int or None

@@ -87,7 +87,7 @@ class OnnxModel(ReplicatedModel):
             modality: {one.name for one in session.get_inputs()}
             for modality, session in sessions[0].items()
         }
-        # model.onnx stands for what it takes; only then is its file that of every modality.
+        # model.onnx is the file of every modality, and embeds those that it has inputs for.
         of_inputs = {"image": "pixel_values", "audio": "input_features", "text": "input_ids"}
         self.modalities = tuple(m for m in TOWERS if of_inputs[m] in takes.get(m, ()))
         _check_modalities(name, self.modalities)
@@ -187,7 +187,7 @@ def find_providers(runtime: Any, device: str | None) -> list[Any]:
 def _session(runtime: Any, file: Path, provider: Any) -> Any:
     try:
         return runtime.InferenceSession(str(file), providers=[provider])
-    except Exception as error:  # onnxruntime has classes of its own for what is wrong in a file
+    except Exception as error:  # onnxruntime raises classes of its own
         raise InputValueError(
             f"{file} cannot be read by onnxruntime ({type(error).__name__})."
         ) from error

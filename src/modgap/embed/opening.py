@@ -74,9 +74,9 @@ def open_model(
 
 @contextmanager
 def reading_model(kind: str, name: str, library: str, default_owner: str = "") -> Iterator[None]:
-    """What a library says when it opens a model by a name of the hub or a folder, as a sentence.
+    """Turns a library's errors over a model of the hub or of a folder into one sentence.
 
-    Whatever it raises over the files of a model is one, but for a lack of memory.
+    A lack of memory is raised as it is.
     """
     place = Path(name).expanduser()
     if not place.is_dir() and _is_path(name):
@@ -105,7 +105,7 @@ def reading_model(kind: str, name: str, library: str, default_owner: str = "") -
 
 @contextmanager
 def _quiet_hub() -> Iterator[None]:
-    """Without the hub's lines about every try to reach it: one sentence says what failed."""
+    """Silences the hub's lines about every attempt to reach it."""
     logger = logging.getLogger("huggingface_hub")
     level = logger.level
     logger.setLevel(logging.CRITICAL)

@@ -1,4 +1,4 @@
-"""What goes before a network of the hub: its image processor, tokenizer and feature extractor."""
+"""The image processor, tokenizer and feature extractor of a model of the hub."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def max_tokens(tokenizer: Any, config: Any) -> int:
 
 
 def image_side(processor: Any, config: Any) -> int | None:
-    """The larger side of what an image is scaled to; None where nobody says it."""
+    """The larger side that images are scaled to; None where it is unknown."""
     sides = [getattr(getattr(config, "vision_config", config), "image_size", None)]
     for name in ("size", "crop_size"):
         size = getattr(processor, name, None)

@@ -59,7 +59,7 @@ def open_by_name(name: str, options: Options) -> SentenceTransformersModel:
 def _draw_weights(module: Any, pretrained: Any) -> None:
     """Draw the weights of a network anew, as its layers do when they are made.
 
-    Models of transformers draw theirs as their own code says, whatever they are part of.
+    Models of transformers draw theirs with their own code, wherever they are nested.
     """
     if isinstance(module, pretrained):
         drawn = type(module)(module.config)

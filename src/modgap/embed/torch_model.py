@@ -94,8 +94,8 @@ class TorchModel(ReplicatedModel):
     def layers(self, modality: str) -> tuple[str, ...]:
         """Names of the blocks that a modality goes through, first to last.
 
-        They are those of the network's lists of modules; `encode_layers` takes the name of any
-        other module too.
+        They are the members of the network's lists of modules; `encode_layers` takes the name of
+        any other module, too.
         """
         self.check_modality(modality)
         for kind in (nn.ModuleList, nn.Sequential):
@@ -260,8 +260,8 @@ def end_token_of(config: Any) -> int | None:
 def temperature_and_bias(network: Any) -> tuple[float | None, float | None]:
     """Temperature and bias of a network's logits, as far as it has them.
 
-    exp(logit_scale) is 1/temperature. CLAP has one scale for each direction; this is that of texts
-    that look for sounds.
+    exp(logit_scale) is 1/temperature. CLAP has one scale for each direction; this is the one for
+    text queries.
     """
     bias = getattr(network, "logit_bias", None)
     for name in ("logit_scale", "logit_scale_t"):
@@ -272,6 +272,6 @@ def temperature_and_bias(network: Any) -> tuple[float | None, float | None]:
 
 
 def _positive(temperature: Tensor) -> float | None:
-    """A temperature; None for what is none, such as NaN or infinity."""
+    """A temperature; None if it is not above 0 and finite."""
     found = float(temperature)
     return found if 0 < found < math.inf else None

@@ -1,4 +1,4 @@
-"""What `modgap embed` notes beside its rows: the model, the items, whether all is there."""
+"""The note of `modgap embed` beside its rows: the model, the items, whether all is there."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SCHEMA = "modgap/embed/2"
 
 
 def read_embed_note(folder: Any) -> dict[str, Any] | None:
-    """What a folder says of itself; None where nothing was embedded into it."""
+    """The note of an embedded folder; None where nothing was embedded into it."""
     path = folder / NOTE
     if not path.is_file():
         return None
@@ -30,12 +30,12 @@ def read_embed_note(folder: Any) -> dict[str, Any] | None:
 
 
 def finished_note(folder: Any) -> dict[str, Any] | None:
-    """What a folder says of itself, if it does; refused while it is still embedded into."""
+    """The note of an embedded folder, if it has one; refused until the folder is finished."""
     note = read_embed_note(folder)
     if note is not None and note.get("finished") is not True:
         raise InputValueError(
-            f"{folder} is not finished: modgap embed was stopped, or is still at work. Run the "
-            "same command again; it goes on where it was."
+            f"{folder} is not finished: modgap embed was interrupted, or still runs. Run the "
+            "same command again; it resumes."
         )
     return note
 

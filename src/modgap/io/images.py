@@ -1,4 +1,4 @@
-"""Images from outside, read safely: of one folder, of known formats, of a limited size."""
+"""Reads images from outside safely: from one folder, in known formats, of a limited size."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _LONGEST_NAME = 100
 
 
 class ImageError(InputError, ValueError):
-    """One image cannot be used. Readers of many count it and go on."""
+    """One image cannot be used. Readers of many count it and continue."""
 
 
 class MissingImageError(ImageError):
@@ -151,7 +151,7 @@ def _short(name: str) -> str:
 
 
 class _Quiet:
-    """Keeps Pillow from warning of what is counted and named anyway, in any number of threads.
+    """Silences Pillow's warnings about images that are counted and named anyway, in any thread.
 
     Filters belong to the whole process: the first to enter sets one, the last to leave removes it.
     """

@@ -1,4 +1,4 @@
-"""Sounds from outside, read safely: of known formats, of a limited length, as models take them."""
+"""Reads sounds from outside safely: in known formats, of a limited length, as models take them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _FORMATS = ("WAV", "WAVEX", "RF64", "FLAC", "OGG", "MP3", "MPEG", "AIFF")
 
 
 class SoundError(InputError, ValueError):
-    """One sound cannot be used. Readers of many count it and go on."""
+    """One sound cannot be used. Readers of many count it and continue."""
 
 
 def unpack_sound(stored: bytes, rate: int) -> np.ndarray:

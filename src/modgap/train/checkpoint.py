@@ -1,7 +1,7 @@
 """The folder of a run and its checkpoints: one safetensors file each, never pickle.
 
-A checkpoint is written as any file of ours is, whole or not at all, and carries a checksum of its
-tensors: a full disk, a kill or a damaged sector costs at most the newest one.
+Checkpoints are written atomically and carry a checksum of their tensors: a full disk, a kill or a
+damaged sector costs at most the newest one.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def write_checkpoint(
         why = os.strerror(error.errno) if error.errno else error
         raise CheckpointError(
             f"The checkpoint of step {step} cannot be written to {path.parent}: {why}. {left} "
-            f"{mend} and go on with --resume."
+            f"{mend} and resume with --resume."
         ) from error
     for old in checkpoints(output)[:-keep]:
         old.unlink(missing_ok=True)
@@ -94,7 +94,7 @@ def read_newest(output: Path) -> Saved | None:
 
 
 def checkpoint_to_resume(output: Path, config: Config, resume: bool) -> Saved | None:
-    """The checkpoint to go on from, or none; refuses a folder that would be written over."""
+    """The checkpoint to resume from, or none; refuses a folder that would be overwritten."""
     if checkpoints(output) and not resume:
         raise InputValueError(
             f"{output} holds a run already. Go on with it by --resume, or write to another folder."
@@ -103,8 +103,8 @@ def checkpoint_to_resume(output: Path, config: Config, resume: bool) -> Saved | 
     finished = [name for name in (MODEL, EMBEDDINGS, DIGITS, RESULT) if (output / name).exists()]
     if saved is None and finished:
         raise InputValueError(
-            f"{output} holds {finished[0]} already, and no checkpoint to go on from. Move it away, "
-            "or write to another folder."
+            f"{output} holds {finished[0]} already, and no checkpoint to resume from. Move it "
+            "away, or write to another folder."
         )
     # Through make_config: a run of an older version has the defaults of settings that are new.
     if saved is not None and (

@@ -1,4 +1,4 @@
-"""What a run is made of: frozen sections, each setting with its type and its bounds.
+"""The settings of a run in frozen sections, each with its type and its bounds.
 
 `config_files.py` reads them from TOML, with presets and overrides.
 """
@@ -16,7 +16,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 from modgap._validate import InputTypeError, InputValueError, check_choice
 
-# What may change between a run and its resumption: nothing here moves a weight.
+# Settings that may change when a run is resumed: none of them moves a weight.
 FREE = {
     "data": ("path", "images", "test_path", "test_images", "workers", "keep_on_device"),
     "train": ("device", "loggers", "log_every", "checkpoint_every", "keep_checkpoints", "threads"),
@@ -106,7 +106,7 @@ class ModelConfig:
 
 @dataclass(frozen=True)
 class TemperatureConfig:
-    """A class or preset of `temperature.py` by name; what is None is left at its default."""
+    """A class or preset of `temperature.py` by name; settings that are None keep their defaults."""
 
     name: str = "learned"
     initial: float | None = None
@@ -122,7 +122,7 @@ class TemperatureConfig:
     period: int | None = None
 
     def options(self) -> dict[str, Any]:
-        """What was set, besides the name."""
+        """The settings that were given, without the name."""
         values = dataclasses.asdict(self)
         return {k: v for k, v in values.items() if k != "name" and v is not None}
 

@@ -61,7 +61,7 @@ class Split(Brief):
         return Split(self.pixels[rows], self.tokens[drawn], one, torch.ones_like(one))
 
     def to(self, device: Any, pixels: bool = True) -> Split:
-        """The split with its tokens, and its pixels if asked, on a device."""
+        """The split with its tokens, and by default its pixels, on a device."""
         return replace(
             self,
             pixels=self.pixels.to(device) if pixels else self.pixels,
@@ -71,7 +71,7 @@ class Split(Brief):
 
 @dataclass(frozen=True, eq=False)
 class Data(Brief):
-    """What a run trains on and is measured on.
+    """The splits that a run trains on and is measured on.
 
     ``augment`` turns uint8 pixels into the floats of a training step, ``prepare`` into those of
     an evaluation; both run on the pixels' device. ``corrupt`` names images that were skipped.
@@ -152,7 +152,7 @@ def load_data(
         Otherwise it is learned from the captions of the training split, unless the config names a
         file of one.
     progress : callable, optional
-        ``progress(what, done, total)`` is told how far it is.
+        Called as ``progress(what, done, total)``.
     """
     if config.path == "digits":
         from modgap.train.digits import SIZE, digits_data
@@ -225,7 +225,7 @@ def _train_and_test(config: DataConfig) -> list[Items]:
             side.split(name) if side.splits() else side
             for side, name in zip(both, names, strict=True)
         ]
-    # Data that is all for training, where nobody asked for a held-out split by its name, is split.
+    # Data that is all for training is split, unless a held-out split was named.
     only_training = list(rows.splits()) == [names[0]] and names[1] == DataConfig.test_split
     if rows.splits() and not only_training:
         return [rows.split(name) for name in names]

@@ -29,7 +29,7 @@ CONTEXT_LENGTH = 32
 def digits_data(split_seed: int = 0, context_length: int = CONTEXT_LENGTH) -> Data:
     """797 scans to train on and 1,000 held out, digits in equal shares, five captions each.
 
-    The vocabulary is that of all captions, which are made from a few dozen words.
+    The vocabulary covers all captions, which are made from a few dozen words.
     """
     scans, labels = load_scans()
     captions = describe(scans, labels)
@@ -103,7 +103,7 @@ def save_digits(state: TrainState) -> None:
 
 
 def digits_metrics(image: np.ndarray, text: np.ndarray) -> dict[str, float]:
-    """What unit rows reach: image (n, d), text (n, wordings, d); recalls wording by wording."""
+    """Metrics of unit rows: image (n, d), text (n, wordings, d); recalls wording by wording."""
     X, Y = unit(image), unit(text.reshape(-1, text.shape[2])).reshape(text.shape)
     scores = np.einsum("id,jwd->wij", X, Y)
     own = np.einsum("wii->wi", scores)

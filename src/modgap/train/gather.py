@@ -16,7 +16,7 @@ from torch.autograd.function import once_differentiable
 
 @dataclass(frozen=True)
 class RankRows:
-    """Which rows of the whole batch this process holds: ``sizes`` counts those of each process."""
+    """Which rows of the whole batch this process holds; ``sizes`` are the rows of each process."""
 
     sizes: tuple[int, ...]
     rank: int = 0
@@ -63,7 +63,7 @@ def gather_rows(rows: Tensor, held: RankRows) -> Tensor:
 
 
 def average_gradient(value: Tensor, held: RankRows) -> Tensor:
-    """The value itself; its gradient becomes the mean of those of all processes.
+    """The value itself; its gradient becomes the mean over all processes.
 
     For numbers that every process holds, such as the logit scale: right whether or not they are
     part of a module whose gradients are averaged again.

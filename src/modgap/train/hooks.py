@@ -4,8 +4,8 @@
 
 A hook takes a `TrainState` and returns metrics to log, or nothing. It runs before the first step
 (as step 0) and after every step, in the first process only; it must not change the model. A GPU
-has to finish its work before it can be looked at, so wrap what is not needed at every step in
-`every`, and what is needed once in `at_end`.
+has to finish its work before it can be looked at: wrap hooks that are not needed at every step in
+`every`, and those that run once in `at_end`.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class TrainState:
 
     @cached_property
     def metrics(self) -> SplitMetrics:
-        """What the held-out split reaches."""
+        """The metrics of the held-out split."""
         settings = self.config.evaluate
         return evaluate_rows(*self.held_out, pairs=settings.pairs, metric=settings.metric)
 
@@ -77,7 +77,7 @@ class every:
         self.n, self.hook = check_count(n, "every"), hook
 
     def due(self, step: int, total: int) -> bool:
-        """Whether the hook runs after this step; the loop asks before it stops to look."""
+        """Whether the hook runs after this step; checked before the loop waits for the device."""
         return step % self.n == 0 or step == total
 
     def __call__(self, state: TrainState) -> Mapping[str, Any] | None:
@@ -97,7 +97,7 @@ class at_end(every):
 
 
 def own_hooks(config: Config) -> tuple[Hook, ...]:
-    """The hooks that a config asks for."""
+    """The hooks that a config sets."""
     hooks: list[Hook] = []
     if config.evaluate.every:
         hooks.append(every(config.evaluate.every, gap_monitor))

@@ -1,4 +1,4 @@
-"""What learns: the two towers with their temperature, loss, optimiser and schedule."""
+"""The two towers with their temperature, loss, optimiser and schedule."""
 
 from __future__ import annotations
 
@@ -98,14 +98,14 @@ def make_optimiser(
 ) -> torch.optim.AdamW:
     """AdamW with a group for each learning rate, and one each for temperature and bias.
 
-    Gains and biases do not decay unless asked.
+    Gains and biases do not decay unless ``decay_all``.
 
     Parameters
     ----------
     settings : TrainConfig
         Rates and decay.
     model : Module
-        Two towers; what is locked is left out.
+        Two towers; locked parameters are left out.
     temperature : Temperature
         Its number is learned at its own rate.
     device : torch.device

@@ -1,4 +1,4 @@
-"""Where metrics go while training: JSON lines, TensorBoard, Weights & Biases."""
+"""Loggers of training metrics: JSON lines, TensorBoard, Weights & Biases."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class JsonLinesLogger:
     """One JSON object per line and step, with its ``step``.
 
     With ``resume_at``, what was written after that step, and a last line cut short, is dropped
-    first: the file then reads like that of a run that was never interrupted.
+    first: the file then reads as if the run was never interrupted.
     """
 
     def __init__(self, path: str | Path, resume_at: int | None = None) -> None:
@@ -37,7 +37,7 @@ class JsonLinesLogger:
         if resume_at is not None and path.is_file():
             lines = [
                 line
-                # A crash may leave anything at the end; what is not JSON is dropped below.
+                # A crash may leave anything at the end; lines that are not JSON are dropped.
                 for line in path.read_text("utf-8", errors="replace").splitlines()
                 if _upto(line, resume_at)
             ]
@@ -45,7 +45,7 @@ class JsonLinesLogger:
         self._file = path.open("a", encoding="utf-8")
 
     def log(self, step: int, metrics: Mapping[str, Any]) -> None:
-        """Append a line, at once: a killed run keeps what it has logged."""
+        """Append a line at once: an interrupted run keeps its log."""
         self._file.write(json.dumps({"step": step, **plain(metrics)}, allow_nan=False) + "\n")
         self._file.flush()
 
@@ -68,7 +68,7 @@ class TensorBoardLogger:
             self._writer.add_scalar(name, value, step)
 
     def close(self) -> None:
-        """Write what is still held back."""
+        """Flush and close."""
         self._writer.close()
 
 

@@ -1,7 +1,7 @@
 """The training loop, top to bottom: read this file to know what a run does.
 
 Everything random in a step is drawn from (seed, epoch) or (seed, step), never from a generator
-that runs on: a run that is killed and resumed goes on exactly as one that was not.
+that runs on: a run that is interrupted and resumed ends exactly as one that was not.
 """
 
 from __future__ import annotations
@@ -50,11 +50,11 @@ def train(
     output : path
         Folder for the run.
     resume : bool
-        Go on from the newest checkpoint in the folder; without one, start.
+        Resume from the newest checkpoint in the folder; without one, start.
     hooks : sequence of Hook
         Functions that look at the run between its steps; what they return is logged.
     progress : callable, optional
-        ``progress(what, done, total)`` is told how far it is.
+        Called as ``progress(what, done, total)``.
     data : Data, optional
         Data that was loaded before, for many runs on the same.
     """
@@ -168,7 +168,7 @@ def forward(
 
 
 def log_step(run: Run, batches: Batches, say: Progress) -> None:
-    """What a dashboard shows of a step."""
+    """Log a step for the dashboard."""
     learner, loss = run.learner, run.last_loss()
     run.log(
         {

@@ -96,8 +96,8 @@ def softmax_part(
 class ContrastiveLoss(nn.Module):
     """The contrastive loss of a training step, in place of open_clip's ``ClipLoss``.
 
-    Under ``torch.distributed`` the loss is that of the whole batch, the rows of all processes,
-    and every process gets the same value. Gradients are such that their mean over the processes,
+    Under ``torch.distributed`` the loss covers the whole batch, the rows of all processes, and
+    every process gets the same value. Gradients are such that their mean over the processes,
     which DDP takes, is that of one process with the whole batch; the scale's is already the mean.
     Every process must call the loss; their counts of rows may differ.
 
@@ -208,7 +208,7 @@ class ContrastiveLoss(nn.Module):
         return {"contrastive_loss": loss} if output_dict else loss
 
     def parameter_group(self, learning_rate: float) -> dict[str, Any] | None:
-        """The optimiser's group for what is learned here, besides a temperature: nothing."""
+        """The optimiser's group for parameters of the loss, temperature apart: none here."""
         return None
 
     def _bias(self, given: Tensor | float | None) -> Tensor | float | None:
@@ -226,7 +226,7 @@ class ContrastiveLoss(nn.Module):
         return step
 
     def set_step(self, step: int) -> None:
-        """Go on at a step, as after so many."""
+        """Continue at a step."""
         self._calls = check_count(step, "step", at_least=0) * self.calls_per_step
 
     def get_extra_state(self) -> Tensor:
@@ -234,7 +234,7 @@ class ContrastiveLoss(nn.Module):
         return torch.tensor(self._calls)
 
     def set_extra_state(self, state: Tensor) -> None:
-        """Go on from a ``state_dict``."""
+        """Continue from a ``state_dict``."""
         self._calls = int(state)
 
 

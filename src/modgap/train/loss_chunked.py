@@ -29,7 +29,8 @@ def chunked_loss(
 ) -> Tensor:
     """This process's part of the loss of the whole batch; the parts of all processes sum to it.
 
-    ``X`` (n, d) holds this process's rows, ``Y`` (N, d) those of all. ``scale`` has no dimensions.
+    ``X`` (n, d) holds this process's rows, ``Y`` (N, d) the rows of all processes.
+    ``scale`` has no dimensions.
     """
     return _ChunkedLoss.apply(X, Y, scale, held, block_rows(X, Y.shape[0], block_bytes))
 

@@ -1,4 +1,4 @@
-"""SigLIP's loss: every pair of the batch is judged by itself (Zhai et al. 2023, eq. 1).
+"""SigLIP's loss: every pair of the batch is classified by itself (Zhai et al. 2023, eq. 1).
 
 −1/n Σᵢⱼ log σ(zᵢⱼ (s · xᵢ · yⱼ + b)) with z = 1 for the pairs and −1 for the rest; written with
 softplus(l) = log(1 + exp(l)) of the logits l it is (Σᵢⱼ softplus(lᵢⱼ) − Σᵢ lᵢᵢ)/n.
@@ -84,7 +84,7 @@ def sigmoid_part(
 class SigmoidLoss(ContrastiveLoss):
     """SigLIP's loss of a training step, in place of open_clip's ``SigLipLoss``.
 
-    Everything but the formula is that of `ContrastiveLoss`: swap, temperature, steps, processes.
+    Only the formula differs from `ContrastiveLoss`; swap, temperature, steps and processes do not.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""What held-out rows reach: gap, uniformity with its n, orthogonality, alignment, retrieval."""
+"""Metrics of held-out rows: gap, uniformity with its n, orthogonality, alignment, retrieval."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class SplitMetrics(Result):
     do with 512. ``uniformity`` is Wasserstein's (their E.2), of the random pairs, and depends on
     their number; ``alignment`` is of them too. ``orthogonality_*`` is the mean absolute cosine of
     a modality's centred rows with the gap vector; it is NaN without a gap. ``norm_*`` is the mean
-    length of the rows before they were scaled. ``recall`` is that of ``modgap.retrieval``.
+    length of the rows before they were scaled. ``recall`` comes from ``modgap.retrieval``.
     """
 
     n_images: int
@@ -66,7 +66,7 @@ def evaluate_rows(
     pairs : int
         Images drawn with one of their texts each, fewer where there are fewer.
     metric : str
-        What retrieval ranks by.
+        The metric that retrieval ranks by.
     seed : int
         The same seed draws the same pairs.
 

@@ -1,4 +1,4 @@
-"""A run: where it stands, what it logs and saves while it goes, and what it leaves at the end."""
+"""A run: its progress, its log and checkpoints, and the files it leaves at the end."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ from modgap.train.towers.build import is_out_of_memory
 
 
 class TrainingStopped(InputError, RuntimeError):
-    """A run cannot go on; the message says why, and what to do."""
+    """A run cannot continue; the message says why, and what to do."""
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ class Run:
         self._pending: list[Tensor] = []
         self._loggers: list[Logger] = []
         self._images_seen, self._paused = 0, 0.0
-        # What must be the same when the run is resumed; the machine only for the last digits.
+        # These must be the same when the run is resumed; the machine only for the last digits.
         self._identity: dict[str, Any] = {
             "images": [len(data.train), len(data.test)],
             "data": data_checksum(data),
@@ -94,7 +94,7 @@ class Run:
         self.step = self.first_step = 0 if saved is None else self._resume(*saved)
 
     def _resume(self, header: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> int:
-        """Load a checkpoint; refuses that of a run on other data."""
+        """Load a checkpoint; refuses one of a run on other data."""
         own = self._identity
         if header["images"] != own["images"] or header["data"] != own["data"]:
             holds = "others" if header["images"] == own["images"] else own["images"]
@@ -106,7 +106,7 @@ class Run:
             then, now = (" × ".join(map(str, m)) for m in (header["machine"], own["machine"]))
             warnings.warn(
                 f"The run in {self.output} was started on {then} and is resumed on {now}: "
-                "its last digits will not be those of a run that was never stopped.",
+                "its last digits will differ from an uninterrupted run.",
                 stacklevel=4,
             )
         self.learner.load(tensors)
@@ -172,7 +172,7 @@ class Run:
         self._paused += time.perf_counter() - started
 
     def state(self) -> TrainState:
-        """What hooks see: the model itself, not the wrapper around it."""
+        """The state for hooks: the model itself, not the wrapper around it."""
         model, temperature = self.learner.model, self.learner.temperature
         return TrainState(
             self.config, self.output, self.step, self.total, model, temperature, self.data
@@ -232,7 +232,7 @@ class Run:
 
 @contextmanager
 def stops_in_words(output: Path, device: torch.device) -> Iterator[None]:
-    """What stops a run from outside, a full disk or memory, as one sentence."""
+    """Turns a full disk or a lack of memory into one sentence."""
     try:
         yield
     except OSError as error:
@@ -242,13 +242,13 @@ def stops_in_words(output: Path, device: torch.device) -> Iterator[None]:
         left = f"The newest checkpoint is {found[-1].name}." if found else "No checkpoint yet."
         why = os.strerror(error.errno) if error.errno else error
         raise TrainingStopped(
-            f"The run cannot write to {output}: {why}. {left} Mend that, and go on with --resume."
+            f"The run cannot write to {output}: {why}. {left} Mend that, and resume with --resume."
         ) from error
     except (RuntimeError, MemoryError) as error:
         if not is_out_of_memory(error):
             raise
         raise TrainingStopped(
             f"There is not enough memory on {device} ({first_line(error)}). Raise "
-            "train.accumulation_steps, which leaves the loss that of the whole batch, or lower "
+            "train.accumulation_steps, which keeps the loss of the whole batch, or lower "
             "train.batch_size, evaluate.batch_size or model.dimension."
         ) from error

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Schedule:
-    """What AdamW uses at a step: a share of the base rate, and β₁ where the schedule moves it."""
+    """The rate of a step as a share of the base rate, and β₁ where the schedule moves it."""
 
     kind: str
     total: int

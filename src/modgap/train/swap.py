@@ -22,7 +22,7 @@ from modgap._validate import (
 
 
 def check_features(X: Any, Y: Any, names: tuple[str, str] = ("X", "Y")) -> None:
-    """Refuse what is not a batch of pairs: two tensors of floats (n, d), n at least 1."""
+    """Refuse anything but a batch of pairs: two tensors of floats (n, d), n at least 1."""
     for name, features in zip(names, (X, Y), strict=True):
         if not isinstance(features, Tensor):
             raise InputTypeError(f"{name} must be a torch tensor, got {type(features).__name__}.")

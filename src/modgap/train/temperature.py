@@ -46,7 +46,7 @@ class Temperature(nn.Module):
             return 1.0 / float(self(step))
 
     def parameter_group(self, learning_rate: float) -> dict[str, Any] | None:
-        """The optimiser's group for what is learned here; None if nothing is.
+        """The optimiser's group for the learned parameters; None if there are none.
 
         At ``rate`` times the learning rate, without weight decay.
         """
@@ -225,8 +225,8 @@ TEMPERATURES: dict[str, dict[str, Any]] = {
 def make_temperature(name: str, training_steps: int, **settings: Any) -> Temperature:
     """A temperature by its kind or the paper's name, for a training of so many steps.
 
-    ``settings`` are those of its class, in place of the preset's. A schedule that is not told its
-    length lasts as long as the training: a line to its end, a cosine for five whole cycles.
+    ``settings`` go to its class, in place of the preset's. A schedule without a length lasts as
+    long as the training: a line to its end, a cosine for five whole cycles.
 
     >>> make_temperature("S3", 1_000).describe()
     {'kind': 'linear', 'start': 0.01, 'end': 0.05, 'steps': 1000}

@@ -47,7 +47,7 @@ def open_parquet_items(files: Sequence[Path], images: Path | None) -> Opened:
 
 
 class _Table(ABC):
-    """A file of columns: the small ones are read at once, images and sounds when asked for."""
+    """A file of columns: small ones are read at once, images and sounds when they are needed."""
 
     path: Path
     schema: Any

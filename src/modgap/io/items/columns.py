@@ -47,8 +47,8 @@ class Roles:
     ) -> Roles:
         """The roles of columns by their names.
 
-        ``files`` and ``classes`` are columns of which the table itself says that they hold files
-        or classes: one of these is taken where no name says so.
+        ``files`` and ``classes`` are columns that the table itself marks as files or classes. They
+        are used where no column has a known name.
         """
         file = _first(_FILE_COLUMNS, names) or (files[0] if files else None)
         rest = [name for name in names if name != file]
@@ -91,7 +91,7 @@ def _first(known: Sequence[str], names: Sequence[str]) -> str | None:
 
 
 def plain_fields(record: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
-    """What a record says besides: texts, numbers and lists of texts; nothing else can be kept.
+    """The other fields of a record that can be kept: texts, numbers and lists of texts.
 
     >>> plain_fields({"fold": 1, "tags": ["a"], "box": {"x": 1}}, ["fold", "tags", "box"])
     {'fold': 1, 'tags': ['a']}
@@ -106,7 +106,7 @@ def _is_plain(value: Any) -> bool:
 
 
 def utf8(text: str) -> str:
-    """A text that can be written: what is no character, in a file's name say, becomes "?"."""
+    """A text that can be written: bytes that are no character become "?"."""
     return text if text.isascii() else text.encode("utf-8", "replace").decode()
 
 

@@ -26,7 +26,7 @@ def no_file() -> bytes:
 
 @dataclass(frozen=True, eq=False)
 class Item:
-    """An image, a sound or a text, with what its source says about it.
+    """An image, a sound or a text, with its captions, label and other fields.
 
     ``read`` gives the bytes of an image or a sound. A text is its own caption and has no bytes.
     ``named`` is False where the source has no name for the item, so that only its bytes tell it
@@ -94,7 +94,7 @@ class Items:
 
     @cached_property
     def fields(self) -> Mapping[str, tuple[Any, ...]]:
-        """What else the source says, by its name; None where it says nothing of an item."""
+        """The other fields of the source by name; None where an item lacks one."""
         names = dict.fromkeys(name for item in self._items for name in item.fields)
         return {name: tuple(item.fields.get(name) for item in self._items) for name in names}
 
@@ -189,7 +189,7 @@ def _merge(keyed: Iterable[tuple[Any, Item]]) -> list[Item]:
 def unique_names(items: Sequence[Item]) -> list[Item]:
     """The items with a name of its own for each.
 
-    The same name in several splits gets the split in front; what is left, a number.
+    A name that is in several splits gets the split in front; other copies get a number.
 
     >>> found = [Item("a", split="train"), Item("a", split="test"), Item("b"), Item("b")]
     >>> [item.name for item in unique_names(found)]
@@ -209,7 +209,7 @@ def unique_names(items: Sequence[Item]) -> list[Item]:
 
 
 def clean(captions: Iterable[object]) -> tuple[str, ...]:
-    """Captions without white space at the ends; what is empty or no text is left out.
+    """Captions without white space at the ends; those that are empty or no text are left out.
 
     Karpathy's sentences, {"raw": ...}, are taken by their text.
 

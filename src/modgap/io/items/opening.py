@@ -32,7 +32,7 @@ from modgap.io.sounds import SUFFIXES as SOUND_SUFFIXES
 _Files = Sequence[Path]
 _Open = Callable[[_Files, Path | None], Opened]
 
-# A layout of one data set is told by the names of its files, so it comes before the formats.
+# A layout of one data set has files of fixed names, so it is looked for before the formats.
 _LAYOUTS: dict[str, tuple[Callable[[Path], _Files], _Open]] = {
     "huggingface": (find_saved, open_saved),
     "esc50": (find_esc50, open_esc50),
@@ -79,7 +79,7 @@ def open_items(
     - **A folder of images or sounds**; sub-folders are classes, below train, val, test or not.
     - **ESC-50** and **MixBench** as published; **a text file** with one text a line.
 
-    Captions, labels and splits are read at once, images and sounds when they are asked for.
+    Captions, labels and splits are read at once, images and sounds when they are needed.
 
     Parameters
     ----------

@@ -22,8 +22,8 @@ from modgap.train.towers.text_encoders import TextNetwork
 class Tower(nn.Module):
     """A network (``body``), the row it pools, and a ``projection`` of it; rows are not normalised.
 
-    Of a transformer the row is that of the class token or of the token that ends the caption, of
-    a residual network the average over the image. A locked body is never in training mode and its
+    A transformer's row is its class token or the token that ends the caption; a residual network's
+    is the average over the image. A locked body is never in training mode and its
     weights take no gradients; the projection is trained all the same.
     """
 

@@ -22,7 +22,7 @@ PRETRAINED_KINDS: tuple[TowerKind, ...] = ("efficientnet", "vision", "encoder")
 
 # The token that ends a caption in the vocabularies that modgap learns.
 EOS_TOKEN_ID = 3
-# What the file of two towers says it is.
+# The kind of file that two towers are saved as.
 MODEL_FILE = "two-tower model"
 # Every image tower takes pixels from 0 to 1 less this mean, over this deviation of each channel, as
 # CLIP does (Radford et al. 2021). A network that wants others makes them from these itself.
@@ -48,7 +48,7 @@ class TowerConfig:
     ("efficientnet-lite2", "all-minilm-l6-v2"), a folder, or a run of our own; without it they are
     random. A ``locked`` network is not trained: it stays in evaluation mode and gets no gradients.
 
-    ``dropout`` is that of perceptrons and of attention. With ``gaussian`` the weights and biases
+    ``dropout`` is for perceptrons and for attention. With ``gaussian`` the weights and biases
     of a perceptron are N(0, 1/width), as in Liang et al. 2022, sec. 2.2.
     """
 

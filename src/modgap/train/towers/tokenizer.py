@@ -18,7 +18,7 @@ TokenizerKind = Literal["bpe", "words"]
 PADDING, UNKNOWN, BEGIN, END = "<pad>", "<unk>", "<start>", "<end>"
 # In this order, so that their ids are 0, 1, 2 and 3.
 SPECIAL = (PADDING, UNKNOWN, BEGIN, END)
-# What other vocabularies call them: CLIP's, BERT's, T5's and RoBERTa's.
+# Their names in other vocabularies: CLIP's, BERT's, T5's and RoBERTa's.
 _END_NAMES = (END, "<|endoftext|>", "[SEP]", "</s>")
 _PADDING_NAMES = (PADDING, "[PAD]", "<|endoftext|>")
 _EXTRA = "train"
@@ -108,7 +108,7 @@ def train_tokenizer(
     Parameters
     ----------
     captions : list of str
-        What to learn from.
+        The captions to learn from.
     vocab_size : int, default 8192
         At most so many tokens, with "bpe".
     kind : {"bpe", "words"}
