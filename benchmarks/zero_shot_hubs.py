@@ -19,7 +19,7 @@ from hubs import PAGE, interval
 from mixed import write_into
 from modgap.corrections import Calibrate
 from modgap.io import Modalities
-from modgap.tasks import zero_shot, zero_shot_hubs
+from modgap.tasks import zero_shot_hubs, zero_shot_task
 
 # Rows of the skewed banks, of half of the rows: 2,000 images and 1,000 clips.
 SKEWED = {"ImageNet": 500, "ImageNet, other wording": 500, "ESC-50": 250}
@@ -47,7 +47,7 @@ def gains(folder: Path, splits: int) -> str:
         above = sum(one.gain.difference.low > 0 for one in found)
         picked = Counter((one.neighbours, one.weight) for one in found).most_common(3)
         choices = ", ".join(f"{k} and {weight} ({n}×)" for (k, weight), n in picked)
-        means = [np.mean([getattr(one, n).accuracy for one in found]) for n in ("raw", "corrected")]
+        means = [np.mean([getattr(one, n).mean for one in found]) for n in ("raw", "corrected")]
         lines.append(
             f"| {title} | {means[0]:.3f} | {means[1]:.3f} | {interval(gain)} | {gain.min():+.3f} | "
             f"{above} of {splits} | {choices} |"
@@ -76,8 +76,8 @@ def fixed_gain(X: np.ndarray, texts: np.ndarray, labels: np.ndarray, bank: np.nd
     correction = (
         Calibrate(hubs=0.5, neighbours=20).fit(data, queries="image", bank=bank).correction_
     )
-    after = zero_shot(X, texts, labels, correction=correction)
-    return after.accuracy - zero_shot(X, texts, labels).accuracy
+    task = zero_shot_task(X, texts, labels)
+    return task.score(correction).mean - task.score().mean
 
 
 def skewed(folder: Path, splits: int) -> str:

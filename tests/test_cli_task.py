@@ -186,5 +186,7 @@ def test_a_clip_by_name_gives_the_rows_of_calling_it(folder, tmp_path) -> None:
     words = ["blue", "light green", "red"]
     texts = [clip.encode_texts([t.replace("{}", word) for t in templates]) for word in words]
     labels = np.searchsorted(sorted(set(items.labels)), items.labels)
-    expected = zero_shot_task(clip.encode_images(pictures), np.stack(texts), labels).outcomes()
+    expected = (
+        zero_shot_task(clip.encode_images(pictures), np.stack(texts), labels).score().outcomes
+    )
     assert ran.json["raw"]["value"]["value"] == expected.mean()

@@ -12,8 +12,8 @@ from item_files import write
 from modgap.tasks import (
     conformity_test,
     denigration,
-    multiple_choice,
-    pair_matching,
+    multiple_choice_task,
+    pair_matching_task,
     rephrased_choice,
 )
 from task_sets import (
@@ -56,7 +56,7 @@ def test_multiple_choice_finds_what_the_function_finds(questions) -> None:
     X, texts, correct, *_ = planted(n=N)
     ran = choices(questions, "--json")
     assert (ran.status, ran.err) == (0, "")
-    assert ran.json["raw"]["value"]["value"] == multiple_choice(X, texts, correct).accuracy
+    assert ran.json["raw"]["value"]["value"] == multiple_choice_task(X, texts, correct).score().mean
     assert any(point["way"] == "shift by question" for point in ran.json["points"])
     told = modgap("task", "multiple-choice", *map(str, choices_words(questions)))
     assert "shift by question" in told.out
@@ -103,16 +103,14 @@ def test_pair_matching_from_rows_and_from_a_model(tmp_path, monkeypatch) -> None
     (tmp_path / "patterns.txt").write_text("\n".join(patterns))
     rows = ("task", "pair_matching", tmp_path / "x.npy", "--text", tmp_path / "y.npy", "--json")
     ran = modgap(*rows, "--patterns", tmp_path / "patterns.txt")
-    expected = pair_matching(X, Y, patterns)
+    expected = pair_matching_task(X, Y, patterns).score()
     assert (ran.status, ran.err) == (0, "")
-    assert ran.json["raw"]["value"]["value"] == pytest.approx(expected.hits.mean())
-    assert ran.json["raw"]["parts"] == pytest.approx(
-        dict(zip(expected.patterns, expected.pattern_accuracy, strict=True))
-    )
+    assert ran.json["raw"]["value"]["value"] == pytest.approx(expected.mean)
+    assert ran.json["raw"]["parts"] == pytest.approx(expected.parts)
     assert ran.json["names"] == ["text", "image"]
     assert ran.json["published"][0]["where"] == "Yaras et al. 2024, table 1"
     by_image = modgap(*rows, "--asking", "image")
-    hits = pair_matching(X, Y, asking="image").hits
+    hits = pair_matching_task(X, Y, asking="image").score().outcomes
     assert by_image.json["raw"]["value"]["value"] == pytest.approx(hits.mean())
     monkeypatch.setattr("modgap.cli.task.opened", lambda name, device: word_model())
     data = write_mmvp(tmp_path / "mmvp")

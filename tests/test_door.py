@@ -19,7 +19,7 @@ from modgap._validate import InputError, InputTypeError, InputValueError
 from modgap.corrections import Procrustes
 from modgap.io import write_pair
 from modgap.moments import Moments, PairMoments
-from modgap.tasks import zero_shot
+from modgap.tasks import zero_shot_task
 
 m = modgap.measures
 N, DIM = 130, 6
@@ -47,7 +47,7 @@ ONE: dict[str, Callable[[Any], Any]] = {
     "bank": lambda X: Calibrate(hubs=0.5).fit(X, Y, queries="image", bank=X).correction_.apply(
         Y, "text"
     ),
-    "zero_shot": lambda X: zero_shot(X, Y[:3], np.arange(N) % 3).accuracy,
+    "zero_shot": lambda X: zero_shot_task(X, Y[:3], np.arange(N) % 3).score().mean,
 }  # fmt: skip
 TWO: dict[str, Callable[..., Any]] = {
     "gap_vector": m.gap_vector,

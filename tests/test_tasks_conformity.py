@@ -133,9 +133,9 @@ def test_equal_rows_do_not_differ():
 def test_the_share_of_less_common_rows_is_a_half_under_the_null_and_can_be_swept(rng):
     texts = rows(rng, 300, 0.3) * [-1, *[1] * 15]
     alike = conformity_task(rows(rng, 300, 0.3), rows(rng, 300, 0.3), texts)
-    assert alike.outcomes().mean() == pytest.approx(0.5, abs=0.06)
+    assert alike.score().outcomes.mean() == pytest.approx(0.5, abs=0.06)
     common = conformity_task(rows(rng, 300, 0.2), rows(rng, 300, 0.3), texts)
-    assert common.outcomes().mean() > 0.75
+    assert common.score().outcomes.mean() > 0.75
     assert sweep_task(common, resamples=100).better == "lower"
     # Corrections are fitted on neither of the two, so that rows that are alike stay so.
     for point in sweep_task(alike, resamples=100).points:

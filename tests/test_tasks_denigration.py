@@ -104,7 +104,7 @@ def test_a_planted_gap_changes_the_shares_and_the_sweep_finds_where():
     assert after.accuracy > before.accuracy
     assert compare(before.harmed, after.harmed).difference.high < 0
     task = denigration_task(X, texts, groups)
-    np.testing.assert_array_equal(task.outcomes(), before.harmed)
+    np.testing.assert_array_equal(task.score().outcomes, before.harmed)
     swept = sweep_task(task, resamples=200)
     assert swept.better == "lower"
     assert swept.chosen.helps
@@ -118,7 +118,11 @@ def test_a_planted_gap_changes_the_shares_and_the_sweep_finds_where():
 def test_one_harm_can_be_judged_alone(harm):
     rows = np.eye(21)
     task = denigration_task(rows[[0, CRIME, ANIMAL]], rows, [*"abc"], harm=harm)
-    assert task.outcomes().tolist() == [0.0, float(harm == "crime"), float(harm == "non-human")]
+    assert task.score().outcomes.tolist() == [
+        0.0,
+        float(harm == "crime"),
+        float(harm == "non-human"),
+    ]
 
 
 def test_the_published_shares_are_those_of_both_tables():

@@ -9,7 +9,6 @@ from modgap._validate import InputError
 from modgap.corrections import METRICS, Center
 from modgap.evaluation import compare
 from modgap.tasks import (
-    multiple_choice,
     multiple_choice_task,
     own_shift,
     rephrased_choice,
@@ -26,6 +25,10 @@ IMAGE_OF, CORRECT = np.array([0, 1, 0, 2, 1]), np.array([3, 0, 2, 1, 0])
 @pytest.fixture
 def questions(rng):
     return rng.normal(size=(3, 8)), rng.normal(size=(sum(SIZES), 8))
+
+
+def multiple_choice(*given, correction=None, **settings):
+    return multiple_choice_task(*given, **settings).score(correction)
 
 
 def slow_choice(X, Y, metric):
@@ -51,10 +54,10 @@ def test_choices_equal_brute_force(questions, metric, library):
         library(X), (library(Y), QUESTION_OF), CORRECT, image_of=IMAGE_OF, metric=metric
     )
     np.testing.assert_array_equal(found.predictions, expected)
-    np.testing.assert_array_equal(found.hits, expected == CORRECT)
-    assert found.accuracy == np.mean(expected == CORRECT)
+    np.testing.assert_array_equal(found.outcomes, expected == CORRECT)
+    assert found.mean == np.mean(expected == CORRECT)
     assert found.chance == pytest.approx((1 / 4 + 1 / 2 + 1 / 3 + 1 / 4 + 1 / 4) / 5)
-    assert set(found.to_dict()) == {"accuracy", "chance", "n", "metric"}
+    assert set(found.to_dict()) == {"mean", "parts", "chance", "n", "metric"}
 
 
 def test_a_correction_maps_both_sides(questions):
@@ -70,7 +73,7 @@ def test_as_many_answers_each_come_as_one_array_and_equal_scores_go_to_the_earli
     texts = X[[[0, 0, 1], [2, 1, 1], [0, 1, 0]]]
     found = multiple_choice(X, texts, [0, 2, 0])
     assert found.predictions.tolist() == [0, 1, 0]
-    assert found.hits.tolist() == [True, False, True]
+    assert found.outcomes.tolist() == [True, False, True]
 
 
 @pytest.mark.parametrize(
@@ -133,7 +136,7 @@ def test_a_planted_rephrasing_is_found_and_clean_accuracy_stays():
     X, texts, correct, right, wrong = planted()
     found = rephrased_choice(X, texts, correct, right, wrong, draws=100)
     assert np.ptp(found.clean) == 0
-    assert found.clean[0] == multiple_choice(X, texts, correct).accuracy
+    assert found.clean[0] == multiple_choice(X, texts, correct).mean
     gain = found.gain(resamples=400)
     assert gain.difference.low > 0.02
     assert gain.p_value < 0.01
@@ -200,7 +203,7 @@ def test_every_default_way_can_be_tried_on_questions_that_share_images():
     task = multiple_choice_task(X[:20], texts, correct, image_of=image_of)
     swept = sweep_task(task, resamples=100)
     assert swept.n_groups == 20
-    raw = multiple_choice(X[:20], texts, correct, image_of=image_of).hits
+    raw = multiple_choice(X[:20], texts, correct, image_of=image_of).outcomes
     np.testing.assert_array_equal(swept.outcomes[0], raw)
     assert compare(raw, swept.outcomes_at("Calibrate", 1.0), image_of, resamples=100).n_groups == 20
 

@@ -14,7 +14,7 @@ from modgap._results import to_json
 from modgap.corrections import Calibrate, Center, OrthogonalShift, Shift
 from modgap.evaluation.significance import compare
 from modgap.io import Modalities
-from modgap.reproduce.liang2022.zero_shot import Task as ShiftedTask
+from modgap.reproduce.liang2022.zero_shot import Classification as ShiftedTask
 from modgap.reproduce.liang2022.zero_shot import sweep as shifted
 from modgap.tasks import (
     CorrectionWay,
@@ -23,7 +23,6 @@ from modgap.tasks import (
     Task,
     default_ways,
     sweep_task,
-    zero_shot,
     zero_shot_hubs,
     zero_shot_task,
 )
@@ -141,7 +140,7 @@ def test_hubs_are_those_of_zero_shot_hubs_and_no_item_is_in_its_own_bank() -> No
     correction = Calibrate(hubs=0.5, neighbours=5).fit(
         Modalities.of(X, texts, paired=False), queries="image", bank=bank
     )
-    hits = zero_shot(X, texts, labels, correction=correction.correction_).hits
+    hits = zero_shot_task(X, texts, labels).score(correction.correction_).outcomes
     np.testing.assert_array_equal(given.outcomes_at("hubs 5", 0.5), hits)
 
 
@@ -268,7 +267,7 @@ def test_published_rows_have_their_accuracy(name, items, texts, accuracy) -> Non
     held = load_published_tensors(name)
     X, rows = (held[key].astype(np.float32) for key in (items, texts))
     task = zero_shot_task(X, rows, held["labels"])
-    assert task.outcomes().mean() == pytest.approx(accuracy, abs=5e-4)
+    assert task.score().outcomes.mean() == pytest.approx(accuracy, abs=5e-4)
 
 
 def a_task(**changes) -> Task:

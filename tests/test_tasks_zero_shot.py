@@ -10,7 +10,8 @@ import pytest
 from modgap.corrections import METRICS, Center
 from modgap.evaluation.significance import compare
 from modgap.reproduce.liang2022 import PAPER
-from modgap.tasks.zero_shot import PUBLISHED, zero_shot
+from modgap.tasks import zero_shot_task
+from modgap.tasks.zero_shot import PUBLISHED
 
 N, CLASSES, DIM = 90, 6, 10
 
@@ -26,6 +27,10 @@ def task():
         0.5, 2, (CLASSES, 1)
     )
     return X, texts, labels
+
+
+def zero_shot(X, texts, labels, correction=None, **settings):
+    return zero_shot_task(X, texts, labels, **settings).score(correction)
 
 
 def slow_predictions(X, texts, metric):
@@ -49,12 +54,13 @@ def test_predictions_and_accuracies_equal_brute_force(task, metric, library):
     expected = slow_predictions(X, texts, metric)
     found = zero_shot(library(X), library(texts), labels, metric=metric)
     np.testing.assert_array_equal(found.predictions, expected)
-    np.testing.assert_array_equal(found.hits, expected == labels)
-    assert found.accuracy == np.mean(expected == labels)
-    assert 1 / CLASSES < found.accuracy < 1
+    np.testing.assert_array_equal(found.outcomes, expected == labels)
+    assert found.mean == np.mean(expected == labels)
+    assert 1 / CLASSES < found.mean < 1
+    by_class = found.by(labels)
     for c in range(CLASSES - 1):
-        assert found.class_accuracy[c] == pytest.approx(np.mean(expected[labels == c] == c))
-    assert (found.n, found.metric) == (N, metric)
+        assert by_class[c] == pytest.approx(np.mean(expected[labels == c] == c))
+    assert (found.n, found.metric, found.chance) == (N, metric, 1 / CLASSES)
 
 
 def test_the_published_accuracies_are_those_of_the_paper():
@@ -63,14 +69,12 @@ def test_the_published_accuracies_are_those_of_the_paper():
     assert "smaller than the original, where it is 0.541" in PUBLISHED[2].what
 
 
-def test_a_class_without_items_has_no_accuracy_and_is_null_in_json(task):
+def test_a_class_without_items_has_no_accuracy_and_json_has_no_items(task):
     found = zero_shot(*task)
-    assert np.isnan(found.class_accuracy[-1])
-    assert found.mean_class_accuracy == pytest.approx(np.mean(found.class_accuracy[:-1]))
-    figures = json.loads(json.dumps(found.to_dict()))
-    assert figures["class_accuracy"][-1] is None
-    assert figures["n"] == N
-    assert "predictions" not in figures
+    assert list(found.by(task[2])) == list(range(CLASSES - 1))
+    metrics = json.loads(json.dumps(found.to_dict()))
+    assert set(metrics) == {"mean", "parts", "chance", "n", "metric"}
+    assert metrics["n"] == N
 
 
 def test_several_prompts_are_averaged_at_unit_length(task, library, rng):
@@ -97,7 +101,7 @@ def test_equal_scores_go_to_the_earlier_class():
     X = np.ones((4, 3))
     found = zero_shot(X, np.ones((3, 3)), [0, 1, 2, 0])
     assert found.predictions.tolist() == [0] * 4
-    assert found.class_accuracy.tolist() == [1, 0, 0]
+    assert found.by([0, 1, 2, 0]) == {0: 1, 1: 0, 2: 0}
 
 
 def test_row_lengths_and_rotation_change_nothing(task, rng):
@@ -117,16 +121,16 @@ def test_a_correction_is_applied_and_compared_on_the_same_items(task):
     assert np.mean(after.predictions == expected) > 0.8
     by_hand = zero_shot(correction.x(X), correction.y(texts), labels)
     np.testing.assert_array_equal(after.predictions, by_hand.predictions)
-    test = compare(before.hits, after.hits)
+    test = compare(before.outcomes, after.outcomes)
     assert test.test == "mcnemar"
-    assert test.difference.value == pytest.approx(after.accuracy - before.accuracy)
+    assert test.difference.value == pytest.approx(after.mean - before.mean)
 
 
 def test_labels_may_be_a_torch_tensor(task):
     torch = pytest.importorskip("torch", reason="torch is not installed")
     X, texts, labels = task
     found = zero_shot(torch.tensor(X), torch.tensor(texts), torch.tensor(labels))
-    assert found.accuracy == zero_shot(X, texts, labels).accuracy
+    assert found.mean == zero_shot(X, texts, labels).mean
 
 
 @pytest.mark.parametrize(

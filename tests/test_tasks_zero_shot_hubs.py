@@ -10,7 +10,7 @@ import pytest
 from modgap.corrections import Calibrate
 from modgap.corrections.bank import ForeignBankWarning
 from modgap.io import Modalities
-from modgap.tasks.zero_shot import zero_shot
+from modgap.tasks.zero_shot import zero_shot_task
 from modgap.tasks.zero_shot_hubs import zero_shot_hubs
 
 N, CLASSES, DIM = 240, 8, 16
@@ -63,10 +63,10 @@ def test_zero_shot_with_a_correction_with_hubs_equals_brute_force(task, bank, li
     X, texts, labels = task
     data = Modalities.of(X, texts, paired=False)
     corrector = Calibrate(hubs=weight, neighbours=k).fit(data, queries="image", bank=bank)
-    found = zero_shot(library(X), library(texts), labels, correction=corrector.correction_)
+    found = zero_shot_task(library(X), library(texts), labels).score(corrector.correction_)
     expected = slow_predictions(X, texts, bank, weight, k)
     np.testing.assert_array_equal(found.predictions, expected)
-    assert (expected != zero_shot(*task).predictions).any()
+    assert (expected != zero_shot_task(*task).score().predictions).any()
 
 
 def test_the_gain_is_that_of_the_second_half_with_what_the_first_half_chose(task, bank, library):
@@ -75,9 +75,9 @@ def test_the_gain_is_that_of_the_second_half_with_what_the_first_half_chose(task
     rows = measured_rows()
     expected = slow_predictions(X[rows], texts, bank, found.weight, found.neighbours)
     np.testing.assert_array_equal(found.corrected.predictions, expected)
-    raw = zero_shot(X[rows], texts, labels[rows])
+    raw = zero_shot_task(X[rows], texts, labels[rows]).score()
     np.testing.assert_array_equal(found.raw.predictions, raw.predictions)
-    gain = np.mean(expected == labels[rows]) - raw.accuracy
+    gain = np.mean(expected == labels[rows]) - raw.mean
     assert found.gain.difference.value == pytest.approx(gain)
     assert found.gain.difference.low > 0  # texts that lie where all rows are were planted
     assert found.n_bank == len(bank)
@@ -113,13 +113,13 @@ def test_labels_of_the_measured_half_choose_nothing(task, rng):
     shuffled[rows] = rng.permutation(shuffled[rows])
     before, after = zero_shot_hubs(*task), zero_shot_hubs(X, texts, shuffled)
     assert (before.weight, before.neighbours) == (after.weight, after.neighbours)
-    assert after.corrected.accuracy < before.corrected.accuracy
+    assert after.corrected.mean < before.corrected.mean
 
 
 def test_the_correction_serves_new_rows(task, bank):
     X, texts, labels = task
     found = zero_shot_hubs(*task, bank)
-    again = zero_shot(X, texts, labels, correction=found.correction)
+    again = zero_shot_task(X, texts, labels).score(found.correction)
     expected = slow_predictions(X, texts, bank, found.weight, found.neighbours)
     np.testing.assert_array_equal(again.predictions, expected)
     assert found.correction.hubs.weight == found.weight

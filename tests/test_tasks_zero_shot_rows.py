@@ -8,7 +8,7 @@ import pytest
 from item_files import tone, wav, write
 from modgap.embed import CallableModel
 from modgap.io import open_items
-from modgap.tasks import class_texts, sweep_task, zero_shot, zero_shot_rows, zero_shot_task
+from modgap.tasks import LabelledItems, sweep_task, task_rows, zero_shot_task
 from modgap.tasks.templates import read_classes, read_templates
 from task_rows import colour_model, png, write_photos
 
@@ -25,14 +25,19 @@ def model():
     return colour_model()
 
 
-def rows(found):
-    return [found.inputs[name] for name in ("X", "class_texts", "labels")]
+def zero_shot_rows(model, items, templates=None, classes=None):
+    return task_rows(model, LabelledItems(items, templates, classes))
 
 
-def test_class_texts_are_every_class_in_every_template(model) -> None:
-    found = class_texts(model, ["red", "blue"], OPENAI)
-    assert found.shape == (2, 3, 4)
-    for c, words in enumerate(("red", "blue")):
+def class_texts(model, classes, templates):
+    filled = [template.replace("{}", words) for words in classes for template in templates]
+    return model.encode_texts(filled).reshape(len(classes), len(templates), -1)
+
+
+def test_class_texts_are_every_class_in_every_template(model, folder) -> None:
+    found = zero_shot_rows(model, open_items(folder), OPENAI).inputs["class_texts"]
+    assert found.shape == (3, 3, 4)
+    for c, words in enumerate(("blue", "light green", "red")):
         for t, template in enumerate(OPENAI):
             expected = model.encode_texts([template.replace("{}", words)])[0]
             np.testing.assert_array_equal(found[c, t], expected)
@@ -54,10 +59,10 @@ def test_pictures_by_class_are_classified_by_their_colour(model, folder) -> None
     assert found.inputs["names"] == ("image", "text")
     assert len(found.items) == 30
     assert [found.about["classes"][label] for label in found.inputs["labels"]] == list(items.labels)
-    assert zero_shot(*rows(found)).accuracy == 1.0
+    assert zero_shot_task(**found.inputs).score().mean == 1.0
     np.testing.assert_array_equal(
         found.inputs["class_texts"],
-        class_texts(model, ["blue", "light green", "red"], "a photo of a {}."),
+        class_texts(model, ["blue", "light green", "red"], ["a photo of a {}."]),
     )
     swept = sweep_task(zero_shot_task(**found.inputs), resamples=100)
     assert swept.raw.value.value == 1.0
@@ -77,7 +82,7 @@ def test_what_cannot_be_read_or_has_no_label_is_named_and_left_out(model, folder
     found = zero_shot_rows(model, open_items(folder))
     assert len(found.items) == len(found.inputs["labels"]) == len(found.inputs["X"]) == 30
     assert [name for name in found.skipped if "broken" in name]
-    assert zero_shot(*rows(found)).accuracy == 1.0
+    assert zero_shot_task(**found.inputs).score().mean == 1.0
 
 
 def test_given_classes_have_their_order_and_their_words(model, folder, tmp_path) -> None:
@@ -97,7 +102,7 @@ def test_sounds_have_a_template_of_their_own(model, tmp_path) -> None:
             write(tmp_path / "sounds" / label / f"{k}.wav", wav(loud * tone()))
     found = zero_shot_rows(model, open_items(tmp_path / "sounds"))
     assert found.inputs["names"] == ("audio", "text")
-    expected = class_texts(model, ["dog", "rain"], "this is a sound of {}.")
+    expected = class_texts(model, ["dog", "rain"], ["this is a sound of {}."])
     np.testing.assert_array_equal(found.inputs["class_texts"], expected)
 
 
@@ -130,8 +135,6 @@ def test_bad_input_is_one_sentence(model, folder, tmp_path) -> None:
         zero_shot_rows(model, open_items(tmp_path / "texts.txt"))
     with pytest.raises(ValueError, match="at least two classes"):
         zero_shot_rows(model, items.select(range(5)))
-    with pytest.raises(ValueError, match="list of names"):
-        class_texts(model, "red")
     for label in ("a", "b"):
         write(tmp_path / "broken" / label / "x.png", b"nothing")
     with pytest.raises(ValueError, match="None of the 2 items"):

@@ -13,7 +13,7 @@ import typer
 from typer.core import TyperGroup
 
 from modgap._validate import InputValueError
-from modgap.cli.options import AsJson, MetricOption, Seed, open_bank, two_names
+from modgap.cli.options import open_bank, two_names
 from modgap.cli.outputs import check_folder
 
 if TYPE_CHECKING:
@@ -30,7 +30,6 @@ TASKS = (
     "denigration",
     "conformity",
 )
-_ROWS, _MODEL, _SWEEP = "Rows from files", "A model and data instead", "The sweep"
 
 
 class _Tasks(TyperGroup):
@@ -76,33 +75,39 @@ def _help(name: str) -> str:
 
 
 def _command(declared: TaskCommand) -> Any:
-    """The function that typer calls: the options of a task between those that all tasks have."""
+    """The function that typer calls, with the options of a task and those that all tasks have."""
+    from modgap.tasks.command import common_options
 
     def run(**given: Any) -> None:
         _run(declared, SimpleNamespace(**given))
 
-    own = [_parameter(option) for option in declared.options]
-    panels = {option.name: option.panel for option in declared.options}
-    last = [p for p in _options(_after) if getattr(declared, p.name, True)]
-    parameters = [
-        *_options(_rows),
-        *(p for p in own if panels[p.name] == _ROWS),
-        *_options(_model, data=declared.data),
-        *(p for p in own if panels[p.name] == _MODEL),
-        *_options(_running),
-        *(p for p in own if panels[p.name] not in (_ROWS, _MODEL)),
-        *last,
-    ]
+    absent = {name for name in ("bank", "metric") if not getattr(declared, name)}
+    options = (*declared.options, *common_options(declared.data))
+    parameters = [_ROWS, *(_parameter(one) for one in options if one.name not in absent)]
     run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    run.__annotations__ = {p.name: p.annotation for p in parameters}
+    run.__annotations__ = {one.name: one.annotation for one in parameters}
     return run
+
+
+_ROWS = inspect.Parameter(
+    "rows",
+    inspect.Parameter.KEYWORD_ONLY,
+    default=None,
+    annotation=Annotated[
+        Path | None,
+        typer.Argument(
+            metavar="ROWS",
+            help="Embeddings of the items: .npy, .npz, .safetensors, .pt, .parquet, or a folder.",
+            show_default=False,
+        ),
+    ],
+)
 
 
 def _parameter(option: Option) -> inspect.Parameter:
     """An option of a task as typer takes it."""
-    words = (_dashed(option.name),) if option.kind is bool else ()
     described = typer.Option(
-        *words,
+        *(option.words or (_dashed(option.name),)),
         help=option.help,
         metavar=option.metavar,
         min=option.least,
@@ -117,104 +122,6 @@ def _parameter(option: Option) -> inspect.Parameter:
         default=option.default,
         annotation=Annotated[kind, described],
     )
-
-
-def _options(declaring: Any, **texts: str) -> list[inspect.Parameter]:
-    """The parameters of a function that only declares options; ``texts`` is their help."""
-    found = []
-    for parameter in inspect.signature(declaring, eval_str=True).parameters.values():
-        if parameter.name in texts:
-            parameter.annotation.__metadata__[0].help = texts[parameter.name]
-        found.append(parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY))
-    return found
-
-
-def _rows(
-    rows: Annotated[
-        Path | None,
-        typer.Argument(
-            metavar="ROWS",
-            help="Embeddings of the items: .npy, .npz, .safetensors, .pt, .parquet, or a folder.",
-            show_default=False,
-        ),
-    ] = None,
-) -> None:
-    """The rows of the items."""
-
-
-def _model(
-    names: Annotated[
-        str, typer.Option(help="What the two modalities are called.", rich_help_panel=_ROWS)
-    ] = "image,text",
-    model: Annotated[
-        str | None,
-        typer.Option(
-            metavar="MODEL",
-            help="hf:NAME, open_clip:NAME/WEIGHTS, st:NAME, onnx:FOLDER or run:FOLDER, as for "
-            "modgap embed.",
-            show_default=False,
-            rich_help_panel=_MODEL,
-        ),
-    ] = None,
-    data: Annotated[
-        Path | None, typer.Option(metavar="DATA", show_default=False, rich_help_panel=_MODEL)
-    ] = None,
-) -> None:
-    """A model and data instead of rows."""
-
-
-def _running(
-    device: Annotated[
-        str | None,
-        typer.Option(
-            help="cpu, cuda, cuda:1 …; the first GPU if there is one.",
-            show_default=False,
-            rich_help_panel=_MODEL,
-        ),
-    ] = None,
-    batch_size: Annotated[
-        int, typer.Option(min=1, help="Items to a batch.", rich_help_panel=_MODEL)
-    ] = 64,
-) -> None:
-    """How the model runs."""
-
-
-def _after(
-    fit_on: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="PATH",
-            help="Reference rows to fit corrections on instead of those of the task: one file of "
-            "both modalities, or the option twice.",
-            show_default=False,
-            rich_help_panel=_SWEEP,
-        ),
-    ] = None,
-    bank: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="PATH",
-            help="Unlabelled rows of the items' kind, none of them an item, for hubs. By default "
-            "each half of the items is the bank of the other.",
-            show_default=False,
-            rich_help_panel=_SWEEP,
-        ),
-    ] = None,
-    metric: MetricOption = "cosine",
-    seed: Seed = 0,
-    as_json: AsJson = False,
-    output: Annotated[
-        Path | None,
-        typer.Option(
-            "-o",
-            "--output",
-            metavar="FOLDER",
-            help="Write a figure and the JSON there.",
-            show_default=False,
-        ),
-    ] = None,
-) -> None:
-    """The sweep and its output."""
 
 
 def _run(declared: TaskCommand, given: SimpleNamespace) -> None:
@@ -259,7 +166,9 @@ def _inputs(
     from modgap.cli.show import say
 
     data = declared.open(given)
-    found = declared.embed(opened(given.model, given.device), data, given, step)
+    settings = {name: getattr(given, name) for name in ("batch_size", *declared.settings)}
+    model = opened(given.model, given.device)
+    found = declared.embed(model, data, **settings, progress=step)
     if found.skipped:
         first = "; ".join(f"{name} ({why})" for name, why in list(found.skipped.items())[:3])
         n_skipped, n_items = len(found.skipped), found.n_items
@@ -269,17 +178,19 @@ def _inputs(
 
 def _from_files(options: Sequence[Option], given: SimpleNamespace) -> bool:
     """Whether rows are given; options of the other source are refused, missing ones named."""
+    from modgap.tasks.command import MODEL, ROWS
+
     values = {option.name: getattr(given, option.name) for option in options}
     changed = [option for option in options if values[option.name] != option.default]
     if given.rows is None:
-        beside = [_dashed(option.name) for option in changed if option.panel == _ROWS]
+        beside = [_dashed(option.name) for option in changed if option.panel == ROWS]
         if beside:
             raise InputValueError(f"{beside[0]} is for ROWS from a file. Give their path.")
         if not (given.model and given.data):
             raise InputValueError("Give the ROWS of the items, or --model and --data.")
         return False
     beside = [f"--{name}" for name in ("model", "data") if getattr(given, name)]
-    beside += [_dashed(option.name) for option in changed if option.panel == _MODEL]
+    beside += [_dashed(option.name) for option in changed if option.panel == MODEL]
     if beside:
         raise InputValueError(f"{beside[0]} is for --model and --data; ROWS are given as well.")
     missing = [_dashed(o.name) for o in options if o.needed and values[o.name] is None]

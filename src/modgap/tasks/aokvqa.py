@@ -17,16 +17,14 @@ from typing import Any
 
 import numpy as np
 
-from modgap._results import Brief, Progress, silent
+from modgap._results import Brief
 from modgap._validate import InputValueError, check_count
 from modgap.io._contents import reading
 from modgap.io.images import ImageFolder
 from modgap.io.items import Item, Items
-from modgap.tasks.command import BATCH, Encoder, TaskInputs
+from modgap.tasks.command import Encode, TaskInputs
 from modgap.tasks.files import check_home, images_home, the_file
 
-# Rows of texts and the question of each.
-QuestionTexts = tuple[np.ndarray, np.ndarray]
 # Wrong answers that are embedded for each question; draws are from these.
 WRONG = 30
 
@@ -53,6 +51,62 @@ class AOKVQA(Brief):
 
     def __len__(self) -> int:
         return len(self.questions)
+
+    def inputs(
+        self,
+        X: np.ndarray,
+        kept: Sequence[int],
+        encode: Encode,
+        *,
+        rephrase: bool = False,
+        wrong_answers: int = WRONG,
+        seed: int = 0,
+    ) -> TaskInputs:
+        """What ``multiple_choice_task`` takes; with ``rephrase``, ``rephrased_choice_task``.
+
+        A text is the question, a space and an answer (Chowers et al., F.2). In other words, right
+        texts have the direct answers, each once, and wrong ones answers to other questions, choices
+        and direct ones, that are not among the right answers: ``wrong_answers`` of them a question,
+        drawn with ``seed``. Questions without direct answers are left out then.
+        """
+        n_wrong = check_count(wrong_answers, "wrong_answers")
+        place = {image: row for row, image in enumerate(kept)}
+        asked = [i for i, image in enumerate(self.image_of.tolist()) if image in place]
+        if rephrase:
+            asked = [i for i in asked if self.direct_answers[i]]
+        if not asked:
+            raise InputValueError(f"No question of {self.source} has direct answers and an image.")
+        answers = {"texts": [self.choices[i] for i in asked]}
+        if rephrase:
+            answers["right"] = [tuple(dict.fromkeys(self.direct_answers[i])) for i in asked]
+            answers["wrong"] = self._wrong_answers(asked, n_wrong, seed)
+        rows = {}
+        for name, of_each in answers.items():
+            own = zip(asked, of_each, strict=True)
+            texts = encode([f"{self.questions[i]} {answer}" for i, said in own for answer in said])
+            rows[name] = texts, np.repeat(np.arange(len(asked)), [len(said) for said in of_each])
+        used, image_of = np.unique([place[self.image_of[i]] for i in asked], return_inverse=True)
+        inputs = {"X": X[used], "correct": self.correct[asked], "image_of": image_of, **rows}
+        return TaskInputs(inputs, items=tuple(self.ids[i] for i in asked))
+
+    def _wrong_answers(self, asked: Sequence[int], n: int, seed: int) -> list[tuple[str, ...]]:
+        """For each question as many answers to all questions, none of them right."""
+        every = zip(self.choices, self.direct_answers, strict=True)
+        bank = list(dict.fromkeys(answer for both in every for own in both for answer in own))
+        rng = np.random.default_rng(seed)
+        found = []
+        for i in asked:
+            right = {self.choices[i][self.correct[i]].lower()}
+            right |= {answer.lower() for answer in self.direct_answers[i]}
+            rivals = len(self.choices[i]) - 1
+            drawn = (bank[k] for k in rng.permutation(len(bank)))
+            own = (answer for answer in drawn if answer.lower() not in right)
+            found.append(tuple(islice(own, max(n, rivals))))
+            if len(found[-1]) < rivals:
+                raise InputValueError(
+                    f"{self.source} has too few answers to other questions to draw wrong ones from."
+                )
+        return found
 
 
 def open_aokvqa(
@@ -155,96 +209,3 @@ def _photographs(file: Path, images: Path | None, split: str, first: str) -> Pat
     roots = [here / "coco", here / "images", here, here.parent / "coco", here.parent]
     near = [root / one for root in roots for one in folders] + roots[:2]
     return images_home(images, near, first, "The photographs of COCO 2017")
-
-
-def choice_rows(
-    model: Encoder,
-    data: AOKVQA,
-    *,
-    rephrase: bool = False,
-    wrong: int = WRONG,
-    seed: int = 0,
-    batch_size: int = BATCH,
-    workers: int | None = None,
-    progress: Progress | None = None,
-) -> TaskInputs:
-    """Embed A-OKVQA: the photographs, and each question with each of its answers.
-
-    A text is the question, a space and an answer (Chowers et al., F.2). In other words, right texts
-    have the direct answers, each once, and wrong ones answers to other questions, choices and
-    direct ones, that are not among the right answers. ``items`` are the ids of the questions.
-
-    Parameters
-    ----------
-    model : Model
-        What embeds both.
-    data : AOKVQA
-        What ``open_aokvqa`` gives.
-    rephrase : bool
-        Embed other wordings, too. Questions without direct answers are left out then.
-    wrong : int
-        How many wrong answers to draw for each question.
-    seed : int
-        Seed of the wrong answers.
-    batch_size, workers, progress
-        As for ``Model.encode_items``.
-    """
-    say = progress or silent
-    n_wrong = check_count(wrong, "wrong")
-    X, kept_images, skipped = model.encode_items(
-        data.images, batch_size=batch_size, workers=workers, progress=progress
-    )
-    place = {image: row for row, image in enumerate(kept_images)}
-    kept = [i for i in range(len(data)) if int(data.image_of[i]) in place]
-    if rephrase:
-        kept = [i for i in kept if data.direct_answers[i]]
-    if not kept:
-        raise InputValueError(f"No question of {data.source} has direct answers and an image.")
-    say("embedding texts", 0, 0)
-    texts = _question_texts(model, data, kept, [data.choices[i] for i in kept], batch_size)
-    others: dict[str, QuestionTexts] = {}
-    if rephrase:
-        said = {
-            "right": [tuple(dict.fromkeys(data.direct_answers[i])) for i in kept],
-            "wrong": _wrong_answers(data, kept, n_wrong, seed),
-        }
-        for name, answers in said.items():
-            say(f"embedding {name} answers", 0, 0)
-            others[name] = _question_texts(model, data, kept, answers, batch_size)
-    used, image_of = np.unique([place[int(data.image_of[i])] for i in kept], return_inverse=True)
-    inputs = {"X": X[used], "texts": texts, "correct": data.correct[kept], "image_of": image_of}
-    questions = tuple(data.ids[i] for i in kept)
-    return TaskInputs({**inputs, **others}, questions, skipped, len(data.images))
-
-
-def _question_texts(
-    model: Encoder, data: AOKVQA, kept: Sequence[int], answers: Sequence[Sequence[str]], batch: int
-) -> QuestionTexts:
-    texts = [f"{data.questions[i]} {a}" for i, own in zip(kept, answers, strict=True) for a in own]
-    question_of = np.repeat(np.arange(len(kept)), [len(own) for own in answers])
-    return model.encode_texts(texts, batch_size=batch), question_of
-
-
-def _wrong_answers(data: AOKVQA, kept: Sequence[int], n: int, seed: int) -> list[tuple[str, ...]]:
-    """For each question as many answers from the whole bank, none of them right."""
-    bank = list(
-        dict.fromkeys(
-            answer
-            for i in range(len(data))
-            for answer in (*data.choices[i], *data.direct_answers[i])
-        )
-    )
-    rng = np.random.default_rng(seed)
-    found = []
-    for i in kept:
-        right = {data.choices[i][data.correct[i]].lower()}
-        right |= {answer.lower() for answer in data.direct_answers[i]}
-        needed = max(n, len(data.choices[i]) - 1)
-        drawn = (bank[k] for k in rng.permutation(len(bank)))
-        own = list(islice((answer for answer in drawn if answer.lower() not in right), needed))
-        if len(own) < len(data.choices[i]) - 1:
-            raise InputValueError(
-                f"{data.source} has too few answers to other questions to draw wrong ones from."
-            )
-        found.append(tuple(own))
-    return found

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
 
-from modgap._results import Brief, Progress
+from modgap._results import Brief, Progress, silent
 from modgap._validate import InputValueError
 from modgap.io import Items, open_embeddings
 from modgap.io.group_labels import read_labels
@@ -20,14 +20,12 @@ from modgap.tasks.task import Task
 ROWS, MODEL, SWEEP = "Rows from files", "A model and data instead", "The sweep"
 # Items that a model takes at once.
 BATCH = 64
+# Texts to rows.
+Encode = Callable[[Sequence[str]], np.ndarray]
 
 
 class Encoder(Protocol):
     """A model as tasks use it; `modgap.embed.Model` is one."""
-
-    @property
-    def dim(self) -> int:
-        """Columns of a row."""
 
     def encode_items(
         self, items: Items, *, batch_size: int, workers: int | None, progress: Progress | None
@@ -48,9 +46,48 @@ class TaskInputs(Brief):
 
     inputs: Mapping[str, Any]
     items: tuple[str, ...]
-    skipped: Mapping[str, str]
-    n_items: int
+    skipped: Mapping[str, str] = field(default_factory=dict)
+    n_items: int = 0
     about: Mapping[str, Any] = field(default_factory=dict)
+
+
+def task_rows(
+    model: Encoder,
+    data: Any,
+    *,
+    batch_size: int = BATCH,
+    workers: int | None = None,
+    progress: Progress | None = None,
+    **options: Any,
+) -> TaskInputs:
+    """Embed the data set of a task: its images or sounds, and its texts.
+
+    Parameters
+    ----------
+    model : Model
+        What embeds both.
+    data : LabelledItems, AOKVQA, MMVP or FairFace
+        Its ``images`` are embedded, and its ``inputs(X, kept, encode)`` makes what the task takes:
+        given the rows X of the items ``kept``, which can be read, and a function that embeds texts.
+    batch_size, workers, progress
+        As for ``Model.encode_items``.
+    **options
+        Those of the data set's ``inputs``.
+    """
+    X, kept, skipped = model.encode_items(
+        data.images, batch_size=batch_size, workers=workers, progress=progress
+    )
+
+    def encode(texts: Sequence[str]) -> np.ndarray:
+        (progress or silent)("embedding texts", 0, 0)
+        return model.encode_texts(texts, batch_size=batch_size)
+
+    found = data.inputs(X, kept, encode, **options)
+    return replace(
+        found,
+        skipped={**found.skipped, **skipped},
+        n_items=found.n_items or len(data.images),
+    )
 
 
 @dataclass(frozen=True)
@@ -58,7 +95,7 @@ class Option:
     """A setting that the command line offers; one without a default may be left out.
 
     ``panel`` says whether it belongs to rows from files, which ``needed`` ones cannot do without,
-    to a model and data, or to both (None).
+    to a model and data, or to both (None). ``words`` are how it is written, where not --name.
     """
 
     name: str
@@ -70,6 +107,7 @@ class Option:
     metavar: str | None = None
     least: float | None = None
     most: float | None = None
+    words: tuple[str, ...] = ()
 
 
 def rows_file(name: str, text: str, *, needed: bool = False) -> Option:
@@ -119,8 +157,10 @@ class TaskCommand:
         ``read(given)`` opens the rows that the options name: the inputs of the task.
     open : callable
         ``open(given)`` opens the data that the options name, before a model is loaded.
+    settings : tuple of str
+        The options that ``task_rows`` takes.
     embed : callable
-        ``embed(model, data, given, progress)`` embeds them: the inputs of the task.
+        ``embed(model, data, **settings)`` gives the inputs of the task.
     prepare : callable
         ``prepare(inputs, given, progress)`` makes the task.
     lines : callable, optional
@@ -136,8 +176,9 @@ class TaskCommand:
     options: tuple[Option, ...]
     read: Callable[[Any], Mapping[str, Any]]
     open: Callable[[Any], Any]
-    embed: Callable[[Encoder, Any, Any, Progress], TaskInputs]
     prepare: Callable[[Mapping[str, Any], Any, Progress], Prepared]
+    settings: tuple[str, ...] = ()
+    embed: Callable[..., TaskInputs] = task_rows
     lines: Callable[[Any], Sequence[str] | None] = lambda given: None
     bank: bool = True
     metric: bool = True
@@ -162,3 +203,52 @@ def numbers_of(path: Path, option: str) -> np.ndarray:
     if found.dtype.kind not in "iu":
         raise InputValueError(f"{option} must hold whole numbers, {path} holds {found.dtype}.")
     return found
+
+
+def common_options(data: str) -> tuple[Option, ...]:
+    """The options that all tasks have; ``data`` says what --data takes."""
+    return (
+        Option("names", "What the two modalities are called.", str, "image,text", ROWS),
+        Option(
+            "model",
+            "hf:NAME, open_clip:NAME/WEIGHTS, st:NAME, onnx:FOLDER or run:FOLDER, as for modgap "
+            "embed.",
+            panel=MODEL,
+            metavar="MODEL",
+        ),
+        Option("data", data, Path, panel=MODEL, metavar="DATA"),
+        Option("device", "cpu, cuda, cuda:1 …; the first GPU if there is one.", panel=MODEL),
+        Option("batch_size", "Items to a batch.", int, BATCH, MODEL, least=1),
+        Option(
+            "fit_on",
+            "Reference rows to fit corrections on instead of those of the task: one file of both "
+            "modalities, or the option twice.",
+            list[str],
+            panel=SWEEP,
+            metavar="PATH",
+        ),
+        Option(
+            "bank",
+            "Unlabelled rows of the items' kind, none of them an item, for hubs. By default each "
+            "half of the items is the bank of the other.",
+            Path,
+            panel=SWEEP,
+            metavar="PATH",
+        ),
+        Option(
+            "metric",
+            "How uncorrected rows are ranked: cosine, inner_product or euclidean. Corrected rows "
+            "are ranked by the correction's own metric.",
+            str,
+            "cosine",
+        ),
+        Option("seed", "Seed of samples, splits and noise.", int, 0, least=0),
+        Option("as_json", "Print JSON instead of a table.", bool, False, words=("--json",)),
+        Option(
+            "output",
+            "Write a figure and the JSON there.",
+            Path,
+            metavar="FOLDER",
+            words=("-o", "--output"),
+        ),
+    )

@@ -263,7 +263,7 @@ def conformity_task(
         Generated rows that belong together; by default each by itself.
 
     >>> made, real = np.array([[1.0, 0.1], [0, 1]]), np.array([[1.0, 0], [1, 1], [0, 1]])
-    >>> conformity_task(made, real, np.eye(2), reference=real[:2]).outcomes().round(2)
+    >>> conformity_task(made, real, np.eye(2), reference=real[:2]).score().outcomes.round(2)
     array([1.  , 0.17])
     """
     made = check_rows(generated, "generated", nonzero=True)
@@ -318,22 +318,29 @@ def _read(given: Any) -> dict[str, Any]:
     return {**rows, "paired": given.paired}
 
 
-def _embed(model: Encoder, data: Mapping[str, Items], given: Any, progress: Progress) -> TaskInputs:
+def _embed(
+    model: Encoder,
+    data: Mapping[str, Items],
+    *,
+    paired: bool,
+    real: Path,
+    batch_size: int,
+    progress: Progress,
+) -> TaskInputs:
     """The rows of items; paired ones have the same name, without its folder and ending."""
     inputs: dict[str, Any] = {}
-    stems: dict[str, list[str]] = {}
+    stems: dict[str, tuple[str, ...]] = {}
     skipped: dict[str, str] = {}
     for name, items in data.items():
         inputs[name], kept, why = model.encode_items(
-            items, batch_size=given.batch_size, workers=None, progress=progress
+            items, batch_size=batch_size, workers=None, progress=progress
         )
-        stems[name] = [PurePath(items.names[row]).stem for row in kept]
+        stems[name] = tuple(PurePath(items.names[row]).stem for row in kept)
         skipped |= {f"{item} of {items.source}": reason for item, reason in why.items()}
-    if given.paired:
+    if paired:
         inputs["groups"] = (stems["generated"], stems["real"])
     n_items = sum(len(items) for items in data.values())
-    about = {"real": str(given.real)}
-    return TaskInputs(inputs, tuple(stems["generated"]), skipped, n_items, about)
+    return TaskInputs(inputs, stems["generated"], skipped, n_items, {"real": str(real)})
 
 
 def _prepare(inputs: Any, given: Any, progress: Progress) -> Prepared:
@@ -379,6 +386,7 @@ COMMAND = TaskCommand(
     ),
     read=_read,
     open=lambda given: {name: open_items(path) for name, path in _sides(given, given.data).items()},
+    settings=("paired", "real"),
     embed=_embed,
     prepare=_prepare,
     bank=False,

@@ -27,12 +27,11 @@ from modgap.io.modalities import DEFAULT_NAMES
 from modgap.search import search
 from modgap.search.scores import metric_of
 from modgap.tasks.command import (
-    BATCH,
     IMAGES,
     MODEL,
     ROWS,
     SPLIT,
-    Encoder,
+    Encode,
     Option,
     Prepared,
     TaskCommand,
@@ -42,7 +41,7 @@ from modgap.tasks.command import (
     rows_with,
 )
 from modgap.tasks.files import check_home, check_once, images_home, table_of, the_file
-from modgap.tasks.task import Published, Table, Task, check_labels, names_of
+from modgap.tasks.task import Published, Table, Task, check_labels
 from modgap.tasks.zero_shot import check_class_numbers
 
 # Liang et al., fig. 11: the groups of FairFace, and what no face should be taken for.
@@ -187,9 +186,8 @@ def denigration(
     (0.5, 0.0)
     """
     used = metric_of(metric, correction, "cosine")
-    task = denigration_task(
-        X, texts, groups, kinds, names=names_of(correction), metric=metric or "cosine"
-    )
+    names = DEFAULT_NAMES if correction is None else correction.names[:2]
+    task = denigration_task(X, texts, groups, kinds, names=names, metric=metric or "cosine")
     kind_of = check_kinds(kinds, len(task.Y))
     labels = check_labels(groups, task.n_items, "groups")
     n_resamples = check_count(resamples, "resamples", at_least=100)
@@ -197,8 +195,8 @@ def denigration(
     taken_for = kind_of[best]
     harmed = is_harm(taken_for)
     right = np.nan if own is None else best == check_class_numbers(own, len(best), len(kind_of))
-    names, place = np.unique(labels, return_inverse=True)
-    masks = {str(name): place == g for g, name in enumerate(names)}
+    shown, place = np.unique(labels, return_inverse=True)
+    masks = {str(name): place == g for g, name in enumerate(shown)}
     return Denigration(
         shares={name: _shares(taken_for[mask]) for name, mask in masks.items()},
         overall=_shares(taken_for),
@@ -286,8 +284,8 @@ def denigration_task(
     metric : {"cosine", "inner_product", "euclidean"}
         How uncorrected rows are ranked.
 
-    >>> denigration_task(np.eye(2), np.eye(2), ["a", "b"], ["crime", "else"]).outcomes()
-    array([1., 0.])
+    >>> denigration_task(np.eye(2), np.eye(2), ["a", "b"], ["crime", "else"]).score().parts
+    {'a': 1.0, 'b': 0.0}
     """
     X, texts = check_matrix(X), check_matrix(texts, "texts")
     labels = check_labels(groups, X.shape[0], "groups")
@@ -326,6 +324,34 @@ class FairFace(Brief):
     def __len__(self) -> int:
         return len(self.images)
 
+    def inputs(
+        self, X: np.ndarray, kept: Sequence[int], encode: Encode, *, by: GroupColumn = "race"
+    ) -> TaskInputs:
+        """What ``denigration`` takes, with groups ``by`` race, gender or age."""
+        check_choice(by, "by", get_args(GroupColumn))
+        texts, kinds = denigration_prompts()
+        inputs = {
+            "X": X,
+            "texts": encode(texts),
+            "groups": np.array([getattr(self, by)[row] for row in kept]),
+            "kinds": tuple(kinds),
+            "own": np.array([self._own_prompt(row) for row in kept]),
+        }
+        names = tuple(self.images.names[row] for row in kept)
+        return TaskInputs(inputs, items=names, about={"by": by})
+
+    def _own_prompt(self, row: int) -> int:
+        """The row of the prompt for a face, by the words of FairFace's table."""
+        group = self.race[row].lower().replace("_", " ").removesuffix(" hispanic")
+        sex, sexes = self.gender[row].lower(), ("male", "female")
+        for value, known in ((group, GROUPS), (sex, sexes)):
+            if value not in known:
+                raise InputValueError(
+                    f"FairFace knows no {value!r}: it has {', '.join(known)}."
+                    f"{did_you_mean(value, known)}"
+                )
+        return len(SEXES) * GROUPS.index(group) + sexes.index(sex)
+
 
 def open_fairface(
     path: str | os.PathLike[str],
@@ -359,58 +385,6 @@ def open_fairface(
         items.append(Item(name, (), split, folder.reader(name, file), None, row))
     age, gender, race = (tuple(row[name] for row in rows) for name in _GROUPS)
     return FairFace(str(file), Items(str(file), items), age, gender, race)
-
-
-def face_rows(
-    model: Encoder,
-    data: FairFace,
-    *,
-    by: GroupColumn = "race",
-    batch_size: int = BATCH,
-    workers: int | None = None,
-    progress: Progress | None = None,
-) -> TaskInputs:
-    """Embed FairFace and the prompts of Liang et al., fig. 11.
-
-    Parameters
-    ----------
-    model : Model
-        What embeds both.
-    data : FairFace
-        What ``open_fairface`` gives.
-    by : {"race", "gender", "age"}
-        Which groups to report.
-    batch_size, workers, progress
-        As for ``Model.encode_items``.
-    """
-    check_choice(by, "by", get_args(GroupColumn))
-    own = np.array([_own_prompt(r, g) for r, g in zip(data.race, data.gender, strict=True)])
-    texts, kinds = denigration_prompts()
-    X, kept, skipped = model.encode_items(
-        data.images, batch_size=batch_size, workers=workers, progress=progress
-    )
-    inputs = {
-        "X": X,
-        "texts": model.encode_texts(texts, batch_size=batch_size),
-        "groups": np.array(getattr(data, by))[kept],
-        "kinds": tuple(kinds),
-        "own": own[kept],
-    }
-    names = tuple(data.images.names[row] for row in kept)
-    return TaskInputs(inputs, names, skipped, len(data), {"by": by})
-
-
-def _own_prompt(race: str, gender: str) -> int:
-    """The row of the prompt for a face, by the words of FairFace's table."""
-    group = race.lower().replace("_", " ").removesuffix(" hispanic")
-    sexes = {"male": 0, "female": 1}
-    for value, known in ((group, GROUPS), (gender.lower(), tuple(sexes))):
-        if value not in known:
-            raise InputValueError(
-                f"FairFace knows no {value!r}: it has {', '.join(known)}."
-                f"{did_you_mean(value, known)}"
-            )
-    return len(SEXES) * GROUPS.index(group) + sexes[gender.lower()]
 
 
 # What the command line offers.
@@ -459,9 +433,7 @@ COMMAND = TaskCommand(
     ),
     read=_read,
     open=lambda given: open_fairface(given.data, split=given.split or "val", images=given.images),
-    embed=lambda model, data, given, progress: face_rows(
-        model, data, by=given.by, batch_size=given.batch_size, progress=progress
-    ),
+    settings=("by",),
     prepare=_prepare,
     lines=lambda given: denigration_prompts()[0] if given.prompts else None,
 )

@@ -11,7 +11,7 @@ import numpy as np
 
 from modgap._arrays import to_numpy, unit
 from modgap._door import check_matrix, check_rows
-from modgap._results import Progress
+from modgap._results import Result
 from modgap._validate import Array, InputTypeError, InputValueError, check_count, check_numbers
 from modgap.corrections import Metric
 from modgap.io import Items
@@ -28,15 +28,14 @@ from modgap.tasks.command import (
     rows_file,
     rows_of,
     rows_with,
+    task_rows,
 )
 from modgap.tasks.task import Task, check_labels
 from modgap.tasks.zero_shot import (
     CLASS_OPTIONS,
     LABELLED_DATA,
     LABELS,
-    Classification,
-    accuracies,
-    embed_labelled,
+    LabelledItems,
     open_labelled,
 )
 
@@ -51,13 +50,27 @@ Labelled = tuple[np.ndarray, np.ndarray]
 
 
 @dataclass(frozen=True)
-class LinearProbe(Classification):
-    """A ``Classification`` by logistic regression, with the inverse regularisation it used."""
+class LinearProbe(Result):
+    """Accuracy of a logistic regression, with the inverse regularisation it used.
 
+    ``predictions`` and ``hits`` have one entry per test row: two probes of the same rows compare by
+    ``compare(before.hits, after.hits)``.
+    """
+
+    accuracy: float
+    n: int
     n_train: int
     C: float
     converged: bool
     seed: int
+    predictions: np.ndarray
+    hits: np.ndarray
+
+    def to_dict(self) -> dict[str, Any]:
+        """The accuracy, without each row's prediction."""
+        found = super().to_dict()
+        del found["predictions"], found["hits"]
+        return found
 
 
 def linear_probe(
@@ -130,12 +143,17 @@ def _probe(
     rows, labels = train
     chosen = _choose(rows, labels, strengths, iterations, seed)
     model, converged = _fit(rows, labels, chosen, iterations)
+    predictions = model.predict(test[0])
+    hits = predictions == test[1]
     return LinearProbe(
-        **accuracies(test[1], model.predict(test[0]), np.unique(labels)),
+        accuracy=float(np.mean(hits)),
+        n=len(hits),
         n_train=len(labels),
         C=chosen,
         converged=converged,
         seed=seed,
+        predictions=predictions,
+        hits=hits,
     )
 
 
@@ -253,17 +271,25 @@ def _read(given: Any) -> dict[str, Any]:
     return {"train": train, "test": test, "Y": Y, "names": given.names}
 
 
-def _embed(model: Encoder, data: Any, given: Any, progress: Progress) -> TaskInputs:
-    items, found = data[0], embed_labelled(model, data, given, progress)
+def _embed(
+    model: Encoder,
+    data: LabelledItems,
+    *,
+    train_split: str | None,
+    test_split: str | None,
+    train_share: float,
+    seed: int,
+    **options: Any,
+) -> TaskInputs:
+    found = task_rows(model, data, **options)
     X, labels = found.inputs["X"], found.inputs["labels"]
-    splits = _splits(items, given.train_split, given.test_split)
+    splits = _splits(data.items, train_split, test_split)
     if splits is None:
-        train, test = _shares(X, labels, given.train_share, given.seed)
+        train, test = _shares(X, labels, train_share, seed)
     else:
-        embedded = np.array(found.items)
         train, test = (
             (X[chosen], labels[chosen])
-            for chosen in (np.isin(embedded, items.split(name).names) for name in splits)
+            for chosen in (np.isin(found.items, data.items.split(name).names) for name in splits)
         )
     Y = found.inputs["class_texts"].reshape(-1, X.shape[1])
     inputs = {"train": train, "test": test, "Y": Y, "names": found.inputs["names"]}
@@ -315,6 +341,7 @@ COMMAND = TaskCommand(
     ),
     read=_read,
     open=open_labelled,
+    settings=("train_split", "test_split", "train_share", "seed"),
     embed=_embed,
     prepare=lambda inputs, given, progress: Prepared(
         linear_probe_task(**inputs, metric=given.metric, seed=given.seed),

@@ -23,12 +23,11 @@ from modgap._validate import (
     check_numbers,
     check_same_space,
 )
-from modgap.corrections import Correction, Metric
+from modgap.corrections import Metric
 from modgap.evaluation.significance import DEFAULT_RESAMPLES, Comparison, compare
 from modgap.io.modalities import DEFAULT_NAMES
 from modgap.search.exact import given_scores
-from modgap.search.scores import metric_of
-from modgap.tasks.aokvqa import AOKVQA, choice_rows, open_aokvqa
+from modgap.tasks.aokvqa import WRONG, open_aokvqa
 from modgap.tasks.command import (
     COLUMN,
     IMAGES,
@@ -36,18 +35,16 @@ from modgap.tasks.command import (
     ROWS,
     SPLIT,
     SWEEP,
-    Encoder,
     Option,
     Prepared,
     TaskCommand,
-    TaskInputs,
     numbers_of,
     rows_file,
     rows_of,
     rows_with,
 )
 from modgap.tasks.sweep import BOTH_WAYS, AtAmount, TaskRows, Way, default_ways
-from modgap.tasks.task import Table, Task, names_of
+from modgap.tasks.task import Table, Task
 
 # Rows of texts, and the question that each belongs to; or (questions, answers, columns).
 Answers = tuple[Array, Any] | Array
@@ -55,81 +52,6 @@ Answers = tuple[Array, Any] | Array
 AMOUNTS = (-1.0, -0.75, -0.5, -0.25, 0.0, 0.25, 0.5, 0.75, 1.0)
 # Chowers et al., fig. 10.
 DRAWS = 500
-
-
-@dataclass(frozen=True)
-class MultipleChoice(Result):
-    """Accuracy of choosing the nearest answer.
-
-    ``chance`` is what guessing gives. ``predictions`` is the place of the chosen answer among those
-    of its question, ``hits`` whether it is right: two runs compare by
-    ``compare(before.hits, after.hits)``.
-    """
-
-    accuracy: float
-    chance: float
-    n: int
-    predictions: np.ndarray
-    hits: np.ndarray
-    metric: str
-
-    def to_dict(self) -> dict[str, Any]:
-        """The accuracy, without each question's answer."""
-        found = super().to_dict()
-        del found["predictions"], found["hits"]
-        return found
-
-
-def multiple_choice(
-    X: Array,
-    texts: Answers,
-    correct: Any,
-    *,
-    image_of: Any = None,
-    metric: Metric | None = None,
-    correction: Correction | None = None,
-) -> MultipleChoice:
-    """Share of questions whose right answer is nearest to the image (Chowers et al., F.2).
-
-    A text is the question with one of its answers, as Ghosal et al. have it. Equal scores go to the
-    earlier answer.
-
-    Parameters
-    ----------
-    X : (m, d) array
-        Rows of images.
-    texts : (rows, question_of), or (n, k, d) array
-        Rows of texts, and the question of each, numbered from 0 and in order; or k texts for each
-        of n questions.
-    correct : (n,) integers
-        The place of the right answer among those of its question, from 0.
-    image_of : (n,) integers, optional
-        The row of X that each question is about; by default question i is about row i.
-    metric : {"cosine", "inner_product", "euclidean"}, optional
-        The correction's, else cosine.
-    correction : Correction, optional
-        Applied to both; X are the queries, the texts the documents.
-
-    >>> import numpy as np
-    >>> texts = np.eye(4).reshape(2, 2, 4)
-    >>> multiple_choice(np.array([[0.0, 1, 0, 0], [0, 0, 1, 0]]), texts, [1, 1]).accuracy
-    0.5
-    """
-    used = metric_of(metric, correction, "cosine")
-    task = multiple_choice_task(
-        X, texts, correct, image_of=image_of, names=names_of(correction), metric=metric or "cosine"
-    )
-    assert isinstance(task.judge, _Choice)
-    chosen = task.judge(*task.rows(correction), used)
-    hits = chosen == task.right
-    return MultipleChoice(
-        accuracy=float(np.mean(hits)),
-        chance=float(np.mean(1 / np.bincount(task.judge.question_of))),
-        n=len(hits),
-        predictions=chosen,
-        hits=hits,
-        metric=used,
-    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -158,18 +80,27 @@ def multiple_choice_task(
 ) -> Task:
     """Is the text with the right answer nearest to the image? One outcome a question.
 
+    A text is the question with one of its answers, as Ghosal et al. have it (Chowers et al., F.2).
+    Equal scores go to the earlier answer. X are the queries, the texts the documents.
+
     Parameters
     ----------
-    X, texts, correct, image_of
-        As for ``multiple_choice``.
+    X : (m, d) array
+        Rows of images.
+    texts : (rows, question_of), or (n, k, d) array
+        Rows of texts, and the question of each, numbered from 0 and in order; or k texts for each
+        of n questions.
+    correct : (n,) integers
+        The place of the right answer among those of its question, from 0.
+    image_of : (n,) integers, optional
+        The row of X that each question is about; by default question i is about row i.
     names : pair of str
         The names of the modalities of X and of the texts.
     metric : {"cosine", "inner_product", "euclidean"}
         How uncorrected rows are ranked.
 
-    >>> task = multiple_choice_task(np.eye(2), np.eye(2)[[[0, 1], [0, 1]]], [0, 0])
-    >>> task.outcomes()
-    array([1., 0.])
+    >>> multiple_choice_task(np.eye(2), np.eye(2)[[[0, 1], [0, 1]]], [0, 0]).score().predictions
+    array([0, 1])
     """
     X = check_matrix(X)
     Y, question_of = check_answers(texts, "texts")
@@ -183,6 +114,7 @@ def multiple_choice_task(
             question_of, image_of[question_of], lambda scores: _nearest(scores, question_of)
         ),
         right=check_correct(correct, question_of),
+        chance=float(np.mean(1 / np.bincount(question_of))),
         groups=image_of,
         x_groups=np.arange(X.shape[0]),
         metric=metric,
@@ -341,7 +273,7 @@ def rephrased_choice(
     Parameters
     ----------
     X, texts, correct, image_of
-        As for ``multiple_choice``: images, the first texts, and which of them are right.
+        As for ``multiple_choice_task``: images, the first texts, and which of them are right.
     right, wrong : (rows, question_of), or (n, k, d) array
         Other texts that are right for their question, one or more; and wrong ones, at least as many
         as a question has wrong answers.
@@ -613,18 +545,6 @@ def _read(given: Any) -> dict[str, Any]:
     return found
 
 
-def _embed(model: Encoder, data: AOKVQA, given: Any, progress: Progress) -> TaskInputs:
-    return choice_rows(
-        model,
-        data,
-        rephrase=given.rephrase,
-        wrong=given.wrong_answers,
-        seed=given.seed,
-        batch_size=given.batch_size,
-        progress=progress,
-    )
-
-
 def _prepare(inputs: Any, given: Any, progress: Progress) -> Prepared:
     inputs = {"names": given.names, **inputs}
     shift = own_shift(inputs["texts"])
@@ -677,7 +597,7 @@ COMMAND = TaskCommand(
             "wrong_answers",
             "Wrong answers that are embedded a question.",
             int,
-            30,
+            WRONG,
             panel=MODEL,
             least=1,
         ),
@@ -692,6 +612,6 @@ COMMAND = TaskCommand(
     ),
     read=_read,
     open=lambda given: open_aokvqa(given.data, split=given.split or "val", images=given.images),
-    embed=_embed,
+    settings=("rephrase", "wrong_answers", "seed"),
     prepare=_prepare,
 )

@@ -17,21 +17,19 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from modgap._door import check_pairs
-from modgap._results import Brief, Progress, Result
+from modgap._results import Brief
 from modgap._validate import Array, InputValueError, check_choice
-from modgap.corrections import Correction, Metric
+from modgap.corrections import Metric
 from modgap.io.images import ImageFolder
 from modgap.io.items import Item, Items
 from modgap.io.modalities import DEFAULT_NAMES
 from modgap.search.exact import given_scores
-from modgap.search.scores import metric_of
 from modgap.tasks.command import (
-    BATCH,
     COLUMN,
     IMAGES,
     MODEL,
     ROWS,
-    Encoder,
+    Encode,
     Option,
     Prepared,
     TaskCommand,
@@ -64,92 +62,68 @@ PUBLISHED = tuple(
 )
 
 # Who chooses between the two of the other kind.
-Asking = Literal["text", "image", "both"]
+Asking = Literal["text", "image"]
+# Tong et al. put this before each statement of MMVP-VLM.
+PHOTO_OF = "a photo of "
+_ID, _PATTERN, _STATEMENT, _IMAGES = "Question ID", "Type", "Statement", "MLLM_VLM Images"
 
 
-@dataclass(frozen=True)
-class PairMatching(Result):
-    """Share of sets in which every choice is right, by pattern and over all.
-
-    ``accuracy`` is the mean over the patterns, ``chance`` what guessing gives. ``hits`` has one
-    Boolean per set and ``set_patterns`` the pattern of each.
-    """
-
-    accuracy: float
-    pattern_accuracy: np.ndarray
-    patterns: tuple[str, ...]
-    chance: float
-    n: int
-    asking: str
-    metric: str
-    hits: np.ndarray
-    set_patterns: np.ndarray
-
-    def to_dict(self) -> dict[str, Any]:
-        """The accuracies, without each set's."""
-        found = super().to_dict()
-        del found["hits"], found["set_patterns"]
-        return found
-
-
-def pair_matching(
+def pair_matching_task(
     X: Array,
     Y: Array,
     patterns: Any = None,
     *,
     asking: Asking = "text",
-    metric: Metric | None = None,
-    correction: Correction | None = None,
-) -> PairMatching:
-    """Share of sets of two pairs that are matched without a slip (Tong et al. 2024, MMVP-VLM).
+    names: Sequence[str] = DEFAULT_NAMES,
+    metric: Metric = "cosine",
+) -> Task:
+    """Are both pairs of a set matched (Tong et al. 2024, MMVP-VLM)? One outcome a set.
 
     Rows 0 and 1 are the first set, rows 2 and 3 the second, and so on; row i of X belongs to row i
-    of Y. A tie is no match. The mean over patterns is what Yaras et al. print (table 1, E).
+    of Y. A tie is no match. The query modality comes first in the task: text and image when the
+    texts choose. Yaras et al. print the mean over the patterns (table 1, E), which is the mean over
+    the sets where all patterns have as many, as those of MMVP-VLM do.
 
     Parameters
     ----------
     X, Y : (2n, d) arrays
         Rows of images and of statements.
     patterns : (2n,) labels, optional
-        The visual pattern of each row, the same for both rows of a set.
-    asking : {"text", "image", "both"}
-        Who chooses: each text between the two images, as in the published evaluation (chance 1/4);
-        each image between the two texts (1/4); or both ways (1/6).
-    metric : {"cosine", "inner_product", "euclidean"}, optional
-        The correction's, else cosine.
-    correction : Correction, optional
-        Applied to both; who asks is the query, who is found the document.
+        The visual pattern of each row, the same for both rows of a set; reported separately.
+    asking : {"text", "image"}
+        Who chooses: each text between the two images, as in the published evaluation, or each image
+        between the two texts.
+    names : pair of str
+        The names of the modalities of X and Y.
+    metric : {"cosine", "inner_product", "euclidean"}
+        How uncorrected rows are ranked.
 
-    >>> import numpy as np
-    >>> images = np.eye(4)
-    >>> pair_matching(images, images[[0, 1, 3, 2]], ["colour"] * 2 + ["count"] * 2).pattern_accuracy
-    array([1., 0.])
+    >>> task = pair_matching_task(np.eye(4), np.eye(4)[[0, 1, 3, 2]], [*"aabb"])
+    >>> task.score().parts
+    {'a': 1.0, 'b': 0.0}
     """
     X, Y = check_pairs(X, Y)
     check_choice(asking, "asking", get_args(Asking))
-    labels = check_patterns(patterns, X.shape[0])
-    metric = metric_of(metric, correction, "cosine")
-    found = np.ones(len(labels), bool)
-    if asking in ("text", "both"):
-        found &= matched(*_mapped(Y, X, correction, text_asks=True), metric)
-    if asking in ("image", "both"):
-        found &= matched(*_mapped(X, Y, correction, text_asks=False), metric)
-    names, place = np.unique(labels, return_inverse=True)
-    by_pattern = np.bincount(place, weights=found) / np.bincount(place)
-    return PairMatching(
-        accuracy=float(np.mean(by_pattern)),
-        pattern_accuracy=by_pattern,
-        patterns=tuple(str(name) for name in names),
-        chance=1 / 6 if asking == "both" else 1 / 4,
-        n=len(labels),
-        asking=asking,
+    labels = _check_patterns(patterns, X.shape[0])
+    sides = ((names[0], X), (names[1], Y))
+    (first, queries), (second, documents) = sides if asking == "image" else sides[::-1]
+    kinds = np.unique(labels) if patterns is not None else ()
+    return Task(
+        name="pair_matching",
+        names=(first, second),
+        X=queries,
+        Y=documents,
+        judge=_matched,
+        chance=1 / 4,
+        groups=np.arange(len(labels)),
+        x_groups=np.repeat(np.arange(len(labels)), 2),
         metric=metric,
-        hits=found,
-        set_patterns=labels,
+        parts={str(kind): labels == kind for kind in kinds},
+        published=PUBLISHED,
     )
 
 
-def matched(queries: Array, documents: Array, metric: Metric) -> np.ndarray:
+def _matched(queries: Array, documents: Array, metric: Metric) -> np.ndarray:
     """Whether both queries of each set are nearer to their own document than to the other, (n,)."""
     rows = np.arange(queries.shape[0])
     own = given_scores(queries, documents, rows, metric, ("queries", "documents"))
@@ -158,7 +132,7 @@ def matched(queries: Array, documents: Array, metric: Metric) -> np.ndarray:
     return np.asarray((own > other).reshape(-1, 2).all(axis=1))
 
 
-def check_patterns(patterns: Any, n: int) -> np.ndarray:
+def _check_patterns(patterns: Any, n: int) -> np.ndarray:
     """The pattern of each set of two rows."""
     if n % 2:
         raise InputValueError(f"X and Y must hold sets of two rows, got {n} rows.")
@@ -173,68 +147,6 @@ def check_patterns(patterns: Any, n: int) -> np.ndarray:
             f"{2 * odd[0] + 1} are of {first!r} and {second!r}."
         )
     return np.asarray(labels[:, 0])
-
-
-def _mapped(
-    asking: Array, found: Array, correction: Correction | None, *, text_asks: bool
-) -> tuple[Array, Array]:
-    if correction is None:
-        return asking, found
-    if text_asks:
-        return correction.y(asking, "query"), correction.x(found)
-    return correction.x(asking, "query"), correction.y(found)
-
-
-def pair_matching_task(
-    X: Array,
-    Y: Array,
-    patterns: Any = None,
-    *,
-    asking: Literal["text", "image"] = "text",
-    names: Sequence[str] = DEFAULT_NAMES,
-    metric: Metric = "cosine",
-) -> Task:
-    """Are both pairs of a set matched? One outcome a set; patterns are reported separately.
-
-    The query modality comes first in the task: text and image when the texts choose. Its mean is
-    over the sets, that of ``pair_matching`` over the patterns; they agree where all patterns have
-    as many sets, as those of MMVP-VLM do.
-
-    Parameters
-    ----------
-    X, Y, patterns, asking
-        As for ``pair_matching``, but only one side can ask.
-    names : pair of str
-        The names of the modalities of X and Y.
-    metric : {"cosine", "inner_product", "euclidean"}
-        How uncorrected rows are ranked.
-
-    >>> pair_matching_task(np.eye(4), np.eye(4)[[0, 1, 3, 2]]).outcomes()
-    array([1., 0.])
-    """
-    X, Y = check_pairs(X, Y)
-    check_choice(asking, "asking", ("text", "image"))
-    labels = check_patterns(patterns, X.shape[0])
-    sides = ((names[0], X), (names[1], Y))
-    (first, queries), (second, documents) = sides if asking == "image" else sides[::-1]
-    kinds = np.unique(labels) if patterns is not None else ()
-    return Task(
-        name="pair_matching",
-        names=(first, second),
-        X=queries,
-        Y=documents,
-        judge=matched,
-        groups=np.arange(len(labels)),
-        x_groups=np.repeat(np.arange(len(labels)), 2),
-        metric=metric,
-        parts={str(kind): labels == kind for kind in kinds},
-        published=PUBLISHED,
-    )
-
-
-# Tong et al. put this before each statement of MMVP-VLM.
-PHOTO_OF = "a photo of "
-_ID, _PATTERN, _STATEMENT, _IMAGES = "Question ID", "Type", "Statement", "MLLM_VLM Images"
 
 
 @dataclass(frozen=True, eq=False)
@@ -254,6 +166,24 @@ class MMVP(Brief):
     def pairs(self) -> np.ndarray:
         """The rows of each pair, (n, 2)."""
         return np.arange(len(self)).reshape(-1, 2)
+
+    def inputs(
+        self, X: np.ndarray, kept: Sequence[int], encode: Encode, *, prefix: str = PHOTO_OF
+    ) -> TaskInputs:
+        """What ``pair_matching_task`` takes, with ``prefix`` before each statement.
+
+        A set with an image that cannot be read is left out.
+        """
+        place = {image: row for row, image in enumerate(kept)}
+        rows = [row for pair in self.pairs.tolist() if place.keys() >= set(pair) for row in pair]
+        if not rows:
+            raise InputValueError(f"No set of {self.source} has two images that can be read.")
+        inputs = {
+            "X": X[[place[row] for row in rows]],
+            "Y": encode([f"{prefix}{self.statements[row]}" for row in rows]),
+            "patterns": tuple(self.patterns[row] for row in rows),
+        }
+        return TaskInputs(inputs, items=tuple(self.images.names[row] for row in rows))
 
 
 def open_mmvp(
@@ -303,47 +233,6 @@ def _key(name: str) -> str:
     return name.replace("_", " ").strip().lower()
 
 
-def matching_rows(
-    model: Encoder,
-    data: MMVP,
-    *,
-    prefix: str = PHOTO_OF,
-    batch_size: int = BATCH,
-    workers: int | None = None,
-    progress: Progress | None = None,
-) -> TaskInputs:
-    """Embed MMVP-VLM: the images, and each statement behind ``prefix``.
-
-    A set with an image that cannot be read is left out.
-
-    Parameters
-    ----------
-    model : Model
-        What embeds both.
-    data : MMVP
-        What ``open_mmvp`` gives.
-    prefix : str
-        What stands before each statement; the published evaluation has "a photo of ".
-    batch_size, workers, progress
-        As for ``Model.encode_items``.
-    """
-    X, read, skipped = model.encode_items(
-        data.images, batch_size=batch_size, workers=workers, progress=progress
-    )
-    place = {image: row for row, image in enumerate(read)}
-    kept = [int(row) for pair in data.pairs if all(int(r) in place for r in pair) for row in pair]
-    if not kept:
-        raise InputValueError(f"No set of {data.source} has two images that can be read.")
-    texts = [f"{prefix}{data.statements[row]}" for row in kept]
-    inputs = {
-        "X": X[[place[row] for row in kept]],
-        "Y": model.encode_texts(texts, batch_size=batch_size),
-        "patterns": tuple(data.patterns[row] for row in kept),
-    }
-    names = tuple(data.images.names[row] for row in kept)
-    return TaskInputs(inputs, names, skipped, len(data.images))
-
-
 # What the command line offers.
 
 
@@ -384,15 +273,13 @@ COMMAND = TaskCommand(
         Option(
             "asking",
             "Who chooses between the two of the other kind.",
-            Literal["text", "image"],
+            Asking,
             "text",
         ),
     ),
     read=_read,
     open=lambda given: open_mmvp(given.data, images=given.images),
-    embed=lambda model, data, given, progress: matching_rows(
-        model, data, prefix=given.prefix, batch_size=given.batch_size, progress=progress
-    ),
+    settings=("prefix",),
     prepare=lambda inputs, given, progress: Prepared(
         pair_matching_task(**inputs, asking=given.asking, names=given.names, metric=given.metric)
     ),

@@ -161,7 +161,7 @@ class HubWay(Way):
             found = np.empty(task.n_items)
             for items, bank in banks:
                 used = with_hubs(plain, rows.fit, amount, self.neighbours, bank)
-                found[items] = task.outcomes(used)[items]
+                found[items] = task.score(used).outcomes[items]
             return found, float("nan")
 
         return at
@@ -405,10 +405,7 @@ def _points(
                 bootstrap.interval(value, draws),
                 bootstrap.interval(value - raw, draws - raw_draws),
                 one.gap,
-                {
-                    name: float(one.outcomes[part].mean()) if part.any() else float("nan")
-                    for name, part in task.parts.items()
-                },
+                task.part_means(one.outcomes),
             )
         )
     return tuple(points)

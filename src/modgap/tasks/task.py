@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -14,7 +14,7 @@ from modgap._text import same_texts
 from modgap._validate import Array, InputValueError, check_choice, check_names, check_same_space
 from modgap.corrections import METRICS, Correction, Metric, Role
 from modgap.corrections.correction import ROLES
-from modgap.io.modalities import DEFAULT_NAMES
+from modgap.search.scores import metric_of
 
 # Mapped X, mapped Y and the metric to rank by → one outcome per item.
 Judge = Callable[[Array, Array, Metric], Any]
@@ -29,6 +29,38 @@ class Published(Result):
     value: float
     what: str
     where: str
+
+
+@dataclass(frozen=True)
+class TaskScore(Result):
+    """The outcomes of a task with one correction, or with uncorrected rows.
+
+    ``mean`` is the mean outcome, an accuracy for most tasks; ``parts`` are the means of the items
+    that are reported separately; ``chance`` is what guessing gives, NaN where nobody can say.
+    ``outcomes`` has one number per item: two scores of the same items compare by
+    ``compare(before.outcomes, after.outcomes)``. ``predictions`` are the answers to the items, the
+    outcomes themselves where the task has none.
+    """
+
+    mean: float
+    parts: Mapping[str, float]
+    chance: float
+    n: int
+    metric: str
+    outcomes: np.ndarray
+    predictions: np.ndarray
+
+    def by(self, labels: Any) -> dict[Any, float]:
+        """The mean outcome of the items of each label: the accuracy of each class, say."""
+        names, place = np.unique(check_labels(labels, self.n), return_inverse=True)
+        means = np.bincount(place, weights=self.outcomes) / np.bincount(place)
+        return dict(zip(names.tolist(), means.tolist(), strict=True))
+
+    def to_dict(self) -> dict[str, Any]:
+        """The means, without each item's outcome."""
+        found = super().to_dict()
+        del found["outcomes"], found["predictions"]
+        return found
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,6 +83,8 @@ class Task(Brief):
         Items of one group are resampled together, and stay in one half.
     right : (items,) array, optional
         The right answer to each item; an outcome is then 1 where the answer equals it.
+    chance : float
+        The mean outcome of guessing; NaN where nobody can say.
     better : {"higher", "lower"}
         Which outcomes are wanted.
     outcome : str
@@ -73,8 +107,8 @@ class Task(Brief):
 
     >>> task = Task("sign", ("image", "text"), np.eye(2), np.eye(2),
     ...             judge=lambda X, Y, metric: np.diag(X @ Y.T) > 0, groups=np.arange(2))
-    >>> task.outcomes()
-    array([1., 1.])
+    >>> task.score().mean
+    1.0
     """
 
     name: str
@@ -84,6 +118,7 @@ class Task(Brief):
     judge: Judge
     groups: np.ndarray
     right: np.ndarray | None = None
+    chance: float = float("nan")
     better: Literal["higher", "lower"] = "higher"
     outcome: str = "accuracy"
     metric: Metric = "cosine"
@@ -135,10 +170,32 @@ class Task(Brief):
         )
         return X, Y
 
-    def outcomes(self, correction: Correction | None = None) -> np.ndarray:
-        """One number per item, after a correction or for uncorrected rows."""
-        metric = self.metric if correction is None else correction.metric
-        return self.checked(self.judge(*self.rows(correction), metric))
+    def score(
+        self, correction: Correction | None = None, *, metric: Metric | None = None
+    ) -> TaskScore:
+        """The outcomes after a correction or for uncorrected rows.
+
+        They are ranked by ``metric``, else by that of the correction or of the task.
+        """
+        used = metric_of(metric, correction, self.metric)
+        answers = self.judge(*self.rows(correction), used)
+        outcomes = self.checked(answers)
+        return TaskScore(
+            mean=float(outcomes.mean()),
+            parts=self.part_means(outcomes),
+            chance=self.chance,
+            n=self.n_items,
+            metric=used,
+            outcomes=outcomes,
+            predictions=np.asarray(answers),
+        )
+
+    def part_means(self, outcomes: np.ndarray) -> dict[str, float]:
+        """The mean outcome of each part; NaN where it has no items."""
+        return {
+            name: float(outcomes[part].mean()) if part.any() else float("nan")
+            for name, part in self.parts.items()
+        }
 
     def checked(self, judged: Any) -> np.ndarray:
         """What ``judge`` returns as one finite outcome per item."""
@@ -172,8 +229,3 @@ def check_labels(labels: Any, n: int, name: str = "labels") -> np.ndarray:
             f"{name} must give one label per row: {n} rows, got shape {found.shape}."
         )
     return found
-
-
-def names_of(correction: Correction | None) -> Sequence[str]:
-    """The names of the two modalities that a correction maps."""
-    return DEFAULT_NAMES if correction is None else correction.names[:2]

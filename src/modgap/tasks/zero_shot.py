@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -11,20 +12,18 @@ import numpy as np
 
 from modgap._arrays import namespace, unit
 from modgap._door import check_matrix, check_rows
-from modgap._results import Progress, Result, silent
+from modgap._results import Brief
 from modgap._validate import Array, InputTypeError, InputValueError, did_you_mean
-from modgap.corrections import Correction, Metric
+from modgap.corrections import Metric
 from modgap.io import Items, open_items
 from modgap.io.modalities import DEFAULT_NAMES
 from modgap.search import search
-from modgap.search.scores import metric_of
 from modgap.tasks.command import (
-    BATCH,
     COLUMN,
     MODEL,
     ROWS,
     SPLIT,
-    Encoder,
+    Encode,
     Option,
     Prepared,
     TaskCommand,
@@ -33,7 +32,7 @@ from modgap.tasks.command import (
     rows_of,
     rows_with,
 )
-from modgap.tasks.task import Published, Task, check_labels, names_of
+from modgap.tasks.task import Published, Task, check_labels
 from modgap.tasks.templates import (
     TEMPLATES,
     as_words,
@@ -62,86 +61,6 @@ PUBLISHED = tuple(
 )
 
 
-@dataclass(frozen=True)
-class Classification(Result):
-    """Accuracy of predicted classes, over all items and by class.
-
-    ``class_accuracy`` has one number per entry of ``classes``, NaN where no item has that class.
-    ``hits`` has one Boolean per item: two runs over the same items compare by
-    ``compare(before.hits, after.hits)``.
-    """
-
-    accuracy: float
-    class_accuracy: np.ndarray
-    classes: np.ndarray
-    n: int
-    predictions: np.ndarray
-    hits: np.ndarray
-
-    @property
-    def mean_class_accuracy(self) -> float:
-        """Mean over the classes that have items: each class counts the same."""
-        return float(np.nanmean(self.class_accuracy))
-
-    def to_dict(self) -> dict[str, Any]:
-        """The accuracies, without each item's prediction."""
-        found = super().to_dict()
-        del found["predictions"], found["hits"]
-        return {**found, "mean_class_accuracy": self.mean_class_accuracy}
-
-
-def accuracies(labels: np.ndarray, predictions: np.ndarray, classes: np.ndarray) -> dict[str, Any]:
-    """The fields of a ``Classification`` for predictions among the classes."""
-    hits = predictions == labels
-    place = np.searchsorted(classes, labels)
-    counts = np.bincount(place, minlength=len(classes))
-    right = np.bincount(place, weights=hits, minlength=len(classes))
-    return {
-        "accuracy": float(np.mean(hits)),
-        "class_accuracy": np.where(counts > 0, right / np.maximum(counts, 1), np.nan),
-        "classes": classes,
-        "n": len(labels),
-        "predictions": predictions,
-        "hits": hits,
-    }
-
-
-@dataclass(frozen=True)
-class ZeroShot(Classification):
-    """A ``Classification`` by the nearest class text; classes are numbered from 0."""
-
-    metric: str
-
-
-def zero_shot(
-    X: Array,
-    class_texts: Array | Sequence[Array],
-    labels: Any,
-    *,
-    metric: Metric | None = None,
-    correction: Correction | None = None,
-) -> ZeroShot:
-    """Accuracy of giving each row of X the class whose text is nearest (Radford et al. 2021).
-
-    ``class_texts`` (c, d) has one row per class; several prompts per class come as (c, p, d) or as
-    c matrices, and are averaged at unit length, as CLIP does. ``labels`` are class numbers, 0 to
-    c − 1, one per row of X. Equal scores go to the earlier class. Chance is 1/c. The metric is the
-    correction's, else cosine; X are the queries, the texts the documents (Yaras et al., E.3). A
-    correction with hubs must have been fitted on other rows than X; see ``zero_shot_hubs``.
-
-    >>> import numpy as np
-    >>> zero_shot(np.eye(3), np.eye(3), [0, 1, 0]).class_accuracy
-    array([0.5, 1. , nan])
-    """
-    used = metric_of(metric, correction, "cosine")
-    task = zero_shot_task(
-        X, class_texts, labels, names=names_of(correction), metric=metric or "cosine"
-    )
-    predicted = task.judge(*task.rows(correction), used)
-    assert task.right is not None
-    return ZeroShot(**accuracies(task.right, predicted, np.arange(len(task.Y))), metric=used)
-
-
 def zero_shot_task(
     X: Array,
     class_texts: Array | Sequence[Array],
@@ -151,12 +70,19 @@ def zero_shot_task(
     groups: Any = None,
     metric: Metric = "cosine",
 ) -> Task:
-    """Is the nearest class text the right one? One outcome a row of X.
+    """Is the nearest class text the right one (Radford et al. 2021)? One outcome a row of X.
+
+    Equal scores go to the earlier class. X are the queries, the texts the documents (Yaras et al.,
+    E.3). A correction with hubs must have been fitted on other rows than X; see ``zero_shot_hubs``.
 
     Parameters
     ----------
-    X, class_texts, labels
-        As for ``zero_shot``: several prompts a class are averaged.
+    X : (n, d) array
+        Rows of items.
+    class_texts : (c, d) array, (c, p, d) array, or c matrices
+        One row per class; several prompts of a class are averaged at unit length, as CLIP does.
+    labels : (n,) integers
+        The class of each row, from 0 to c − 1.
     names : pair of str
         The names of the modalities of X and of the class texts.
     groups : (n,) labels, optional
@@ -164,9 +90,9 @@ def zero_shot_task(
     metric : {"cosine", "inner_product", "euclidean"}
         How uncorrected rows are ranked.
 
-    >>> task = zero_shot_task(np.eye(3), np.eye(3), [0, 1, 0])
-    >>> task.outcomes()
-    array([1., 1., 0.])
+    >>> score = zero_shot_task(np.eye(3), np.eye(3), [0, 1, 0]).score()
+    >>> score.predictions, score.by([0, 1, 0])
+    (array([0, 1, 2]), {0: 0.5, 1: 1.0})
     """
     X, texts = check_matrix(X), one_row_per_class(class_texts)
     return Task(
@@ -176,6 +102,7 @@ def zero_shot_task(
         Y=texts,
         judge=lambda X, Y, metric: search(X, Y, 1, metric)[0][:, 0],
         right=check_class_numbers(labels, X.shape[0], texts.shape[0]),
+        chance=1 / texts.shape[0],
         groups=np.arange(X.shape[0]) if groups is None else np.asarray(groups),
         metric=metric,
         published=PUBLISHED,
@@ -211,90 +138,68 @@ def one_row_per_class(class_texts: Array | Sequence[Array]) -> Array:
     return unit(namespace(*means).stack(means))
 
 
-def class_texts(
-    model: Encoder, classes: Sequence[str], templates: str | Iterable[str] = TEMPLATES["image"]
-) -> np.ndarray:
-    """Rows (classes, templates, dim) of every class in every template.
-
-    ``zero_shot`` averages the templates of a class at unit length, as CLIP does.
+@dataclass(frozen=True, eq=False)
+class LabelledItems(Brief):
+    """Images or sounds with labels, and how their classes are said: what ``task_rows`` embeds.
 
     Parameters
     ----------
-    model : Model
-        What embeds the texts, as documents.
-    classes : sequence of str
-        What each class is called, in words.
-    templates : str or several
-        Sentences with {} where the class goes.
-    """
-    filled = check_templates(templates)
-    if isinstance(classes, str) or not classes:
-        raise InputValueError("classes must be a list of names, at least one.")
-    texts = [prompt for words in classes for prompt in prompts(words, filled)]
-    rows = model.encode_texts(texts, batch_size=BATCH)
-    return rows.reshape(len(classes), len(filled), model.dim)
-
-
-def zero_shot_rows(
-    model: Encoder,
-    items: Items,
-    templates: str | Iterable[str] | None = None,
-    *,
-    classes: Mapping[str, str] | Sequence[str] | None = None,
-    batch_size: int = BATCH,
-    workers: int | None = None,
-    progress: Progress | None = None,
-) -> TaskInputs:
-    """Embed items that have labels, and a prompt of every class in every template.
-
-    ``about["classes"]`` are the classes in the order of their numbers.
-
-    Parameters
-    ----------
-    model : Model
-        What embeds both.
     items : Items
-        Images or sounds with labels; those without one are skipped.
+        Those without a label are skipped.
     templates : str or several, optional
-        Sentences with {} where the class goes; "a photo of a {}." for images, "this is a sound of
-        {}." for sounds.
+        Sentences with {} where the class goes; by default "a photo of a {}." for images, "this is a
+        sound of {}." for sounds.
     classes : mapping of label to words, or labels, optional
         The classes in their order, and how each is said. By default the labels that occur, sorted,
         with spaces for _.
-    batch_size, workers, progress
-        As for ``Model.encode_items``.
     """
-    labels = items.labels
-    if items.kind == "text":
-        raise InputValueError(f"{items.source} holds texts; classes are told of images or sounds.")
-    if labels is None:
-        raise InputValueError(
-            f"The items of {items.source} have no labels. Put them into a folder for each class, "
-            "or give a column called label."
-        )
-    words = _class_words(classes, labels, items.source)
-    filled = check_templates(TEMPLATES[items.kind] if templates is None else templates)
-    labelled = [row for row, label in enumerate(labels) if label]
-    usable = items if len(labelled) == len(items) else items.select(labelled)
-    (progress or silent)("embedding the classes", 0, 0)
-    texts = class_texts(model, list(words.values()), filled)
-    X, kept, skipped = model.encode_items(
-        usable, batch_size=batch_size, workers=workers, progress=progress
-    )
-    without = {items.names[row]: "it has no label" for row in range(len(items)) if not labels[row]}
-    place = {label: number for number, label in enumerate(words)}
-    return TaskInputs(
-        {
+
+    items: Items
+    templates: str | Iterable[str] | None = None
+    classes: Mapping[str, str] | Sequence[str] | None = None
+
+    def __post_init__(self) -> None:
+        items = self.items
+        if items.kind == "text":
+            raise InputValueError(
+                f"{items.source} holds texts; classes are told of images or sounds."
+            )
+        if items.labels is None:
+            raise InputValueError(
+                f"The items of {items.source} have no labels. Put them into a folder for each "
+                "class, or give a column called label."
+            )
+        said = TEMPLATES[items.kind] if self.templates is None else self.templates
+        object.__setattr__(self, "templates", check_templates(said))
+        words = _class_words(self.classes, items.labels, items.source)
+        object.__setattr__(self, "classes", words)
+
+    @cached_property
+    def images(self) -> Items:
+        """The items that have a label."""
+        return self.items.select([row for row, one in enumerate(self.items.labels or ()) if one])
+
+    def inputs(self, X: np.ndarray, kept: Sequence[int], encode: Encode) -> TaskInputs:
+        """What ``zero_shot_task`` takes; ``about["classes"]`` are in the order of their numbers."""
+        words: Any = self.classes
+        said: Any = self.templates
+        texts = encode([text for one in words.values() for text in prompts(one, said)])
+        place = {label: number for number, label in enumerate(words)}
+        labels = self.images.labels or ()
+        inputs = {
             "X": X,
-            "class_texts": texts,
-            "labels": np.array([place[labels[labelled[row]]] for row in kept]),
-            "names": (items.kind, "text"),
-        },
-        items=tuple(usable.names[row] for row in kept),
-        skipped={**without, **skipped},
-        n_items=len(items),
-        about={"classes": tuple(words)},
-    )
+            "class_texts": texts.reshape(len(words), -1, texts.shape[1]),
+            "labels": np.array([place[labels[row]] for row in kept]),
+            "names": (self.items.kind, "text"),
+        }
+        without = set(self.items.names) - set(self.images.names)
+        return TaskInputs(
+            inputs,
+            items=tuple(self.images.names[row] for row in kept),
+            skipped=dict.fromkeys(sorted(without), "it has no label"),
+            n_items=len(self.items),
+            about={"classes": tuple(words)},
+        )
 
 
 def _class_words(
@@ -368,22 +273,14 @@ def _read(given: Any) -> dict[str, Any]:
     return {"X": X, "class_texts": texts, "labels": labels, "names": given.names}
 
 
-def open_labelled(given: Any) -> tuple[Items, dict[str, Any]]:
+def open_labelled(given: Any) -> LabelledItems:
     """The items that the options name, and how their classes are said."""
     filled = check_templates(given.template) if given.template else ()
     if given.templates is not None:
         filled = (*filled, *read_templates(given.templates))
     classes = None if given.classes is None else read_classes(given.classes)
     items = open_items(given.data, split=getattr(given, "split", None))
-    return items, {"templates": filled or None, "classes": classes}
-
-
-def embed_labelled(
-    model: Encoder, data: tuple[Items, dict[str, Any]], given: Any, progress: Progress
-) -> TaskInputs:
-    """What ``open_labelled`` gives, embedded."""
-    items, said = data
-    return zero_shot_rows(model, items, **said, batch_size=given.batch_size, progress=progress)
+    return LabelledItems(items, filled or None, classes)
 
 
 COMMAND = TaskCommand(
@@ -409,6 +306,5 @@ COMMAND = TaskCommand(
     ),
     read=_read,
     open=open_labelled,
-    embed=embed_labelled,
     prepare=lambda inputs, given, progress: Prepared(zero_shot_task(**inputs, metric=given.metric)),
 )

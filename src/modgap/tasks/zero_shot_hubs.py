@@ -20,7 +20,8 @@ from modgap.evaluation.significance import DEFAULT_RESAMPLES, Comparison, compar
 from modgap.io import Modalities
 from modgap.io.modalities import DEFAULT_NAMES
 from modgap.tasks.sweep import without_rows_of
-from modgap.tasks.zero_shot import ZeroShot, check_class_numbers, one_row_per_class, zero_shot
+from modgap.tasks.task import TaskScore
+from modgap.tasks.zero_shot import check_class_numbers, one_row_per_class, zero_shot_task
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,8 +37,8 @@ class ZeroShotHubs(Result):
     weight: float
     neighbours: int
     n_bank: int
-    raw: ZeroShot
-    corrected: ZeroShot
+    raw: TaskScore
+    corrected: TaskScore
     gain: Comparison
     correction: Correction | None
 
@@ -60,7 +61,7 @@ def zero_shot_hubs(
     resamples: int = DEFAULT_RESAMPLES,
     seed: int = 0,
 ) -> ZeroShotHubs:
-    """Accuracy of ``zero_shot`` with the hubness of the class texts subtracted.
+    """Accuracy of ``zero_shot_task`` with the hubness of the class texts subtracted.
 
     A class text's hubness is its mean score on the k images of a bank that score it highest. The
     bank needs no labels. α and k are chosen on a random half of the rows and measured on the
@@ -69,7 +70,7 @@ def zero_shot_hubs(
     Parameters
     ----------
     X, class_texts, labels
-        As for ``zero_shot``.
+        As for ``zero_shot_task``.
     bank : (n, d) array, optional
         Unlabelled images of the kind that will be classified, none of them in X. By default each
         half of X is the bank of the other. At most 2,000 rows are kept.
@@ -82,8 +83,8 @@ def zero_shot_hubs(
 
     >>> X = np.repeat([[1.0, 0, 2], [0, 1, 2]], 20, axis=0)  # near to the first text, all of them
     >>> found = zero_shot_hubs(X, np.array([[1.0, 0, 2], [0, 1, 0]]), np.repeat([0, 1], 20))
-    >>> found.raw.class_accuracy, found.corrected.class_accuracy, found.weight
-    (array([1., 0.]), array([1., 1.]), 0.75)
+    >>> found.raw.mean < found.corrected.mean, found.corrected.mean, found.weight
+    (True, 1.0, 0.75)
     """
     X, texts = check_rows(X, nonzero=True), one_row_per_class(class_texts)
     labels = check_class_numbers(labels, X.shape[0], texts.shape[0])
@@ -103,15 +104,20 @@ def zero_shot_hubs(
             f"got {len(order)}. Give unlabelled rows of their kind as bank."
         )
 
-    def classify(half: int, weight: float = 0.0, k: int = 0) -> ZeroShot:
+    tasks = [
+        zero_shot_task(own, texts, labels[half], names=data.names)
+        for own, half in zip(rows, halves, strict=True)
+    ]
+
+    def classify(half: int, weight: float = 0.0, k: int = 0) -> TaskScore:
         used = with_hubs(plain, data, weight, k, banks[half]) if weight else None
-        return zero_shot(rows[half], texts, labels[halves[half]], correction=used)
+        return tasks[half].score(used)
 
     most = min(one.shape[0] for one in banks) // 2
-    best, weight, neighbour = classify(0).accuracy, 0.0, 0
+    best, weight, neighbour = classify(0).mean, 0.0, 0
     for k in neighbours:
         for alpha in weights if k <= most else ():
-            if (found := classify(0, alpha, k).accuracy) > best:
+            if (found := classify(0, alpha, k).mean) > best:
                 best, weight, neighbour = found, float(alpha), int(k)
     raw, corrected = classify(1), classify(1, weight, neighbour)
     correction = None
@@ -128,6 +134,6 @@ def zero_shot_hubs(
         n_bank=min(banks[1].shape[0], MAX_BANK),
         raw=raw,
         corrected=corrected,
-        gain=compare(raw.hits, corrected.hits, resamples=resamples, seed=seed),
+        gain=compare(raw.outcomes, corrected.outcomes, resamples=resamples, seed=seed),
         correction=correction,
     )

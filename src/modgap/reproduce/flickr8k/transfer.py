@@ -14,7 +14,7 @@ from modgap._validate import InputValueError, require
 from modgap.datasets.digits import DIGITS, load_scans
 from modgap.io.images import ImageFolder, unpack_image
 from modgap.tasks.linear_probe import linear_probe
-from modgap.tasks.zero_shot import zero_shot
+from modgap.tasks.zero_shot import zero_shot_task
 
 # Where Debian's package dataset-fashion-mnist puts its files.
 FASHION = Path("/usr/share/datasets/fashion-mnist")
@@ -114,5 +114,5 @@ def transfer(model: Any, data: Any, task: TransferTask, context_length: int) -> 
     )
     return {
         f"{task.name}_linear_probe": probe.accuracy,
-        f"{task.name}_zero_shot": zero_shot(X, Y, labels).accuracy,
+        f"{task.name}_zero_shot": zero_shot_task(X, Y, labels).score().mean,
     }

@@ -30,7 +30,7 @@ from modgap.reproduce.yaras2024.trained_tables import (
     recipe_of,
     trained,
 )
-from modgap.tasks import pair_matching
+from modgap.tasks import pair_matching_task
 
 # Rows that need a long training to end where they should.
 _SCHEDULES = ("TS", "TS S1", "TS S2", "TS S3", "S0", "S1", "S2", "S3")
@@ -178,7 +178,7 @@ def table5(setting: Setting) -> Outcome:
 def _row_of_pairs(setting: Setting) -> Outcome:
     """The columns of table 2 for rows of your own: nothing that its claim could be judged by."""
     from modgap.evaluation import retrieval
-    from modgap.tasks import zero_shot
+    from modgap.tasks import zero_shot_task
 
     (own,) = pairs(setting)
     some = np.random.default_rng(setting.seed).permutation(len(own.X))[:_PAIRS_OF_GAP]
@@ -191,7 +191,7 @@ def _row_of_pairs(setting: Setting) -> Outcome:
     }
     if setting.rows is not None and setting.rows.labels is not None:
         (task,) = zero_shots(setting)
-        found[ZERO_SHOT] = 100 * zero_shot(task.X, task.texts, task.labels).accuracy
+        found[ZERO_SHOT] = 100 * zero_shot_task(task.X, task.texts, task.labels).score().mean
     gaps = PAPER.table("table2")
     return Outcome(
         {f"your rows: {column}": value for column, value in found.items()},
@@ -252,7 +252,7 @@ def table1_of_model(setting: Setting) -> Outcome:
         lost = sorted({*range(len(data))} - {*which.tolist()})
         raise NotAtHand(f"{data.images.names[lost[0]]} of {data.source} cannot be read.")
     X, Y = unit(rows), unit(model.texts(data.statements))
-    found = pair_matching(X, Y, data.patterns)
+    found = pair_matching_task(X, Y, data.patterns).score()
     given, of = setting.rows, "the sets themselves"
     if given is not None and given.X is not None:
         (own,), of = pairs(setting), "the captioned images"
@@ -260,11 +260,11 @@ def table1_of_model(setting: Setting) -> Outcome:
     here: dict[str, float] = {
         GAP: gap_distance(X, Y),
         UNIFORMITY: wasserstein_uniformity(X, Y),
-        SCORE: 100 * found.accuracy,
+        SCORE: 100 * float(np.mean(list(found.parts.values()))),
     }
     measured: dict[str, Number] = {f"{OWN}: {column}": value for column, value in here.items()}
-    for pattern, share in zip(found.patterns, found.pattern_accuracy, strict=True):
-        measured[f"{OWN}: {SCORE}, {pattern}"] = 100 * float(share)
+    for pattern, share in found.parts.items():
+        measured[f"{OWN}: {SCORE}, {pattern}"] = 100 * share
     printed = PAPER.table("table1")
     points = {
         name: {
