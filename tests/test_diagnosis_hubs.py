@@ -71,7 +71,7 @@ def test_hubs_are_recommended_where_they_help(found):
     # A rise by .024 of 125 groups may be chance, and the sentence does not call it a rise.
     assert trial.confirm.metrics[SEARCHED].change.low < 0
     assert "recall@1 holds (image recall@1 +" in found.sentence
-    assert found.hubs.sentence.startswith("Subtracting hubs helps")
+    assert found.hubs.sentence.startswith("Hub correction helps")
     # What is written has a bank of all rows that ask.
     assert found.correction.hubs.n_bank == 500
     assert found.correction.dim_out == 513
@@ -94,7 +94,7 @@ def test_hubs_are_not_recommended_where_there_are_none():
     trial = next(t for t in found.trials if t.method == found.hubs.method)
     assert not trial.eligible
     assert trial.reason == "hubs do not help enough"
-    assert "does not help enough" in found.hubs.sentence
+    assert "its gain is too small" in found.hubs.sentence
 
 
 def test_on_the_digits_hubs_cost_recall_and_are_not_recommended():
@@ -138,7 +138,7 @@ def test_a_foreign_bank_is_noticed_and_not_recommended(photos):
         found = diagnose(*photos, bank=names, correctors=(Calibrate(),))
     assert not found.hubs.helps
     assert found.recommended == "Calibrate(mode='keep')"
-    assert "The bank may not be of the kind" in found.hubs.sentence
+    assert "The bank may not hold queries like" in found.hubs.sentence
 
 
 def test_banks_of_the_same_kind_do_not_fall_short():

@@ -72,16 +72,14 @@ class HubChoice(Result):
         bank = f"a bank of {self.n_bank:,} queries" + ("" if self.own_bank else ", as given")
         rank = self.rank_gain
         gain = (
-            f"the mean reciprocal rank across modalities changes by {signed(rank.value)} "
-            f"({signed(rank.low)} to {signed(rank.high)}) and NDCG@10 in one index "
-            f"by {signed(self.ndcg_gain.value)}, cross-fitted on {self.n_groups:,} groups"
+            f"MRR across modalities {signed(rank.value)} ({signed(rank.low)} to "
+            f"{signed(rank.high)}), NDCG@10 in one index {signed(self.ndcg_gain.value)}, with "
+            f"{bank}, cross-fitted on {self.n_groups:,} groups"
         )
         if self.helps:
-            return f"Subtracting hubs helps: with {bank} {gain}."
-        foreign = (
-            "" if self.own_bank else " The bank may not be of the kind of queries that are asked."
-        )
-        return f"Subtracting hubs does not help enough: with {bank} {gain}.{foreign}"
+            return f"Hub correction helps: {gain}."
+        foreign = "" if self.own_bank else " The bank may not hold queries like those of the users."
+        return f"Hub correction was tried; its gain is too small ({gain}).{foreign}"
 
 
 def choose_hubs(

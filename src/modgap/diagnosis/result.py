@@ -27,8 +27,8 @@ from modgap.measures import Measurement
 class WholeIndex(Result):
     """NDCG@10 in one index of all groups, as they are and with the recommended correction.
 
-    The more documents there are, the harder the search: it is below that of the confirm split. The
-    correction was fitted on these very rows. ``n_groups`` are all of them, or a sample.
+    It is below the confirm split's, because more documents make a search harder. The correction
+    was fitted on these very rows. ``n_groups`` are all of them, or a sample.
     """
 
     n_groups: int
@@ -37,9 +37,8 @@ class WholeIndex(Result):
 
     def __str__(self) -> str:
         return (
-            f"In one index of {self.n_groups:,} groups, on which the correction was fitted, "
-            f"NDCG@10 goes from {self.before:.3f} to {self.after:.3f}. The more documents, the "
-            "harder the search."
+            f"On all {self.n_groups:,} groups, fitting data included, NDCG@10 in one index goes "
+            f"from {self.before:.3f} to {self.after:.3f}. More documents make a search harder."
         )
 
 

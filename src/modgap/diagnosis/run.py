@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import Any
@@ -65,6 +65,22 @@ from modgap.measures import Measurement, check_pairing
 from modgap.measures.summary import measured
 from modgap.moments import Moments, PairMoments
 
+# What is tried by default, besides hubs.
+DEFAULT_CORRECTORS: tuple[Corrector, ...] = (
+    Shift(0.25),
+    Shift(0.5),
+    OriginShift(0.5),
+    OriginShift(0.75),
+    Center(),
+    Whiten(0.1),
+    Whiten(0.5),
+    Procrustes(),
+    OrthogonalShift("y", 1.0),
+    OrthogonalShift("y", 0.95),
+    OrthogonalShift("x", 0.95),
+    Calibrate("keep"),
+    Calibrate("mixed"),
+)
 # Measuring is not the point here: a sample keeps it to seconds.
 _MEASURE_SAMPLE = 5_000
 # Besides one for each correction: measuring, hubs, deciding, the whole index.
@@ -171,7 +187,7 @@ def diagnose(
         data=data,
         splits=splits,
         asking=asking,
-        correctors=correctors_for(asking, data.names) if correctors is None else tuple(correctors),
+        correctors=_correctors_for(asking, data.names) if correctors is None else tuple(correctors),
         own_correctors=correctors is None,
         tries_hubs=correctors is None or bank is not None,
         bank=bank,
@@ -186,25 +202,29 @@ def diagnose(
     return run.diagnose(*run.measure())
 
 
+def _correctors_for(asking: Sequence[str], names: Sequence[str]) -> tuple[Corrector, ...]:
+    """What is tried by default: several kinds of query need the form of Calibrate for them all.
+
+    Beyond two modalities, only what works on any number of them.
+    """
+    found = DEFAULT_CORRECTORS
+    if len(names) > 2:
+        found = tuple(one for one in found if one.takes_many)
+    if len(asking) == 1:
+        return found
+    return tuple(
+        Calibrate(one.mode, form="blocks") if isinstance(one, Calibrate) else one for one in found
+    )
+
+
 @dataclass(frozen=True, eq=False)
 class _Tried:
-    """A trial, and its metrics over each resample of the choose and of the confirm split."""
+    """A trial, its correction, and its metrics over each resample of both held-out splits."""
 
     trial: Trial
+    correction: Correction
     on_choose: Resampled
     on_confirm: Resampled
-
-
-@dataclass(frozen=True, eq=False)
-class _LookedAt:
-    """A fitted correction on the choose and the confirm split, or why it is not usable there."""
-
-    method: str
-    correction: Correction
-    on_choose: Resampled = field(default_factory=dict)
-    on_confirm: Resampled = field(default_factory=dict)
-    kept_fitted: float = float("nan")
-    unusable: str = ""
 
 
 @dataclass(eq=False)
@@ -292,16 +312,17 @@ class _Run:
             # Choosing looks at recall, at fairness and at the goal alone.
             rule = (*self.recalls, OWN_EXCESS, *GOAL_METRICS[self.goal])
             choosing = self._evaluator(self.splits.choose, wanted=rule)
-        tried = self._in_order(self._try_all(choosing, confirming))
+        tried = self._try_all(choosing, confirming)
+        self.corrections = {one.trial.method: one.correction for one in tried}
         trials = [one.trial for one in tried]
         self.say("deciding")
         raw, n = confirming.raw, self.splits.n_confirm
         if choosing is None or n < MIN_CONFIRM_GROUPS:
             trial = next((one for one in trials if one.keeps_rankings), None)
             fix, paired = self._on_all_rows(trial, NOT_JUDGED), choosing is not None
-            words = unjudged_sentence(
-                trial, fix, raw, self.goal, n, paired=paired, failure=self._why_none()
-            )
+            keeping = [one.label for one in self.correctors if isinstance(one, Calibrate)]
+            failure = next((self.failures[one] for one in keeping if one in self.failures), "")
+            words = unjudged_sentence(trial, fix, raw, self.goal, n, paired=paired, failure=failure)
             verdict: Verdict = "not enough pairs" if paired else "no pairs"
             return self._diagnosis(verdict, words, raw, trials, measurement, trial, fix)
         resampled = {one.trial.method: one.on_confirm for one in tried}
@@ -320,54 +341,45 @@ class _Run:
         words = sentence(trial, fix, raw, self.goal, self.asking, self.recalls, n)
         return self._diagnosis("use", words, raw, trials, measurement, trial, fix)
 
-    def _try_all(self, choosing: Evaluator | None, confirming: Evaluator) -> Iterator[_Tried]:
-        look = partial(self._look, choosing, confirming)
-        for found in in_threads(look, self._fit_all(), self._workers(), whole_jobs=True):
-            method, correction = found.method, found.correction
-            if found.unusable:
-                self.failures[method] = found.unusable
-                continue
-            on_choose, on_confirm = found.on_choose, found.on_confirm
-            eligible, reason, bound = False, "cannot be judged without pairs", float("nan")
-            if choosing is not None:
-                eligible, reason, bound = self._judged(choosing, on_choose, correction)
-            if self.hubs and method == self.hubs.method and not self.hubs.helps:
-                eligible, reason = False, "hubs do not help enough"
-            self.corrections[method] = correction
-            trial = Trial(
-                method=method,
-                metric=correction.metric,
-                eligible=eligible,
-                reason=reason,
-                lower_bound=bound,
-                neighbours_kept_fitted=found.kept_fitted,
-                confirm=confirming.scores(on_confirm),
-                keeps_rankings=self._keeps_rankings(correction),
-            )
-            yield _Tried(trial, on_choose, on_confirm)
-
-    def _in_order(self, tried: Iterable[_Tried]) -> list[_Tried]:
-        """Trials, and their corrections, in the order of the correctors."""
+    def _try_all(self, choosing: Evaluator | None, confirming: Evaluator) -> list[_Tried]:
+        """The corrections that can be fitted and used, in the order of the correctors."""
+        look = partial(self._try, choosing, confirming)
+        found = []
+        for method, tried in in_threads(look, self._fit_all(), self._workers(), whole_jobs=True):
+            if isinstance(tried, str):
+                self.failures[method] = tried
+            else:
+                found.append(tried)
         labels = [one.label for one in self.correctors]
-        found = sorted(tried, key=lambda one: labels.index(one.trial.method))
-        self.corrections = {one.trial.method: self.corrections[one.trial.method] for one in found}
-        return found
+        return sorted(found, key=lambda one: labels.index(one.trial.method))
 
-    def _look(
+    def _try(
         self, choosing: Evaluator | None, confirming: Evaluator, fitted: tuple[str, Correction]
-    ) -> _LookedAt:
-        """What a fitted correction does to the rows that it was not fitted on."""
+    ) -> tuple[str, _Tried | str]:
+        """A fitted correction on rows that it was not fitted on, or why it is not usable there."""
         method, correction = fitted
         try:
-            return _LookedAt(
-                method,
-                correction,
-                choosing.resampled(correction) if choosing else {},
-                confirming.resampled(correction),
-                self._kept_fitted(correction),
-            )
+            on_choose = choosing.resampled(correction) if choosing else {}
+            on_confirm = confirming.resampled(correction)
+            kept_fitted = self._kept_fitted(correction)
         except InputError as error:  # a row on the origin, for instance
-            return _LookedAt(method, correction, unusable=str(error))
+            return method, str(error)
+        eligible, reason, bound = False, "cannot be judged without pairs", float("nan")
+        if choosing is not None:
+            eligible, reason, bound = self._judged(choosing, on_choose, correction)
+        if self.hubs and method == self.hubs.method and not self.hubs.helps:
+            eligible, reason = False, "hubs do not help enough"
+        trial = Trial(
+            method=method,
+            metric=correction.metric,
+            eligible=eligible,
+            reason=reason,
+            lower_bound=bound,
+            neighbours_kept_fitted=kept_fitted,
+            confirm=confirming.scores(on_confirm),
+            keeps_rankings=self._keeps_rankings(correction),
+        )
+        return method, _Tried(trial, correction, on_choose, on_confirm)
 
     def _workers(self) -> int:
         """How many corrections are looked at in one go."""
@@ -397,11 +409,6 @@ class _Run:
             bias_growth=evaluator.bias_growth(resampled, level),
         )
         return eligible, reason, lower_bound(scores)
-
-    def _why_none(self) -> str:
-        """Why the correction that keeps rankings could not be fitted, where it was tried."""
-        labels = [one.label for one in self.correctors if isinstance(one, Calibrate)]
-        return next((self.failures[label] for label in labels if label in self.failures), "")
 
     def _keeps_rankings(self, correction: Correction) -> bool:
         """Whether rankings within a modality stay as the index has them now.

@@ -73,8 +73,8 @@ if __name__ == "__main__":
 _README = """\
 # What is in this folder
 
-Written by `modgap fix`. The metrics in `diagnosis*.json` are those of a correction fitted on half
-of the groups, on rows it had not seen; the correction here is the same, fitted on all rows.
+Written by `modgap fix`. The metrics in `diagnosis*.json` are held-out; the correction here was
+refitted on all data.
 
 | file | what it is |
 |---|---|

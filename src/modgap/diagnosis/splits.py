@@ -68,20 +68,11 @@ def held_out(data: Modalities, seed: int) -> HeldOut:
     check_enough(data)
     rng = np.random.default_rng(seed)
     if data.paired:
-        sides, apart = data.rows_of_groups(_groups(data, rng).confirm)
+        sides, apart = data.rows_of_groups(_groups(data, rng)[2])
     else:
         _, (sides, apart) = _rows(data, rng)
     rows = dict(zip(data.names, sides, strict=True))
     return HeldOut(data.take(sides, apart), rows, {**rows, **apart})
-
-
-@dataclass(frozen=True, eq=False)
-class _Groups:
-    """The groups of each split."""
-
-    fit: np.ndarray
-    choose: np.ndarray
-    confirm: np.ndarray
 
 
 def split(data: Modalities, seed: int) -> Splits:
@@ -93,24 +84,28 @@ def split(data: Modalities, seed: int) -> Splits:
     check_enough(data)
     rng = np.random.default_rng(seed)
     if not data.paired:
-        return _split_rows(data, rng)
-    groups = _groups(data, rng)
+        fitted, held = _rows(data, rng)
+        return Splits(data.take(*fitted, copied=False), None, data.take(*held))
+    fit, choose, confirm = _groups(data, rng)
     single = rng.permutation(_single_groups(data))
-    known = np.concatenate([groups.fit, groups.choose])[: 2 * MAX_FOLD]
-    fit = np.concatenate([groups.fit[:MAX_FIT], single[:MAX_FIT]])
+    known = np.concatenate([fit, choose])[: 2 * MAX_FOLD]
+    every = np.concatenate([fit[:MAX_FIT], single[:MAX_FIT]])
     return Splits(
-        data.take_groups(fit, copied=False),
-        data.take_groups(groups.choose[:MAX_EVALUATE]),
-        data.take_groups(groups.confirm),
+        data.take_groups(every, copied=False),
+        data.take_groups(choose[:MAX_EVALUATE]),
+        data.take_groups(confirm),
         (data.take_groups(known[::2]), data.take_groups(known[1::2])),
     )
 
 
-def _groups(data: Modalities, rng: np.random.Generator) -> _Groups:
+def _groups(
+    data: Modalities, rng: np.random.Generator
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The groups to fit on, to choose on and to confirm on."""
     both = rng.permutation(data.matched_groups)
     ends = np.round(np.cumsum(SHARES) * len(both)).astype(int)
     fit, choose, confirm = np.split(both, ends[:-1])
-    return _Groups(fit, choose, confirm[:MAX_EVALUATE])
+    return fit, choose, confirm[:MAX_EVALUATE]
 
 
 def _single_groups(data: Modalities) -> np.ndarray:
@@ -122,17 +117,12 @@ def _single_groups(data: Modalities) -> np.ndarray:
     return np.setdiff1d(np.concatenate([*data.groups, *asking]), data.matched_groups)
 
 
-def _split_rows(data: Modalities, rng: np.random.Generator) -> Splits:
-    """Rows of each modality, and queries that are not documents, in two."""
-    fit, confirm = _rows(data, rng)
-    return Splits(data.take(*fit, copied=False), None, data.take(*confirm))
-
-
 # Row numbers of each side, and of queries apart by name.
 _RowNumbers = tuple[list[np.ndarray], dict[str, np.ndarray]]
 
 
 def _rows(data: Modalities, rng: np.random.Generator) -> tuple[_RowNumbers, _RowNumbers]:
+    """Rows of each modality, and queries that are not documents, in two."""
     sides = list(data.sides.values())
     order = [rng.permutation(side.n_rows) for side in sides]
     held = min(MAX_EVALUATE, *(side.n_rows // 2 for side in sides))

@@ -154,7 +154,7 @@ def sentence(
     """The verdict "use" in words, every number from the confirm split."""
     assert trial.confirm.goal.change is not None
     after, change = trial.confirm.goal.value, trial.confirm.goal.change
-    held = "no ranking within a modality changes"
+    held = "rankings within each modality stay the same"
     if not trial.keeps_rankings:
         found = {name: trial.confirm.metrics[key].change for key, name in recalls.items()}
         changes = {name: one for name, one in found.items() if one is not None}
