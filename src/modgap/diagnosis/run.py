@@ -89,38 +89,6 @@ _OTHER_STEPS = 4
 _COPIES = 12
 
 
-DEFAULT_CORRECTORS: tuple[Corrector, ...] = (
-    Shift(0.25),
-    Shift(0.5),
-    OriginShift(0.5),
-    OriginShift(0.75),
-    Center(),
-    Whiten(0.1),
-    Whiten(0.5),
-    Procrustes(),
-    OrthogonalShift("y", 1.0),
-    OrthogonalShift("y", 0.95),
-    OrthogonalShift("x", 0.95),
-    Calibrate("keep"),
-    Calibrate("mixed"),
-)
-
-
-def correctors_for(asking: Sequence[str], names: Sequence[str]) -> tuple[Corrector, ...]:
-    """What is tried by default: several kinds of query need the form of Calibrate for them all.
-
-    Beyond two modalities, only what works on any number of them.
-    """
-    found = DEFAULT_CORRECTORS
-    if len(names) > 2:
-        found = tuple(one for one in found if one.takes_many)
-    if len(asking) == 1:
-        return found
-    return tuple(
-        Calibrate(one.mode, form="blocks") if isinstance(one, Calibrate) else one for one in found
-    )
-
-
 def diagnose(
     X: Array | Embeddings | Modalities | Mapping[str, Array | Embeddings],
     Y: Array | Embeddings | None = None,
