@@ -14,7 +14,6 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -310,10 +309,3 @@ def test_a_shard_that_vanishes_is_named(engine: RayEngine, tmp_path: Path) -> No
     (shards[1] / "part_1.npy").unlink()
     with pytest.raises(InputError, match=r"part_1.npy was removed"):
         there.moments()
-
-
-def test_settings_of_ray_data_are_left_as_they_were(engine: RayEngine) -> None:
-    context: Any = ray.data.DataContext.get_current()
-    before = context.enable_progress_bars, context.execution_options.preserve_order
-    assert list(engine.map(abs, [-1, -2, 3])) == [1, 2, 3]
-    assert (context.enable_progress_bars, context.execution_options.preserve_order) == before

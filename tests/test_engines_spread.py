@@ -144,7 +144,9 @@ def test_large_shards_are_cut_and_small_ones_are_not(
     image = modgap.open_embeddings(shards[0])
     assert len(row_ranges.pieces(image.matrix)) == 5
     monkeypatch.setattr(row_ranges, "PIECE_BYTES", 50 * DIM * 2)
-    cut = row_ranges.pieces(image.matrix)
+    cut = [piece for piece, _ in row_ranges.pieces(image.matrix)]
+    firsts = [first for _, first in row_ranges.pieces(image.matrix)]
+    assert firsts[:6] == [0, 50, 100, 150, 180, 230]
     assert [piece.shape[0] for piece in cut[:4]] == [50, 50, 50, 30]
     np.testing.assert_array_equal(np.concatenate([p.rows() for p in cut]), image.rows())
     np.testing.assert_array_equal(cut[2].take(np.array([3, 1])), image.rows()[[103, 101]])

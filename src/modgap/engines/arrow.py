@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -25,9 +26,9 @@ from modgap._validate import (
 )
 from modgap.corrections import Correction, Metric, OwnQueriesWarning, own_keys
 from modgap.corrections.correction import Role
-from modgap.engines.vector_column import as_column, rows_of_column, vector_column
 from modgap.io import Embeddings
-from modgap.io._row_stream import RowStream
+from modgap.io._arrow_columns import is_list, list_numbers, numpy_dtype
+from modgap.io._row_stream import FLOATS, RowStream
 from modgap.moments import Moments, RowMoments
 from modgap.search import search
 
@@ -47,6 +48,9 @@ MOMENTS_SCHEMA = pa.schema(
 TOP_K_SCHEMA = pa.schema(
     [("query", pa.int64()), ("row", pa.int64()), ("id", pa.string()), ("score", pa.float64())]
 )
+
+# What errors call the place of the rows; an engine does not say which file they came from.
+_PLACE = Path("the batch")
 
 
 def partial_moments(
@@ -161,7 +165,9 @@ def corrected_batch(
         keys = _keys(batch, rows, correction, modality, role, first_row)
         mapped = mapping(rows, modality, first_row=first_row or 0, keys=keys)
         rows = RowStream([mapped], modality, kind).collect()
-    corrected = as_column(rows.astype(kind, copy=False), mapping.dim_out)
+    values = pa.array(np.ascontiguousarray(rows, dtype=kind).reshape(-1))
+    of_kind = pa.list_(values.type, mapping.dim_out)
+    corrected = pa.FixedSizeListArray.from_arrays(values, type=of_kind)
     table = pa.table(batch) if isinstance(batch, pa.RecordBatch) else batch
     if into is None or into == chosen:
         table = table.set_column(place, pa.field(chosen, corrected.type), corrected)
@@ -313,10 +319,61 @@ def _keys(
         )
         return None
     table = pa.table(batch)
-    columns = {kind: name for name, kind in (("id", "ids"), ("group", "groups"))}
-    words = {
-        kind: table[name].to_numpy() for kind, name in columns.items() if name in table.schema.names
+    known = {
+        f"{name}s": table[name].to_numpy() for name in ("id", "group") if name in table.schema.names
     }
-    return own_keys(
-        correction, Embeddings.from_array(rows, **words), modality, first_row=first_row or 0
-    )
+    own = Embeddings.from_array(rows, **known)
+    return own_keys(correction, own, modality, first_row=first_row or 0)
+
+
+def vector_column(batch: Any, column: str | None) -> str:
+    """The column of the vectors: the one asked for, else the only one of lists."""
+    if not isinstance(batch, (pa.RecordBatch, pa.Table)):
+        raise InputTypeError(
+            f"batch must be a RecordBatch or Table of pyarrow, got {type(batch).__name__}."
+        )
+    names = batch.schema.names
+    if column is not None:
+        if column not in names:
+            raise InputValueError(
+                f"The batch has no column {column!r}.{did_you_mean(column, names)} "
+                f"It has {', '.join(map(repr, names)) or 'none'}."
+            )
+        return column
+    found = [field.name for field in batch.schema if is_list(_stored(field.type))]
+    if len(found) != 1:
+        raise InputValueError(
+            "Say which column holds the vectors with column: the batch has "
+            f"{', '.join(map(repr, found)) or 'no column'} of lists."
+        )
+    return found[0]
+
+
+def rows_of_column(batch: Batch, column: str, first_row: int, dim: int | None = None) -> np.ndarray:
+    """The vectors of a column as a matrix; ``dim`` is the columns of a batch without rows."""
+    field = batch.schema.field(column)
+    kind = _stored(field.type)
+    inner = numpy_dtype(kind.value_type) if is_list(kind) else np.dtype(object)
+    if inner.name not in FLOATS:
+        raise InputTypeError(
+            f"Column {column!r} must hold lists of {', '.join(FLOATS)}, got {field.type}."
+        )
+    chunks = pa.table(batch).column(column).chunks
+    arrays = [getattr(chunk, "storage", chunk) for chunk in chunks if len(chunk)]
+    if not arrays:
+        return np.empty((0, dim or 0), inner)
+    found, row = [], first_row
+    width = getattr(kind, "list_size", None)
+    for array in arrays:
+        if width is None:
+            width = next((len(one) for one in array if one.is_valid), 0)
+        if width == 0 and not array.null_count:
+            raise InputValueError(f"The vectors of {column!r} must have numbers, got none.")
+        found.append(list_numbers(array, width, column, _PLACE, row))
+        row += len(array)
+    return found[0] if len(found) == 1 else np.concatenate(found)
+
+
+def _stored(kind: Any) -> Any:
+    """What an extension type, such as a tensor of Ray's, is kept as."""
+    return getattr(kind, "storage_type", kind)

@@ -30,7 +30,7 @@ from modgap.corrections import Correction
 from modgap.corrections.correction import Role, fingerprint
 from modgap.corrections.row_map import RowMap
 from modgap.engines.engine import Engine, LocalEngine, open_engine
-from modgap.engines.row_ranges import pieces, starts
+from modgap.engines.row_ranges import pieces
 from modgap.io import Embeddings
 from modgap.io._matrices import BATCH_ROWS
 from modgap.io._row_stream import check_float_dtype
@@ -256,30 +256,26 @@ class _Folder:
             )
         for folder in (self.place, self.place / self.inside):
             sweep(folder)
-        marks = {shard.path.name: shard.mark for shard in self.shards}
+        noted = {} if known is None else known["shards"]
+        folder = self.place if known is None else self.place / self.inside
+        there = sorted(folder.iterdir()) if folder.is_dir() else []
+        shards = [path for path in there if path.name in noted and path.is_file()]
+        for path in there:
+            is_ours = path.name.startswith(_BEGUN) or (known and path.name == _NOTE)
+            if path not in shards and not is_ours:
+                raise InputValueError(
+                    f"{self.place} holds other files, such as {path.name}. Remove it, or choose "
+                    "another folder."
+                )
         done = 0
-        for path, before in self._begun(known):
-            if before is not None and before == marks.get(path.name):
+        for path in shards:
+            before = noted[path.name]
+            if before is not None and before == self.note["shards"].get(path.name):
                 done += 1
             else:
                 path.unlink()
         write_text(self.place / _NOTE, json.dumps(self.note))
         return done
-
-    def _begun(self, known: dict[str, Any] | None) -> list[tuple[Path, str | None]]:
-        """The shards that are there with their marks; what no run has noted is refused."""
-        noted = {} if known is None else known["shards"]
-        folder = self.place if known is None else self.place / self.inside
-        found = []
-        for path in sorted(folder.iterdir()) if folder.is_dir() else ():
-            if path.name in noted and path.is_file():
-                found.append((path, noted[path.name]))
-            elif not (path.name.startswith(_BEGUN) or (known and path.name == _NOTE)):
-                raise InputValueError(
-                    f"{self.place} holds other files, such as {path.name}. Remove it, or choose "
-                    "another folder."
-                )
-        return found
 
     def copy_metadata(self, source: Path) -> None:
         """Bring the tables of a clip-retrieval folder along."""
@@ -324,7 +320,7 @@ def _cut(parts: list[Part], *, whole: bool) -> list[Part]:
     return [
         replace(part, name=f"{part.name}-{number}", rows=replace(part.rows, matrix=piece),
                 first_row=first, mark=f"{part.mark} from {first}")
-        for number, (piece, first) in enumerate(zip(cut, starts(cut), strict=True))
+        for number, (piece, first) in enumerate(cut)
     ]  # fmt: skip
 
 

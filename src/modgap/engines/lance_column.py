@@ -20,8 +20,7 @@ from modgap._validate import InputError, InputValueError, did_you_mean, first_li
 from modgap.corrections import Correction, check_recognised
 from modgap.corrections.correction import Role, fingerprint
 from modgap.corrections.recognition import MAX_SAMPLE
-from modgap.engines.arrow import corrected_batch
-from modgap.engines.vector_column import rows_of_column, vector_column
+from modgap.engines.arrow import corrected_batch, rows_of_column, vector_column
 from modgap.io._arrow_columns import numpy_dtype
 
 _BATCH_ROWS = 8192
@@ -85,8 +84,11 @@ def add_corrected_column(
         checkpoint = _checkpoint(path, into, work.digest())
         udf = lance.batch_udf(output_schema=work.schema(), checkpoint_file=checkpoint)(work)
         dataset.add_columns(udf, read_columns=work.reads, batch_size=batch_rows)
-        for left in [Path(checkpoint), *_others(checkpoint)]:
-            left.unlink(missing_ok=True)
+        # Also those of earlier runs for the same column that were never finished.
+        stem = Path(checkpoint).name.rsplit(".", 2)[0]
+        for left in list(Path(checkpoint).parent.iterdir()):
+            if left.name.startswith(f"{stem}.") and left.name.endswith(".checkpoint"):
+                left.unlink(missing_ok=True)
         found: int = dataset.count_rows()
     return found
 
@@ -196,16 +198,6 @@ def _checkpoint(path: str | os.PathLike[str], into: str, digest: str) -> str:
     finally:
         os.close(opened)
     return str(file)
-
-
-def _others(checkpoint: str) -> list[Path]:
-    """Checkpoints of runs that were never finished, for the same column."""
-    own = Path(checkpoint)
-    stem = own.name.rsplit(".", 2)[0]
-    return [
-        one for one in own.parent.iterdir()
-        if one.name.startswith(f"{stem}.") and one.name.endswith(".checkpoint")
-    ]  # fmt: skip
 
 
 @contextmanager

@@ -1,9 +1,7 @@
-"""Ray Data: tasks are rows of a dataset, and its workers map them.
+"""Runs each task as one of Ray's, in the cluster or through Ray's client.
 
-Ray Data needs a process that belongs to the cluster. From a machine that does not, through Ray's
-client, each task is a plain one of Ray. Either way Ray does a task again where a worker died over
-it. What goes wrong in a task itself comes back with its result, so that it is one sentence here and
-no trace of a worker.
+Ray runs a task again if its worker died. What goes wrong in a task itself comes back in place of
+its result, so that it is one sentence here and no trace of a worker.
 """
 
 from __future__ import annotations
@@ -16,11 +14,9 @@ import socket
 import traceback
 import warnings
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, TypeVar
-
-import pyarrow as pa
 
 from modgap._threads import at_most_processors
 from modgap._validate import InputError, InputValueError, first_line, require
@@ -34,7 +30,6 @@ _PATIENCE = 10
 # How often a task is begun again whose worker died.
 _RETRIES = 3
 _SAME_VERSION = "Every node needs modgap, in the version that is used here."
-_NUMBER, _TASK, _RESULT, _WRONG = "number", "task", "result", "wrong"
 
 
 class WorkerError(RuntimeError):
@@ -58,7 +53,6 @@ class RayEngine:
 
     def __init__(self, address: str | None = None, **options: Any) -> None:
         self._ray = require("ray", "ray", "--engine ray")
-        require("ray.data", "ray", "--engine ray")
         if not self._ray.is_initialized():
             self._connect(address, options)
 
@@ -81,48 +75,26 @@ class RayEngine:
         if not len(tasks):
             return
         packed = _pack([work, *tasks])
-        if self._ray.util.client.ray.is_connected():
-            with _quiet():
-                yield from _results(self._through_client(packed, gpus), self._ray)
-            return
-        data = require("ray.data", "ray", "--engine ray")
-        given = pa.table(
-            {
-                _NUMBER: pa.array(range(len(tasks)), pa.int64()),
-                _TASK: pa.array(packed[1:], pa.large_binary()),
-            }
-        )
-        with _quiet(), _settings(data.DataContext.get_current()):
-            rows = data.from_arrow([given.slice(k, 1) for k in range(len(tasks))])
-            mapped = rows.map_batches(
-                _Work(packed[0], os.getcwd()), batch_format="pyarrow", batch_size=None,
-                num_gpus=self._gpus(gpus),
-            )  # fmt: skip
-            blocks = mapped.iter_batches(batch_size=None, batch_format="pyarrow")
-            yield from _results(blocks, self._ray)
+        with _quiet(), _one_sentence(self._ray.exceptions):
+            for result, wrong in self._outcomes(packed, gpus):
+                if wrong is not None:
+                    raise pickle.loads(wrong)
+                yield pickle.loads(result)
 
-    def _through_client(self, packed: Sequence[bytes], gpus: float) -> Iterator[pa.Table]:
-        """A block for each task, a few of them under way at a time."""
-        options = {"num_cpus": 1, "num_gpus": self._gpus(gpus), "max_retries": _RETRIES}
-        begin = self._ray.remote(**options)(_one_task).remote
-        try:
-            work = self._ray.put(_Work(packed[0], os.getcwd()))
-        except (ImportError, AttributeError) as error:
-            raise InputValueError(
-                f"The cluster could not take the work ({first_line(error)}). {_SAME_VERSION}"
-            ) from error
-        most = 2 * max(1, int(self._ray.cluster_resources().get("CPU", 1)))
+    def _outcomes(self, packed: Sequence[bytes], gpus: float) -> Iterator[tuple[Any, Any]]:
+        """What became of each task; two for each processor are under way at a time."""
+        has = self._ray.cluster_resources()
+        options = {"num_cpus": 1, "num_gpus": gpus if gpus and has.get("GPU", 0) else None}
+        begin = self._ray.remote(max_retries=_RETRIES, **options)(_run).remote
+        work = self._ray.put(packed[0])
+        most = 2 * max(1, int(has.get("CPU", 1)))
         under_way: deque[Any] = deque()
-        for number, task in enumerate(packed[1:]):
-            under_way.append(begin(work, number, task))
+        for task in packed[1:]:
+            under_way.append(begin(work, task, os.getcwd()))
             if len(under_way) == most:
                 yield self._ray.get(under_way.popleft())
         while under_way:
             yield self._ray.get(under_way.popleft())
-
-    def _gpus(self, wanted: float) -> float | None:
-        has_any = wanted and self._ray.cluster_resources().get("GPU", 0)
-        return wanted if has_any else None
 
 
 def _pack(values: Sequence[Any]) -> list[bytes]:
@@ -138,49 +110,22 @@ def _pack(values: Sequence[Any]) -> list[bytes]:
         ) from error
 
 
-class _Work:
-    """What a worker does with a block of tasks; the function is unpacked there.
+def _run(work: bytes, task: bytes, folder: str) -> tuple[bytes | None, bytes | None]:
+    """Do a task in a worker: the result, or what went wrong.
 
     Relative paths mean there what they mean here.
     """
+    from ray import cloudpickle, get_runtime_context
 
-    def __init__(self, packed: bytes, folder: str) -> None:
-        self.packed, self.folder = packed, folder
-
-    def __call__(self, tasks: pa.Table) -> pa.Table:
-        from ray import cloudpickle, get_runtime_context
-
-        with suppress(OSError):
-            os.chdir(self.folder)
-        # Those of the machine are shared with its other workers.
-        own = int(get_runtime_context().get_assigned_resources().get("CPU", 1))
-        results: list[bytes | None] = []
-        wrong: list[bytes | None] = []
-        for task in tasks[_TASK].to_pylist():
-            try:
-                work = pickle.loads(self.packed)
-                with at_most_processors(own):
-                    results.append(cloudpickle.dumps(work(pickle.loads(task))))
-                wrong.append(None)
-            except Exception as error:
-                results.append(None)
-                wrong.append(_packed(error))
-        return pa.table(
-            {
-                _NUMBER: tasks[_NUMBER],
-                _RESULT: pa.array(results, pa.large_binary()),
-                _WRONG: pa.array(wrong, pa.large_binary()),
-            }
-        )
-
-
-def _one_task(work: _Work, number: int, task: bytes) -> pa.Table:
-    """The block of one task, which goes and comes by itself."""
-    return work(
-        pa.table(
-            {_NUMBER: pa.array([number], pa.int64()), _TASK: pa.array([task], pa.large_binary())}
-        )
-    )
+    with suppress(OSError):
+        os.chdir(folder)
+    # Those of the machine are shared with its other workers.
+    own = int(get_runtime_context().get_assigned_resources().get("CPU", 1))
+    try:
+        with at_most_processors(own):
+            return cloudpickle.dumps(pickle.loads(work)(pickle.loads(task))), None
+    except Exception as error:
+        return None, _packed(error)
 
 
 def _packed(error: Exception) -> bytes:
@@ -198,26 +143,25 @@ def _packed(error: Exception) -> bytes:
     return cloudpickle.dumps(WorkerError(said))
 
 
-def _results(blocks: Iterable[pa.Table], ray: Any) -> Iterator[Any]:
+@contextmanager
+def _one_sentence(exceptions: Any) -> Iterator[None]:
+    """What Ray itself says is wrong, in one line."""
     try:
-        for block in blocks:
-            for cells in block.select([_RESULT, _WRONG]).to_pylist():
-                if cells[_WRONG] is not None:
-                    raise pickle.loads(cells[_WRONG])
-                yield pickle.loads(cells[_RESULT])
-    except ray.exceptions.RayTaskError as error:
+        yield
+    except (ImportError, AttributeError) as error:
         raise InputValueError(
-            f"A worker of Ray could not begin ({_cause(error)}). {_SAME_VERSION}"
+            f"The cluster could not take the work ({first_line(error)}). {_SAME_VERSION}"
         ) from error
-    except ray.exceptions.RayError as error:
+    except exceptions.RayTaskError as error:
+        cause = first_line(getattr(error, "cause", None) or error)
+        raise InputValueError(
+            f"A worker of Ray could not begin ({cause}). {_SAME_VERSION}"
+        ) from error
+    except exceptions.RayError as error:
         raise InputValueError(
             f"Ray could not finish ({first_line(error)}). Its workers died again and again, often "
             "for want of memory: give them more, or smaller shards, and run it again."
         ) from error
-
-
-def _cause(error: Exception) -> str:
-    return first_line(getattr(error, "cause", None) or error)
 
 
 def _check_listening(address: str) -> None:
@@ -260,15 +204,3 @@ def _quiet() -> Iterator[None]:
         finally:
             for one, level in zip(loggers, before, strict=True):
                 one.setLevel(level)
-
-
-@contextmanager
-def _settings(context: Any) -> Iterator[None]:
-    """Results in order, no bars; as before at the end, since the context is the user's."""
-    options = context.execution_options
-    before = context.enable_progress_bars, options.preserve_order
-    context.enable_progress_bars, options.preserve_order = False, True
-    try:
-        yield
-    finally:
-        context.enable_progress_bars, options.preserve_order = before

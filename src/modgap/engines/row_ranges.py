@@ -12,7 +12,7 @@ from modgap.io._matrices import ArrayMatrix, FileMatrix, Matrix, Shards
 PIECE_BYTES = 256 * 1024**2
 
 
-class Rows(Matrix):
+class RowRange(Matrix):
     """The rows ``start`` to ``stop`` of a matrix."""
 
     def __init__(self, matrix: Matrix, start: int, stop: int) -> None:
@@ -42,22 +42,21 @@ class Rows(Matrix):
         return self.matrix.take(indices + self.start)
 
 
-def pieces(matrix: Matrix) -> list[Matrix]:
-    """The shards of a matrix, in order; those that are large in ranges, empty ones left out."""
-    found: list[Matrix] = []
+def pieces(matrix: Matrix) -> list[tuple[Matrix, int]]:
+    """The shards of a matrix in order, large ones cut into ranges, empty ones left out.
+
+    With each comes the number of its first row.
+    """
+    found: list[tuple[Matrix, int]] = []
+    first = 0
     for part in matrix.shards():
         n_rows, row_bytes = part.shape[0], part.shape[1] * np.dtype(part.dtype).itemsize
         step = max(1, PIECE_BYTES // max(1, row_bytes)) if part.is_seekable else max(1, n_rows)
         for start in range(0, n_rows, step):
             stop = min(start + step, n_rows)
-            found.append(part if stop - start == n_rows else _range(part, start, stop))
-    return found
-
-
-def starts(cut: Sequence[Matrix]) -> list[int]:
-    """The number of the first row of each piece."""
-    sizes = [piece.shape[0] for piece in cut]
-    found: list[int] = np.cumsum([0, *sizes])[:-1].tolist()
+            piece = part if stop - start == n_rows else _range(part, start, stop)
+            found.append((piece, first + start))
+        first += n_rows
     return found
 
 
@@ -74,8 +73,8 @@ def range_of(parts: Sequence[Matrix], start: int, stop: int) -> Matrix:
 
 
 def _range(part: Matrix, start: int, stop: int) -> Matrix:
-    if isinstance(part, Rows):
-        return Rows(part.matrix, part.start + start, part.start + stop)
+    if isinstance(part, RowRange):
+        return RowRange(part.matrix, part.start + start, part.start + stop)
     if isinstance(part, FileMatrix | ArrayMatrix):
         return part.between(start, stop)
-    return Rows(part, start, stop)
+    return RowRange(part, start, stop)

@@ -19,7 +19,7 @@ from modgap._validate import Array, InputValueError, check_count, check_values
 from modgap.corrections import Correction, Metric, query_modalities
 from modgap.corrections.row_map import RowMap
 from modgap.engines.engine import Engine, open_engine
-from modgap.engines.row_ranges import pieces, starts
+from modgap.engines.row_ranges import pieces
 from modgap.evaluation.corrected import Corrected
 from modgap.evaluation.retrieval import DEFAULT_K, Retrieval, check_searchable, matched
 from modgap.io import Modalities
@@ -128,10 +128,9 @@ def _ranks(
         *work.operands(own, codes[rows], None if keys is None else keys[rows], 0)
     )
     work = replace(work, best=(score, np.where(index < 0, -1, rows[index])))
-    cut = pieces(data.sides[found].matrix)
     tasks = [
         (piece, first, codes[first:end], None if keys is None else keys[first:end])
-        for piece, first in zip(cut, starts(cut), strict=True)
+        for piece, first in pieces(data.sides[found].matrix)
         for end in [first + piece.shape[0]]
     ]
     above, step = np.zeros(len(queries), np.int64), f"{asks} queries among all {found} rows"

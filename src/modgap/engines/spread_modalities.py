@@ -18,7 +18,7 @@ from modgap._results import Progress, silent
 from modgap._validate import InputValueError, check_same_space
 from modgap.engines.arrow import moments_batch, moments_of
 from modgap.engines.engine import Engine, LocalEngine, open_engine
-from modgap.engines.row_ranges import pieces, range_of, starts
+from modgap.engines.row_ranges import pieces, range_of
 from modgap.io import Embeddings, Modalities
 from modgap.io._matrices import BATCH_ROWS, Matrix
 from modgap.moments import Moments, PairMoments
@@ -77,13 +77,12 @@ class SpreadMatrix(Matrix):
     def take(self, indices: np.ndarray) -> np.ndarray:
         """The rows at ``indices``, read by the workers."""
         taken = np.empty((len(indices), *self.shape[1:]), self.dtype)
-        tasks, places, first = [], [], 0
-        for piece in pieces(self.matrix):
+        tasks, places = [], []
+        for piece, first in pieces(self.matrix):
             here = np.flatnonzero((indices >= first) & (indices < first + piece.shape[0]))
             if len(here):
                 tasks.append((piece, indices[here] - first))
                 places.append(here)
-            first += piece.shape[0]
         for here, rows in zip(places, self.engine.map(_taken, tasks), strict=True):
             taken[here] = rows
         return taken
@@ -97,20 +96,17 @@ class SpreadEmbeddings(Embeddings):
         matrix = self.matrix
         if not isinstance(matrix, SpreadMatrix):  # a sample, which is in memory
             return super().moments(name, progress, **options)
-        cut = pieces(matrix.matrix)
-        firsts = starts(cut)
+        tasks = pieces(matrix.matrix)
         work = partial(_moments, name, options)
         total: Moments | None = None
-        done, step = 0, f"reading {name}"
-        progress(step, done, self.n_rows)
-        tasks = list(zip(cut, firsts, strict=True))
-        for piece, batch in zip(cut, matrix.engine.map(work, tasks), strict=True):
+        step = f"reading {name}"
+        progress(step, 0, self.n_rows)
+        for (piece, first), batch in zip(tasks, matrix.engine.map(work, tasks), strict=True):
             part = moments_of(batch)
             if total is not None:
                 check_same_space(total.given.mean[None, :], part.given.mean[None, :])
             total = part if total is None else total + part
-            done += piece.shape[0]
-            progress(step, done, self.n_rows)
+            progress(step, first + piece.shape[0], self.n_rows)
         if total is None:
             raise InputValueError(f"{name} must have at least one row, got none.")
         return total
@@ -129,36 +125,29 @@ class SpreadModalities(Modalities):
 
     def pair_moments(self, progress: Progress = silent) -> PairMoments:
         """Moments of both sides and across them; row i of every side must be a pair."""
-        x, y = self.two()
+        (x, y), (x_name, y_name) = self.two(), self.names
         if not (isinstance(x.matrix, SpreadMatrix) and isinstance(y.matrix, SpreadMatrix)):
             return super().pair_moments(progress)
-        cut, others = pieces(x.matrix.matrix), y.matrix.matrix.shards()
-        firsts = starts(cut)
+        others = y.matrix.matrix.shards()
         tasks = [
             (piece, range_of(others, first, first + piece.shape[0]), first)
-            for piece, first in zip(cut, firsts, strict=True)
+            for piece, first in pieces(x.matrix.matrix)
         ]
+        work = partial(_pair_moments, (x_name, y_name))
         total: PairMoments | None = None
-        done = 0
-        progress("reading pairs", done, x.n_rows)
-        for task, part in zip(tasks, self.engine.map(_Pairs(self.names), tasks), strict=True):
+        progress("reading pairs", 0, x.n_rows)
+        for (X, _, first), part in zip(tasks, self.engine.map(work, tasks), strict=True):
             total = part if total is None else total + part
-            done += task[0].shape[0]
-            progress("reading pairs", done, x.n_rows)
+            progress("reading pairs", first + X.shape[0], x.n_rows)
         assert total is not None  # a matrix has at least one row
         return total
 
 
-class _Pairs:
+def _pair_moments(names: tuple[str, str], task: tuple[Matrix, Matrix, int]) -> PairMoments:
     """The pair moments of a range of rows."""
-
-    def __init__(self, names: Sequence[str]) -> None:
-        self.names = (names[0], names[1])
-
-    def __call__(self, task: tuple[Matrix, Matrix, int]) -> PairMoments:
-        X, Y, first_row = task
-        both = X.batches(BATCH_ROWS), Y.batches(BATCH_ROWS)
-        return PairMoments.from_stream(*both, names=self.names, first_row=first_row)
+    X, Y, first_row = task
+    both = X.batches(BATCH_ROWS), Y.batches(BATCH_ROWS)
+    return PairMoments.from_stream(*both, names=names, first_row=first_row)
 
 
 def _moments(name: str, options: dict[str, Any], task: tuple[Matrix, int]) -> Any:
