@@ -168,14 +168,7 @@ def small_blocks(monkeypatch, side: int) -> None:
     monkeypatch.setattr(ranks, "BLOCK_BYTES", 8 * side**2)
     for module in (ranks, search, base):
         monkeypatch.setattr(module, "rows_per_block", lambda *_, **__: side)
-    small_tiles(monkeypatch, side)
-
-
-def small_tiles(monkeypatch, side: int, depth: int = 2) -> None:
-    """Searches go over tiles of a few documents, in chunks of ``depth``, for a few queries."""
-    few = {"_QUERIES": side, "_FEW_QUERIES": 1, "_DOCUMENTS": side, "_TILE": 1, "_DEPTH": depth}
-    for name, size in few.items():
-        monkeypatch.setattr(search, name, size)
+    monkeypatch.setattr(search, "_FEW_QUERIES", 1)
 
 
 @given(seed=seeds, grouped=st.booleans(), biased=st.booleans(), precision=st.sampled_from([4, 8]))
@@ -273,16 +266,13 @@ def test_top_k_does_not_depend_on_library_precision_or_blocks(kind, precision, r
 )
 @given(
     seed=seeds, n=st.integers(1, 40), m=st.integers(1, 400), k=st.integers(1, 12),
-    side=st.integers(1, 90), depth=st.integers(1, 8), order=st.sampled_from(["", "up", "down"]),
-    biased=st.booleans(),
+    side=st.integers(1, 90), order=st.sampled_from(["", "up", "down"]), biased=st.booleans(),
 )  # fmt: skip
-def test_top_k_over_tiles_is_that_of_brute_force(
-    seed, n, m, k, side, depth, order, biased, monkeypatch
-):
-    small_tiles(monkeypatch, side, depth)
+def test_top_k_of_blocks_is_that_of_brute_force(seed, n, m, k, side, order, biased, monkeypatch):
+    small_blocks(monkeypatch, side)
     rng = np.random.default_rng(seed)
     Q, D = (rng.normal(size=(size, 6)).astype(np.float32) for size in (n, m))
-    if order:  # every tile is better than all before it, or worse
+    if order:  # every document is better than all before it, or worse
         D += np.linspace(*((0, 9) if order == "up" else (9, 0)), m, dtype=np.float32)[:, None]
         Q = np.abs(Q)
     bias = rng.normal(size=m) if biased else None

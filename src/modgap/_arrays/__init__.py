@@ -36,7 +36,7 @@ from modgap._arrays.cosines import (
 )
 from modgap._arrays.half import from_half, to_half
 from modgap._arrays.histogram import histogram, shared_range
-from modgap._arrays.passes import Listener, listening, passed, told_blocks
+from modgap._arrays.passes import Listener, listening, passed
 from modgap._arrays.product import (
     Consumer,
     Scratch,
@@ -89,7 +89,6 @@ __all__ = [
     "sum_squares",
     "to_half",
     "to_numpy",
-    "told_blocks",
     "top_k",
     "top_mean",
     "unit",

@@ -8,10 +8,6 @@ from modgap._arrays.base import cached_blocks, is_torch, like, namespace, to_num
 from modgap._threads import in_threads
 from modgap._validate import Array
 
-# So near to an edge, in widths of a bin, rounding might carry a value across it; and so many units
-# in the last place, where a column is narrow and far from zero.
-_NEAR, _NEAR_UNITS = 1e-6, 8
-
 
 def shared_range(*sets: Array) -> tuple[Array, Array]:
     """Smallest and largest value of each column over all sets; a constant column gets width 1."""
@@ -33,10 +29,9 @@ def histogram(A: Array, bins: int, low: Array, high: Array) -> np.ndarray:
     steps = widen(like(np.arange(bins + 1), A))
     edges = low[:, None] + steps[None, :] * ((high - low) / bins)[:, None]
     edges[:, -1] = high
-    places = _torch_places if is_torch(A) else _numpy_places
 
     def count(rows: slice) -> np.ndarray:
-        cells = to_numpy(places(widen(A[rows]), bins, edges)) + np.arange(columns) * bins
+        cells = to_numpy(_places(widen(A[rows]), bins, edges)) + np.arange(columns) * bins
         return np.bincount(cells.reshape(-1), minlength=columns * bins)
 
     counts = np.zeros(columns * bins, dtype=np.int64)
@@ -45,28 +40,8 @@ def histogram(A: Array, bins: int, low: Array, high: Array) -> np.ndarray:
     return counts.reshape(columns, bins)
 
 
-def _numpy_places(values: np.ndarray, bins: int, edges: np.ndarray) -> np.ndarray:
-    """The bin of each value."""
-    low, high = edges[:, 0], edges[:, -1]
-    scaled = values - low
-    scaled /= high - low
-    scaled *= bins
-    # A product may round across an edge; the edges themselves decide about what is near one.
-    index = scaled.astype(np.int32).astype(np.intp)
-    scaled -= np.rint(scaled)
-    np.abs(scaled, out=scaled)
-    unit = np.spacing(np.maximum(np.abs(low), np.abs(high)))
-    near_edge = scaled < _NEAR + _NEAR_UNITS * bins * unit / (high - low)
-    i, j = np.divmod(np.flatnonzero(near_edge), values.shape[1])
-    found = np.clip(index[i, j], 0, bins - 1)
-    near = values[i, j]
-    below = near < edges[j, found]
-    above = (near >= edges[j, found + 1]) & (found < bins - 1)
-    index[i, j] = found - below + above
-    return index
-
-
-def _torch_places(values: Array, bins: int, edges: Array) -> Array:
+def _places(values: Array, bins: int, edges: Array) -> Array:
+    """The bin of each value; a product may round across an edge, so the edges decide."""
     xp = namespace(values)
     low, high = edges[:, 0], edges[:, -1]
     offsets = like(np.arange(values.shape[1]) * (bins + 1), values)

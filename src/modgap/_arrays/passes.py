@@ -6,8 +6,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-from modgap._arrays.base import row_blocks
-
 # Called with the share of a pass that a block was.
 Listener = Callable[[float], None]
 _listener: ContextVar[Listener | None] = ContextVar("listener", default=None)
@@ -28,17 +26,3 @@ def passed(share: float) -> None:
     listener = _listener.get()
     if listener is not None:
         listener(share)
-
-
-def told_blocks(n: int, size: int) -> Iterator[slice]:
-    """The slices of ``row_blocks``; whoever listens is told after each.
-
-    >>> heard = []
-    >>> with listening(heard.append):
-    ...     blocks = [(rows.start, rows.stop) for rows in told_blocks(4, 3)]
-    >>> blocks, heard
-    ([(0, 3), (3, 4)], [0.75, 0.25])
-    """
-    for rows in row_blocks(n, size):
-        yield rows
-        passed((rows.stop - rows.start) / n)

@@ -1,8 +1,16 @@
 """One pass over the products of two sets of rows, or over half of those of one with itself.
 
-Products come in tiles. Whoever wants something of them is a consumer: every tile is computed once
-and shown to all. NumPy tiles fit a core's cache and run in threads; on a GPU they are large, and
-nothing in the loop waits for the device.
+How it works. `measure` needs many things of the same n × m products: maxima, histograms, sums of
+exponentials. All products together do not fit into memory, and computing them takes longest.
+
+1. They are computed once, in tiles. A tile is one BLAS call and fits a core's cache; on a GPU it is
+   large, and nothing in the loop waits for the device.
+2. Each consumer reduces a tile to a few numbers while it is in the cache (`look`). That runs in
+   threads and changes nothing.
+3. The caller's thread takes these numbers in, tile by tile in order (`add`), so the number of
+   threads changes no result.
+4. `product_pass` goes over all tiles of X Yᵀ; `half_product_pass` over those of U Uᵀ on and above
+   the diagonal, so that every two different rows meet once.
 """
 
 from __future__ import annotations

@@ -1,8 +1,16 @@
 """Rank of each row's best match among all rows of the other side, both ways from one product.
 
-The blocks are computed in the rows' own precision. Whatever scores within a small tolerance of
-the best match is scored again in float64, so neither rounding nor block size changes a rank. Equal
-rows are scored once, and where many are nearly equal, whole blocks are computed in float64 first.
+How it works:
+
+1. The best match of each query is found first, among the documents of its group, in float64.
+2. The products X Yᵀ are computed in blocks, in the precision of the rows. A block serves both ways:
+   its rows hold the scores of the queries X, its columns those of the queries Y.
+3. The rank is the number of scores above that of the best match. Rounding moves no score by more
+   than a tolerance, so scores above best match + tolerance are counted as they are (`_compare`).
+4. The few scores within the tolerance are computed again in float64; equal ones go to the earlier
+   document (`settle`). So neither precision nor block size changes a rank.
+5. Where very many are within the tolerance, the whole block is computed again in float64.
+6. Equal rows have equal scores: one of them is scored and counts for all (`equal_rows`).
 """
 
 from __future__ import annotations

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -58,7 +57,7 @@ def count_both_ways(
                 shape = (a.stop - a.start, b.stop - b.start)
                 scores = scratch[: shape[0] * shape[1]].view(shape)
                 torch.mm(X[a], Y[b].T, out=scores)
-                grid = (_parts(shape[0], _ROWS), _parts(shape[1], _COLUMNS * _STEPS))
+                grid = (-(-shape[0] // _ROWS), -(-shape[1] // (_COLUMNS * _STEPS)))
                 count_above[grid](
                     scores, *shape, a.start, b.start, m,
                     *bounds_x, biases[0], above[0], near[0],
@@ -69,19 +68,8 @@ def count_both_ways(
     found: list[int] = n_near.tolist()
     if max(found) > capacity:
         return None
-    pairs = [_pairs(listed[:size], m) for listed, size in zip(near, found, strict=True)]
-    first = Counts(_int64(above[0]), pairs[0])
-    return first, Counts(_int64(above[1]), (pairs[1][1], pairs[1][0]))
-
-
-def _parts(n: int, size: int) -> int:
-    return -(-n // size)
-
-
-def _pairs(listed: Any, m: int) -> tuple[np.ndarray, np.ndarray]:
-    i, j = np.divmod(listed.cpu().numpy(), m)
-    return i, j
-
-
-def _int64(counts: Any) -> np.ndarray:
-    return np.asarray(counts.cpu().numpy(), dtype=np.int64)
+    counts = [np.asarray(count.cpu().numpy(), dtype=np.int64) for count in above]
+    x, y = (
+        np.divmod(listed[:size].cpu().numpy(), m) for listed, size in zip(near, found, strict=True)
+    )
+    return Counts(counts[0], x), Counts(counts[1], y[::-1])
