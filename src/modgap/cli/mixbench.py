@@ -40,7 +40,7 @@ def mixbench(
     """
     from modgap._results import document
     from modgap.cli.show import out, print_json, print_table, steps
-    from modgap.evaluation import evaluate_mixbench
+    from modgap.reproduce.mixbench import evaluate_mixbench
 
     others = [tenth / 10 for tenth in range(11)] if sweep else []
     with steps() as step:

@@ -2,7 +2,6 @@
 
 from modgap.evaluation.correction import Evaluation, evaluate_correction
 from modgap.evaluation.evaluator import GOAL_METRICS, Evaluator, Goal, Score, Scores
-from modgap.evaluation.mixbench import MixBenchEvaluation, evaluate_mixbench
 from modgap.evaluation.mixed import (
     MixedCurve,
     MixedQueries,
@@ -43,7 +42,6 @@ __all__ = [
     "Int8",
     "Interval",
     "Laplace",
-    "MixBenchEvaluation",
     "MixedCurve",
     "MixedQueries",
     "MixedRetrieval",
@@ -62,7 +60,6 @@ __all__ = [
     "compare",
     "correction_scorer",
     "evaluate_correction",
-    "evaluate_mixbench",
     "mixed_curve",
     "mixed_retrieval",
     "ndcg",

@@ -7,7 +7,6 @@ from modgap.io.fusing import fuse
 from modgap.io.id_matches import PairingWarning
 from modgap.io.items import Items, open_items
 from modgap.io.manifest import Manifest, Shard, write_manifest
-from modgap.io.mixbench import MixBench, MixBenchSubset, open_mixbench
 from modgap.io.modalities import Modalities, Thumbnail
 from modgap.io.opening import (
     from_table,
@@ -24,8 +23,6 @@ __all__ = [
     "Embeddings",
     "Items",
     "Manifest",
-    "MixBench",
-    "MixBenchSubset",
     "Modalities",
     "PairingWarning",
     "Shard",
@@ -34,7 +31,6 @@ __all__ = [
     "fuse",
     "open_embeddings",
     "open_items",
-    "open_mixbench",
     "open_modalities",
     "open_modality",
     "open_pair",

@@ -4,22 +4,22 @@ from __future__ import annotations
 
 import csv
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from modgap._validate import InputValueError
+from modgap._claims import parse_json
+from modgap._validate import InputTypeError, InputValueError
 from modgap.io._contents import reading
 from modgap.io.images import ImageFolder, home_of
 from modgap.io.items.columns import Roles, label_of, plain_fields, utf8
 from modgap.io.items.item import Item, ItemKind, Opened, clean, join_files, merge_names, no_file
-from modgap.io.mixbench_files import DOCUMENT_IDS, QUERY_IDS, records
 
 Record = Mapping[str, Any]
 
 # Files that others name have an id of their own, which tells items with the same image apart.
-_IDS = (*DOCUMENT_IDS[:2], *QUERY_IDS[:2])
+_IDS = ("corpus_id", "corpus-id", "query_id", "query-id")
 
 
 def find_tables(folder: Path) -> Sequence[Path]:
@@ -107,6 +107,41 @@ def _written(value: Any) -> Any:
     if isinstance(value, list):
         return [_written(one) for one in value]
     return utf8(value) if isinstance(value, str) else value
+
+
+def records(path: Path) -> Iterator[tuple[int, Mapping[str, Any]]]:
+    """The lines of a .jsonl file, or of a .tsv file below its header, numbered from 1."""
+    lines = _lines(path)
+    header = next(lines)[1].split("\t") if path.suffix == ".tsv" else []
+    for number, line in lines:
+        where = f"{path}, line {number}"
+        if header:
+            cells = line.split("\t")
+            if len(cells) != len(header):
+                raise InputValueError(
+                    f"{where}: must have {len(header)} columns as the header, got {len(cells)}."
+                )
+            yield number, dict(zip(header, cells, strict=True))
+            continue
+        item = parse_json(line, f"{where}:")
+        if not isinstance(item, Mapping):
+            raise InputTypeError(f"{where}: must be a JSON object, got {type(item).__name__}.")
+        yield number, item
+
+
+def _lines(path: Path) -> Iterator[tuple[int, str]]:
+    """The lines that are not blank; one at least."""
+    found = False
+    for number, line in enumerate(path.read_bytes().splitlines(), 1):
+        if line.strip():
+            try:
+                text = line.decode("utf-8-sig")
+            except UnicodeDecodeError as error:
+                raise InputValueError(f"{path}, line {number}: must be UTF-8.") from error
+            found = True
+            yield number, text
+    if not found:
+        raise InputValueError(f"{path} is empty.")
 
 
 def _table_records(path: Path) -> tuple[list[str], list[tuple[int, Record]]]:

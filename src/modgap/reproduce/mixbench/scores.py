@@ -11,11 +11,16 @@ import numpy as np
 
 from modgap._results import Progress, Result, number, silent
 from modgap._validate import Array, InputValueError, check_choice, check_finite
-from modgap.evaluation.gr_clip import PUBLISHED, ndcg_of_found
-from modgap.evaluation.mixbench_methods import METHODS, OURS, Searched, searches
 from modgap.evaluation.mixed import NDCG_PLACES, ndcg
 from modgap.evaluation.significance import GroupBootstrap, Interval
-from modgap.io.mixbench import KINDS, SUBSETS, MixBench, MixBenchSubset, open_mixbench
+from modgap.reproduce.mixbench.methods import METHODS, OURS, PUBLISHED, SearchedRows, searches
+from modgap.reproduce.mixbench.subsets import (
+    KINDS,
+    SUBSETS,
+    MixBench,
+    MixBenchSubset,
+    open_mixbench,
+)
 from modgap.search import search
 
 # A header and rows.
@@ -249,7 +254,7 @@ class _Found:
     wrong_of_own_kind: np.ndarray
 
     @classmethod
-    def of(cls, subset: MixBenchSubset, searched: Searched) -> _Found:
+    def of(cls, subset: MixBenchSubset, searched: SearchedRows) -> _Found:
         """Ask one index of the documents of all kinds, and look up what it returns in the qrels."""
         documents = subset.documents
         held = np.concatenate([documents.places(kind) for kind in searched.documents])
@@ -294,6 +299,31 @@ def _grades(subset: MixBenchSubset, best: np.ndarray) -> np.ndarray:
     place = np.minimum(np.searchsorted(judged, asked, sorter=order), len(judged) - 1)
     same = judged[order[place]] == asked
     return np.where(same, subset.qrels[order[place], 2], 0)
+
+
+def ndcg_of_found(grades: np.ndarray, scores: np.ndarray) -> np.ndarray:
+    """NDCG of each query as MixBench's script takes it: scikit-learn's, over what was found.
+
+    The best order it is compared with is that of the documents found, not of all relevant ones, so
+    that with several relevant documents it may be 1 where one of them was missed. Documents of
+    equal score share their gains.
+
+    Parameters
+    ----------
+    grades, scores : (n, k) arrays
+        How relevant the k found documents of each query are, and their scores, best first.
+
+    >>> ndcg_of_found(np.array([[0, 1], [1, 0], [0, 0]]), np.array([[2, 1]] * 3)).round(4).tolist()
+    [0.6309, 1.0, 0.0]
+    """
+    n, places = grades.shape
+    discount = 1 / np.log2(np.arange(2, places + 2))
+    starts = np.ones((n, places), dtype=bool)
+    starts[:, 1:] = scores[:, 1:] != scores[:, :-1]
+    tied = np.cumsum(starts.ravel()) - 1
+    shared = (np.bincount(tied, grades.ravel()) / np.bincount(tied))[tied].reshape(n, places)
+    ideal = -np.sort(-grades, axis=1) @ discount
+    return np.where(ideal > 0, (shared @ discount) / np.where(ideal > 0, ideal, 1.0), 0.0)
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,10 +14,10 @@ from sklearn.metrics import ndcg_score
 
 from command_line import modgap
 from mixbench_files import DIM, judge, make_subset, torch
-from modgap.evaluation import evaluate_mixbench, ndcg
-from modgap.evaluation.gr_clip import PUBLISHED, ndcg_of_found
-from modgap.evaluation.mixbench_methods import OURS, searches
-from modgap.io import MixBench, open_mixbench
+from modgap.evaluation import ndcg
+from modgap.reproduce.mixbench import MixBench, evaluate_mixbench, open_mixbench
+from modgap.reproduce.mixbench.methods import OURS, PUBLISHED, searches
+from modgap.reproduce.mixbench.scores import ndcg_of_found
 
 Means = dict[str, list[float]]
 

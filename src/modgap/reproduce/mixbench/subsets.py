@@ -26,11 +26,11 @@ import numpy as np
 
 from modgap._results import Brief
 from modgap._validate import InputValueError
-from modgap.io.mixbench_files import (
+from modgap.reproduce.mixbench.files import (
     DOCUMENT_IDS,
     QUERY_IDS,
-    Embedded,
     Kind,
+    SavedRows,
     read_embedded,
     read_qrels,
     read_shown,
@@ -60,7 +60,7 @@ class MixBenchRows(Brief):
     image: np.ndarray
 
     @classmethod
-    def of(cls, embedded: Embedded, kinds: Sequence[str]) -> MixBenchRows:
+    def of(cls, embedded: SavedRows, kinds: Sequence[str]) -> MixBenchRows:
         """The rows of what each item shows."""
         shown = np.array(kinds, dtype="<U5")
         return cls(
@@ -191,12 +191,12 @@ def _open_subset(folder: Path) -> MixBenchSubset:
     )
 
 
-def _read(folder: Path, what: str, keys: Sequence[str]) -> Embedded:
+def _read(folder: Path, what: str, keys: Sequence[str]) -> SavedRows:
     file = _only(_embeddings(folder, what), folder, f"*{what}_embeddings.pt")
     return read_embedded(file, keys)
 
 
-def _check_columns(one: Embedded, other: Embedded) -> None:
+def _check_columns(one: SavedRows, other: SavedRows) -> None:
     if one.dim != other.dim:
         raise InputValueError(
             f"{one.path} and {other.path} must have the same number of columns, "
@@ -204,7 +204,7 @@ def _check_columns(one: Embedded, other: Embedded) -> None:
         )
 
 
-def _queries(folder: Path, asked: Embedded) -> MixBenchRows:
+def _queries(folder: Path, asked: SavedRows) -> MixBenchRows:
     stated, kinds = folder / _QUERIES, asked.kinds
     if stated.is_file():
         shown = read_shown(stated, QUERY_IDS)
@@ -218,7 +218,7 @@ def _queries(folder: Path, asked: Embedded) -> MixBenchRows:
     return MixBenchRows.of(asked, kinds)
 
 
-def _documents(folder: Path, held: Embedded) -> tuple[MixBenchRows, bool]:
+def _documents(folder: Path, held: SavedRows) -> tuple[MixBenchRows, bool]:
     """The documents, and whether it was drawn what they show."""
     if (folder / _CORPUS).is_file():
         held.check_ids(read_shown(folder / _CORPUS, DOCUMENT_IDS), folder / _CORPUS)
@@ -236,7 +236,7 @@ def _documents(folder: Path, held: Embedded) -> tuple[MixBenchRows, bool]:
     return MixBenchRows.of(held, drawn_kinds(len(held.ids)).tolist()), True
 
 
-def _bank(folder: Path, asked: Embedded, queries: MixBenchRows) -> MixBenchRows | None:
+def _bank(folder: Path, asked: SavedRows, queries: MixBenchRows) -> MixBenchRows | None:
     """Further queries of the kind of the benchmark's; none of them may be one of its own."""
     if not _embeddings(folder, "bank"):
         return None

@@ -5,7 +5,7 @@ What does not fit is refused with the file and the line, or the entry of a list.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -13,10 +13,10 @@ from typing import Any, Literal
 import numpy as np
 
 from modgap._changes import SteadyFile
-from modgap._claims import parse_json
 from modgap._results import Brief
 from modgap._validate import InputTypeError, InputValueError, require
 from modgap.io.formats.torch_file import SAFE_SINCE, load_torch
+from modgap.io.items.records import records
 
 Kind = Literal["image", "text", "fused"]
 
@@ -55,7 +55,7 @@ def kind_of(text: bool, image: bool, where: str) -> Kind:
 
 
 @dataclass(frozen=True, eq=False)
-class Embedded(Brief):
+class SavedRows(Brief):
     """The rows of each part of every item, None where it has no such part."""
 
     path: Path
@@ -92,7 +92,7 @@ class Embedded(Brief):
                 raise InputValueError(f"{self.path}, entry {entry}: {stated} has no {name!r}.")
 
 
-def read_embedded(path: Path, keys: Sequence[str]) -> Embedded:
+def read_embedded(path: Path, keys: Sequence[str]) -> SavedRows:
     """The list of dicts, one an item, that the benchmark's scripts save; nothing is unpickled."""
     torch = require("torch", "torch", f"Reading {path}", since=SAFE_SINCE)
     form = f"a list of dicts with {keys[0]}, text_embedding and image_embedding"
@@ -125,7 +125,7 @@ def read_embedded(path: Path, keys: Sequence[str]) -> Embedded:
                         f"got {len(row)}. Embed all with one model."
                     )
             parts[part].append(row)
-    return Embedded(path, tuple(entries), tuple(parts["text"]), tuple(parts["image"]), dim)
+    return SavedRows(path, tuple(entries), tuple(parts["text"]), tuple(parts["image"]), dim)
 
 
 def _row(torch: Any, value: Any, where: str) -> np.ndarray:
@@ -189,38 +189,3 @@ def _id_of(item: Mapping[str, Any], keys: Sequence[str], where: str) -> str:
                 raise InputValueError(f"{where}: {key} must be a number of 64 bits, or a string.")
             return str(found)
     raise InputValueError(f"{where}: has no {keys[0]}.")
-
-
-def records(path: Path) -> Iterator[tuple[int, Mapping[str, Any]]]:
-    """The lines of a .jsonl file, or of a .tsv file below its header, numbered from 1."""
-    lines = _lines(path)
-    header = next(lines)[1].split("\t") if path.suffix == ".tsv" else []
-    for number, line in lines:
-        where = f"{path}, line {number}"
-        if header:
-            cells = line.split("\t")
-            if len(cells) != len(header):
-                raise InputValueError(
-                    f"{where}: must have {len(header)} columns as the header, got {len(cells)}."
-                )
-            yield number, dict(zip(header, cells, strict=True))
-            continue
-        item = parse_json(line, f"{where}:")
-        if not isinstance(item, Mapping):
-            raise InputTypeError(f"{where}: must be a JSON object, got {type(item).__name__}.")
-        yield number, item
-
-
-def _lines(path: Path) -> Iterator[tuple[int, str]]:
-    """The lines that are not blank; one at least."""
-    found = False
-    for number, line in enumerate(path.read_bytes().splitlines(), 1):
-        if line.strip():
-            try:
-                text = line.decode("utf-8-sig")
-            except UnicodeDecodeError as error:
-                raise InputValueError(f"{path}, line {number}: must be UTF-8.") from error
-            found = True
-            yield number, text
-    if not found:
-        raise InputValueError(f"{path} is empty.")

@@ -20,8 +20,8 @@ from mixbench_files import (
     make_subset,
     torch,
 )
-from modgap.io import open_mixbench
-from modgap.io.mixbench import drawn_kinds
+from modgap.reproduce.mixbench import open_mixbench
+from modgap.reproduce.mixbench.subsets import drawn_kinds
 
 
 @pytest.fixture

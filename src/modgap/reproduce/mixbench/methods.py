@@ -1,0 +1,193 @@
+"""What MixBench is searched with: uncorrected rows, GR-CLIP's, and calibrated ones.
+
+GR-CLIP is the method that was published with MixBench (Li et al. 2025, *Closing the Modality Gap
+for Mixed Modality Search*, arXiv 2507.19054). It subtracts the mean of queries from a query, the
+mean of documents' texts from a document's text, and that of their images from its image; a document
+of both parts is their weighted sum, less the weighted sum of both means.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from sklearn.base import clone
+
+from modgap._arrays import to_numpy, unit
+from modgap._door import check_matrix
+from modgap._validate import Array, InputValueError, check_values
+from modgap.corrections import Calibrate, Metric
+from modgap.io import fuse
+from modgap.io.modalities import Modalities
+from modgap.reproduce.mixbench.files import Kind
+from modgap.reproduce.mixbench.subsets import KINDS, MixBenchRows, MixBenchSubset
+
+Side = Literal["query", "document"]
+Part = Literal["text", "image"]
+PARTS: tuple[Part, ...] = ("text", "image")
+
+# NDCG@10 of each model as it is and with GR-CLIP, from table 1 of the paper's appendix; columns in
+# the order of SUBSETS.
+PUBLISHED: Mapping[str, Mapping[str, tuple[float, ...]]] = {
+    "CLIP-B/16": {
+        "raw": (0.478, 0.388, 0.354, 0.563),
+        "gr_clip": (0.603, 0.636, 0.406, 0.726),
+    },
+    "CLIP-L/14": {
+        "raw": (0.505, 0.426, 0.389, 0.596),
+        "gr_clip": (0.648, 0.656, 0.465, 0.754),
+    },
+    "OpenCLIP-B/16": {
+        "raw": (0.551, 0.570, 0.385, 0.643),
+        "gr_clip": (0.636, 0.668, 0.434, 0.758),
+    },
+    "OpenCLIP-L/14": {
+        "raw": (0.566, 0.605, 0.387, 0.653),
+        "gr_clip": (0.678, 0.699, 0.467, 0.796),
+    },
+    "SigLIP-400m": {
+        "raw": (0.546, 0.327, 0.372, 0.385),
+        "gr_clip": (0.692, 0.696, 0.532, 0.769),
+    },
+}
+
+
+def own_means(subset: MixBenchSubset) -> dict[str, np.ndarray]:
+    """Means of the unit rows of a subset itself, of queries and of what documents show."""
+    found = {}
+    for side, rows in _sides(subset).items():
+        for part in PARTS:
+            held = getattr(rows, part)
+            if len(held):
+                found[f"{side}_{part}"] = unit(held).astype(np.float64).mean(axis=0)
+    return found
+
+
+def check_means(means: Mapping[str, Any], subset: MixBenchSubset) -> dict[str, np.ndarray]:
+    """The means that a subset needs, as vectors of its number of columns."""
+    checked = {}
+    for name, mean in own_means(subset).items():
+        if name not in means:
+            raise InputValueError(
+                f"means must give the mean {name!r} for {subset.name}, got {sorted(means)}."
+            )
+        given = check_matrix(np.asarray(means[name], np.float64)[None], f"means[{name!r}]")
+        if given.shape[1] != len(mean):
+            raise InputValueError(
+                f"means[{name!r}] must have the {len(mean)} columns of the rows, "
+                f"got {given.shape[1]}."
+            )
+        check_values(given, f"means[{name!r}]")
+        checked[name] = given[0]
+    return checked
+
+
+def gr_clip_rows(
+    subset: MixBenchSubset, means: Mapping[str, np.ndarray], weight: float = 0.5
+) -> tuple[dict[Kind, np.ndarray], dict[Kind, np.ndarray]]:
+    """Queries and documents of each kind as GR-CLIP ranks them, by cosine.
+
+    Parameters
+    ----------
+    subset : MixBenchSubset
+        Rows of any length.
+    means : mapping
+        Of unit rows: "query_text", "document_text" and "document_image", and "query_image" where
+        queries have an image; such a query is fused as a document is.
+    weight : float
+        Share of the text where there are both parts.
+    """
+    queries, documents = (
+        {kind: _centred(rows, side, kind, means, weight) for kind in KINDS if kind in rows.kinds}
+        for side, rows in _sides(subset).items()
+    )
+    return queries, documents
+
+
+def _sides(subset: MixBenchSubset) -> dict[Side, MixBenchRows]:
+    return {"query": subset.queries, "document": subset.documents}
+
+
+def _centred(
+    rows: MixBenchRows, side: Side, kind: Kind, means: Mapping[str, np.ndarray], weight: float
+) -> np.ndarray:
+    def less_mean(part: Part) -> np.ndarray:
+        return unit(rows.rows(part, kind)) - means[f"{side}_{part}"]
+
+    if kind != "fused":
+        return less_mean(kind)
+    return weight * less_mean("text") + (1 - weight) * less_mean("image")
+
+
+# Every method that is compared, and what a table calls it. The settings of ours are fixed: nothing
+# is chosen by the qrels.
+METHODS: Mapping[str, str] = {
+    "raw": "raw",
+    "gr_clip": "GR-CLIP",
+    "calibrated": "calibrated",
+    "centred": "centred, calibrated",
+    "hubs": "with hubs",
+}
+OURS: Mapping[str, Calibrate] = {
+    "calibrated": Calibrate(),
+    "centred": Calibrate("mixed"),
+    "hubs": Calibrate("mixed", hubs=0.5),
+}
+
+
+@dataclass(frozen=True, eq=False)
+class SearchedRows:
+    """What a method makes of the queries and of the documents of each kind."""
+
+    queries: np.ndarray
+    documents: Mapping[Kind, np.ndarray]
+    metric: Metric
+
+
+def searches(
+    subset: MixBenchSubset, weight: float = 0.5, means: Mapping[str, Array] | None = None
+) -> dict[str, SearchedRows]:
+    """Every method on the rows of a subset; the qrels are not looked at.
+
+    Parameters
+    ----------
+    subset, weight, means
+        As for ``evaluate_mixbench``.
+    """
+    kinds = [kind for kind in KINDS if kind in subset.documents.kinds]
+    if len(kinds) < 2 or subset.asks not in kinds:
+        raise InputValueError(
+            f"{subset.name} must have documents of two kinds at least, and {subset.asks} ones "
+            f"among them as its queries are, got {' and '.join(kinds)}."
+        )
+    queries = _rows(subset.queries, subset.asks, weight)
+    documents = {kind: _rows(subset.documents, kind, weight) for kind in kinds}
+    subtracted = own_means(subset) if means is None else check_means(means, subset)
+    asked, held = gr_clip_rows(subset, subtracted, weight)
+    found = {
+        "raw": SearchedRows(queries, documents, "cosine"),
+        "gr_clip": SearchedRows(asked[subset.asks], held, "cosine"),
+    }
+    data = Modalities.of(documents, paired=False).with_queries({subset.asks: queries})
+    for method, corrector in OURS.items():
+        bank = None
+        if corrector.hubs:
+            if subset.bank is None:
+                continue
+            bank = _rows(subset.bank, subset.asks, weight)
+        fitted = clone(corrector).fit(data, queries=subset.asks, bank=bank).correction_
+        found[method] = SearchedRows(
+            fitted.apply(queries, subset.asks, "query"),
+            {kind: fitted.apply(rows, kind) for kind, rows in documents.items()},
+            fitted.metric,
+        )
+    return found
+
+
+def _rows(rows: MixBenchRows, kind: Kind, weight: float) -> np.ndarray:
+    """The rows of those of a kind; a text and its image make one."""
+    if kind != "fused":
+        return rows.rows(kind, kind)
+    return to_numpy(fuse(rows.rows("text", kind), rows.rows("image", kind), weight))
