@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -23,7 +23,7 @@ from modgap.cli.options import (
     with_images,
 )
 
-_SERVER = "The server"
+_option = partial(typer.Option, rich_help_panel="The server")
 
 
 @takes_data()
@@ -40,50 +40,35 @@ def serve(
     ] = 200_000,
     seed: Seed = 0,
     host: Annotated[
-        str,
-        typer.Option(
-            help="Address to listen on. Any but this machine's own needs a token.",
-            rich_help_panel=_SERVER,
-        ),
+        str, _option(help="Address to listen on. Any but this machine's own needs a token.")
     ] = "127.0.0.1",
     port: Annotated[
-        int,
-        typer.Option(
-            min=0,
-            max=65535,
-            help="Port to listen on; 0 for any that is free.",
-            rich_help_panel=_SERVER,
-        ),
+        int, _option(min=0, max=65535, help="Port to listen on; 0 for any that is free.")
     ] = 8321,
     token: Annotated[
         str | None,
-        typer.Option(
+        _option(
             envvar="MODGAP_TOKEN",
             help="What every request must send. Set it in the variable to keep it out of process "
             "lists.",
-            rich_help_panel=_SERVER,
         ),
     ] = None,
     monitor: Annotated[
         bool,
-        typer.Option(
+        _option(
             "--monitor",
             help="Watch queries for drift: metrics for Prometheus at /metrics (modgap\\[monitor]).",
-            rich_help_panel=_SERVER,
         ),
     ] = False,
     monitor_file: Annotated[
         Path | None,
-        typer.Option(
+        _option(
             metavar="FILE",
-            help="Keep what the monitor sees in this file, and go on with it after a restart.",
-            rich_help_panel=_SERVER,
+            help="Keep what the monitor sees in this file, and resume from it after a restart.",
+            show_default=False,
         ),
     ] = None,
-    browser: Annotated[
-        bool,
-        typer.Option("--open/--no-browser", help="Open the page.", rich_help_panel=_SERVER),
-    ] = False,
+    browser: Annotated[bool, _option("--open/--no-browser", help="Open the page.")] = False,
 ) -> None:
     """Explore embeddings live: search one index raw and corrected, fit and evaluate corrections.
 
@@ -98,22 +83,16 @@ def serve(
     with server.listen(host, port) as opened:
         from modgap.serve import Explorer, make_app
         from modgap.serve.connections import Server, run
+        from modgap.serve.monitoring import make_monitor
 
         with steps() as step:
             step("reading the rows into the live index", 0, 1)
             explorer = Explorer(
-                with_images(data, images),
-                queries=queries,
-                metric=metric,
-                goal=goal,
-                model=model,
-                seed=seed,
-                rows=rows,
-            )
+                with_images(data, images), queries=queries, metric=metric, goal=goal, model=model,
+                seed=seed, rows=rows,
+            )  # fmt: skip
             watched = None
             if monitor or monitor_file is not None:
-                from modgap.serve.monitoring import make_monitor
-
                 watched = make_monitor(explorer, monitor_file, step)
         document = partial(explorer.document, umap=umap)
         app = make_app(
@@ -125,19 +104,14 @@ def serve(
         if watched is not None:
             say("  drift of queries, for Prometheus: /metrics")
         if browser:
-            _open_soon(address)
-        keeping: AbstractContextManager[Any] = nullcontext()
-        if watched is not None and monitor_file is not None:
-            keeping = watched.kept_at(monitor_file)
-        with tidy_when_terminated(), keeping:  # SIGTERM, too, saves what the monitor saw
+            import threading
+            import webbrowser
+
+            soon = threading.Timer(0.5, webbrowser.open, (address,))
+            soon.daemon = True
+            soon.start()
+        with tidy_when_terminated(), ExitStack() as ending:  # SIGTERM, too, saves the monitor
+            if watched is not None and monitor_file is not None:
+                ending.enter_context(watched.kept_at(monitor_file))
             run(Server(app), opened)
     say("stopped.")
-
-
-def _open_soon(address: str) -> None:
-    import threading
-    import webbrowser
-
-    soon = threading.Timer(0.5, webbrowser.open, (address,))
-    soon.daemon = True
-    soon.start()
