@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from modgap.tasks import TaskPoint, TaskSweep
+    from modgap.tasks import TaskSweep
 
 _HUBS = "hubs"
 
@@ -36,7 +36,8 @@ def task_curve(sweep: TaskSweep, *, title: str = "", ax: Axes | None = None) -> 
     x = {way: [point.amount for point in points] for way, points in moves.items()}
     ys = {way: [point.value.value for point in points] for way, points in moves.items()}
     first = next(iter(moves), None)
-    bands = {} if first is None else {first: _edges(moves[first])}
+    values = [] if first is None else [point.value for point in moves[first]]
+    bands = {} if first is None else {first: ([v.low for v in values], [v.high for v in values])}
     return curves(
         x,
         ys,
@@ -80,7 +81,3 @@ def task_figure(sweep: TaskSweep, *, title: str = "") -> Figure:
     if title:
         figure.suptitle(title, fontsize=11)
     return figure
-
-
-def _edges(points: tuple[TaskPoint, ...]) -> tuple[list[float], list[float]]:
-    return [point.value.low for point in points], [point.value.high for point in points]

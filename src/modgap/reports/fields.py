@@ -1,4 +1,4 @@
-"""What else is known of the drawn rows: columns to colour points by, to search and to save."""
+"""Columns of the drawn rows: to colour points by, to search and to save."""
 
 from __future__ import annotations
 
@@ -147,27 +147,23 @@ def _field(
             return "they cannot be read"
         except _NotPlain:
             return "they hold neither numbers nor texts"
+    n_rows = sum(map(len, numbers.values()))
     present = [value for side in sides for value in side or () if value is not None]
     if not present:
         return "they have no value in the rows that are drawn"
-    if len(set(map(str, present))) == 1 and len(present) == sum(map(len, numbers.values())):
+    if len(set(map(str, present))) == 1 and len(present) == n_rows:
         return "they have one value in all rows that are drawn"
     texts = [value for value in present if isinstance(value, str)]
     if texts and sum(map(len, texts)) > _LONG_TEXT * len(texts):
         return "their texts are long"
-    if texts or _is_mixed(present):
+    mixed = len({isinstance(value, bool) for value in present}) > 1
+    huge = any(isinstance(value, int) and abs(value) > _EXACT for value in present)
+    if texts or mixed or huge:  # only texts tell such values apart
         sides = [None if side is None else [_text(value) for value in side] for side in sides]
         present = [_text(value) for value in present]
-    n_rows = sum(map(len, numbers.values()))
     # Numbers of classes are names.
     kind = "category" if name == _LABEL else _kind(present)
     return _Field(label_text(name, _TEXT_LENGTH) or "", kind, tuple(sides), n_rows)
-
-
-def _is_mixed(present: Sequence[Value]) -> bool:
-    """Whether values are told apart only as texts: truth beside numbers, and very large numbers."""
-    kinds = {isinstance(value, bool) for value in present}
-    return len(kinds) > 1 or any(isinstance(v, int) and abs(v) > _EXACT for v in present)
 
 
 def _kind(present: Sequence[Value]) -> Kind:

@@ -83,16 +83,16 @@ class RowPictures:
         """The name of each that could not be read and the reason, in the order of the rows."""
         places = list(self._data.names)
         failed = sorted(self._errors, key=lambda one: (places.index(one[0]), one[1]))
-        return [(self._name(*one), self._errors[one]) for one in failed]
+        named = []
+        for modality, row in failed:
+            ids = self._data.sides[modality].ids
+            name = None if ids is None else label_text(ids[row], _LONGEST_ID)
+            named.append((name or f"{modality} {row}", self._errors[modality, row]))
+        return named
 
     def sentence(self) -> str | None:
         """How many could not be read, and the first of them; None where all could."""
         return unreadable(self.errors, len(self._found)) if self._errors else None
-
-    def _name(self, modality: str, row: int) -> str:
-        ids = self._data.sides[modality].ids
-        name = None if ids is None else label_text(ids[row], _LONGEST_ID)
-        return f"{modality} {row}" if name is None else name
 
 
 def from_pixels(images: np.ndarray) -> Thumbnail:

@@ -51,6 +51,9 @@ def way_document(
     path: GapPath, diagnosis: Diagnosis, drawn: Drawn, found: Sequence[Projection]
 ) -> dict[str, Any]:
     """One way: its words, what was measured at each step, and how the drawn rows move."""
+    gaps = path.metrics["gap"].tolist()
+    # By how many percent each gap is smaller than the first.
+    closed = [round(100 * (1 - gap / gaps[0])) if gaps[0] else None for gap in gaps]
     losses = None
     if path.losses is not None:
         losses = {f"{t:g}": row for t, row in zip(path.temperatures, path.losses, strict=True)}
@@ -61,7 +64,7 @@ def way_document(
         "method_at_1": path.method,
         "renormalise": path.renormalise,
         "steps": path.steps,
-        "gap_closed": _percent_closed(path.metrics["gap"]),
+        "gap_closed": closed,
         "metrics": path.metrics,
         "losses": losses,
         "n_groups": path.n_groups,
@@ -83,11 +86,6 @@ def _recommended_words(path: GapPath, diagnosis: Diagnosis) -> dict[str, str]:
         "about": f"{what}, applied little by little: on the right, the numbers of the verdict. "
         f"{drawn}.",
     }
-
-
-def _percent_closed(gaps: np.ndarray) -> list[int | None]:
-    """By how many percent each gap is smaller than the first."""
-    return [round(100 * (1 - gap / gaps[0])) if gaps[0] else None for gap in gaps.tolist()]
 
 
 def _move(path: GapPath, drawn: Drawn, found: Sequence[Projection]) -> dict[str, Any]:
