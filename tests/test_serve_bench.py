@@ -175,7 +175,6 @@ def test_the_oldest_correction_gives_way_and_the_recommended_one_never(
     assert list(explorer.corrections.listed()) == [RECOMMENDED, *later]
     with pytest.raises(Unknown):
         explorer.search("text", row=0, correction=first)
-    assert first not in {identifier for identifier, _ in explorer.index._corrected}
     shown = explorer.corrections.get(RECOMMENDED)
     assert shown.name == "Center()"
     assert shown.corrected is result.trials[0].confirm
@@ -276,7 +275,11 @@ def test_a_fit_has_places_to_stop_at_in_every_step_and_leaves_nothing(data: Moda
         f"fitting {corrector.label}", f"evaluating {corrector.label}",
         "placing the rows in the index",
     ]  # fmt: skip
-    explorer = Explorer(data)
+    explorer, placed = Explorer(data), []
+    remembered = explorer.index._remembered
+    explorer.index._remembered = lambda correction: (  # type: ignore[assignment]
+        placed.append(remembered(correction)) or placed[-1]
+    )
     for step in steps:
         asked = 0
 
@@ -287,7 +290,7 @@ def test_a_fit_has_places_to_stop_at_in_every_step_and_leaves_nothing(data: Moda
 
         with stoppable(last_of_step), pytest.raises(Stopped):
             explorer.fit(corrector, progress)
-        assert (explorer.corrections.listed(), len(explorer.index._corrected)) == ({}, 0)
+        assert (explorer.corrections.listed(), any(placed)) == ({}, False)
     assert (
         explorer.corrections.get(explorer.fit(corrector, progress)).corrected.to_dict() == expected
     )

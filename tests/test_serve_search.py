@@ -66,7 +66,6 @@ def keep(explorer: Explorer, corrector: Corrector, name: str = "c") -> dict[str,
         asking: clone(corrector).fit(data, queries=asking, rows=rows).correction_
         for asking in data.names
     }
-    explorer.index.forget(name)
     kept = Fitted(name, fitted, ("text",), 0, None, None, id=name)  # type: ignore[arg-type]
     explorer.corrections.add(kept)
     return fitted
@@ -129,9 +128,7 @@ def test_documents_of_one_correction_are_kept_apart_by_who_asks(data: Modalities
     first = explorer.search("text", row=3, correction="c").corrected
     explorer.search("image", row=3, correction="c")
     assert explorer.search("text", row=3, correction="c").corrected == first
-    assert list(explorer.index._corrected) == [("c", ("image",)), ("c", ("text",))]
-    explorer.index.forget("c")
-    assert not explorer.index._corrected
+    assert explorer.index._remembered.cache_info()[:2] == (1, 2)  # hits, misses
 
 
 def test_a_correction_brings_both_modalities_into_the_results(explorer: Explorer) -> None:
@@ -325,7 +322,7 @@ def test_rows_are_mapped_once_for_each_of_the_last_corrections(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     explorer = Explorer(make_data())
-    explorer.index._kept = 2
+    explorer.index = MixedIndex(explorer.data, kept=2)
     made = []
     real = MappedRows.of
     monkeypatch.setattr(
@@ -392,7 +389,7 @@ def test_candidates_on_which_float32_fails_are_told_apart() -> None:
     Y = (-5 + 1e-4 * rng.normal(size=(300, 16))).astype("float32")
     explorer = Explorer(Modalities.of(X, Y, paired=False), metric="inner_product")
     correction = keep(explorer, Center())["text"]
-    found = explorer.index.search(Y[:4], "text", 12, correction=("c", correction))
+    found = explorer.index.search(Y[:4], "text", 12, correction=correction)
     documents = np.concatenate([correction.x(X), correction.y(Y)])
     asked = correction.apply(Y[:4], "text", "query")
     rows, scores = search(asked, documents, 12, correction.metric)

@@ -86,7 +86,7 @@ class Explorer:
         self.bench = Bench(data, queries=queries, metric=metric, goal=goal, model=model, seed=seed)
         self.queries = self.bench.queries
         self.index = MixedIndex(data, metric=metric, at_most=rows, seed=seed)
-        self.corrections = FittedCorrections(kept, self.index.forget)
+        self.corrections = FittedCorrections(kept)
         self.rows = RowItems(data, self.index.live)
         # Told of every query, as it is.
         self.monitor: RowMonitor | None = None
@@ -193,7 +193,7 @@ class Explorer:
         fix = None
         if correction is not None:
             check_choice(modality, "modality", self.data.names)
-            fix = (correction, self.corrections.get(correction).serving(modality))
+            fix = self.corrections.get(correction).serving(modality)
         query = None
         if row is not None:
             query = self.rows.item(modality, row)
@@ -211,8 +211,8 @@ class Explorer:
             query=query,
             metric=self.metric,
             raw=self._described(raw, query),
-            corrected_metric=None if fix is None else fix[1].metric,
-            corrected_demands=None if fix is None else in_one_sentence(fix[1], [modality]),
+            corrected_metric=None if fix is None else fix.metric,
+            corrected_demands=None if fix is None else in_one_sentence(fix, [modality]),
             corrected=self._described(corrected[0], query) if corrected else None,
         )
 
@@ -261,12 +261,8 @@ class Explorer:
         """Fit and evaluate a correction; ``corrections.add`` then remembers it."""
         fitted = self.bench.fit(corrector, progress)
         progress("placing the rows in the index", STEPS - 1, STEPS)
-        self.index.prepare(fitted.id, fitted.correction)
-        try:
-            progress("done", STEPS, STEPS)
-        except BaseException:
-            self.index.forget(fitted.id)
-            raise
+        self.index.documents(fitted.correction)
+        progress("done", STEPS, STEPS)
         return fitted
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections import OrderedDict
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 
 import numpy as np
 
@@ -18,10 +18,15 @@ from modgap.search.merging import best_of
 from modgap.search.scores import row_factors
 from modgap.serve.mapped_rows import LiveRows, MappedRows
 
-# A correction's identifier and the queries that its documents serve.
-_Key = tuple[str, tuple[str, ...]]
-
 DEFAULT_ROWS = 200_000
+
+
+class _Documents(dict[str, MappedRows]):
+    """Mapped rows by modality; its lock is held while they are made."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lock = threading.Lock()
 
 
 class MixedIndex:
@@ -42,8 +47,7 @@ class MixedIndex:
     seed : int
         Seed of the sample.
     kept : int
-        How many corrections to keep the numbers of: one that serves one modality of queries counts
-        for each. The one that was not searched with for longest goes first.
+        How many corrections to keep the numbers of; the least recently used goes first.
     """
 
     def __init__(
@@ -60,10 +64,9 @@ class MixedIndex:
             name: LiveRows.of(name, side, at_most, seed) for name, side in data.sides.items()
         }
         self._as_is = Correction.identity(data.dim, data.names, metric=metric)
-        self._raw = self._mapped(self._as_is)
-        self._kept = kept
-        self._corrected: OrderedDict[_Key, dict[str, MappedRows]] = OrderedDict()
-        self._lock, self._building = threading.Lock(), threading.Lock()
+        self._raw = self._map(self._as_is)
+        self._remembered = lru_cache(kept)(lambda correction: _Documents())
+        self._lock = threading.Lock()
 
     def row(self, modality: str, row: int) -> np.ndarray:
         """One row of the data as it is, (1, d); it need not be in the index."""
@@ -81,7 +84,7 @@ class MixedIndex:
         *,
         without: int | None = None,
         among: Mapping[str, np.ndarray] | None = None,
-        correction: tuple[str, Correction] | None = None,
+        correction: Correction | None = None,
     ) -> Hits:
         """The ``k`` nearest rows of either modality: ids are row numbers, scores those of search.
 
@@ -99,12 +102,11 @@ class MixedIndex:
             The number of a row of that modality to leave out.
         among : mapping of name to booleans, optional
             Marks the live rows of each modality to look at; all when left out.
-        correction : (str, Correction), optional
-            A correction, and the identifier to remember its documents by. Two that serve queries
-            of different modalities may share one.
+        correction : Correction, optional
+            Maps the queries and the rows; without it, they are searched as they are.
         """
-        used = self._as_is if correction is None else correction[1]
-        documents = self._raw if correction is None else self._documents(*correction)
+        used = correction or self._as_is
+        documents = self._raw if correction is None else self.documents(correction)
         asked = used.apply(queries, modality, "query")
         # A query on the origin has no direction, and is refused here.
         check_values(asked, "The query", nonzero=used.metric == "cosine")
@@ -123,39 +125,16 @@ class MixedIndex:
         ids, all_scores, names = (np.hstack(part) for part in zip(*found, strict=True))
         return best_of(ids, all_scores, names, k)
 
-    def prepare(self, identifier: str, correction: Correction) -> None:
-        """Map the rows once now, so that the first search with a correction need not."""
-        self._documents(identifier, correction)
-
-    def forget(self, identifier: str) -> None:
-        """Drop the documents of a correction that is gone."""
+    def documents(self, correction: Correction) -> dict[str, MappedRows]:
+        """The rows of each modality as a correction maps them; mapped on the first call."""
         with self._lock:
-            for key in [key for key in self._corrected if key[0] == identifier]:
-                del self._corrected[key]
-
-    def _documents(self, identifier: str, correction: Correction) -> dict[str, MappedRows]:
-        key = (identifier, correction.queries)
-        found = self._remembered(key)
-        if found is not None:
+            found = self._remembered(correction)
+        with found.lock:  # two searches at once must not map all rows twice
+            if not found:
+                found.update(self._map(correction))
             return found
-        with self._building:  # two searches at once must not map all rows twice
-            found = self._remembered(key)
-            if found is not None:
-                return found
-            made = self._mapped(correction)
-            with self._lock:
-                self._corrected[key] = made
-                while len(self._corrected) > self._kept:
-                    self._corrected.popitem(last=False)
-            return made
 
-    def _remembered(self, key: _Key) -> dict[str, MappedRows] | None:
-        with self._lock:
-            if key in self._corrected:
-                self._corrected.move_to_end(key)
-            return self._corrected.get(key)
-
-    def _mapped(self, correction: Correction) -> dict[str, MappedRows]:
+    def _map(self, correction: Correction) -> dict[str, MappedRows]:
         return {
             name: MappedRows.of(
                 live,

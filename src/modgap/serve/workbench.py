@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import secrets
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -102,12 +102,11 @@ class Fitted:
 class FittedCorrections:
     """Corrections by identifier.
 
-    At most ``kept`` are remembered: the oldest goes first, the recommended one never. ``forget``
-    is called with the identifier of each that goes.
+    At most ``kept`` are remembered: the oldest goes first, the recommended one never.
     """
 
-    def __init__(self, kept: int, forget: Callable[[str], None]) -> None:
-        self._kept, self._forget = kept, forget
+    def __init__(self, kept: int) -> None:
+        self._kept = kept
         self._fitted: dict[str, Fitted] = {}
         self._lock = threading.Lock()
 
@@ -121,11 +120,8 @@ class FittedCorrections:
                 for key, name in others.items()
                 if name == fitted.name and fitted.id not in (RECOMMENDED, key)
             ]
-            gone = [*again, *[key for key in others if key not in again][: -self._kept]]
-            for key in gone:
+            for key in [*again, *[key for key in others if key not in again][: -self._kept]]:
                 del self._fitted[key]
-        for key in gone:
-            self._forget(key)
 
     def recommend(
         self, diagnosis: Diagnosis, others: Mapping[str, Correction] | None = None
