@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import Any
@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 from modgap._changes import SteadyFile
-from modgap._validate import InputTypeError, InputValueError
+from modgap._validate import InputValueError
 from modgap.io._contents import Column, Contents, listed
-from modgap.io._matrices import BATCH_ROWS, Matrix, ReadMatrix, join_files
+from modgap.io._matrices import BATCH_ROWS, Matrix, ReadMatrix
 
 
 class ArrowPart(ABC):
@@ -45,23 +45,9 @@ class ArrowPart(ABC):
         """Turns the errors of a library into one sentence about the source."""
         return nullcontext()
 
-    def vector_columns(self) -> list[str]:
-        """The columns that hold lists."""
-        return [field.name for field in self.schema if is_list(field.type)]
-
-    def column_type(self, column: str) -> Any:
-        """The type of a column, which must be there."""
-        place = self.schema.get_field_index(column)
-        if place < 0:
-            raise InputValueError(
-                f"All shards must have the same columns, but {self.path} has no {column!r}. "
-                f"It has {listed(self.schema.names)}."
-            )
-        return self.schema.field(place).type
-
     def matrix(self, column: str) -> Matrix:
         """The vectors of a column."""
-        kind = self._list_type(column)
+        kind = self.schema.field(column).type
         dim = list_width(kind, self.arrays(column, 1), column, self.path)
         is_taken = type(self).take_rows is not ArrowPart.take_rows
         return ReadMatrix(
@@ -73,12 +59,6 @@ class ArrowPart(ABC):
             place=column,
             readers=self.readers,
         )
-
-    def _list_type(self, column: str) -> Any:
-        kind = self.column_type(column)
-        if not is_list(kind):
-            raise InputTypeError(f"{column!r} of {self.path} must hold lists, got {kind}.")
-        return kind
 
     def blocks(self, column: str, dim: int, size: int) -> Iterator[np.ndarray]:
         """The vectors of a column in order, at most ``size`` at a time."""
@@ -92,61 +72,44 @@ class ArrowPart(ABC):
         found = list_numbers(array, dim, column, self.path, row)
         return found.copy() if self.copies else found
 
-    def look_through(self) -> None:
-        """Read every column, and raise where one is damaged."""
-        vectors = self.vector_columns() if self.n_rows else []
-        for name in vectors:
-            for _ in self.matrix(name).batches(BATCH_ROWS):
-                pass
-        for name in {*self.schema.names} - {*vectors}:
-            for _ in self.arrays(name, BATCH_ROWS):
-                pass
 
-
-def arrow_contents(parts: Sequence[ArrowPart], source: Any) -> Contents:
-    """The vectors and the plain columns of parts that are read one after the other."""
+def arrow_contents(part: ArrowPart) -> Contents:
+    """The vectors and the plain columns of a source; no vectors where it has no rows."""
     import pyarrow as pa
 
-    names = parts[0].schema.names if parts else []
+    names = part.schema.names
     if len({*names}) < len(names):
-        raise InputValueError(f"{source} must name every column once, got {listed(names)}.")
-    parts = [part for part in parts if part.n_rows]
-    if not parts:
-        raise InputValueError(f"{source} must have at least one row, got none.")
+        raise InputValueError(f"{part.path} must name every column once, got {listed(names)}.")
     matrices: dict[str, Matrix] = {}
     columns: dict[str, Column] = {}
-    for field in parts[0].schema:
+    for field in part.schema:
         if is_list(field.type):
-            matrices[field.name] = join_files({p.path: p.matrix(field.name) for p in parts})
+            matrices |= {field.name: part.matrix(field.name)} if part.n_rows else {}
         elif not pa.types.is_nested(field.type):
-            load = partial(_load_column, parts, field.name)
-            n_rows = sum(part.n_rows for part in parts)
-            columns[field.name] = Column(n_rows, str(field.type), load, load)
-    return Contents(source, matrices, columns)
+            load = partial(_load_column, part, field.name)
+            columns[field.name] = Column(part.n_rows, str(field.type), load, load)
+    return Contents(part.path, matrices, columns)
 
 
-def _load_column(
-    parts: Sequence[ArrowPart], column: str, rows: np.ndarray | None = None
-) -> np.ndarray:
+def _load_column(part: ArrowPart, column: str, rows: np.ndarray | None = None) -> np.ndarray:
     """The entries of a column, or those at ``rows``: all are read, and only they are kept."""
     import pyarrow as pa
 
     chunks, first = [], 0
     wanted = None if rows is None else np.sort(rows)
-    for part in parts:
-        part.column_type(column)
-        for array in part.values(column):
-            if wanted is not None:
-                low, high = np.searchsorted(wanted, (first, first + len(array)))
-            kept = array if wanted is None else array.take(pa.array(wanted[low:high] - first))
-            chunks.append(kept)
-            first += len(array)
-    with parts[0].reading():
+    for array in part.values(column):
+        if wanted is not None:
+            low, high = np.searchsorted(wanted, (first, first + len(array)))
+            chunks.append(array.take(pa.array(wanted[low:high] - first)))
+        else:
+            chunks.append(array)
+        first += len(array)
+    with part.reading():
         whole = pa.chunked_array(chunks)
         if rows is not None:
             whole = whole.take(np.argsort(np.argsort(rows, kind="stable"), kind="stable"))
         found = column_values(whole)
-    return found.copy() if any(part.copies for part in parts) else found
+    return found.copy() if part.copies else found
 
 
 def is_list(arrow_type: Any) -> bool:

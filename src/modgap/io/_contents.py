@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,7 @@ import numpy as np
 
 from modgap._door import check_matrix
 from modgap._validate import InputError, InputTypeError, InputValueError, did_you_mean, first_line
-from modgap.io._matrices import Matrix
+from modgap.io._matrices import BATCH_ROWS, FileMatrix, Matrix, join_files
 from modgap.io.remote import RemotePath
 
 # The name of the rows in a file that holds one matrix, and in the files modgap writes.
@@ -41,6 +41,21 @@ class Column:
     def take(self, rows: np.ndarray) -> np.ndarray:
         """The entries at these row numbers, in that order."""
         return self.load()[rows] if self.load_some is None else self.load_some(rows)
+
+    @classmethod
+    def joined(cls, columns: Sequence[Column]) -> Column:
+        """The entries of several columns, one after the other."""
+        ends = np.cumsum([column.length for column in columns])
+
+        def load_some(rows: np.ndarray) -> np.ndarray:
+            owners = np.searchsorted(ends, rows, side="right")
+            own = [c.take(rows[owners == k] - ends[k] + c.length) for k, c in enumerate(columns)]
+            return np.concatenate(own)[np.argsort(np.argsort(owners, kind="stable"))]
+
+        def load() -> np.ndarray:
+            return np.concatenate([column.load() for column in columns])
+
+        return cls(int(ends[-1]), columns[0].dtype, load, load_some)
 
     def subset(self, rows: np.ndarray) -> Column:
         """The column of these rows alone, not read yet."""
@@ -78,6 +93,44 @@ class Contents:
             column = Column(matrix.shape[0], str(matrix.dtype), matrix.rows)
             return cls(path, {}, {EMBEDDING: column})
         return cls(path, {EMBEDDING: matrix})
+
+    @classmethod
+    def joined(cls, shards: Iterable[Contents], source: Any) -> Contents:
+        """Shards read one after the other; each must hold what the first does."""
+        filled = [shard for shard in shards if shard.n_rows]
+        if not filled:
+            raise InputValueError(f"{source} must have at least one row, got none.")
+        first, *others = filled
+        for shard in others:
+            if not (
+                {*first.matrices} <= {*shard.matrices} and {*first.columns} <= {*shard.columns}
+            ):
+                raise InputValueError(
+                    f"All shards of {source} must hold the same arrays and columns: "
+                    f"{first.path.name} has {first.listing()}; {shard.path.name} has "
+                    f"{shard.listing()}."
+                )
+        if not others:
+            return replace(first, path=source)
+        return cls(
+            source,
+            {n: join_files({one.path: one.matrices[n] for one in filled}) for n in first.matrices},
+            {n: Column.joined([one.columns[n] for one in filled]) for n in first.columns},
+        )
+
+    @property
+    def n_rows(self) -> int:
+        """The rows of its longest matrix, else of its longest column."""
+        counts = [matrix.shape[0] for matrix in self.matrices.values() if matrix.shape]
+        return max(counts or [column.length for column in self.columns.values()], default=0)
+
+    def look_through(self) -> None:
+        """Read everything that could be damaged: in plain numbers any bytes are right."""
+        for matrix in self.matrices.values():
+            for _ in () if isinstance(matrix, FileMatrix) else matrix.batches(BATCH_ROWS):
+                pass
+        for column in self.columns.values():
+            column.load()
 
     @property
     def embeddings(self) -> list[str]:

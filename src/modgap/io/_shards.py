@@ -7,15 +7,15 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal
 
 from modgap._threads import ahead
 from modgap._validate import InputError, InputValueError, check_choice
+from modgap.io._contents import Contents
 
 if TYPE_CHECKING:
     from modgap.io.manifest import Manifest, Shard
 
-T = TypeVar("T")
 BadShards = Literal["refuse", "skip"]
 _OPENED_AT_ONCE = 8
 _MOST_NAMED = 3
@@ -66,46 +66,47 @@ class ShardOpener:
                 self.bad[key], self._rows[key] = wrong[shard.path], shard.rows
 
     def open_each(
-        self,
-        paths: Sequence[Any],
-        open_one: Callable[[Any], T],
-        n_rows: Callable[[T], int],
-        look_through: Callable[[T], None],
-    ) -> dict[str, T]:
-        """What each file holds, by the key of its shard; those that are left out are not there.
+        self, paths: Sequence[Any], open_one: Callable[[Any], Contents]
+    ) -> dict[str, Contents]:
+        """The contents of each file by the key of its shard; shards that are left out are missing.
 
-        ``look_through`` reads a whole file, and raises where it is damaged.
+        With ``skip`` a shard must hold what most do.
         """
         keys = _keys([path.stem for path in paths])
         self.keys += [key for key in keys if key not in self.keys]
 
-        def opened(item: tuple[str, Any]) -> T | InputError:
+        def opened(path: Any) -> Contents | InputError:
             try:
-                return self._opened(item[1], open_one, look_through)
+                self.check_stated(path)
+                found = open_one(path)
+                if self.skip and not self._stated and not self.looked_through:
+                    found.look_through()
             except InputError as error:
                 if not self.skip:
                     raise
                 return error
+            return found
 
         wanted = {k: p for k, p in zip(keys, paths, strict=True) if k not in self.without}
         some = min(len(wanted), _OPENED_AT_ONCE)
-        results = ahead(opened, wanted.items(), some) if some > 1 else map(opened, wanted.items())
-        found: dict[str, T] = {}
-        for key, path, held in zip(wanted, wanted.values(), results, strict=True):
-            if isinstance(held, InputError):
-                self._leave_out(key, path, str(held))
-            else:
+        results = ahead(opened, wanted.values(), some) if some > 1 else map(opened, wanted.values())
+        found: dict[str, Contents] = {}
+        for (key, path), held in zip(wanted.items(), results, strict=True):
+            if isinstance(held, Contents):
                 found[key] = held
-                self._rows.setdefault(key, n_rows(held))
-        return found
-
-    def _opened(
-        self, path: Any, open_one: Callable[[Any], T], look_through: Callable[[T], None]
-    ) -> T:
-        self.check_stated(path)
-        found = open_one(path)
-        if self.skip and not self._stated and not self.looked_through:
-            look_through(found)
+                self._rows.setdefault(key, held.n_rows)
+                continue
+            self.bad.setdefault(key, str(held))
+            stated = self._stated.get(str(path))
+            if stated is not None:
+                self._rows.setdefault(key, stated.rows)
+        filled = {key: _names_and_widths(held) for key, held in found.items() if held.n_rows}
+        if self.skip and filled:
+            most = Counter(filled.values()).most_common(1)[0][0]
+            for key, names in filled.items():
+                if not most <= names:
+                    self.bad.setdefault(key, f"shard {key} has other columns than most")
+                    del found[key]
         return found
 
     def check_stated(self, path: Any) -> None:
@@ -118,43 +119,33 @@ class ShardOpener:
         if wrong is not None:
             raise InputValueError(f"{wrong}. Get it again, or make the manifest anew.")
 
-    def _leave_out(self, key: str, path: Any, why: str) -> None:
-        self.bad.setdefault(key, why)
-        stated = self._stated.get(str(path))
-        if stated is not None:
-            self._rows.setdefault(key, stated.rows)
-
-    def agreeing(
-        self, opened: Mapping[str, T], holds: Callable[[T], frozenset], what: str
-    ) -> dict[str, T]:
-        """Those that hold what most do; the others are left out, where that is asked for."""
-        if not self.skip or not opened:
-            return dict(opened)
-        most = Counter(map(holds, opened.values())).most_common(1)[0][0]
-        for key, held in opened.items():
-            if not most <= holds(held):
-                self.bad.setdefault(key, f"shard {key} has other {what} than most")
-        return {key: held for key, held in opened.items() if key not in self.bad}
-
-    def together(self, sides: Mapping[str, dict[str, T]], n_rows: Callable[[T], int]) -> None:
-        """Shards of several sides go together: one that is bad on one side leaves all of them."""
-        if not self.skip or len(sides) < 2:
-            return
+    def together(self, sides: Mapping[str, dict[str, Contents]], source: Any) -> None:
+        """Shards of several sides go together: with ``skip`` one that is bad leaves all of them."""
         every = dict.fromkeys(key for side in sides.values() for key in side)
         common = set.intersection(*({*side} for side in sides.values()))
-        if 2 * len(common) < len(every):
-            return  # they are cut in different ways
+        differs: dict[str, str] = {}
         for key in every:
-            counts = {name: n_rows(side[key]) for name, side in sides.items() if key in side}
+            counts = {name: side[key].n_rows for name, side in sides.items() if key in side}
             missing = [name for name in sides if name not in counts]
             if missing:
-                self.bad.setdefault(key, f"shard {key} of {missing[0]} is missing")
+                differs[key] = f"shard {key} of {missing[0]} is missing"
             elif len(set(counts.values())) > 1:
                 said = ", ".join(f"{name} has {count}" for name, count in counts.items())
-                self.bad.setdefault(key, f"shard {key} must have the same rows, but {said}")
-        for side in sides.values():
-            for key in self.bad:
-                side.pop(key, None)
+                differs[key] = f"shard {key} must have the same rows, but {said}"
+        if self.skip and 2 * len(common) >= len(every):  # else they are cut in different ways
+            self.bad = {**differs, **self.bad}
+            for side in sides.values():
+                for key in self.bad:
+                    side.pop(key, None)
+        self.refuse_none(all(sides.values()), source)
+        totals = {n: sum(one.n_rows for one in side.values()) for n, side in sides.items()}
+        if len(set(totals.values())) > 1:
+            said = ", ".join(f"{name} has {count}" for name, count in totals.items())
+            first = next(iter(differs.values()), "a shard may be missing")
+            raise InputValueError(
+                f"The parts of {source} must have the same number of rows, but {said}. "
+                f"{first[0].upper()}{first[1:]}."
+            )
 
     @classmethod
     def merged(cls, some: Iterable[ShardOpener]) -> ShardOpener:
@@ -196,6 +187,11 @@ class ShardOpener:
             ),
             stacklevel=3,
         )
+
+
+def _names_and_widths(contents: Contents) -> frozenset:
+    widths = {name: matrix.shape[1:] for name, matrix in contents.matrices.items()}
+    return frozenset({**dict.fromkeys(contents.columns), **widths}.items())
 
 
 def natural_key(name: str) -> list[tuple[int, str]]:

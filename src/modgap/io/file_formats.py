@@ -21,7 +21,7 @@ from modgap.io.formats.lance_dataset import is_lance, open_lance
 from modgap.io.formats.npy import open_npy
 from modgap.io.formats.npz import open_npz
 from modgap.io.formats.npz_folder import is_npz_folder, open_npz_shards
-from modgap.io.formats.parquet import open_parquet
+from modgap.io.formats.parquet import open_parquet, open_parquet_shards
 from modgap.io.formats.safetensors_file import open_safetensors
 from modgap.io.formats.saved_dataset import find_saved, open_saved_rows
 from modgap.io.formats.tables import is_table, open_table
@@ -37,17 +37,14 @@ OPENERS: Mapping[str, Callable[[Any], Contents]] = {
     ".safetensors": open_safetensors,
     ".pt": open_torch,
     ".pth": open_torch,
-    ".parquet": lambda path: open_parquet([path], path),
+    ".parquet": lambda path: Contents.joined([open_parquet(path)], path),
 }
 # Folders by what is in them; the first that fits.
 FOLDERS: tuple[tuple[Callable[[Any], object], Callable[[Any, ShardOpener], Contents]], ...] = (
     (is_clip_retrieval, open_clip_retrieval),
     (find_saved, lambda folder, _: open_saved_rows(folder)),
     (is_npz_folder, open_npz_shards),
-    (
-        lambda folder: in_order(folder, ".parquet"),
-        lambda folder, opener: open_parquet(in_order(folder, ".parquet"), folder, opener),
-    ),
+    (lambda folder: in_order(folder, ".parquet"), open_parquet_shards),
     (lambda folder: in_order(folder, ".npy"), open_npy_shards),
 )
 # Readers of files that modgap takes as tables. Those of .pkl can run code.

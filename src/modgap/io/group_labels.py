@@ -106,7 +106,7 @@ def read_labels(path: Path) -> np.ndarray:
             place = header.index(_group_column(path, header))
             return _whole_numbers([line[place] for line in lines if len(line) > place], path)
         case ".parquet":
-            columns = open_parquet([path], path).columns
+            columns = open_parquet(path).columns
             return columns[_group_column(path, list(columns))].load()
     raise InputValueError(
         f"Labels are read from .npy, .txt, .csv and .parquet files, got {path.name!r}."

@@ -19,7 +19,6 @@ from modgap._locks import sole_writer_of
 from modgap._results import Progress, silent
 from modgap._threads import ahead, processors
 from modgap._validate import InputError, InputValueError
-from modgap.io._contents import Contents
 from modgap.io._shards import natural_key
 from modgap.io.formats.lance_dataset import is_lance
 from modgap.io.remote import RemotePath, place_of, read_json_at, steady
@@ -299,12 +298,7 @@ def _look_at(name: str, path: Path | RemotePath, file: SteadyFile) -> Shard:
     found = checksum(file)
     kinds = {(m.shape[1], str(m.dtype)) for m in held.matrices.values() if len(m.shape) == 2}
     columns, dtype = kinds.pop() if len(kinds) == 1 else (None, None)
-    return Shard(name, _n_rows(held), columns, dtype, file.size, found)
-
-
-def _n_rows(held: Contents) -> int:
-    counts = [matrix.shape[0] for matrix in held.matrices.values() if matrix.shape]
-    return max(counts or [column.length for column in held.columns.values()], default=0)
+    return Shard(name, held.n_rows, columns, dtype, file.size, found)
 
 
 def _workers(paths: Iterable[Path | RemotePath]) -> int:

@@ -19,13 +19,12 @@ import numpy as np
 from modgap._files import atomic_folder
 from modgap._validate import InputValueError, check_count
 from modgap.io._contents import EMBEDDING, Column, Contents, listed
-from modgap.io._matrices import Matrix, join_files, rebatch
+from modgap.io._matrices import rebatch
 from modgap.io._row_stream import RowStream, check_columns, check_lengths
 from modgap.io._shards import ShardOpener, in_order
 from modgap.io.embedded import finished_note
-from modgap.io.formats.npy import open_array, save_array
-from modgap.io.formats.parquet import ParquetPart, parquet_contents, parquet_files
-from modgap.io.remote import steady
+from modgap.io.formats.npy import open_npy, save_array
+from modgap.io.formats.parquet import open_parquet
 
 IMAGES, TEXTS, METADATA, TEXT_METADATA = "img_emb", "text_emb", "metadata", "text_metadata"
 # The folder of each modality's rows.
@@ -43,64 +42,41 @@ def own_folder(folder: Any, modality: str) -> str | None:
     return found if found is not None and (folder / found).is_dir() else None
 
 
-def open_clip_retrieval(folder: Any, opening: ShardOpener | None = None) -> Contents:
+def open_clip_retrieval(folder: Any, opener: ShardOpener) -> Contents:
     """Images, texts and metadata, whichever there are; they must agree on the number of rows."""
-    opening = opening or ShardOpener()
     note = finished_note(folder)
     modalities = [name for name, part in EMBEDDED.items() if (folder / part).is_dir()]
-    sides: dict[str, dict[str, Any]] = {
-        EMBEDDED[name]: npy_files(folder / EMBEDDED[name], opening) for name in modalities
-    }
+    sides = {EMBEDDED[name]: _npy_files(folder / EMBEDDED[name], opener) for name in modalities}
     for part in (METADATA, TEXT_METADATA):
-        if shards := in_order(folder / part, ".parquet"):
-            sides[part] = parquet_files(shards, opening)
+        if tables := in_order(folder / part, ".parquet"):
+            sides[part] = opener.open_each(tables, open_parquet)
     own = {TEXTS, TEXT_METADATA} if TEXT_METADATA in sides else set()
     for of_own in (False, True):
         group = {name: side for name, side in sides.items() if (name in own) is of_own}
-        opening.together(group, _rows_of)
-        opening.refuse_none(all(group.values()), folder)
-        _check_counts(folder, group)
-    matrices = {
-        EMBEDDED[name]: _joined(folder / EMBEDDED[name], sides[EMBEDDED[name]])
-        for name in modalities
-    }
-    columns = {
-        part: dict(parquet_contents(list(sides[part].values()), folder / part).columns)
-        for part in (METADATA, TEXT_METADATA)
-        if part in sides
-    }
-    described = columns.get(METADATA, {})
-    if TEXT_METADATA in columns:
-        described = _of_their_own(modalities[0], described, columns[TEXT_METADATA])
+        if group:
+            opener.together(group, folder)
+    held = {part: Contents.joined(side.values(), folder / part) for part, side in sides.items()}
+    matrices = {EMBEDDED[name]: held[EMBEDDED[name]].matrix(EMBEDDING) for name in modalities}
+    described = held[METADATA].columns if METADATA in held else {}
+    if TEXT_METADATA in held:
+        described = _of_their_own(modalities[0], described, held[TEXT_METADATA].columns)
     pair = (EMBEDDED[modalities[0]], EMBEDDED[modalities[1]]) if len(modalities) == 2 else None
     names = (modalities[0], modalities[1]) if pair else None
     return Contents(folder, matrices, described, pair=pair, names=names, note=note)
 
 
-def _rows_of(shard: Any) -> int:
-    return shard.n_rows if isinstance(shard, ParquetPart) else shard.shape[0]
+def open_npy_shards(folder: Any, opener: ShardOpener) -> Contents:
+    """The `.npy` files of a folder as one matrix, in the order of their numbers."""
+    shards = _npy_files(folder, opener)
+    opener.refuse_none(shards, folder)
+    return Contents.joined(shards.values(), folder)
 
 
-def _check_counts(folder: Any, sides: Mapping[str, Mapping[str, Any]]) -> None:
-    counts = {name: sum(map(_rows_of, side.values())) for name, side in sides.items()}
-    if len(set(counts.values())) > 1:
-        found = ", ".join(f"{name} has {count}" for name, count in counts.items())
-        raise InputValueError(
-            f"The parts of {folder} must have the same number of rows, but {found}. "
-            f"{_which_differs(sides)}"
-        )
-
-
-def _which_differs(sides: Mapping[str, Mapping[str, Any]]) -> str:
-    """The first shard that is missing or of another length on one side, where names tell."""
-    for key in dict.fromkeys(key for side in sides.values() for key in side):
-        missing = [name for name, side in sides.items() if key not in side]
-        if missing and len(missing) < len(sides):
-            return f"Shard {key} of {missing[0]} is missing."
-        if len({_rows_of(side[key]) for side in sides.values() if key in side}) > 1:
-            counts = [f"{_rows_of(side[key])} in {name}" for name, side in sides.items()]
-            return f"Shard {key} has {' and '.join(counts)}."
-    return "A shard may be missing."
+def _npy_files(folder: Any, opener: ShardOpener) -> dict[str, Contents]:
+    paths = in_order(folder, ".npy")
+    if not paths:
+        raise InputValueError(f"{folder} must hold .npy files, got none.")
+    return opener.open_each(paths, open_npy)
 
 
 def _of_their_own(
@@ -136,36 +112,6 @@ def _numbered(paths: Column) -> Column:
         return np.array(ids)
 
     return Column(paths.length, "<U", load)
-
-
-def open_npy_shards(folder: Any, opening: ShardOpener | None = None) -> Contents:
-    """The `.npy` files of a folder as one matrix, in the order of their numbers."""
-    opening = opening or ShardOpener()
-    shards = npy_files(folder, opening)
-    opening.refuse_none(shards, folder)
-    return Contents(folder, {EMBEDDING: _joined(folder, shards)})
-
-
-def npy_files(folder: Any, opening: ShardOpener) -> dict[str, Matrix]:
-    """The `.npy` files of a folder by the keys of their shards."""
-    found = opening.open_each(
-        in_order(folder, ".npy"),
-        lambda path: open_array(steady(path)),
-        lambda matrix: matrix.shape[0],
-        lambda matrix: None,  # any bytes are numbers
-    )
-    return opening.agreeing(found, _holds, "columns")
-
-
-def _holds(matrix: Matrix) -> frozenset:
-    return frozenset({matrix.shape[1:]} if matrix.shape[0] else ())
-
-
-def _joined(folder: Any, shards: Mapping[str, Matrix]) -> Matrix:
-    if not shards:
-        raise InputValueError(f"{folder} must hold .npy files, got none.")
-    parts = {getattr(matrix.file, "path", folder): matrix for matrix in shards.values()}
-    return join_files({path: part for path, part in parts.items() if part.shape[0]} or parts)
 
 
 def write_clip_retrieval(

@@ -7,7 +7,6 @@ disturbs nobody. ``add_columns`` backfills a corrected column beside the rows it
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -40,11 +39,9 @@ def open_lance(path: Any, opener: ShardOpener | None = None) -> Contents:
         dataset = lance.dataset(address)
         fragments = dataset.get_fragments()
     named = [_FragmentPath(path, fragment) for fragment in fragments]
-    found = opener.open_each(
-        named, partial(_Fragment, dataset), lambda one: one.n_rows, lambda one: one.look_through()
-    )
-    opener.refuse_none([part for part in found.values() if part.n_rows], path)
-    return arrow_contents(list(found.values()), path)
+    found = opener.open_each(named, lambda path: arrow_contents(_Fragment(dataset, path)))
+    opener.refuse_none(found, path)
+    return Contents.joined(found.values(), path)
 
 
 class _FragmentPath:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
@@ -17,38 +17,24 @@ from modgap.io._arrow_columns import ArrowPart, arrow_contents, list_width, nump
 from modgap.io._contents import Contents, reading
 from modgap.io._matrices import BATCH_ROWS, Matrix, ReadMatrix, Shards, rebatch
 from modgap.io._row_stream import RowStream
-from modgap.io._shards import ShardOpener
+from modgap.io._shards import ShardOpener, in_order
 from modgap.io.remote import steady
 
 # Bytes that are read of a column at once, from a disk and from a store far away.
 _BUFFER, _REMOTE_BUFFER = 1024**2, 8 * 1024**2
 
 
-def open_parquet(paths: Sequence[Any], source: Any, opener: ShardOpener | None = None) -> Contents:
-    """The vector columns and the plain columns of shards, read one after the other."""
-    opener = opener or ShardOpener()
-    files = parquet_files(paths, opener)
-    opener.refuse_none(files, source)
-    return parquet_contents(list(files.values()), source)
+def open_parquet(path: Any) -> Contents:
+    """The vector columns and the plain columns of a file, which may have no rows."""
+    with _reading(path):  # names that are no text, for instance
+        return arrow_contents(ParquetPart(path))
 
 
-def parquet_files(paths: Sequence[Any], opener: ShardOpener) -> dict[str, ParquetPart]:
-    """The files by the keys of their shards."""
-    files = opener.open_each(
-        paths, ParquetPart, lambda file: file.n_rows, lambda file: file.look_through()
-    )
-    return opener.agreeing(files, _columns_and_widths, "columns")
-
-
-def _columns_and_widths(file: ParquetPart) -> frozenset:
-    widths = {c: file.matrix(c).shape[1] for c in file.vector_columns() if file.n_rows}
-    return frozenset((name, widths.get(name)) for name in file.schema.names)
-
-
-def parquet_contents(files: Sequence[ParquetPart], source: Any) -> Contents:
-    """The contents of files, read one after the other."""
-    with _reading(source):  # names that are no text, for instance
-        return arrow_contents(files, source)
+def open_parquet_shards(folder: Any, opener: ShardOpener) -> Contents:
+    """The files of a folder, read one after the other."""
+    shards = opener.open_each(in_order(folder, ".parquet"), open_parquet)
+    opener.refuse_none(shards, folder)
+    return Contents.joined(shards.values(), folder)
 
 
 class ParquetPart(ArrowPart):
@@ -102,7 +88,7 @@ class ParquetPart(ArrowPart):
 
     def matrix(self, column: str) -> Matrix:
         """The vectors of a column; read by row group, so that distant rows can be skipped."""
-        kind = self._list_type(column)
+        kind = self.schema.field(column).type
         dtype = numpy_dtype(kind.value_type)
         self._check_claim(column, self._n_values(column) * dtype.itemsize)
         dim = list_width(kind, self.arrays(column, 1), column, self.path)
@@ -154,7 +140,7 @@ class ParquetPart(ArrowPart):
         """A column of one entry per row; refused where it unpacks to far more than is stored."""
         import pyarrow as pa
 
-        kind = self.column_type(column)
+        kind = self.schema.field(column).type
         encoded = pa.types.is_string(kind) or pa.types.is_binary(kind)
         self._check_claim(column, 0 if encoded else 8 * self.n_rows)
         n_bytes = 0

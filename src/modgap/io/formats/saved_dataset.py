@@ -36,7 +36,8 @@ def open_saved_rows(folder: Any) -> Contents:
             f"folder of one: {folder / next(name for name in splits if name)}."
         )
     (state,) = splits.values()
-    return arrow_contents([read_arrow(path) for path in arrow_files(state)], folder)
+    shards = (arrow_contents(read_arrow(path)) for path in arrow_files(state))
+    return Contents.joined(shards, folder)
 
 
 def saved_splits(stated: Path) -> dict[str | None, Path]:

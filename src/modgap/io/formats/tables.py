@@ -46,7 +46,7 @@ def open_table(given: Any, label: str = "") -> Contents:
     kind = f"{_library(given)} {type(given).__name__}"
     source = Path(f"{label} ({kind})" if label else kind)
     part = TablePart(_as_arrow(given, source), source)
-    found = arrow_contents([part], source)
+    found = Contents.joined([arrow_contents(part)], source)
     if found.matrices:
         return found
     matrices: dict[str, Matrix] = {}
