@@ -28,7 +28,7 @@ from PIL import Image
 from modgap.embed import CallableModel, Model, embed, open_model
 from modgap.embed.item_batches import decoder
 from modgap.io import open_items
-from run import anonymous_megabytes
+from timing import anonymous_megabytes
 
 ON_CPU, ON_GPU, MORE_MEMORY = 1.1, 1 / 0.9, 1.05
 BATCH = 64

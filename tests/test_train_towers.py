@@ -212,13 +212,13 @@ def test_a_file_that_is_not_such_a_model_is_refused(tmp_path):
     kept = {"config": header["config"]}
     first = min(tensors)
     changes = {
-        "lacks": {k: v for k, v in tensors.items() if k != first},
-        "has besides": {**tensors, "stranger": np.zeros(2)},
-        "misshapes": {**tensors, first: np.zeros((1, 7))},
+        "Missing key": {k: v for k, v in tensors.items() if k != first},
+        "Unexpected key": {**tensors, "stranger": np.zeros(2)},
+        "size mismatch": {**tensors, first: np.zeros((1, 7))},
     }
     for what, changed in changes.items():
         write_tensors(path, "two-tower model", changed, kept)
-        with pytest.raises(InputValueError, match=f"but it {what}"):
+        with pytest.raises(InputValueError, match=f"must be those of its config. {what}"):
             TwoTower.load(path)
     write_tensors(path, "two-tower model", tensors, {})
     with pytest.raises(InputValueError, match=r"config of .* must be settings, got None"):

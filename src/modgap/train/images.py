@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,7 +12,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from modgap._results import Progress, silent
-from modgap._threads import processors
+from modgap._threads import ahead, processors
 from modgap._validate import InputTypeError, InputValueError, check_count, require
 from modgap.io import Items
 from modgap.io.images import ImageError, first_of, one_image, square_pixels, unpack_image
@@ -92,26 +91,21 @@ def decode(
             return str(error)
         return ""
 
-    pool = ThreadPoolExecutor(n_workers, thread_name_prefix="decode")
-    try:
-        for row, why in enumerate(pool.map(work, range(len(data)))):
-            if why:
-                skipped[data.names[row]] = why
-                if row + 1 - len(rows) > max_corrupt * len(data):
-                    raise InputValueError(
-                        f"At most {max_corrupt:.3g} of the {len(data)} images of {data.source} may "
-                        f"be unusable, but {len(skipped)} of the first {row + 1} are: "
-                        f"{first_of([*skipped.items()])}. Mend or remove them, or raise "
-                        "max_corrupt."
-                    )
-            else:
-                # Rows move up over those that were skipped; the ones below are not read again.
-                if len(rows) < row:
-                    array[len(rows)] = array[row]
-                rows.append(row)
-            say("decoding images", row + 1, len(data))
-    finally:
-        pool.shutdown(cancel_futures=True)
+    for row, why in enumerate(ahead(work, range(len(data)), n_workers, waiting=16 * n_workers)):
+        if why:
+            skipped[data.names[row]] = why
+            if row + 1 - len(rows) > max_corrupt * len(data):
+                raise InputValueError(
+                    f"At most {max_corrupt:.3g} of the {len(data)} images of {data.source} may be "
+                    f"unusable, but {len(skipped)} of the first {row + 1} are: "
+                    f"{first_of([*skipped.items()])}. Mend or remove them, or raise max_corrupt."
+                )
+        else:
+            # Rows move up over those that were skipped; the ones below are not read again.
+            if len(rows) < row:
+                array[len(rows)] = array[row]
+            rows.append(row)
+        say("decoding images", row + 1, len(data))
     if not rows:
         raise InputValueError(f"None of the {len(data)} images of {data.source} can be decoded.")
     return Decoded(pixels[: len(rows)], tuple(rows), skipped)

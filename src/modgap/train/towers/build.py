@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from modgap._tensors import read_tensors, write_tensors
 from modgap._validate import InputTypeError, InputValueError, check_count, require
 from modgap.train.towers.config import MODEL_FILE, TowerConfig, TwoTowerConfig, find_config
-from modgap.train.towers.encoders import check_weights, load_source, resolve_source
+from modgap.train.towers.encoders import load_source, load_weights, resolve_source
 from modgap.train.towers.image_encoders import EfficientNetLite, VisionNetwork
 from modgap.train.towers.text_encoders import TextNetwork
 
@@ -252,11 +252,7 @@ class TwoTower(nn.Module):
             raise InputValueError(f"The config of {path} must be settings, got {config!r}.")
         with seeded(0):  # every weight is replaced, and so nothing is read from a source
             model = cls(find_config(config))
-        wanted = model.state_dict()
-        check_weights({k: v.shape for k, v in arrays.items()}, wanted, path)
-        # A number without dimensions is stored as a list of one.
-        weights = {k: torch.from_numpy(v).reshape(wanted[k].shape) for k, v in arrays.items()}
-        model.load_state_dict(weights)
+        load_weights(model, {k: torch.from_numpy(v) for k, v in arrays.items()}, path)
         return model
 
 

@@ -13,7 +13,6 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import fields, replace
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -73,40 +72,33 @@ def resolve_source(config: TowerConfig) -> TowerConfig:
     """The configuration with the architecture of its source filled in."""
     if not config.source:
         return config
-    found = open_encoder(config.source, "image" if config.takes_images else "text")
-    return replace(config, **_network_settings(found.settings))
+    found = open_encoder(config.source, "image" if config.takes_images else "text").settings
+    own = ("image_size", "context_length", "source", "locked")  # stay as the user set them
+    return replace(config, **{name: value for name, value in found.items() if name not in own})
 
 
 def load_source(body: nn.Module, config: TowerConfig) -> None:
     """Give a network the weights of its source; none where it has no source."""
-    if not config.source:
-        return
-    found = open_encoder(config.source, "image" if config.takes_images else "text").weights()
-    wanted = body.state_dict()
-    check_weights({k: tuple(v.shape) for k, v in found.items()}, wanted, config.source)
-    body.load_state_dict({k: v.reshape(wanted[k].shape) for k, v in found.items()})
+    if config.source:
+        found = open_encoder(config.source, "image" if config.takes_images else "text")
+        load_weights(body, found.weights(), config.source)
 
 
-def check_weights(
-    shapes: Mapping[str, tuple[int, ...]],
-    wanted: Mapping[str, Tensor],
-    path: str | os.PathLike[str],
+def load_weights(
+    network: nn.Module, weights: Mapping[str, Tensor], path: str | os.PathLike[str]
 ) -> None:
-    """Every weight of the model, and no other, in its shape."""
-    missing, unknown = sorted(wanted.keys() - shapes.keys()), sorted(shapes.keys() - wanted.keys())
-    wrong = [k for k in wanted if k in shapes and tuple(wanted[k].shape) not in (shapes[k], ())]
-    for names, what in ((missing, "lacks"), (unknown, "has besides"), (wrong, "misshapes")):
-        if names:
-            raise InputValueError(
-                f"The weights of {path} must be those of its config, but it {what} {names[0]!r}"
-                + (f" and {len(names) - 1} more." if len(names) > 1 else ".")
-            )
-
-
-def _network_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings that say which network it is; input sizes and lock are the user's."""
-    free = ("image_size", "context_length", "source", "locked")
-    return {name: value for name, value in settings.items() if name not in free}
+    """Load every weight of a network, and no other, in its shape."""
+    # A number without dimensions is stored as a list of one.
+    scalars = {name for name, value in network.state_dict().items() if value.ndim == 0}
+    try:
+        network.load_state_dict(
+            {k: v.reshape(()) if k in scalars else v for k, v in weights.items()}
+        )
+    except RuntimeError as error:
+        why = str(error).splitlines()[1].strip()[:200]
+        raise InputValueError(
+            f"The weights of {path} must be those of its config. {why}"
+        ) from error
 
 
 def _on_disk(path: Path, side: TowerSide) -> Encoder:
