@@ -12,7 +12,7 @@ from modgap.cli.engine_options import EngineOption, refuse_here_only
 from modgap.cli.options import Queries, TrustRows, WithoutBank
 
 if TYPE_CHECKING:
-    from modgap.corrections import Correction, Role
+    from modgap.corrections import Role
 
 
 def apply(
@@ -72,11 +72,14 @@ def apply(
     from modgap.cli.outputs import check_file, tidy_when_terminated, write_without_bank
     from modgap.cli.show import say, steps
     from modgap.corrections import check_recognised, own_keys
-    from modgap.engines import apply_to_folder
+    from modgap.corrections.files import corrections_to_apply
+    from modgap.corrections.wording import document_notes, drop_column_command
+    from modgap.engines import add_corrected_column, apply_to_folder
     from modgap.io import open_embeddings, write_embeddings
     from modgap.io._row_stream import check_float_dtype
     from modgap.io.formats.clip_retrieval import own_folder
 
+    as_role = cast("Role", role)  # which map refuses if it is none
     if dtype is not None:
         check_choice(dtype, "--dtype", ("float16", "float32", "float64"))
     if into is not None:
@@ -88,12 +91,17 @@ def apply(
                 raise InputValueError(
                     f"{option} cannot be given with --into. Leave one of them out."
                 )
-        fixed = _only(correction, queries, modality, role)
-        _add_column(
-            fixed, embeddings, modality, into, column=column, role=role, dtype=dtype,
-            trust_rows=trust_rows,
-        )  # fmt: skip
-        if role == "document" and (note := _note(fixed, correction)):
+        fixed, *others = corrections_to_apply(correction, queries, modality, as_role).values()
+        if others:
+            raise InputValueError("A column is made with one correction: choose with --queries.")
+        with steps() as step:
+            n_rows = add_corrected_column(
+                embeddings, fixed, modality, into, column=column, role=as_role, dtype=dtype,
+                trust_rows=trust_rows, progress=step,
+            )  # fmt: skip
+        say(f"added the column {into} to {embeddings}: {n_rows:,} rows")
+        say(f"  undo       {drop_column_command(str(embeddings), into)}")
+        for note in document_notes(fixed, str(correction)) if role == "document" else ():
             say(f"modgap: note: {note}")
         return
     if output is None:
@@ -111,8 +119,11 @@ def apply(
     source = open_embeddings(embeddings, **chosen_rows)
     # Labels that are given beside the file are not written with its rows.
     labelled = open_embeddings(embeddings, **chosen_rows, groups=groups) if groups else source
-    as_role = cast("Role", role)  # which map refuses if it is none
-    chosen = _chosen(correction, queries, modality, role, output)
+    found = corrections_to_apply(correction, queries, modality, as_role)
+    chosen = {
+        output if len(found) == 1 else output.with_name(f"{output.stem}-{name}{output.suffix}"): one
+        for name, one in found.items()
+    }
     for target in chosen:
         _check_output(target, (embeddings, correction), engine)
     for target, fixed in chosen.items():
@@ -149,7 +160,7 @@ def apply(
         if done:
             say(f"modgap: {done:,} shards were done already")
         say(f"wrote {target}: {source.n_rows:,} rows of {mapping.dim_out} columns")
-        if role == "document" and (note := _note(fixed, correction)):
+        for note in document_notes(fixed, str(correction)) if role == "document" else ():
             say(f"modgap: note: {note}")
     if without_bank is not None:
         write_without_bank(chosen.values(), without_bank)
@@ -171,59 +182,3 @@ def _check_output(output: Path, inputs: tuple[Path, ...], engine: str) -> None:
     for given in inputs:
         if output.exists() and given.exists() and output.samefile(given):
             raise InputValueError(f"{output} is being read. Write to another folder with -o.")
-
-
-def _add_column(fixed: Correction, dataset: Path, modality: str, into: str, **options: Any) -> None:
-    from modgap.cli.show import say, steps
-    from modgap.engines import add_corrected_column
-
-    with steps() as step:
-        n_rows = add_corrected_column(dataset, fixed, modality, into, progress=step, **options)
-    say(f"added the column {into} to {dataset}: {n_rows:,} rows")
-    say(f"  undo       modgap index drop-column {dataset} --new-column {into}")
-
-
-def _only(path: Path, queries: str | None, modality: str, role: str) -> Correction:
-    """The one correction that a column is made with."""
-    (fixed, *others) = _chosen(path, queries, modality, role, path).values()
-    if others:
-        raise InputValueError("A column is made with one correction: choose with --queries.")
-    return fixed
-
-
-def _chosen(
-    path: Path, queries: str | None, modality: str, role: str, output: Path
-) -> dict[Path, Correction]:
-    """Which correction to apply, and where what it gives is written; several with --queries both.
-
-    A folder may hold one for each modality that asks. Queries go through the one made for them.
-    """
-    from modgap.corrections import load_corrections
-
-    asking = modality if queries is None and role == "query" else queries
-    found = load_corrections(path, asking)
-    different = {id(one): one for one in found.values()}
-    if len(different) == 1:
-        return {output: next(iter(different.values()))}
-    if asking is None:
-        names = " and ".join(found)
-        raise InputValueError(
-            f"{path} holds corrections for {names} queries. Choose with --queries one of them, or "
-            "both, which writes a file for each."
-        )
-    return {
-        output.with_name(f"{output.stem}-{name}{output.suffix}"): one for name, one in found.items()
-    }
-
-
-def _note(fixed: Correction, path: Path) -> str:
-    """What the metric and the queries must be for these documents, where that is not as before."""
-    from modgap.corrections.wording import metric_to_rank_by, query_commands
-
-    said = []
-    if fixed.metric != "cosine":
-        said.append(f"these documents are ranked by {metric_to_rank_by(fixed)}")
-    if any(not fixed.map(name, "query").is_identity for name in fixed.queries):
-        for name, command in query_commands({str(path): fixed}).items():
-            said.append(f"map {name} queries with: {command}")
-    return "; ".join(said)

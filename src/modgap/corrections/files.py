@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from modgap._validate import InputValueError, check_choice
-from modgap.corrections.correction import Correction
+from modgap.corrections.correction import Correction, Role
 
 BOTH = "both"
 _STEM, _SUFFIX = "correction", ".safetensors"
@@ -77,6 +77,26 @@ def load_correction(
             f"{path} holds corrections for {' and '.join(found)} queries. Choose with --queries."
         )
     return first
+
+
+def corrections_to_apply(
+    path: str | os.PathLike[str], queries: str | None, modality: str, role: Role
+) -> dict[str, Correction]:
+    """The corrections that rows of a modality go through, by the queries that they serve.
+
+    Queries go through the one made for them. Documents go through one too, or with ``queries``
+    "both" through each.
+    """
+    named = modality if queries is None and role == "query" else queries
+    found = load_corrections(path, named)
+    if len({id(one) for one in found.values()}) == 1:
+        return dict([*found.items()][:1])
+    if named is None:
+        raise InputValueError(
+            f"{path} holds corrections for {' and '.join(found)} queries. Choose with --queries "
+            "one of them, or both, which writes a file for each."
+        )
+    return found
 
 
 def file_safe(name: str) -> str:

@@ -172,6 +172,22 @@ def text_search_command(address: str, path: str) -> str:
     return _modgap("index", "search", address, path, "--text", "a dog on the beach")
 
 
+def drop_column_command(address: str, column: str) -> str:
+    """The command that drops a corrected column."""
+    return _modgap("index", "drop-column", address, "--new-column", column)
+
+
+def document_notes(correction: Correction, path: str) -> list[str]:
+    """What the metric and the queries must be for documents just corrected, in one note or none."""
+    said = []
+    if correction.metric != "cosine":
+        said.append(f"these documents are ranked by {metric_to_rank_by(correction)}")
+    if any(not correction.map(name, "query").is_identity for name in correction.queries):
+        for name, command in query_commands({path: correction}).items():
+            said.append(f"map {name} queries with: {command}")
+    return ["; ".join(said)] if said else []
+
+
 def embedded_commands(
     folder: str, modalities: Sequence[str], model: str, pictures: str, labelled: str | None
 ) -> list[str]:
