@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 import typer
 
 from modgap._validate import InputValueError
-from modgap.cli.engine_options import EngineOption, refuse_here_only
-from modgap.cli.options import Queries, TrustRows, WithoutBank
+from modgap.cli.options import EngineOption, Queries, TrustRows, WithoutBank, refuse_here_only
 
 if TYPE_CHECKING:
     from modgap.corrections import Role

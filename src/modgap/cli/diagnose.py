@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from modgap.cli.data import Data, Images, open_bank, takes_data, with_images
 from modgap.cli.options import (
     AsJson,
     Bank,
-    Data,
     Goal,
-    Images,
     MetricOption,
     Model,
     Partial,
@@ -20,9 +19,6 @@ from modgap.cli.options import (
     Seed,
     TrustPairs,
     Umap,
-    open_bank,
-    takes_data,
-    with_images,
 )
 
 if TYPE_CHECKING:

@@ -8,8 +8,7 @@ from typing import Annotated
 
 import typer
 
-from modgap.cli.engine_options import EngineOption
-from modgap.cli.options import AsJson
+from modgap.cli.options import AsJson, EngineOption
 
 _MODEL = "The model"
 _DATA = "The data"

@@ -7,8 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
-from modgap.cli.engine_options import EngineOption
-from modgap.cli.options import AsJson, Data, MetricOption, Seed, takes_data
+from modgap.cli.data import Data, takes_data
+from modgap.cli.options import AsJson, EngineOption, MetricOption, Seed
 
 
 @takes_data()

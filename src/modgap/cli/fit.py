@@ -8,16 +8,15 @@ from typing import Annotated
 import typer
 
 from modgap._validate import InputValueError
-from modgap.cli.engine_options import EngineOption, refuse_here_only
+from modgap.cli.data import Data, open_bank, takes_data
 from modgap.cli.options import (
     Bank,
-    Data,
+    EngineOption,
     MetricOption,
     Model,
     Partial,
     Queries,
-    open_bank,
-    takes_data,
+    refuse_here_only,
 )
 
 # How much of the hubness is subtracted where a bank is given and nothing else is said.

@@ -10,10 +10,10 @@ import typer
 
 from modgap._results import spoken
 from modgap._validate import InputValueError
+from modgap.cli.data import Data, open_bank, takes_data
 from modgap.cli.options import (
     AsJson,
     Bank,
-    Data,
     Goal,
     KeepBank,
     MetricOption,
@@ -21,8 +21,6 @@ from modgap.cli.options import (
     Queries,
     Seed,
     TrustPairs,
-    open_bank,
-    takes_data,
 )
 
 if TYPE_CHECKING:

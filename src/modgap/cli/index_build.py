@@ -7,6 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from modgap._validate import InputValueError
+from modgap.cli.data import groups_by_name
 from modgap.cli.index_options import (
     CORRECTED,
     YOURS,
@@ -21,7 +22,7 @@ from modgap.cli.index_options import (
     Table,
     Trust,
 )
-from modgap.cli.options import TrustRows, WithoutBank, groups_by_name
+from modgap.cli.options import TrustRows, WithoutBank
 
 
 def build(

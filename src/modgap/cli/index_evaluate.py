@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
+from modgap.cli.data import groups_by_name
 from modgap.cli.index_options import (
     Address,
     Column,
@@ -20,7 +21,7 @@ from modgap.cli.index_options import (
     Trust,
     VectorColumn,
 )
-from modgap.cli.options import AsJson, Seed, groups_by_name
+from modgap.cli.options import AsJson, Seed
 
 
 def evaluate(

@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from modgap.cli.engine_options import EngineOption, refuse_here_only
-from modgap.cli.options import AsJson, Data, Partial, Seed, takes_data
+from modgap.cli.data import Data, takes_data
+from modgap.cli.options import AsJson, EngineOption, Partial, Seed, refuse_here_only
 from modgap.cli.outputs import check_file
 
 SaveMoments = Annotated[

@@ -7,19 +7,8 @@ from typing import Annotated
 
 import typer
 
-from modgap.cli.options import (
-    AsJson,
-    AskingModality,
-    Data,
-    Goal,
-    Images,
-    MetricOption,
-    Model,
-    Seed,
-    Umap,
-    takes_data,
-    with_images,
-)
+from modgap.cli.data import Data, Images, takes_data, with_images
+from modgap.cli.options import AsJson, AskingModality, Goal, MetricOption, Model, Seed, Umap
 
 
 @takes_data(writes="file")

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from modgap._validate import InputValueError
+from modgap.cli.data import Groups, by_name
 from modgap.cli.embed import Device, ImageFolder, Split
-from modgap.cli.options import AsJson, Groups, Seed, by_name
+from modgap.cli.options import AsJson, Seed
 
 if TYPE_CHECKING:
     from modgap.reproduce import Entry, EntryReport, Setting

@@ -10,18 +10,8 @@ from typing import Annotated
 import typer
 
 from modgap._secrets import without_secrets
-from modgap.cli.options import (
-    AskingModality,
-    Data,
-    Goal,
-    Images,
-    MetricOption,
-    Model,
-    Seed,
-    Umap,
-    takes_data,
-    with_images,
-)
+from modgap.cli.data import Data, Images, takes_data, with_images
+from modgap.cli.options import AskingModality, Goal, MetricOption, Model, Seed, Umap
 
 _option = partial(typer.Option, rich_help_panel="The server")
 
