@@ -14,6 +14,7 @@ from modgap.cli.data import Data, open_bank, takes_data
 from modgap.cli.options import (
     AsJson,
     Bank,
+    Device,
     Goal,
     KeepBank,
     MetricOption,
@@ -65,10 +66,7 @@ def fix(
         str | None,
         typer.Option(help="A split of --data.", rich_help_panel=_PICTURES),
     ] = None,
-    device: Annotated[
-        str | None,
-        typer.Option(help="cpu, cuda …; the first GPU if there is one.", rich_help_panel=_PICTURES),
-    ] = None,
+    device: Device = None,
     trust_pairs: TrustPairs = False,
     partial: Partial = None,
     seed: Seed = 0,

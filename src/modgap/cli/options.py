@@ -92,6 +92,12 @@ Partial = Annotated[
         "there, and reads only shards that are new or have changed.",
     ),
 ]
+Device = Annotated[
+    str | None,
+    typer.Option(
+        help="cpu, cuda, cuda:1 …; the first GPU if there is one.", rich_help_panel="The model"
+    ),
+]
 Seed = Annotated[int, typer.Option(min=0, help="Seed of samples, splits and noise.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 EngineOption = Annotated[

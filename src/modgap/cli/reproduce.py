@@ -10,8 +10,8 @@ import typer
 
 from modgap._validate import InputValueError
 from modgap.cli.data import Groups, by_name
-from modgap.cli.embed import Device, ImageFolder, Split
-from modgap.cli.options import AsJson, Seed
+from modgap.cli.embed import ImageFolder, Split
+from modgap.cli.options import AsJson, Device, Seed
 
 if TYPE_CHECKING:
     from modgap.reproduce import Entry, EntryReport, Setting

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from modgap._validate import InputValueError
-from modgap.cli.options import AsJson
+from modgap.cli.options import AsJson, Device
 
 if TYPE_CHECKING:
     import numpy as np
@@ -60,7 +60,7 @@ def vslerp(
         str | None,
         typer.Option(help="Embeds A and B: hf:NAME, open_clip:NAME/WEIGHTS …"),
     ] = None,
-    device: Annotated[str | None, typer.Option(help="cpu, cuda, cuda:1 …")] = None,
+    device: Device = None,
     bank: Annotated[
         Path | None,
         typer.Option(
