@@ -42,25 +42,17 @@ def list_document(
     entries: Sequence[Entry], setting: Setting, record: Mapping[str, Recorded]
 ) -> dict[str, Any]:
     """The same with all that is declared, for JSON."""
-    unknown = Recorded("missing", None)
-    listed = [
-        {
-            "key": entry.key,
-            "title": entry.title,
-            "claim": entry.claim,
-            "needs": entry.needs,
-            "can_run": not entry.lacks(setting),
-            "missing": entry.lacks(setting),
-            "how": entry.how,
-            "fast": entry.fast,
-            "full": entry.full,
-            "published": entry.published,
-            "slips": entry.slips,
-            "evidence": record.get(entry.key, unknown).evidence,
-            "finding": record.get(entry.key, unknown).finding,
-        }
-        for entry in entries
-    ]
+    declared = (
+        "key", "title", "claim", "needs", "how", "fast", "full", "published", "slips",
+    )  # fmt: skip
+    listed = []
+    for entry in entries:
+        known, missing = record.get(entry.key, Recorded("missing", None)), entry.lacks(setting)
+        listed.append(
+            {name: getattr(entry, name) for name in declared}
+            | {"can_run": not missing, "missing": missing}
+            | {"evidence": known.evidence, "finding": known.finding}
+        )
     head = {"schema": f"modgap/reproduce-list/{SCHEMA}", "version": __version__}
     return {**head, "entries": listed}
 

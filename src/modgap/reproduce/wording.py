@@ -80,7 +80,8 @@ def check_line(check: Check) -> str:
     if check.value is not None:
         line += f" {number_words(check)}"
     if check.finding != "holds" and check.otherwise:
-        line += f" Otherwise: {check.otherwise}"
+        head = "Failed" if check.finding == "fails" else "If not"
+        line += f" {head}: {check.otherwise}"
     return line
 
 

@@ -67,7 +67,7 @@ def fig6(setting: Setting) -> Outcome:
                 "The variance of S_i falls below a hundredth of its start, in both modalities.",
                 float(max(v[-1] / v[0] for v in variances.values())),
                 SMALL,
-                "Assignments would stay out of balance.",
+                "Assignments stay out of balance.",
             ),
             consistent(
                 "The mean of S_i is 1 throughout.",
@@ -78,13 +78,13 @@ def fig6(setting: Setting) -> Outcome:
                 "from their mean, on the digits.",
                 float(np.mean(gaps / np.maximum(*widths.values()))),
                 1.0,
-                "The modalities would overlap from the start.",
+                "The modalities overlap from the start.",
             ),
             above(
                 "The same on Flickr8k.",
                 mean_interval(photo_gaps / np.maximum(*photo_widths.values())),
                 1.0,
-                "The modalities would overlap from the start.",
+                "The modalities overlap from the start.",
             ),
         ],
         {

@@ -63,7 +63,7 @@ def low_loss(where: str, run: Descent) -> Check:
         f"{where} the loss falls below a hundredth of its start.",
         float(run.loss[-1] / run.loss[0]),
         SMALL,
-        "Descent would stop at a loss that can be felt.",
+        "Descent stops at a loss that can be felt.",
     )
 
 
@@ -73,7 +73,7 @@ def gap_stays(where: str, run: Descent) -> Check:
         f"{where} more than a tenth of the gap stays.",
         remaining(run),
         0.1,
-        "Descent would align the modalities.",
+        "Descent aligns the modalities.",
     )
 
 
@@ -83,7 +83,7 @@ def gap_closes(where: str, left: float) -> Check:
         f"{where} less than a hundredth of the gap remains.",
         left,
         SMALL,
-        "A gap would stay.",
+        "A gap stays.",
     )
 
 
@@ -119,13 +119,13 @@ def fig3(setting: Setting) -> Outcome:
                 f"With a gap the {name} is below a hundredth of that of crowded pairs.",
                 gap[name] / crowded[name],
                 SMALL,
-                "Pairs would have to coincide.",
+                "Pairs have to coincide.",
             ),
             below(
                 f"The {name} differs from that of coinciding pairs by less than a hundredth.",
                 abs(gap[name] / aligned[name] - 1),
                 SMALL,
-                "A gap would be felt.",
+                "A gap is felt.",
             ),
         ]
     checks.append(
@@ -134,7 +134,7 @@ def fig3(setting: Setting) -> Outcome:
             "loss of pairs with a gap.",
             mistaken / gap["loss"],
             100,
-            "The loss would be near 0 whatever the neighbours.",
+            "The loss is near 0 whatever the neighbours.",
         )
     )
     return Outcome(measured, checks, {"arrangements": arrangements})
@@ -171,7 +171,7 @@ def fig4(setting: Setting) -> Outcome:
                 "hundredth of its start.",
                 float(cosine[-1] / cosine[0]),
                 SMALL,
-                "The gap would not be orthogonal to the rows.",
+                "The gap is not orthogonal to the rows.",
             ),
         ]
     measured |= {
@@ -225,13 +225,13 @@ def fig5(setting: Setting) -> Outcome:
                 "by chance.",
                 order,
                 by_chance(n),
-                "S_i would not depend on the distance.",
+                "S_i does not depend on the distance.",
             ),
             *(
                 below(
                     f"The first step shrinks the variance of {side} along the gap.",
                     rate,
-                    otherwise="The variance along the gap would grow.",
+                    otherwise="The variance along the gap grows.",
                 )
                 for side, rate in (("X", step.variance_rate_x), ("Y", step.variance_rate_y))
             ),
@@ -239,26 +239,26 @@ def fig5(setting: Setting) -> Outcome:
                 "By t = 25 the variance along the gap over that across it is below its start.",
                 float(both[25] / both[0]),
                 1.0,
-                "Training would not start by shrinking it.",
+                "Training does not start by shrinking it.",
             ),
             below(
                 "By t = 100 it is below a tenth of its start.",
                 float(both[-1] / both[0]),
                 0.1,
-                "Variance along the gap would stay.",
+                "Variance along the gap stays.",
             ),
             above(
                 "In tight clusters the first step lies along the gap more than random directions "
                 "do, by mean cosine.",
                 tighter.mean_cosine,
                 2 / np.pi,
-                "The first step would have nothing to do with the gap.",
+                "The first step has nothing to do with the gap.",
             ),
             below(
                 "Ten times tighter clusters make the error of eq. 24 smaller, relative to S_i − 1.",
                 error / _error_of_eq_24(tight),
                 1.0,
-                "Eq. 24 would not hold in the limit.",
+                "Eq. 24 does not hold in the limit.",
             ),
         ],
         {
@@ -312,7 +312,7 @@ def fig11(setting: Setting) -> Outcome:
             above(
                 "S_i is larger near the centre than farther out, on average.",
                 inner - outer,
-                otherwise="Rows near the centre would not be pushed away first.",
+                otherwise="Rows near the centre are not pushed away first.",
             ),
             below(
                 "On eq. 6 with its 1/N, at the printed rate, 5,000 steps close the gap, too.",

@@ -49,7 +49,7 @@ def fig1(setting: Setting) -> Outcome:
                 f"{found.name}: in three principal components no held-out row lies on the wrong "
                 "side of a plane.",
                 apart == 1,
-                "Some images would lie among the texts.",
+                "Some images lie among the texts.",
             )
         )
         if len(components) < 2:
@@ -71,7 +71,7 @@ def fig1(setting: Setting) -> Outcome:
                     f"{task.name}: images are taken for another class when only the wording "
                     "changes.",
                     changed,
-                    otherwise="Every image would keep its class.",
+                    otherwise="Every image keeps its class.",
                 )
             )
     picture = {"components": components, **_misread(setting)}
@@ -132,7 +132,7 @@ def fig2(setting: Setting) -> Outcome:
             f"{task.name}: the best amount of one half of the queries beats both ends of the "
             "sweep on the other.",
             task.mean(_gain_inside(hits[task.name], halves[task.name])),
-            otherwise="Accuracy would rise, or fall, throughout as the gap closes.",
+            otherwise="Accuracy rises, or falls, throughout as the gap closes.",
         )
         for task in judged
     ]
@@ -142,7 +142,7 @@ def fig2(setting: Setting) -> Outcome:
                 "Some task is better off with an amount of its own than with the best common one, "
                 "both chosen on the other half of the queries.",
                 _own_amount(judged, hits, halves),
-                otherwise="One amount would serve all tasks as well.",
+                otherwise="One amount serves all tasks as well.",
             )
         )
     lines = {name: each.mean(axis=1) for name, each in hits.items()}
@@ -240,7 +240,7 @@ def fig13(setting: Setting) -> Outcome:
                         "directions.",
                         cosines,
                         chance,
-                        "The gap would be no more orthogonal to the rows than any direction is.",
+                        "The gap is no more orthogonal to the rows than a random direction.",
                     )
                 )
         data[each.name] = {

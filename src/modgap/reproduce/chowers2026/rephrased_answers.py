@@ -51,7 +51,7 @@ def fig10(setting: Setting) -> Outcome:
         above(
             f"{NAME}: the accuracy under rephrasing rises when the gap is closed.",
             gain.difference,
-            otherwise="Closing would not help against another wording.",
+            otherwise="Closing does not help against another wording.",
         ),
     ]
     lines = {"clean": found.clean, "rephrased": found.rephrased}

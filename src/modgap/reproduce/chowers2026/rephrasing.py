@@ -75,13 +75,13 @@ def fig10(setting: Setting) -> Outcome:
                     f"{task.name}: among four classes the accuracy under rephrasing rises when the "
                     "gap is closed.",
                     gain,
-                    otherwise="Closing would not help against another wording.",
+                    otherwise="Closing does not help against another wording.",
                 ),
                 above(
                     f"{task.name}: it rises among the same four classes, too, where only the "
                     "wording is another.",
                     only,
-                    otherwise="Closing would not help against another wording.",
+                    otherwise="Closing does not help against another wording.",
                 ),
             ]
         every: dict[str, np.ndarray] = {}
@@ -166,13 +166,13 @@ def _all_classes(
             f"({words}).",
             task.mean(-changes["clean"]),
             NEGLIGIBLE,
-            "Closing would cost accuracy.",
+            "Closing costs accuracy.",
         ),
         above(
             f"{task.name}: among all classes the accuracy in another wording rises when the gap is "
             f"closed ({words}).",
             task.mean(changes["rephrased"]),
-            otherwise="Closing would not help against another wording.",
+            otherwise="Closing does not help against another wording.",
         ),
     ]
     lines = {f"{of}, {words}": each.mean(axis=1) for of, each in hits.items()}
@@ -220,7 +220,7 @@ def fig15(setting: Setting) -> Outcome:
                 "wording.",
                 found[lowest],
                 (1 + chance[lowest]) / 2,
-                "Coordinates would change independently of each other.",
+                "Coordinates change independently of each other.",
             ),
         ],
         {

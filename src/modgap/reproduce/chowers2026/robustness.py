@@ -57,7 +57,7 @@ def fig7(setting: Setting) -> Outcome:
             above(
                 f"Every step nearer raises the share of draws that keep the text: {name}.",
                 least([mean_interval(stayed[k] - stayed[k + 1]) for k in range(len(at) - 1)]),
-                otherwise="A farther query would keep its text as often.",
+                otherwise="A farther query keeps its text as often.",
             )
         )
     farthest = max(np.abs(np.array(kept[name])[at] - drawn[name][1]).max() for name in kept)
@@ -148,18 +148,18 @@ def rises(task: NeighbourTask, found: Mapping[str, Robustness], where: str) -> l
         above(
             f"{task.name}: closing the gap keeps more neighbours, {where}.",
             helped,
-            otherwise="As many neighbours, or fewer, would stay.",
+            otherwise="As many neighbours stay, or fewer.",
         ),
         above(
             f"{task.name}: widening it keeps fewer, {where}.",
             harmed,
-            otherwise="As many neighbours, or more, would stay.",
+            otherwise="As many neighbours stay, or more.",
         ),
         above(
             f"{task.name}: robustness rises with the amount closed, as a line through all amounts "
             f"has it, {where}.",
             slope,
-            otherwise="Robustness would stay, or fall.",
+            otherwise="Robustness stays, or falls.",
         ),
     ]
 
@@ -198,18 +198,18 @@ def fig9(setting: Setting) -> Outcome:
                     f"{task.name}: closing the gap keeps more neighbours, over all numbers of "
                     "levels.",
                     task.mean(helped),
-                    otherwise="As many neighbours, or fewer, would stay.",
+                    otherwise="As many neighbours stay, or fewer.",
                 ),
                 above(
                     f"{task.name}: widening it keeps fewer.",
                     task.mean(harmed),
-                    otherwise="As many neighbours, or more, would stay.",
+                    otherwise="As many neighbours stay, or more.",
                 ),
                 above(
                     f"{task.name}: robustness rises with the amount closed, as a line through all "
                     "amounts has it.",
                     task.mean(slopes(amounts, kept)),
-                    otherwise="Robustness would stay, or fall.",
+                    otherwise="Robustness stays, or falls.",
                 ),
             ]
         gaps = [float(np.linalg.norm(task.gap - amount * direction)) for amount in amounts]

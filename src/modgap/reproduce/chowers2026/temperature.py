@@ -52,7 +52,7 @@ def fig16(setting: Setting) -> Outcome:
                 "The mean absolute cosine to it is below that of random directions.",
                 cosine,
                 (2 / np.pi / DIMENSION) ** 0.5,
-                "The gap would be no more orthogonal to the rows than any direction is.",
+                "The gap is no more orthogonal to the rows than a random direction.",
             ),
         ],
         {
@@ -113,25 +113,25 @@ def fig17(setting: Setting) -> Outcome:
                 "There the farthest pair ends within a hundredth of its first distance.",
                 farthest_pair(hot) / apart,
                 0.01,
-                "Pairs would not be aligned.",
+                "Pairs are not aligned.",
             ),
             above(
                 "Up to τ = 0.1 more than half of the gap stays, in R⁶⁴.",
                 min(cold) / starts[widest],
                 0.5,
-                "Low temperatures would close the gap, too.",
+                "Low temperatures close the gap, too.",
             ),
             below(
                 "Where no gap is put in, that of the draw does not grow, at any temperature.",
                 max(left[none]) / starts[none],
                 1.0,
-                "A gap would appear by itself.",
+                "A gap appears by itself.",
             ),
             below(
                 "At τ = 100 and the printed rate the gap changes by less than a hundredth.",
                 abs(remaining(still) - 1),
                 0.01,
-                "High temperatures would move the rows at that rate, too.",
+                "High temperatures move the rows at that rate, too.",
             ),
         ],
         {

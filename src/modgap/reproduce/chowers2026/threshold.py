@@ -122,23 +122,23 @@ def _trade(task: NeighbourTask, swept: Swept, words: str) -> list[Check]:
             f"{task.name}: at ε = 5 % less than 0.01 of accuracy is lost ({words}).",
             task.mean(swept.lost[CHOSEN]),
             NEGLIGIBLE,
-            "Closing would cost accuracy.",
+            "Closing costs accuracy.",
         ),
         above(
             f"{task.name}: at ε = 5 % robustness gains more than accuracy loses ({words}).",
             swept.asked.mean(swept.gain[CHOSEN] - swept.asked_lost[CHOSEN]),
-            otherwise="Closing would cost more than it gains.",
+            otherwise="Closing costs more than it gains.",
         ),
         above(
             f"{task.name}: a larger ε, 20 %, gains more robustness than 5 % ({words}).",
             swept.asked.mean(swept.gain[LARGER] - swept.gain[CHOSEN]),
-            otherwise="Closing more would not help more.",
+            otherwise="Closing more does not help more.",
         ),
         below(
             f"{task.name}: it, too, costs less than 0.01 of accuracy ({words}).",
             task.mean(swept.lost[LARGER]),
             NEGLIGIBLE,
-            "Closing more would cost accuracy.",
+            "Closing more costs accuracy.",
         ),
         consistent(
             f"{task.name}: a larger ε closes more of the gap ({words}).",
@@ -178,13 +178,13 @@ def fig19(setting: Setting) -> Outcome:
                     f"{task.name}: at ε = 5 % robustness gains more than recall@1 loses, over "
                     f"three noises ({words}).",
                     swept.asked.mean(worth[CHOSEN]),
-                    otherwise="Closing would cost more than it gains.",
+                    otherwise="Closing costs more than it gains.",
                 ),
                 above(
                     f"{task.name}: the same at σ² = 0.01, at the threshold that is best on the "
                     f"other half of the queries ({words}).",
                     swept.asked.mean(_at_the_best(there, setting.seed)),
-                    otherwise="At no threshold would robustness gain more than recall@1 loses.",
+                    otherwise="At no threshold does robustness gain more than recall@1 loses.",
                 ),
             ]
             data[where] = {
