@@ -24,7 +24,8 @@ from modgap.reproduce.chowers2026.neighbour_tasks import (
 )
 from modgap.reproduce.entry import Number, Outcome
 from modgap.reproduce.setting import NotAtHand, Setting
-from modgap.reproduce.sources import DIGITS, Pairs, digit_zero_shot, pairs
+from modgap.reproduce.sources import Pairs, digit_zero_shot, pairs
+from modgap.reproduce.sources import judged as judged_sets
 from modgap.reproduce.statistics import LEVEL, Interval, mean_interval
 
 # Of the whole gap; the finer, the nearer to where the texts are.
@@ -37,7 +38,7 @@ def fig1(setting: Setting) -> Outcome:
     measured: dict[str, Number] = {}
     checks: list[Check] = []
     components: dict[str, dict[str, np.ndarray]] = {}
-    paired, worded = _real(_unit_pairs(setting)), []
+    paired, worded = judged_sets(_unit_pairs(setting)), []
     with suppress(NotAtHand):  # your own rows need not have two wordings
         worded = class_tasks_in_two_wordings(setting)
     for found in paired:
@@ -89,11 +90,6 @@ def class_tasks_in_two_wordings(setting: Setting) -> list[NeighbourTask]:
 def _unit_pairs(setting: Setting) -> list[Pairs]:
     """All pairs at hand, at unit length."""
     return [replace(each, X=unit(each.X), Y=unit(each.Y)) for each in pairs(setting)]
-
-
-def _real(found: Sequence[Pairs]) -> list[Pairs]:
-    """All but the digits, where there are others."""
-    return [each for each in found if each.name != DIGITS] or list(found)
 
 
 def _answers(task: NeighbourTask, texts: np.ndarray | None) -> np.ndarray:
@@ -213,7 +209,7 @@ def _bests(sweeps: Mapping[str, np.ndarray]) -> dict[str, tuple[float, float]]:
 def fig13(setting: Setting) -> Outcome:
     """Cosines between the gap and the centred rows, beside those of random directions."""
     found = _unit_pairs(setting)
-    judged = {each.name for each in _real(found)}
+    judged = {each.name for each in judged_sets(found)}
     measured: dict[str, Number] = {}
     data, checks = {}, []
     for each in found:

@@ -38,7 +38,8 @@ def fig1(setting: Setting) -> Outcome:
     measured: dict[str, float] = {}
     checks: list[Check] = []
     data: dict[str, Any] = {}
-    known, chosen = _known(setting)
+    known = pairs(setting)
+    chosen = judged(known)
     for source in known:
         X, Y = _unit(source)
         shown = projection(X, Y, "pca")
@@ -81,7 +82,8 @@ def fig1(setting: Setting) -> Outcome:
 def fig3(setting: Setting) -> Outcome:
     """Six pairs on two parallel circles, two of them crossed or none; and the pairs at hand."""
     measured, checks, data = _six_pairs()
-    known, chosen = _known(setting)
+    known = pairs(setting)
+    chosen = judged(known)
     for source in known:
         pull, mismatched = _pulls(source, setting.seed)
         name = source.name
@@ -113,13 +115,7 @@ def fig3(setting: Setting) -> Outcome:
     return Outcome(measured, checks, data, on=_on(chosen), note=note)
 
 
-def _known(setting: Setting) -> tuple[tuple[Pairs, ...], tuple[Pairs, ...]]:
-    """The pairs at hand, and those that the claim is judged on: the digits if there are no more."""
-    known = pairs(setting)
-    return known, tuple(judged(known))
-
-
-def _on(chosen: tuple[Pairs, ...]) -> str:
+def _on(chosen: list[Pairs]) -> str:
     """What stands in for the paper's own."""
     return ", ".join(_WORDS.get(each.name, each.name) for each in chosen).replace("and,", "and")
 
