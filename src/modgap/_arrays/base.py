@@ -101,14 +101,13 @@ def cached_blocks(A: Array, n: int | None = None) -> Iterator[slice]:
     return row_blocks(A.shape[0] if n is None else n, rows_per_cached_block(A))
 
 
-def rows_per_cached_block(A: Array, width: int | None = None) -> int:
-    """How many rows, of the width of ``A`` or another, such a block has.
+def rows_per_cached_block(A: Array) -> int:
+    """How many rows such a block has.
 
     On a processor it stays in a core's cache; larger ones take four times as long.
     """
     on_cpu = not is_torch(A) or A.device.type == "cpu"
-    budget = CACHE_BYTES if on_cpu else BLOCK_BYTES
-    return rows_per_block(A.shape[1] if width is None else width, budget=budget)
+    return rows_per_block(A.shape[1], budget=CACHE_BYTES if on_cpu else BLOCK_BYTES)
 
 
 def row_norms(A: Array) -> Array:

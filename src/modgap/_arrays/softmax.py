@@ -38,16 +38,9 @@ class Offsets:
         low, high = float(xp.min(values)), float(xp.max(values))
         if high - low <= 1:
             return cls(low, None, xp.astype(xp.exp(values - low), dtype))
-        added, weights = _rounded(values, scale, dtype)
-        return cls(0.0, added, weights)
-
-
-def _rounded(values: Array, scale: float, dtype: Any) -> tuple[Array, Array]:
-    """values / scale in a precision, and exp of what that lost of the values."""
-    xp = namespace(values)
-    rounded = xp.astype(values / scale, dtype)
-    lost = xp.clip(values - scale * widen(rounded), -1.0, 1.0)
-    return rounded, xp.astype(xp.exp(lost), dtype)
+        added = xp.astype(values / scale, dtype)
+        lost = xp.clip(values - scale * widen(added), -1.0, 1.0)
+        return cls(0.0, added, xp.astype(xp.exp(lost), dtype))
 
 
 class LogSums:
