@@ -163,7 +163,9 @@ class Affine(RowMap):
         """The mapped rows; ``keys`` do not matter."""
         if self.is_identity:
             return as_float(rows)
-        xp, device, dtype = namespace(rows), array_api_compat.device(rows), _precision(rows)
+        xp, device, dtype = namespace(rows), array_api_compat.device(rows), wide_dtype(rows)
+        if not is_torch(rows) and rows.dtype == np.float16:
+            dtype = np.dtype(np.float32)  # which is far finer than the rows
         matrix, offset = (
             None if part is None else like(part, rows, dtype) for part in (self.matrix, self.offset)
         )
@@ -181,7 +183,7 @@ class Affine(RowMap):
                 mapped = xp.astype(rows[block], dtype, copy=True)
             else:
                 mapped = room[: block.stop - block.start]
-                _fill(mapped, rows[block])
+                from_half(rows[block], out=mapped)
             if self.normalise:
                 _to_unit(mapped, first_row + block.start, name, "has length zero")
             if matrix is not None:
@@ -318,19 +320,6 @@ def check_maps(maps: Iterable[Affine]) -> None:
     for dims, do in ((dims_in, "take"), (dims_out, "give")):
         if len(dims) > 1:
             raise InputValueError(f"All maps of a correction must {do} rows of one dimension.")
-
-
-def _precision(rows: Array) -> Any:
-    """What rows are mapped in: half precision of NumPy in float32, which is far finer than it."""
-    is_half = not is_torch(rows) and rows.dtype == np.float16
-    return np.dtype(np.float32) if is_half else wide_dtype(rows)
-
-
-def _fill(room: np.ndarray, rows: np.ndarray) -> None:
-    if rows.dtype == np.float16:
-        from_half(rows, out=room)
-    else:
-        room[...] = rows
 
 
 def _to_unit(rows: Array, first_row: int, name: str, what: str, rounding: float = 0.0) -> None:

@@ -149,7 +149,8 @@ def with_hubs(
     (asking,) = correction.queries
     given = bank is not None
     source = Embeddings.of(bank, "bank") if given else data.queries_of(asking)
-    chosen = _spread_out(source.n_rows)
+    spread = np.linspace(0, source.n_rows - 1, min(source.n_rows, MAX_BANK))
+    chosen = np.unique(np.round(spread).astype(np.int64))
     keys: Any = None
     if not given:
         keys = data.query_keys(asking)
@@ -164,8 +165,3 @@ def with_hubs(
         None if keys is None else data.keyed_by,
     )
     return changed(correction, hubs=hubs)
-
-
-def _spread_out(n: int) -> np.ndarray:
-    """At most as many rows as a bank may have, evenly over all."""
-    return np.unique(np.round(np.linspace(0, n - 1, min(n, MAX_BANK))).astype(np.int64))

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
-from typing import Any
+from dataclasses import dataclass, fields, replace
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -20,6 +20,7 @@ from modgap.io.modalities import DEFAULT_NAMES
 from modgap.search.scores import metric_of
 
 NDCG_PLACES = 10
+Queries = TypeVar("Queries")
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,15 +43,6 @@ class MixedQueries(Result):
     def _brief(self) -> str:
         ndcg = float(np.mean(self.ndcg)) if len(self.ndcg) else float("nan")
         return f"{self.modality}, {len(self.group):,} queries, NDCG@{NDCG_PLACES} {ndcg:.3f}"
-
-    @classmethod
-    def joined(cls, draws: Sequence[MixedQueries]) -> MixedQueries:
-        """The queries of several draws, one after the other."""
-        columns = [f.name for f in fields(cls) if f.name != "modality"]
-        return cls(
-            draws[0].modality,
-            *(np.concatenate([getattr(draw, name) for draw in draws]) for name in columns),
-        )
 
     @property
     def non_relevant(self) -> np.ndarray:
@@ -288,8 +280,15 @@ def mixed_of(
         ]
         for index in drawn_indexes(data, documents, shares, repeats, rows.metric, seed)
     ]
-    joined = [MixedQueries.joined(same) for same in zip(*found, strict=True)]
-    return MixedRetrieval(data.names, rows.metric, k, shares, tuple(joined))
+    joined = tuple(joined_draws(same) for same in zip(*found, strict=True))
+    return MixedRetrieval(data.names, rows.metric, k, shares, joined)
+
+
+def joined_draws(draws: Sequence[Queries]) -> Queries:
+    """The queries of one modality in several draws, one after the other."""
+    columns = [f.name for f in fields(draws[0]) if f.name != "modality"]  # type: ignore[arg-type]
+    joined = {name: np.concatenate([getattr(draw, name) for draw in draws]) for name in columns}
+    return replace(draws[0], **joined)  # type: ignore[type-var]
 
 
 def _shares(shares: Mapping[str, float], names: Sequence[str]) -> tuple[float, ...]:
@@ -415,22 +414,15 @@ def curve_of(
         mixed_of(rows, asking, (float(share), 1 - float(share)), k, targets, repeats, seed)
         for share in x_shares
     ]
-    found = {
-        name: [next(q for q in r.queries if q.modality == name) for r in results] for name in asking
-    }
+    by_share = [{q.modality: q.metrics(k, data.names) for q in r.queries} for r in results]
+
+    def over_shares(metric: str) -> dict[str, np.ndarray]:
+        return {name: np.array([found[name][metric] for found in by_share]) for name in asking}
+
     return MixedCurve(
         data.names,
         np.asarray(x_shares, dtype=np.float64),
-        {name: np.array([_mean(q.ndcg) for q in parts]) for name, parts in found.items()},
+        over_shares(f"ndcg@{NDCG_PLACES}"),
         np.array([r.share_off for r in results]),
-        {name: np.array([_excess(q, data.names) for q in parts]) for name, parts in found.items()},
+        over_shares(f"own_modality_excess@{k}"),
     )
-
-
-def _mean(values: np.ndarray) -> float:
-    return float(np.mean(values)) if len(values) else float("nan")
-
-
-def _excess(queries: MixedQueries, names: Sequence[str]) -> float:
-    wrong = float(np.sum(queries.non_relevant))
-    return float(np.sum(queries.own_excess(names))) / wrong if wrong else float("nan")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from modgap._results import Result
 from modgap._validate import Array, check_count
 from modgap.corrections import Correction, Metric
 from modgap.evaluation.corrected import Corrected
-from modgap.evaluation.mixed import NDCG_PLACES, ndcg
+from modgap.evaluation.mixed import NDCG_PLACES, joined_draws, ndcg
 from modgap.evaluation.mixed_index import DrawnIndex, drawn_indexes
 from modgap.evaluation.retrieval import check_searchable
 from modgap.io import Modalities
@@ -97,7 +97,7 @@ def mixed_results(
         [_asked(index, data, rows.queries(name), name, k) for name in queries]
         for index in drawn_indexes(data, documents, (1 / n,) * n, draws, metric, seed)
     ]
-    return tuple(_joined(same) for same in zip(*found, strict=True))
+    return tuple(joined_draws(same) for same in zip(*found, strict=True))
 
 
 def _asked(index: DrawnIndex, data: Modalities, queries: Array, name: str, k: int) -> MixedResults:
@@ -122,12 +122,6 @@ def _asked(index: DrawnIndex, data: Modalities, queries: Array, name: str, k: in
         else np.full(len(group), np.nan),
         n_documents=np.full(int(across.sum()), len(index.groups)),
     )
-
-
-def _joined(draws: Sequence[MixedResults]) -> MixedResults:
-    columns = [f.name for f in fields(MixedResults) if f.name != "modality"]
-    joined = (np.concatenate([getattr(draw, name) for draw in draws]) for name in columns)
-    return MixedResults(draws[0].modality, *joined)
 
 
 def first_ten(results: Sequence[MixedResults], names: Sequence[str]) -> FirstTen | None:

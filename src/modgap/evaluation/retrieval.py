@@ -144,8 +144,13 @@ def retrieval(
     True
     """
     data = matched(X, Y, names, groups)
-    n = min(side.n_rows for side in data.two())
-    places = None if k is None else _places(k, n)
+    places = None
+    if k is not None:
+        n = min(side.n_rows for side in data.two())
+        several = list(k) if isinstance(k, (Sequence, np.ndarray)) else [k]
+        if not several:
+            raise InputValueError("k must be a whole number or several, got none.")
+        places = tuple(check_count(value, "k", at_most=n) for value in several)
     metric = metric_of(metric, correction, "cosine")
     check_searchable(data, metric, correction)
     return retrieval_of(Corrected(data, correction, metric), places)
@@ -203,10 +208,3 @@ def matched(X: Any, Y: Any, names: Sequence[str], groups: Any) -> Modalities:
             f"({sizes} rows). Pass groups=(gx, gy), or --groups on the command line."
         )
     return data
-
-
-def _places(k: int | Sequence[int], n: int) -> tuple[int, ...]:
-    values = list(k) if isinstance(k, (Sequence, np.ndarray)) else [k]
-    if not values:
-        raise InputValueError("k must be a whole number or several, got none.")
-    return tuple(check_count(value, "k", at_most=n) for value in values)

@@ -39,7 +39,7 @@ from modgap.corrections.own_queries import keys_of_fitted_rows
 from modgap.evaluation.draws import Draws, kept_in_draws
 from modgap.evaluation.noise import Noise
 from modgap.evaluation.quantise import Quantiser
-from modgap.moments.modality import moments_of
+from modgap.moments.pair import pair_moments_of
 from modgap.search.exact import check_searched
 from modgap.search.scores import document_bias, metric_of, row_factors, same_precision
 
@@ -145,9 +145,10 @@ def robustness(
         keys = keys_of_fitted_rows(correction, candidates, found) if keys is None else keys
         queries = correction.map(asking, "query").mapped(queries, asking, nonzero=nonzero)
         stored = row_map.mapped(candidates, found, keys=keys, nonzero=nonzero)
-    if direction is None:
-        direction = _toward(queries, candidates) if np.any(steps != 0) else None
-    elif tuple(np.shape(direction)) != (candidates.shape[1],):
+    if direction is None and np.any(steps != 0):
+        moments = pair_moments_of(queries, candidates, names, detail="mean", unit=False)
+        direction = moments.gap_vector()
+    elif direction is not None and tuple(np.shape(direction)) != (candidates.shape[1],):
         raise InputValueError(
             f"direction must be one vector of {candidates.shape[1]} numbers, "
             f"got shape {tuple(np.shape(direction))}."
@@ -246,14 +247,6 @@ def _sides(correction: Correction, candidate_side: str, query_side: str | None) 
             )
         return found, names[1 - names.index(found)]
     return found, known[check_choice(query_side, "query_side", tuple(known))]
-
-
-def _toward(queries: Array, candidates: Array) -> Array:
-    """From the candidates' mean to the queries' mean."""
-    means = [
-        moments_of(rows, detail="mean", unit=False).given.mean for rows in (queries, candidates)
-    ]
-    return means[0] - means[1]
 
 
 def nearest(

@@ -178,8 +178,11 @@ def _signed_gaps(
 
 def _moved_centres(A: Array, weights: Array, shifts: Array) -> Array:
     """For each step the mean of the rows a + shift, each times its weight (steps, n)."""
-    mean = namespace(A).mean(weights, axis=1)
-    return _weighted_means(A, weights) + shifts * mean[:, None]
+    xp = namespace(A)
+    total = xp.zeros_like(weights[:, :1] * widen(A[:1]))
+    for rows in cached_blocks(A):
+        total = total + weights[:, rows] @ widen(A[rows])
+    return total / A.shape[0] + shifts * xp.mean(weights, axis=1)[:, None]
 
 
 @dataclass(frozen=True)
@@ -406,12 +409,3 @@ def _scaled(A: Array) -> Array:
     for rows in cached_blocks(A):
         out[rows] = namespace(A).astype(widen(A[rows]) / largest, A.dtype)
     return out
-
-
-def _weighted_means(A: Array, weights: Array) -> Array:
-    """mean(w_i a_i) for each line of weights (lines, n), in wide precision, in blocks."""
-    xp = namespace(A)
-    total = xp.zeros_like(weights[:, :1] * widen(A[:1]))
-    for rows in cached_blocks(A):
-        total = total + weights[:, rows] @ widen(A[rows])
-    return total / A.shape[0]

@@ -106,7 +106,10 @@ def pairing_signal(
 def _signal(data: Modalities, seed: int, at_most: int) -> PairingSignal:
     x, y = data.two()
     rng = np.random.default_rng(seed)
-    of_x, of_y = data.matches(_some(rng, data.n_groups, at_most))
+    some = np.arange(data.n_groups)
+    if len(some) > at_most:
+        some = np.sort(rng.choice(len(some), at_most, replace=False))
+    of_x, of_y = data.matches(some)
     X, Y = x.take(of_x), y.take(of_y)
     check_same_space(X, Y, data.names)
     return signal_of_rows(X, Y, data.names)
@@ -181,7 +184,3 @@ def check_pairing(data: Modalities, *, trust_pairs: bool = False, seed: int = 0)
             "paired=False); to go on with these pairs, use diagnose or fix with --trust-pairs "
             "(trust_pairs=True)."
         )
-
-
-def _some(rng: np.random.Generator, n: int, at_most: int) -> np.ndarray:
-    return np.arange(n) if n <= at_most else np.sort(rng.choice(n, at_most, replace=False))

@@ -168,21 +168,19 @@ def profile(
     means = {name: side.given.mean[None, :] for name, side in moments.items()}
     for name in data.names[1:]:
         check_same_space(means[data.names[0]], means[name], (data.names[0], name))
-    several = all(_varies(side) for side in moments.values())
-    values = _conformities(data, moments) if several else None
+    features = _features(tuple(moments.values()))
+    if not all(m.n >= 2 and np.any(to_numpy(m.given.variance) > 0) for m in moments.values()):
+        return Profile(data.names, features, None, None, None, None, moments)
+    radii, conformity = _radii_and_conformity(data, moments)
     return Profile(
         names=data.names,
-        features=_features(tuple(moments.values())),
-        cosines=_cosines(data, sample, seed) if several else None,
-        radii=_side_by_side(_radii(data, moments)) if several else None,
-        conformity=_side_by_side(values) if values else None,
-        typical=tuple(_typical(one, typical) for one in values) if values else None,
+        features=features,
+        cosines=_cosines(data, sample, seed),
+        radii=_side_by_side(radii),
+        conformity=_side_by_side(conformity),
+        typical=tuple(_typical(one, typical) for one in conformity),
         moments=moments,
     )
-
-
-def _varies(side: Moments) -> bool:
-    return side.n >= 2 and bool(np.any(to_numpy(side.given.variance) > 0))
 
 
 def _features(sides: tuple[Moments, ...]) -> FeatureProfile:
@@ -238,22 +236,21 @@ def _coarser(counts: Sequence[np.ndarray]) -> tuple[np.ndarray, list[np.ndarray]
     return np.minimum(edges, 1.0), [np.add.reduceat(c[:last], starts) for c in counts]
 
 
-def _radii(data: Modalities, moments: Mapping[str, Moments]) -> list[np.ndarray]:
-    return [
-        np.concatenate(
-            [to_numpy(centred_radii(batch, moments[name].given.mean)) for batch in side.batches()]
-        )
-        for name, side in data.sides.items()
-    ]
-
-
-def _conformities(data: Modalities, moments: Mapping[str, Moments]) -> list[np.ndarray]:
-    return [
-        np.concatenate(
-            [to_numpy(conformity_among(b, moments[name].unit_rows())) for b in side.batches()]
-        )
-        for name, side in data.sides.items()
-    ]
+def _radii_and_conformity(
+    data: Modalities, moments: Mapping[str, Moments]
+) -> tuple[list[np.ndarray], list[np.ndarray]]:
+    """Both of every row of each modality, in one pass over the batches."""
+    radii: list[np.ndarray] = []
+    conformity: list[np.ndarray] = []
+    for name, side in data.sides.items():
+        mean, everyone = moments[name].given.mean, moments[name].unit_rows()
+        found = [
+            (to_numpy(centred_radii(batch, mean)), to_numpy(conformity_among(batch, everyone)))
+            for batch in side.batches()
+        ]
+        for every, parts in zip((radii, conformity), zip(*found, strict=True), strict=True):
+            every.append(np.concatenate(parts))
+    return radii, conformity
 
 
 def _side_by_side(values: Sequence[np.ndarray]) -> SideBySide:

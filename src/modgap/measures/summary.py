@@ -190,7 +190,10 @@ class _Run:
         moments = PairMoments(self.moments[first], self.moments[second])
         separability = to_numpy(moments.separability())
         tops = np.argsort(-separability, kind="stable")[:10]
-        enough = min(len(X), len(Y)) >= 2
+        enough, divergence = min(len(X), len(Y)) >= 2, None
+        if enough:
+            columns = x.conformity[:, None], y.conformity[:, None]
+            divergence = float(histogram_divergence(*columns, BINS)[0])
         with self.steps.step(f"separability of {first} and {second}", len(X) + len(Y)):
             linear = separability_of(X, Y, self.seed) if enough else None
         return Between(
@@ -202,7 +205,7 @@ class _Run:
             n_tags=int(np.sum(separability > 1)),
             top_features=tuple((int(f), float(separability[f])) for f in tops),
             feature_divergence_max=float(np.max(histogram_divergence(X, Y, BINS))),
-            conformity_divergence=_conformity_divergence(x, y) if enough else None,
+            conformity_divergence=divergence,
             pairs=self._pairs(first, second),
         )
 
@@ -316,10 +319,6 @@ def _moments(side: Embeddings, name: str, passed: Listener) -> Moments:
             passed((block.stop - block.start) / side.n_rows)
 
     return Moments.from_stream(blocks(), name=name)
-
-
-def _conformity_divergence(x: SideRows, y: SideRows) -> float:
-    return float(histogram_divergence(x.conformity[:, None], y.conformity[:, None], BINS)[0])
 
 
 def _pick(rng: np.random.Generator, n: int, sample: int) -> np.ndarray | None:
