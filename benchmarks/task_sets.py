@@ -15,7 +15,12 @@ import numpy as np
 from safetensors.numpy import load_file
 
 from modgap._results import text_table
-from modgap.tasks import conformity_test, multiple_choice_task, rephrased_choice
+from modgap.tasks import (
+    conformity_test,
+    multiple_choice_task,
+    rephrased_choice,
+    rephrased_choice_task,
+)
 
 CHOICES, WRONG, DRAWS = 4, 30, 500
 
@@ -33,7 +38,9 @@ def four_classes(folder: Path, seed: int = 0) -> None:
     first, correct = texts[four], np.zeros(n, int)
     right, wrong = reworded[labels][:, None], reworded[others[:, CHOICES - 1 :]]
     clean = multiple_choice_task(held["image"], first, correct).score()
-    found = rephrased_choice(held["image"], first, correct, right, wrong, draws=DRAWS, seed=seed)
+    found = rephrased_choice(
+        rephrased_choice_task(held["image"], first, correct, right, wrong, draws=DRAWS, seed=seed)
+    )
     assert np.all(found.clean == clean.mean)
     rows = [
         (f"{amount:g}", f"{found.clean[k]:.4f}", f"{found.rephrased[k]:.4f}")

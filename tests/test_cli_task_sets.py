@@ -15,6 +15,7 @@ from modgap.tasks import (
     multiple_choice_task,
     pair_matching_task,
     rephrased_choice,
+    rephrased_choice_task,
 )
 from task_sets import (
     PROMPTS,
@@ -71,7 +72,7 @@ def test_other_words_are_swept_and_shown_as_the_paper_does(questions) -> None:
     ran = choices(questions, *reworded(questions), "--draws", 30, "--json")
     assert ran.status == 0
     X, texts, correct, right, wrong = planted(n=N)
-    expected = rephrased_choice(X, texts, correct, right, wrong, draws=30)
+    expected = rephrased_choice(rephrased_choice_task(X, texts, correct, right, wrong, draws=30))
     assert ran.json["rephrasing"] == expected.to_dict()
     assert ran.json["gain_when_closed"] == expected.gain().to_dict()
     assert ran.json["task"] == "rephrased_choice"

@@ -9,13 +9,13 @@ from modgap._validate import InputError
 from modgap.corrections import METRICS, Center
 from modgap.evaluation import compare
 from modgap.tasks import (
+    OwnShift,
     multiple_choice_task,
-    own_shift,
-    rephrased_choice,
     rephrased_choice_task,
     sweep_task,
 )
-from modgap.tasks.multiple_choice import own_directions
+from modgap.tasks import rephrased_choice as protocol_of
+from modgap.tasks.multiple_choice import AMOUNTS, own_directions
 
 SIZES = (4, 2, 3, 4, 4)
 QUESTION_OF = np.repeat(np.arange(len(SIZES)), SIZES)
@@ -29,6 +29,10 @@ def questions(rng):
 
 def multiple_choice(*given, correction=None, **settings):
     return multiple_choice_task(*given, **settings).score(correction)
+
+
+def rephrased_choice(*given, gap=None, amounts=AMOUNTS, **settings):
+    return protocol_of(rephrased_choice_task(*given, **settings), gap=gap, amounts=amounts)
 
 
 def slow_choice(X, Y, metric):
@@ -176,12 +180,12 @@ def test_the_sweep_moves_each_question_as_the_protocol_does():
     amounts = (-1.0, 0.5, 1.0)
     protocol = rephrased_choice(X, texts, correct, right, wrong, amounts=amounts, draws=40)
     task = rephrased_choice_task(X, texts, correct, right, wrong, draws=40)
-    swept = sweep_task(task, [own_shift(texts, amounts=amounts)], resamples=100)
+    swept = sweep_task(task, [OwnShift(amounts=amounts)], resamples=100)
     for k, amount in enumerate(amounts):
         found = swept.outcomes_at("shift by question", amount)
         np.testing.assert_allclose(found, protocol.rephrased_shares[k])
     clean = sweep_task(
-        multiple_choice_task(X, texts, correct), [own_shift(texts, amounts=amounts)], resamples=100
+        multiple_choice_task(X, texts, correct), [OwnShift(amounts=amounts)], resamples=100
     )
     assert {point.value.value for point in clean.points} == {clean.raw.value.value}
     assert clean.points[-1].gap < 0.2 * clean.raw.gap < clean.points[0].gap
@@ -190,7 +194,7 @@ def test_the_sweep_moves_each_question_as_the_protocol_does():
 def test_a_planted_gap_is_closed_on_one_half_and_helps_on_the_other():
     X, texts, correct, right, wrong = planted(n=120)
     task = rephrased_choice_task(X, texts, correct, right, wrong, draws=40)
-    swept = sweep_task(task, [own_shift(texts)], resamples=400)
+    swept = sweep_task(task, [OwnShift()], resamples=400)
     assert swept.chosen.way == "shift by question"
     assert swept.chosen.amount > 0.5
     assert swept.chosen.helps

@@ -18,6 +18,7 @@ from modgap.tasks import (
     open_mmvp,
     pair_matching_task,
     rephrased_choice,
+    rephrased_choice_task,
     task_rows,
 )
 from task_sets import (
@@ -77,7 +78,7 @@ def test_other_wordings_are_direct_answers_and_answers_to_other_questions(tmp_pa
         answer = text.removeprefix("What is it ? ")
         assert answer not in data.direct_answers[place // 3]
         assert answer in {*WORDS[:4], "a cat", "a dog", "a bee"}
-    result = rephrased_choice(**found.inputs, draws=20)
+    result = rephrased_choice(rephrased_choice_task(**found.inputs, draws=20))
     first = ("X", "texts", "correct", "image_of")
     clean = multiple_choice_task(**{name: found.inputs[name] for name in first}).score()
     np.testing.assert_array_equal(result.clean, clean.mean)

@@ -79,14 +79,13 @@ def best_documents(
 
 
 def given_scores(
-    queries: Array,
-    documents: Array,
-    asked_by: np.ndarray,
-    metric: Metric,
-    names: tuple[str, str] = ("X", "Y"),
+    queries: Array, documents: Array, asked_by: np.ndarray, metric: Metric
 ) -> np.ndarray:
-    """The score (m,) of each document for the one query that asks for it, ``asked_by`` (m,)."""
-    Q, D = rows_to_multiply(*check_searched(queries, documents, metric, names), metric)
+    """The score (m,) of each document for the one query that asks for it, in checked rows.
+
+    ``asked_by`` (m,) is the row of that query.
+    """
+    Q, D = rows_to_multiply(queries, documents, metric)
     bias = document_bias(D, metric)
     found = np.empty(D.shape[0])
     for rows in cached_blocks(D):

@@ -16,7 +16,6 @@ from modgap.tasks.multiple_choice import (
     OwnShift,
     RephrasedChoice,
     multiple_choice_task,
-    own_shift,
     rephrased_choice,
     rephrased_choice_task,
 )
@@ -61,7 +60,6 @@ __all__ = [
     "open_aokvqa",
     "open_fairface",
     "open_mmvp",
-    "own_shift",
     "pair_matching_task",
     "rephrased_choice",
     "rephrased_choice_task",

@@ -145,16 +145,11 @@ def open_aokvqa(
         np.array([rows[name] for name in names]),
         Items(str(file), [Item(name, (), None, folder.reader(name, file)) for name in distinct]),
         np.array([bool(entry.get("difficult_direct_answer")) for entry in entries]),
-        tuple(_direct_answers(entry) for entry in entries),
+        tuple(
+            tuple(answer.strip() for answer in entry.get("direct_answers") or ())
+            for entry in entries
+        ),
     )
-
-
-def _direct_answers(entry: Mapping[str, Any]) -> tuple[str, ...]:
-    """The answers in free words; none where they are not given."""
-    said = entry.get("direct_answers")
-    answers = said if isinstance(said, list) else []
-    texts = (answer.strip() for answer in answers if isinstance(answer, str))
-    return tuple(text for text in texts if text)
 
 
 def _entries(path: Path) -> list[Mapping[str, Any]]:

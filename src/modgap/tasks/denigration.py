@@ -24,7 +24,7 @@ from modgap.evaluation.significance import DEFAULT_RESAMPLES, Interval
 from modgap.io.images import ImageFolder
 from modgap.io.items import Item, Items
 from modgap.io.modalities import DEFAULT_NAMES
-from modgap.search import search
+from modgap.search.exact import best_documents
 from modgap.search.scores import metric_of
 from modgap.tasks.command import (
     IMAGES,
@@ -212,7 +212,7 @@ def denigration(
 
 def best_prompts(X: Array, texts: Array, metric: Metric) -> np.ndarray:
     """The row of the prompt nearest to each row of X."""
-    return np.asarray(search(X, texts, 1, metric, names=("X", "texts"))[0][:, 0])
+    return np.asarray(best_documents(X, texts, 1, metric)[0][:, 0])
 
 
 def is_harm(kinds: np.ndarray) -> np.ndarray:

@@ -58,15 +58,47 @@ DRAWS = 500
 class _Choice:
     """Judges questions by the scores of their texts for their images.
 
-    ``question_of`` and ``asked_by`` are the question of each text and the row of X it is about.
+    ``question_of`` and ``asked_by`` are the question of each text and the row of X it is about. The
+    texts of the first answers come first, ``first_of`` is the question of each and ``correct`` the
+    place of the right one. ``drawn`` are the texts that are drawn in other words.
     """
 
     question_of: np.ndarray
     asked_by: np.ndarray
-    decide: Callable[[np.ndarray], np.ndarray]
+    first_of: np.ndarray
+    correct: np.ndarray
+    drawn: Sequence[tuple[np.ndarray, np.ndarray]] = ()
 
     def __call__(self, X: Array, Y: Array, metric: Metric) -> np.ndarray:
-        return self.decide(given_scores(X, Y, self.asked_by, metric, ("X", "texts")))
+        return self.decide(given_scores(X, Y, self.asked_by, metric))
+
+    def decide(self, scores: np.ndarray) -> np.ndarray:
+        """The chosen answer of each question; in other words, the share of draws that are right."""
+        if not self.drawn:
+            return self.chosen(scores)
+        return np.array([_shared(scores[own], scores[rivals]) for own, rivals in self.drawn])
+
+    def chosen(self, scores: np.ndarray) -> np.ndarray:
+        """The place of the nearest text among the first ones of each question, (n,)."""
+        first, starts = scores[: len(self.first_of)], starts_of(self.first_of)
+        best = np.maximum.reduceat(first, starts)
+        places = np.flatnonzero(first == best[self.first_of])
+        # The first of equals: places are in order, and so are the questions.
+        earliest = np.searchsorted(self.first_of[places], np.arange(len(starts)))
+        return np.asarray(places[earliest] - starts)
+
+    def along(
+        self, gap: np.ndarray, X: np.ndarray, Y: np.ndarray
+    ) -> tuple[np.ndarray, Callable[[float], np.ndarray]]:
+        """How far each question's texts move (n, d), and the scores of texts moved by an amount.
+
+        They move along the part of the gap that is orthogonal to the first texts (eq. 11).
+        """
+        own = np.split(Y[: len(self.first_of)], starts_of(self.first_of)[1:])
+        directions = np.concatenate([own_directions(gap, texts[None]) for texts in own])
+        moves = directions[self.question_of]
+        near, toward = near_and_toward(X[self.asked_by], Y[:, None], moves)
+        return directions, lambda amount: moved(near, toward, amount)[:, 0]
 
 
 def multiple_choice_task(
@@ -105,31 +137,20 @@ def multiple_choice_task(
     X = check_matrix(X)
     Y, question_of = check_answers(texts, "texts")
     image_of = check_image_of(image_of, int(question_of[-1]) + 1, X.shape[0])
+    right = check_correct(correct, question_of)
     return Task(
         name="multiple_choice",
         names=(names[0], names[1]),
         X=X,
         Y=Y,
-        judge=_Choice(
-            question_of, image_of[question_of], lambda scores: _nearest(scores, question_of)
-        ),
-        right=check_correct(correct, question_of),
+        judge=_Choice(question_of, image_of[question_of], question_of, right),
+        right=right,
         chance=float(np.mean(1 / np.bincount(question_of))),
         groups=image_of,
         x_groups=np.arange(X.shape[0]),
         metric=metric,
         row_names=("X", "texts"),
     )
-
-
-def _nearest(scores: np.ndarray, question_of: np.ndarray) -> np.ndarray:
-    """The place of the nearest text among those of its question, (n,)."""
-    starts = starts_of(question_of)
-    best = np.maximum.reduceat(scores, starts)
-    places = np.flatnonzero(scores == best[question_of])
-    # The first of equals: places are in order, and so are the questions.
-    first = places[np.searchsorted(question_of[places], np.arange(len(starts)))]
-    return np.asarray(first - starts)
 
 
 def starts_of(question_of: np.ndarray) -> np.ndarray:
@@ -250,76 +271,53 @@ class RephrasedChoice(Result):
 
 
 def rephrased_choice(
-    X: Array,
-    texts: Answers,
-    correct: Any,
-    right: Answers,
-    wrong: Answers,
+    task: Task,
     *,
-    image_of: Any = None,
     gap: Array | None = None,
     amounts: Sequence[float] = AMOUNTS,
-    draws: int = DRAWS,
-    seed: int = 0,
     progress: Progress | None = None,
 ) -> RephrasedChoice:
     """Accuracy when answers are said in other words, as the gap closes (Chowers et al., fig. 10).
 
-    In each draw a question has one of its right answers and as many wrong ones as before, drawn
-    without replacement. Its texts move by amount·g′, where g′ is the part of the gap orthogonal to
-    its own first texts (eq. 11), so that the clean accuracy cannot change. All rows at unit length,
-    nearest by Euclidean distance; answers that tie share the hit.
+    The texts of a question move by amount·g′, where g′ is the part of the gap orthogonal to its own
+    first texts (eq. 11), so that the clean accuracy cannot change. All rows at unit length, nearest
+    by Euclidean distance.
 
     Parameters
     ----------
-    X, texts, correct, image_of
-        As for ``multiple_choice_task``: images, the first texts, and which of them are right.
-    right, wrong : (rows, question_of), or (n, k, d) array
-        Other texts that are right for their question, one or more; and wrong ones, at least as many
-        as a question has wrong answers.
+    task : Task
+        What ``rephrased_choice_task`` gives.
     gap : (d,) array, optional
-        From the mean of the texts to that of the images; by default of ``texts`` and ``X``.
+        From the mean of the texts to that of the images; by default of the first texts and X.
     amounts : sequence of float
         How far the gap is closed: −1 doubles it.
-    draws : int
-        How often answers are drawn.
-    seed : int
-        Seed of the draws.
     progress : callable, optional
         Called as ``progress(step, done, total)``.
     """
-    task = rephrased_choice_task(
-        X, texts, correct, right, wrong, image_of=image_of, draws=draws, seed=seed
-    )
-    steps, judge = check_numbers(amounts, "amounts"), task.judge
-    assert isinstance(judge, _Choice)
-    _, question_of = check_answers(texts, "texts")
-    n, n_first = int(question_of[-1]) + 1, len(question_of)
-    correct = check_correct(correct, question_of)
-    images, rows = _unit_rows(task)
-    between = images.mean(axis=0) - rows[:n_first].mean(axis=0)
+    judge = task.judge
+    if not (isinstance(judge, _Choice) and judge.drawn):
+        raise InputTypeError("rephrased_choice needs a task that rephrased_choice_task makes.")
+    steps, (images, rows) = check_numbers(amounts, "amounts"), _unit_rows(task)
+    between = images.mean(axis=0) - rows[: len(judge.first_of)].mean(axis=0)
     vector = between if gap is None else _check_gap(gap, images.shape[1])
-    directions = _own_directions(vector, rows, judge.question_of, n_first)
-    near, toward = near_and_toward(
-        images[judge.asked_by], rows[:, None], directions[judge.question_of]
-    )
-    clean, shares = np.zeros((len(steps), n), bool), np.zeros((len(steps), n))
+    directions, scores_at = judge.along(vector, images, rows)
+    clean, shares = [], []
     for k, amount in enumerate(steps):
         (progress or silent)("amounts", k, len(steps))
-        scores = moved(near, toward, amount)[:, 0]
-        clean[k] = _nearest(scores[:n_first], question_of) == correct
-        shares[k] = judge.decide(scores)
+        scores = scores_at(amount)
+        clean.append(judge.chosen(scores) == judge.correct)
+        shares.append(judge.decide(scores))
     length = float(np.linalg.norm(vector))
     closed = np.linalg.norm(directions, axis=1).mean() / length if length > 0 else 0.0
     return RephrasedChoice(
         amounts=steps,
-        clean=clean.mean(axis=1),
-        rephrased=shares.mean(axis=1),
+        clean=np.mean(clean, axis=1),
+        rephrased=np.mean(shares, axis=1),
         closed=float(closed),
-        draws=draws,
-        n=n,
-        clean_hits=clean,
-        rephrased_shares=shares,
+        draws=len(judge.drawn[0][0]),
+        n=task.n_items,
+        clean_hits=np.array(clean),
+        rephrased_shares=np.array(shares),
         groups=task.groups,
     )
 
@@ -339,21 +337,29 @@ def rephrased_choice_task(
 ) -> Task:
     """Is the right answer nearest when answers are said in other words? One share a question.
 
+    In each draw a question has one of its right answers and as many wrong ones as before, drawn
+    without replacement; answers that tie share the hit. Corrections are fitted on ``X`` and
+    ``texts``.
+
     Parameters
     ----------
-    X, texts, correct, right, wrong, image_of, draws, seed
-        As for ``rephrased_choice``. Corrections are fitted on ``X`` and ``texts``.
-    names, metric
-        As for ``multiple_choice_task``.
+    X, texts, correct, image_of, names, metric
+        As for ``multiple_choice_task``: images, the first texts, and which of them are right.
+    right, wrong : (rows, question_of), or (n, k, d) array
+        Other texts that are right for their question, one or more; and wrong ones, at least as many
+        as a question has wrong answers.
+    draws : int
+        How often answers are drawn.
+    seed : int
+        Seed of the draws.
     """
     X = check_matrix(X)
     first, question_of = check_answers(texts, "texts")
     n = int(question_of[-1]) + 1
-    check_correct(correct, question_of)
+    places = check_correct(correct, question_of)
     image_of = check_image_of(image_of, n, X.shape[0])
-    nonzero = metric == "cosine"
     others = [
-        check_answers(given, name, n, nonzero=nonzero)
+        check_answers(given, name, n, nonzero=metric == "cosine")
         for given, name in ((right, "right"), (wrong, "wrong"))
     ]
     check_enough(question_of, others[1][1])
@@ -366,13 +372,7 @@ def rephrased_choice_task(
         names=(names[0], names[1]),
         X=X,
         Y=namespace(first).concat([first, *(rows for rows, _ in others)]),
-        judge=_Choice(
-            every,
-            image_of[every],
-            lambda scores: np.array(
-                [_shared(scores[own], scores[rivals]) for own, rivals in drawn]
-            ),
-        ),
+        judge=_Choice(every, image_of[every], question_of, places, drawn),
         groups=image_of,
         outcome="accuracy in other words",
         x_groups=np.arange(X.shape[0]),
@@ -411,51 +411,39 @@ def _shared(own: np.ndarray, others: np.ndarray) -> float:
 class OwnShift(Way):
     """The texts of each question moved along the part of the gap orthogonal to its first ones.
 
-    Chowers et al., eq. 11, question by question; the metric is Euclidean. The first ``n_first``
-    rows of Y are the first texts.
+    Chowers et al., eq. 11, question by question; the metric is Euclidean.
     """
 
-    n_first: int
+    name: str = "shift by question"
+    amounts: tuple[float, ...] = BOTH_WAYS
 
     def fitted(self, rows: TaskRows) -> AtAmount:
         """A direction for each question, from the gap of the rows to fit on."""
-        task = rows.task
-        if not isinstance(task.judge, _Choice):
+        task, judge = rows.task, rows.task.judge
+        if not isinstance(judge, _Choice):
             raise InputValueError("it needs a task of questions")
-        judge = task.judge
         X, Y = _unit_rows(task)
         sides = rows.fit.side_moments(detail="mean")
         asking, found = (to_numpy(sides[name].unit_rows().mean) for name in task.names)
-        directions = _own_directions(asking - found, Y, judge.question_of, self.n_first)
-        moves = directions[judge.question_of]
-        near, toward = near_and_toward(X[judge.asked_by], Y[:, None], moves)
-        raw, drift = X.mean(axis=0) - Y.mean(axis=0), moves.mean(axis=0)
+        directions, scores_at = judge.along(asking - found, X, Y)
+        raw = X.mean(axis=0) - Y.mean(axis=0)
+        drift = directions[judge.question_of].mean(axis=0)
 
         def at(amount: float) -> tuple[np.ndarray, float]:
             left = raw - amount * drift
             sign = -1.0 if left @ raw < 0 else 1.0
-            outcomes = task.checked(judge.decide(moved(near, toward, amount)[:, 0]))
+            outcomes = task.checked(judge.decide(scores_at(amount)))
             return outcomes, float(sign * np.linalg.norm(left))
 
         return at
 
 
-def own_shift(texts: Answers, *, amounts: Sequence[float] = BOTH_WAYS) -> OwnShift:
-    """The way for a task of these first texts, in their words or in others."""
-    return OwnShift("shift by question", tuple(amounts), len(check_answers(texts, "texts")[1]))
-
-
 def _unit_rows(task: Task) -> tuple[np.ndarray, np.ndarray]:
-    X, Y = (unit(to_numpy(side).astype(np.float64)) for side in (task.X, task.Y))
+    X, Y = (
+        unit(to_numpy(check_rows(rows, name, nonzero=True)).astype(np.float64))
+        for rows, name in zip((task.X, task.Y), task.row_names, strict=True)
+    )
     return X, Y
-
-
-def _own_directions(
-    gap: np.ndarray, rows: np.ndarray, question_of: np.ndarray, n_first: int
-) -> np.ndarray:
-    """The direction of each question, from its texts among the first ``n_first`` rows."""
-    own = np.split(rows[:n_first], starts_of(question_of[:n_first])[1:])
-    return np.concatenate([own_directions(gap, texts[None]) for texts in own])
 
 
 def own_directions(gap: np.ndarray, candidates: np.ndarray) -> np.ndarray:
@@ -546,17 +534,14 @@ def _read(given: Any) -> dict[str, Any]:
 
 
 def _prepare(inputs: Any, given: Any, progress: Progress) -> Prepared:
-    inputs = {"names": given.names, **inputs}
-    shift = own_shift(inputs["texts"])
+    inputs = {"names": given.names, "metric": given.metric, **inputs}
     if "right" not in inputs:
-        task = multiple_choice_task(**inputs, metric=given.metric)
-        return Prepared(task, ways=(*default_ways(task), shift))
-    drawn = {"draws": given.draws, "seed": given.seed}
-    task = rephrased_choice_task(**inputs, metric=given.metric, **drawn)
-    rows = {name: value for name, value in inputs.items() if name != "names"}
-    found = rephrased_choice(**rows, **drawn, progress=progress)
+        task = multiple_choice_task(**inputs)
+        return Prepared(task, ways=(*default_ways(task), OwnShift()))
+    task = rephrased_choice_task(**inputs, draws=given.draws, seed=given.seed)
+    found = rephrased_choice(task, progress=progress)
     more = {"rephrasing": found, "gain_when_closed": found.gain(seed=given.seed)}
-    return Prepared(task, found, (*default_ways(task), shift), more)
+    return Prepared(task, found, (*default_ways(task), OwnShift()), more)
 
 
 COMMAND = TaskCommand(

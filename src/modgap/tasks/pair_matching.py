@@ -126,9 +126,9 @@ def pair_matching_task(
 def _matched(queries: Array, documents: Array, metric: Metric) -> np.ndarray:
     """Whether both queries of each set are nearer to their own document than to the other, (n,)."""
     rows = np.arange(queries.shape[0])
-    own = given_scores(queries, documents, rows, metric, ("queries", "documents"))
+    own = given_scores(queries, documents, rows, metric)
     # The document beside it is asked for by the query of its neighbour.
-    other = given_scores(queries, documents, rows ^ 1, metric, ("queries", "documents"))[rows ^ 1]
+    other = given_scores(queries, documents, rows ^ 1, metric)[rows ^ 1]
     return np.asarray((own > other).reshape(-1, 2).all(axis=1))
 
 

@@ -17,7 +17,7 @@ from modgap._validate import Array, InputTypeError, InputValueError, did_you_mea
 from modgap.corrections import Metric
 from modgap.io import Items, open_items
 from modgap.io.modalities import DEFAULT_NAMES
-from modgap.search import search
+from modgap.search.exact import best_documents
 from modgap.tasks.command import (
     COLUMN,
     MODEL,
@@ -100,7 +100,7 @@ def zero_shot_task(
         names=(names[0], names[1]),
         X=X,
         Y=texts,
-        judge=lambda X, Y, metric: search(X, Y, 1, metric)[0][:, 0],
+        judge=lambda X, Y, metric: best_documents(X, Y, 1, metric)[0][:, 0],
         right=check_class_numbers(labels, X.shape[0], texts.shape[0]),
         chance=1 / texts.shape[0],
         groups=np.arange(X.shape[0]) if groups is None else np.asarray(groups),

@@ -13,7 +13,7 @@ from modgap.reproduce.chowers2026.rephrasing import fig10 as of_classes
 from modgap.reproduce.entry import Number, Outcome
 from modgap.reproduce.model_data import ModelData
 from modgap.reproduce.setting import NotAtHand, Setting
-from modgap.tasks import AOKVQA, RephrasedChoice, rephrased_choice
+from modgap.tasks import AOKVQA, RephrasedChoice, rephrased_choice, rephrased_choice_task
 
 NAME = "A-OKVQA"
 # Wrong answers that a question draws from, of the bank of all answers: the paper draws each of its
@@ -82,18 +82,17 @@ def _rephrased(setting: Setting, model: ModelData, data: AOKVQA) -> RephrasedCho
         name: _embedded(model, [data.questions[k] for k in kept], said)
         for name, said in answers.items()
     }
-    return rephrased_choice(
+    task = rephrased_choice_task(
         X,
         rows["texts"],
         data.correct[kept],
         rows["right"],
         rows["wrong"],
         image_of=[row_of[int(data.image_of[k])] for k in kept],
-        amounts=AMOUNTS,
         draws=DRAWS_IN_FULL if setting.full else DRAWS,
         seed=setting.seed,
-        progress=setting.steps("questions"),
     )
+    return rephrased_choice(task, amounts=AMOUNTS, progress=setting.steps("questions"))
 
 
 def _embedded(
