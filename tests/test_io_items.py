@@ -149,7 +149,7 @@ def test_sounds_lie_in_folders_or_tables(tmp_path):
     table = open_items(tmp_path / "table")
     assert (table.kind, table.captions(0), table.stored(0)) == ("audio", ("Rain .",), wav(tone()))
     write(tmp_path / "folders" / "rain" / "cover.jpg")
-    with pytest.raises(InputValueError, match=r"images and sounds\. Choose one by format"):
+    with pytest.raises(InputValueError, match=r"holds 'images', 'audio'\. Choose one by format"):
         open_items(tmp_path / "folders")
     assert len(open_items(tmp_path / "folders", format="images")) == 1
 

@@ -28,7 +28,7 @@ def find_files(folder: Path, suffixes: Sequence[str]) -> list[Path]:
     return sorted(found)
 
 
-def open_folder(folder: Path, files: Sequence[Path], kind: ItemKind) -> Opened:
+def open_folder(files: Sequence[Path], folder: Path, kind: ItemKind) -> Opened:
     """The files of a folder; sub-folders are classes, below train, val and the like or not."""
     reader = ImageFolder(folder)
     names = [file.relative_to(folder).as_posix() for file in files]

@@ -1,10 +1,12 @@
-"""Which format the items of a file or folder have."""
+"""Opens the items of a file or folder, whatever its format."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
+from typing import Any, NamedTuple
 
 from modgap._files import kind_of
 from modgap._validate import InputValueError, check_choice
@@ -15,7 +17,7 @@ from modgap.io.items.arrow import find_parquet, open_parquet_items, open_saved
 from modgap.io.items.coco import find_coco, open_coco
 from modgap.io.items.columns import names_files
 from modgap.io.items.folder import find_files, open_folder, open_text
-from modgap.io.items.item import ItemKind, Items, Opened, unique_names
+from modgap.io.items.item import Items, Opened, unique_names
 from modgap.io.items.records import (
     delimiter,
     find_esc50,
@@ -30,25 +32,44 @@ from modgap.io.items.webdataset import find_shards, open_webdataset
 from modgap.io.sounds import SUFFIXES as SOUND_SUFFIXES
 
 _Files = Sequence[Path]
-_Open = Callable[[_Files, Path | None], Opened]
 
-# A layout of one data set has files of fixed names, so it is looked for before the formats.
-_LAYOUTS: dict[str, tuple[Callable[[Path], _Files], _Open]] = {
-    "huggingface": (find_saved, open_saved),
-    "esc50": (find_esc50, open_esc50),
-    "mixbench": (find_mixbench, open_jsonl),
+
+class _Format(NamedTuple):
+    """How the files of a format are found in a folder and opened, and words for these files."""
+
+    find: Callable[[Path], _Files]
+    open: Callable[[_Files, Any], Opened]
+    files: str
+
+
+_FORMATS = {
+    "huggingface": _Format(
+        find_saved, open_saved, "state.json or dataset_dict.json of save_to_disk"
+    ),
+    "esc50": _Format(find_esc50, open_esc50, "meta/esc50.csv and audio/"),
+    "mixbench": _Format(find_mixbench, open_jsonl, "corpus.jsonl and queries.jsonl"),
+    "parquet": _Format(find_parquet, open_parquet_items, "*.parquet files, or some in data/"),
+    "webdataset": _Format(find_shards, open_webdataset, "*.tar shards"),
+    "coco": _Format(find_coco, open_coco, "captions_*.json, or some in annotations/"),
+    "csv": _Format(find_tables, open_tables, "a .csv or .tsv of files and captions"),
+    "jsonl": _Format(find_jsonl, open_jsonl, "*.jsonl files"),
+    "images": _Format(
+        partial(find_files, suffixes=IMAGE_SUFFIXES), partial(open_folder, kind="image"), "images"
+    ),
+    "audio": _Format(
+        partial(find_files, suffixes=SOUND_SUFFIXES),
+        partial(open_folder, kind="audio"),
+        "sounds (.wav, .flac, .ogg, .mp3)",
+    ),
 }
-_FORMATS: dict[str, tuple[Callable[[Path], _Files], _Open]] = {
-    "parquet": (find_parquet, open_parquet_items),
-    "webdataset": (find_shards, open_webdataset),
-    "coco": (find_coco, open_coco),
-    "csv": (find_tables, open_tables),
-    "jsonl": (find_jsonl, open_jsonl),
-}
-_FOLDERS: dict[str, tuple[ItemKind, Sequence[str]]] = {
-    "images": ("image", IMAGE_SUFFIXES),
-    "audio": ("audio", SOUND_SUFFIXES),
-}
+_FOLDERS = ("images", "audio")
+# Looked for in this order: the layout of one data set has files of fixed names, and folders of
+# files may lie beside any table.
+_ORDER = (
+    ("huggingface", "esc50", "mixbench"),
+    ("parquet", "webdataset", "coco", "csv", "jsonl"),
+    _FOLDERS,
+)
 _SUFFIXES = {
     ".parquet": "parquet",
     ".tar": "webdataset",
@@ -59,7 +80,7 @@ _SUFFIXES = {
     ".ndjson": "jsonl",
     ".txt": "text",
 }
-ITEM_FORMATS = (*_LAYOUTS, *_FORMATS, *_FOLDERS, "text")
+ITEM_FORMATS = (*_FORMATS, "text")
 
 
 def open_items(
@@ -69,7 +90,7 @@ def open_items(
     split: str | None = None,
     images: str | os.PathLike[str] | None = None,
 ) -> Items:
-    """What can be embedded in a file or folder: images, sounds or texts.
+    """The images, sounds or texts of a file or folder, to embed or to train on.
 
     - **Parquet**, one file or a folder of shards, and **Hugging Face datasets** as
       ``save_to_disk`` writes them: images or sounds as bytes, {bytes, path} or paths.
@@ -117,10 +138,10 @@ def _open_file(path: Path, format: str | None, images: Path | None) -> Opened:  
         kind = "csv"
     if kind == "text":
         return open_text(path)
-    if kind not in _FORMATS:
+    if kind is None or kind not in _SUFFIXES.values():
         known = ", ".join(_SUFFIXES)
         raise InputValueError(f"{path} must end in {known}, or be a folder, got {path.suffix!r}.")
-    return _FORMATS[kind][1]([path], images)
+    return _FORMATS[kind].open([path], images)
 
 
 def _is_table(path: Path) -> bool:
@@ -132,30 +153,29 @@ def _is_table(path: Path) -> bool:
 
 
 def _open(folder: Path, format: str | None, images: Path | None) -> Opened:  # noqa: A002
-    for table in (_LAYOUTS, _FORMATS):
-        wanted = table if format is None else {format: table[format]} if format in table else {}
-        found = {name: files for name, (find, _) in wanted.items() if (files := find(folder))}
+    for names in _ORDER:
+        place = images or folder if names is _FOLDERS else folder
+        wanted = [name for name in names if format in (None, name)]
+        found = {name: files for name in wanted if (files := _FORMATS[name].find(place))}
         if len(found) > 1:
             raise InputValueError(
                 f"{folder} holds {listed(list(found))}. Choose one by format, or give the path of "
                 "the file."
             )
         for name, files in found.items():
+            if names is _FOLDERS:
+                return _FORMATS[name].open(files, place)
             _refuse_links_out(files, folder)
-            return table[name][1](files, images)
-    below = {
-        name: files
-        for name, (_, suffixes) in _FOLDERS.items()
-        if format in (None, name) and (files := find_files(images or folder, suffixes))
-    }
-    if len(below) == 1:
-        name, files = next(iter(below.items()))
-        return open_folder(images or folder, files, _FOLDERS[name][0])
-    if below:
-        raise InputValueError(
-            f"{folder} holds images and sounds. Choose one by format: 'images' or 'audio'."
-        )
-    raise InputValueError(f"{folder} must hold {_expected(format)}; nothing of it is there.")
+            return _FORMATS[name].open(files, images)
+    if format == "text":
+        expected = "a file of texts: give its path"
+    elif format is not None:
+        expected = _FORMATS[format].files
+    else:
+        some = [_FORMATS[name].files for name in (*_FOLDERS, "csv", "jsonl")]
+        more = "Parquet, WebDataset or COCO files, or a Hugging Face dataset saved to disk"
+        expected = ", ".join([*some, more])
+    raise InputValueError(f"{folder} must hold {expected}; nothing of it is there.")
 
 
 def _refuse_links_out(files: _Files, folder: Path) -> None:
@@ -169,26 +189,3 @@ def _refuse_links_out(files: _Files, folder: Path) -> None:
             )
         if file.exists() and not file.is_file():
             raise InputValueError(f"{file} must be a file to read from, but it is {kind_of(file)}.")
-
-
-def _expected(format: str | None) -> str:  # noqa: A002
-    """The files that a format, or any of them, would have."""
-    expected = {
-        "parquet": "*.parquet files, or some in data/",
-        "huggingface": "state.json or dataset_dict.json of save_to_disk",
-        "csv": "a .csv or .tsv of files and captions",
-        "jsonl": "*.jsonl files",
-        "coco": "captions_*.json, or some in annotations/",
-        "webdataset": "*.tar shards",
-        "images": "images",
-        "audio": "sounds (.wav, .flac, .ogg, .mp3)",
-        "esc50": "meta/esc50.csv and audio/",
-        "mixbench": "corpus.jsonl and queries.jsonl",
-    }
-    if format == "text":
-        return "a file of texts: give its path"
-    if format is not None:
-        return expected[format]
-    *most, last = [expected[name] for name in ("images", "audio", "csv", "jsonl")]
-    more = "Parquet, WebDataset or COCO files, or a Hugging Face dataset saved to disk"
-    return f"{', '.join(most)}, {last}, {more}"
