@@ -56,7 +56,9 @@ class RunModel(TorchModel):
         config = network.config
         self.name = options.name(name)
         self.dim, self.image_side = config.dimension, config.image.image_size
-        self.temperature = _temperature(folder)
+        record = _settings(folder / RESULT) if (folder / RESULT).is_file() else {}
+        temperature = record.get("temperature")  # at the end of the run
+        self.temperature = None if temperature is None else float(temperature)
         self.tokenizer = Tokenizer.load(folder)
         normalise = options.input_normalisation
         self.factor, self.shift = _pixel_scale(folder, config.image.channels, normalise)
@@ -89,13 +91,6 @@ class RunModel(TorchModel):
         if modality == "text":
             known["attention_mask"] = inputs["input_ids"] != self.tokenizer.pad_token_id
         return pool(states, self.pooling(modality), known, self._config.text.eos_token_id)
-
-
-def _temperature(folder: Path) -> float | None:
-    """That of the end of the run; None where its record is missing."""
-    path = folder / RESULT
-    found = _settings(path).get("temperature") if path.is_file() else None
-    return None if found is None else float(found)
 
 
 def _pixel_scale(folder: Path, channels: int, normalise: bool) -> tuple[Tensor, Tensor]:

@@ -98,6 +98,7 @@ class TorchModel(ReplicatedModel):
         any other module, too.
         """
         self.check_modality(modality)
+        blank = self.prepare_part([self.blank(modality)], modality, "document")
         for kind in (nn.ModuleList, nn.Sequential):
             held = [
                 f"{name}.{child}" if name else child
@@ -105,7 +106,7 @@ class TorchModel(ReplicatedModel):
                 if isinstance(module, kind)
                 for child, _ in module.named_children()
             ]
-            states = self._blank_states(held, modality)
+            states = self._states(held, blank, modality, must_run=False)
             # Blocks within blocks are left out.
             outer = [
                 name for name in states if not any(name.startswith(f"{other}.") for other in states)
@@ -140,11 +141,6 @@ class TorchModel(ReplicatedModel):
             for name, rows in self._states(names, prepared, modality).items():
                 found[name].append(rows)
         return {name: np.concatenate(rows) for name, rows in found.items()}
-
-    def _blank_states(self, names: Sequence[str], modality: str) -> dict[str, np.ndarray]:
-        """Rows of a blank item at those layers that it goes through, in that order."""
-        prepared = self.prepare_part([self.blank(modality)], modality, "document")
-        return self._states(names, prepared, modality, must_run=False)
 
     def _states(
         self, names: Sequence[str], prepared: Any, modality: str, must_run: bool = True

@@ -52,13 +52,8 @@ def join_processes(device: str = "auto") -> Processes:
         if place.type == "cuda":
             torch.cuda.set_device(place)
         dist.init_process_group("nccl" if place.type == "cuda" else "gloo")
-        atexit.register(_leave)
+        atexit.register(lambda: dist.is_initialized() and dist.destroy_process_group())
     return Processes(dist.get_rank(), dist.get_world_size(), place)
-
-
-def _leave() -> None:
-    if dist.is_initialized():
-        dist.destroy_process_group()
 
 
 def pick_device(name: str = "auto") -> torch.device:
