@@ -83,7 +83,7 @@ def test_what_serves_one_kind_of_query_is_fitted_for_each(data: Modalities, metr
 
 def test_several_that_ask_need_a_form_that_serves_them_all(data: Modalities) -> None:
     bench = Bench(data, queries=("image", "text"))
-    with pytest.raises(InputError, match="serves the queries of one modality, and here image and"):
+    with pytest.raises(InputError, match="serves the queries of one modality, but image and"):
         bench.fit(Calibrate(), nothing)
     fitted = bench.fit(Calibrate(form="blocks"), nothing)
     assert len([name for name in fitted.raw.metrics if "recall" in name]) == 2

@@ -139,7 +139,7 @@ def test_only_so_many_may_wait() -> None:
     jobs.submit("runs", held)
     assert held.started.wait(30)
     waiting = [jobs.submit("waits", lambda _: 1) for _ in range(2)]
-    with pytest.raises(QueueFull, match="2 jobs are waiting, as many as may"):
+    with pytest.raises(QueueFull, match="2 jobs are waiting, the most allowed"):
         jobs.submit("too many", lambda _: 1)
     jobs.cancel(waiting[0].id)
     last = jobs.submit("fits again", lambda _: 2)

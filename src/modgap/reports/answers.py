@@ -1,7 +1,7 @@
 """Stored searches: what held-out queries find in one index of all modalities, raw and corrected.
 
 The queries are a seeded sample; none is picked by hand. The index is that of the mixed metrics, on
-the confirm split; the correction is the one of the fit split, which the verdict's numbers are of.
+the confirm split; the correction is the one fitted on the fit split, as in the verdict.
 """
 
 from __future__ import annotations

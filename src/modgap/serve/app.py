@@ -1,4 +1,4 @@
-"""The server: the page and its files, the API, and how what goes wrong is said."""
+"""The FastAPI app: the page and its files, the API, and its error messages."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Asset:
 
     @property
     def tag(self) -> str:
-        """What the browser asks with whether its copy is still good."""
+        """The ETag, with which a browser checks its copy."""
         return f'"{hashlib.sha256(self.data).hexdigest()[:32]}"'
 
 
@@ -90,7 +90,7 @@ def make_app(
     jobs : Jobs, optional
         Where corrections are fitted.
     monitor : GapMonitor, optional
-        The one that is told of queries, see `make_monitor`; its metrics are at /metrics.
+        Watches the queries, see `make_monitor`; its metrics are at /metrics.
     """
     document = LiveDocument(make_document or explorer.document)
     assets = live_assets() if assets is None else assets
@@ -199,7 +199,7 @@ def _methods_at(request: Request) -> set[str]:
 
 
 def _invalid(_: Request, error: Exception) -> JSONResponse:
-    """The first thing that is wrong, in a sentence; only short plain values are repeated."""
+    """Name the first thing that is wrong; only short plain values are repeated."""
     assert isinstance(error, RequestValidationError)
     first = error.errors()[0]
     if first["type"] == "json_invalid":

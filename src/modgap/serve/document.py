@@ -1,4 +1,4 @@
-"""The page's document, made in the background and handed out as it is."""
+"""Makes the page's document in the background."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ class LiveDocument:
         self._job = self._begin()
 
     def state(self) -> Job:
-        """Where it stands; its result is the document as JSON."""
+        """Its state; the result is the document as JSON."""
         return self.wait(0)
 
     def wait(self, timeout: float | None = None) -> Job:
-        """Where it stands once made, or after ``timeout`` seconds."""
+        """Its state once made, or after ``timeout`` seconds."""
         job = self._jobs.wait(self._job, timeout)
         assert job is not None  # the last one is always kept
         return job
@@ -63,14 +63,14 @@ class LiveDocument:
 
     def _made(self, progress: Progress) -> bytes:
         document = plain(self._make(progress))
-        # The first sentences tell how it is, the last what to do about it.
+        # The last sentence says what to do.
         self._verdict = " ".join(((document.get("verdict") or {}).get("sentences") or [])[-1:])
         live = {**document, "live": True}
         return json.dumps(live, allow_nan=False, separators=(",", ":")).encode()
 
 
 def report_words(job: Job) -> str:
-    """Where the report stands, in a sentence or two."""
+    """The state of the report in a sentence or two."""
     if job.state == "done":
         return "The report is made."
     if job.state == "failed":

@@ -1,4 +1,4 @@
-"""What the live explorer knows and can do, without any web: rows, search, corrections."""
+"""The live explorer without its server: rows, search and corrections."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ class Explorer:
         self.index = MixedIndex(data, metric=metric, at_most=rows, seed=seed)
         self.corrections = FittedCorrections(kept)
         self.rows = RowItems(data, self.index.live)
-        # Told of every query, as it is.
+        # Receives every query, as it is.
         self.monitor: RowMonitor | None = None
         self._groups = dict(zip(data.names, data.groups, strict=True)) if data.paired else {}
         # In an index of one side per group, half of the groups are there as the first modality.
@@ -96,7 +96,7 @@ class Explorer:
         self._as_first = np.random.default_rng(seed).permutation(n_groups) < n_groups // 2
 
     def info(self) -> DataInfo:
-        """What is being explored."""
+        """The data, its index, the methods to fit and the terms of the page."""
         data = self.data
         modalities = [
             ModalityInfo(

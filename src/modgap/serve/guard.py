@@ -1,6 +1,6 @@
-"""What stands before every request: who may ask, from where, how much; and strict headers.
+"""Checks every request before the app sees it, and adds strict headers to every answer.
 
-Written against ASGI itself, outermost, so that refusals and errors get the same headers too.
+It is plain ASGI and outermost, so refusals and errors get the same headers too.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class _Ended(Exception):
 
 
 class _Gone(Exception):
-    """Whoever asked has hung up."""
+    """The client has disconnected."""
 
 
 def _refusal(status: int, detail: str, headers: Mapping[str, str] | None = None) -> _Ended:
@@ -156,7 +156,7 @@ class Guard:
 
     @staticmethod
     def _check_origin(request: Request) -> None:
-        """What changes something must come from a page of this server, or from no page at all."""
+        """Requests that change something must come from this server's page, or from no page."""
         if request.method not in CHANGING:
             return
         own = f"{request.scope.get('scheme', 'http')}://{request.headers['host']}".lower()
@@ -166,7 +166,7 @@ class Guard:
             raise _refusal(403, "Requests that change something must come from this page.")
 
     async def _body(self, request: Request, receive: Receive) -> bytes:
-        """The whole body, counted as it comes: what a header says of its length proves nothing."""
+        """The whole body, counted as it comes: its Content-Length proves nothing."""
         # The rest of the body is still on its way and must not be taken for a new request.
         close = {"connection": "close"}
         too_large = _refusal(413, f"A request may hold at most {self._max_body:,} bytes.", close)

@@ -23,12 +23,12 @@ _log = logging.getLogger(__name__)
 
 
 class QueueFull(Exception):
-    """As much work is waiting as may wait."""
+    """The queue is full."""
 
 
 @dataclass(frozen=True)
 class Job:
-    """Where one piece of work stands. A new state is a new object, so that readers need no lock."""
+    """The state of one piece of work. A new state is a new object, so readers need no lock."""
 
     id: str
     title: str
@@ -38,7 +38,7 @@ class Job:
     total: int = 0
     result: Any = field(default=None, repr=False)
     error: str | None = None
-    # Whether what failed was refused in words meant for the user; anything else is a fault of ours.
+    # Whether its error is a message for the user; any other is a fault of modgap.
     refused: bool = False
 
     @property
@@ -65,7 +65,7 @@ class Jobs:
         self._closed = False
 
     def submit(self, title: str, work: _Work, keep: _Keep | None = None) -> Job:
-        """Queue work; refused when as much waits already as may.
+        """Queue work; refused when the queue is full.
 
         ``keep`` turns what the work made into the job's result, unless the job was cancelled. It
         should be quick.
@@ -75,7 +75,7 @@ class Jobs:
                 raise QueueFull("The server is stopping and takes no more work.")
             if len(self._queue) >= self._waiting:
                 raise QueueFull(
-                    f"{len(self._queue)} jobs are waiting, as many as may. "
+                    f"{len(self._queue)} jobs are waiting, the most allowed. "
                     "Wait for one of them to end, or cancel it."
                 )
             job = Job(secrets.token_hex(8), title)
@@ -88,7 +88,7 @@ class Jobs:
             return job
 
     def get(self, job: str) -> Job | None:
-        """Where a job stands; None if there is none, or it was so long ago that it is forgotten."""
+        """The state of a job; None if there is none, or it was forgotten long ago."""
         with self._changed:
             return self._jobs.get(job)
 
@@ -104,7 +104,7 @@ class Jobs:
             return self._update(job, state="cancelled")
 
     def wait(self, job: str, timeout: float | None = None) -> Job | None:
-        """Where a job stands once it has ended, or after ``timeout`` seconds."""
+        """The state of a job once it has ended, or after ``timeout`` seconds."""
         with self._changed:
             self._changed.wait_for(
                 lambda: job not in self._jobs or self._jobs[job].ended, timeout=timeout

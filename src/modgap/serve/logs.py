@@ -1,4 +1,4 @@
-"""A log that visitors cannot fill: what repeats is said once in a while, and counted."""
+"""Keeps clients from filling the log: a repeated message is logged once a minute, with a count."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Sparing(logging.Filter):
 
 @contextmanager
 def said_sparingly(loggers: Sequence[str]) -> Iterator[None]:
-    """While the block runs, what these loggers repeat is held back."""
+    """Hold back the repeated messages of these loggers while the block runs."""
     sparing = Sparing()
     for name in loggers:
         logging.getLogger(name).addFilter(sparing)

@@ -1,4 +1,4 @@
-"""What the API takes and gives, as pydantic models: they check, and they document."""
+"""Requests and answers of the API as pydantic models, which check and document them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ RowNumber = Annotated[int, Field(ge=0, le=MAX_ROW, description="Row number in th
 
 
 class Taken(BaseModel):
-    """What a request holds: nothing is converted, and no unknown key is accepted."""
+    """The body of a request: no value is converted, and no unknown key is accepted."""
 
     model_config = ConfigDict(strict=True, extra="forbid")
 
@@ -76,7 +76,7 @@ class TermInfo(BaseModel):
 
 
 class DataInfo(BaseModel):
-    """What is being explored."""
+    """The data that is served."""
 
     version: str = Field(description="The version of modgap.")
     names: list[str] = Field(examples=[["image", "text"]])
@@ -116,7 +116,7 @@ class ReportDocument(BaseModel):
 
 
 class RowItem(BaseModel):
-    """A row as people know it."""
+    """A row of the data, with its caption, id and image."""
 
     modality: str = Field(examples=["text"])
     row: int
@@ -235,7 +235,7 @@ class CorrectionScores(BaseModel):
 
 
 class CorrectionDemands(BaseModel):
-    """What a correction demands of who uses it."""
+    """What the use of a correction demands."""
 
     queries: list[str] = Field(description="The modalities whose queries it serves.")
     columns: list[int] = Field(description="Columns before and after.", examples=[[512, 512]])
@@ -283,7 +283,7 @@ class CorrectionList(BaseModel):
 
 
 class JobStatus(BaseModel):
-    """Where a job stands."""
+    """The state of a job."""
 
     id: str
     title: str = Field(examples=["Shift(amount=0.4)"])

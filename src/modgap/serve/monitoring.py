@@ -1,4 +1,4 @@
-"""Queries of the live explorer for a monitor, and what it tells Prometheus."""
+"""Watches the queries of the live explorer for drift, with metrics for Prometheus."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from modgap.serve.workbench import RECOMMENDED
 def make_monitor(
     explorer: Explorer, file: Path | None = None, progress: Progress = silent
 ) -> GapMonitor:
-    """A monitor that is told of every search; it compares queries with the rows that are served.
+    """A monitor of every search; it compares the queries with the rows that are served.
 
     Parameters
     ----------
     explorer : Explorer
         What is served.
     file : path, optional
-        Where an earlier run kept its monitor; this one goes on with it.
+        The saved monitor of an earlier run; this one resumes from it.
     progress : callable, optional
         Called as ``progress(step, done, total)``.
     """

@@ -212,8 +212,8 @@ class Bench:
             )
         if corrector.serves_one and len(self.queries) > 1:
             raise InputValueError(
-                f"{corrector.label} serves the queries of one modality, and here "
-                f"{' and '.join(self.queries)} ask. Choose another form of it."
+                f"{corrector.label} serves the queries of one modality, but "
+                f"{' and '.join(self.queries)} both query here. Choose another form of it."
             )
 
     def fit(self, corrector: Corrector, progress: Progress) -> Fitted:
