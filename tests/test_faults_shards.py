@@ -28,7 +28,7 @@ SHARDS = 5
 # A call at which the process ends, in the thread that makes it.
 Point = tuple[str, int]
 OPENING: Point = ("modgap._changes:SteadyFile:open", 4)
-MOMENTS: Point = ("modgap.moments.modality:_Gather:of", 4)
+MOMENTS: Point = ("modgap.moments.modality:Gather:of", 4)
 SAMPLE: Point = ("modgap.io._matrices:FileMatrix:take", 3)
 READING: Point = ("modgap._changes:SteadyFile:read_into", 4)
 FLUSH, RENAME, RENAMED = ("os:fsync", 1), ("os:replace", 1), ("os:replace+", 1)
@@ -42,7 +42,7 @@ COMMANDS: dict[str, tuple[str, list[Point]]] = {
         "measure rows --partial kept --save-moments out.npz --json",
         [OPENING, MOMENTS, ("os:fsync", 3), ("os:replace", 4), ("os:replace+", 4),
          ("modgap.measures.summary:_Run:_side_rows", 2),
-         ("modgap.measures.summary:gap_orthogonality", 1), ("os:replace", 1)],
+         ("modgap.measures.summary:orthogonality_of", 1), ("os:replace", 1)],
     ),
     "fit": (
         "fit rows --partial kept -o out.safetensors",

@@ -41,7 +41,7 @@ from modgap.io.formats.clip_retrieval import (
     in_order,
     is_clip_retrieval,
 )
-from modgap.io.shard_moments import Part, parts_of
+from modgap.io.shard_moments import RowShard, row_shards
 from modgap.io.writing import begun_embeddings
 
 _NOTE = "apply.json"
@@ -124,7 +124,7 @@ def apply_to_folder(
 
 @dataclass(frozen=True, eq=False)
 class _Shard:
-    """Rows on their way into a file, with what belongs to them; ``mark`` as that of a `Part`."""
+    """Rows to be written, with their columns; ``mark`` is made from that of a `RowShard`."""
 
     rows: Embeddings
     first_row: int
@@ -216,7 +216,7 @@ class _Folder:
         columns = {} if inside else {kind: getattr(rows, kind) for kind in rows.columns}
         suffix = ".parquet" if columns else ".npy"
         self.shards: list[_Shard] = []
-        for part in _cut(parts_of(rows), whole=bool(inside)):
+        for part in _cut(row_shards(rows), whole=bool(inside)):
             own = slice(part.first_row, part.first_row + part.rows.n_rows)
             path = self.place / inside / f"{part.name}{suffix}"
             own_keys = None if keys is None else keys[own]
@@ -305,7 +305,7 @@ class _Folder:
             (self.target / _NOTE).unlink()
 
 
-def _cut(parts: list[Part], *, whole: bool) -> list[Part]:
+def _cut(parts: list[RowShard], *, whole: bool) -> list[RowShard]:
     """The shards that have rows; a single large file in pieces, which workers share.
 
     A folder keeps the shards it has, so that their names stay those of the tables beside them.
@@ -324,7 +324,7 @@ def _cut(parts: list[Part], *, whole: bool) -> list[Part]:
     ]  # fmt: skip
 
 
-def _mark(part: Part, keys: np.ndarray | None, columns: Mapping[str, np.ndarray]) -> str | None:
+def _mark(part: RowShard, keys: np.ndarray | None, columns: Mapping[str, np.ndarray]) -> str | None:
     """Changes with the rows of a shard, and with what is written beside them or goes into them."""
     if part.mark is None:
         return None

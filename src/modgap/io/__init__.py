@@ -1,4 +1,4 @@
-"""Load and write embeddings: files, pairs of files and folders, in batches or memory-mapped."""
+"""Open and write embeddings: files, folders, tables and URLs, read in batches."""
 
 from modgap.io._shards import BadShardsWarning
 from modgap.io.embeddings import Embeddings

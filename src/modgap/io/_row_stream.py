@@ -1,4 +1,4 @@
-"""Rows on their way into a file: one dtype, one dimension, batch by batch."""
+"""Checks and converts rows batch by batch while they are written."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Datasets of many files: opened in parallel, and bad ones are named, or left out on request."""
+"""Opens the shards of a dataset in parallel; bad ones are named, or left out on request."""
 
 from __future__ import annotations
 
@@ -27,12 +27,11 @@ class BadShardsWarning(UserWarning):
 
 @dataclass(eq=False)
 class ShardOpener:
-    """How the shards of one dataset are opened, and what was found of them.
+    """Opens the shards of one dataset, and remembers the bad ones.
 
-    ``skip`` leaves bad shards out, whole: they are read through once before any row is given out.
-    ``without`` are the keys of shards that are left out because those of another modality are bad;
-    the others were ``looked_through`` already.
-    A key is what the files of a shard have in common: the number in their names, mostly.
+    ``skip`` leaves bad shards out, so each is read through once before any row is used. ``without``
+    has the keys of shards that are bad in another modality; the others were ``looked_through``
+    already. A key is what the files of a shard have in common, mostly the number in their names.
     """
 
     skip: bool = False

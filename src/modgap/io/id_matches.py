@@ -1,4 +1,4 @@
-"""Which rows of several modalities match by their ids."""
+"""Finds the rows of several modalities that have the same id."""
 
 from __future__ import annotations
 

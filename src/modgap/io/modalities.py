@@ -31,7 +31,6 @@ from modgap.io.formats.tables import is_opened, is_table
 from modgap.io.group_keys import KeyedBy, id_keys, label_keys, row_keys
 from modgap.io.id_matches import PairingWarning, match_ids
 from modgap.io.images import Thumbnail
-from modgap.io.queries import queries_apart
 from modgap.moments import Moments, PairMoments
 from modgap.moments.pair import pair_moments_of
 
@@ -202,7 +201,7 @@ class Modalities:
             number, as the documents are paired. Queries without labels match nothing; corrections
             are fitted on them, and nothing is judged by them.
         """
-        asking, codes, keys = queries_apart(self, rows, groups or {})
+        asking, codes, keys = _own_queries(self, rows, groups or {})
         return replace(self, asking=asking, asking_codes=codes, code_keys=keys)
 
     def with_partial(self, folder: str | os.PathLike[str]) -> Modalities:
@@ -479,6 +478,56 @@ class Modalities:
     def _every_row(self) -> dict[str, Array]:
         asking = {f"{name} queries": side.rows() for name, side in self.asking.items()}
         return {**{name: side.rows() for name, side in self.sides.items()}, **asking}
+
+
+def _own_queries(
+    data: Modalities, rows: Mapping[str, Array | Embeddings], labels: Mapping[str, Any]
+) -> tuple[dict[str, Embeddings], dict[str, np.ndarray], np.ndarray]:
+    """The queries of each modality, the codes of their groups, and the keys of all codes.
+
+    Queries of no known group get codes that no document has.
+    """
+    documents = data.group_keys
+    asking: dict[str, Embeddings] = {}
+    keys: dict[str, np.ndarray] = {}
+    for name, given in rows.items():
+        check_choice(name, "modality", data.names)
+        side = asking[name] = Embeddings.of(given, f"{name} queries", modality=name)
+        if side.dim != data.dim:
+            raise InputValueError(
+                f"The {name} queries must have the {data.dim} columns of the documents, got "
+                f"{side.dim}. Embed both with the same model."
+            )
+        keys[name] = row_keys(side.n_rows, f"{name} queries")
+        if name in labels:
+            keys[name] = _query_keys(data, labels[name], side.n_rows, name)
+            if data.paired and not np.any(np.isin(keys[name], documents)):
+                raise InputValueError(
+                    f"No label of the {name} queries is one of the documents, which are paired "
+                    f"{data.pairing}."
+                )
+    new = np.setdiff1d(np.concatenate([*keys.values(), documents[:0]]), documents)
+    every = np.concatenate([documents, new])
+    order = np.argsort(every)
+    codes = {name: order[np.searchsorted(every, own, sorter=order)] for name, own in keys.items()}
+    return asking, codes, every
+
+
+def _query_keys(data: Modalities, labels: Any, n: int, name: str) -> np.ndarray:
+    """The keys of the labels of queries, as those of the documents are made."""
+    found = np.asarray(labels)
+    if found.shape != (n,):
+        raise InputValueError(
+            f"groups must give one label per {name} query: {n} queries, got shape {found.shape}."
+        )
+    if data.keyed_by != "row":
+        return label_keys(found)
+    if found.dtype.kind not in "iu":
+        raise InputTypeError(
+            f"Documents are paired row by row, so the groups of {name} queries must be row "
+            f"numbers, got {found.dtype}."
+        )
+    return found.astype(np.int64)
 
 
 def _stacked(X: Any, names: tuple[str, str]) -> tuple[Any, Any]:

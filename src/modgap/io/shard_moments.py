@@ -1,16 +1,13 @@
-"""The shards that rows are read from, one by one: what a stopped run goes on from."""
+"""Moments shard by shard, kept in a folder, so that an interrupted run resumes from them."""
 
 from __future__ import annotations
 
 import hashlib
 import os
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
-
-import numpy as np
 
 from modgap._files import sweep
 from modgap._results import Progress
@@ -22,11 +19,11 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False)
-class Part:
-    """One shard: its rows, and where they begin among all.
+class RowShard:
+    """The rows of one shard, and the number of the first among all.
 
-    ``place`` says where they lie, and ``mark`` changes when they do; it is None where nothing tells
-    whether they have changed.
+    ``place`` says where they are stored. ``mark`` changes when they do; it is None where nothing
+    tells whether they have changed.
     """
 
     name: str
@@ -36,7 +33,7 @@ class Part:
     mark: str | None
 
 
-def parts_of(rows: Embeddings) -> list[Part]:
+def row_shards(rows: Embeddings) -> list[RowShard]:
     """The shards of rows in order; one where they are in one file."""
     found, first_row = [], 0
     names: Counter[str] = Counter()
@@ -49,7 +46,7 @@ def parts_of(rows: Embeddings) -> list[Part]:
         names[name] += 1
         name = name if names[name] == 1 else f"{name}-{names[name]}"
         own = replace(rows, matrix=matrix, columns={}, fields={}, partial=None)
-        found.append(Part(name, own, first_row, place, mark))
+        found.append(RowShard(name, own, first_row, place, mark))
         first_row += matrix.shape[0]
     return found
 
@@ -57,55 +54,42 @@ def parts_of(rows: Embeddings) -> list[Part]:
 def kept_moments(rows: Embeddings, name: str, folder: Path, progress: Progress) -> Moments:
     """The moments of all shards; those of each are kept in a folder, and found there next time.
 
-    The sum is the same to the last bit wherever a run was stopped. A shard that has changed since
-    is read again.
+    The sum is the same to the last bit wherever a run was interrupted. A shard that has changed
+    since is read again.
     """
     sweep(folder)
     total: Moments | None = None
     step = f"reading {name}"
-    for part in parts_of(rows):
-        file = _kept(part, folder)
-        own = _load(file)
+    for shard in row_shards(rows):
+        first = shard.first_row
+
+        def told(_: str, done: int, __: int, first: int = first) -> None:
+            progress(step, first + done, rows.n_rows)
+
+        place, mark = (
+            None if text is None else hashlib.sha256(text.encode()).hexdigest()[:16]
+            for text in (shard.place, shard.mark)
+        )
+        file = folder / f"{place}-{mark}.safetensors"
+        own = None if mark is None else _load(file)
         if own is None:
-            own = Moments.from_stream(_told(part, rows.n_rows, progress, step), name=name,
-                                      first_row=part.first_row)  # fmt: skip
-            if file is not None:
-                for old in folder.glob(f"{file.name[:_PLACE]}-*.safetensors"):
+            batches = shard.rows.batches_with_progress(told, step)
+            own = Moments.from_stream(batches, name=name, first_row=first)
+            if mark is not None:
+                for old in folder.glob(f"{place}-*.safetensors"):
                     old.unlink(missing_ok=True)
                 own.save(file)
         total = own if total is None else total.add(own)
-        progress(step, part.first_row + part.rows.n_rows, rows.n_rows)
+        progress(step, first + shard.rows.n_rows, rows.n_rows)
     assert total is not None  # there is at least one shard
     return total
 
 
-def _told(part: Part, n_rows: int, progress: Progress, step: str) -> Iterator[np.ndarray]:
-    def say(_: str, done: int, __: int) -> None:
-        progress(step, part.first_row + done, n_rows)
-
-    return part.rows.batches_with_progress(say, step)
-
-
-# Letters of the name of a file that say which shard it is of; the others say in which state.
-_PLACE = 16
-
-
-def _kept(part: Part, folder: Path) -> Path | None:
-    if part.mark is None:
-        return None
-    return folder / f"{_digest(part.place)}-{_digest(part.mark)}.safetensors"
-
-
-def _digest(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()[:_PLACE]
-
-
-def _load(file: Path | None) -> Moments | None:
-    """What an earlier run has kept; a file that cannot be used is made again."""
-    if file is None or not file.is_file():
-        return None
+def _load(file: Path) -> Moments | None:
+    """The moments that an earlier run kept; None for a file that cannot be used."""
     try:
-        found = Moments.load(file)
+        found = Moments.load(file) if file.is_file() else None
     except InputError:
         return None
-    return found if found.unit is not None and found.given.scatter is not None else None
+    whole = found is not None and found.unit is not None and found.given.scatter is not None
+    return found if whole else None
