@@ -68,7 +68,7 @@ COMMANDS: dict[str, tuple[str, list[Point]]] = {
     ),
     "evaluate": (
         "evaluate rows --correction c.safetensors --all-documents --json",
-        [OPENING, SAMPLE, JUDGING, MOMENTS],
+        [OPENING, SAMPLE, JUDGING, ("modgap.moments.modality:Gather:of", 1)],
     ),
     "index build": (
         INDEX, [OPENING, SAMPLE, READING, FLUSH, RENAME, RENAMED, ("os:replace", 2)]
