@@ -16,9 +16,9 @@ from modgap.reproduce.chowers2026.gap import _gain_inside
 from modgap.reproduce.chowers2026.neighbour_tasks import class_task, class_tasks, tasks
 from modgap.reproduce.chowers2026.rephrasing import _correlation, _with_rivals
 from modgap.reproduce.chowers2026.robustness import slopes
-from modgap.reproduce.chowers2026.threshold import _at_the_best
 from modgap.reproduce.setting import OwnRows
 from modgap.reproduce.sources import digit_zero_shot, zero_shots
+from modgap.reproduce.statistics import best_of_other_half
 from outcomes import outcome_of
 
 pytestmark = pytest.mark.xdist_group("chowers2026")  # every entry is run once
@@ -291,7 +291,7 @@ def test_what_is_chosen_on_one_half_is_judged_on_the_other():
     np.testing.assert_array_equal(_gain_inside(hits, halves), 1)
     # A threshold that is best by chance on a half gains nothing on the other.
     worth = np.random.default_rng(0).normal(size=(9, 4000))
-    assert abs(_at_the_best(worth, 0).mean()) < 0.05
+    assert abs(best_of_other_half(worth, 0).mean()) < 0.05
     assert worth[:, :100].mean(axis=1).max() > 0.1
 
 

@@ -29,7 +29,7 @@ from modgap.reproduce.chowers2026.neighbour_tasks import (
 )
 from modgap.reproduce.entry import Number, Outcome
 from modgap.reproduce.setting import Setting
-from modgap.reproduce.statistics import mean_interval
+from modgap.reproduce.statistics import Interval, mean_interval
 from modgap.simulate.noise import pair_robustness
 
 LEVELS = (16, 24, 32, 48, 64, 96, 128, 192, 256)
@@ -144,19 +144,25 @@ def rises(task: NeighbourTask, found: Mapping[str, Robustness], where: str) -> l
         for before, after in ((AS_TRAINED, CLOSED), (WIDENED, AS_TRAINED))
     )
     slope = least([task.mean(slopes(AMOUNTS, sweep.kept)) for sweep in found.values()])
+    return _rise_checks(task.name, where, helped, harmed, slope)
+
+
+def _rise_checks(
+    name: str, where: str, helped: Interval, harmed: Interval, slope: Interval
+) -> list[Check]:
     return [
         above(
-            f"{task.name}: closing the gap keeps more neighbours, {where}.",
+            f"{name}: closing the gap keeps more neighbours, {where}.",
             helped,
             otherwise="As many neighbours stay, or fewer.",
         ),
         above(
-            f"{task.name}: widening it keeps fewer, {where}.",
+            f"{name}: widening it keeps fewer, {where}.",
             harmed,
             otherwise="As many neighbours stay, or more.",
         ),
         above(
-            f"{task.name}: robustness rises with the amount closed, as a line through all amounts "
+            f"{name}: robustness rises with the amount closed, as a line through all amounts "
             f"has it, {where}.",
             slope,
             otherwise="Robustness stays, or falls.",
@@ -193,25 +199,8 @@ def fig9(setting: Setting) -> Outcome:
         helped, harmed = kept[CLOSED] - kept[trained], kept[trained] - kept[WIDENED]
         measured[f"gain by closing, {task.name}, mean"] = float(helped.mean())
         if task.judged:
-            checks += [
-                above(
-                    f"{task.name}: closing the gap keeps more neighbours, over all numbers of "
-                    "levels.",
-                    task.mean(helped),
-                    otherwise="As many neighbours stay, or fewer.",
-                ),
-                above(
-                    f"{task.name}: widening it keeps fewer.",
-                    task.mean(harmed),
-                    otherwise="As many neighbours stay, or more.",
-                ),
-                above(
-                    f"{task.name}: robustness rises with the amount closed, as a line through all "
-                    "amounts has it.",
-                    task.mean(slopes(amounts, kept)),
-                    otherwise="Robustness stays, or falls.",
-                ),
-            ]
+            means = (task.mean(each) for each in (helped, harmed, slopes(amounts, kept)))
+            checks += _rise_checks(task.name, "over all numbers of levels", *means)
         gaps = [float(np.linalg.norm(task.gap - amount * direction)) for amount in amounts]
         data[task.name] = {"gaps": gaps, "lines": {n: sweep.share for n, sweep in found.items()}}
         if task.name == "CLIP":

@@ -22,6 +22,7 @@ from modgap.reproduce.chowers2026.neighbour_tasks import (
 )
 from modgap.reproduce.entry import Number, Outcome
 from modgap.reproduce.setting import Setting
+from modgap.reproduce.statistics import best_of_other_half
 
 # Of the paper: the threshold, and how much accuracy is negligible (fig. 18).
 PRINTED, NEGLIGIBLE = 0.05, 0.01
@@ -183,7 +184,7 @@ def fig19(setting: Setting) -> Outcome:
                 above(
                     f"{task.name}: the same at σ² = 0.01, at the threshold that is best on the "
                     f"other half of the queries ({words}).",
-                    swept.asked.mean(_at_the_best(there, setting.seed)),
+                    swept.asked.mean(best_of_other_half(there, setting.seed)),
                     otherwise="At no threshold does robustness gain more than recall@1 loses.",
                 ),
             ]
@@ -197,16 +198,6 @@ def fig19(setting: Setting) -> Outcome:
     }
     picture = {"left_out": EPSILONS, "thresholds": data}
     return Outcome(published | measured, checks, picture, on(at_hand))
-
-
-def _at_the_best(worth: np.ndarray, seed: int) -> np.ndarray:
-    """What each query gains at the threshold that is best for the other half of them."""
-    order = np.random.default_rng(seed).permutation(worth.shape[1])
-    found = np.empty(worth.shape[1])
-    halves = np.array_split(order, 2)
-    for chosen, tested in (halves, halves[::-1]):
-        found[tested] = worth[int(np.argmax(worth[:, chosen].mean(axis=1))), tested]
-    return found
 
 
 def _listed(worth: np.ndarray) -> str:

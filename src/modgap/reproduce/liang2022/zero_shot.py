@@ -17,7 +17,7 @@ from modgap.reproduce.entry import Check, Number, Outcome
 from modgap.reproduce.liang2022 import PAPER
 from modgap.reproduce.setting import YOUR_ROWS, Setting
 from modgap.reproduce.sources import DIGITS, judged, zero_shots
-from modgap.reproduce.statistics import Interval
+from modgap.reproduce.statistics import Interval, best_of_other_half
 
 _WORDINGS = 5
 # Images whose scores are held at once.
@@ -116,16 +116,6 @@ def sweep(task: Classification, amounts: np.ndarray) -> Sweep:
             taken_for = np.argmax(task.scores(amount, products, images), axis=1)
             hits[k, images] = taken_for == task.labels[images]
     return Sweep(amounts, np.array([task.gap_after(amount) for amount in amounts.tolist()]), hits)
-
-
-def chosen_elsewhere(found: Sweep, seed: int) -> np.ndarray:
-    """Hits of each half of the images at the shift that was best on the other half."""
-    order = np.random.default_rng(seed).permutation(found.hits.shape[1])
-    halves = np.array_split(order, 2)
-    after = np.empty(found.hits.shape[1])
-    for here, there in (halves, halves[::-1]):
-        after[here] = found.hits[int(np.argmax(found.hits[:, there].mean(axis=1)))][here]
-    return after
 
 
 @PAPER.run("fig10")
@@ -309,7 +299,7 @@ def _helps(label: str, found: Interval, level: str) -> Check:
 def _held_out(found: Sweep, seed: int, level: float = 0.95) -> Comparison:
     """Before and after, every image at the shift that was chosen without it."""
     before = found.hits[found.at(0)]
-    return compare(before, chosen_elsewhere(found, seed), seed=seed, level=level)
+    return compare(before, best_of_other_half(found.hits, seed), seed=seed, level=level)
 
 
 def _in_order(margins: np.ndarray, labels: np.ndarray) -> float:
