@@ -25,7 +25,6 @@ from modgap.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from modgap.corrections import Correction
     from modgap.io import Modalities
 
 _PICTURES = "From pictures"
@@ -107,7 +106,9 @@ def fix(
             print_diagnosis(diagnosis, every=False)
         for asking, correction in result.corrections.items():
             out.print(str(correction), markup=False)
-            out.print(f"  fitted on  {_fitted_on(correction)} rows")
+            counts = correction.about.get("fitted_on", {}).items()
+            fitted_on = spoken(f"{count:,} {name}" for name, count in counts)
+            out.print(f"  fitted on  {fitted_on} rows")
             out.print(f"[dim]{where_from(result.diagnoses[asking])}[/dim]\n")
         if result.next_steps:
             out.print("[bold]What to do next[/bold]")
@@ -156,11 +157,6 @@ def _embedded(
     if done.skipped:
         say(f"modgap: {skipped_words(done.skipped, done.n_items)}")
     return open_pair(done.folder)
-
-
-def _fitted_on(correction: Correction) -> str:
-    rows = correction.about.get("fitted_on", {})
-    return spoken(f"{count:,} {name}" for name, count in rows.items()) if rows else ""
 
 
 def _which_file(data: Modalities) -> str:

@@ -147,10 +147,12 @@ def fix(
         }
         check_replaceable(place)  # diagnosing takes a while
         with replaced_folder(place) as temporary:
-            written = [
-                *_write_diagnoses(found, temporary),
-                *_write_fix(data, corrections, temporary, say, keep_bank=keep_bank),
-            ]
+            written = []
+            for name, one in found.items():
+                one_of = f"-{file_safe(name)}" if len(found) > 1 else ""
+                written.append(temporary / f"diagnosis{one_of}.json")
+                write_text(written[-1], to_json(document("diagnose", one)) + "\n")
+            written += _write_fix(data, corrections, temporary, say, keep_bank=keep_bank)
             listed = {"version": __version__, "files": [path.name for path in written]}
             write_text(temporary / LIST_FILE, to_json(listed) + "\n")
     files = tuple(str(place / name) for name in (*listed["files"], LIST_FILE))
@@ -238,14 +240,6 @@ def check_replaceable(place: Path) -> None:
         )
 
 
-def _write_diagnoses(found: Mapping[str, Diagnosis], place: Path) -> Iterator[Path]:
-    for name, one in found.items():
-        several = f"-{file_safe(name)}" if len(found) > 1 else ""
-        path = place / f"diagnosis{several}.json"
-        write_text(path, to_json(document("diagnose", one)) + "\n")
-        yield path
-
-
 def _write_fix(
     data: Modalities,
     corrections: Mapping[str, Correction],
@@ -274,7 +268,7 @@ def _write_fix(
         yield path
     written = {name: one if keep_bank else one.without_bank() for name, one in corrections.items()}
     texts = {SEARCH_FILE: search_script(written)}
-    if _has_banks(written):
+    if all(one.hubs is None or one.hubs.bank is not None for one in written.values()):
         texts[SQL_FILE] = pgvector_sql(written, file=SQL_FILE)  # which would hold the bank too
     texts["README.md"] = readme(written, data.names)
     for name, text in texts.items():
@@ -305,8 +299,3 @@ def _write_documents(
         return
     names = document_columns(corrections).values()
     write_vectors(path, dict(zip(names, streams, strict=True)), **columns)
-
-
-def _has_banks(corrections: Mapping[str, Correction]) -> bool:
-    """Whether new documents can be corrected: every bank that is needed is there."""
-    return all(one.hubs is None or one.hubs.bank is not None for one in corrections.values())

@@ -391,21 +391,20 @@ class VectorIndex(ABC):
             first += len(batch)
         check_recognised(self._given[0], source, modality, trust_rows=trust_rows)
         for vector in self.vectors.values():
-            if vector.may_refuse(modality, smallest, largest):
-                self._map_all(vector, source, modality)
+            if vector.may_refuse(modality, smallest, largest):  # then before the first is stored
+                first = 0
+                for batch in source.batches(self.batch_rows):
+                    vector.document(batch, modality, first_row=first)
+                    first += len(batch)
         return source
-
-    def _map_all(self, vector: StoredVector, source: Embeddings, modality: str) -> None:
-        """Map every row once before the first is stored: one of them may be refused."""
-        first = 0
-        for batch in source.batches(self.batch_rows):
-            vector.document(batch, modality, first_row=first)
-            first += len(batch)
 
     def _store(self, source: Embeddings, modality: str, ids: Any, progress: Progress | None) -> int:
         self._lock_to_add()
         first = self._first_row(modality)
-        every, id_type = self._ids_of(source, modality, ids, first)
+        every: list[Id] = list(range(first, first + source.n_rows))
+        id_type: IdType = "int"
+        if (given := source.ids if ids is None else ids) is not None:
+            every, id_type = check_ids(given, source.n_rows, modality)
         named = source if ids is None else source.with_column("ids", ids)
         keys = {
             name: own_keys(vector.correction, named, modality, first_row=first)
@@ -433,7 +432,10 @@ class VectorIndex(ABC):
                     places = done + np.array(new)
                     stored = {
                         name: vector.document(
-                            rows, modality, first_row=done, keys=_at(keys[name], places)
+                            rows,
+                            modality,
+                            first_row=done,
+                            keys=None if (own := keys[name]) is None else own[places],
                         )
                         for name, vector in self.vectors.items()
                     }
@@ -484,14 +486,6 @@ class VectorIndex(ABC):
         else:
             first = self._note["first_ids"].get(modality, 0)
         return first + self._numbered.get(modality, 0)
-
-    def _ids_of(
-        self, source: Embeddings, modality: str, ids: Any, first: int
-    ) -> tuple[list[Id], IdType]:
-        given = source.ids if ids is None else ids
-        if given is not None:
-            return check_ids(given, source.n_rows, modality)
-        return list(range(first, first + source.n_rows)), "int"
 
     def _already(self, modality: str, ids: list[Id], id_type: IdType) -> set[Id]:
         """The ids that are stored; refused, unless an unfinished index is being finished."""
@@ -583,7 +577,3 @@ class VectorIndex(ABC):
 
     def _finish(self) -> None:  # noqa: B027
         """What is left to do once everything is written."""
-
-
-def _at(keys: np.ndarray | None, places: np.ndarray) -> np.ndarray | None:
-    return None if keys is None else keys[places]

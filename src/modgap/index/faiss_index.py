@@ -154,7 +154,9 @@ class FaissIndex(VectorIndex):
     def _save_note(self, note: Note) -> None:
         if not note["finished"]:
             return  # what is on disk stays whole until the new file takes its place
-        ids = np.array(self._ids, np.int64) if note["id_type"] == "int" else _as_bytes(self._ids)
+        ids = np.frombuffer(json.dumps(self._ids).encode(), np.uint8)
+        if note["id_type"] == "int":
+            ids = np.array(self._ids, np.int64)
         codes = [note["names"].index(name) for name in self._modalities]
         tensors = {"ids": ids, "modality": np.array(codes, np.uint8)}
         with atomic_path(self.path) as vectors:
@@ -322,10 +324,6 @@ def _fingerprint(path: Path) -> list[int]:
         first = file.read(_ENDS)
         file.seek(max(size - _ENDS, 0))
         return [size, zlib.crc32(first), zlib.crc32(file.read(_ENDS))]
-
-
-def _as_bytes(ids: list[Id]) -> np.ndarray:
-    return np.frombuffer(json.dumps(ids).encode(), np.uint8)
 
 
 def _parts(

@@ -132,7 +132,13 @@ def _add_one(
     vector = StoredVector(new_column, correction)
     note = new_note([vector], "int" if whole == [True] else "str", scope="column")
     if new_column in found:
-        _check_ours(work, found[new_column], correction, new_column)
+        if not found[new_column].note:
+            raise InputValueError(
+                f"{work.place} has a column {new_column!r} already, which modgap did not write. "
+                "Choose another name for the new one."
+            )
+        place = f"column {new_column!r} of {work.place}"
+        match_vectors(found[new_column].note, (correction,), place)
     else:
         with work.connection.transaction():
             work.run("ALTER TABLE {table} ADD COLUMN {new} vector({dim})", dim=vector.dim)
@@ -228,15 +234,6 @@ def _check_key(work: Table, found: Mapping[str, Column]) -> list[str]:
     return keys
 
 
-def _check_ours(work: Table, found: Column, correction: Correction, new_column: str) -> None:
-    if not found.note:
-        raise InputValueError(
-            f"{work.place} has a column {new_column!r} already, which modgap did not write. "
-            "Choose another name for the new one."
-        )
-    match_vectors(found.note, (correction,), f"column {new_column!r} of {work.place}")
-
-
 def _fill(
     work: Table,
     vector: StoredVector,
@@ -275,7 +272,9 @@ def _corrected(
     rows: Sequence[tuple[Any, ...]],
     has_own: bool,
 ) -> np.ndarray:
-    raw = np.stack([_array(row[-1]) for row in rows])
+    # pgvector's Python package gives an array, or an object of its own.
+    given = [one.to_numpy() if hasattr(one, "to_numpy") else one for *_, one in rows]
+    raw = np.stack([np.asarray(one, dtype=np.float32) for one in given])
     names = np.array([row[-2] for row in rows])
     own = np.array([row[-3] for row in rows], dtype=object)
     corrected = np.empty((len(rows), correction.dim_out), np.float32)
@@ -302,8 +301,3 @@ def _store(work: Table, keys: Sequence[tuple[Any, ...]], vectors: np.ndarray) ->
     lines = ((*key, vector) for key, vector in zip(keys, vectors, strict=True))
     work.copy("{batch} ({keys}, {new})", lines)
     work.run("UPDATE {table} t SET {new} = b.{new} FROM {batch} b WHERE {same}")
-
-
-def _array(value: Any) -> np.ndarray:
-    """A vector as pgvector's Python package gives it, an array or an object of its own."""
-    return np.asarray(value.to_numpy() if hasattr(value, "to_numpy") else value, dtype=np.float32)

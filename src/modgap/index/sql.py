@@ -235,11 +235,12 @@ def _one(correction: Correction, asking: str, new: str, where: _Table) -> str:
             )
         if lengths is not None:
             stored = f"modgap_lift({stored}, {lengths[name]!r})"
+        graph = quoted_name(shortened(f"{new}_{name}_hnsw"))
         lines += [
             f"UPDATE {table} SET {target} = {stored}",
             f"    WHERE {modality} = {quoted_text(name)} AND {target} IS NULL",
             f"        AND {column} IS NOT NULL;",
-            f"CREATE INDEX IF NOT EXISTS {_graph(new, name)} ON {table}",
+            f"CREATE INDEX IF NOT EXISTS {graph} ON {table}",
             f"    USING hnsw ({target} {kind}) WHERE {modality} = {quoted_text(name)};",
         ]
         searches.append(
@@ -277,10 +278,6 @@ CREATE OR REPLACE FUNCTION {function}(query vector, k int DEFAULT 10)
 def search_function(asking: str) -> str:
     """The name of the function that searches with queries of a modality."""
     return quoted_name(shortened(f"search_by_{asking}"))
-
-
-def _graph(column: str, modality: str) -> str:
-    return quoted_name(shortened(f"{column}_{modality}_hnsw"))
 
 
 def _expression(affine: Affine, row: str, matrix: str) -> str:

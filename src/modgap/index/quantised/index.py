@@ -118,7 +118,12 @@ class QuantisedIndex:
         check_count(self.exact, "exact", at_least=0)
         if self.exact and not self.centre:
             raise InputValueError("exact keeps directions of centred rows; it needs centre=True.")
-        self.correction_ = _by_inner_product(correction)
+        if correction is not None and correction.metric != "inner_product":
+            raise InputValueError(
+                "Quantised scores are inner products, and this correction ranks by "
+                f"{correction.metric}. Use Calibrate."
+            )
+        self.correction_ = correction
         given = _check_modalities(documents, "documents")
         stored, added = self._mapped(given, documents)
         learned = stored
@@ -336,16 +341,6 @@ class QuantisedIndex:
             lengths=np.concatenate(lengths)[:, 0] if with_lengths else None,
             unit_length=unit_length,
         )
-
-
-def _by_inner_product(correction: Correction | None) -> Correction | None:
-    """A correction whose scores are what is quantised."""
-    if correction is not None and correction.metric != "inner_product":
-        raise InputValueError(
-            "Quantised scores are inner products, and this correction ranks by "
-            f"{correction.metric}. Use Calibrate."
-        )
-    return correction
 
 
 def _check_modalities(given: Any, what: str) -> dict[str, np.ndarray]:
