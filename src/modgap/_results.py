@@ -28,6 +28,9 @@ _MAX_LINE, _MAX_TEXT, _MAX_ITEMS = 160, 40, 4
 # Called with what is being done, how many steps are done, and of how many, 0 where that is not
 # known.
 Progress = Callable[[str, int, int], None]
+
+# A header and rows.
+Table = tuple[tuple[str, ...], list[tuple[str, ...]]]
 Kind = TypeVar("Kind")
 
 

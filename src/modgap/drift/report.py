@@ -9,6 +9,7 @@ from modgap._drawing import Range, Ranges
 from modgap._results import (
     HasFigure,
     Result,
+    Table,
     notebook_html,
     notebook_table,
     notebook_words,
@@ -17,7 +18,6 @@ from modgap._results import (
     text_table,
 )
 
-Table = tuple[tuple[str, ...], list[tuple[str, ...]]]
 # Rows that count as one beyond which it is said.
 _CLUSTERED = 3.0
 _WORDS = {"mean": "mean", "spread": "spread", "shape": "shape of the covariance"}

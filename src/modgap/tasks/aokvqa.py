@@ -22,7 +22,7 @@ from modgap._validate import InputValueError, check_count
 from modgap.io._contents import reading
 from modgap.io.images import ImageFolder
 from modgap.io.items import Item, Items
-from modgap.tasks.command import Encode, TaskInputs
+from modgap.tasks.command import EncodeTexts, TaskInputs
 from modgap.tasks.files import check_home, images_home, the_file
 
 # Wrong answers that are embedded for each question; draws are from these.
@@ -56,7 +56,7 @@ class AOKVQA(Brief):
         self,
         X: np.ndarray,
         kept: Sequence[int],
-        encode: Encode,
+        encode: EncodeTexts,
         *,
         rephrase: bool = False,
         wrong_answers: int = WRONG,

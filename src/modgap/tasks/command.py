@@ -21,10 +21,10 @@ ROWS, MODEL, SWEEP = "Rows from files", "A model and data instead", "The sweep"
 # Items that a model takes at once.
 BATCH = 64
 # Texts to rows.
-Encode = Callable[[Sequence[str]], np.ndarray]
+EncodeTexts = Callable[[Sequence[str]], np.ndarray]
 
 
-class Encoder(Protocol):
+class TaskModel(Protocol):
     """A model as tasks use it; `modgap.embed.Model` is one."""
 
     def encode_items(
@@ -52,7 +52,7 @@ class TaskInputs(Brief):
 
 
 def task_rows(
-    model: Encoder,
+    model: TaskModel,
     data: Any,
     *,
     batch_size: int = BATCH,

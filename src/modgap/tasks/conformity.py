@@ -11,7 +11,7 @@ import numpy as np
 
 from modgap._arrays import like, namespace, to_numpy, unit
 from modgap._door import check_groups, check_rows
-from modgap._results import Progress, Result
+from modgap._results import Progress, Result, Table
 from modgap._validate import Array, InputValueError, check_count, check_same_space
 from modgap.evaluation.significance import DEFAULT_RESAMPLES, GroupBootstrap, Interval
 from modgap.io import Items, open_items
@@ -19,14 +19,14 @@ from modgap.io.modalities import DEFAULT_NAMES
 from modgap.measures.conformity import conformity
 from modgap.tasks.command import (
     COLUMN,
-    Encoder,
     Option,
     Prepared,
     TaskCommand,
     TaskInputs,
+    TaskModel,
     rows_of,
 )
-from modgap.tasks.task import Table, Task
+from modgap.tasks.task import Task
 
 
 @dataclass(frozen=True)
@@ -319,7 +319,7 @@ def _read(given: Any) -> dict[str, Any]:
 
 
 def _embed(
-    model: Encoder,
+    model: TaskModel,
     data: Mapping[str, Items],
     *,
     paired: bool,

@@ -17,7 +17,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from modgap._door import check_matrix
-from modgap._results import Brief, Progress, Result
+from modgap._results import Brief, Progress, Result, Table
 from modgap._validate import Array, InputValueError, check_choice, check_count, did_you_mean
 from modgap.corrections import Correction, Metric
 from modgap.evaluation.significance import DEFAULT_RESAMPLES, Interval
@@ -31,7 +31,7 @@ from modgap.tasks.command import (
     MODEL,
     ROWS,
     SPLIT,
-    Encode,
+    EncodeTexts,
     Option,
     Prepared,
     TaskCommand,
@@ -41,7 +41,7 @@ from modgap.tasks.command import (
     rows_with,
 )
 from modgap.tasks.files import check_home, check_once, images_home, table_of, the_file
-from modgap.tasks.task import Published, Table, Task, check_labels
+from modgap.tasks.task import Published, Task, check_labels
 from modgap.tasks.zero_shot import check_class_numbers
 
 # Liang et al., fig. 11: the groups of FairFace, and what no face should be taken for.
@@ -325,7 +325,7 @@ class FairFace(Brief):
         return len(self.images)
 
     def inputs(
-        self, X: np.ndarray, kept: Sequence[int], encode: Encode, *, by: GroupColumn = "race"
+        self, X: np.ndarray, kept: Sequence[int], encode: EncodeTexts, *, by: GroupColumn = "race"
     ) -> TaskInputs:
         """What ``denigration`` takes, with groups ``by`` race, gender or age."""
         check_choice(by, "by", get_args(GroupColumn))

@@ -20,11 +20,11 @@ from modgap.tasks.command import (
     COLUMN,
     MODEL,
     ROWS,
-    Encoder,
     Option,
     Prepared,
     TaskCommand,
     TaskInputs,
+    TaskModel,
     rows_file,
     rows_of,
     rows_with,
@@ -272,7 +272,7 @@ def _read(given: Any) -> dict[str, Any]:
 
 
 def _embed(
-    model: Encoder,
+    model: TaskModel,
     data: LabelledItems,
     *,
     train_split: str | None,

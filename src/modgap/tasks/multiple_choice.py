@@ -14,7 +14,7 @@ import numpy as np
 
 from modgap._arrays import namespace, to_numpy, unit
 from modgap._door import check_matrix, check_rows
-from modgap._results import Progress, Result, silent
+from modgap._results import Progress, Result, Table, silent
 from modgap._validate import (
     Array,
     InputTypeError,
@@ -44,7 +44,7 @@ from modgap.tasks.command import (
     rows_with,
 )
 from modgap.tasks.sweep import BOTH_WAYS, AtAmount, TaskRows, Way, default_ways
-from modgap.tasks.task import Table, Task
+from modgap.tasks.task import Task
 
 # Rows of texts, and the question that each belongs to; or (questions, answers, columns).
 Answers = tuple[Array, Any] | Array

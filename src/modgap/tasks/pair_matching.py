@@ -29,7 +29,7 @@ from modgap.tasks.command import (
     IMAGES,
     MODEL,
     ROWS,
-    Encode,
+    EncodeTexts,
     Option,
     Prepared,
     TaskCommand,
@@ -168,7 +168,7 @@ class MMVP(Brief):
         return np.arange(len(self)).reshape(-1, 2)
 
     def inputs(
-        self, X: np.ndarray, kept: Sequence[int], encode: Encode, *, prefix: str = PHOTO_OF
+        self, X: np.ndarray, kept: Sequence[int], encode: EncodeTexts, *, prefix: str = PHOTO_OF
     ) -> TaskInputs:
         """What ``pair_matching_task`` takes, with ``prefix`` before each statement.
 

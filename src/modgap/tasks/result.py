@@ -9,9 +9,17 @@ from typing import Any, Literal
 import numpy as np
 
 from modgap._drawing import Range, Ranges
-from modgap._results import HasFigure, Result, notebook_html, notebook_table, notebook_words, number
+from modgap._results import (
+    HasFigure,
+    Result,
+    Table,
+    notebook_html,
+    notebook_table,
+    notebook_words,
+    number,
+)
 from modgap.evaluation.significance import Comparison, Interval
-from modgap.tasks.task import Published, Table
+from modgap.tasks.task import Published
 
 AS_THEY_ARE = "as they are"
 

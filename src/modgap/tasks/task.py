@@ -18,8 +18,6 @@ from modgap.search.scores import metric_of
 
 # Mapped X, mapped Y and the metric to rank by → one outcome per item.
 Judge = Callable[[Array, Array, Metric], Any]
-# A header and rows.
-Table = tuple[tuple[str, ...], list[tuple[str, ...]]]
 
 
 @dataclass(frozen=True)

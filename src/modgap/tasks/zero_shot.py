@@ -23,7 +23,7 @@ from modgap.tasks.command import (
     MODEL,
     ROWS,
     SPLIT,
-    Encode,
+    EncodeTexts,
     Option,
     Prepared,
     TaskCommand,
@@ -179,7 +179,7 @@ class LabelledItems(Brief):
         """The items that have a label."""
         return self.items.select([row for row, one in enumerate(self.items.labels or ()) if one])
 
-    def inputs(self, X: np.ndarray, kept: Sequence[int], encode: Encode) -> TaskInputs:
+    def inputs(self, X: np.ndarray, kept: Sequence[int], encode: EncodeTexts) -> TaskInputs:
         """What ``zero_shot_task`` takes; ``about["classes"]`` are in the order of their numbers."""
         words: Any = self.classes
         said: Any = self.templates

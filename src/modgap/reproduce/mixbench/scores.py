@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from modgap._results import Progress, Result, number, silent
+from modgap._results import Progress, Result, Table, number, silent
 from modgap._validate import Array, InputValueError, check_choice, check_finite
 from modgap.evaluation.mixed import NDCG_PLACES, ndcg
 from modgap.evaluation.significance import GroupBootstrap, Interval
@@ -22,9 +22,6 @@ from modgap.reproduce.mixbench.subsets import (
     open_mixbench,
 )
 from modgap.search import search
-
-# A header and rows.
-Table = tuple[tuple[str, ...], list[tuple[str, ...]]]
 
 # NDCG by both definitions may differ by rounding.
 _EQUAL = 1e-9
