@@ -1,5 +1,5 @@
 from .affine import Affine
-from .bank import ForeignBankWarning
+from .bank import ForeignBankWarning, OwnQueriesWarning, own_keys
 from .base import (
     Corrector,
     NotFitted,
@@ -18,7 +18,6 @@ from .files import (
 )
 from .hubs import Hubs
 from .orthogonal import OrthogonalShift
-from .own_queries import OwnQueriesWarning, own_keys
 from .procrustes import Procrustes
 from .queries import query_modalities
 from .recognition import (

@@ -118,7 +118,7 @@ class Corrector(BaseEstimator, ABC):
         """
         self._check_params()
         self._check_bank(bank)
-        unit = is_unit(rows)
+        unit = _takes_unit_rows(rows)
         data = Modalities.of(X, Y, names)
         if query_rows is not None:
             data = data.with_queries(query_rows)
@@ -188,7 +188,7 @@ class Corrector(BaseEstimator, ABC):
             )
         self._ask(queries, check_names(names))
         self.asking_moments_ = {}
-        unit = is_unit(rows)
+        unit = _takes_unit_rows(rows)
         used = moments.at_unit_length() if unit else moments
         self._keep(self._maps(used), _sides(used), check_names(names), unit, model)
         return self._warned()
@@ -378,7 +378,7 @@ class Corrector(BaseEstimator, ABC):
         self.n_features_in_ = self.correction_.dim_in
 
 
-def is_unit(rows: RowLength) -> bool:
+def _takes_unit_rows(rows: RowLength) -> bool:
     """Whether rows are brought to unit length first."""
     return check_choice(rows, "rows", ("unit", "given")) == "unit"
 

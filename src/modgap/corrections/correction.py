@@ -206,7 +206,7 @@ class Correction(Brief):
         rows = check_rows(rows, modality)
         row_map.check_columns(rows)
         if role == "document" and keys is None and self.hubs is not None:
-            from modgap.corrections.own_queries import keys_of_fitted_rows
+            from modgap.corrections.bank import keys_of_fitted_rows
 
             keys = keys_of_fitted_rows(self, rows, modality)
         return row_map.mapped(rows, modality, keys=keys)

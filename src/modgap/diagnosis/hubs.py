@@ -25,7 +25,7 @@ from modgap.evaluation import GroupBootstrap, Interval
 from modgap.evaluation.corrected import Corrected
 from modgap.evaluation.metrics import directions
 from modgap.evaluation.mixed import mixed_of
-from modgap.evaluation.retrieval import query_ranks
+from modgap.evaluation.retrieval import ranks_across
 from modgap.evaluation.significance import beyond_max_t
 from modgap.io import Embeddings, Modalities
 
@@ -315,7 +315,7 @@ class _Fold:
         data, asking = rows.data, self.asking
         ranks, groups = [], []
         for asks, searched in directions(data.names, [asking], data.asking).values():
-            found = query_ranks(rows, asks, searched)
+            found = ranks_across(rows, asks, searched)
             answered = found >= 0
             ranks.append(1 / (1.0 + found[answered]))
             groups.append(data.query_groups(asks)[answered])

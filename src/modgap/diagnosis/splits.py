@@ -65,7 +65,7 @@ class HeldOut:
 
 def held_out(data: Modalities, seed: int) -> HeldOut:
     """The rows that ``split`` keeps to confirm on, with the same seed."""
-    check_enough(data)
+    check_splittable(data)
     rng = np.random.default_rng(seed)
     if data.paired:
         sides, apart = data.rows_of_groups(_groups(data, rng)[2])
@@ -81,7 +81,7 @@ def split(data: Modalities, seed: int) -> Splits:
     Rows without a match help fitting and nothing else. Without pairs, rows are split in two, and
     the rows to confirm on are as many of each modality, so that a fair share is one half.
     """
-    check_enough(data)
+    check_splittable(data)
     rng = np.random.default_rng(seed)
     if not data.paired:
         fitted, held = _rows(data, rng)
@@ -139,7 +139,7 @@ def _rows(data: Modalities, rng: np.random.Generator) -> tuple[_RowNumbers, _Row
     return fit, confirm
 
 
-def check_enough(data: Modalities) -> None:
+def check_splittable(data: Modalities) -> None:
     """Refuse too little data to be split."""
     count, of_what = data.n_groups, "groups with rows on every side"
     if not data.paired:

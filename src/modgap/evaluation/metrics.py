@@ -17,7 +17,7 @@ from modgap.evaluation.draws import Draws
 from modgap.evaluation.mixed import mixed_of
 from modgap.evaluation.noise import Gaussian, Noise
 from modgap.evaluation.quantise import Int8, OneBit, Quantiser
-from modgap.evaluation.retrieval import query_ranks
+from modgap.evaluation.retrieval import ranks_across
 from modgap.evaluation.robustness import DisturbedSearch, Robustness, nearest_of
 from modgap.evaluation.significance import GroupBootstrap
 from modgap.io import Modalities
@@ -220,7 +220,7 @@ def _recalls(rows: Corrected, asking: Sequence[str]) -> dict[str, Sample | GapSa
     data = rows.data
     found: dict[str, Sample | GapSample] = {}
     for name, (asks, searched) in directions(data.names, asking, data.asking).items():
-        ranks = query_ranks(rows, asks, searched)
+        ranks = ranks_across(rows, asks, searched)
         answered = ranks >= 0
         found[name] = Sample(
             (ranks[answered] == 0).astype(float), data.query_groups(asks)[answered]

@@ -12,7 +12,7 @@ from modgap._arrays import is_torch, like, namespace, to_numpy
 from modgap._door import check_matrix
 from modgap._results import Brief
 from modgap._validate import Array, InputValueError, check_positive
-from modgap.moments.modality import moments_of
+from modgap.moments.modality import moments_of_rows
 
 
 @runtime_checkable
@@ -153,6 +153,6 @@ def noise_correlation(E: Array) -> float:
     >>> round(noise_correlation(np.array([[1.0, 1.0], [-1.0, -1.0]])), 4)
     0.7071
     """
-    C = to_numpy(moments_of(check_matrix(E, "E"), "E", unit=False).given.covariance)
+    C = to_numpy(moments_of_rows(check_matrix(E, "E"), "E", unit=False).given.covariance)
     whole = float(np.linalg.norm(C))
     return float(np.linalg.norm(C - np.diag(np.diag(C)))) / whole if whole > 0 else float("nan")

@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from modgap._arrays import match_ranks
-from modgap._arrays import query_ranks as ranks_among
+from modgap._arrays import match_ranks, query_ranks
 from modgap._drawing import Range, Ranges
 from modgap._results import HasFigure, Result, notebook_html, notebook_table, number
 from modgap._validate import Array, InputValueError, check_count
@@ -174,7 +173,7 @@ def retrieval_of(rows: Corrected, places: tuple[int, ...] | None = None) -> Retr
     if data.asking or (correction is not None and correction.roles_differ):
         served = data.names if correction is None else correction.queries
         ranks_x, ranks_y = (
-            query_ranks(rows, asking, found)
+            ranks_across(rows, asking, found)
             if asking in served
             else np.full(data.queries_of(asking).n_rows, -1)
             for asking, found in ((first, second), (second, first))
@@ -186,7 +185,7 @@ def retrieval_of(rows: Corrected, places: tuple[int, ...] | None = None) -> Retr
     return Retrieval(data.names, metric, places, ranks_x, ranks_y)
 
 
-def query_ranks(rows: Corrected, asking: str, found: str) -> np.ndarray:
+def ranks_across(rows: Corrected, asking: str, found: str) -> np.ndarray:
     """For each query of one modality, how many documents of another come before its best match.
 
     −1 for a query without a match. Queries may be of the same modality where they are not its
@@ -195,7 +194,7 @@ def query_ranks(rows: Corrected, asking: str, found: str) -> np.ndarray:
     data = rows.data
     Q, D = rows_to_multiply(rows.queries(asking), rows.documents(found), rows.metric)
     codes = data.query_groups(asking), data.groups[data.names.index(found)]
-    return ranks_among(Q, D, codes, document_bias(D, rows.metric))
+    return query_ranks(Q, D, codes, document_bias(D, rows.metric))
 
 
 def matched(X: Any, Y: Any, names: Sequence[str], groups: Any) -> Modalities:

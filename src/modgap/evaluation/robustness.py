@@ -34,8 +34,8 @@ from modgap._validate import (
     check_values,
 )
 from modgap.corrections import Correction, Metric, RowMap
+from modgap.corrections.bank import keys_of_fitted_rows
 from modgap.corrections.hubs import HubMap
-from modgap.corrections.own_queries import keys_of_fitted_rows
 from modgap.evaluation.draws import Draws, kept_in_draws
 from modgap.evaluation.noise import Noise
 from modgap.evaluation.quantise import Quantiser

@@ -26,7 +26,7 @@ from modgap.io.column_roles import field_column
 from modgap.io.formats.tables import is_opened
 from modgap.io.shard_moments import kept_moments
 from modgap.moments import Moments
-from modgap.moments.modality import moments_of
+from modgap.moments.modality import moments_of_rows
 
 # Fewer rows are always copied: they may be asked for many times.
 MOST_COPIED = 20_000
@@ -145,7 +145,7 @@ class Embeddings:
         What was gathered of files is remembered, so that they are read through once.
         """
         if self.in_memory:
-            return moments_of(self.rows(), name, **options)
+            return moments_of_rows(self.rows(), name, **options)
         step, stored = f"reading {name}", self.matrix
         known = None
         if stored.gathered is not None:

@@ -17,7 +17,7 @@ from modgap._door import check_rows
 from modgap._results import Result
 from modgap._validate import Array, InputValueError, check_count, check_finite
 from modgap.moments import Moments
-from modgap.moments.modality import moments_of
+from modgap.moments.modality import moments_of_rows
 
 QUARTILES = (0.25, 0.5, 0.75)
 
@@ -53,7 +53,7 @@ def cone(X: Array) -> Cone:
     """
     X = check_rows(X, min_rows=2, nonzero=True)
     U = at_unit_length(X)
-    return cone_from(moments_of(X), cosine_extremes(U, QUARTILES))
+    return cone_from(moments_of_rows(X), cosine_extremes(U, QUARTILES))
 
 
 def cone_from(moments: Moments, spread: tuple[float, float, np.ndarray]) -> Cone:

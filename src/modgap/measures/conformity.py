@@ -12,7 +12,7 @@ from modgap._results import Result
 from modgap._validate import Array, InputValueError, check_count, check_same_space
 from modgap.measures.ellipsoid import histogram_divergence, shell_from
 from modgap.moments import RowMoments
-from modgap.moments.modality import moments_of
+from modgap.moments.modality import moments_of_rows
 
 # Bins of the histograms behind a divergence.
 BINS = 50
@@ -32,12 +32,12 @@ def conformity(X: Array, reference: Array | None = None) -> Array:
         return _conformity(X)
     reference = check_rows(reference, "reference", nonzero=True)
     check_same_space(X, reference, ("X", "reference"))
-    return along(unit(X), moments_of(reference, "reference", detail="mean").unit_rows().mean)
+    return along(unit(X), moments_of_rows(reference, "reference", detail="mean").unit_rows().mean)
 
 
 def _conformity(X: Array) -> Array:
     """That of each row among the others."""
-    return conformity_among(X, moments_of(X, detail="mean").unit_rows())
+    return conformity_among(X, moments_of_rows(X, detail="mean").unit_rows())
 
 
 def conformity_among(rows: Array, everyone: RowMoments) -> Array:
@@ -81,7 +81,7 @@ def estimated_conformity(X: Array) -> EstimatedConformity:
     Pearson correlation with ``conformity`` is near 1 on thin shells, exactly 1 on unit rows.
     """
     X = check_rows(X, min_rows=2, nonzero=True)
-    moments = moments_of(X, detail="variance")
+    moments = moments_of_rows(X, detail="variance")
     radius, typical = shell_from(X, moments.given).radius, conformity_among(X, moments.unit_rows())
     return estimate_from(unit(X), row_norms(X), moments.given.mean, radius, typical)
 
@@ -159,7 +159,7 @@ def blur(X: Array) -> Blur:
     """
     X = check_rows(X, min_rows=2, nonzero=True)
     U = unit(X)
-    mean = moments_of(X, detail="mean", unit=False).given.mean
+    mean = moments_of_rows(X, detail="mean", unit=False).given.mean
     if not _has_direction(row_norms(X), mean):
         raise InputValueError("X must lie off the origin: the mean of X is zero.")
     to_mean = along(U, mean / namespace(X).linalg.vector_norm(mean))

@@ -22,7 +22,7 @@ from modgap._door import check_rows, check_two
 from modgap._results import Result
 from modgap._validate import Array, InputValueError, check_count
 from modgap.moments import Moments, PairMoments, RowMoments
-from modgap.moments.modality import moments_of
+from modgap.moments.modality import moments_of_rows
 
 # Added to every bin before a histogram is normalised, so that an empty bin has a logarithm.
 BIN_FLOOR = 1e-10
@@ -78,7 +78,7 @@ def shell(X: Array) -> Shell:
     ``offset`` is norm(mean) / norm(std vector): how far the ellipsoid sits off the origin.
     """
     X = check_rows(X, min_rows=2)
-    return shell_from(X, moments_of(X, detail="variance", unit=False).given)
+    return shell_from(X, moments_of_rows(X, detail="variance", unit=False).given)
 
 
 def shell_from(X: Array, rows: RowMoments) -> Shell:

@@ -27,8 +27,7 @@ from modgap._door import check_pairs, check_rows, check_two
 from modgap._results import Result
 from modgap._validate import Array, check_count, check_same_space
 from modgap.io import Embeddings, Modalities
-from modgap.moments import Moments, PairMoments, RowMoments
-from modgap.moments import gap_matrix as moments_gap_matrix
+from modgap.moments import Moments, PairMoments, RowMoments, mean_distances
 from modgap.moments.pair import pair_moments_of
 
 
@@ -72,7 +71,7 @@ def gap_matrix(rows: Modalities | Mapping[str, Array | Embeddings]) -> np.ndarra
     means = {name: side.given.mean[None, :] for name, side in found.items()}
     for name in data.names[1:]:
         check_same_space(means[data.names[0]], means[name], (data.names[0], name))
-    return moments_gap_matrix(list(found.values()))
+    return mean_distances(list(found.values()))
 
 
 def local_gaps(X: Array, Y: Array | None = None) -> Array:

@@ -14,7 +14,7 @@ from modgap._door import check_two
 from modgap._results import HasFigure, Result, by_side
 from modgap._validate import Array, check_choice, check_count, check_modalities, require
 from modgap.moments import Moments, PairMoments
-from modgap.moments.modality import moments_of
+from modgap.moments.modality import moments_of_rows
 
 ProjectionMethod = Literal["pca", "svd", "umap"]
 # UMAP's neighbourhoods, as its authors set them; fewer rows than that get fewer.
@@ -100,7 +100,7 @@ def projection(
     if method == "umap":
         return _umap(rows, names, dims, seed)
     if moments is None:
-        moments = [moments_of(one, unit=False) for one in rows]
+        moments = [moments_of_rows(one, unit=False) for one in rows]
     elif isinstance(moments, PairMoments):
         moments = [moments.x, moments.y]
     means = [to_numpy(side.given.mean) for side in moments]

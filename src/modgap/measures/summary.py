@@ -38,9 +38,9 @@ from modgap.measures.one_pass import SideRows, products_of_pairs
 from modgap.measures.pairing import MAX_SAMPLE as MAX_SIGNAL
 from modgap.measures.pairing import signal_of_rows, warn_if_unpaired
 from modgap.measures.uniformity import alignment_of
-from modgap.moments import Moments, PairMoments, gap_matrix, stacked_uniformity
+from modgap.moments import Moments, PairMoments, mean_distances, stacked_uniformity
 from modgap.moments.blocks import moment_blocks
-from modgap.moments.modality import moments_of
+from modgap.moments.modality import moments_of_rows
 
 # What is quadratic in the rows uses a seeded sample of at most this many.
 MAX_SAMPLE = 20_000
@@ -162,7 +162,7 @@ class _Run:
         summaries = [self._modality(name) for name in sides]
         between = [self._between(*two) for two in self.twos]
         every = [self.moments[name] for name in names]
-        gaps = gap_matrix([*every, *(self.moments[name] for name in asking)])
+        gaps = mean_distances([*every, *(self.moments[name] for name in asking)])
         k = len(names)
         return Measurement(
             names=names,
@@ -182,7 +182,7 @@ class _Run:
         if chosen is None:
             return SideRows(side.rows(), self.moments[name])
         rows = side.take(chosen)
-        return SideRows(rows, moments_of(rows, name))
+        return SideRows(rows, moments_of_rows(rows, name))
 
     def _between(self, first: str, second: str) -> Between:
         x, y = self.sides[first], self.sides[second]
@@ -229,7 +229,7 @@ class _Run:
         if known.n == side.n_rows == len(index) and np.array_equal(index, np.arange(len(index))):
             return known
         rows = side.take(index)
-        return SideRows(rows, moments_of(rows, name, detail="mean"))
+        return SideRows(rows, moments_of_rows(rows, name, detail="mean"))
 
     def _modality(self, name: str) -> ModalitySummary:
         side, moments = self.sides[name], self.moments[name]

@@ -12,7 +12,7 @@ moments of its arrays, the streamed form on moments gathered from shards.
 """
 
 from modgap.moments.modality import Moments
-from modgap.moments.pair import Cross, PairMoments, gap_matrix, stacked_uniformity
+from modgap.moments.pair import Cross, PairMoments, mean_distances, stacked_uniformity
 from modgap.moments.rows import Detail, RowMoments
 
 __all__ = [
@@ -21,6 +21,6 @@ __all__ = [
     "Moments",
     "PairMoments",
     "RowMoments",
-    "gap_matrix",
+    "mean_distances",
     "stacked_uniformity",
 ]

@@ -183,7 +183,7 @@ class Gather:
         return Moments(RowMoments.of_scratch(wide, self.detail), unit)
 
 
-def moments_of(X: Array, name: str = "X", **options: Any) -> Moments:
+def moments_of_rows(X: Array, name: str = "X", **options: Any) -> Moments:
     """``Moments.from_batch`` of a matrix in memory, whose values are looked at on the way."""
     return Gather(**options).total(blocks_of(X, name), name)
 

@@ -19,7 +19,7 @@ from modgap._tensors import read_tensors, write_tensors
 from modgap._threads import in_threads
 from modgap._validate import Array, InputValueError, check_same_space
 from modgap.moments.blocks import Block, blocks_of, copied
-from modgap.moments.modality import Moments, from_tensors, moments_of, to_tensors
+from modgap.moments.modality import Moments, from_tensors, moments_of_rows, to_tensors
 from modgap.moments.rows import Detail, RowMoments, ratio
 
 
@@ -184,7 +184,9 @@ def pair_moments_of(
     if paired:
         return _total(_blocks_of_all([(X, Y)], names), names)
     options: dict[str, Any] = {"detail": detail, "unit": unit}
-    return PairMoments(moments_of(X, names[0], **options), moments_of(Y, names[1], **options))
+    return PairMoments(
+        moments_of_rows(X, names[0], **options), moments_of_rows(Y, names[1], **options)
+    )
 
 
 def _checked(X: Any, Y: Any, names: tuple[str, str], *, paired: bool) -> tuple[Array, Array]:
@@ -198,7 +200,7 @@ def _checked(X: Any, Y: Any, names: tuple[str, str], *, paired: bool) -> tuple[A
     return X, Y
 
 
-def gap_matrix(sides: Sequence[Moments]) -> np.ndarray:
+def mean_distances(sides: Sequence[Moments]) -> np.ndarray:
     """Distance between the means of every two modalities, (k, k)."""
     found = np.zeros((len(sides), len(sides)))
     for i, j in combinations(range(len(sides)), 2):

@@ -24,7 +24,7 @@ from modgap.corrections import (
     row_length,
 )
 from modgap.diagnosis import Diagnosis
-from modgap.diagnosis.splits import Splits, check_enough, split
+from modgap.diagnosis.splits import Splits, check_splittable, split
 from modgap.evaluation import Evaluator, Goal, Scores
 from modgap.io import Modalities
 from modgap.moments import PairMoments
@@ -197,14 +197,14 @@ class Bench:
     def why_not(self) -> str | None:
         """Why nothing can be fitted on this data; None where something can."""
         try:
-            check_enough(self._data)
+            check_splittable(self._data)
         except InputValueError as few:
             return str(few)
         return None
 
     def check(self, corrector: Corrector) -> None:
         """Refuse at once what cannot be fitted on this data."""
-        check_enough(self._data)
+        check_splittable(self._data)
         if corrector.needs_pairs and not self._data.paired:
             raise InputValueError(
                 f"{type(corrector).__name__} needs pairs, and it is not known which rows of the "
