@@ -27,8 +27,13 @@ pytest.importorskip("tokenizers", reason="tokenizers is not installed")
 from modgap.train import Augment, train  # noqa: E402
 from modgap.train.checkpoint import MODEL  # noqa: E402
 from modgap.train.learner import make_optimiser, temperature_of  # noqa: E402
-from modgap.train.towers import Tokenizer, TwoTower, make_tower, make_two_tower  # noqa: E402
-from modgap.train.towers import encoder as one_encoder  # noqa: E402
+from modgap.train.towers import (  # noqa: E402
+    Tokenizer,
+    TwoTower,
+    encoders,
+    make_tower,
+    make_two_tower,
+)
 from modgap.train.towers.config import TowerConfig  # noqa: E402
 from modgap.train.towers.encoders import open_encoder  # noqa: E402
 from modgap.train.towers.export import export_encoder, main, prune_vocabulary  # noqa: E402
@@ -366,7 +371,7 @@ def test_what_is_no_encoder_is_refused_in_words(source, side, said, bert, tmp_pa
 
 
 def test_a_wheel_that_is_not_installed_names_its_extra(monkeypatch):
-    monkeypatch.setattr(one_encoder.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(encoders.importlib.util, "find_spec", lambda name: None)
     with pytest.raises(MissingExtraError, match=r"pip install 'modgap\[pretrained\]'"):
         open_encoder("efficientnet-lite2", "image")
     with pytest.raises(MissingExtraError, match=r"pip install 'modgap\[pretrained\]'"):

@@ -16,7 +16,7 @@ from modgap.embed.opening import near_folder, reading_model
 from modgap.embed.torch_model import PoolingRule, TorchModel, pool
 from modgap.io.images import square_pixels
 from modgap.train.towers.build import TwoTower, seeded
-from modgap.train.towers.encoder import TOKENIZER, WEIGHTS
+from modgap.train.towers.encoders import TOKENIZER, WEIGHTS
 from modgap.train.towers.normalisation import pixel_scale
 from modgap.train.towers.tokenizer import Tokenizer
 

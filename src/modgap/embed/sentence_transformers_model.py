@@ -19,8 +19,9 @@ from modgap.embed.opening import reading_model
 from modgap.embed.processors import image_side
 from modgap.embed.torch_model import TorchModel, end_token_of, pool, rule_of, temperature_and_bias
 from modgap.train.towers.build import seeded
+from modgap.train.towers.encoders import MINILM
 from modgap.train.towers.foreign import NO_CODE, quiet
-from modgap.train.towers.text_encoders import MINILM, minilm_archive
+from modgap.train.towers.text_encoders import minilm_archive
 
 EXTRA = "st"
 # Before it, modules in a folder were imported, and so run, whatever they were.

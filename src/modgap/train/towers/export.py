@@ -21,8 +21,15 @@ from typing import Any, Literal, get_args
 from modgap._files import atomic_path, write_text
 from modgap._validate import InputValueError, check_choice
 from modgap.train.towers.config import PRETRAINED_KINDS, TowerSide
-from modgap.train.towers.encoder import CONFIG, PREPROCESSOR, TOKENIZER, WEIGHTS, Encoder
-from modgap.train.towers.encoders import NAMES, open_encoder
+from modgap.train.towers.encoders import (
+    CONFIG,
+    NAMES,
+    PREPROCESSOR,
+    TOKENIZER,
+    WEIGHTS,
+    Encoder,
+    open_encoder,
+)
 from modgap.train.towers.tokenizer import Tokenizer
 
 StoredType = Literal["float16", "float32"]

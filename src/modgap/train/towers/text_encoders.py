@@ -14,9 +14,10 @@ from torch import Tensor, nn
 
 from modgap._validate import InputValueError, require
 from modgap.train.towers.config import TowerConfig
-from modgap.train.towers.encoder import (
+from modgap.train.towers.encoders import (
     CONFIG,
     EXTRA,
+    MINILM,
     TOKENIZER,
     WEIGHTS,
     Encoder,
@@ -25,8 +26,6 @@ from modgap.train.towers.encoder import (
     read_architecture,
 )
 from modgap.train.towers.foreign import NO_CODE, TENSORS_ONLY, quiet
-
-MINILM = "all-minilm-l6-v2"
 
 
 class TextNetwork(nn.Module):
