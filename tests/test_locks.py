@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import signal
 import subprocess
@@ -121,6 +120,8 @@ def test_a_lock_that_is_removed_while_it_is_opened_holds_nobody_out(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Else two would hold it: one the file that is gone, one the file that took its name."""
+    import fcntl
+
     path = tmp_path / "lock"
     first = acquire(path)
     assert first is not None

@@ -1,4 +1,4 @@
-"""Which rows are equal: they have equal scores, so one of them is scored for all."""
+"""Finds equal rows. They have equal scores, so one of them is scored for all."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class EqualRows:
 
 
 def equal_rows(A: Array, bias: Array | None = None) -> EqualRows:
-    """Rows that are equal, and have equal biases; all apart where too few are to matter.
+    """Rows that are equal and have equal biases; if few are, every row counts as different.
 
     >>> equal_rows(np.repeat(np.eye(2), 20, axis=0)).first.tolist()
     [0, 20]

@@ -1,4 +1,4 @@
-"""Who is told how far a pass over many rows has come."""
+"""Progress of passes over many rows: kernels report it, a listener receives it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _listener: ContextVar[Listener | None] = ContextVar("listener", default=None)
 
 @contextmanager
 def listening(listener: Listener) -> Iterator[None]:
-    """Tell ``listener`` after each block of what is quadratic in the rows, in here."""
+    """Within the block, kernels that are quadratic in the rows call ``listener`` as they go."""
     before = _listener.set(listener)
     try:
         yield
@@ -22,7 +22,7 @@ def listening(listener: Listener) -> Iterator[None]:
 
 
 def passed(share: float) -> None:
-    """Say that this share of a pass is done."""
+    """Report that this share of a pass is done."""
     listener = _listener.get()
     if listener is not None:
         listener(share)

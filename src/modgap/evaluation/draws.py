@@ -1,4 +1,4 @@
-"""In how many draws of a noise each query keeps its nearest candidate."""
+"""Counts in how many draws of a noise each query keeps its nearest candidate."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ RowsToRows = Callable[[Array], Array]
 
 
 class Draws:
-    """Candidates under noise, by the number of the draw; where they are ``kept``, drawn once.
+    """Disturbed candidates by the number of the draw; with ``kept``, each draw is made once.
 
     They depend on the seed, on the shape of the candidates, and on whether a GPU draws them.
     """

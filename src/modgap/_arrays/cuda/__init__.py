@@ -1,7 +1,7 @@
-"""What an NVIDIA GPU does in its own way: large blocks, and kernels that read scores once.
+"""Kernels for NVIDIA GPUs: large blocks, and scores that are read once.
 
-The kernels are written in Triton, which torch brings along for such GPUs. Where it is missing,
-tensors take the same way as on any other device.
+The kernels are written in Triton, which torch installs for such GPUs. Without it, tensors are
+computed as on any other device.
 """
 
 from __future__ import annotations
