@@ -149,20 +149,18 @@ def add_thumbnails(
 ) -> None:
     """Add pictures of the drawn rows, those that match first, while there is room in bytes."""
     sides = [document["x"], document["y"]] if "x" in document else document["sides"]
+    places: list[tuple[int, str, list[str | None]]] = []
     for name, side in zip(data.names, sides, strict=True):
-        side["thumbnails"] = [None] * len(drawn.numbers[name]) if name in data.thumbnails else None
-    shown = [
-        (place, name, side)
-        for name, side in zip(data.names, sides, strict=True)
-        if name in data.thumbnails
-        for place in range(len(drawn.numbers[name]))
-    ]
-    for place, name, side in sorted(shown, key=lambda one: one[0]):
+        n_drawn = len(drawn.numbers[name])
+        side["thumbnails"] = [None] * n_drawn if name in data.thumbnails else None
+        if name in data.thumbnails:
+            places += [(place, name, side["thumbnails"]) for place in range(n_drawn)]
+    for place, name, shown in sorted(places, key=lambda one: one[0]):
         if room <= 0:
             break
         one = pictures(name, int(drawn.numbers[name][place]))
         if len(one or "") < room:
-            side["thumbnails"][place] = one
+            shown[place] = one
         room -= len(one or "")
 
 
