@@ -11,9 +11,7 @@ from modgap._validate import InputValueError
 from modgap.cli.options import AsJson, Device
 
 if TYPE_CHECKING:
-    import numpy as np
-
-    from modgap.embed.interpolation import End, Interpolation
+    from modgap.embed.interpolation import Interpolation
 
 _PICTURES = "Pictures"
 
@@ -119,8 +117,8 @@ def vslerp(
     """
     from modgap._results import document
     from modgap.cli.outputs import check_file, check_folder
-    from modgap.cli.show import print_json, say
-    from modgap.embed.interpolation import interpolate, open_end, open_image_bank
+    from modgap.cli.show import print_json, print_table, say
+    from modgap.embed.interpolation import interpolate, mean_of_ends, open_end, open_image_bank
 
     _check_options(bank, images, picture, decoder, frames)
     for file in (output, picture):
@@ -142,7 +140,7 @@ def vslerp(
         ends[1].row,
         thetas=[k / (steps - 1) for k in range(steps)] if theta is None else _numbers(theta, "θ"),
         alphas=_numbers(alpha, "α"),
-        mean=_mean(ends, mean, bank, column),
+        mean=mean_of_ends(ends, mean, bank, column=column),
         bank=held,
         with_ends=with_ends,
         ends=(first, second),
@@ -150,7 +148,7 @@ def vslerp(
     if as_json:
         print_json(document("vslerp", way))
     else:
-        _print(way)
+        print_table(*way.table())
     if output is not None:
         _write_rows(way, output)
     if decoder is not None:
@@ -195,39 +193,6 @@ def _numbers(said: str, name: str) -> list[float]:
         raise InputValueError(
             f"{name} must be numbers with commas between, such as 0,0.5,1, got {said!r}."
         ) from None
-
-
-def _mean(
-    ends: list[End], mean: Path | None, bank: Path | None, column: str | None
-) -> np.ndarray | None:
-    """The mean of the rows that were named, of the bank, or of the file that both ends are of."""
-    import numpy as np
-
-    from modgap.io import open_modality
-
-    one_file = ends[0].source if ends[0].source == ends[1].source else None
-    path = mean or bank or one_file
-    if path is None:
-        return None
-    rows = open_modality(path, "image", column=column)
-    return np.asarray(rows.moments("image", unit=False).given.mean)
-
-
-def _print(way: Interpolation) -> None:
-    from modgap._results import number
-    from modgap.cli.show import print_table
-
-    header = ["", "distance from the mean"]
-    if way.names is not None:
-        header += ["nearest", "cosine"]
-    rows = []
-    for a in range(len(way.alphas)):
-        for s in range(len(way.thetas)):
-            row = [way.labels[a * len(way.thetas) + s], number(float(way.radii[a, s]), 3)]
-            if way.names is not None and way.cosines is not None:
-                row += [way.names[a][s], number(float(way.cosines[a, s]), 3)]
-            rows.append(row)
-    print_table(header, rows)
 
 
 def _write_rows(way: Interpolation, output: Path) -> None:

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from modgap._door import check_rows
-from modgap._results import Result, plain
+from modgap._results import Result, number, plain
 from modgap._validate import InputValueError, check_numbers, check_same_space
 from modgap.embed.image_files import image_rows
 from modgap.embed.model import Model
@@ -205,6 +205,31 @@ class Interpolation(Result):
         return [
             f"α = {alpha:.3g}, θ = {theta:.3g}" for alpha in self.alphas for theta in self.thetas
         ]
+
+    def table(self) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+        """Header and rows: each step, its distance from the mean, and its nearest in the bank."""
+        columns = [self.labels, [number(float(one), 3) for one in self.radii.ravel()]]
+        header: tuple[str, ...] = ("", "distance from the mean")
+        if self.names is not None and self.cosines is not None:
+            header = (*header, "nearest", "cosine")
+            columns.append([name for names in self.names for name in names])
+            columns.append([number(float(one), 3) for one in self.cosines.ravel()])
+        return header, list(zip(*columns, strict=True))
+
+
+def mean_of_ends(
+    ends: Sequence[End],
+    mean: str | os.PathLike[str] | None = None,
+    bank: str | os.PathLike[str] | None = None,
+    *,
+    column: str | None = None,
+) -> np.ndarray | None:
+    """The mean of the rows that are named, else of the bank, else of the file both ends are of."""
+    path = mean or bank or (ends[0].source if ends[0].source == ends[1].source else None)
+    if path is None:
+        return None
+    rows = open_modality(path, "image", column=column)
+    return np.asarray(rows.moments("image", unit=False).given.mean)
 
 
 def interpolate(
