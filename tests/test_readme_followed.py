@@ -167,7 +167,7 @@ def test_an_index_made_as_the_readme_says_gives_what_the_verdict_printed(
     record_property("printed, found, whole index", (figure, found, whole))
     print(f"printed {figure:.3f}, found {found:.3f}, in the whole index {whole:.3f}")
     assert found == pytest.approx(figure, abs=0.02)
-    stated = re.search(r"In one index of [\d,]+ groups.*? to (\d\.\d+)", printed[DIAGNOSE], re.S)
+    stated = re.search(r"On all [\d,]+ groups.*? to (\d\.\d+)", printed[DIAGNOSE], re.S)
     assert float(stated[1]) == pytest.approx(whole, abs=0.02)
 
 
