@@ -1,4 +1,4 @@
-"""A monitor of live rows: moments of the last hours beside those of a reference, with alarms."""
+"""Monitors live rows: compares the moments of the last hours with a reference."""
 
 from __future__ import annotations
 
@@ -321,7 +321,7 @@ class GapMonitor(Brief):
             tensors |= stream_tensors(one, f"then.{place}")
         for place, (name, stream) in enumerate(self._streams.items()):
             self._fold(name)
-            with stream.folding:  # until the slices are copied: they go on changing
+            with stream.folding:  # slices change while rows arrive
                 slices[name] = [(one.began, one.ended) for one in stream.slices]
                 held = [one.rows for one in stream.slices]
             for number, rows in enumerate(held):
@@ -387,7 +387,7 @@ class GapMonitor(Brief):
         every : float
             Seconds between two writes: what a kill may lose.
         """
-        self.save(path)  # a place that cannot be written is told at once
+        self.save(path)  # fails at once where nothing can be written
         done = threading.Event()
 
         def keep() -> None:

@@ -18,7 +18,7 @@ from modgap._results import (
     text_table,
 )
 
-# Rows that count as one beyond which it is said.
+# The report mentions clustering beyond this many rows that count as one.
 _CLUSTERED = 3.0
 _WORDS = {"mean": "mean", "spread": "spread", "shape": "shape of the covariance"}
 
@@ -104,13 +104,13 @@ class GapDrift(Result):
 
 @dataclass(frozen=True)
 class CorrectionFit(Result):
-    """Whether a correction still fits; ``fits`` is None where that cannot be told.
+    """Whether a correction still fits; ``fits`` is None where the rows cannot tell.
 
-    For each modality that asks: ``favoured`` is the one whose documents come up more often among
-    the best non-matching results, ``share_then`` and ``share_now`` its share of them, of as many
-    documents of two modalities, and ``odds`` the ratio of the odds; all as moments predict it.
-    ``offset`` is the difference of mean scores that is not corrected, in units of the scores'
-    spread, ``spread_ratio`` that of their spreads, and ``z`` how unlikely by chance.
+    For each query modality: ``favoured`` is the modality whose documents come up more often among
+    the best non-matching results. ``share_then`` and ``share_now`` are its share of them, among as
+    many documents of two modalities, and ``odds`` is the ratio of the odds; moments predict all
+    three. ``offset`` is the uncorrected difference of mean scores, in standard deviations of the
+    scores, ``spread_ratio`` the ratio of these deviations, and ``z`` how unlikely by chance.
     """
 
     label: str
@@ -226,7 +226,7 @@ class DriftReport(Result, HasFigure):
         return "\n\n".join([*shown, "\n".join(self.sentences())])
 
     def sentences(self) -> list[str]:
-        """The verdict, what moved, and what is said of each correction."""
+        """The verdict, what moved, and a sentence on each correction."""
         moved = [words for stream in self.streams for words in stream.changes()]
         moved += [gap.words() for gap in self.gaps if gap.alarm]
         moved += [words for stream in self.streams if (words := self._clustered(stream))]

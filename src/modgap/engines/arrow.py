@@ -1,4 +1,4 @@
-"""Arrow in, Arrow out: what Ray Data, Spark, Dask and Polars run on the batches of a table.
+"""Functions from Arrow to Arrow, for Ray Data, Spark, Dask and Polars to run on batches.
 
 `partial_moments` makes one row of a batch, and `moments_of` adds such rows up. `corrected_batch`
 corrects a column of vectors. `top_k_batch` finds the best documents of a batch, and `merged_top_k`

@@ -1,7 +1,7 @@
-"""A folder of shards is corrected into another, by any engine; a run that is stopped goes on.
+"""Corrects a folder of shards into another, on any engine; an interrupted run resumes.
 
-Shards are made in ``OUT.partial`` beside the folder, each by one worker, whole or not at all, and
-take their place once all of them are there. One that changed in the meantime is made again.
+Each shard is written atomically by one worker, in ``OUT.partial`` beside the folder. The folder
+gets its name once all shards are there. A shard whose source has changed is made again.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def apply_to_folder(
         Which modality they are.
     folder : path
         Where to write, on a disk that all workers share. It appears once every shard is done. A run
-        that was stopped is run again in the same way, on the same engine or another, and goes on
+        that was interrupted resumes, on the same engine or another, when the call is repeated,
         from the shards that are done.
     role : {"document", "query"}
         What the rows are.
@@ -227,7 +227,7 @@ class _Folder:
         self.note: dict[str, Any] = {"of": dict(plan), "shards": marks}
 
     def was_finished(self) -> bool:
-        """Whether a run was killed when all that was left to do was to tidy up."""
+        """Whether an earlier run was interrupted when only tidying up was left."""
         held = self.target / self.inside
         if not held.exists() or not any(held.iterdir()):
             return False
@@ -247,7 +247,7 @@ class _Folder:
         return found if is_note else None
 
     def begin(self) -> int:
-        """Make the folder, or go on in it; how many shards are done."""
+        """Make the folder, or resume in it; how many shards are done."""
         known = self._known(self.place)
         if known is not None and known.get("of") != self.note["of"]:
             raise InputValueError(

@@ -1,8 +1,7 @@
-"""Where work on shards is done: here, or by an engine that people run.
+"""An engine runs work on shards: in this process, or on a cluster of Ray.
 
-An engine has one method: it does a function on every task, wherever it likes and as often as it
-must, and gives the results in the order of the tasks. So a task must leave the same behind however
-often it is done.
+Its one method applies a function to every task and gives the results in the order of the tasks. It
+may run a task more than once, so a task must have the same effect however often it runs.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ LOCAL, RAY = "local", "ray"
 
 
 class Engine(Protocol):
-    """Does a function on tasks."""
+    """Applies a function to tasks."""
 
     name: str
 

@@ -42,15 +42,15 @@ def add_corrected_column(
 ) -> int:
     """Add a column with the corrected vectors of another; how many rows it has.
 
-    Lance writes new files for it and leaves the others alone. A run that was killed is run again
-    and goes on; undo it with `drop_corrected_column`.
+    Lance writes new files for it and leaves the others alone. An interrupted run resumes when the
+    call is repeated. `drop_corrected_column` undoes it.
 
     Parameters
     ----------
     path : path
         A Lance dataset.
     correction : Correction
-        What is applied.
+        The correction to apply.
     modality : str
         Which of its modalities the rows are.
     into : str

@@ -56,7 +56,7 @@ def spread_rows(rows: Embeddings, engine: Engine) -> SpreadEmbeddings:
 
 
 class SpreadMatrix(Matrix):
-    """A matrix of which an engine takes rows, each worker those of its shard."""
+    """A matrix whose rows an engine takes; each worker reads its own shard."""
 
     def __init__(self, matrix: Matrix, engine: Engine) -> None:
         self.matrix, self.engine = matrix, engine
