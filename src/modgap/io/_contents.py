@@ -49,8 +49,10 @@ class Column:
 
         def load_some(rows: np.ndarray) -> np.ndarray:
             owners = np.searchsorted(ends, rows, side="right")
-            own = [c.take(rows[owners == k] - ends[k] + c.length) for k, c in enumerate(columns)]
-            return np.concatenate(own)[np.argsort(np.argsort(owners, kind="stable"))]
+            found = [columns[0].take(rows[:0])] if not len(rows) else []
+            for k in np.unique(owners).tolist():
+                found.append(columns[k].take(rows[owners == k] - ends[k] + columns[k].length))
+            return np.concatenate(found)[np.argsort(np.argsort(owners, kind="stable"))]
 
         def load() -> np.ndarray:
             return np.concatenate([column.load() for column in columns])

@@ -206,8 +206,8 @@ class Embeddings:
             for some in (self.columns, self.fields)
         )
         matrix: Matrix
-        picked = self.matrix.matrix if isinstance(self.matrix, PickedRows) else self.matrix
-        held = picked.array if isinstance(picked, ArrayMatrix) else None
+        source = self.matrix.matrix if isinstance(self.matrix, PickedRows) else self.matrix
+        held = source.array if isinstance(source, ArrayMatrix) and source.file is None else None
         if not copied and len(indices) > MOST_COPIED and isinstance(held, np.ndarray):
             matrix = PickedRows(self.matrix, np.asarray(indices))
         else:
