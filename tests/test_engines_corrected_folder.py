@@ -227,7 +227,7 @@ rows = open_embeddings("rows", column="img_emb", modality="image")
 apply_to_folder(Correction.load("c.safetensors"), rows, "image", "out")
 """
 KILLED_APPLY = {
-    "reading": ("modgap._changes:SteadyFile:read_into", 5),
+    "reading": ("modgap._steady_file:SteadyFile:read_into", 5),
     "before a shard is flushed": ("os:fsync", 4),
     "before it has its name": ("os:replace", 3),
     "after it has its name": ("os:replace+", 3),

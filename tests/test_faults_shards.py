@@ -18,7 +18,7 @@ import pytest
 
 from command_line import everything_in, modgap
 from fault_worker import Worker
-from modgap._changes import SteadyFile
+from modgap._steady_file import SteadyFile
 from modgap.io import write_clip_retrieval
 from modgap.io._matrices import FileMatrix
 
@@ -27,10 +27,10 @@ SHARDS = 5
 
 # A call at which the process ends, in the thread that makes it.
 Point = tuple[str, int]
-OPENING: Point = ("modgap._changes:SteadyFile:open", 4)
+OPENING: Point = ("modgap._steady_file:SteadyFile:open", 4)
 MOMENTS: Point = ("modgap.moments.modality:Gather:of", 4)
 SAMPLE: Point = ("modgap.io._matrices:FileMatrix:take", 3)
-READING: Point = ("modgap._changes:SteadyFile:read_into", 4)
+READING: Point = ("modgap._steady_file:SteadyFile:read_into", 4)
 FLUSH, RENAME, RENAMED = ("os:fsync", 1), ("os:replace", 1), ("os:replace+", 1)
 TRYING: Point = ("modgap.evaluation.evaluator:Evaluator:resampled", 3)
 JUDGING: Point = ("modgap.evaluation.evaluator:Evaluator:evaluate", 1)

@@ -15,8 +15,8 @@ import pytest
 import safetensors.numpy
 
 from command_line import make_files, modgap
-from modgap._changes import ChangedFileError
 from modgap._errors import InputValueError, MissingExtraError
+from modgap._steady_file import ChangedFileError
 from modgap.io import (
     BadShardsWarning,
     Manifest,

@@ -111,7 +111,7 @@ def test_moments_of_two_modalities_in_one_file_are_kept_apart(
 @pytest.mark.parametrize(
     "point",
     [
-        ("modgap._changes:SteadyFile:read_into", 4),
+        ("modgap._steady_file:SteadyFile:read_into", 4),
         ("modgap.moments.modality:Gather:of", 3),
         ("os:fsync", 3),
         ("os:replace", 3),

@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from modgap._changes import ChangedFileError, SteadyFile
-from modgap._claims import HEADER_BYTES, parse_json
 from modgap._files import atomic_path
+from modgap._limits import HEADER_BYTES, parse_json
+from modgap._steady_file import ChangedFileError, SteadyFile
 from modgap._validate import InputError, InputValueError
 from modgap._version import __version__
 

@@ -14,8 +14,8 @@ from typing import Any, Literal
 import numpy as np
 
 from modgap._arrays import to_numpy
-from modgap._claims import MOST_COLUMNS
 from modgap._door import check_rows
+from modgap._limits import MOST_COLUMNS
 from modgap._results import Brief, changed, unchecked
 from modgap._tensors import read_tensors, write_tensors
 from modgap._text import same_text

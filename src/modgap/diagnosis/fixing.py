@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from modgap._claims import read_json
 from modgap._files import folder_to_write, replaced_folder, write_text
+from modgap._limits import read_json
 from modgap._locks import sole_writer_of
 from modgap._results import (
     Progress,

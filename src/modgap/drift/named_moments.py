@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from modgap._arrays import row_blocks, to_numpy, unit
-from modgap._changes import SteadyFile
-from modgap._claims import parse_json
+from modgap._limits import parse_json
 from modgap._results import Progress, silent
+from modgap._steady_file import SteadyFile
 from modgap._tensors import list_tensors, read_tensors, write_tensors
 from modgap._validate import (
     InputError,

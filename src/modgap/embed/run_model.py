@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from modgap._claims import read_json
+from modgap._limits import read_json
 from modgap._validate import InputValueError
 from modgap.embed.model import Options, Role
 from modgap.embed.opening import near_folder, reading_model

@@ -20,8 +20,8 @@ from typing import Any
 import numpy as np
 
 from modgap._arrays import row_blocks
-from modgap._claims import read_json
 from modgap._files import atomic_path, folder_to_write, sweep, write_text
+from modgap._limits import read_json
 from modgap._locks import sole_writer_of
 from modgap._results import Progress, silent
 from modgap._stopping import stop_here

@@ -13,8 +13,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from modgap._arrays import unit
-from modgap._claims import parse_json
 from modgap._files import atomic_path, file_to_write
+from modgap._limits import parse_json
 from modgap._locks import sole_writer_of
 from modgap._tensors import read_tensors, write_tensors
 from modgap._validate import InputValueError, check_count, require

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal
 
-from modgap._claims import parse_json
+from modgap._limits import parse_json
 from modgap._validate import InputValueError
 from modgap._version import __version__
 from modgap.corrections import Correction

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from modgap._changes import SteadyFile
+from modgap._steady_file import SteadyFile
 from modgap._validate import InputValueError
 from modgap.io._contents import Column, Contents, listed
 from modgap.io._matrices import BATCH_ROWS, Matrix, ReadMatrix

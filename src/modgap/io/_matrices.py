@@ -16,7 +16,7 @@ import array_api_compat
 import numpy as np
 
 from modgap._arrays import like
-from modgap._changes import SteadyFile
+from modgap._steady_file import SteadyFile
 from modgap._threads import ahead, read_ahead
 from modgap._validate import InputValueError
 

@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from modgap._changes import SteadyFile
-from modgap._claims import as_text, strings
 from modgap._door import check_group_labels
+from modgap._limits import as_text, strings
+from modgap._steady_file import SteadyFile
 from modgap._validate import InputTypeError, InputValueError, did_you_mean
 from modgap.io._contents import Contents, listed, reading
 from modgap.io.column_roles import COLUMN_NAMES

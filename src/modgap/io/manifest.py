@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from modgap._changes import SteadyFile
 from modgap._files import write_text
 from modgap._locks import sole_writer_of
 from modgap._results import Progress, silent
+from modgap._steady_file import SteadyFile
 from modgap._threads import ahead, processors
 from modgap._validate import InputError, InputValueError
 from modgap.io._shards import natural_key

@@ -18,10 +18,10 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from modgap._changes import ChangedFileError, SteadyFile, changed
-from modgap._claims import TEXT_BYTES, parse_json, read_json
 from modgap._errors import InputError, InputValueError, MissingExtraError
+from modgap._limits import TEXT_BYTES, parse_json, read_json
 from modgap._secrets import sentence_without_secrets, without_secrets
+from modgap._steady_file import ChangedFileError, SteadyFile, changed
 from modgap._validate import first_line, require
 
 T = TypeVar("T")

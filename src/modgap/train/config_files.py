@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from modgap._claims import read_bytes
+from modgap._limits import read_bytes
 from modgap._validate import InputError, InputTypeError, InputValueError, did_you_mean
 from modgap.train.config import Config, check_section, make_config
 

@@ -16,8 +16,8 @@ from typing import IO, Any
 import numpy as np
 from numpy.lib import format as npy_format
 
-from modgap._changes import SteadyFile
-from modgap._claims import check_dtype
+from modgap._limits import check_dtype
+from modgap._steady_file import SteadyFile
 from modgap._threads import ahead
 from modgap._validate import InputTypeError, InputValueError
 from modgap.io._contents import Contents, damaged

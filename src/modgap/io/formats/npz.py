@@ -16,8 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from modgap._changes import SteadyFile
-from modgap._claims import as_text, check_dtype, check_unpacked
+from modgap._limits import as_text, check_dtype, check_unpacked
+from modgap._steady_file import SteadyFile
 from modgap._validate import InputTypeError, InputValueError
 from modgap.io._contents import Column, Contents, reading
 from modgap.io._matrices import Matrix, ReadMatrix, decoded, rebatch

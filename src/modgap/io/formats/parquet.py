@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from modgap._changes import SteadyFile
-from modgap._claims import check_unpacked
+from modgap._limits import check_unpacked
+from modgap._steady_file import SteadyFile
 from modgap._validate import InputValueError
 from modgap.io._arrow_columns import ArrowPart, arrow_contents, list_width, numpy_dtype
 from modgap.io._contents import Contents, reading

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from modgap._changes import SteadyFile
+from modgap._steady_file import SteadyFile
 from modgap._tensors import StoredTensor, list_tensors
 from modgap._validate import InputTypeError, InputValueError
 from modgap.io._contents import Column, Contents, reading

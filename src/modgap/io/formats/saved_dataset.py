@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from modgap._changes import SteadyFile
+from modgap._steady_file import SteadyFile
 from modgap._validate import InputValueError
 from modgap.io._arrow_columns import arrow_contents
 from modgap.io._contents import Contents, listed, reading

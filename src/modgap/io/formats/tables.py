@@ -16,8 +16,8 @@ from typing import Any
 import array_api_compat
 import numpy as np
 
-from modgap._changes import SteadyFile
 from modgap._door import is_picture
+from modgap._steady_file import SteadyFile
 from modgap._validate import InputTypeError, InputValueError, first_line
 from modgap.io._arrow_columns import ArrowPart, arrow_contents, is_list, null_rows, one_array
 from modgap.io._contents import EMBEDDING, Contents, listed

@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from modgap._changes import SteadyFile
-from modgap._claims import check_unpacked
+from modgap._limits import check_unpacked
+from modgap._steady_file import SteadyFile
 from modgap._validate import InputTypeError, InputValueError, first_line, require
 from modgap.io._contents import Column, Contents, reading
 from modgap.io._matrices import ArrayMatrix, Matrix, decoded

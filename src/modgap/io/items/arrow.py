@@ -12,8 +12,8 @@ from pathlib import Path
 from threading import Lock
 from typing import Any
 
-from modgap._changes import ChangedFileError, SteadyFile
-from modgap._claims import check_unpacked
+from modgap._limits import check_unpacked
+from modgap._steady_file import ChangedFileError, SteadyFile
 from modgap._validate import InputError, InputTypeError, InputValueError, first_line
 from modgap.io._contents import listed, reading
 from modgap.io.formats.parquet import text_bytes

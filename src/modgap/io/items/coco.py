@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from modgap._claims import read_bytes
+from modgap._limits import read_bytes
 from modgap._validate import InputValueError
 from modgap.io._contents import reading
 from modgap.io.images import ImageFolder, home_of

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal
 
-from modgap._claims import TEXT_LENGTH
+from modgap._limits import TEXT_LENGTH
 from modgap._validate import InputValueError, did_you_mean
 from modgap.io._contents import listed
 from modgap.io.images import ImageError

@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from modgap._claims import parse_json
+from modgap._limits import parse_json
 from modgap._validate import InputTypeError, InputValueError
 from modgap.io._contents import reading
 from modgap.io.images import ImageFolder, home_of

@@ -19,7 +19,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from modgap._claims import parse_json, read_json
+from modgap._limits import parse_json, read_json
 from modgap._tensors import read_tensors
 from modgap._validate import InputValueError, MissingExtraError, did_you_mean
 from modgap.train.towers.config import MODEL_FILE, TowerConfig, TowerSide

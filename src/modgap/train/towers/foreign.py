@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from modgap._claims import read_json
+from modgap._limits import read_json
 from modgap._validate import InputValueError
 
 # Without this, transformers asks at the terminal whether a model's own code may be run.

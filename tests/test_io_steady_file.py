@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 import safetensors.numpy
 
-from modgap._changes import ChangedFileError, SteadyFile
+from modgap._steady_file import ChangedFileError, SteadyFile
 from modgap._tensors import read_tensors, write_tensors
 from modgap.io import open_embeddings, open_pair
 from modgap.io.group_labels import read_labels

@@ -1,15 +1,14 @@
-"""What a file claims is compared with what it holds, before memory is asked for.
+"""Limits of what a file may claim, checked against what it holds before memory is asked for.
 
-Plain numbers must all be stored. What is packed may unpack to 256 MiB, or to 100 times the bytes
-that are stored, whichever is more: embeddings hardly compress, and a few kilobytes could otherwise
-claim any size.
+Plain numbers must all be stored. Packed data may unpack to 256 MiB, or to 100 times the bytes that
+are stored, whichever is more: embeddings hardly compress, and a few kilobytes could otherwise claim
+any size.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -99,16 +98,6 @@ def parse_json(text: str | bytes, where: str) -> Any:
 def read_json(path: str | os.PathLike[str], what: str, most_bytes: int = TEXT_BYTES) -> Any:
     """The JSON of a file from outside; ``what`` it is, a list of files say."""
     return parse_json(read_bytes(path, what, most_bytes), f"{path} ({what})")
-
-
-def parse_toml(text: str, where: str) -> dict[str, Any]:
-    """What TOML from outside says; ValueError in good words where it is none, or nested deep."""
-    try:
-        return tomllib.loads(text)
-    except RecursionError as error:
-        raise InputValueError(f"{where} must be TOML, got lists or tables nested deep.") from error
-    except ValueError as error:
-        raise InputValueError(f"{where} must be TOML ({first_line(error)}).") from error
 
 
 def read_bytes(path: str | os.PathLike[str], what: str, most_bytes: int = TEXT_BYTES) -> bytes:
