@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from modgap._arrays import namespace, to_numpy, unit
+from modgap._arrays import cached_blocks, namespace, to_numpy, unit
 from modgap._door import check_matrix, check_rows
 from modgap._results import Progress, Result, Table, silent
 from modgap._validate import (
@@ -96,9 +96,12 @@ class _Choice:
         """
         own = np.split(Y[: len(self.first_of)], starts_of(self.first_of)[1:])
         directions = np.concatenate([own_directions(gap, texts[None]) for texts in own])
-        moves = directions[self.question_of]
-        near, toward = near_and_toward(X[self.asked_by], Y[:, None], moves)
-        return directions, lambda amount: moved(near, toward, amount)[:, 0]
+        near, toward = np.empty(len(Y)), np.empty(len(Y))
+        for block in cached_blocks(Y):
+            of, moves = self.asked_by[block], directions[self.question_of[block]]
+            found = near_and_toward(X[of], Y[block][:, None], moves)
+            near[block], toward[block] = (scores[:, 0] for scores in found)
+        return directions, lambda amount: moved(near, toward, amount)
 
 
 def multiple_choice_task(
@@ -427,7 +430,7 @@ class OwnShift(Way):
         asking, found = (to_numpy(sides[name].unit_rows().mean) for name in task.names)
         directions, scores_at = judge.along(asking - found, X, Y)
         raw = X.mean(axis=0) - Y.mean(axis=0)
-        drift = directions[judge.question_of].mean(axis=0)
+        drift = np.bincount(judge.question_of) @ directions / len(Y)
 
         def at(amount: float) -> tuple[np.ndarray, float]:
             left = raw - amount * drift
