@@ -16,7 +16,7 @@ exponentials. All products together do not fit into memory, and computing them t
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -161,18 +161,16 @@ def half_product_pass(U: Array, consumers: Sequence[HalfConsumer[Any]]) -> None:
         room = scratch.shaped(values, 0)
         return values.shape[0], [consumer.look(values, room) for consumer in consumers]
 
-    for count, told in in_threads(look, _half_spans(n, side), 1 if is_torch(U) else None):
+    spans = (
+        (rows, columns)
+        for rows in row_blocks(n, side)
+        for columns in row_blocks(n, side)
+        if columns.start > rows.start or (columns == rows and _size(rows) > 1)
+    )
+    for count, told in in_threads(look, spans, 1 if is_torch(U) else None):
         for consumer, what in zip(consumers, told, strict=True):
             consumer.add(what)
         passed(count / (n * (n - 1) / 2))
-
-
-def _half_spans(n: int, side: int) -> Iterator[tuple[slice, slice]]:
-    """Blocks on and above the diagonal that hold a pair of different rows."""
-    for rows in row_blocks(n, side):
-        for columns in row_blocks(n, side):
-            if columns.start > rows.start or (columns == rows and _size(rows) > 1):
-                yield rows, columns
 
 
 def _upper_triangle(U: Array) -> Callable[[int], tuple[Array, Array]]:

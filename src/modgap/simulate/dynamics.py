@@ -154,7 +154,10 @@ def descend(
     if temperature_rate is not None:
         temperature_rate = check_positive(temperature_rate, "temperature_rate")
     every = check_count(checkpoint_every, "checkpoint_every")
-    recorded = _record_steps(records, steps)
+    if isinstance(records, (int, np.integer)):
+        recorded = log_spaced_steps(steps, check_count(records, "records"))
+    else:
+        recorded = tuple(sorted({0, steps, *_steps_within(records, "records", steps)}))
     kept = _steps_within(snapshots, "snapshots", steps)
     engine_name, advance = choose_engine(engine, X, steps)
     settings = {
@@ -225,12 +228,6 @@ def log_spaced_steps(steps: int, count: int = 60) -> tuple[int, ...]:
     # From the end, so that a single step is the last one.
     spread = np.geomspace(steps, 1, count) if count > 1 else np.array([steps])
     return tuple(sorted({0, *(round(s) for s in spread.tolist())}))
-
-
-def _record_steps(records: int | Sequence[int], steps: int) -> tuple[int, ...]:
-    if isinstance(records, (int, np.integer)):
-        return log_spaced_steps(steps, check_count(records, "records"))
-    return tuple(sorted({0, steps, *_steps_within(records, "records", steps)}))
 
 
 def _steps_within(values: Iterable[int], name: str, steps: int) -> tuple[int, ...]:

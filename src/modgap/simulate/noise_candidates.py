@@ -80,6 +80,8 @@ def expected_robustness(
     >>> expected_robustness(np.array([[1.0, 0.0]]), np.eye(2), std=0.01).share
     1.0
     """
+    from scipy.stats import ncx2  # slow to load, and seldom needed
+
     queries, candidates = check_two(
         queries, candidates, names=("queries", "candidates"), min_rows=1
     )
@@ -87,7 +89,7 @@ def expected_robustness(
     check_choice(survival, "survival", get_args(Survival))
     Q, C = (np.asarray(to_numpy(A), dtype=np.float64) for A in (queries, candidates))
     exact = survival == "exact" or (survival == "auto" and C.shape[1] < _MANY)
-    law = _exact if exact else _sankaran
+    law = ncx2.sf if exact else _sankaran
     results = np.array([_kept(np.sum((C - q) ** 2, axis=1), std, C.shape[1], law) for q in Q])
     kept, product, union = results.T
     return ExpectedRobustness(
@@ -101,12 +103,11 @@ def expected_robustness(
     )
 
 
-Law = Callable[[np.ndarray, int, np.ndarray], np.ndarray]
-
-
-def _kept(squares: np.ndarray, std: float, dimension: int, law: Law) -> tuple[float, float, float]:
+def _kept(
+    squares: np.ndarray, std: float, dimension: int, law: Callable[..., np.ndarray]
+) -> tuple[float, float, float]:
     """Probability that the nearest stays nearest, with its product and union bounds."""
-    from scipy.stats import ncx2  # slow to load, and seldom needed
+    from scipy.stats import ncx2
 
     nearest = int(np.argmin(squares))
     own = squares[nearest] / std**2
@@ -132,15 +133,8 @@ def _kept(squares: np.ndarray, std: float, dimension: int, law: Law) -> tuple[fl
     return min(kept, 1.0), float(np.prod(pairs)), max(0.0, 1 - float(np.sum(1 - pairs)))
 
 
-def _exact(x: np.ndarray, dimension: int, offset: np.ndarray) -> np.ndarray:
-    """P(χ′² > x) with ``dimension`` degrees of freedom and noncentrality ``offset``."""
-    from scipy.stats import ncx2
-
-    return np.asarray(ncx2.sf(x, dimension, offset))
-
-
 def _sankaran(x: np.ndarray, dimension: int, offset: np.ndarray) -> np.ndarray:
-    """The same as the normal tail of a power of x (Sankaran 1963)."""
+    """``ncx2.sf``, P(χ′² > x), as the normal tail of a power of x (Sankaran 1963)."""
     first, second, third = (dimension + k * offset for k in (1, 2, 3))
     h = 1 - 2 / 3 * first * third / second**2
     p = second / first**2
