@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import collections
 import io
+import sys
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +19,18 @@ import scipy.sparse
 import modgap
 from modgap import Calibrate, Embeddings, Modalities
 from modgap._validate import InputError, InputTypeError, InputValueError
-from modgap.corrections import Procrustes
+from modgap.corrections import Center, Procrustes
+from modgap.diagnosis.path import gap_paths
+from modgap.evaluation import (
+    Evaluator,
+    Rephrase,
+    UniformQuantiser,
+    evaluate_correction,
+    mixed_curve,
+    mixed_retrieval,
+    retrieval,
+    robustness,
+)
 from modgap.io import write_pair
 from modgap.moments import Moments, PairMoments
 from modgap.tasks import zero_shot_task
@@ -283,3 +297,55 @@ def test_several_modalities_in_the_wrong_place_are_told_where_they_go(folder: Pa
 def test_what_is_no_correction_is_told_how_to_get_one(given: Any, message: str) -> None:
     with pytest.raises(InputTypeError, match=message):
         modgap.evaluate_correction(X, **given)
+
+
+EVALUATED = {
+    "retrieval": lambda X, Y, c: retrieval(X, Y, correction=c),
+    "mixed": lambda X, Y, c: mixed_retrieval(X, Y, correction=c),
+    "curve": lambda X, Y, c: mixed_curve(X, Y, correction=c),
+    "evaluate": lambda X, Y, c: evaluate_correction(X, Y, c),
+    "diagnose": lambda X, Y, _: modgap.diagnose(X, Y, trust_pairs=True),
+    "paths": lambda X, Y, _: gap_paths(X, Y),
+    "evaluator": lambda X, Y, _: Evaluator(Modalities.of(X, Y)),
+}
+
+
+@pytest.mark.parametrize("call", EVALUATED.values(), ids=EVALUATED)
+@pytest.mark.parametrize(("number", "what"), [(np.nan, "NaN or infinity"), (0.0, "length zero")])
+@pytest.mark.parametrize("corrected", [False, True])
+def test_bad_rows_are_refused_by_name_where_they_come_in(rng, call, number, what, corrected):
+    Z = rng.normal(size=(60, 6))
+    X, Y = (Z + 0.1 * rng.normal(size=Z.shape) for _ in range(2))
+    correction = Center().fit(X, Y).correction_ if corrected else None
+    X[7] = number
+    with pytest.raises(ValueError, match=rf"image.* {what}|Row 7 of image has {what}"):
+        call(X, Y, correction)
+
+
+def test_noise_and_codes_that_leave_no_usable_row_are_refused(rng):
+    X, Y = (rng.normal(size=(20, 4)) for _ in range(2))
+    wordings = np.stack([Y, np.full_like(Y, np.nan)])
+    with pytest.raises(ValueError, match=r"candidates has .* NaN or infinity"):
+        robustness(X, Y, Rephrase(wordings), 5)
+    with pytest.raises(ValueError, match="coded candidates has 20 rows with length zero"):
+        robustness(X, 0.1 * Y, UniformQuantiser(3, -9, 9), metric="cosine")
+
+
+def test_a_diagnosis_checks_rows_as_they_come_in_and_matrices_as_they_are_made(rng):
+    Z = rng.normal(size=(400, 8))
+    X, Y = (Z + gap + 0.3 * rng.normal(size=Z.shape) for gap in (1, -1))
+    calls = collections.Counter()
+
+    def count(frame, event, _):
+        if event == "call" and frame.f_code.co_name.startswith("check_"):
+            calls[frame.f_code.co_name] += 1
+
+    threading.setprofile(count)
+    sys.setprofile(count)
+    try:
+        modgap.diagnose(X, Y)
+    finally:
+        sys.setprofile(None)
+        threading.setprofile(None)
+    # Some hundred matrices are made; in every search each would be checked many times over.
+    assert sum(calls.values()) < 250, calls

@@ -143,9 +143,8 @@ def retrieval(
     True
     """
     data = matched(X, Y, names, groups)
-    places = None
+    n, places = min(side.n_rows for side in data.two()), None
     if k is not None:
-        n = min(side.n_rows for side in data.two())
         several = list(k) if isinstance(k, (Sequence, np.ndarray)) else [k]
         if not several:
             raise InputValueError("k must be a whole number or several, got none.")
