@@ -12,7 +12,7 @@ import numpy as np
 
 from modgap._door import check_matrix
 from modgap._validate import InputError, InputTypeError, InputValueError, did_you_mean, first_line
-from modgap.io._matrices import BATCH_ROWS, FileMatrix, Matrix, join_files
+from modgap.io._matrices import BATCH_ROWS, FileMatrix, Matrix, Shards
 from modgap.io.remote import RemotePath
 
 # The name of the rows in a file that holds one matrix, and in the files modgap writes.
@@ -103,21 +103,29 @@ class Contents:
         if not filled:
             raise InputValueError(f"{source} must have at least one row, got none.")
         first, *others = filled
+        if not others:
+            return replace(first, path=source)
         for shard in others:
             if not (
-                {*first.matrices} <= {*shard.matrices} and {*first.columns} <= {*shard.columns}
+                first.matrices.keys() <= shard.matrices.keys()
+                and first.columns.keys() <= shard.columns.keys()
             ):
                 raise InputValueError(
                     f"All shards of {source} must hold the same arrays and columns: "
                     f"{first.path.name} has {first.listing()}; {shard.path.name} has "
                     f"{shard.listing()}."
                 )
-        if not others:
-            return replace(first, path=source)
+            for name, matrix in first.matrices.items():
+                if shard.matrices[name].shape[1:] != matrix.shape[1:]:
+                    raise InputValueError(
+                        f"All shards of {source} must have the same number of columns: "
+                        f"{first.path.name} has shape {matrix.shape}, {shard.path.name} has shape "
+                        f"{shard.matrices[name].shape}."
+                    )
         return cls(
             source,
-            {n: join_files({one.path: one.matrices[n] for one in filled}) for n in first.matrices},
-            {n: Column.joined([one.columns[n] for one in filled]) for n in first.columns},
+            {name: Shards([one.matrices[name] for one in filled]) for name in first.matrices},
+            {name: Column.joined([one.columns[name] for one in filled]) for name in first.columns},
         )
 
     @property

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import weakref
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -18,7 +18,6 @@ import numpy as np
 from modgap._arrays import like
 from modgap._steady_file import SteadyFile
 from modgap._threads import ahead, read_ahead
-from modgap._validate import InputValueError
 
 # Rows read together where a caller does not say how many.
 BATCH_ROWS = 8192
@@ -411,18 +410,6 @@ def _spans(rising: np.ndarray, row_bytes: int, file: SteadyFile) -> Iterator[sli
             stop = int(np.searchsorted(rising[start:end], reach)) + start
             yield slice(start, stop)
             start = stop
-
-
-def join_files(parts: Mapping[Any, Matrix]) -> Matrix:
-    """The matrices of several files as one; each must have the columns of the first."""
-    (first_path, first), *others = parts.items()
-    for path, part in others:
-        if part.shape[1:] != first.shape[1:]:
-            raise InputValueError(
-                f"All shards of {first_path.parent} must have the same number of columns: "
-                f"{first_path.name} has shape {first.shape}, {path.name} has shape {part.shape}."
-            )
-    return Shards(list(parts.values())) if others else first
 
 
 def rebatch(pieces: Iterable[np.ndarray], size: int) -> Iterator[np.ndarray]:
