@@ -27,7 +27,7 @@ from modgap.reproduce.flickr8k.results import FROM_SCRATCH, PRETRAINED, Runs, Sp
 from modgap.reproduce.setting import Setting
 from modgap.reproduce.statistics import Interval, rank_correlation
 from modgap.reproduce.yaras2024 import PAPER
-from modgap.reproduce.yaras2024.measured import (
+from modgap.reproduce.yaras2024.trained_tables import (
     GAP,
     IMAGE,
     TEXT,
