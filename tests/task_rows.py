@@ -30,6 +30,29 @@ def planted(n=N, seed=0, gap=2.0):
     return X, texts, labels
 
 
+def planted_questions(n=80, d=32, spread=0.5, seed=3):
+    """Questions whose images lie off the texts along one axis, and wordings that vary along it.
+
+    As long as there is a gap, a wording that lies nearer to the images along that axis wins.
+    """
+    rng = np.random.default_rng(seed)
+
+    def off(content, along):
+        rows = np.concatenate([np.broadcast_to(along, content.shape[:-1])[..., None], content], -1)
+        return rows / np.linalg.norm(rows, axis=-1, keepdims=True)
+
+    content = rng.normal(size=(n, d)) / d**0.5
+    images = off(content, 1.0)
+    near = content[:, None] + rng.normal(size=(n, 5, d)) / d**0.5
+    rivals = rng.normal(size=(n, 15, d)) / d**0.5
+    correct = rng.integers(4, size=n)
+    first = rivals[:, :4].copy()
+    first[np.arange(n), correct] = near[:, 0]
+    right = off(near, rng.normal(size=(n, 5)) * spread)
+    wrong = off(rivals[:, 4:], rng.normal(size=(n, 11)) * spread)
+    return images, off(first, 0.0), correct, right, wrong
+
+
 def png(colour) -> bytes:
     stored = io.BytesIO()
     Image.new("RGB", (6, 6), tuple(int(c) for c in colour)).save(stored, "PNG")

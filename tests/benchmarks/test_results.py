@@ -14,7 +14,7 @@ import make_page
 import plan
 from results import FOLDER, beyond, load
 
-DOCS = Path(__file__).parents[1] / "docs"
+DOCS = Path(__file__).parents[2] / "docs"
 
 
 @pytest.mark.parametrize(

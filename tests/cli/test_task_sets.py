@@ -17,6 +17,7 @@ from modgap.tasks import (
     rephrased_choice,
     rephrased_choice_task,
 )
+from task_rows import planted_questions
 from task_sets import (
     PROMPTS,
     picture,
@@ -26,14 +27,13 @@ from task_sets import (
     write_fairface,
     write_mmvp,
 )
-from test_tasks_multiple_choice import planted
 
 N = 24
 
 
 @pytest.fixture
 def questions(tmp_path):
-    X, texts, correct, right, wrong = planted(n=N)
+    X, texts, correct, right, wrong = planted_questions(n=N)
     np.save(tmp_path / "image.npy", X)
     for name, rows in (("text", texts), ("right", right), ("wrong", wrong)):
         np.save(tmp_path / f"{name}.npy", rows.reshape(-1, rows.shape[2]))
@@ -54,7 +54,7 @@ def reworded(files):
 
 
 def test_multiple_choice_finds_what_the_function_finds(questions) -> None:
-    X, texts, correct, *_ = planted(n=N)
+    X, texts, correct, *_ = planted_questions(n=N)
     ran = choices(questions, "--json")
     assert (ran.status, ran.err) == (0, "")
     assert ran.json["raw"]["value"]["value"] == multiple_choice_task(X, texts, correct).score().mean
@@ -71,7 +71,7 @@ def choices_words(files):
 def test_other_words_are_swept_and_shown_as_the_paper_does(questions) -> None:
     ran = choices(questions, *reworded(questions), "--draws", 30, "--json")
     assert ran.status == 0
-    X, texts, correct, right, wrong = planted(n=N)
+    X, texts, correct, right, wrong = planted_questions(n=N)
     expected = rephrased_choice(rephrased_choice_task(X, texts, correct, right, wrong, draws=30))
     assert ran.json["rephrasing"] == expected.to_dict()
     assert ran.json["gain_when_closed"] == expected.gain().to_dict()

@@ -16,6 +16,7 @@ from modgap.tasks import (
 )
 from modgap.tasks import rephrased_choice as protocol_of
 from modgap.tasks.multiple_choice import AMOUNTS, own_directions
+from task_rows import planted_questions
 
 SIZES = (4, 2, 3, 4, 4)
 QUESTION_OF = np.repeat(np.arange(len(SIZES)), SIZES)
@@ -113,31 +114,8 @@ def test_a_direction_of_its_own_for_each_question_is_orthogonal_to_its_texts(rng
         np.testing.assert_allclose(direction, gap - own.T @ inside, atol=1e-12)
 
 
-def planted(n=80, d=32, spread=0.5, seed=3):
-    """Questions whose images lie off the texts along one axis, and wordings that vary along it.
-
-    As long as there is a gap, a wording that lies nearer to the images along that axis wins.
-    """
-    rng = np.random.default_rng(seed)
-
-    def off(content, along):
-        rows = np.concatenate([np.broadcast_to(along, content.shape[:-1])[..., None], content], -1)
-        return rows / np.linalg.norm(rows, axis=-1, keepdims=True)
-
-    content = rng.normal(size=(n, d)) / d**0.5
-    images = off(content, 1.0)
-    near = content[:, None] + rng.normal(size=(n, 5, d)) / d**0.5
-    rivals = rng.normal(size=(n, 15, d)) / d**0.5
-    correct = rng.integers(4, size=n)
-    first = rivals[:, :4].copy()
-    first[np.arange(n), correct] = near[:, 0]
-    right = off(near, rng.normal(size=(n, 5)) * spread)
-    wrong = off(rivals[:, 4:], rng.normal(size=(n, 11)) * spread)
-    return images, off(first, 0.0), correct, right, wrong
-
-
 def test_a_planted_rephrasing_is_found_and_clean_accuracy_stays():
-    X, texts, correct, right, wrong = planted()
+    X, texts, correct, right, wrong = planted_questions()
     found = rephrased_choice(X, texts, correct, right, wrong, draws=100)
     assert np.ptp(found.clean) == 0
     assert found.clean[0] == multiple_choice(X, texts, correct).mean
@@ -151,7 +129,7 @@ def test_a_planted_rephrasing_is_found_and_clean_accuracy_stays():
 
 
 def test_wordings_that_do_not_vary_along_the_gap_gain_nothing():
-    X, texts, correct, right, wrong = planted(spread=0.0)
+    X, texts, correct, right, wrong = planted_questions(spread=0.0)
     found = rephrased_choice(X, texts, correct, right, wrong, draws=50)
     assert abs(found.gain(resamples=200).difference.value) < 0.02
 
@@ -169,14 +147,14 @@ def test_rephrased_accuracy_equals_all_draws_counted_by_hand():
 
 
 def test_draws_depend_on_the_seed_alone():
-    given = planted(n=12)
+    given = planted_questions(n=12)
     one, again, other = (rephrased_choice(*given, draws=20, seed=s) for s in (0, 0, 1))
     np.testing.assert_array_equal(one.rephrased_shares, again.rephrased_shares)
     assert np.any(one.rephrased_shares != other.rephrased_shares)
 
 
 def test_the_sweep_moves_each_question_as_the_protocol_does():
-    X, texts, correct, right, wrong = planted(n=30)
+    X, texts, correct, right, wrong = planted_questions(n=30)
     amounts = (-1.0, 0.5, 1.0)
     protocol = rephrased_choice(X, texts, correct, right, wrong, amounts=amounts, draws=40)
     task = rephrased_choice_task(X, texts, correct, right, wrong, draws=40)
@@ -192,7 +170,7 @@ def test_the_sweep_moves_each_question_as_the_protocol_does():
 
 
 def test_a_planted_gap_is_closed_on_one_half_and_helps_on_the_other():
-    X, texts, correct, right, wrong = planted(n=120)
+    X, texts, correct, right, wrong = planted_questions(n=120)
     task = rephrased_choice_task(X, texts, correct, right, wrong, draws=40)
     swept = sweep_task(task, [OwnShift()], resamples=400)
     assert swept.chosen.way == "shift by question"
@@ -202,7 +180,7 @@ def test_a_planted_gap_is_closed_on_one_half_and_helps_on_the_other():
 
 
 def test_every_default_way_can_be_tried_on_questions_that_share_images():
-    X, texts, correct, *_ = planted(n=40)
+    X, texts, correct, *_ = planted_questions(n=40)
     image_of = np.arange(40) // 2
     task = multiple_choice_task(X[:20], texts, correct, image_of=image_of)
     swept = sweep_task(task, resamples=100)
@@ -231,7 +209,7 @@ def test_bad_wordings_are_refused_in_one_sentence(change, message):
 
 
 def test_a_gain_needs_its_amounts():
-    found = rephrased_choice(*planted(n=4), amounts=[0.0, 0.5], draws=2)
+    found = rephrased_choice(*planted_questions(n=4), amounts=[0.0, 0.5], draws=2)
     with pytest.raises(InputError, match="amounts must hold 0 and 1"):
         found.gain()
     assert set(found.to_dict()) == {"amounts", "clean", "rephrased", "closed", "draws", "n"}
