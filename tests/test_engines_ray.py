@@ -22,6 +22,7 @@ import modgap
 from command_line import modgap as command
 from engine_rows import (
     attempts,
+    contents,
     cores,
     divided,
     image_rows,
@@ -44,7 +45,7 @@ from modgap.engines import (
 from modgap.evaluation import evaluate_correction
 from modgap.io._matrices import Shards
 from modgap.measures import measure
-from test_embed_folder import files_of, make_photos
+from photos import make_photos
 from test_engines_spread import assert_same
 
 ray = pytest.importorskip("ray")
@@ -144,7 +145,7 @@ def test_the_commands_are_the_same_there_and_here(
     found = modgap.open_embeddings(tmp_path / "out").rows()
     np.testing.assert_array_equal(found, np.load(tmp_path / "one.npy"))
     command("apply", fixed, both[0], "--modality", "image", "-o", tmp_path / "here")
-    assert files_of(tmp_path / "out") == files_of(tmp_path / "here")
+    assert contents(tmp_path / "out") == contents(tmp_path / "here")
     ran = command(
         "apply", fixed, both[0], "--modality", "image", "-o", tmp_path / "x.npy", "--engine", "ray"
     )
@@ -196,7 +197,7 @@ def test_items_are_embedded_as_they_are_here(engine: RayEngine, tmp_path: Path) 
     )  # fmt: skip
     assert told == [0, 3, 6, 9, 11]
     assert (there.rows, there.skipped) == (here.rows, here.skipped)
-    assert files_of(tmp_path / "there") == files_of(tmp_path / "here")
+    assert contents(tmp_path / "there") == contents(tmp_path / "here")
 
 
 def test_batches_of_ray_data_go_through_the_public_functions(
@@ -279,7 +280,7 @@ def test_a_worker_killed_over_a_shard_leaves_the_folder_as_it_would_be(
         apply_to_folder(fixed, slow, "image", tmp_path / "out", engine=engine)
     assert len([process for part, process in attempts(tmp_path) if part == 2]) == 2
     assert len(killed) == 1
-    assert files_of(tmp_path / "out") == files_of(tmp_path / "expected")
+    assert contents(tmp_path / "out") == contents(tmp_path / "expected")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["expected", "log", "out"]
 
 

@@ -15,7 +15,7 @@ from modgap.train.config import LossConfig  # noqa: E402
 from modgap.train.learner import make_loss  # noqa: E402
 from modgap.train.swap import HardSwap  # noqa: E402
 from modgap.train.temperature import LinearTemperature  # noqa: E402
-from test_train_loss import FORMS, Largest, make_features  # noqa: E402
+from train.test_loss import FORMS, Largest, make_features  # noqa: E402
 from training import digits_config, same_weights  # noqa: E402
 
 

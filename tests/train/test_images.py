@@ -28,7 +28,7 @@ from modgap.train.images import (  # noqa: E402 - only where torch is installed
     decode_image,
 )
 
-BESIDE = Path(__file__).parents[2] / "shared" / "data" / "flickr8k" / "flickr8k-112.parquet"
+BESIDE = Path(__file__).parents[3] / "shared" / "data" / "flickr8k" / "flickr8k-112.parquet"
 FLICKR8K = Path(os.environ.get("MODGAP_FLICKR8K", BESIDE))
 
 

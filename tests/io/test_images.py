@@ -19,7 +19,7 @@ from modgap.io.images import ImageError, ImageFolder, first_of, one_image, unpac
 
 Image = pytest.importorskip("PIL.Image", reason="Pillow is not installed")
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 
 
 def stored(kind: str = "PNG", size: tuple[int, int] = (40, 30), **options: object) -> bytes:

@@ -9,7 +9,7 @@ import pytest
 from command_line import modgap
 from embedders import write_model
 from modgap.io import open_pair
-from test_embed_folder import make_photos
+from photos import make_photos
 
 pytest.importorskip("transformers", reason="transformers is not installed")
 

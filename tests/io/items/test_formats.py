@@ -415,3 +415,10 @@ def test_rows_of_one_image_with_a_caption_each_become_one_even_without_a_name(tm
     assert sum(len(data.captions(row)) for row in range(len(data))) == len(order)
     assert {data.stored(row) for row in range(len(data))} == distinct
     assert data.names[0] == "a.parquet/0"
+
+
+def test_splits_and_captions_are_those_of_the_source(tmp_path):
+    data = open_items(MAKERS[0](tmp_path))
+    assert [data.captions(row) for row in range(3)] == [CAPTIONS[name] for name in IMAGES]
+    assert (data.splits(), data.fields) == ({"train": 2, "test": 1}, {})
+    assert set(SPLITS.values()) == set(data.splits())

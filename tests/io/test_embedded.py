@@ -11,7 +11,7 @@ from modgap.embed.interpolation import open_image_bank
 from modgap.io import open_pair
 from modgap.io.images import ImageError
 from modgap.reports import from_images
-from test_embed_folder import make_model, make_photos
+from photos import make_model, make_photos
 
 
 @pytest.fixture

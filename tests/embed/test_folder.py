@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import subprocess
 import sys
 from pathlib import Path
@@ -13,52 +11,11 @@ import pyarrow.parquet as pq
 import pytest
 from PIL import Image
 
+from engine_rows import contents
 from modgap._validate import InputError
 from modgap.embed import CallableModel, embed
 from modgap.io import open_embeddings, open_pair
-
-SIDE = 6
-
-
-def image_rows(images):
-    """The mean of each third of the pixels, by channel: enough to tell random images apart."""
-    pixels = np.stack([np.asarray(image.resize((SIDE, SIDE)), float) for image in images])
-    return pixels.reshape(len(images), 3, -1).mean(axis=2) / 255 + 0.1
-
-
-def text_rows(texts):
-    return np.array([[len(t), t.count("a") + 1, sum(map(ord, t)) % 97] for t in texts], float)
-
-
-def make_model(name="functions", shift=0.0):
-    return CallableModel(image_rows, lambda texts: text_rows(texts) + shift, name=name)
-
-
-def picture(seed: int) -> bytes:
-    pixels = np.random.default_rng(seed).integers(0, 255, (SIDE, SIDE, 3), dtype=np.uint8)
-    out = io.BytesIO()
-    Image.fromarray(pixels).save(out, "PNG")
-    return out.getvalue()
-
-
-def make_photos(folder: Path, n: int, captions: int = 1, broken: tuple[int, ...] = ()) -> Path:
-    folder.mkdir()
-    with (folder / "captions.csv").open("w", newline="") as file:
-        table = csv.writer(file)
-        table.writerow(["image", "caption"])
-        for k in range(n):
-            name = f"{k}.png"
-            (folder / name).write_bytes(b"no image" if k in broken else picture(k))
-            table.writerows([name, f"a photo {k}, {c}"] for c in range(captions))
-    return folder
-
-
-def files_of(folder: Path) -> dict[str, bytes]:
-    return {
-        str(path.relative_to(folder)): path.read_bytes()
-        for path in sorted(folder.rglob("*"))
-        if path.is_file()
-    }
+from photos import image_rows, make_model, make_photos, picture, text_rows
 
 
 @pytest.mark.parametrize("captions", [1, 3])
@@ -80,7 +37,7 @@ def test_rows_are_those_of_the_model_in_order(tmp_path, captions):
 
 def test_one_caption_each_is_what_clip_retrieval_writes(tmp_path):
     embed(make_model(), make_photos(tmp_path / "photos", 5), tmp_path / "rows", shard_items=3)
-    names = sorted(path for path in files_of(tmp_path / "rows") if path != "embed.json")
+    names = sorted(path for path in contents(tmp_path / "rows") if path != "embed.json")
     kinds = {"img_emb": "npy", "metadata": "parquet", "text_emb": "npy"}
     assert names == [f"{kind}/{kind}_{k}.{kinds[kind]}" for kind in kinds for k in range(2)]
     table = pq.read_table(tmp_path / "rows" / "metadata")
@@ -113,17 +70,17 @@ def test_a_folder_of_which_nothing_could_be_read_is_tried_again(tmp_path):
 def test_a_finished_folder_is_left_as_it_is(tmp_path):
     photos = make_photos(tmp_path / "photos", 5)
     embed(make_model(), photos, tmp_path / "rows", shard_items=2)
-    before = files_of(tmp_path / "rows")
+    before = contents(tmp_path / "rows")
     again = embed(make_model(), photos, tmp_path / "rows", shard_items=2)
     assert again.n_done_before == 5
-    assert files_of(tmp_path / "rows") == before
+    assert contents(tmp_path / "rows") == before
 
 
 def test_a_run_goes_on_only_with_the_same_model_and_items(tmp_path):
     photos, rows = make_photos(tmp_path / "photos", 5), tmp_path / "rows"
     embed(make_model(), photos, rows, shard_items=2)
     other = make_photos(tmp_path / "other", 5, captions=2)
-    before = files_of(rows)
+    before = contents(rows)
     for model, data, options, said in [
         (make_model("another"), photos, {}, "another model"),
         (make_model(shift=30.0), photos, {}, "other weights"),
@@ -138,7 +95,7 @@ def test_a_run_goes_on_only_with_the_same_model_and_items(tmp_path):
     (tmp_path / "full" / "mine.txt").write_text("mine")
     with pytest.raises(InputError, match="holds other files"):
         embed(make_model(), photos, tmp_path / "full")
-    assert files_of(rows) == before
+    assert contents(rows) == before
 
 
 def test_an_unfinished_folder_is_refused_by_readers(tmp_path, monkeypatch):
@@ -195,7 +152,7 @@ import os, random, select, signal, sys, time
 import PIL.Image, pyarrow.parquet  # once, not in every child
 PIL.Image.init()
 sys.path.insert(0, {tests!r})
-from test_embed_folder import make_model
+from photos import make_model
 from modgap.embed import embed
 
 model = make_model()
@@ -229,7 +186,7 @@ def test_killed_at_random_points_it_ends_with_the_rows_of_an_uninterrupted_run(t
     embed(make_model(), photos, tmp_path / "whole", batch_size=3, shard_items=6)
     rows = tmp_path / "rows"
     rows.mkdir()
-    tests = str(Path(__file__).parent)
+    tests = str(Path(__file__).parents[1])
     code = _KILLER.format(tests=tests, photos=str(photos), rows=str(rows))
     killed = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True
@@ -237,7 +194,7 @@ def test_killed_at_random_points_it_ends_with_the_rows_of_an_uninterrupted_run(t
     assert [line.split()[0] for line in killed] == ["-9"] * 10
     done = embed(make_model(), photos, rows, batch_size=3, shard_items=6)
     assert 0 < done.n_done_before < 120
-    assert files_of(rows) == files_of(tmp_path / "whole")
+    assert contents(rows) == contents(tmp_path / "whole")
 
 
 def test_a_folder_without_one_readable_item_leaves_nothing(tmp_path):
