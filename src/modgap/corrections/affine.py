@@ -55,9 +55,6 @@ class Affine(RowMap):
     blocks: tuple[float, ...] | None = None
     normalise: bool = False
 
-    def _brief(self) -> str:
-        return ", ".join([f"{self.dim_in} → {self.dim_out} columns", *self.steps()])
-
     def steps(self) -> list[str]:
         """What is done to a row, in order, in a few letters each; none where it is left alone."""
         found = ["unit length"] if self.normalise else []

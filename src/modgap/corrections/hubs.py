@@ -150,9 +150,6 @@ class HubMap(RowMap):
     hubs: Hubs
     is_query: bool
 
-    def _brief(self) -> str:
-        return ", ".join([f"{self.dim_in} → {self.dim_out} columns", *self.steps()])
-
     def steps(self) -> list[str]:
         """What is done to a row, in order, in a few letters each."""
         last = "1 appended" if self.is_query else f"−{self.hubs.weight:g} · hubness appended"

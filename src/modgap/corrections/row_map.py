@@ -32,6 +32,13 @@ class RowMap(Brief, ABC):
 
     dim_in: int
 
+    def _brief(self) -> str:
+        return ", ".join([f"{self.dim_in} → {self.dim_out} columns", *self.steps()])
+
+    @abstractmethod
+    def steps(self) -> list[str]:
+        """What is done to a row, in order, in a few letters each; none where it is left alone."""
+
     @property
     @abstractmethod
     def dim_out(self) -> int:
