@@ -18,7 +18,7 @@ from modgap._secrets import sentence_without_secrets, without_secrets
 from modgap._validate import InputValueError
 from modgap.corrections import Center
 from modgap.index import add_column, drop_column, open_index
-from modgap.index.postgres import libpq_address, place_of
+from modgap.index.postgres import libpq_address, table_words
 
 # Begins and ends with what no sentence of ours has in it, so that a piece of it is found too.
 FIRST, LAST = "hunterA7q", "q7Zzecret"
@@ -187,7 +187,7 @@ def test_what_a_library_says_of_the_address_is_neither_printed_nor_in_the_traceb
 def test_other_spellings_of_postgresql_are_understood(address):
     plain = "postgresql://me:p%2Fw@host:5432/shop?sslmode=require"
     assert libpq_address(address) == plain
-    assert place_of(address, "t") == "table 't' of shop at host"
+    assert table_words(address, "t") == "table 't' of shop at host"
 
 
 @pytest.mark.parametrize("password", ["a/b", "a@b", "%zz", "a b", "1/b", "a%00b"])
@@ -204,4 +204,4 @@ def test_a_password_that_is_not_encoded_is_refused_before_anything_is_sent(passw
 def test_signs_that_libpq_takes_in_a_password_are_left_alone():
     address = "postgresql://me:a#b?c[:d@host/db"
     assert libpq_address(address) == address
-    assert place_of(address, "t") == "table 't' of db at host"
+    assert table_words(address, "t") == "table 't' of db at host"

@@ -87,7 +87,7 @@ class SteadyFile:
             what = "it was written to"
         else:
             return
-        raise changed(self.path, what)
+        raise changed_file(self.path, what)
 
     def read_into(self, file: RawIOBase, offset: int, out: np.ndarray) -> None:
         """Fill a contiguous array with the bytes at ``offset``."""
@@ -99,13 +99,13 @@ class SteadyFile:
             while done < len(buffer):
                 n = file.readinto(buffer[done:])
                 if not n:
-                    raise changed(self.path, "it ends earlier than it did")
+                    raise changed_file(self.path, "it ends earlier than it did")
                 done += n
         except OSError as error:
             raise _unreadable(self.path, error) from error
 
 
-def changed(path: object, what: str) -> ChangedFileError:
+def changed_file(path: object, what: str) -> ChangedFileError:
     """The error for a file that is not the same any more."""
     return ChangedFileError(
         f"{path} changed while it was read: {what}. Start again once nothing writes to it."

@@ -37,11 +37,11 @@ from modgap.reproduce.flickr8k.results import (
     FROM_SCRATCH,
     PRETRAINED,
     Runs,
-    gather,
+    gather_runs,
+    mean_and_deviation,
     read_runs,
     run_file,
-    scatter,
-    spread,
+    scatter_runs,
 )
 from modgap.reproduce.flickr8k.transfer import cifar_task, digits_task, fashion_task
 from modgap.reproduce.statistics import mean_interval
@@ -149,12 +149,12 @@ def test_gathered_runs_can_be_taken_apart_again(tmp_path) -> None:
     ]
     for run in runs:
         (tmp_path / run_file(run)).write_text(json.dumps(run))
-    gather(tmp_path, tmp_path / "results.json")
+    gather_runs(tmp_path, tmp_path / "results.json")
     other = tmp_path / "other"
     other.mkdir()
-    assert scatter(tmp_path / "results.json", other).startswith("2 runs")
+    assert scatter_runs(tmp_path / "results.json", other).startswith("2 runs")
     assert {path.name for path in other.iterdir()} == {"FLT-0.01-1.json", "first-steps-0.0001.json"}
-    assert scatter(tmp_path / "results.json", other).startswith("0 runs")
+    assert scatter_runs(tmp_path / "results.json", other).startswith("0 runs")
     assert json.loads((other / "FLT-0.01-1.json").read_text()) == runs[0]
 
 
@@ -219,10 +219,10 @@ def test_a_difference_is_that_of_the_seeds_both_have() -> None:
 
 
 def test_a_spread_is_mean_and_sample_deviation() -> None:
-    found = spread([1.0, 2.0, 4.0])
+    found = mean_and_deviation([1.0, 2.0, 4.0])
     assert (found.mean, found.n) == (pytest.approx(7 / 3), 3)
     assert found.deviation == pytest.approx(np.std([1, 2, 4], ddof=1))
-    assert math.isnan(spread([1.0]).deviation)
+    assert math.isnan(mean_and_deviation([1.0]).deviation)
 
 
 @pytest.mark.parametrize("text", ["", "{", "[1]", '[{"seed": 1}]', "3"])
@@ -342,7 +342,7 @@ def test_gathered_runs_are_a_line_each(tmp_path) -> None:
         (tmp_path / f"{name}.json").write_text(json.dumps({"recipe": name}))
     out = tmp_path / "results.json"
     for _ in range(2):  # what was gathered before is no run
-        assert gather(tmp_path, out).startswith("2 runs")
+        assert gather_runs(tmp_path, out).startswith("2 runs")
     assert out.read_text() == '[\n{"recipe": "a"},\n{"recipe": "b"}\n]\n'
     assert list(read_runs(out).runs) == ["a", "b"]
 

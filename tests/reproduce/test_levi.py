@@ -14,7 +14,7 @@ from modgap._results import to_json
 from modgap.datasets.digits import measure_scans
 from modgap.measures import origin_landscape
 from modgap.reproduce import NotAtHand, Outcome, Setting
-from modgap.reproduce.drawing import counted, limits, some
+from modgap.reproduce.drawing import bin_counts, limits, some
 from modgap.reproduce.levi2025 import PAPER
 from modgap.reproduce.levi2025.landscape import moved_curves
 from modgap.reproduce.levi2025.resampled import (
@@ -337,8 +337,8 @@ def test_rank_correlation_is_spearmans():
 
 def test_histograms_share_their_bins_and_may_leave_out_the_top():
     groups = {"a": np.arange(100.0), "b": np.array([0.0, 1e6])}
-    assert [sum(c) for c in counted(groups)["counts"].values()] == [100, 2]
-    cut = counted(groups, tail=0.05)
+    assert [sum(c) for c in bin_counts(groups)["counts"].values()] == [100, 2]
+    cut = bin_counts(groups, tail=0.05)
     assert len(cut["edges"]) == BINS + 1
     assert cut["edges"][-1] < 100
 

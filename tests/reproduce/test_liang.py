@@ -17,7 +17,7 @@ from modgap.reproduce.liang2022 import PAPER
 from modgap.reproduce.liang2022.initialisations import unseen_cones
 from modgap.reproduce.liang2022.landscape import TEMPERATURES, _landscape
 from modgap.reproduce.liang2022.row_statistics import mean_cosine
-from modgap.reproduce.liang2022.zero_shot import Classification, sweep
+from modgap.reproduce.liang2022.zero_shot import Classification, shift_sweep
 from modgap.reproduce.setting import OwnRows
 from modgap.reproduce.sources import Pairs
 from modgap.reproduce.statistics import best_of_other_half
@@ -245,7 +245,7 @@ def made_up_task(n: int = 300) -> Classification:
 
 def test_a_shift_of_nothing_is_plain_zero_shot() -> None:
     task = made_up_task()
-    found = sweep(task, np.array([-0.5, 0.0, 0.5]))
+    found = shift_sweep(task, np.array([-0.5, 0.0, 0.5]))
     assert found.at(0) == 1
     plain = np.argmax(task.X @ task.texts.T, axis=1) == task.labels
     assert np.array_equal(found.hits[1], plain)
@@ -255,13 +255,13 @@ def test_a_shift_of_nothing_is_plain_zero_shot() -> None:
 def test_a_shift_moves_both_sides_along_the_gap() -> None:
     task, amount = made_up_task(), 0.3
     x, t = unit(task.X - amount * task.gap), unit(task.texts + amount * task.gap)
-    found = sweep(task, np.array([amount]))
+    found = shift_sweep(task, np.array([amount]))
     assert np.array_equal(found.hits[0], np.argmax(x @ t.T, axis=1) == task.labels)
     assert found.gaps[0] == pytest.approx(np.linalg.norm(x.mean(axis=0) - t.mean(axis=0)))
 
 
 def test_a_shift_is_never_chosen_on_the_images_it_is_tried_on() -> None:
-    found = sweep(made_up_task(1000), np.array([0.0, 0.5]))
+    found = shift_sweep(made_up_task(1000), np.array([0.0, 0.5]))
     # The second shift is right on one half alone: chosen there, it must fail on the other.
     order = np.random.default_rng(3).permutation(found.hits.shape[1])
     found.hits[:] = 0

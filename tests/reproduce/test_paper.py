@@ -14,7 +14,7 @@ from modgap.reproduce import Outcome, Paper, Setting, check, papers
 from modgap.reproduce.drawing import (
     LIMITS,
     OWN,
-    counted,
+    bin_counts,
     draw_panels,
     limits,
     some,
@@ -254,14 +254,14 @@ def test_limits_leave_a_little_room() -> None:
 
 def test_histograms_share_their_bins() -> None:
     groups = {"a": np.array([0.0, 1.0]), "b": np.array([2.0, 4.0])}
-    found = counted(groups, 4)
+    found = bin_counts(groups, 4)
     assert found["edges"].tolist() == [0, 1, 2, 3, 4]
     assert {name: list(c) for name, c in found["counts"].items()} == {
         "a": [1, 1, 0, 0],
         "b": [0, 0, 1, 1],
     }
-    assert counted(groups, 4, tail=0.5)["edges"][-1] == np.quantile([0, 1, 2, 4], 0.5)
-    assert counted(groups, np.array([0.0, 2.0, 5.0]))["counts"]["b"].tolist() == [0, 2]
+    assert bin_counts(groups, 4, tail=0.5)["edges"][-1] == np.quantile([0, 1, 2, 4], 0.5)
+    assert bin_counts(groups, np.array([0.0, 2.0, 5.0]))["counts"]["b"].tolist() == [0, 2]
 
 
 def test_a_rank_correlation_sees_only_the_order() -> None:

@@ -15,7 +15,7 @@ from modgap.corrections import Calibrate, Center, OrthogonalShift, Shift
 from modgap.evaluation.significance import compare
 from modgap.io import Modalities
 from modgap.reproduce.liang2022.zero_shot import Classification as ShiftedTask
-from modgap.reproduce.liang2022.zero_shot import sweep as shifted
+from modgap.reproduce.liang2022.zero_shot import shift_sweep as shifted
 from modgap.tasks import (
     CorrectionWay,
     HubWay,

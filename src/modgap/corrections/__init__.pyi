@@ -11,7 +11,7 @@ from .calibrate import Calibrate
 from .check import check_corrector
 from .correction import METRICS, Correction, FittedRows, Metric, Role
 from .files import (
-    correction_file,
+    correction_file_name,
     file_safe,
     load_corrections,
     save_corrections,
@@ -70,7 +70,7 @@ __all__ = [
     "check_corrector",
     "check_mapped",
     "check_recognised",
-    "correction_file",
+    "correction_file_name",
     "demands",
     "demands_by_topic",
     "file_safe",

@@ -104,7 +104,7 @@ def file_safe(name: str) -> str:
     return re.sub(r"[^\w.-]+", "_", name)
 
 
-def correction_file(asking: str, *, several: bool) -> str:
+def correction_file_name(asking: str, *, several: bool) -> str:
     """The name of a correction's file: plain where there is one only."""
     return f"{_STEM}-{file_safe(asking)}{_SUFFIX}" if several else f"{_STEM}{_SUFFIX}"
 

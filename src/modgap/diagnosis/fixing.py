@@ -27,7 +27,7 @@ from modgap._version import __version__
 from modgap.corrections import (
     Correction,
     Metric,
-    correction_file,
+    correction_file_name,
     file_safe,
     query_modalities,
 )
@@ -162,7 +162,7 @@ def fix(
     )
     steps = fix_steps(
         {
-            str(place / correction_file(name, several=several)): one
+            str(place / correction_file_name(name, several=several)): one
             for name, one in corrections.items()
         },
         str(place),
@@ -201,12 +201,12 @@ def build_indexes(
     """
     several = len(corrections) > 1
     if not several or share_metric(corrections.values()):
-        file = correction_file(next(iter(corrections)), several=False)
+        file = correction_file_name(next(iter(corrections)), several=False)
         plan = {beside(folder, ".faiss"): (folder if several else folder / file, dict(corrections))}
     else:
         plan = {
             beside(folder, f"-{file_safe(name)}.faiss"): (
-                folder / correction_file(name, several=True),
+                folder / correction_file_name(name, several=True),
                 {name: one},
             )
             for name, one in corrections.items()
@@ -251,7 +251,7 @@ def _write_fix(
     if not corrections:
         return
     for asking, correction in corrections.items():
-        path = place / correction_file(asking, several=len(corrections) > 1)
+        path = place / correction_file_name(asking, several=len(corrections) > 1)
         correction.save(path, bank=keep_bank)
         yield path
     # One type for all, so that the files can be joined.

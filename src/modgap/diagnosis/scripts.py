@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
-from modgap.corrections import METRIC_NAMES, Correction, correction_file, demands, file_safe
+from modgap.corrections import METRIC_NAMES, Correction, correction_file_name, demands, file_safe
 from modgap.index.stored_vectors import vector_names
 
 _SEARCH = '''\
@@ -119,7 +119,7 @@ def search_script(corrections: Mapping[str, Correction]) -> str:
     return _SEARCH.format(
         usage=f" [--modality {choices}]" if several else "",
         ranking=_ranking(corrections) if plain else _ranking({"MODALITY": correction}),
-        files={name: correction_file(name, several=several) for name in corrections},
+        files={name: correction_file_name(name, several=several) for name in corrections},
         columns=document_columns(corrections),
         documents={name: f"documents-{file_safe(name)}.parquet" for name in correction.names},
         examples={name: f"example-queries-{file_safe(name)}.npy" for name in corrections},
@@ -133,7 +133,7 @@ def readme(corrections: Mapping[str, Correction], names: Sequence[str]) -> str:
     hubs = [one.hubs for one in corrections.values() if one.hubs is not None]
     bare = any(one.bank is None for one in hubs)
     columns = ", ".join(f"`{column}`" for column in document_columns(corrections).values())
-    files = {name: correction_file(name, several=several) for name in corrections}
+    files = {name: correction_file_name(name, several=several) for name in corrections}
     listed = [
         *((file, f"the correction for {name} queries") for name, file in files.items()),
         *(

@@ -17,7 +17,7 @@ from modgap.corrections import Correction, RowLength, load_corrections
 from modgap.drift.correction_fit import correction_fit
 from modgap.drift.estimate import Error, Estimate, z_of_log_ratio
 from modgap.drift.named_moments import Streams, modality_and_role, streams_of
-from modgap.drift.report import DriftReport, GapDrift, StreamDrift, verdict_of
+from modgap.drift.report import DriftReport, GapDrift, StreamDrift, drift_verdict
 from modgap.io.modalities import DEFAULT_NAMES
 
 # Five numbers looked at every hour of a year are 44,000: one false alarm in 20 years or so.
@@ -86,7 +86,7 @@ def detect_drift(
                    progress=progress)
         for given in (a, b)
     )  # fmt: skip
-    return compare(then, now, every, alpha=check_alpha(alpha), least=check_least(least))
+    return compare_streams(then, now, every, alpha=check_alpha(alpha), least=check_least(least))
 
 
 def each_correction(given: Corrections) -> tuple[Correction, ...]:
@@ -121,7 +121,7 @@ def check_alpha(alpha: float) -> float:
     return float(alpha)
 
 
-def compare(
+def compare_streams(
     then: Streams,
     now: Streams,
     corrections: Sequence[Correction],
@@ -170,7 +170,7 @@ def compare(
     fits = tuple(correction_fit(one, before, after, threshold) for one in corrections)
     return DriftReport(
         any(s.moved for s in streams) or any(gap.alarm for gap in gaps),
-        verdict_of(streams, gaps),
+        drift_verdict(streams, gaps),
         next(iter(then.values())).rows,
         threshold,
         dict(least),

@@ -26,7 +26,7 @@ from modgap.drift.detection import (
     Corrections,
     check_alpha,
     check_least,
-    compare,
+    compare_streams,
     each_correction,
     row_kind,
 )
@@ -285,7 +285,7 @@ class GapMonitor(Brief):
             with self._lock:
                 seen = (now, tuple(self._counts.items()), tuple(map(id, corrections)))
             if self._last is None or self._last[0] != seen:
-                report = compare(
+                report = compare_streams(
                     self.reference, live, corrections, alpha=self.alpha, least=self.least,
                     least_rows=self.least_rows,
                 )  # fmt: skip

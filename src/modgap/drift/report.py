@@ -253,7 +253,7 @@ class DriftReport(Result, HasFigure):
         )
 
 
-def verdict_of(streams: tuple[StreamDrift, ...], gaps: tuple[GapDrift, ...]) -> str:
+def drift_verdict(streams: tuple[StreamDrift, ...], gaps: tuple[GapDrift, ...]) -> str:
     """What moved, in one sentence."""
     said = [f"{s.name} ({', '.join(s.moved)})" for s in streams if s.moved]
     said += [f"the gap between {gap.first} and {gap.second}" for gap in gaps if gap.alarm]

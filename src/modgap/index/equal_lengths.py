@@ -52,7 +52,7 @@ def lifted_lengths(correction: Correction, *, one_graph: bool = False) -> dict[s
     known = {name: length for name, length in lengths.items() if length is not None}
     even = all(affine.renormalise for affine in maps.values()) and len({*known.values()}) == 1
     if correction.hubs is not None:
-        even, known = False, with_hubs(known, correction.hubs)
+        even, known = False, lengths_with_hubs(known, correction.hubs)
     if even or len(known) < len(lengths):
         return None
     return dict.fromkeys(known, max(known.values())) if one_graph else known
@@ -80,7 +80,7 @@ def longest_row(affine: Affine, given: float | None = None) -> float | None:
     return round(length * float(np.linalg.norm(factors)) * (1 + 1e-6), 12)
 
 
-def with_hubs(lengths: dict[str, float], hubs: Hubs) -> dict[str, float]:
+def lengths_with_hubs(lengths: dict[str, float], hubs: Hubs) -> dict[str, float]:
     """The same with the column −α h: h is the mean of k products with rows of the bank."""
     longest = np.sort(np.linalg.norm(hubs.check_bank().astype(np.float64), axis=1))
     share = hubs.weight * float(longest[-hubs.neighbours :].mean())

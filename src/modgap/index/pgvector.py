@@ -14,7 +14,7 @@ from modgap._validate import InputValueError, check_count
 from modgap.index.base import BATCH_ROWS, VectorIndex
 from modgap.index.hits import Hit, Id, IdType
 from modgap.index.metadata import FORMAT, Note
-from modgap.index.postgres import Table, place_of
+from modgap.index.postgres import Table, table_words
 from modgap.index.postgres_names import (
     check_identifier,
     quoted_name,
@@ -81,7 +81,7 @@ class PgvectorIndex(VectorIndex):
         one_graph: bool = False,
         batch_rows: int = BATCH_ROWS,
     ) -> None:
-        place = place_of(url, table)
+        place = table_words(url, table)
         super().__init__(correction, place, batch_rows, ef_search=ef_search, one_graph=one_graph)
         self._address = url
         if ef_search is not None:

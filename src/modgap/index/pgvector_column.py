@@ -16,7 +16,7 @@ from modgap._validate import InputError, InputValueError, check_choice, check_co
 from modgap.corrections import Correction, OwnQueriesWarning
 from modgap.index.errors import one_sentence
 from modgap.index.metadata import match_vectors, new_note
-from modgap.index.postgres import Column, Table
+from modgap.index.postgres import Table, TableColumn
 from modgap.index.postgres_names import check_identifier
 from modgap.index.stored_vectors import (
     Corrections,
@@ -182,7 +182,7 @@ def _locked(url: str, table: str, **columns: str) -> Iterator[Table]:
 
 def _check_source(
     work: Table,
-    found: Mapping[str, Column],
+    found: Mapping[str, TableColumn],
     correction: Correction,
     source: _Source,
 ) -> None:
@@ -218,7 +218,7 @@ def _check_source(
         )
 
 
-def _check_key(work: Table, found: Mapping[str, Column]) -> list[str]:
+def _check_key(work: Table, found: Mapping[str, TableColumn]) -> list[str]:
     """The columns of the primary key, in its order."""
     places = sorted((column.key_place, name) for name, column in found.items())
     keys = [name for place, name in places if place >= 0]

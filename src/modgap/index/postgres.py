@@ -23,7 +23,7 @@ _SCHEME = re.compile(r"(?i)(?:postgres(?:ql)?|pg)(?:\+\w+)?://")
 
 
 @dataclass(frozen=True)
-class Column:
+class TableColumn:
     """A column as the database describes it; ``dim`` is None where any number of columns may be."""
 
     kind: str
@@ -40,7 +40,7 @@ class Table:
     """
 
     def __init__(self, url: str, table: str, **columns: str) -> None:
-        self.table, self.place = table, place_of(url, table)
+        self.table, self.place = table, table_words(url, table)
         parts = table_parts(table)
         for column in columns.values():
             check_identifier(column, "a column")
@@ -90,7 +90,7 @@ class Table:
         quoted = [self._sql.SQL(each).format(self._sql.Identifier(name)) for name in names]
         self._names[key] = self._sql.SQL(between).join(quoted)
 
-    def columns(self) -> dict[str, Column]:
+    def columns(self) -> dict[str, TableColumn]:
         """The columns of the table by name; none where there is no such table."""
         rows = self.connection.execute(
             "SELECT a.attname, t.typname, a.atttypmod, col_description(a.attrelid, a.attnum), "
@@ -102,7 +102,7 @@ class Table:
         )
         return {
             # vector(d) keeps d in its modifier, which is -1 where any dimension may be.
-            name: Column(kind, size if size > 0 else None, read_note(comment), key_place)
+            name: TableColumn(kind, size if size > 0 else None, read_note(comment), key_place)
             for name, kind, size, comment, key_place in rows
         }
 
@@ -166,7 +166,7 @@ def libpq_address(url: str) -> str:
     return f"postgresql://{user}{at}{rest}"
 
 
-def place_of(url: str, table: str) -> str:
+def table_words(url: str, table: str) -> str:
     """What to call the table in a sentence: never with the password."""
     rest = _split(url)[2]
     hosts, _, database = re.sub(r"[?#].*", "", rest, flags=re.DOTALL).partition("/")

@@ -11,7 +11,7 @@ import numpy as np
 
 from modgap._validate import InputTypeError, InputValueError, check_choice
 from modgap.corrections import Affine, Correction, check_mapped, load_corrections
-from modgap.index.equal_lengths import lift_documents, lift_queries, longest_row, with_hubs
+from modgap.index.equal_lengths import lengths_with_hubs, lift_documents, lift_queries, longest_row
 
 # What an index may be given: a correction or its path, or several that serve different queries.
 Corrections = Correction | str | os.PathLike[str] | Mapping[str, Correction] | Sequence[Correction]
@@ -81,7 +81,7 @@ class StoredVector:
             return True
         length = longest_row(affine, largest * affine.dim_in**0.5) or 0.0
         if self.correction.hubs is not None:
-            length = with_hubs({modality: length}, self.correction.hubs)[modality]
+            length = lengths_with_hubs({modality: length}, self.correction.hubs)[modality]
         return not length < MAX_LENGTH
 
     def _float32(self, mapped: np.ndarray, name: str, first_row: int = 0) -> np.ndarray:

@@ -66,7 +66,7 @@ def by_modality(contents: Contents, column: str) -> dict[str, Contents]:
 def of_modality(contents: Contents, name: str) -> Contents:
     """The rows of one modality, where a long table holds several; else all that there is."""
     parts = _several(contents, name)
-    return choose(parts, (name,))[name] if parts else contents
+    return wanted_modalities(parts, (name,))[name] if parts else contents
 
 
 def refuse_long(contents: Contents) -> None:
@@ -129,7 +129,9 @@ def _repeated(side: Embeddings) -> set[str]:
     return {str(one) for one in found[counts > 1]}
 
 
-def choose(parts: Mapping[str, Contents], names: tuple[str, ...] | None) -> dict[str, Contents]:
+def wanted_modalities(
+    parts: Mapping[str, Contents], names: tuple[str, ...] | None
+) -> dict[str, Contents]:
     """The modalities of a long table that are wanted, in that order; all where none is named."""
     if names is None:
         return dict(parts)

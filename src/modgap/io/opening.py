@@ -28,11 +28,11 @@ from modgap.io.group_labels import find_groups, labels_of
 from modgap.io.long_tables import (
     MODALITY,
     by_modality,
-    choose,
     ids_say_pairs,
     modality_column_of,
     of_modality,
     refuse_long,
+    wanted_modalities,
 )
 from modgap.io.modalities import DEFAULT_NAMES, Modalities, Thumbnail
 
@@ -350,7 +350,7 @@ def _open_long(
     paired: bool | None,
 ) -> Modalities:
     """The modalities of a long table, paired by group or by id, and not by place."""
-    parts = choose(by_modality(contents, column), names)
+    parts = wanted_modalities(by_modality(contents, column), names)
     if len(parts) < 2:
         raise InputValueError(
             f"{contents.path} must hold two modalities, but {column!r} says {', '.join(parts)} "

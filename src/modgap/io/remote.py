@@ -21,7 +21,7 @@ import numpy as np
 from modgap._errors import InputError, InputValueError, MissingExtraError
 from modgap._limits import TEXT_BYTES, parse_json, read_json
 from modgap._secrets import sentence_without_secrets, without_secrets
-from modgap._steady_file import ChangedFileError, SteadyFile, changed
+from modgap._steady_file import ChangedFileError, SteadyFile, changed_file
 from modgap._validate import first_line, require
 
 T = TypeVar("T")
@@ -236,9 +236,9 @@ class RemoteFile(SteadyFile):
             raise ChangedFileError(f"{self.path} was removed or renamed while it was read.")
         if now.get("size") != self.size:
             what = f"it had {self.size:,} bytes and has {now.get('size'):,} now"
-            raise changed(self.path, what)
+            raise changed_file(self.path, what)
         if _mark(now) != self._mark:
-            raise changed(self.path, "it was written to")
+            raise changed_file(self.path, "it was written to")
 
     def read_into(self, file: RawIOBase, offset: int, out: np.ndarray) -> None:
         """Fill a contiguous array with the bytes at ``offset``."""

@@ -177,7 +177,7 @@ def limits(points: Mapping[str, np.ndarray]) -> list[tuple[float, float]]:
     return list(zip((low - room).tolist(), (high + room).tolist(), strict=True))
 
 
-def counted(
+def bin_counts(
     groups: Mapping[str, np.ndarray], bins: int | np.ndarray = 50, tail: float = 0.0
 ) -> dict[str, Any]:
     """Histograms of several groups over shared bins.

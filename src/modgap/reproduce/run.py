@@ -145,7 +145,7 @@ def keep(
     entry: Entry, setting: Setting, report: EntryReport, outcome: Outcome, folder: Path
 ) -> EntryReport:
     """Write the pictures, then the numbers: where the numbers are, all is there."""
-    place = place_of(entry.key, folder)
+    place = entry_stem(entry.key, folder)
     try:
         pictures = _draw(entry, outcome, place)
     except MissingExtraError as error:
@@ -164,7 +164,7 @@ def keep(
 
 def kept_report(entry: Entry, setting: Setting, folder: Path) -> EntryReport | None:
     """The report of an earlier run that this one would only repeat."""
-    place = place_of(entry.key, folder)
+    place = entry_stem(entry.key, folder)
     try:
         found = json.loads(place.with_suffix(".json").read_text(encoding="utf-8"))
         report = report_from(found)
@@ -185,12 +185,12 @@ def kept_report(entry: Entry, setting: Setting, folder: Path) -> EntryReport | N
 
 def files_of(report: EntryReport, folder: Path) -> list[Path]:
     """The files that were written for an entry: pictures, then numbers."""
-    place = place_of(report.key, folder)
+    place = entry_stem(report.key, folder)
     numbers = [f"{place.name}.json"] if report.ran else []
     return [place.parent / name for name in (*report.pictures, *numbers)]
 
 
-def place_of(key: str, folder: Path) -> Path:
+def entry_stem(key: str, folder: Path) -> Path:
     """Where the files of an entry lie, without their suffix."""
     paper, _, name = key.partition("/")
     return folder / paper / name

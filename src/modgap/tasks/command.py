@@ -184,7 +184,7 @@ class TaskCommand:
     metric: bool = True
 
 
-def rows_of(path: Path | str, column: str | None = None) -> Any:
+def read_rows(path: Path | str, column: str | None = None) -> Any:
     """The rows of a file."""
     return open_embeddings(path, column=column).rows()
 

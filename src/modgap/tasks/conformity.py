@@ -24,7 +24,7 @@ from modgap.tasks.command import (
     TaskCommand,
     TaskInputs,
     TaskModel,
-    rows_of,
+    read_rows,
 )
 from modgap.tasks.task import Task
 
@@ -314,7 +314,7 @@ def _sides(given: Any, generated: Path) -> dict[str, Path]:
 
 def _read(given: Any) -> dict[str, Any]:
     sides = _sides(given, given.rows)
-    rows = {name: rows_of(path, given.column) for name, path in sides.items()}
+    rows = {name: read_rows(path, given.column) for name, path in sides.items()}
     return {**rows, "paired": given.paired}
 
 
@@ -348,7 +348,7 @@ def _prepare(inputs: Any, given: Any, progress: Progress) -> Prepared:
     if given.others is None:
         return Prepared(None, found)
     rows = {name: inputs.get(name) for name in ("generated", "real", "reference")}
-    others = rows_of(given.others)
+    others = read_rows(given.others)
     task = conformity_task(**rows, others=others, names=given.names, seed=given.seed)
     return Prepared(task, found, more={"conformity": found})
 

@@ -36,8 +36,8 @@ from modgap.tasks.command import (
     Prepared,
     TaskCommand,
     TaskInputs,
+    read_rows,
     rows_file,
-    rows_of,
     rows_with,
 )
 from modgap.tasks.files import check_home, check_once, images_home, table_of, the_file
@@ -392,7 +392,7 @@ def open_fairface(
 
 def _read(given: Any) -> dict[str, Any]:
     X, groups = rows_with(given.rows, given.groups)
-    return {"X": X, "texts": rows_of(given.text), "groups": groups}
+    return {"X": X, "texts": read_rows(given.text), "groups": groups}
 
 
 def _prepare(inputs: Any, given: Any, progress: Progress) -> Prepared:

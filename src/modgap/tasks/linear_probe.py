@@ -25,8 +25,8 @@ from modgap.tasks.command import (
     TaskCommand,
     TaskInputs,
     TaskModel,
+    read_rows,
     rows_file,
-    rows_of,
     rows_with,
     task_rows,
 )
@@ -267,7 +267,7 @@ def _shares(rows: Any, labels: Any, share: float, seed: int) -> tuple[Labelled, 
 def _read(given: Any) -> dict[str, Any]:
     rows, labels = rows_with(given.rows, given.labels, given.column)
     train, test = _shares(rows, labels, given.train_share, given.seed)
-    Y = rows_of(given.text, given.text_column)
+    Y = read_rows(given.text, given.text_column)
     return {"train": train, "test": test, "Y": Y, "names": given.names}
 
 

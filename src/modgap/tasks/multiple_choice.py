@@ -39,8 +39,8 @@ from modgap.tasks.command import (
     Prepared,
     TaskCommand,
     numbers_of,
+    read_rows,
     rows_file,
-    rows_of,
     rows_with,
 )
 from modgap.tasks.sweep import BOTH_WAYS, AtAmount, TaskRows, Way, default_ways
@@ -517,7 +517,7 @@ def _question_of(name: str, what: str, *, needed: bool = False) -> Option:
 
 def _read(given: Any) -> dict[str, Any]:
     found = {
-        "X": rows_of(given.rows, given.column),
+        "X": read_rows(given.rows, given.column),
         "texts": rows_with(given.text, given.question_of),
         "correct": numbers_of(given.correct, "--correct"),
         "names": given.names,

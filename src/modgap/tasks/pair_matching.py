@@ -34,8 +34,8 @@ from modgap.tasks.command import (
     Prepared,
     TaskCommand,
     TaskInputs,
+    read_rows,
     rows_file,
-    rows_of,
     rows_with,
 )
 from modgap.tasks.files import check_home, check_once, table_of, the_file
@@ -240,7 +240,7 @@ def _read(given: Any) -> dict[str, Any]:
     labels = None
     if given.patterns is not None:
         labels = rows_with(given.rows, given.patterns)[1]
-    X, Y = rows_of(given.rows, given.column), rows_of(given.text)
+    X, Y = read_rows(given.rows, given.column), read_rows(given.text)
     return {"X": X, "Y": Y, "patterns": labels}
 
 

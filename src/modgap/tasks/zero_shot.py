@@ -28,8 +28,8 @@ from modgap.tasks.command import (
     Prepared,
     TaskCommand,
     TaskInputs,
+    read_rows,
     rows_file,
-    rows_of,
     rows_with,
 )
 from modgap.tasks.task import Published, Task, check_labels
@@ -269,7 +269,7 @@ def _read(given: Any) -> dict[str, Any]:
             f"The labels of {given.rows} are names, so --classes must say which row of the class "
             "texts each belongs to: a name a line, in that order."
         )
-    texts = rows_of(given.class_text, given.class_column)
+    texts = read_rows(given.class_text, given.class_column)
     return {"X": X, "class_texts": texts, "labels": labels, "names": given.names}
 
 

@@ -34,7 +34,7 @@ from modgap._validate import (
 from modgap.corrections import Correction, NotFitted, check_mapped, own_keys
 from modgap.index.quantised.codes import BITS, Bits, train_codes
 from modgap.index.quantised.rotation import ROTATIONS, Rotate, learned_rotation, random_rotation
-from modgap.index.quantised.segment import BLOCK_ROWS, Segment, lengths_of, split, turn
+from modgap.index.quantised.segment import BLOCK_ROWS, Segment, along_directions, lengths_of, turn
 from modgap.index.stored_vectors import check_products, query_modality
 from modgap.io import Embeddings
 from modgap.search import Hits
@@ -298,7 +298,7 @@ class QuantisedIndex:
         added: np.ndarray | None,
     ) -> Segment:
         """Train on the learned rows of one modality, then encode its documents in blocks."""
-        coordinates, residuals = split(learned, mean, self.directions_)
+        coordinates, residuals = along_directions(learned, mean, self.directions_)
         if self.rotate == "learned":
             rotation = learned_rotation(residuals, self.bits, self.subspaces, self.seed)
         turned = turn(residuals, rotation)
@@ -311,7 +311,7 @@ class QuantisedIndex:
         exact, lengths = [], []
         level = None if added is None else float(added.mean(dtype=np.float64))
         for block in row_blocks(len(rows), BLOCK_ROWS):
-            coordinates, residuals = split(rows[block], mean, self.directions_)
+            coordinates, residuals = along_directions(rows[block], mean, self.directions_)
             turned = turn(residuals, rotation)
             check_mapped(turned, name, first_row=block.start)
             index.add(turned)

@@ -52,7 +52,7 @@ class Segment:
     ) -> tuple[np.ndarray, np.ndarray]:
         """Row numbers and scores of the best documents, best first."""
         k = min(k, len(self))
-        along, rest = split(queries, np.zeros_like(self.mean), self.directions)
+        along, rest = along_directions(queries, np.zeros_like(self.mean), self.directions)
         rest = turn(rest, self.rotation)
         known = queries @ self.mean
         if self.level is not None:
@@ -98,7 +98,7 @@ class Segment:
         return np.asarray(self.lengths[which].astype(np.float32) * np.float32(self.unit_length))
 
 
-def split(
+def along_directions(
     rows: np.ndarray, mean: np.ndarray, directions: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """Coordinates of rows − mean along the directions, and what is left of them, in float64."""

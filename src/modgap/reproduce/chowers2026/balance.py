@@ -7,7 +7,7 @@ import numpy as np
 from modgap.reproduce.checks import above, below, consistent
 from modgap.reproduce.chowers2026 import PAPER
 from modgap.reproduce.chowers2026.descent import SMALL, clusters, on_sphere
-from modgap.reproduce.drawing import counted
+from modgap.reproduce.drawing import bin_counts
 from modgap.reproduce.entry import Number, Outcome
 from modgap.reproduce.flickr8k.results import FIRST
 from modgap.reproduce.setting import Setting
@@ -90,8 +90,8 @@ def fig6(setting: Setting) -> Outcome:
         {
             "steps": run.steps[1:],
             "variances": {name: v[1:] for name, v in variances.items()},
-            **counted({"gap": gaps, **widths}, edges),
-            "photo_counts": counted({"gap": photo_gaps, **photo_widths}, edges)["counts"],
+            **bin_counts({"gap": gaps, **widths}, edges),
+            "photo_counts": bin_counts({"gap": photo_gaps, **photo_widths}, edges)["counts"],
         },
     )
 
@@ -138,7 +138,7 @@ def fig12(setting: Setting) -> Outcome:
             ),
         ],
         {
-            **counted(sums, np.linspace(low, high, 31)),
+            **bin_counts(sums, np.linspace(low, high, 31)),
             "steps": run.steps[1:],
             "spreads": {name: v[1:] for name, v in spreads.items()},
         },

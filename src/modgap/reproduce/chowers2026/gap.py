@@ -20,7 +20,7 @@ from modgap.reproduce.chowers2026.neighbour_tasks import (
     class_tasks,
     on,
     tasks,
-    unit,
+    unit_float32,
 )
 from modgap.reproduce.entry import Number, Outcome
 from modgap.reproduce.setting import NotAtHand, Setting
@@ -89,7 +89,9 @@ def class_tasks_in_two_wordings(setting: Setting) -> list[NeighbourTask]:
 
 def _unit_pairs(setting: Setting) -> list[Pairs]:
     """All pairs at hand, at unit length."""
-    return [replace(each, X=unit(each.X), Y=unit(each.Y)) for each in pairs(setting)]
+    return [
+        replace(each, X=unit_float32(each.X), Y=unit_float32(each.Y)) for each in pairs(setting)
+    ]
 
 
 def _answers(task: NeighbourTask, texts: np.ndarray | None) -> np.ndarray:

@@ -9,7 +9,7 @@ from functools import cached_property
 
 import numpy as np
 
-from modgap._arrays import unit as unit_rows
+from modgap._arrays import unit
 from modgap.corrections import NothingMovesWarning, OrthogonalShift
 from modgap.corrections.orthogonal import Threshold
 from modgap.evaluation import Robustness, robustness
@@ -129,8 +129,8 @@ def drawn(n: int, most: int, seed: int) -> np.ndarray:
 def class_task(found: ClassedRows, classes: int | None = None, seed: int = 0) -> NeighbourTask:
     """Zero-shot classification by unit rows, of all classes or of some that are drawn."""
     name = found.name if found.name != YOUR_ROWS else YOUR_CLASSES
-    X, texts = unit(found.X), unit(found.texts)
-    other = None if found.other_texts is None else unit(found.other_texts)
+    X, texts = unit_float32(found.X), unit_float32(found.texts)
+    other = None if found.other_texts is None else unit_float32(found.other_texts)
     truth = np.asarray(found.labels)
     # Fewer than dimensions, or no direction would be orthogonal to all.
     most = len(texts) if classes is None else min(classes, X.shape[1] - 1)
@@ -145,7 +145,7 @@ def class_task(found: ClassedRows, classes: int | None = None, seed: int = 0) ->
 def pair_task(found: Pairs, most: int | None = None, seed: int = 0) -> NeighbourTask:
     """Images finding their texts, by unit rows, of all pairs or of some that are drawn."""
     name = found.name if found.name != YOUR_ROWS else "your pairs"
-    X, Y = unit(found.X), unit(found.Y)
+    X, Y = unit_float32(found.X), unit_float32(found.Y)
     most = len(X) if most is None else min(most, X.shape[1] - 1)
     if len(X) > most:
         kept = drawn(len(X), most, seed)
@@ -226,6 +226,6 @@ def _judged(found: Sequence[NeighbourTask]) -> tuple[NeighbourTask, ...]:
     return tuple(replace(task, judged=task.name != DIGITS or not real) for task in found)
 
 
-def unit(rows: np.ndarray) -> np.ndarray:
+def unit_float32(rows: np.ndarray) -> np.ndarray:
     """Rows at unit length, as the paper has them, in float32."""
-    return np.asarray(unit_rows(np.asarray(rows, dtype=np.float32)))
+    return np.asarray(unit(np.asarray(rows, dtype=np.float32)))

@@ -40,7 +40,7 @@ from modgap.reproduce.flickr8k.methods import (
     recipes_of,
 )
 from modgap.reproduce.flickr8k.plan import Budget, Planned, in_words, plan
-from modgap.reproduce.flickr8k.results import FIRST, cones, gather, scatter
+from modgap.reproduce.flickr8k.results import FIRST, cones, gather_runs, scatter_runs
 from modgap.reproduce.flickr8k.transfer import (
     FASHION,
     TransferTask,
@@ -59,7 +59,7 @@ def main() -> None:
     folder = given.output
     folder.mkdir(parents=True, exist_ok=True)
     if given.earlier is not None:
-        print(scatter(given.earlier, folder), flush=True)
+        print(scatter_runs(given.earlier, folder), flush=True)
     runs = planned(given)
     if given.plan:
         done = {run.name: is_done(run, folder) for run in runs}
@@ -69,7 +69,7 @@ def main() -> None:
     if given.gather:
         if (found := cones(folder)) is not None:
             write_text(folder / "cones.json", to_json(training.as_numbers(found)) + "\n")
-        print(gather(folder, folder / "results.json"))
+        print(gather_runs(folder, folder / "results.json"))
 
 
 def parsed() -> argparse.Namespace:

@@ -65,7 +65,7 @@ class Runs:
 
     def metric(self, recipe: str, name: str) -> Spread:
         """A metric at the end of training, over the seeds."""
-        return spread(self.values(recipe, name))
+        return mean_and_deviation(self.values(recipe, name))
 
     def difference(self, recipe: str, name: str, reference: str) -> Interval:
         """How much a metric differs from that of another recipe, seed by seed."""
@@ -84,7 +84,7 @@ class Runs:
 
     def at_start(self, recipe: str) -> Spread:
         """The gap before the first step, over the seeds."""
-        return spread([run["course"]["gap"][0] for run in self.of(recipe)])
+        return mean_and_deviation([run["course"]["gap"][0] for run in self.of(recipe)])
 
     def course(self, recipe: str, name: str) -> tuple[np.ndarray, np.ndarray]:
         """Steps, and the mean over the seeds of the gap or the temperature at each."""
@@ -93,10 +93,10 @@ class Runs:
         return np.array(runs[0]["course"]["steps"]), np.mean(values, axis=0)
 
 
-def spread(values: Sequence[float]) -> Spread:
+def mean_and_deviation(values: Sequence[float]) -> Spread:
     """Mean and deviation of some numbers.
 
-    >>> spread([1.0, 2.0, 3.0])
+    >>> mean_and_deviation([1.0, 2.0, 3.0])
     Spread(mean=2.0, deviation=1.0, n=3)
     """
     deviation = float(np.std(values, ddof=1)) if len(values) > 1 else float("nan")
@@ -128,7 +128,7 @@ def run_file(run: Mapping[str, Any]) -> str:
     return f"{Recipe(run['recipe']).file}-{run['seed']}.json"
 
 
-def scatter(path: Path, folder: Path) -> str:
+def scatter_runs(path: Path, folder: Path) -> str:
     """Put the runs of a gathered file below a folder, each in its own, where there is none yet."""
     runs = [run for found in read_runs(path).runs.values() for run in found]
     new = [run for run in runs if not (folder / run_file(run)).exists()]
@@ -137,7 +137,7 @@ def scatter(path: Path, folder: Path) -> str:
     return f"{len(new)} runs taken from {path}"
 
 
-def gather(folder: Path, path: Path) -> str:
+def gather_runs(folder: Path, path: Path) -> str:
     """Put every run's file below a folder into one, in the order of their names."""
     runs = [
         json.loads(found.read_text(encoding="utf-8"))

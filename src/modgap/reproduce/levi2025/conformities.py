@@ -9,7 +9,7 @@ import numpy as np
 from modgap.measures import blur, conformity, conformity_difference, estimated_conformity
 from modgap.measures.conformity import EstimatedConformity
 from modgap.reproduce.checks import Check, above, below, check, consistent
-from modgap.reproduce.drawing import counted, limits, some
+from modgap.reproduce.drawing import bin_counts, limits, some
 from modgap.reproduce.entry import Number, Outcome
 from modgap.reproduce.levi2025 import PAPER
 from modgap.reproduce.levi2025.resampled import all_and_drawn, drawn_rows
@@ -49,7 +49,7 @@ def fig7(setting: Setting) -> Outcome:
             f"mean cosine to the least typical row, {where}": float(sphere.to_outlier.mean()),
             f"standard deviation of the cosines, {where}": spread[where],
         }
-        data[where] = counted(groups)
+        data[where] = bin_counts(groups)
     return Outcome(
         measured,
         [
@@ -254,6 +254,6 @@ def _pairs(rows: RowSet, after: str) -> Outcome:
 def _histograms(rows: RowSet) -> dict[str, Any]:
     difference = conformity_difference(rows.X, rows.Y)
     return {
-        "both": counted({"image": conformity(rows.X), "text": conformity(rows.Y)}),
-        "difference": counted({"pairs": difference}),
+        "both": bin_counts({"image": conformity(rows.X), "text": conformity(rows.Y)}),
+        "difference": bin_counts({"pairs": difference}),
     }

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from modgap.reproduce.checks import above, below
-from modgap.reproduce.drawing import counted
+from modgap.reproduce.drawing import bin_counts
 from modgap.reproduce.entry import Check, Number, Outcome
 from modgap.reproduce.levi2025 import PAPER
 from modgap.reproduce.setting import NotAtHand, Setting
@@ -92,7 +92,7 @@ def _drawn(found: dict[str, ConformityTest], kinds: dict[str, str]) -> dict[str,
         values = {name: found[name].generated_values for name in own}
         if own:
             values["real"] = found[own[0]].real_values
-            panels[title] = counted(values)
+            panels[title] = bin_counts(values)
     return {"panels": panels}
 
 

@@ -16,7 +16,7 @@ from modgap.measures import (
     shell,
 )
 from modgap.reproduce.checks import Check, above, below, check, consistent
-from modgap.reproduce.drawing import counted, limits, some
+from modgap.reproduce.drawing import bin_counts, limits, some
 from modgap.reproduce.entry import Outcome
 from modgap.reproduce.levi2025 import resampled
 from modgap.reproduce.levi2025.resampled import Binned, divergences
@@ -77,7 +77,7 @@ def telling_features(seed: int) -> View:
             ],
             {
                 "features": [int(f) for f in order[:3]],
-                "histograms": [counted({"image": X[:, f], "text": Y[:, f]}) for f in order[:3]],
+                "histograms": [bin_counts({"image": X[:, f], "text": Y[:, f]}) for f in order[:3]],
                 "pair": pair,
                 "points": {side: some(seen) for side, seen in points.items()},
                 "limits": limits(points),
@@ -297,7 +297,7 @@ def thin_shells(rows: RowSet, after: str) -> Outcome:
                 for k, column in enumerate(A[:, :FEW].T)
             },
         }
-    return Outcome(measured, checks, {"features": features, "radii": counted(radii)})
+    return Outcome(measured, checks, {"features": features, "radii": bin_counts(radii)})
 
 
 def _farthest_peak(A: np.ndarray) -> Interval:
@@ -333,7 +333,7 @@ def tilted(seed: int) -> View:
             # With n rows unrelated features correlate by 1/√n, and d of them add up: shuffling each
             # feature on its own says how much of the dominance is that.
             chance = off_diagonal_dominance(rng.permuted(A, axis=0))
-            dominances[side] = counted(
+            dominances[side] = bin_counts(
                 {"measured": dominance, "features shuffled": chance}, tail=TAIL
             )
             measured |= {
@@ -358,7 +358,9 @@ def tilted(seed: int) -> View:
                     otherwise="the dominance is that of unrelated features",
                 ),
             ]
-        return Outcome(measured, checks, {"variance": counted(variances), "dominance": dominances})
+        return Outcome(
+            measured, checks, {"variance": bin_counts(variances), "dominance": dominances}
+        )
 
     return view
 

@@ -13,7 +13,7 @@ from modgap.reproduce.checks import above, below
 from modgap.reproduce.entry import Outcome
 from modgap.reproduce.levi2025 import PAPER
 from modgap.reproduce.levi2025.resampled import Binned, all_and_drawn, divergences
-from modgap.reproduce.levi2025.row_sets import BINS, CLIP, joined, on_words, row_sets
+from modgap.reproduce.levi2025.row_sets import BINS, CLIP, joined, row_sets, row_sets_words
 from modgap.reproduce.setting import Setting
 from modgap.reproduce.statistics import Interval, around, between, by_chance, rank_correlation
 
@@ -155,7 +155,7 @@ def _moved(setting: Setting, move: Move, *views: View) -> Outcome:
         seen = joined(view(rows.name, curves) for view in views)
         checks = seen.checks if rows.judged else ()
         found.append(Outcome(seen.measured, checks, {rows.name: _drawn(curves)}))
-    return joined(found, on_words(sets))
+    return joined(found, row_sets_words(sets))
 
 
 def _loss(name: str, found: Curves) -> Outcome:

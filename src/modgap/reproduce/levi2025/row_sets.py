@@ -86,7 +86,7 @@ def labelled_sets(setting: Setting) -> list[RowSet]:
     return [setting.read("rows", each) for each in found]
 
 
-def on_words(sets: Sequence[RowSet]) -> str:
+def row_sets_words(sets: Sequence[RowSet]) -> str:
     """What was used, in words."""
     said = [PAPER.sentences[f"{each.kind} of {each.name}"] for each in sets]
     beside = " (measured beside, not judged)" if not sets[-1].judged else ""
@@ -201,4 +201,4 @@ def of_each(sets: Sequence[RowSet], *views: View) -> Outcome:
                     data={} if place else seen.data,
                 )
             )
-    return joined(found, on_words(sets))
+    return joined(found, row_sets_words(sets))

@@ -8,7 +8,7 @@ import numpy as np
 
 from modgap.measures import conformity, norms
 from modgap.reproduce.checks import above, below
-from modgap.reproduce.drawing import counted, some
+from modgap.reproduce.drawing import bin_counts, some
 from modgap.reproduce.entry import Number, Outcome
 from modgap.reproduce.levi2025 import PAPER
 from modgap.reproduce.levi2025.resampled import drawn_rows
@@ -123,7 +123,7 @@ def _longest(rows: RowSet, after: str) -> Outcome:
                 otherwise="the longest rows are as common as others",
             )
         )
-    return Outcome(measured, checks, {"norms": counted(values)})
+    return Outcome(measured, checks, {"norms": bin_counts(values)})
 
 
 def _commoner_when_long(lengths: np.ndarray, common: np.ndarray) -> float:

@@ -11,7 +11,7 @@ import numpy as np
 from modgap._arrays import unit
 from modgap.measures.cone import cone, log10_cap_fraction
 from modgap.reproduce.checks import above, below
-from modgap.reproduce.drawing import counted
+from modgap.reproduce.drawing import bin_counts
 from modgap.reproduce.entry import Check, Number, Outcome, check
 from modgap.reproduce.liang2022 import PAPER
 from modgap.reproduce.liang2022.initialisations import (
@@ -82,7 +82,9 @@ def fig2(setting: Setting) -> Outcome:
             *theorems,
         ],
         {
-            **counted({label: _cosines(X) for label, X in sides.items()}, np.linspace(-0.4, 1, 71)),
+            **bin_counts(
+                {label: _cosines(X) for label, X in sides.items()}, np.linspace(-0.4, 1, 71)
+            ),
             "depths": np.arange(26),
             "by_depth": by_depth,
             "groups": in_plane(rows),

@@ -95,7 +95,7 @@ class Sweep:
         return int(np.argmin(np.abs(self.amounts - amount)))
 
 
-def tasks(setting: Setting) -> dict[str, Classification]:
+def classifications(setting: Setting) -> dict[str, Classification]:
     """Every task at hand: your own, those of ImageNet and ESC-50, or else those of the digits."""
     found = {}
     for each in judged(zero_shots(setting)):
@@ -106,7 +106,7 @@ def tasks(setting: Setting) -> dict[str, Classification]:
     return found
 
 
-def sweep(task: Classification, amounts: np.ndarray) -> Sweep:
+def shift_sweep(task: Classification, amounts: np.ndarray) -> Sweep:
     """Classify at every shift."""
     hits = np.empty((len(amounts), len(task.X)), dtype=bool)
     for start in range(0, len(task.X), _BLOCK):
@@ -196,7 +196,7 @@ def table3(setting: Setting) -> Outcome:
     from sklearn.metrics import roc_auc_score
 
     task = _odd_or_even()
-    found = sweep(task, _amounts(setting))
+    found = shift_sweep(task, _amounts(setting))
     margins, areas = [], []
     for amount in found.amounts.tolist():
         scores = task.scores(amount, task.X @ task.texts.T, slice(None))
@@ -327,7 +327,10 @@ def _amounts(setting: Setting) -> np.ndarray:
 
 def _sweeps(setting: Setting) -> dict[str, Sweep]:
     """Every task at every shift."""
-    return {label: sweep(task, _amounts(setting)) for label, task in tasks(setting).items()}
+    return {
+        label: shift_sweep(task, _amounts(setting))
+        for label, task in classifications(setting).items()
+    }
 
 
 def _on(labels: Iterable[str]) -> str:

@@ -42,12 +42,12 @@ def read_shown(path: Path, keys: Sequence[str]) -> dict[str, Shown]:
             first = found[name].line
             raise InputValueError(f"{where}: {name!r} is there already, in line {first}.")
         text, image = (item.get(part) not in (None, "") for part in ("text", "image"))
-        kind = kind_of(text, image, where)
+        kind = item_kind(text, image, where)
         found[name] = Shown(kind, line)
     return found
 
 
-def kind_of(text: bool, image: bool, where: str) -> Kind:
+def item_kind(text: bool, image: bool, where: str) -> Kind:
     """What an item is called that has a text, an image or both."""
     if not (text or image):
         raise InputValueError(f"{where}: has neither a text nor an image.")
@@ -68,7 +68,7 @@ class SavedRows(Brief):
     def kinds(self) -> list[Kind]:
         """What each item shows, going by the rows that are there."""
         both = zip(self.text, self.image, strict=True)
-        return [kind_of(t is not None, i is not None, str(self.path)) for t, i in both]
+        return [item_kind(t is not None, i is not None, str(self.path)) for t, i in both]
 
     def rows(self, part: Literal["text", "image"], places: np.ndarray) -> np.ndarray:
         """The texts or images of these items; every one of them must have its row."""
@@ -113,7 +113,7 @@ def read_embedded(path: Path, keys: Sequence[str]) -> SavedRows:
             raise InputValueError(f"{where}: {name!r} is there already, in entry {entries[name]}.")
         entries[name] = entry
         values = {part: item.get(f"{part}_embedding") for part in parts}
-        kind_of(values["text"] is not None, values["image"] is not None, where)
+        item_kind(values["text"] is not None, values["image"] is not None, where)
         for part, value in values.items():
             file.check()
             row = None if value is None else _row(torch, value, f"{where}: {part}_embedding")
