@@ -140,12 +140,13 @@ def differences_table(runs: Runs) -> str:
         reference = BASELINE + LONG_SUFFIX if recipe.name.endswith(LONG_SUFFIX) else BASELINE
         if recipe.name == reference:
             continue
-        found = {
-            metric: (runs.difference(recipe.name, metric, reference).times(factor), decimals)
-            for metric, factor, decimals in columns.values()
-        }
-        cells = [between(difference, decimals) for difference, decimals in found.values()]
-        rows.append([recipe.name, *cells, str(found["pairs_gap_distance"][0].n)])
+        cells = []
+        for metric, factor, decimals in columns.values():
+            found = runs.difference(recipe.name, metric, reference)
+            scaled = Interval(*(factor * end for end in (found.value, found.low, found.high)))
+            cells.append(between(scaled, decimals))
+        seeds = [{run["seed"] for run in runs.of(name)} for name in (recipe.name, reference)]
+        rows.append([recipe.name, *cells, str(len(set.intersection(*seeds)))])
     return table(rows)
 
 

@@ -121,5 +121,6 @@ def _activated_moments(
     weights = weights / weights.sum()
     phi, scale = ACTIVATIONS[activation], variance**0.5
     a = phi(scale * nodes)
-    b = phi(scale * (correlation * nodes[:, None] + (1 - correlation**2) ** 0.5 * nodes))
+    rest = max(1 - correlation**2, 0.0) ** 0.5  # rounding can put a correlation above 1
+    b = phi(scale * (correlation * nodes[:, None] + rest * nodes))
     return float(weights @ a**2), float((weights * a) @ b @ weights)
