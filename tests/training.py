@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -73,6 +74,19 @@ def digits_config(**sections: dict[str, Any]) -> Config:
     for name, values in sections.items():
         base[name] = {**base.get(name, {}), **values}
     return make_config(base)
+
+
+def few_digits(n_train: int = 160, n_test: int = 40) -> Any:
+    """Some of the digits, which are soon evaluated."""
+    from modgap.train.data import Split
+    from modgap.train.digits import digits_data
+
+    def some(split: Split, n: int) -> Split:
+        tokens = split.tokens[: split.first[n]]
+        return Split(split.pixels[:n], tokens, split.first[:n], split.count[:n])
+
+    data = digits_data(0)
+    return replace(data, train=some(data.train, n_train), test=some(data.test, n_test), hooks=())
 
 
 def same_weights(one: Any, other: Any) -> bool:

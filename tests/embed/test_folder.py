@@ -165,10 +165,10 @@ def slowly(prepared, modality):
     return give(prepared, modality)
 model.rows = slowly
 chance = random.Random(0)
-for _ in range(10):
+for _ in range(6):
     child = os.fork()
     if not child:
-        embed(model, {photos!r}, {rows!r}, batch_size=3, shard_items=6)
+        embed(model, {photos!r}, {rows!r}, batch_size=2, shard_items=4)
         os._exit(0)
     for _ in range(chance.randint(1, 6)):
         os.read(begun, 1)
@@ -182,8 +182,8 @@ for _ in range(10):
 
 
 def test_killed_at_random_points_it_ends_with_the_rows_of_an_uninterrupted_run(tmp_path):
-    photos = make_photos(tmp_path / "photos", 120, captions=2, broken=(7, 91))
-    embed(make_model(), photos, tmp_path / "whole", batch_size=3, shard_items=6)
+    photos = make_photos(tmp_path / "photos", 60, captions=2, broken=(7, 41))
+    embed(make_model(), photos, tmp_path / "whole", batch_size=2, shard_items=4)
     rows = tmp_path / "rows"
     rows.mkdir()
     tests = str(Path(__file__).parents[1])
@@ -191,9 +191,9 @@ def test_killed_at_random_points_it_ends_with_the_rows_of_an_uninterrupted_run(t
     killed = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True
     ).stdout.splitlines()
-    assert [line.split()[0] for line in killed] == ["-9"] * 10
-    done = embed(make_model(), photos, rows, batch_size=3, shard_items=6)
-    assert 0 < done.n_done_before < 120
+    assert [line.split()[0] for line in killed] == ["-9"] * 6
+    done = embed(make_model(), photos, rows, batch_size=2, shard_items=4)
+    assert 0 < done.n_done_before < 60
     assert contents(rows) == contents(tmp_path / "whole")
 
 

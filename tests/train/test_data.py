@@ -7,18 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from training import bars_config, write_captions
+from training import bars_config
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 pytest.importorskip("transformers", reason="transformers is not installed")
 pytest.importorskip("tokenizers", reason="tokenizers is not installed")
 
 from modgap.train import every, load_data, train  # noqa: E402
-
-
-@pytest.fixture(scope="module")
-def bars(tmp_path_factory):
-    return write_captions(tmp_path_factory.mktemp("bars"))
 
 
 def test_training_and_held_out_data_may_lie_in_files_of_their_own_as_cocos_do(tmp_path):

@@ -4,43 +4,24 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from modgap.io import open_pair
-from training import bars_config, digits_config, same_weights, write_captions
+from training import bars_config, digits_config, same_weights
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 pytest.importorskip("transformers", reason="transformers is not installed")
 pytest.importorskip("tokenizers", reason="tokenizers is not installed")
 
-from modgap.train import TrainingStopped, every, load_data, train  # noqa: E402
-from modgap.train.digits import digits_data  # noqa: E402
+from modgap.train import TrainingStopped, every, train  # noqa: E402
 from modgap.train.learner import temperature_of  # noqa: E402
-from modgap.train.loss import ContrastiveLoss, identical  # noqa: E402
 from modgap.train.processes import pick_device  # noqa: E402
 from modgap.train.start import make_model  # noqa: E402
 from modgap.train.towers.build import TwoTower  # noqa: E402
-
-
-@pytest.fixture(scope="module")
-def bars(tmp_path_factory):
-    return write_captions(tmp_path_factory.mktemp("bars"))
-
-
-@pytest.fixture(scope="module")
-def bars_data(bars):
-    return load_data(bars_config(bars).data)
-
-
-@pytest.fixture(scope="module")
-def digits():
-    return digits_data(0)
+from two_processes import RUNS  # noqa: E402
 
 
 def lines(folder) -> list[dict]:
@@ -113,11 +94,11 @@ def test_every_epoch_shows_every_image_once_with_a_caption_of_its_own(bars, bars
 
 
 def test_captions_are_drawn_evenly_from_those_of_the_image(digits):
-    rows = torch.arange(len(digits.train)).repeat(20)
+    rows = torch.arange(len(digits.train)).repeat(100)
     drawn = digits.train.draw_captions(rows, torch.Generator().manual_seed(0))
     which = drawn - digits.train.first[rows]
     share = torch.bincount(which).double() / len(rows)
-    # Five captions, 15,940 draws: a share is off by √(0.2 · 0.8/15,940) = 0.0032.
+    # Five captions, 16,000 draws: a share is off by √(0.2 · 0.8/16,000) = 0.0032.
     assert share.tolist() == pytest.approx([0.2] * 5, abs=4 * 0.0032)
     ends = digits.test.first + digits.test.count
     assert ends[-1] == len(digits.test.tokens)
@@ -380,69 +361,19 @@ def test_a_temperature_that_cannot_be_made_is_refused(values, words):
         temperature_of(TemperatureConfig(**values), 10)
 
 
-def test_identical_captions_are_no_negatives():
-    torch.manual_seed(0)
-    X, Y = torch.randn(2, 4, 3)
-    tokens = torch.tensor([[1, 2], [3, 0], [1, 2], [4, 0]])
-    scale = torch.tensor(2.0)
-    loss = ContrastiveLoss()(X, Y, scale, same=identical(tokens))
-    Z = 2 * torch.nn.functional.normalize(X) @ torch.nn.functional.normalize(Y).T
-    by_hand = 0.0
-    for i in range(4):
-        others = [j for j in range(4) if not (i != j and torch.equal(tokens[i], tokens[j]))]
-        by_hand -= Z[i, i] - torch.logsumexp(Z[i, others], 0)
-        by_hand -= Z[i, i] - torch.logsumexp(Z[others, i], 0)
-    assert loss.item() == pytest.approx(by_hand.item() / 8, rel=1e-5)
-    with pytest.raises(ValueError, match="a chunked loss never holds"):
-        ContrastiveLoss(chunked=True)(X, Y, scale, same=identical(tokens))
-
-
-RUN_IN_TWO = """
-import os, sys, torch, torch._dynamo
-from modgap.train import load_config, train
-torch.nn.Dropout.forward = lambda self, x: x
-other = os.fork()  # what both need is imported once
-rank = "0" if other else "1"
-os.environ.update(RANK=rank, LOCAL_RANK=rank, WORLD_SIZE="2")
-for path in sys.argv[1:]:
-    result = train(load_config(path), output=path.removesuffix(".json"))
-    assert result.processes == 2
-assert not other or os.waitpid(other, 0)[1] == 0
-"""
-
-
-def test_two_processes_train_as_one(digits, tmp_path, monkeypatch):
-    # 797 images in batches of 80: parts of unequal size, too. Without dropout, which each draws.
-    size = {"batch_size": 80, "steps": 3}
-    configs = {
-        "plain": digits_config(train=size),
-        "parts": digits_config(
-            train={**size, "accumulation_steps": 2},
-            temperature={"name": "learned", "value": None},
-            swap={"kind": "hard", "probability": 1.0},
-        ),
-        "masked": digits_config(train=size, loss={"mask_identical": True}),
-    }
-    for name, config in configs.items():
-        (tmp_path / f"{name}.json").write_text(json.dumps(config.to_dict()), encoding="utf-8")
-    here = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(29000 + os.getpid() % 1000)}
-    done = subprocess.run(
-        [sys.executable, "-c", RUN_IN_TWO, *(tmp_path / f"{name}.json" for name in configs)],
-        env={**os.environ, **here}, capture_output=True, timeout=300, check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr.decode()
+@pytest.mark.xdist_group("two processes")
+@pytest.mark.parametrize("name", RUNS)
+def test_two_processes_train_as_one(name, two_processes, digits, tmp_path, monkeypatch):
     monkeypatch.setattr(torch.nn.Dropout, "forward", lambda self, x: x)
-    for name, config in configs.items():
-        one = train(config, output=tmp_path / "one" / name, data=digits)
-        two = json.loads((tmp_path / name / "result.json").read_text())
-        np.testing.assert_allclose(two["losses"], one.losses, rtol=1e-5)
-        assert two["temperature"] == pytest.approx(one.temperature, rel=1e-6)
-        whole, shared = (
-            TwoTower.load(folder / name / "model.safetensors")
-            for folder in (tmp_path, tmp_path / "one")
-        )
-        for a, b in zip(whole.parameters(), shared.parameters(), strict=True):
-            torch.testing.assert_close(a, b, rtol=1e-3, atol=1e-5)
+    one = train(RUNS[name], output=tmp_path, data=digits)
+    two = json.loads((two_processes / name / "result.json").read_text())
+    np.testing.assert_allclose(two["losses"], one.losses, rtol=1e-5)
+    assert two["temperature"] == pytest.approx(one.temperature, rel=1e-6)
+    whole, shared = (
+        TwoTower.load(f / "model.safetensors") for f in (tmp_path, two_processes / name)
+    )
+    for a, b in zip(whole.parameters(), shared.parameters(), strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-3, atol=1e-5)
 
 
 def test_hooks_of_the_first_steps_see_the_start(digits, tmp_path):

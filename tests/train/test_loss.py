@@ -1,8 +1,9 @@
-"""The training loss: its definition, plain against chunked, one process against several."""
+"""The two training losses: definition, plain against chunked, one process against several."""
 
 from __future__ import annotations
 
 import itertools
+import math
 
 import numpy as np
 import pytest
@@ -12,13 +13,21 @@ torch = pytest.importorskip("torch", reason="torch is not installed")
 from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
 from torch.utils._pytree import tree_leaves  # noqa: E402
 
-import loss_worker  # noqa: E402
 from modgap.measures import contrastive_loss  # noqa: E402
-from modgap.train.loss import ContrastiveLoss, contrastive  # noqa: E402
+from modgap.train import SigmoidLoss, sigmoid_contrastive, train  # noqa: E402
+from modgap.train.checkpoint import checkpoints, read_checkpoint  # noqa: E402
+from modgap.train.config import LossConfig  # noqa: E402
+from modgap.train.learner import make_loss  # noqa: E402
+from modgap.train.loss import ContrastiveLoss, contrastive, identical  # noqa: E402
 from modgap.train.swap import HardSwap  # noqa: E402
 from modgap.train.temperature import LearnedTemperature, LinearTemperature  # noqa: E402
+from training import digits_config, same_weights  # noqa: E402
+from two_processes import CASES, loss_of  # noqa: E402
 
 FORMS = pytest.mark.parametrize("chunked", [False, True], ids=["plain", "chunked"])
+LOSSES = pytest.mark.parametrize(
+    "loss", [contrastive, sigmoid_contrastive], ids=["softmax", "sigmoid"]
+)
 
 
 def make_features(n=48, d=12, dtype=torch.float32, seed=0, unit=True):
@@ -31,9 +40,9 @@ def make_features(n=48, d=12, dtype=torch.float32, seed=0, unit=True):
     return sides
 
 
-def slow_loss(X, Y, scale):
+def slow_softmax(X, Y, scale, bias=0.0):
     """Cross-entropy of each row and each column with its own pair, written out."""
-    Z = scale * X @ Y.T
+    Z = scale * X.double().numpy() @ Y.double().numpy().T
     n = len(Z)
     total = 0.0
     for i in range(n):
@@ -43,13 +52,26 @@ def slow_loss(X, Y, scale):
     return total / (2 * n)
 
 
-def with_gradients(X, Y, scale, bias=None, **form):
+def slow_sigmoid(X, Y, scale, bias):
+    """Every pair judged by itself, written out."""
+    total = 0.0
+    for i, x in enumerate(X.numpy()):
+        for j, y in enumerate(Y.numpy()):
+            label = 1 if i == j else -1
+            total += math.log1p(math.exp(-label * (scale * float(np.dot(x, y)) + bias)))
+    return total / len(X)
+
+
+SLOW = {contrastive: slow_softmax, sigmoid_contrastive: slow_sigmoid}
+
+
+def with_gradients(loss, X, Y, scale, bias=None, **form):
     """The value and the gradients in both features, the scale and the bias."""
     leaves = [X.clone().requires_grad_(), Y.clone().requires_grad_()]
-    leaves.append(torch.tensor(scale, dtype=X.dtype, requires_grad=True))
-    if bias is not None:
-        leaves.append(torch.tensor(bias, dtype=X.dtype, requires_grad=True))
-    value = contrastive(*leaves, **form)
+    leaves += [
+        torch.tensor(v, dtype=X.dtype, requires_grad=True) for v in (scale, bias) if v is not None
+    ]
+    value = loss(*leaves, **form)
     return [value.detach(), *torch.autograd.grad(value, leaves)]
 
 
@@ -62,11 +84,14 @@ def assert_equal_to(found, expected, tolerance):
 
 
 @FORMS
-@pytest.mark.parametrize("scale", [0.5, 14.3, 100.0])
-def test_the_loss_is_the_mean_of_row_and_column_cross_entropy(chunked, scale):
-    X, Y = make_features(dtype=torch.float64)
-    expected = slow_loss(X.numpy(), Y.numpy(), scale)
-    assert contrastive(X, Y, scale, chunked=chunked).item() == pytest.approx(expected, rel=1e-10)
+@LOSSES
+@pytest.mark.parametrize(
+    ("scale", "bias"), [(10.0, -10.0), (0.5, 0.0), (14.3, 0.0), (100.0, -30.0), (5.0, 3.0)]
+)
+def test_the_loss_is_its_definition_written_out(loss, chunked, scale, bias):
+    X, Y = make_features(20, 6, dtype=torch.float64)
+    found = loss(X, Y, scale, bias, chunked=chunked, block_bytes=7 * 20 * 8)
+    assert found.item() == pytest.approx(SLOW[loss](X, Y, scale, bias), rel=1e-12)
 
 
 @FORMS
@@ -77,61 +102,77 @@ def test_the_module_gives_what_measure_gives(chunked):
 
 
 @FORMS
-def test_without_normalisation_rows_are_used_as_given(chunked):
-    X, Y = make_features(dtype=torch.float64, unit=False)
-    found = ContrastiveLoss(normalise=False, chunked=chunked)(X, Y, 3.0)
-    assert found.item() == pytest.approx(slow_loss(X.numpy(), Y.numpy(), 3.0), rel=1e-10)
-    assert found.item() != pytest.approx(
-        ContrastiveLoss(chunked=chunked)(X, Y, 3.0).item(), rel=1e-3
-    )
+@pytest.mark.parametrize(
+    ("module", "slow"),
+    [
+        (ContrastiveLoss, slow_softmax),
+        (lambda **form: SigmoidLoss(bias=-3.0, **form), slow_sigmoid),
+    ],
+    ids=["softmax", "sigmoid"],
+)
+def test_the_modules_normalise_the_rows_unless_told_not_to(module, slow, chunked):
+    X, Y = make_features(20, 6, dtype=torch.float64, unit=False)
+    unit = [rows / rows.norm(dim=1, keepdim=True) for rows in (X, Y)]
+    found = module(chunked=chunked)(X, Y, 4.0)
+    assert found.item() == pytest.approx(slow(*unit, 4.0, -3.0), rel=1e-7)
+    found = module(normalise=False, chunked=chunked)(X, Y, 0.5)
+    assert found.item() == pytest.approx(slow(X, Y, 0.5, -3.0), rel=1e-7)
 
 
 @FORMS
+@LOSSES
 @pytest.mark.parametrize("block_bytes", [1, 7 * 9 * 8, None])
-def test_gradients_pass_gradcheck(chunked, block_bytes):
-    X, Y = (rows.requires_grad_() for rows in make_features(9, 4, torch.float64))
-    scale = torch.tensor(6.0, dtype=torch.float64, requires_grad=True)
-    bias = torch.tensor(-3.0, dtype=torch.float64, requires_grad=True)
+def test_gradients_pass_gradcheck(loss, chunked, block_bytes):
+    rows = make_features(9, 4, torch.float64)
+    leaves = [*rows, *torch.tensor([6.0, -3.0], dtype=torch.float64)]
 
-    def loss(*inputs):
-        return contrastive(*inputs, chunked=chunked, block_bytes=block_bytes)
+    def value(*inputs):
+        return loss(*inputs, chunked=chunked, block_bytes=block_bytes)
 
-    assert torch.autograd.gradcheck(loss, (X, Y, scale, bias))
+    assert torch.autograd.gradcheck(value, [leaf.clone().requires_grad_() for leaf in leaves])
 
 
+@pytest.mark.parametrize(
+    ("loss", "dtype", "tolerance"),
+    [(contrastive, torch.float32, 1e-5), (sigmoid_contrastive, torch.float64, 1e-12)],
+    ids=["softmax", "sigmoid"],
+)
 @pytest.mark.parametrize("block_bytes", [1, 5 * 200 * 4, 64 * 200 * 4, None])
 @pytest.mark.parametrize("scale", [1.0, 14.3, 100.0])
-def test_chunked_equals_plain_in_value_and_every_gradient(scale, block_bytes):
-    X, Y = make_features(200, 32)
-    plain = with_gradients(X, Y, scale, -10.0)
-    chunked = with_gradients(X, Y, scale, -10.0, chunked=True, block_bytes=block_bytes)
+def test_chunked_equals_plain_in_value_and_every_gradient(
+    loss, dtype, tolerance, scale, block_bytes
+):
+    X, Y = make_features(200, 32, dtype)
+    plain = with_gradients(loss, X, Y, scale, -10.0)
+    chunked = with_gradients(loss, X, Y, scale, -10.0, chunked=True, block_bytes=block_bytes)
     assert plain[1].abs().max() > 1e-4
-    assert_equal_to(chunked, plain, 1e-5)
+    assert_equal_to(chunked, plain, tolerance)
 
 
 @FORMS
-def test_a_bias_changes_neither_value_nor_gradient_and_gets_none(chunked):
+def test_a_bias_changes_neither_value_nor_gradient_of_the_softmax_and_gets_none(chunked):
     X, Y = make_features()
-    without = with_gradients(X, Y, 14.3, chunked=chunked)
-    *found, of_bias = with_gradients(X, Y, 14.3, -10.0, chunked=chunked)
+    without = with_gradients(contrastive, X, Y, 14.3, chunked=chunked)
+    *found, of_bias = with_gradients(contrastive, X, Y, 14.3, -10.0, chunked=chunked)
     assert_equal_to(found, without, 1e-5)
     assert abs(float(of_bias)) < 1e-5
 
 
 @FORMS
+@LOSSES
 @pytest.mark.parametrize("scale", [1e3, 1e6, 1e20])
-def test_extreme_logits_do_not_overflow(chunked, scale):
+def test_extreme_logits_do_not_overflow(loss, chunked, scale):
     X, Y = make_features(40, 8)
-    found = with_gradients(X, Y, scale, chunked=chunked, block_bytes=7 * 40 * 4)
+    found = with_gradients(loss, X, Y, scale, -10.0, chunked=chunked, block_bytes=7 * 40 * 4)
     assert all(torch.isfinite(part).all() for part in found)
-    expected = slow_loss(X.double().numpy(), Y.double().numpy(), scale)
-    assert found[0].item() == pytest.approx(expected, rel=1e-4)
+    if loss is contrastive:
+        assert found[0].item() == pytest.approx(slow_softmax(X, Y, scale), rel=1e-4)
 
 
 def test_extreme_logits_have_the_same_gradients_in_both_forms():
     X, Y = make_features(40, 8, torch.float64)
-    plain = with_gradients(X, Y, 1e4)
-    chunked = with_gradients(X, Y, 1e4, chunked=True, block_bytes=7 * 40 * 8)
+    plain = with_gradients(contrastive, X, Y, 1e4)
+    chunked = with_gradients(contrastive, X, Y, 1e4, chunked=True, block_bytes=7 * 40 * 8)
     for a, b in zip(chunked, plain, strict=True):
         torch.testing.assert_close(a, b, rtol=1e-8, atol=1e-8)
 
@@ -139,7 +180,7 @@ def test_extreme_logits_have_the_same_gradients_in_both_forms():
 @FORMS
 def test_a_single_pair_has_no_loss_and_no_gradient(chunked):
     X, Y = make_features(1, 6)
-    value, *gradients = with_gradients(X, Y, 14.3, chunked=chunked)
+    value, *gradients = with_gradients(contrastive, X, Y, 14.3, chunked=chunked)
     assert value.item() == pytest.approx(0, abs=1e-5)
     assert all(part.abs().max() < 1e-4 for part in gradients)
 
@@ -148,7 +189,7 @@ def test_a_single_pair_has_no_loss_and_no_gradient(chunked):
 def test_the_chunked_form_gives_the_gradients_that_are_asked_for(learned):
     X, Y = make_features(20, 5, torch.float64)
     scale = torch.tensor(9.0, dtype=torch.float64)
-    expected = with_gradients(X, Y, 9.0)[1:]
+    expected = with_gradients(contrastive, X, Y, 9.0)[1:]
     inputs = [t.clone().requires_grad_(w) for t, w in zip((X, Y, scale), learned, strict=True)]
     value = contrastive(*inputs, chunked=True)
     assert value.requires_grad == any(learned)
@@ -174,26 +215,30 @@ class Largest(TorchDispatchMode):
         return made
 
 
-def largest_tensor(chunked):
-    X, Y = (rows.requires_grad_() for rows in make_features(300, 8))
-    with Largest() as seen:
-        contrastive(X, Y, 14.3, chunked=chunked, block_bytes=10 * 300 * 4).backward()
-    return seen.numbers
+@LOSSES
+def test_the_chunked_form_never_holds_more_than_a_block_of_the_logits(loss):
+    numbers = {}
+    for chunked in (False, True):
+        X, Y = (rows.requires_grad_() for rows in make_features(300, 8))
+        with Largest() as seen:
+            loss(X, Y, 10.0, chunked=chunked, block_bytes=10 * 300 * 4).backward()
+        numbers[chunked] = seen.numbers
+    assert numbers[False] >= 300 * 300
+    assert numbers[True] == 10 * 300
 
 
-def test_the_chunked_form_never_holds_more_than_a_block_of_the_logits():
-    assert largest_tensor(chunked=False) >= 300 * 300
-    assert largest_tensor(chunked=True) == 10 * 300
+def module_gradients(loss, X, Y, scale):
+    X, Y = X.clone().requires_grad_(), Y.clone().requires_grad_()
+    value = loss(X, Y, scale)
+    return [value.detach(), *torch.autograd.grad(value, (X, Y))]
 
 
 @FORMS
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 def test_half_precision_is_widened_and_gradients_come_back_in_it(chunked, dtype):
     X, Y = make_features(dtype=dtype)
-    value, of_x, of_y = (
-        v.detach() for v in _module_gradients(ContrastiveLoss(chunked=chunked), X, Y, 100.0)
-    )
-    wide, wide_x, _ = _module_gradients(ContrastiveLoss(), X.double(), Y.double(), 100.0)
+    value, of_x, of_y = module_gradients(ContrastiveLoss(chunked=chunked), X, Y, 100.0)
+    wide, wide_x, _ = module_gradients(ContrastiveLoss(), X.double(), Y.double(), 100.0)
     assert value.dtype == torch.float32
     assert value.item() == pytest.approx(wide.item(), rel=1e-5)
     assert of_x.dtype == of_y.dtype == dtype
@@ -204,7 +249,7 @@ def test_half_precision_is_widened_and_gradients_come_back_in_it(chunked, dtype)
 def test_autocast_does_not_round_the_logits(chunked):
     X, Y = make_features(unit=False)
     loss = ContrastiveLoss(chunked=chunked)
-    expected = _module_gradients(loss, X, Y, 100.0)
+    expected = module_gradients(loss, X, Y, 100.0)
     leaves = [X.clone().requires_grad_(), Y.clone().requires_grad_()]
     with torch.autocast("cpu", dtype=torch.bfloat16):
         value = loss(*leaves, 100.0)
@@ -214,12 +259,6 @@ def test_autocast_does_not_round_the_logits(chunked):
     found = [value, *torch.autograd.grad(value, leaves)]
     for a, b in zip(found, expected, strict=True):
         assert torch.equal(a, b)
-
-
-def _module_gradients(loss, X, Y, scale):
-    X, Y = X.clone().requires_grad_(), Y.clone().requires_grad_()
-    value = loss(X, Y, scale)
-    return [value, *torch.autograd.grad(value, (X, Y))]
 
 
 @FORMS
@@ -233,6 +272,19 @@ def test_it_is_called_as_open_clips_loss_is(chunked):
     assert list(found) == ["contrastive_loss"]
     torch.testing.assert_close(found["contrastive_loss"], value, rtol=1e-5, atol=1e-5)
     assert loss(X, Y, 14.3, None, False).item() == pytest.approx(value.item(), rel=1e-6)
+
+
+@FORMS
+def test_a_bias_in_the_call_takes_the_place_of_the_sigmoids_own(chunked):
+    X, Y = make_features()
+    loss = SigmoidLoss(chunked=chunked, bias=-2.0)
+    given = loss(X, Y, 10.0, logit_bias=torch.tensor(-10.0), output_dict=True)
+    expected = sigmoid_contrastive(X, Y, 10.0, -10.0)
+    torch.testing.assert_close(given["contrastive_loss"], expected)
+    loss(X, Y, 10.0).backward()
+    assert loss.bias.grad.abs() > 0
+    assert loss.parameter_group(1e-3)["lr"] == 1e-3
+    assert SigmoidLoss(rate=5.0).parameter_group(1e-3)["lr"] == pytest.approx(5e-3)
 
 
 def test_several_calls_may_make_a_step_and_a_loop_may_say_where_it_stands():
@@ -250,13 +302,10 @@ def test_several_calls_may_make_a_step_and_a_loop_may_say_where_it_stands():
     def make():
         return ContrastiveLoss(temperature=LinearTemperature(0.1, 0.5, 4), calls_per_step=3)
 
-    whole = make()
-    assert temperatures(whole, 9) == [0, 0, 0, 1, 1, 1, 2, 2, 2]
+    assert temperatures(make(), 9) == [0, 0, 0, 1, 1, 1, 2, 2, 2]
     resumed = make()
     resumed.set_step(2)
     assert temperatures(resumed, 3) == [2, 2, 2]
-    with pytest.raises(ValueError, match="calls_per_step"):
-        ContrastiveLoss(calls_per_step=0)
 
 
 @FORMS
@@ -273,18 +322,19 @@ def test_a_temperature_of_its_own_takes_the_place_of_the_models_scale(chunked):
     learned = ContrastiveLoss(chunked=chunked, temperature=LearnedTemperature(0.07))
     learned(X, Y, given).backward()
     assert learned.temperature.nu.grad.abs() > 0
-    with pytest.raises(TypeError, match=r"temperature must be a Temperature such as FixedTemp"):
-        ContrastiveLoss(temperature=0.04)
 
 
 @FORMS
 def test_the_swap_comes_after_normalising_and_rows_are_not_normalised_again(chunked):
     X, Y = make_features(dtype=torch.float64, unit=False)
-    swap = HardSwap(1.0, seed=2)
     unit = [rows / rows.norm(dim=1, keepdim=True) for rows in (X, Y)]
-    expected = contrastive(*swap(*unit, 4), 14.3)
+    swap = HardSwap(1.0, seed=2)
     found = ContrastiveLoss(swap, chunked=chunked)(X, Y, 14.3, step=4)
+    expected = contrastive(*swap(*unit, 4), 14.3)
     assert found.item() == pytest.approx(expected.item(), rel=1e-10)
+    sigmoid = SigmoidLoss(swap, chunked=chunked, temperature=LinearTemperature(0.1, 0.5, 4))
+    expected = sigmoid_contrastive(*swap(*unit, 2), 1 / 0.3, -10.0)
+    assert sigmoid(X, Y, 77.0, step=2).item() == pytest.approx(expected.item(), rel=1e-6)
 
 
 def test_calls_in_training_are_counted_and_the_count_is_part_of_the_state():
@@ -307,26 +357,46 @@ def test_calls_in_training_are_counted_and_the_count_is_part_of_the_state():
     assert [told(X, Y, 14.3, step=step).item() for step in range(12)] == whole
 
 
+@pytest.fixture(scope="module")
+def shared(two_processes):
+    """What each of two processes found with its own rows."""
+    return [torch.load(two_processes / f"{rank}.pt", weights_only=True) for rank in range(2)]
+
+
 @pytest.mark.xdist_group("two processes")
-@FORMS
-@pytest.mark.parametrize("swap", loss_worker.SWAPS)
-def test_two_processes_give_the_loss_and_gradients_of_one(chunked, swap):
-    checked = 0
-    for case, results in loss_worker.in_two_processes():
-        asked = ("softmax", chunked, swap)
-        if (case["form"], case["settings"]["chunked"], case["swap"]) != asked:
-            continue
-        expected = loss_worker.run(case, slice(None), False)
-        tolerance = 1e-5 if case["X"].dtype == torch.float32 else 1e-12
-        for found in results:
-            for name, value in expected.items():
-                torch.testing.assert_close(
-                    found[name], value, rtol=tolerance, atol=tolerance, msg=lambda m, k=name: k + m
-                )
+@pytest.mark.parametrize("name", CASES)
+def test_two_processes_give_the_loss_and_gradients_of_one(shared, name):
+    expected = loss_of(CASES[name], slice(None), False)
+    tolerance = 1e-5 if "float32" in name else 1e-12
+    for found in shared:
+        torch.testing.assert_close(found[name], expected, rtol=tolerance, atol=tolerance)
+    if CASES[name]["form"] == "sigmoid":  # unlike the softmax, it depends on its bias
+        assert expected["bias"].abs() > 1e-3
+    else:
         assert expected["image"].abs().max() > 1e-2
         assert expected["scale"].abs() > 1e-4
-        checked += 1
-    assert checked == 4
+
+
+def test_identical_captions_are_no_negatives():
+    torch.manual_seed(0)
+    X, Y = torch.randn(2, 4, 3)
+    same = identical(torch.tensor([[1, 2], [3, 0], [1, 2], [4, 0]]))
+    assert same.nonzero().tolist() == [[0, 2], [2, 0]]
+    Z = 2 * torch.nn.functional.normalize(X) @ torch.nn.functional.normalize(Y).T
+    softmax = sigmoid = 0.0
+    for i in range(4):
+        others = [j for j in range(4) if {i, j} != {0, 2}]
+        softmax -= Z[i, i] - torch.logsumexp(Z[i, others], 0)
+        softmax -= Z[i, i] - torch.logsumexp(Z[others, i], 0)
+        for j in others:
+            sigmoid += math.log1p(math.exp((5 - Z[i, j]) if i == j else (Z[i, j] - 5)))
+    scale = torch.tensor(2.0)
+    found = ContrastiveLoss()(X, Y, scale, same=same)
+    assert found.item() == pytest.approx(softmax.item() / 8, rel=1e-5)
+    found = SigmoidLoss(bias=-5.0)(X, Y, scale, same=same)
+    assert found.item() == pytest.approx(sigmoid / 4, rel=1e-5)
+    with pytest.raises(ValueError, match="a chunked loss never holds"):
+        ContrastiveLoss(chunked=True)(X, Y, scale, same=same)
 
 
 @pytest.mark.parametrize(
@@ -341,16 +411,39 @@ def test_two_processes_give_the_loss_and_gradients_of_one(chunked, swap):
         (lambda X, Y: contrastive(X, Y, -1.0), "logit_scale must be a finite number above 0"),
         (lambda X, Y: contrastive(X, Y, X[:, 0]), "logit_scale must be one number, got shape"),
         (lambda X, Y: contrastive(X, Y, 1.0, "no"), "logit_bias must be a number, got str"),
-        (
-            lambda X, Y: contrastive(X, Y, 1.0, chunked=True, block_bytes=0),
-            "block_bytes must be at",
-        ),
+        (lambda X, Y: contrastive(X, Y, 1.0, chunked=True, block_bytes=0), "block_bytes must be"),
         (lambda X, Y: ContrastiveLoss()(X, Y[:3], 1.0), "image_features and text_features must"),
         (lambda X, Y: ContrastiveLoss(swap=0.1), "swap must be a module such as HardSwap"),
         (lambda X, Y: ContrastiveLoss(gather="yes"), 'gather must be "auto", None or'),
         (lambda X, Y: ContrastiveLoss()(X, Y, 1.0, step=-1), "step must be at least 0"),
+        (lambda X, Y: ContrastiveLoss(calls_per_step=0), "calls_per_step"),
+        (lambda X, Y: ContrastiveLoss(temperature=0.04), "temperature must be a Temperature such"),
     ],
 )
 def test_bad_input_is_refused_in_a_sentence(call, said):
     with pytest.raises((ValueError, TypeError), match=said):
         call(*make_features())
+
+
+def test_a_config_names_the_loss_and_the_rate_of_its_bias():
+    made = make_loss(LossConfig(name="sigmoid", bias=-7.0, bias_rate=3.0, chunked=True))
+    assert isinstance(made, SigmoidLoss)
+    assert (made.bias.item(), made.rate, made.chunked) == (-7.0, 3.0, True)
+    assert not isinstance(make_loss(LossConfig()), SigmoidLoss)
+
+
+def test_a_run_learns_its_bias_and_resumes_exactly(digits, tmp_path):
+    config = digits_config(
+        loss={"name": "sigmoid", "bias": -4.0, "bias_rate": 10.0},
+        temperature={"name": "learned", "initial": 0.1, "value": None},
+    )
+    whole = train(config, output=tmp_path / "whole", data=digits)
+    first, newest = checkpoints(tmp_path / "whole")
+    assert abs(read_checkpoint(newest)[1]["loss.bias"].item() + 4.0) > 1e-3
+    cut = tmp_path / "cut" / "checkpoints"
+    cut.mkdir(parents=True)
+    (cut / first.name).write_bytes(first.read_bytes())
+    resumed = train(config, output=tmp_path / "cut", resume=True, data=digits)
+    assert resumed.first_step == 2
+    assert resumed.losses == whole.losses[2:]
+    assert same_weights(tmp_path / "whole", tmp_path / "cut")

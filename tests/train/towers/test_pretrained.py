@@ -18,7 +18,7 @@ from encoders import (
     write_vision_encoder,
 )
 from modgap._validate import InputValueError, MissingExtraError
-from training import bars_config, write_captions
+from training import bars_config
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 transformers = pytest.importorskip("transformers", reason="transformers is not installed")
@@ -60,11 +60,6 @@ def bert(tmp_path_factory) -> Path:
 @pytest.fixture(scope="module")
 def efficientnet(tmp_path_factory) -> Path:
     return write_image_encoder(tmp_path_factory.mktemp("encoders") / "efficientnet")
-
-
-@pytest.fixture(scope="module")
-def bars(tmp_path_factory) -> Path:
-    return write_captions(tmp_path_factory.mktemp("bars"))
 
 
 def mean_over_tokens(folder: Path, texts: list[str]) -> torch.Tensor:

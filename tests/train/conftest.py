@@ -1,0 +1,45 @@
+"""What the tests of training share: data, made once, and two processes that have met."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from training import bars_config, few_digits, write_captions
+
+
+@pytest.fixture(scope="session")
+def bars(tmp_path_factory) -> Path:
+    """A file of coloured bars with captions."""
+    return write_captions(tmp_path_factory.mktemp("bars"))
+
+
+@pytest.fixture(scope="session")
+def bars_data(bars):
+    from modgap.train import load_data
+
+    return load_data(bars_config(bars).data)
+
+
+@pytest.fixture(scope="session")
+def digits():
+    """Some of the digits."""
+    return few_digits()
+
+
+@pytest.fixture(scope="session")
+def two_processes(tmp_path_factory) -> Path:
+    """What two processes have written: see two_processes.py."""
+    folder = tmp_path_factory.mktemp("two")
+    here = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(29000 + os.getpid() % 1000)}
+    worker = Path(__file__).parents[1] / "two_processes.py"
+    done = subprocess.run(
+        [sys.executable, worker, folder], env={**os.environ, **here, "OMP_NUM_THREADS": "1"},
+        capture_output=True, timeout=300, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr.decode()
+    return folder

@@ -1,0 +1,120 @@
+"""Two processes that share every batch: the losses of all cases with their gradients, and runs.
+
+    python two_processes.py FOLDER
+
+Each process writes FOLDER/RANK.pt, one result per case; together they write FOLDER/NAME, a run.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import sys
+from pathlib import Path
+
+import torch
+import torch._dynamo  # what both need is imported once
+import torch.distributed as dist
+from torch import nn
+
+from modgap.train import train
+from modgap.train.loss import ContrastiveLoss
+from modgap.train.loss_sigmoid import SigmoidLoss
+from modgap.train.swap import make_swap
+from training import digits_config, few_digits
+
+# Batches of 27: parts of unequal size, too.
+SIZE = {"batch_size": 27, "steps": 3}
+RUNS = {
+    "plain": digits_config(train=SIZE),
+    "parts": digits_config(
+        train={**SIZE, "accumulation_steps": 2},
+        temperature={"name": "learned", "value": None},
+        swap={"kind": "hard", "probability": 1.0},
+    ),
+    "masked": digits_config(train=SIZE, loss={"mask_identical": True}),
+}
+
+
+class Towers(nn.Module):
+    """Two linear towers, and a bias, which a softmax does not depend on."""
+
+    def __init__(self, weights: dict[str, torch.Tensor]) -> None:
+        super().__init__()
+        self.image = nn.Parameter(weights["image"].clone())
+        self.text = nn.Parameter(weights["text"].clone())
+        self.bias = nn.Parameter(weights["bias"].clone())
+
+    def forward(self, X: torch.Tensor, Y: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        return X @ self.image, Y @ self.text, self.bias
+
+
+def loss_of(case: dict, rows: slice, distributed: bool) -> dict:
+    """The loss of a case over the given rows and the gradients of all that is learned."""
+    towers = Towers(case["weights"])
+    # Outside DDP on purpose: its gradient must be right without anyone averaging it.
+    scale = case["weights"]["scale"].clone().requires_grad_()
+    model = nn.parallel.DistributedDataParallel(towers) if distributed else towers
+    swap = case["swap"] and make_swap(case["swap"], 1.0, seed=5)
+    form = SigmoidLoss if case["form"] == "sigmoid" else ContrastiveLoss
+    loss = form(swap=swap, block_bytes=case["block_bytes"], **case["settings"])
+    image, text, bias = model(case["X"][rows], case["Y"][rows])
+    value = loss(image, text, scale, bias, step=3)
+    value.backward()
+    gradients = {name: weight.grad for name, weight in towers.named_parameters()}
+    return {"value": value.detach(), **gradients, "scale": scale.grad}
+
+
+def make_cases() -> dict[str, dict]:
+    """Every setting of each loss, with rows that the two processes share evenly or not."""
+    cases = {}
+    for form, dtype, sizes, chunked, swap in itertools.product(
+        ("softmax", "sigmoid"), (torch.float32, torch.float64), ((12, 12), (5, 14)),
+        (False, True), (None, "hard", "soft", "feature"),
+    ):  # fmt: skip
+        draw = {"generator": torch.Generator().manual_seed(8), "dtype": dtype}
+        n = sum(sizes)
+        weights = {
+            "image": torch.randn(10, 6, **draw),
+            "text": torch.randn(9, 6, **draw),
+            "bias": torch.tensor(-10.0, dtype=dtype),
+            "scale": torch.tensor(0.5 if swap == "soft" else 14.3, dtype=dtype),
+        }
+        name = f"{form} {dtype} {sizes} {'chunked' if chunked else 'plain'} {swap}"
+        cases[name] = {
+            "form": form,
+            "weights": weights,
+            "X": torch.randn(n, 10, **draw),
+            "Y": torch.randn(n, 9, **draw),
+            "sizes": sizes,
+            "settings": {"chunked": chunked, "normalise": swap != "soft"},
+            "swap": swap,
+            "block_bytes": 3 * n * 8,
+        }
+    return cases
+
+
+CASES = make_cases()
+
+
+def main(folder: Path) -> None:
+    nn.Dropout.forward = lambda self, x: x  # each process would draw for itself
+    data = few_digits()
+    other = os.fork()
+    rank = 0 if other else 1
+    os.environ.update(RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE="2")
+    meeting = f"file://{folder / 'meeting'}"
+    dist.init_process_group("gloo", init_method=meeting, rank=rank, world_size=2)
+    found = {}
+    for name, case in CASES.items():
+        first = sum(case["sizes"][:rank])
+        found[name] = loss_of(case, slice(first, first + case["sizes"][rank]), True)
+    torch.save(found, folder / f"{rank}.pt")
+    dist.destroy_process_group()
+    for name, config in RUNS.items():
+        assert train(config, output=folder / name, data=data).processes == 2
+    assert not other or os.waitpid(other, 0)[1] == 0
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
