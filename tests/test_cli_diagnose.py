@@ -192,7 +192,7 @@ def test_without_pairs_it_writes_a_correction_and_says_what_it_cannot_judge(
     assert "No pairs" in ran.out
     assert everything_in(out) == WRITTEN
     about = library.Correction.load(out / "correction.safetensors").about
-    assert about["judged_on"] == "fair shares, relevance not judged"
+    assert about["judged_on"] == "balances the modalities; too few pairs to test relevance"
     assert about["judged_on"] in (out / "report.md").read_text(encoding="utf-8")
 
 
@@ -219,7 +219,7 @@ def test_few_pairs_are_not_enough_for_a_recommendation(files: Path, tmp_path: Pa
     ran = modgap("diagnose", tmp_path / "image.npy", tmp_path / "text.npy", "--json")
     assert verdict(ran) == "not enough pairs"
     assert ran.json["recommended"] == "Calibrate(mode='keep')"
-    assert "fair shares, relevance not judged" in ran.json["sentence"]
+    assert "balances the modalities; too few pairs to test relevance" in ran.json["sentence"]
 
 
 def test_names_and_paths_are_printed_as_they_are_not_as_markup(files: Path, tmp_path: Path) -> None:

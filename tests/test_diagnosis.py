@@ -107,15 +107,18 @@ def test_without_enough_pairs_a_correction_that_keeps_rankings_is_offered_as_not
     found = diagnose(X, Y, correctors=(*FEW, Calibrate()), paired=pairs == "few")
     assert found.verdict == ("not enough pairs" if pairs == "few" else "no pairs")
     assert found.recommended == "Calibrate(mode='keep')"
-    assert "fair shares, relevance not judged" in found.sentence
-    assert found.correction.about["judged_on"] == "fair shares, relevance not judged"
+    label = "balances the modalities; too few pairs to test relevance"
+    assert f"is offered: it {label}." in found.sentence
+    assert found.correction.about["judged_on"] == label
     assert found.correction.about["fitted_on"] == {"image": 200, "text": 200}
     trial = next(t for t in found.trials if t.method == found.recommended)
     before = found.raw.metrics["own_modality_excess@10"].value.value
     after = trial.confirm.metrics["own_modality_excess@10"].value.value
-    for share in (before, after):
-        more = f"{abs(100 * share):.0f} percentage points {'more' if share >= 0 else 'fewer'}"
-        assert more in found.sentence
+    was, now = (f"{100 * (0.5 + excess):.0f} %" for excess in (before, after))
+    kind = "wrong results" if pairs == "few" else "results"
+    shares = f"Now {was} of the {kind} are texts, {now} with the correction; 50 % would be balanced"
+    assert shares in found.sentence
+    assert found.balanced_share == 0.5
     assert abs(after) < 0.3 < before
     assert ("NDCG@10" in found.sentence) is (pairs == "few")
     assert "400" in found.sentence
@@ -180,7 +183,7 @@ def test_without_pairs_it_reports_what_needs_none(equal):
     found = diagnose(X, Y if equal else Y[:300], correctors=(*FEW, Procrustes()), **options)
     assert found.verdict == "no pairs"
     assert found.correction is None
-    assert "50 percentage points more of the query's own modality than is fair" in found.sentence
+    assert "No pairs. Now 100 % of the results are texts; 50 % would be balanced." in found.sentence
     assert found.not_tried == {"Procrustes()": "it needs pairs"}
     assert not any("recall" in name or "ndcg" in name for name in found.raw.metrics)
     assert found.raw.metrics["own_modality_excess@10"].value.value == pytest.approx(0.5)

@@ -196,9 +196,12 @@ def test_without_pairs_the_correction_is_written_and_labelled(tmp_path):
     X, Y = with_gap()
     result = fix(X, Y[:300], tmp_path)
     assert everything_in(tmp_path) == FILES
-    assert "fair shares, relevance not judged" in result.diagnoses["text"].sentence
+    assert (
+        "balances the modalities; too few pairs to test relevance"
+        in result.diagnoses["text"].sentence
+    )
     about = Correction.load(tmp_path / "correction.safetensors").about
-    assert about["judged_on"] == "fair shares, relevance not judged"
+    assert about["judged_on"] == "balances the modalities; too few pairs to test relevance"
 
 
 def test_the_command_says_what_to_do_next_and_its_commands_run(tmp_path, monkeypatch):

@@ -388,7 +388,11 @@ def test_a_correction_that_was_not_judged_is_shown_with_its_label(rows, tmp_path
     sides = rows[0][: n[0]], rows[1][: n[1]]
     page = make_document(*sides)
     assert page["verdict"]["verdict"] == verdict
-    assert page["verdict"]["label"] == page["fix"]["label"] == "fair shares, relevance not judged"
+    assert (
+        page["verdict"]["label"]
+        == page["fix"]["label"]
+        == "balances the modalities; too few pairs to test relevance"
+    )
     assert page["fix"]["method"] == page["diagnosis"]["recommended"] == "Calibrate(mode='keep')"
     [trial] = [t for t in page["diagnosis"]["trials"] if t["method"] == page["fix"]["method"]]
     before = page["diagnosis"]["raw"]["metrics"]["own_modality_excess@10"]["value"]["value"]
@@ -398,7 +402,7 @@ def test_a_correction_that_was_not_judged_is_shown_with_its_label(rows, tmp_path
     expected = Calibrate().fit(*sides).correction_
     np.testing.assert_array_equal(documents["text"], expected.y(sides[1]))
     said = diagnosis_markdown(diagnose(*sides))
-    assert "## The correction: fair shares, relevance not judged" in said
+    assert "## The correction: balances the modalities; too few pairs to test relevance" in said
     assert "Own-modality excess@10" in said.partition("## The correction")[0]
     assert not any(key in said for key in page["diagnosis"]["explanations"] if "_" in key)
     assert str(expected) in said

@@ -10,7 +10,7 @@ from modgap.evaluation.metrics import NDCG, OWN_EXCESS
 from modgap.evaluation.mixed_results import FirstTen
 from modgap.reports.headline import (
     ALMOST_ONLY,
-    FAIR,
+    BALANCED,
     MOSTLY,
     Words,
     evidence_words,
@@ -54,11 +54,11 @@ def make(verdict="use", goal="mixed", raw=None, fixed=None, names=("image", "tex
         (ALMOST_ONLY, 0.5, "text queries return almost only texts"),
         (0.9499, 0.45, "text queries return mostly texts, about 9 of the first 10"),
         (MOSTLY, 0.2, "text queries return mostly texts, about 6 of the first 10"),
-        (0.59, 0.2, "text queries return more texts than is fair, about 6 of the first 10"),
-        (0.2, math.nextafter(FAIR, 1), "text queries return more texts than is fair, about 2 of"),
-        (1.0, FAIR, "text queries return images and texts in fair shares"),
-        (0.4, -FAIR, "text queries return images and texts in fair shares"),
-        (0.0, -0.4, "text queries return fewer texts than is fair, about 0 of the first 10"),
+        (0.59, 0.2, "text queries return too many texts, about 6 of the first 10"),
+        (0.2, math.nextafter(BALANCED, 1), "text queries return too many texts, about 2 of"),
+        (1.0, BALANCED, "text queries return images and texts in balance"),
+        (0.4, -BALANCED, "text queries return images and texts in balance"),
+        (0.0, -0.4, "text queries return too few texts, about 0 of the first 10"),
         (0.5, math.nan, "every result of text queries is right"),
     ],
 )
@@ -152,7 +152,7 @@ def test_other_goals_are_told_by_their_own_metric(goal, before, then, metrics):
 def test_leaving_alone_says_what_is_there():
     fair = make("leave it alone", raw=scores(**{OWN_EXCESS: 0.02}))
     assert headline(fair, after(1, 0.8, 0.9), None).sentences == (
-        "Today text queries return images and texts in fair shares, and the right image usually "
+        "Today text queries return images and texts in balance, and the right image usually "
         "comes first.",
         "No correction does better beyond chance: leave it as it is.",
     )
@@ -179,7 +179,7 @@ def test_a_correction_that_was_not_judged_promises_shares_only(verdict, n, why):
     before, then = FirstTen(200, 400, 1.0), FirstTen(200, 400, 0.5)
     first, second, third = headline(make(verdict, fixed=fixed, n_groups=n), before, then).sentences
     assert first == "Today text queries return only texts."
-    assert second == "With the fix, text queries would return images and texts in fair shares."
+    assert second == "With the fix, text queries would return images and texts in balance."
     assert third.startswith(f"Whether the right image comes first {why}")
     alone = headline(make(verdict, n_groups=n), before, None).sentences
     assert alone == (first, third)

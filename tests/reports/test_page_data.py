@@ -120,7 +120,7 @@ def test_missing_thumbnails_leave_the_captions_which_may_have_gaps(tab, tmp_path
 def test_a_correction_without_a_verdict_is_shown_as_not_judged(tab, tmp_path):
     X, Y = unit(*make_pairs(60))
     path, document = written(tmp_path, X, Y, paired=False)
-    label = "fair shares, relevance not judged"
+    label = "balances the modalities; too few pairs to test relevance"
     with visit(tab, path) as seen:
         seen.see_all()
         box = seen.page.locator(".verdict")

@@ -49,7 +49,8 @@ class Diagnosis(HasFigure, Result):
     ``raw`` holds the metrics of the rows as they are, ``trials`` those of every correction, all
     from the confirm split. ``n_groups`` says how many groups each split has; without pairs, how
     many rows of both modalities were fitted on and how many of each confirm. ``queries`` are the
-    modalities that ask: recall and the mixed index are about their queries. ``hubs`` says whether
+    modalities that ask: recall and the mixed index are about their queries. ``balanced_share`` is
+    the share of the query's own modality in the index of the confirm split. ``hubs`` says whether
     subtracting hubs helps, where that could be judged.
 
     ``correction`` is the recommended one, fitted on all rows; the metrics are those of
@@ -69,6 +70,7 @@ class Diagnosis(HasFigure, Result):
     measurement: Measurement
     explanations: Mapping[str, str]
     queries: tuple[str, ...] = ()
+    balanced_share: float = float("nan")
     whole_index: WholeIndex | None = None
     hubs: HubChoice | None = None
     correction: Correction | None = field(default=None, repr=False)

@@ -290,7 +290,17 @@ class _Run:
             fix, paired = self._on_all_rows(trial, NOT_JUDGED), choosing is not None
             keeping = [one.label for one in self.correctors if isinstance(one, Calibrate)]
             failure = next((self.failures[one] for one in keeping if one in self.failures), "")
-            words = unjudged_sentence(trial, fix, raw, self.goal, n, paired=paired, failure=failure)
+            words = unjudged_sentence(
+                trial,
+                fix,
+                raw,
+                self.goal,
+                n,
+                self.asking,
+                self._balanced_share,
+                paired=paired,
+                failure=failure,
+            )
             verdict: Verdict = "not enough pairs" if paired else "no pairs"
             return self._diagnosis(verdict, words, raw, trials, measurement, trial, fix)
         resampled = {one.trial.method: one.on_confirm for one in tried}
@@ -419,11 +429,23 @@ class _Run:
             measurement=measurement,
             explanations=metric_descriptions(self.names, self.asking, self.data.asking),
             queries=self.asking,
+            balanced_share=self._balanced_share,
             hubs=self.hubs,
             whole_index=None if correction is None else self._whole_index(correction),
             correction=correction,
             corrections=self.corrections,
         )
+
+    @property
+    def _balanced_share(self) -> float:
+        """The share of the query's own modality in the index of the confirm split."""
+        data = self.splits.confirm
+        if not data.paired:  # as many rows of each
+            return 1 / len(data.names)
+        documents = {name: side.n_rows for name, side in data.sides.items()}
+        asked = {name: data.queries_of(name).n_rows for name in self.asking}
+        own = sum(asked[name] * documents[name] for name in asked)
+        return own / (sum(asked.values()) * sum(documents.values()))
 
     def _whole_index(self, correction: Correction) -> WholeIndex | None:
         self.say("the whole index")

@@ -79,7 +79,7 @@ def split(data: Modalities, seed: int) -> Splits:
     """Fit, choose and confirm splits, 50/25/25 by group. Too little data is refused.
 
     Rows without a match help fitting and nothing else. Without pairs, rows are split in two, and
-    the rows to confirm on are as many of each modality, so that a fair share is one half.
+    the rows to confirm on are as many of each modality, so that one half is balanced.
     """
     check_splittable(data)
     rng = np.random.default_rng(seed)

@@ -29,7 +29,17 @@ _GOAL_WORDS = {
     "robust": "the share of nearest neighbours kept under noise",
     "quantised": "the share of nearest neighbours kept in quantised indexes",
 }
-NOT_JUDGED = "fair shares, relevance not judged"
+NOT_JUDGED = "balances the modalities; too few pairs to test relevance"
+_PLURALS = {name: f"{name}s" for name in ("image", "text", "video", "sound", "caption", "photo")}
+
+
+def plural(name: str) -> str:
+    """Several documents of a modality.
+
+    >>> plural("text"), plural("audio")
+    ('texts', 'audio documents')
+    """
+    return _PLURALS.get(name, f"{name} documents")
 
 
 def goal_words(goal: Goal, names: Sequence[str]) -> str:
@@ -77,7 +87,7 @@ def eligibility(
 
     ``recalls`` are the recall metrics, each with its name for people. One that changes no ranking
     within a modality cannot fail on recall. ``bias_growth`` is how much
-    further from fair the index is than before: a bias towards the other modality is a bias too.
+    further from balanced the index is than before: a bias towards the other modality is a bias too.
     """
     for key, name in () if keeps_rankings else recalls.items():
         change = scores.metrics[key].change
@@ -184,13 +194,16 @@ def unjudged_sentence(
     raw: Scores,
     goal: Goal,
     n: int,
+    queries: Sequence[str],
+    balanced: float,
     *,
     paired: bool,
     failure: str = "",
 ) -> str:
     """What can be said without pairs, or with too few of them to confirm a verdict.
 
-    ``failure`` says why no correction that keeps rankings could be fitted.
+    ``balanced`` is the share of the query's own modality in the index. ``failure`` says why no
+    correction that keeps rankings could be fitted.
     """
     if paired:
         why = (
@@ -201,11 +214,12 @@ def unjudged_sentence(
     else:
         why = "No pairs."
         wanted = "With a few hundred pairs (at least 400)"
-    before = _share(raw)
+    results = "the wrong results" if paired else "the results"
     if trial is None or correction is None:
         unfit = f" No correction is offered: {failure}" if failure else ""
-        return f"{why} As it is, {before}.{unfit or f' {wanted} a correction can be judged.'}"
-    after = _share(trial.confirm)
+        shares = own_share_words(results, queries, balanced, raw)
+        return f"{why} Now {shares}.{unfit or f' {wanted} a correction can be judged.'}"
+    shares = own_share_words(results, queries, balanced, raw, trial.confirm)
     metrics = ""
     if paired and trial.confirm.goal.change is not None:
         change, words = trial.confirm.goal.change, goal_words(goal, correction.names)
@@ -216,17 +230,29 @@ def unjudged_sentence(
     if goal != "mixed":
         metrics += f" The goal {goal} was not judged."
     return (
-        f"{why} {trial.method} is offered: {NOT_JUDGED}. As it is, {before}; corrected, {after} "
+        f"{why} {trial.method} is offered: it {NOT_JUDGED}. Now {shares} "
         f"({n:,} {'groups' if paired else 'rows of each modality'}).{metrics} "
         f"{in_one_sentence(correction)} {wanted} it can be judged whether the right results come "
         "first."
     )
 
 
-def _share(scores: Scores) -> str:
-    """How far the ten nearest results of one index are from fair shares, in words."""
-    excess = scores.metrics[OWN_EXCESS].value.value
-    if np.isnan(excess):
+def own_share_words(
+    results: str,
+    queries: Sequence[str],
+    balanced: float,
+    before: Scores,
+    after: Scores | None = None,
+) -> str:
+    """The share of the query's own modality in the first ten results, and what would be balanced.
+
+    ``results`` says which results count.
+    """
+    excess = [one.metrics[OWN_EXCESS].value.value for one in (before, after or before)]
+    if np.isnan(excess).any():
         return "no result is wrong, so shares cannot be counted"
-    more = f"{abs(100 * excess):.0f} percentage points {'more' if excess >= 0 else 'fewer'}"
-    return f"results hold {more} of the query's own modality than is fair"
+    was, now = 100 * np.clip(balanced + np.array(excess), 0, 1)
+    own = plural(queries[0]) if len(queries) == 1 else "of the query's own modality"
+    corrected = "" if after is None else f", {now:.0f} % with the correction"
+    wanted = f"{100 * balanced:.0f} % would be balanced"
+    return f"{was:.0f} % of {results} are {own}{corrected}; {wanted}"

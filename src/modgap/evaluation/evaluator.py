@@ -130,7 +130,7 @@ class Evaluator:
         return self._scores(after, self._before, level)
 
     def bias_growth(self, after: Resampled, level: float | None = None) -> Interval:
-        """How much further from fair the index is, towards either modality, than as it is."""
+        """How much further from balanced the index is, towards either modality, than as it is."""
         (value, draws), (was, was_draws) = after[OWN_EXCESS], self._before[OWN_EXCESS]
         growth = np.abs(draws) - np.abs(was_draws)
         return self._bootstrap.interval(abs(value) - abs(was), growth, level)

@@ -100,7 +100,7 @@ def metric_descriptions(
         },
         NDCG: f"one index for {both}: how high the match of {other} comes",
         OWN_EXCESS: f"one index for {both}: share of the query's own modality in the "
-        "wrong results, beyond its share of the index (0 is fair)",
+        "wrong results, beyond its share of the index (0 is balanced)",
         "robust_to_noise": "nearest neighbours kept under noise half as long as a row",
         "robust_to_int8": "nearest neighbours kept with int8 documents",
         "robust_to_1bit": "nearest neighbours kept with 1-bit documents",

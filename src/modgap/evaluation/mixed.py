@@ -52,7 +52,7 @@ class MixedQueries(Result):
     def own_excess(self, names: Sequence[str]) -> np.ndarray:
         """Wrong results of the query's own modality beyond its share of the index.
 
-        Their sum over that of ``non_relevant`` is the excess: 0 is fair.
+        Their sum over that of ``non_relevant`` is the excess: 0 is balanced.
         """
         place = list(names).index(self.modality)
         fair = self.non_relevant * self.corpus_share[:, place]
@@ -173,7 +173,7 @@ class MixedRetrieval(HasFigure, Result):
     def _repr_html_(self) -> str:
         said = (
             f"One index of {spoken(self.names)}, by {self.metric.replace('_', ' ')}. Own excess: "
-            "wrong results of the query's own modality beyond its share of the index; 0 is fair."
+            "wrong results of the query's own modality, less its share of the index; 0 is balanced."
         )
         return notebook_html(self.ranges().svg(), notebook_table(*self.table(), said))
 

@@ -19,6 +19,7 @@ from modgap._validate import InputError, InputValueError, check_choice
 from modgap._version import __version__
 from modgap.corrections import METRICS, Metric, query_modalities, row_length
 from modgap.diagnosis import Diagnosis, diagnose
+from modgap.diagnosis.verdict import own_share_words
 from modgap.evaluation import GOAL_METRICS, Goal
 from modgap.evaluation.metrics import OWN_EXCESS
 from modgap.io import Modalities, PairingWarning
@@ -280,21 +281,21 @@ def _verdict(diagnosis: Diagnosis | None, metric: Metric, page: _Notes) -> dict[
     if diagnosis is None:
         said = f"No verdict: {page.missing['verdict']}"
         return {"verdict": None, "label": None, "sentences": [said]}
-    own, gap = (diagnosis.raw.metrics[key].value.value for key in (OWN_EXCESS, "gap"))
+    gap = diagnosis.raw.metrics["gap"].value.value
     up_to = "" if len(diagnosis.names) == 2 else "up to "
     unit = "" if row_length(metric) == "unit" else ", in lengths of an average row"
     said = (
         f"The means of {spoken(diagnosis.names)} are {up_to}{gap:.3f} apart{unit} "
         f"({diagnosis.held_out})."
     )
-    if np.isfinite(own):
-        wrong = "the wrong results of " if diagnosis.verdict != "no pairs" else "the results of "
+    if np.isfinite(diagnosis.raw.metrics[OWN_EXCESS].value.value):
+        kind = "the results" if diagnosis.verdict == "no pairs" else "the wrong results"
+        results = f"{kind} of {spoken(diagnosis.queries)} queries"
         every = "both" if len(diagnosis.names) == 2 else "all"
-        said = (
-            f"In one index for {every} modalities, {wrong}{spoken(diagnosis.queries)} queries "
-            f"hold {abs(100 * own):.0f} percentage points {'more' if own >= 0 else 'less'} of the "
-            f"query's own modality than is fair. {said}"
+        shares = own_share_words(
+            results, diagnosis.queries, diagnosis.balanced_share, diagnosis.raw
         )
+        said = f"In one index for {every} modalities, {shares}. {said}"
     return {
         "verdict": diagnosis.verdict,
         "label": not_judged(diagnosis) if diagnosis.correction is not None else None,

@@ -12,14 +12,14 @@ from dataclasses import dataclass
 
 from modgap._results import Result, spoken
 from modgap.diagnosis import Diagnosis
+from modgap.diagnosis.verdict import plural
 from modgap.evaluation.metrics import NDCG, OWN_EXCESS
 from modgap.evaluation.mixed_results import FirstTen
 
-# Shares are fair where wrong results lean to a modality by no more than one in ten.
-FAIR = 0.1
+# Results are balanced where wrong ones lean to a modality by no more than one in ten.
+BALANCED = 0.1
 ALMOST_ONLY, MOSTLY = 0.95, 0.6
 TEN = 10
-_PLURALS = {name: f"{name}s" for name in ("image", "text", "video", "sound", "caption", "photo")}
 _METRICS = {
     "mixed": (NDCG, "recall", OWN_EXCESS),
     "robust": ("robust_to_noise", "recall", NDCG),
@@ -71,39 +71,35 @@ class Words:
         others = [name for name in names if name not in queries]
         one_way = len(queries) == 1 and len(others) == 1
         self.queries = f"{spoken(queries)} queries"
-        self.own = _plural(queries[0]) if len(queries) == 1 else "results of their own modality"
+        self.own = plural(queries[0]) if len(queries) == 1 else "results of their own modality"
         self.right = f"the right {_singular(others[0])}" if one_way else "the right result"
-        self.every = spoken(map(_plural, names))
-
-
-def _plural(name: str) -> str:
-    return _PLURALS.get(name, f"{name} documents")
+        self.every = spoken(map(plural, names))
 
 
 def _singular(name: str) -> str:
-    return name if name in _PLURALS else f"{name} document"
+    return plural(name).removesuffix("s")
 
 
 def shares_words(words: Words, own_share: float, excess: float) -> str:
-    """What queries return, by the share of their own modality and by how far that is from fair.
+    """What queries return, by the share of their own modality and by how far that is from balanced.
 
     >>> shares_words(Words(("image", "text"), ["text"]), 1.0, 0.5)
     'text queries return only texts'
     """
     if math.isnan(excess):
         return f"every result of {words.queries} is right"
-    if abs(excess) <= FAIR:
-        return f"{words.queries} return {words.every} in fair shares"
+    if abs(excess) <= BALANCED:
+        return f"{words.queries} return {words.every} in balance"
     about = f"about {round(TEN * own_share)} of the first {TEN}"
     if excess < 0:
-        return f"{words.queries} return fewer {words.own} than is fair, {about}"
+        return f"{words.queries} return too few {words.own}, {about}"
     if own_share == 1:
         return f"{words.queries} return only {words.own}"
     if own_share >= ALMOST_ONLY:
         return f"{words.queries} return almost only {words.own}"
     if own_share >= MOSTLY:
         return f"{words.queries} return mostly {words.own}, {about}"
-    return f"{words.queries} return more {words.own} than is fair, {about}"
+    return f"{words.queries} return too many {words.own}, {about}"
 
 
 def place_words(place: int) -> str:
@@ -194,7 +190,7 @@ def _judged(
     today = f"Today {shares_words(words, before.own_share, excess)}"
     if use:
         return [f"{today}.", fix_words(words, before, after, (was, now))]
-    if abs(excess) <= FAIR and before.median_place is not None:
+    if abs(excess) <= BALANCED and before.median_place is not None:
         where = f"{words.right} usually {place_words(before.median_place)}"
         return [f"{today}, and {where}.", f"No correction does better beyond chance: {_LEAVE}"]
     return [f"{today}.", f"No correction makes the results better beyond chance: {_LEAVE}"]
