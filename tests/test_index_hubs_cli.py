@@ -21,7 +21,7 @@ from modgap.corrections import (
     Correction,
     own_keys,
 )
-from modgap.diagnosis.scripts import readme, search_script
+from modgap.diagnosis.fixing import readme, search_script
 from modgap.io import write_embeddings
 from modgap.search import search
 

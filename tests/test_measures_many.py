@@ -17,8 +17,8 @@ from modgap.measures import (
     gap_distance,
     gap_matrix,
     measure,
-    one_pass,
     pairing_signal,
+    summary,
     wasserstein_uniformity,
 )
 
@@ -81,7 +81,7 @@ def test_no_modality_is_measured_twice(data, monkeypatch):
         seen.append(U.shape)
         return half_product_pass(U, consumers)
 
-    monkeypatch.setattr(one_pass, "half_product_pass", counted)
+    monkeypatch.setattr(summary, "half_product_pass", counted)
     measure(data)
     assert len(seen) == len(NAMES)
 

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 import reference
 from conftest import make_pairs
 from modgap.measures import cone
-from modgap.moments import Moments, PairMoments, RowMoments, blocks
+from modgap.moments import Moments, PairMoments, RowMoments
+from modgap.moments import rows as row_blocks
 
 
 def parts_of(n: int, cuts: list[int], seed: int) -> list[np.ndarray]:
@@ -178,7 +179,7 @@ def test_torch_and_numpy_agree(library, pairs):
 
 def test_blocks_of_a_large_batch_give_the_whole(rng, monkeypatch):
     X, Y = rng.normal(size=(2, 50, 3))
-    monkeypatch.setattr("modgap.moments.blocks.BLOCK_ROWS", 7)
+    monkeypatch.setattr("modgap.moments.rows.BLOCK_ROWS", 7)
     found = PairMoments.from_batch(X, Y, paired=True)
     check_rows(found.x.given, X)
     assert found.alignment() == pytest.approx(reference.alignment(X, Y))
@@ -284,11 +285,11 @@ def test_the_rows_of_a_memory_map_are_gathered_like_any_other(pairs, tmp_path):
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
 def test_any_number_of_threads_gives_the_same_bits(rng, monkeypatch, dtype):
     X, Y = rng.normal(size=(2, 90, 6)).astype(dtype)
-    monkeypatch.setattr("modgap.moments.blocks.BLOCK_ROWS", 8)
+    monkeypatch.setattr("modgap.moments.rows.BLOCK_ROWS", 8)
     batches = [X[:30], X[30:]]
     found = []
     for workers in (1, 2, 7):
-        monkeypatch.setattr("modgap.moments.blocks.workers_for", lambda _, n=workers: n)
+        monkeypatch.setattr("modgap.moments.rows.workers_for", lambda _, n=workers: n)
         both = PairMoments.from_stream(batches, [Y[:30], Y[30:]])
         found.append((Moments.from_stream(batches), both.x, both.y, both.cross))
         check_rows(found[-1][0].given, X.astype(float))
@@ -320,7 +321,7 @@ def test_unit_rows_alone_are_the_unit_half(pairs):
 
 
 def test_batches_that_use_one_array_again_are_gathered_like_any_other(pairs, monkeypatch):
-    monkeypatch.setattr("modgap.moments.blocks.BLOCK_ROWS", 4)
+    monkeypatch.setattr("modgap.moments.rows.BLOCK_ROWS", 4)
     again = np.empty((20, 12))
 
     def refilled():
@@ -343,7 +344,7 @@ def test_rows_are_never_changed(pairs, dtype):
 
 
 def test_rows_of_unit_length_are_their_own_unit_rows_block_by_block(monkeypatch):
-    monkeypatch.setattr(blocks, "BLOCK_ROWS", 16)
+    monkeypatch.setattr(row_blocks, "BLOCK_ROWS", 16)
     rng = np.random.default_rng(3)
     X = rng.normal(size=(64, 5)) + 1
     X[:32] /= np.linalg.norm(X[:32], axis=1, keepdims=True)

@@ -9,7 +9,7 @@ import pytest
 
 from conftest import EMBEDDINGS, make_pairs
 from modgap._results import to_json
-from modgap.evaluation.noise import noise_correlation
+from modgap.evaluation.robustness import noise_correlation
 from modgap.reproduce import NotAtHand, Outcome, Setting
 from modgap.reproduce.chowers2026 import PAPER
 from modgap.reproduce.chowers2026.gap import _gain_inside

@@ -9,7 +9,8 @@ from .base import (
 )
 from .calibrate import Calibrate
 from .check import check_corrector
-from .correction import METRICS, Correction, FittedRows, Metric, Role
+from .correction import METRICS, Correction, FittedRows, Metric, Role, query_modalities
+from .correctors import Center, OriginShift, OrthogonalShift, Procrustes, Shift, Whiten
 from .files import (
     correction_file_name,
     file_safe,
@@ -17,9 +18,6 @@ from .files import (
     save_corrections,
 )
 from .hubs import Hubs
-from .orthogonal import OrthogonalShift
-from .procrustes import Procrustes
-from .queries import query_modalities
 from .recognition import (
     Recognition,
     RecognitionWarning,
@@ -28,8 +26,6 @@ from .recognition import (
 )
 from .registry import CORRECTORS, METHODS, Method, make_corrector
 from .row_map import RowMap, check_mapped
-from .shift import Center, OriginShift, Shift
-from .whiten import Whiten
 from .wording import (
     METRIC_NAMES,
     demands,

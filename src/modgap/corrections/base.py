@@ -25,8 +25,7 @@ from modgap._validate import (
     check_same_space,
 )
 from modgap.corrections.affine import Affine, check_maps
-from modgap.corrections.correction import Correction, FittedRows, Metric
-from modgap.corrections.queries import query_modalities
+from modgap.corrections.correction import Correction, FittedRows, Metric, query_modalities
 from modgap.io import Embeddings, Modalities
 from modgap.io.modalities import DEFAULT_NAMES
 from modgap.moments import Moments, PairMoments, RowMoments

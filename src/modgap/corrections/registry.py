@@ -11,10 +11,14 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 from modgap._validate import InputTypeError, InputValueError, check_choice, check_finite
 from modgap.corrections.base import Corrector
 from modgap.corrections.calibrate import Calibrate
-from modgap.corrections.orthogonal import OrthogonalShift
-from modgap.corrections.procrustes import Procrustes
-from modgap.corrections.shift import Center, OriginShift, Shift
-from modgap.corrections.whiten import Whiten
+from modgap.corrections.correctors import (
+    Center,
+    OriginShift,
+    OrthogonalShift,
+    Procrustes,
+    Shift,
+    Whiten,
+)
 
 CORRECTORS: tuple[type[Corrector], ...] = (
     Calibrate,

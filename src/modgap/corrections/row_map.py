@@ -15,7 +15,7 @@ from modgap._results import Brief
 from modgap._threads import in_threads, workers_for
 from modgap._validate import Array, InputError, InputValueError, check_values
 from modgap.io._row_stream import converted
-from modgap.moments.blocks import counted
+from modgap.moments.rows import counted
 
 # What mapping one block takes besides.
 _SCRATCH_BYTES = 12 * 10**6

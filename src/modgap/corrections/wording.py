@@ -6,13 +6,19 @@ import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from modgap._drawing import draw_steps
+from modgap._results import notebook_html, notebook_table
 from modgap._secrets import without_secrets
 from modgap.corrections.affine import Affine
 from modgap.corrections.correction import Correction, Metric
 from modgap.corrections.files import file_safe
 from modgap.io import Embeddings
 from modgap.io.file_formats import fused_parts
+
+if TYPE_CHECKING:
+    from modgap.corrections.correction import Correction
 
 _NOTHING_ELSE = ", nothing else"
 METRIC_NAMES: dict[Metric, str] = {
@@ -317,3 +323,21 @@ def _steps(affine: Affine) -> str:
 
 def _listed(names: tuple[str, ...]) -> str:
     return " and ".join(names)
+
+
+def correction_html(correction: Correction) -> str:
+    """The drawing and the table; names are text, never markup."""
+    known = {f"{name} documents": correction.map(name) for name in correction.names}
+    if correction.roles_differ:
+        known |= {f"{name} queries": correction.map(name, "query") for name in correction.queries}
+    lanes = [
+        (rows, (f"{one.dim_in} columns", *one.steps(), f"{correction.dim_out} columns"))
+        for rows, one in known.items()
+    ]
+    fitted = ", ".join(f"{rows.n:,} {name} rows" for name, rows in correction.fitted.items())
+    demanded = [*demands_by_topic(correction).items(), *([("fitted on", fitted)] if fitted else [])]
+    served = " and ".join(correction.queries)
+    return notebook_html(
+        draw_steps(f"{label(correction)}: what is done to rows", lanes),
+        notebook_table(("", ""), demanded, f"Serves {served} queries", words=True),
+    )

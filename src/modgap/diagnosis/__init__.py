@@ -2,9 +2,8 @@
 
 from modgap.diagnosis.fixing import Fix, fix
 from modgap.diagnosis.path import GapPath, gap_paths
-from modgap.diagnosis.result import Diagnosis
 from modgap.diagnosis.run import DEFAULT_CORRECTORS, diagnose
-from modgap.diagnosis.verdict import Trial
+from modgap.diagnosis.verdict import Diagnosis, Trial
 
 __all__ = [
     "DEFAULT_CORRECTORS",

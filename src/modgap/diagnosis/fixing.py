@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -25,19 +26,21 @@ from modgap._results import (
 from modgap._validate import Array, InputValueError
 from modgap._version import __version__
 from modgap.corrections import (
+    METRIC_NAMES,
     Correction,
     Metric,
     correction_file_name,
+    demands,
     file_safe,
     query_modalities,
 )
 from modgap.corrections.wording import fix_steps, share_metric
-from modgap.diagnosis.result import Diagnosis
 from modgap.diagnosis.run import diagnose
-from modgap.diagnosis.scripts import document_columns, readme, search_script
+from modgap.diagnosis.verdict import Diagnosis
 from modgap.evaluation import Goal
 from modgap.index import open_index
 from modgap.index.sql import pgvector_sql, search_function
+from modgap.index.stored_vectors import vector_names
 from modgap.io import Embeddings, Modalities, write_embeddings, write_vectors
 from modgap.io.modalities import DEFAULT_NAMES
 
@@ -299,3 +302,175 @@ def _write_documents(
         return
     names = document_columns(corrections).values()
     write_vectors(path, dict(zip(names, streams, strict=True)), **columns)
+
+
+_SEARCH = '''\
+"""Search the corrected documents beside this file with raw query vectors, exactly.
+
+python search.py                          the example queries
+python search.py QUERIES.npy -k 10{usage}
+
+Give raw vectors, of any length: the correction maps them. Other exact indexes give the same
+results if they rank alike: {ranking}. For graphs use
+modgap index build, which keeps one for each modality.
+"""
+
+import argparse
+import sys
+from pathlib import Path
+
+import numpy as np
+
+from modgap import Correction, open_embeddings
+from modgap.corrections import recognise
+from modgap.search import search
+
+HERE = Path(__file__).parent
+CORRECTIONS = {files!r}  # by the modality that asks
+COLUMNS = {columns!r}
+DOCUMENTS = {documents!r}
+EXAMPLES = {examples!r}
+
+
+def main():
+    parser = argparse.ArgumentParser(description="Search the corrected documents.")
+    parser.add_argument("queries", nargs="?", help="embeddings as the model gives them")
+    parser.add_argument("--modality", choices=list(CORRECTIONS), default={asking!r}, metavar="NAME")
+    parser.add_argument("-k", type=int, default=10, help="results of each query")
+    given = parser.parse_args()
+
+    correction = Correction.load(HERE / CORRECTIONS[given.modality])
+    documents, names, ids = [], [], []
+    for name, file in DOCUMENTS.items():
+        side = open_embeddings(HERE / file, column=COLUMNS[given.modality])
+        documents.append(side.rows())
+        names += [name] * side.n_rows
+        ids += list(range(side.n_rows)) if side.ids is None else side.ids.tolist()
+
+    raw = open_embeddings(given.queries or HERE / EXAMPLES[given.modality]).rows()
+    found = recognise(correction, raw, given.modality, "query")  # judges 20 rows or more
+    if found.finding not in ("fits", "not judged"):
+        print(f"search.py: warning: {{found.sentence}}", file=sys.stderr)
+    queries = correction.apply(raw, given.modality, role="query")
+    rows, scores = search(queries, np.concatenate(documents), given.k, correction.metric)
+    for query, (best, score) in enumerate(zip(rows, scores)):
+        print(f"query {{query}}")
+        for place, (row, value) in enumerate(zip(best, score), start=1):
+            print(f"  {{place:3}}  {{names[row]:10}} {{ids[row]!s:20}} {{value:.4f}}")
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except (ValueError, TypeError, OSError) as error:
+        sys.exit(f"search.py: {{error}}")
+'''
+
+_README = """\
+# What is in this folder
+
+Written by `modgap fix`. The metrics in `diagnosis*.json` are held-out; the correction here was
+refitted on all data.
+
+| file | what it is |
+|---|---|
+{files}
+
+```
+{demands}
+```
+
+Queries are raw vectors of {asking}, as the model gives them; `search.py` and the SQL function
+bring them to the right form themselves. Wherever else the documents are loaded, send queries
+through the correction first; {ranking}. A graph (HNSW) of these columns alone finds less:
+`modgap index build` makes one for each modality over rows of equal length.
+
+```python
+from modgap import Correction
+
+correction = Correction.load("{first}")
+query = correction.apply(rows, {first_asking!r}, role="query")
+{new}```
+{hubs}"""
+_HUBS = """
+The last column of a document says how much of a hub it is, measured on a bank of {n} queries; the
+correction appends a 1 to queries. {bank}
+"""
+_BANK = """\
+The correction{s} and `pgvector.sql` carry the bank and are as
+private as its queries are. Who maps queries only does not need it:
+`correction.save("queries.safetensors", bank=False)`."""
+_NO_BANK = """\
+The bank was left out of these files, so the correction{s}
+cannot map new documents: these need another run of `modgap fix`."""
+
+
+def search_script(corrections: Mapping[str, Correction]) -> str:
+    """The text of ``search.py``."""
+    asking, correction = next(iter(corrections.items()))
+    several = len(corrections) > 1
+    # Into the text of the script itself only names that cannot end its docstring.
+    plain = all(re.fullmatch(r"[\w -]+", name) for name in corrections)
+    choices = " | ".join(corrections) if plain else "MODALITY"
+    return _SEARCH.format(
+        usage=f" [--modality {choices}]" if several else "",
+        ranking=_ranking(corrections) if plain else _ranking({"MODALITY": correction}),
+        files={name: correction_file_name(name, several=several) for name in corrections},
+        columns=document_columns(corrections),
+        documents={name: f"documents-{file_safe(name)}.parquet" for name in correction.names},
+        examples={name: f"example-queries-{file_safe(name)}.npy" for name in corrections},
+        asking=asking,
+    )
+
+
+def readme(corrections: Mapping[str, Correction], names: Sequence[str]) -> str:
+    """The text of ``README.md``; corrections without their bank do not come with SQL."""
+    several = len(corrections) > 1
+    hubs = [one.hubs for one in corrections.values() if one.hubs is not None]
+    bare = any(one.bank is None for one in hubs)
+    columns = ", ".join(f"`{column}`" for column in document_columns(corrections).values())
+    files = {name: correction_file_name(name, several=several) for name in corrections}
+    listed = [
+        *((file, f"the correction for {name} queries") for name, file in files.items()),
+        *(
+            (f"documents-{file_safe(name)}.parquet", f"the {name} documents, in {columns}")
+            for name in names
+        ),
+        *((f"example-queries-{file_safe(n)}.npy", f"a few raw {n} rows") for n in corrections),
+        ("search.py", "`python search.py [QUERIES.npy]`: an exact search of all documents"),
+        *(
+            []
+            if bare
+            else [("pgvector.sql", "the same inside PostgreSQL, from the raw vectors there")]
+        ),
+        ("diagnosis*.json", "the verdict and every metric"),
+    ]
+    first = next(iter(corrections))
+    bank = (_NO_BANK if bare else _BANK).format(s="s" if several else "")
+    return _README.format(
+        files="\n".join(f"| `{name}` | {_cell(what)} |" for name, what in listed),
+        demands="\n".join(line for c in corrections.values() for line in demands(c)),
+        asking=_cell(" or ".join(corrections)),
+        ranking=_cell(_ranking(corrections)),
+        first=files[first],
+        first_asking=first,
+        new="" if bare else f"document = correction.apply(rows, {names[0]!r})  # a new one\n",
+        hubs=_HUBS.format(n=f"{hubs[0].n_bank:,}", bank=bank) if hubs else "",
+    )
+
+
+def _ranking(corrections: Mapping[str, Correction]) -> str:
+    """The metric for each kind of query."""
+    return ", ".join(
+        f"{name} queries rank by {METRIC_NAMES[one.metric]}" for name, one in corrections.items()
+    )
+
+
+def _cell(text: str) -> str:
+    """Text of one line, without what would end a cell of the table."""
+    return re.sub(r"\s+", " ", text).replace("|", r"\|")
+
+
+def document_columns(corrections: Mapping[str, Correction]) -> dict[str, str]:
+    """The column of the documents that serves the queries of each modality."""
+    return dict(zip(corrections, vector_names([*corrections.values()]), strict=True))

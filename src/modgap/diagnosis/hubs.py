@@ -22,10 +22,9 @@ from modgap.corrections import Calibrate, Metric, row_length
 from modgap.corrections.bank import check_bank, with_hubs
 from modgap.corrections.hubs import MIN_BANK, NEIGHBOURS, WEIGHTS, with_column
 from modgap.evaluation import GroupBootstrap, Interval
-from modgap.evaluation.corrected import Corrected
 from modgap.evaluation.metrics import directions
 from modgap.evaluation.mixed import mixed_of
-from modgap.evaluation.retrieval import ranks_across
+from modgap.evaluation.retrieval import Corrected, ranks_across
 from modgap.evaluation.significance import beyond_max_t
 from modgap.io import Embeddings, Modalities
 

@@ -22,8 +22,8 @@ from modgap.corrections import (
     row_length,
 )
 from modgap.corrections.interpolated import in_proportion, interpolated
-from modgap.diagnosis.result import Diagnosis
 from modgap.diagnosis.splits import split
+from modgap.diagnosis.verdict import Diagnosis
 from modgap.evaluation.metrics import (
     AsTheyAre,
     correction_metrics,

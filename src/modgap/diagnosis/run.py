@@ -30,14 +30,15 @@ from modgap.corrections import (
     row_length,
 )
 from modgap.diagnosis.hubs import HubChoice, choose_hubs
-from modgap.diagnosis.result import Diagnosis, WholeIndex
 from modgap.diagnosis.splits import MAX_EVALUATE, Splits, split
 from modgap.diagnosis.verdict import (
     CONFIRM_LEVEL,
     MIN_CONFIRM_GROUPS,
     NOT_JUDGED,
+    Diagnosis,
     Trial,
     Verdict,
+    WholeIndex,
     choose,
     confirm,
     eligibility,
@@ -47,7 +48,6 @@ from modgap.diagnosis.verdict import (
     unjudged_sentence,
 )
 from modgap.evaluation import GOAL_METRICS, Evaluator, Goal, Scores
-from modgap.evaluation.corrected import Corrected
 from modgap.evaluation.correction import MAX_GROUPS
 from modgap.evaluation.evaluator import Resampled
 from modgap.evaluation.metrics import (
@@ -59,6 +59,7 @@ from modgap.evaluation.metrics import (
     recall_names,
 )
 from modgap.evaluation.mixed import mixed_of
+from modgap.evaluation.retrieval import Corrected
 from modgap.io import Embeddings, Modalities
 from modgap.io.modalities import DEFAULT_NAMES
 from modgap.measures import Measurement, check_pairing

@@ -1,19 +1,30 @@
-"""The rule: which correction to recommend, and the verdict in words."""
+"""The rule that recommends a correction, the verdict in words, and the diagnosis with both."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, field
+from typing import Any, Literal
 
 import numpy as np
 
-from modgap._results import Result, signed
-from modgap.corrections import Correction, in_one_sentence
-from modgap.evaluation import Goal, Interval, Scores
+from modgap._drawing import Range, Ranges
+from modgap._results import (
+    HasFigure,
+    Result,
+    notebook_html,
+    notebook_table,
+    notebook_words,
+    signed,
+    text_table,
+)
+from modgap.corrections import Correction, demands, in_one_sentence
+from modgap.diagnosis.hubs import HubChoice
+from modgap.evaluation import GOAL_METRICS, Goal, Interval, Scores
 from modgap.evaluation.evaluator import Resampled
-from modgap.evaluation.metrics import OWN_EXCESS
+from modgap.evaluation.metrics import OWN_EXCESS, metric_head, metric_label
 from modgap.evaluation.significance import beyond_max_t
+from modgap.measures import Measurement
 
 Verdict = Literal["use", "leave it alone", "not enough pairs", "no pairs"]
 
@@ -256,3 +267,144 @@ def own_share_words(
     corrected = "" if after is None else f", {now:.0f} % with the correction"
     wanted = f"{100 * balanced:.0f} % would be balanced"
     return f"{was:.0f} % of {results} are {own}{corrected}; {wanted}"
+
+
+@dataclass(frozen=True)
+class WholeIndex(Result):
+    """NDCG@10 in one index of all groups, as they are and with the recommended correction.
+
+    It is below the confirm split's, because more documents make a search harder. The correction
+    was fitted on these very rows. ``n_groups`` are all of them, or a sample.
+    """
+
+    n_groups: int
+    before: float
+    after: float
+
+    def __str__(self) -> str:
+        return (
+            f"On all {self.n_groups:,} groups, fitting data included, NDCG@10 in one index goes "
+            f"from {self.before:.3f} to {self.after:.3f}. More documents make a search harder."
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Diagnosis(HasFigure, Result):
+    """The verdict, what it rests on, and the recommended correction where there is one.
+
+    ``raw`` holds the metrics of the rows as they are, ``trials`` those of every correction, all
+    from the confirm split. ``n_groups`` says how many groups each split has; without pairs, how
+    many rows of both modalities were fitted on and how many of each confirm. ``queries`` are the
+    modalities that ask: recall and the mixed index are about their queries. ``balanced_share`` is
+    the share of the query's own modality in the index of the confirm split. ``hubs`` says whether
+    subtracting hubs helps, where that could be judged.
+
+    ``correction`` is the recommended one, fitted on all rows; the metrics are those of
+    ``corrections``, which were fitted on the fit split alone.
+    """
+
+    verdict: Verdict
+    sentence: str
+    recommended: str | None
+    goal: Goal
+    names: tuple[str, ...]
+    n_groups: Mapping[str, int]
+    seed: int
+    raw: Scores
+    trials: tuple[Trial, ...]
+    not_tried: Mapping[str, str]
+    measurement: Measurement
+    explanations: Mapping[str, str]
+    queries: tuple[str, ...] = ()
+    balanced_share: float = float("nan")
+    whole_index: WholeIndex | None = None
+    hubs: HubChoice | None = None
+    correction: Correction | None = field(default=None, repr=False)
+    corrections: Mapping[str, Correction] = field(default_factory=dict, repr=False)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything but the corrections, which have files of their own."""
+        found = super().to_dict()
+        del found["correction"], found["corrections"]
+        found["demands"] = None if self.correction is None else demands(self.correction)
+        return found
+
+    @property
+    def held_out(self) -> str:
+        """The rows that every metric rests on, in words."""
+        held = "groups" if "choose" in self.n_groups else "rows of each modality"
+        return f"{self.n_groups['confirm']:,} held-out {held}"
+
+    def table(self, without: Sequence[str] = ()) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+        """Header and rows: one line per correction, the rows as they are first.
+
+        ``without`` names metrics to leave out where there is little room.
+        """
+        known = [name for name in self.explanations if name in self.raw.metrics]
+        shown = [name for name in known if name not in without]
+        header = ("", *(metric_head(name, self.names) for name in shown), "kept, fitted rows")
+        lines = [self._line("as it is", self.raw, shown, 1.0)]
+        for trial in self.trials:
+            mark = "→ " if trial.method == self.recommended else ""
+            lines.append(
+                self._line(mark + trial.method, trial.confirm, shown, trial.neighbours_kept_fitted)
+            )
+        return header, lines
+
+    def before_and_after(
+        self, *, brief: bool = False
+    ) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+        """Header and rows of the recommended correction's metrics against the rows as they are."""
+        trial = next(t for t in self.trials if t.method == self.recommended)
+        rows: list[tuple[str, ...]] = []
+        for name in (one for one in self.explanations if one in self.raw.metrics):
+            before, after = self.raw.metrics[name], trial.confirm.metrics[name]
+            was = f"{before.value.value:.3f}" if brief else before.value_cell()
+            label = metric_label(name, self.names)
+            rows.append((label, was, after.value_cell(), after.change_cell()))
+        return ("", "before", "after", "change"), rows
+
+    @staticmethod
+    def _line(
+        label: str, scores: Scores, shown: Sequence[str], kept_fitted: float
+    ) -> tuple[str, ...]:
+        cells = (f"{scores.metrics[name].value.value:.3f}" for name in shown)
+        return (label, *cells, f"{kept_fitted:.3f}")
+
+    def __str__(self) -> str:
+        return f"{self.sentence}\n\n{text_table(*self.table())}"
+
+    def _brief(self) -> str:
+        trial = next((t for t in self.trials if t.method == self.recommended), None)
+        if trial is None:
+            return f"{self.verdict}, goal {self.goal} {self.raw.goal.value.value:.3f}"
+        before, after = self.raw.goal.value.value, trial.confirm.goal.value.value
+        return f"{self.verdict}: {trial.method}, goal {self.goal} {before:.3f} → {after:.3f}"
+
+    def _repr_html_(self) -> str:
+        header, rows = self.table()
+        marked = next((i for i, row in enumerate(rows) if row[0].startswith("→")), None)
+        parts = [notebook_words(self.sentence), self.ranges().svg()]
+        if marked is not None:
+            said = (
+                f"{self.recommended} against the rows as they are, on {self.held_out}, with 95 % "
+                "intervals"
+            )
+            parts.append(notebook_table(*self.before_and_after(), said))
+        every = notebook_table(header, rows, f"Every correction, on {self.held_out}", marked)
+        return notebook_html(*parts, every)
+
+    def ranges(self) -> Ranges:
+        """The goal after each correction, with its interval, against the rows as they are."""
+        wanted = GOAL_METRICS[self.goal]
+        shown = metric_label(wanted[0], self.names) if len(wanted) == 1 else self.goal
+        goals = [(trial.method, trial.confirm.goal.value) for trial in self.trials]
+        lines = [
+            Range(method, value.value, value.low, value.high, marked=method == self.recommended)
+            for method, value in goals
+        ]
+        return Ranges(
+            f"{shown} after each correction, 95 % intervals; dashed: as it is",
+            lines,
+            self.raw.goal.value.value,
+        )

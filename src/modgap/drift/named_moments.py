@@ -27,7 +27,7 @@ from modgap.drift.blocked_moments import N_PROBES, BlockedMoments, Blocks
 from modgap.io import Embeddings, Modalities, open_embeddings, open_modalities, open_pair
 from modgap.io.modalities import DEFAULT_NAMES
 from modgap.moments import Moments, PairMoments, RowMoments
-from modgap.moments.blocks import counted
+from modgap.moments.rows import counted
 
 Streams = Mapping[str, BlockedMoments]
 # What one set of rows is called that has no name.

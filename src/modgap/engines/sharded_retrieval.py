@@ -20,8 +20,7 @@ from modgap.corrections import Correction, Metric, query_modalities
 from modgap.corrections.row_map import RowMap
 from modgap.engines.engine import Engine, open_engine
 from modgap.engines.row_ranges import pieces
-from modgap.evaluation.corrected import Corrected
-from modgap.evaluation.retrieval import DEFAULT_K, Retrieval, check_searchable, matched
+from modgap.evaluation.retrieval import DEFAULT_K, Corrected, Retrieval, check_searchable, matched
 from modgap.io import Modalities
 from modgap.io._matrices import BATCH_ROWS, Matrix
 from modgap.search.scores import document_bias, metric_of, rows_to_multiply

@@ -12,16 +12,18 @@ from modgap.evaluation.mixed import (
 )
 from modgap.evaluation.noise import (
     Gaussian,
+    Int8,
     Laplace,
     Noise,
+    OneBit,
+    Quantiser,
     Rademacher,
     Rephrase,
     Uniform,
-    noise_correlation,
+    UniformQuantiser,
 )
-from modgap.evaluation.quantise import Int8, OneBit, Quantiser, UniformQuantiser
 from modgap.evaluation.retrieval import Retrieval, retrieval
-from modgap.evaluation.robustness import Robustness, nearest, robustness
+from modgap.evaluation.robustness import Robustness, nearest, noise_correlation, robustness
 from modgap.evaluation.scorer import correction_scorer
 from modgap.evaluation.significance import (
     Comparison,

@@ -21,11 +21,10 @@ from modgap._results import (
 from modgap._validate import Array, InputTypeError, InputValueError, check_choice, check_count
 from modgap.corrections import METRICS, Correction, Metric, check_recognised, query_modalities
 from modgap.corrections.base import hash_of_means
-from modgap.evaluation.corrected import Corrected
 from modgap.evaluation.evaluator import Evaluator, Scores
 from modgap.evaluation.metrics import NDCG, directions, metric_label, metric_name
 from modgap.evaluation.mixed import curve_of, mixed_of
-from modgap.evaluation.retrieval import matched, retrieval_of
+from modgap.evaluation.retrieval import Corrected, matched, retrieval_of
 from modgap.io import Embeddings, Modalities
 from modgap.io.modalities import DEFAULT_NAMES
 from modgap.measures.pairing import pairing_signal, warn_if_unpaired

@@ -12,12 +12,9 @@ import numpy as np
 from modgap._arrays import as_float, namespace, row_norms, to_numpy, unit
 from modgap._stopping import stop_here
 from modgap.corrections import Correction, Metric
-from modgap.evaluation.corrected import Corrected
-from modgap.evaluation.draws import Draws
 from modgap.evaluation.mixed import mixed_of
-from modgap.evaluation.noise import Gaussian, Noise
-from modgap.evaluation.quantise import Int8, OneBit, Quantiser
-from modgap.evaluation.retrieval import ranks_across
+from modgap.evaluation.noise import Draws, Gaussian, Int8, Noise, OneBit, Quantiser
+from modgap.evaluation.retrieval import Corrected, ranks_across
 from modgap.evaluation.robustness import DisturbedSearch, Robustness, nearest_of
 from modgap.evaluation.significance import GroupBootstrap
 from modgap.io import Modalities

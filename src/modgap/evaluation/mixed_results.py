@@ -11,10 +11,8 @@ from modgap._arrays import like
 from modgap._results import Result
 from modgap._validate import Array, check_count
 from modgap.corrections import Correction, Metric
-from modgap.evaluation.corrected import Corrected
-from modgap.evaluation.mixed import NDCG_PLACES, joined_draws, ndcg
-from modgap.evaluation.mixed_index import DrawnIndex, drawn_indexes
-from modgap.evaluation.retrieval import check_searchable
+from modgap.evaluation.mixed import NDCG_PLACES, DrawnIndex, drawn_indexes, joined_draws, ndcg
+from modgap.evaluation.retrieval import Corrected, check_searchable
 from modgap.io import Modalities
 from modgap.search.scores import metric_of
 

@@ -1,18 +1,35 @@
-"""Noise on candidates, and how correlated a noise is."""
+"""What is done to candidates: noise, storing them in few bits, and draws of a noise."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from modgap._arrays import is_torch, like, namespace, to_numpy
-from modgap._door import check_matrix
-from modgap._results import Brief
-from modgap._validate import Array, InputValueError, check_positive
-from modgap.moments.modality import moments_of_rows
+from modgap._arrays import as_float, is_torch, like, namespace, row_blocks, to_numpy, unit, widen
+from modgap._arrays.cuda import has_kernels
+from modgap._arrays.cuda.nearest import draws_at_once
+from modgap._results import Brief, Progress
+from modgap._stopping import stop_here
+from modgap._threads import in_threads
+from modgap._validate import (
+    Array,
+    InputValueError,
+    check_count,
+    check_finite,
+    check_positive,
+    check_values,
+)
+from modgap.corrections import Metric
+from modgap.search.scores import fits_float32, row_factors
+
+# Draws of fewer numbers than these are mapped together: each alone would take longer to begin.
+_TOGETHER = 2**18
+# Maps candidates, and finds the nearest of those, (amounts, queries), once they are factors.
+RowsToRows = Callable[[Array], Array]
 
 
 @runtime_checkable
@@ -144,15 +161,205 @@ class Rephrase(Brief):
         return self.wordings[chosen, like(np.arange(candidates.shape[0]), candidates)]
 
 
-def noise_correlation(E: Array) -> float:
-    """‖C − diag C‖_F / ‖C‖_F of the covariance C of noise rows E (Chowers et al., eq. 50).
+@runtime_checkable
+class Quantiser(Protocol):
+    """Stores documents in few bits. ``fit`` learns ranges and returns the fitted quantiser."""
 
-    0 for uncorrelated noise, near 1 when the coordinates move together, as under rephrasing.
+    def fit(self, documents: Array) -> Quantiser:
+        """A quantiser fitted to these documents."""
 
-    >>> import numpy as np
-    >>> round(noise_correlation(np.array([[1.0, 1.0], [-1.0, -1.0]])), 4)
-    0.7071
+    def documents(self, rows: Array) -> Array:
+        """Documents as they read after storing."""
+
+    def queries(self, rows: Array) -> Array:
+        """Queries as they are compared with the stored documents."""
+
+
+@dataclass(frozen=True)
+class UniformQuantiser:
+    """Evenly spaced levels in a fixed range, on documents and queries (Chowers et al., 5.2)."""
+
+    levels: int
+    low: float = -3.0
+    high: float = 3.0
+
+    def __post_init__(self) -> None:
+        check_count(self.levels, "levels", at_least=2)
+        if not check_finite(self.low, "low") < check_finite(self.high, "high"):
+            raise InputValueError(f"low must be below high, got {self.low} and {self.high}.")
+
+    def fit(self, documents: Array) -> UniformQuantiser:
+        """Nothing to learn: the range is fixed."""
+        return self
+
+    def documents(self, rows: Array) -> Array:
+        """Each value at the nearest level."""
+        step = (self.high - self.low) / (self.levels - 1)
+        return _at_levels(as_float(rows), self.low, step, self.levels)
+
+    def queries(self, rows: Array) -> Array:
+        """Queries are quantised like documents."""
+        return self.documents(rows)
+
+
+@dataclass(frozen=True, eq=False)
+class Int8(Brief):
+    """256 levels between the least and the largest value of each dimension; queries stay floats."""
+
+    low: Array | None = None
+    high: Array | None = None
+
+    def fit(self, documents: Array) -> Int8:
+        """Ranges of these documents; a fitted quantiser keeps the ranges it has."""
+        if self.low is not None:
+            return self
+        xp = namespace(documents)
+        rows = as_float(documents)
+        return Int8(xp.min(rows, axis=0), xp.max(rows, axis=0))
+
+    def documents(self, rows: Array) -> Array:
+        """Each value at the nearest level, clipped to the fitted range."""
+        rows = as_float(rows)
+        if self.low is None or self.high is None:
+            raise InputValueError("Int8 must be fitted to documents first.")
+        xp = namespace(rows)
+        step = (self.high - self.low) / 255
+        # A dimension without spread has one level; dividing by 1 keeps it there.
+        step = xp.where(step > 0, step, xp.ones_like(step))
+        return _at_levels(rows, self.low, step, 256)
+
+    def queries(self, rows: Array) -> Array:
+        """Queries as they are."""
+        return as_float(rows)
+
+
+@dataclass(frozen=True)
+class OneBit:
+    """The sign of each coordinate; queries stay floats."""
+
+    def fit(self, documents: Array) -> OneBit:
+        """Nothing to learn."""
+        return self
+
+    def documents(self, rows: Array) -> Array:
+        """+1 or −1 for each coordinate, 0 counting as positive."""
+        xp = namespace(rows)
+        rows = as_float(rows)
+        return xp.where(rows >= 0, xp.ones_like(rows), -xp.ones_like(rows))
+
+    def queries(self, rows: Array) -> Array:
+        """Queries as they are."""
+        return as_float(rows)
+
+
+def _at_levels(rows: Array, low: Array | float, step: Array | float, levels: int) -> Array:
+    xp = namespace(rows)
+    return low + xp.clip(xp.round((rows - low) / step), 0, levels - 1) * step
+
+
+class Draws:
+    """Disturbed candidates by the number of the draw; with ``kept``, each draw is made once.
+
+    They depend on the seed, on the shape of the candidates, and on whether a GPU draws them.
     """
-    C = to_numpy(moments_of_rows(check_matrix(E, "E"), "E", unit=False).given.covariance)
-    whole = float(np.linalg.norm(C))
-    return float(np.linalg.norm(C - np.diag(np.diag(C)))) / whole if whole > 0 else float("nan")
+
+    def __init__(
+        self, noise: Noise, candidates: Array, count: int, seed: int = 0, *, kept: bool = False
+    ) -> None:
+        self.noise, self.candidates, self.count = noise, candidates, count
+        self._seeds = np.random.SeedSequence(seed).spawn(count)
+        self._kept: dict[int, Array] | None = {} if kept else None
+
+    def __call__(self, number: int) -> Array:
+        """The candidates of one draw."""
+        if self._kept is not None and number in self._kept:
+            return self._kept[number]
+        found = self.noise.perturb(self.candidates, np.random.default_rng(self._seeds[number]))
+        if self._kept is not None:
+            self._kept[number] = found
+        return found
+
+
+def kept_in_draws(
+    draws: Draws,
+    corrected: RowsToRows,
+    nearest: RowsToRows,
+    reference: Array,
+    metric: Metric,
+    progress: Progress,
+) -> tuple[np.ndarray, np.ndarray]:
+    """In how many draws each query kept its neighbour, and the share that did in each draw.
+
+    Both by amounts: (amounts, queries), and (draws, amounts).
+    """
+    if has_kernels(reference):
+        found = _on_card(draws, corrected, nearest, reference, metric, progress)
+        if found is not None:
+            return found
+
+    n_rows, dim = draws.candidates.shape
+
+    def some_draws(numbers: slice) -> list[np.ndarray]:
+        disturbed = [draws(number) for number in range(numbers.start, numbers.stop)]
+        rows = corrected(namespace(reference).concat(disturbed))
+        check_values(rows, "disturbed candidates", nonzero=metric == "cosine")
+        factors = (row_factors(rows[draw], metric) for draw in row_blocks(len(rows), n_rows))
+        return [to_numpy(nearest(one) == reference) for one in factors]
+
+    kept = np.zeros(tuple(reference.shape), dtype=np.int64)
+    shares: list[np.ndarray] = []
+    workers = 1 if is_torch(reference) else None
+    together = row_blocks(draws.count, max(1, _TOGETHER // (n_rows * dim)))
+    for several in in_threads(some_draws, together, workers):
+        for same in several:
+            kept += same
+            shares.append(same.mean(axis=1))
+            progress("noise", len(shares), draws.count)
+        stop_here()  # draws may run in threads, which are not asked
+    return kept, np.asarray(shares)
+
+
+def _on_card(
+    draws: Draws,
+    corrected: RowsToRows,
+    nearest: RowsToRows,
+    reference: Array,
+    metric: Metric,
+    progress: Progress,
+) -> tuple[np.ndarray, np.ndarray] | None:
+    """The same on a GPU, from which nothing is read before all draws are under way.
+
+    None where some candidates need a closer look.
+    """
+    xp, count = namespace(reference), draws.count
+    kept = xp.zeros_like(reference)
+    shares: list[Any] = []
+    usable: list[Any] = []
+    waiting: list[Array] = []
+    for number in range(count):
+        rows = as_float(corrected(draws(number)))
+        waiting.append(rows)
+        progress("noise", number + 1, count)
+        stop_here()
+        if len(waiting) < draws_at_once(reference.shape[1], rows.shape[0]) and number + 1 < count:
+            continue
+        several = xp.stack(waiting)
+        waiting = []
+        usable.append(_is_usable(several, metric))
+        if metric == "cosine":
+            several = unit(several.reshape(-1, several.shape[2])).reshape(several.shape)
+        same = nearest(several) == reference
+        kept += xp.sum(same, axis=0)
+        shares.append(xp.mean(widen(same), axis=2))
+    if not bool(xp.all(xp.stack(usable))):
+        return None
+    return to_numpy(kept), to_numpy(xp.concat(shares))
+
+
+def _is_usable(rows: Array, metric: Metric) -> Array:
+    """Whether rows are finite, of a length that float32 squares, and none zero for cosines."""
+    xp = namespace(rows)
+    fit = fits_float32(xp.max(xp.abs(rows)))  # not where it is NaN
+    if metric == "cosine":
+        fit = fit & (xp.min(xp.linalg.vector_norm(rows, axis=-1)) > 0)
+    return fit

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,13 +12,55 @@ from modgap._arrays import match_ranks, query_ranks
 from modgap._drawing import Range, Ranges
 from modgap._results import HasFigure, Result, notebook_html, notebook_table, number
 from modgap._validate import Array, InputValueError, check_count
-from modgap.corrections import Correction, Metric
-from modgap.evaluation.corrected import Corrected
+from modgap.corrections import Correction, Metric, Role
 from modgap.io import Modalities
 from modgap.io.modalities import DEFAULT_NAMES
 from modgap.search.scores import document_bias, metric_of, rows_to_multiply
 
 DEFAULT_K = (1, 5, 10)
+
+
+class Corrected:
+    """The checked rows of some modalities after a correction; without one, as they are.
+
+    ``metric`` is what they are ranked by: by default the one that the correction is meant for, else
+    cosine. What is mapped is kept for as long as this is. ``documents`` and ``queries`` are those
+    that are mapped already, by the name of their modality.
+    """
+
+    def __init__(
+        self,
+        data: Modalities,
+        correction: Correction | None = None,
+        metric: Metric | None = None,
+        *,
+        documents: Mapping[str, Array] | None = None,
+        queries: Mapping[str, Array] | None = None,
+    ) -> None:
+        self.data, self.correction = data, correction
+        self.metric = metric or ("cosine" if correction is None else correction.metric)
+        self._documents, self._queries = dict(documents or {}), dict(queries or {})
+
+    def documents(self, name: str) -> Array:
+        """The documents of a modality."""
+        if name not in self._documents:
+            keys = self.data.keys_of(name) if self.correction and self.correction.hubs else None
+            rows = self.data.sides[name].rows()
+            self._documents[name] = self._mapped(rows, name, "document", keys)
+        return self._documents[name]
+
+    def queries(self, name: str) -> Array:
+        """The rows of a modality that ask."""
+        if name not in self._queries:
+            rows = self.data.queries_of(name).rows()
+            self._queries[name] = self._mapped(rows, name, "query")
+        return self._queries[name]
+
+    def _mapped(self, rows: Array, name: str, role: Role, keys: Array | None = None) -> Array:
+        if self.correction is None:
+            return rows
+        row_map = self.correction.map(name, role)
+        return row_map.mapped(rows, name, keys=keys, nonzero=self.metric == "cosine")
 
 
 @dataclass(frozen=True)

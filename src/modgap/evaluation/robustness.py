@@ -22,7 +22,7 @@ from modgap._arrays import (
 )
 from modgap._arrays.cuda import has_kernels
 from modgap._arrays.cuda.nearest import nearest_moved
-from modgap._door import check_two
+from modgap._door import check_matrix, check_two
 from modgap._results import HasFigure, Progress, Result, silent
 from modgap._validate import (
     Array,
@@ -36,9 +36,8 @@ from modgap._validate import (
 from modgap.corrections import Correction, Metric, RowMap
 from modgap.corrections.bank import keys_of_fitted_rows
 from modgap.corrections.hubs import HubMap
-from modgap.evaluation.draws import Draws, kept_in_draws
-from modgap.evaluation.noise import Noise
-from modgap.evaluation.quantise import Quantiser
+from modgap.evaluation.noise import Draws, Noise, Quantiser, kept_in_draws
+from modgap.moments.modality import moments_of_rows
 from modgap.moments.pair import pair_moments_of
 from modgap.search.exact import check_searched
 from modgap.search.scores import document_bias, metric_of, row_factors, same_precision
@@ -365,3 +364,17 @@ def _quantised(
         check_values(stored, "coded candidates", nonzero=metric == "cosine")
         found.append(nearest_of(asked, stored, metric)[0])
     return np.stack(found)
+
+
+def noise_correlation(E: Array) -> float:
+    """‖C − diag C‖_F / ‖C‖_F of the covariance C of noise rows E (Chowers et al., eq. 50).
+
+    0 for uncorrelated noise, near 1 when the coordinates move together, as under rephrasing.
+
+    >>> import numpy as np
+    >>> round(noise_correlation(np.array([[1.0, 1.0], [-1.0, -1.0]])), 4)
+    0.7071
+    """
+    C = to_numpy(moments_of_rows(check_matrix(E, "E"), "E", unit=False).given.covariance)
+    whole = float(np.linalg.norm(C))
+    return float(np.linalg.norm(C - np.diag(np.diag(C)))) / whole if whole > 0 else float("nan")

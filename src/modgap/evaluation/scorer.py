@@ -10,8 +10,7 @@ import numpy as np
 from modgap._validate import Array, check_choice
 from modgap.corrections import Corrector
 from modgap.evaluation.mixed import mixed_retrieval
-from modgap.evaluation.noise import Gaussian, Noise
-from modgap.evaluation.quantise import Quantiser
+from modgap.evaluation.noise import Gaussian, Noise, Quantiser
 from modgap.evaluation.retrieval import retrieval
 from modgap.evaluation.robustness import robustness
 

@@ -18,8 +18,7 @@ from modgap._results import Brief
 from modgap._tensors import read_tensors, write_tensors
 from modgap._threads import in_threads
 from modgap._validate import Array, InputValueError, check_all_finite, check_count
-from modgap.moments.blocks import Block, blocks_of, blocks_of_all, copied
-from modgap.moments.rows import Detail, RowMoments, ratio
+from modgap.moments.rows import Block, Detail, RowMoments, blocks_of, blocks_of_all, copied, ratio
 
 
 @dataclass(frozen=True)

@@ -18,9 +18,8 @@ from modgap._results import Brief
 from modgap._tensors import read_tensors, write_tensors
 from modgap._threads import in_threads
 from modgap._validate import Array, InputValueError, check_same_space
-from modgap.moments.blocks import Block, blocks_of, copied
 from modgap.moments.modality import Moments, from_tensors, moments_of_rows, to_tensors
-from modgap.moments.rows import Detail, RowMoments, ratio
+from modgap.moments.rows import Block, Detail, RowMoments, blocks_of, copied, ratio
 
 
 @dataclass(frozen=True)

@@ -11,10 +11,9 @@ import numpy as np
 
 from modgap._arrays import unit
 from modgap.corrections import NothingMovesWarning, OrthogonalShift
-from modgap.corrections.orthogonal import Threshold
+from modgap.corrections.correctors import Threshold
 from modgap.evaluation import Robustness, robustness
-from modgap.evaluation.noise import Gaussian, Noise
-from modgap.evaluation.quantise import Quantiser
+from modgap.evaluation.noise import Gaussian, Noise, Quantiser
 from modgap.evaluation.robustness import nearest
 from modgap.evaluation.significance import GroupBootstrap
 from modgap.reproduce.setting import YOUR_CLASSES, YOUR_ROWS, NotAtHand, Setting

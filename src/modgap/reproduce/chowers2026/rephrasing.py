@@ -7,10 +7,10 @@ from itertools import permutations
 
 import numpy as np
 
-from modgap.corrections.orthogonal import Threshold
+from modgap.corrections.correctors import Threshold
 from modgap.datasets import load_digits
 from modgap.datasets.digits import WORDINGS
-from modgap.evaluation.noise import noise_correlation
+from modgap.evaluation.robustness import noise_correlation
 from modgap.evaluation.significance import compare
 from modgap.reproduce.checks import Check, above, below, consistent
 from modgap.reproduce.chowers2026 import PAPER

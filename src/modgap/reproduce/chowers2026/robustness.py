@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 
 from modgap.evaluation import Robustness
-from modgap.evaluation.noise import Gaussian, Laplace, Rademacher, Uniform
-from modgap.evaluation.quantise import UniformQuantiser
+from modgap.evaluation.noise import Gaussian, Laplace, Rademacher, Uniform, UniformQuantiser
 from modgap.reproduce.checks import Check, above, consistent
 from modgap.reproduce.chowers2026 import PAPER
 from modgap.reproduce.chowers2026.neighbour_tasks import (

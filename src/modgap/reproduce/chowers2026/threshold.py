@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from modgap.corrections.orthogonal import Threshold
+from modgap.corrections.correctors import Threshold
 from modgap.evaluation.noise import Noise
 from modgap.reproduce.checks import Check, above, below, consistent
 from modgap.reproduce.chowers2026 import PAPER

@@ -1,4 +1,4 @@
-"""Closing the gap without changing a neighbour: the shift orthogonal to the candidates."""
+"""Correctors that move, turn or whiten a modality as a whole; ``Calibrate`` has its own file."""
 
 from __future__ import annotations
 
@@ -11,9 +11,64 @@ from modgap._arrays import to_numpy
 from modgap._arrays import unit as unit_rows
 from modgap._validate import InputValueError, check_choice, check_finite
 from modgap.corrections.affine import Affine
-from modgap.corrections.base import Corrector
+from modgap.corrections.base import Corrector, offset
 from modgap.io import Embeddings, Modalities
 from modgap.moments import PairMoments, RowMoments
+
+
+class Shift(Corrector):
+    """x − amount·Δ and y + amount·Δ, renormalised; Δ is the gap vector (Liang et al., sec. 4.2).
+
+    0 leaves the rows where they are, 0.5 makes the means meet before renormalising, a negative
+    amount widens the gap.
+    """
+
+    def __init__(self, amount: float = 0.5) -> None:
+        self.amount = amount
+
+    def _check_params(self) -> None:
+        check_finite(self.amount, "amount")
+
+    def _maps(self, moments: PairMoments) -> Mapping[tuple[str, str], Affine]:
+        step = self.amount * moments.gap_vector()
+        return {("x", "document"): offset(-step), ("y", "document"): offset(step)}
+
+
+class OriginShift(Corrector):
+    """Subtract amount·mean from one or both modalities, renormalised (Levi & Gilboa, sec. 5)."""
+
+    def __init__(self, amount: float = 1.0, move: Literal["x", "y", "both"] = "both") -> None:
+        self.amount = amount
+        self.move = move
+
+    def _check_params(self) -> None:
+        check_finite(self.amount, "amount")
+        check_choice(self.move, "move", ("x", "y", "both"))
+
+    def _maps_of(self, sides: Mapping[str, RowMoments]) -> Mapping[tuple[str, str], Affine]:
+        if self.move != "both" and self.move not in sides:
+            raise InputValueError(
+                f"move={self.move!r} is for two modalities, got {len(sides)}: {', '.join(sides)}."
+            )
+        maps = {}
+        for side, rows in sides.items():
+            amount = self.amount if self.move in (side, "both") else 0.0
+            maps[side, "document"] = offset(-amount * rows.mean)
+        return maps
+
+
+class Center(Corrector):
+    """Subtract each modality's own mean and renormalise (as GR-CLIP and I0T do).
+
+    Queries that are not like the documents of their modality have a mean of their own.
+    """
+
+    def _maps_of(self, sides: Mapping[str, RowMoments]) -> Mapping[tuple[str, str], Affine]:
+        maps = {(side, "document"): offset(-rows.mean) for side, rows in sides.items()}
+        for side, rows in self.asking_moments_.items():
+            maps[side, "query"] = offset(-rows.mean)
+        return maps
+
 
 Threshold = Literal["cumulative", "each"]
 # A least variance above this share of the largest is no rounding of a covariance.
@@ -149,3 +204,75 @@ def _triangle(rows: Embeddings, mean: np.ndarray, unit: bool) -> np.ndarray:
         centred = (unit_rows(wide) if unit else wide) - mean
         factor = np.asarray(np.linalg.qr(np.vstack([factor, centred]), mode="r"))
     return factor
+
+
+class Whiten(Corrector):
+    """Centre each modality and map it to identity covariance, then renormalise (Levi, app. B).
+
+    The map is the symmetric inverse root of (1 − shrinkage)·C + shrinkage·(trace C / d)·I. With
+    ``shrinkage=0`` directions without variance, as there are with fewer rows than dimensions,
+    are left out rather than blown up.
+    """
+
+    def __init__(self, shrinkage: float = 0.1) -> None:
+        self.shrinkage = shrinkage
+
+    def _check_params(self) -> None:
+        check_finite(self.shrinkage, "shrinkage")
+        if not 0 <= self.shrinkage <= 1:
+            raise InputValueError(f"shrinkage must be between 0 and 1, got {self.shrinkage}.")
+
+    def _maps_of(self, sides: Mapping[str, RowMoments]) -> Mapping[tuple[str, str], Affine]:
+        return {(side, "document"): self._map(rows) for side, rows in sides.items()}
+
+    def _map(self, rows: RowMoments) -> Affine:
+        values, vectors = rows.spectrum
+        average = float(np.mean(values))
+        if average <= 0:
+            raise InputValueError(
+                "Whitening needs rows that vary: all rows of a side are the same."
+            )
+        values = (1 - self.shrinkage) * values + self.shrinkage * average
+        kept = values > len(values) * np.finfo(np.float64).eps * values[-1]
+        roots = np.where(kept, 1 / np.sqrt(np.where(kept, values, 1.0)), 0.0)
+        matrix = (vectors * roots) @ vectors.T
+        mean = to_numpy(rows.mean)
+        return Affine.fitted(len(mean), matrix, offset=-(matrix @ mean), renormalise=True)
+
+
+class Procrustes(Corrector):
+    """The orthogonal map of Y nearest to X over pairs, in least squares (Liang et al., sec. 4.4).
+
+    Row i of X must belong to row i of Y. Rows keep their lengths.
+    """
+
+    needs_pairs = True
+
+    def _maps(self, moments: PairMoments) -> Mapping[tuple[str, str], Affine]:
+        if moments.cross is None:
+            raise InputValueError(self._pairs_needed())
+        x, y = moments.x.given, moments.y.given
+        # Σ x yᵀ, uncentred: the map is to fit the rows themselves, not their deviations.
+        products = to_numpy(moments.cross.given) + x.n * np.outer(
+            to_numpy(x.mean), to_numpy(y.mean)
+        )
+        return {
+            ("x", "document"): Affine.fitted(moments.x.dim),
+            ("y", "document"): Affine.fitted(moments.x.dim, _nearest_rotation(products)),
+        }
+
+
+def _nearest_rotation(products: np.ndarray) -> np.ndarray:
+    """The orthogonal matrix R of largest trace(Rᵀ products), and of those the nearest to identity.
+
+    With fewer pairs than dimensions the pairs say nothing of some directions. Left to the SVD,
+    those would be rotated by rounding; here they turn as little as they can.
+    """
+    left, sizes, right = np.linalg.svd(products)
+    rank = int(np.sum(sizes > len(sizes) * np.finfo(np.float64).eps * sizes[0]))
+    rotation = left[:, :rank] @ right[:rank]
+    if rank < len(sizes):
+        free_left, free_right = left[:, rank:], right[rank:].T
+        turn, _, back = np.linalg.svd(free_left.T @ free_right)
+        rotation = rotation + free_left @ turn @ back @ free_right.T
+    return rotation
