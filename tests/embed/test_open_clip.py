@@ -109,9 +109,3 @@ def test_open_clip_is_asked_as_it_documents(monkeypatch):
     assert model.temperature == pytest.approx(0.01)
     np.testing.assert_array_equal(model.encode_texts(["one", "three"])[:, 0], [3, 5])
     assert model.encode_images(pictures()).shape == (7, 3)
-
-
-def test_opening_without_open_clip_says_what_to_install(monkeypatch):
-    monkeypatch.setitem(sys.modules, "open_clip", None)
-    with pytest.raises(ImportError, match=r"pip install 'modgap\[open-clip\]'"):
-        open_model("open_clip:ViT-B-32/laion2b_s34b_b79k")

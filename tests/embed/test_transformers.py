@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -11,6 +10,7 @@ import numpy as np
 import pytest
 
 from embedders import TEXTS, pictures, sounds, write_model
+from encoders import write_text_encoder
 from modgap.embed.opening import open_model
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
@@ -221,82 +221,50 @@ def test_bfloat16_is_close_and_float32_by_default_on_a_processor(folder, clip):
     assert 0 < np.abs(rows - expected).max() < 0.05 * np.abs(expected).max()
 
 
-def test_a_gpu_that_is_not_there_is_a_sentence(folder):
-    if torch.cuda.is_available():
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"device": "cuda"}, "torch finds no GPU here"),
+        ({"device": "cuda:1"}, "torch finds no GPU here"),
+        ({"device": "cuda:all"}, "torch finds no GPU here"),
+        ({"device": "toaster"}, "device must be"),
+        ({"precision": "float8"}, "precision must be one of"),
+    ],
+)
+def test_what_a_model_cannot_run_on_is_a_sentence(settings, said, folder):
+    if "GPU" in said and torch.cuda.is_available():
         pytest.skip("there is a GPU")
-    for name in ("cuda", "cuda:1", "cuda:all"):
-        with pytest.raises(ValueError, match="torch finds no GPU here"):
-            open_model(f"hf:{folder('clip')}", device=name)
-    with pytest.raises(ValueError, match="device must be"):
-        open_model(f"hf:{folder('clip')}", device="toaster")
-    with pytest.raises(ValueError, match="precision must be one of"):
-        open_model(f"hf:{folder('clip')}", precision="float8")
+    with pytest.raises(ValueError, match=said):
+        open_model(f"hf:{folder('clip')}", **settings)
 
 
-def test_memory_that_is_used_up_says_to_lower_the_batch(clip, monkeypatch):
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (
+            torch.cuda.OutOfMemoryError("CUDA out of memory. Tried to allocate 20 GiB."),
+            r"not enough memory on cpu .*Lower the batch size\.",
+        ),
+        (RuntimeError("shapes cannot be multiplied"), "^shapes cannot be multiplied$"),
+    ],
+)
+def test_only_a_lack_of_memory_says_to_lower_the_batch(error, said, clip, monkeypatch):
     def fails(*args, **more):
-        raise torch.cuda.OutOfMemoryError("CUDA out of memory. Tried to allocate 20 GiB.")
+        raise error
 
     monkeypatch.setattr(clip, "features", fails)
-    with pytest.raises(RuntimeError, match=r"not enough memory on cpu .*Lower the batch size\."):
+    with pytest.raises(RuntimeError, match=said):
         clip.encode_texts(TEXTS)
 
 
-def test_other_errors_of_a_network_are_not_called_a_lack_of_memory(clip, monkeypatch):
-    def fails(*args, **more):
-        raise RuntimeError("shapes cannot be multiplied")
-
-    monkeypatch.setattr(clip, "features", fails)
-    with pytest.raises(RuntimeError, match="shapes cannot be multiplied"):
-        clip.encode_texts(TEXTS)
-
-
-def test_towers_of_different_dimensions_are_a_sentence(tmp_path):
-    write_model(tmp_path, "align")
-    config = transformers.AutoConfig.from_pretrained(tmp_path)
+def test_towers_that_share_no_space_are_a_sentence(tmp_path, clip):
+    write_model(tmp_path / "align", "align")
+    config = transformers.AutoConfig.from_pretrained(tmp_path / "align")
     config.projection_dim = 10
-    transformers.AlignModel(config).save_pretrained(tmp_path)
+    transformers.AlignModel(config).save_pretrained(tmp_path / "align")
     with pytest.raises(ValueError, match="image rows of 24 and text rows of 10 columns"):
-        open_model(f"hf:{tmp_path}")
-
-
-def test_a_model_of_texts_alone_is_a_sentence(tmp_path):
-    from encoders import write_text_encoder
-
+        open_model(f"hf:{tmp_path / 'align'}")
     with pytest.raises(ValueError, match="is a BertModel, which embeds no modality in a shared"):
-        open_model(f"hf:{write_text_encoder(tmp_path)}")
-
-
-def test_a_modality_that_a_model_has_not_is_a_sentence(clip):
+        open_model(f"hf:{write_text_encoder(tmp_path / 'bert')}")
     with pytest.raises(ValueError, match="embeds image and text, not audio"):
         clip.encode_sounds(ITEMS["audio"])
-
-
-def test_an_unknown_folder_names_its_neighbour(folder):
-    place = folder("clip")
-    with pytest.raises(ValueError, match=r"There is no folder .*clop\. Did you mean 'clip'\?"):
-        open_model(f"hf:{place.with_name('clop')}")
-    with pytest.raises(ValueError, match="There is no /nowhere/at either"):
-        open_model("hf:/nowhere/at/all")
-
-
-def test_an_unknown_name_suggests_a_cached_one_and_says_what_to_download(tmp_path, monkeypatch):
-    from huggingface_hub import constants
-
-    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path))
-    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
-    (tmp_path / "models--openai--clip-vit-base-patch32").mkdir()
-    with pytest.raises(ValueError, match="hf download openai/clip-vit-base-patch23") as raised:
-        open_model("hf:openai/clip-vit-base-patch23")
-    assert "Did you mean 'openai/clip-vit-base-patch32'?" in str(raised.value)
-
-
-def test_a_folder_that_holds_no_model_is_a_sentence(tmp_path):
-    with pytest.raises(ValueError, match="cannot be opened as a model of transformers"):
-        open_model(f"hf:{tmp_path}")
-
-
-def test_opening_without_transformers_says_what_to_install(monkeypatch):
-    monkeypatch.setitem(sys.modules, "transformers", None)
-    with pytest.raises(ImportError, match=r"pip install 'modgap\[embed\]'"):
-        open_model("hf:openai/clip-vit-base-patch32")
