@@ -37,7 +37,7 @@ WIDE = ("VideoCLIP",)
 def fig1(setting: Setting) -> Outcome:
     """What the sketch says, measured on the digits."""
     scans = digits(setting)
-    rows = RowSet("digits", {"image": scans.X, "text": scans.Y})
+    rows = RowSet("digits", {"image": scans.X, "text": scans.Y}, seed=setting.seed)
     return sketch(setting, rows, extremeness(scans.images), rows.sides, "scan")
 
 
@@ -46,7 +46,7 @@ def sketch(
 ) -> Outcome:
     """What fig. 1 says of rows, and of how unusual the pictures behind some of them are."""
     told = linear_separability(rows.X, rows.Y, setting.seed).all_features
-    off = offsets(setting.seed)(rows, "")
+    off = offsets(rows, "")
     to_mean = {side: estimated_conformity(A).values for side, A in of_pictures.items()}
     ranks = {
         side: resampled.drawn_rows(rank_correlation, values, rare)
@@ -103,13 +103,13 @@ def plane_of_means(X: np.ndarray, Y: np.ndarray) -> dict[str, np.ndarray]:
 @PAPER.run("fig2")
 def fig2(setting: Setting) -> Outcome:
     """Telling features of every set of rows at hand."""
-    return of_each(row_sets(setting), telling_features(setting.seed))
+    return of_each(row_sets(setting), telling_features)
 
 
 @PAPER.run("fig3")
 def fig3(setting: Setting) -> Outcome:
     """Tags and offsets of every set of rows at hand."""
-    return of_each(row_sets(setting), tags(setting.seed), offsets(setting.seed))
+    return of_each(row_sets(setting), tags, offsets)
 
 
 @PAPER.run("fig4")
@@ -163,30 +163,30 @@ def _printed_radius() -> Outcome:
 @PAPER.run("fig5")
 def fig5(setting: Setting) -> Outcome:
     """Variances and dominances of every set of rows at hand."""
-    return of_each(row_sets(setting), tilted(setting.seed))
+    return of_each(row_sets(setting), tilted)
 
 
 @PAPER.run("fig15")
 def fig15(setting: Setting) -> Outcome:
     """Figs 2 and 3 (left) on rows before normalisation."""
-    return of_each(row_sets(setting, ()), telling_features(setting.seed), tags(setting.seed))
+    return of_each(row_sets(setting, ()), telling_features, tags)
 
 
 @PAPER.run("fig16")
 def fig16(setting: Setting) -> Outcome:
     """Figs 3 (middle, right), 4 and 5 on rows before normalisation."""
     sets = row_sets(setting, (RAW_TEXTS,))
-    return of_each(sets, offsets(setting.seed), thin_shells, tilted(setting.seed))
+    return of_each(sets, offsets, thin_shells, tilted)
 
 
 @PAPER.run("fig17")
 def fig17(setting: Setting) -> Outcome:
     """Fig. 15 on rows as wide as the paper's."""
-    return of_each(row_sets(setting, WIDE), telling_features(setting.seed), tags(setting.seed))
+    return of_each(row_sets(setting, WIDE), telling_features, tags)
 
 
 @PAPER.run("fig18")
 def fig18(setting: Setting) -> Outcome:
     """Fig. 16 on rows as wide as the paper's."""
     sets = row_sets(setting, WIDE)
-    return of_each(sets, offsets(setting.seed), thin_shells, tilted(setting.seed))
+    return of_each(sets, offsets, thin_shells, tilted)

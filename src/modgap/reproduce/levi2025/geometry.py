@@ -20,7 +20,7 @@ from modgap.reproduce.drawing import bin_counts, limits, some
 from modgap.reproduce.entry import Outcome
 from modgap.reproduce.levi2025 import resampled
 from modgap.reproduce.levi2025.resampled import Binned, divergences
-from modgap.reproduce.levi2025.row_sets import BINS, RowSet, View
+from modgap.reproduce.levi2025.row_sets import BINS, RowSet
 from modgap.reproduce.statistics import Interval, around, between, mean_interval
 
 # A few dominances are many times the others; drawing them would flatten the rest.
@@ -33,59 +33,55 @@ HALF = 0.5
 FAR_ABOVE = 0.1
 
 
-def telling_features(seed: int) -> View:
+def telling_features(rows: RowSet, after: str) -> Outcome:
     """The features that tell the modalities apart best, and a line between two of them."""
-
-    def view(rows: RowSet, after: str) -> Outcome:
-        X, Y = rows.X, rows.Y
-        order = np.argsort(-separability(X, Y), kind="stable")
-        held_out = linear_separability(X, Y, seed)
-        line, fitted, pair = _separating_line(X, Y, order[:2])
-        by_chance = _two_random_features(X, Y, seed)
-        divergence = feature_divergence(X, Y, BINS)
-        points = {"image": X[:, pair], "text": Y[:, pair]}
-        right = round(held_out.two_features * held_out.n_held_out)
-        hits = np.arange(held_out.n_held_out) < right
-        return Outcome(
-            {
-                f"KL of the most telling feature{after}": float(divergence[order[0]]),
-                f"most telling features, from 0{after}": ", ".join(str(f) for f in order[:3]),
-                f"accuracy on two features{after}": fitted,
-                f"accuracy on two features, held out{after}": held_out.two_features,
-                f"the same on two features at random{after}": by_chance,
-            },
-            [
-                above(
-                    "Each of the three most telling features has a KL divergence above 1 "
-                    f"({rows.name}).",
-                    _least_divergence(X[:, order[:3]], Y[:, order[:3]]),
-                    1.0,
-                    "a feature has much the same distribution on both sides",
-                ),
-                check(
-                    f"A line in two features has every row on its side ({rows.name}).",
-                    fitted == 1,
-                    "some rows lie among those of the other modality",
-                ),
-                above(
-                    "On rows it has not seen, a line in the two most telling features is right "
-                    f"more often than one in two features at random ({rows.name}).",
-                    resampled.share_interval(hits),
-                    by_chance,
-                    "any two features tell the modality as well",
-                ),
-            ],
-            {
-                "features": [int(f) for f in order[:3]],
-                "histograms": [bin_counts({"image": X[:, f], "text": Y[:, f]}) for f in order[:3]],
-                "pair": pair,
-                "points": {side: some(seen) for side, seen in points.items()},
-                "limits": limits(points),
-                "line": line,
-            },
-        )
-
-    return view
+    X, Y = rows.X, rows.Y
+    order = np.argsort(-separability(X, Y), kind="stable")
+    held_out = linear_separability(X, Y, rows.seed)
+    line, fitted, pair = _separating_line(X, Y, order[:2])
+    by_chance = _two_random_features(X, Y, rows.seed)
+    divergence = feature_divergence(X, Y, BINS)
+    points = {"image": X[:, pair], "text": Y[:, pair]}
+    right = round(held_out.two_features * held_out.n_held_out)
+    hits = np.arange(held_out.n_held_out) < right
+    return Outcome(
+        {
+            f"KL of the most telling feature{after}": float(divergence[order[0]]),
+            f"most telling features, from 0{after}": ", ".join(str(f) for f in order[:3]),
+            f"accuracy on two features{after}": fitted,
+            f"accuracy on two features, held out{after}": held_out.two_features,
+            f"the same on two features at random{after}": by_chance,
+        },
+        [
+            above(
+                "Each of the three most telling features has a KL divergence above 1 "
+                f"({rows.name}).",
+                _least_divergence(X[:, order[:3]], Y[:, order[:3]]),
+                1.0,
+                "a feature has much the same distribution on both sides",
+            ),
+            check(
+                f"A line in two features has every row on its side ({rows.name}).",
+                fitted == 1,
+                "some rows lie among those of the other modality",
+            ),
+            above(
+                "On rows it has not seen, a line in the two most telling features is right "
+                f"more often than one in two features at random ({rows.name}).",
+                resampled.share_interval(hits),
+                by_chance,
+                "any two features tell the modality as well",
+            ),
+        ],
+        {
+            "features": [int(f) for f in order[:3]],
+            "histograms": [bin_counts({"image": X[:, f], "text": Y[:, f]}) for f in order[:3]],
+            "pair": pair,
+            "points": {side: some(seen) for side, seen in points.items()},
+            "limits": limits(points),
+            "line": line,
+        },
+    )
 
 
 def _least_divergence(X: np.ndarray, Y: np.ndarray) -> Interval:
@@ -131,86 +127,77 @@ def _separating_line(
     )
 
 
-def tags(seed: int) -> View:
+def tags(rows: RowSet, after: str) -> Outcome:
     """How many features tell the modality by themselves, and how few make up the gap."""
-
-    def view(rows: RowSet, after: str) -> Outcome:
-        X, Y = rows.X, rows.Y
-        values = np.sort(separability(X, Y))[::-1]
-        count, dimension = int(np.sum(values > 1)), len(values)
-        (mx, vx), (my, vy) = (resampled.drawn_moments(A, seed=k) for k, A in enumerate((X, Y)))
-        drawn = np.sum(np.abs(mx - my) > np.sqrt(vx + vy), axis=1)
-        gap = X.mean(axis=0) - Y.mean(axis=0)
-        carried = around(_largest(gap), _largest(mx - my))
-        chance = _of_random_directions(dimension, seed)
-        return Outcome(
-            {
-                f"tag features{after}": count,
-                f"share of features that are tags{after}": count / dimension,
-                f"share of the gap that ten features carry{after}": carried.value,
-                f"the same of a random direction, at most{after}": chance,
-            },
-            [
-                above(
-                    f"There are features that tag the modality ({rows.name}).",
-                    around(count, drawn),
-                    otherwise="no feature's means are farther apart than its spread",
-                ),
-                above(
-                    "A few features make up the gap: ten carry more of its square than ten of a "
-                    f"random direction ({rows.name}).",
-                    carried,
-                    chance,
-                    "the gap is spread over the features as any direction is",
-                ),
-            ],
-            {"separability": values, "place": np.arange(1, dimension + 1)},
-        )
-
-    return view
+    X, Y = rows.X, rows.Y
+    values = np.sort(separability(X, Y))[::-1]
+    count, dimension = int(np.sum(values > 1)), len(values)
+    (mx, vx), (my, vy) = (resampled.drawn_moments(A, seed=k) for k, A in enumerate((X, Y)))
+    drawn = np.sum(np.abs(mx - my) > np.sqrt(vx + vy), axis=1)
+    gap = X.mean(axis=0) - Y.mean(axis=0)
+    carried = around(_largest(gap), _largest(mx - my))
+    chance = _of_random_directions(dimension, rows.seed)
+    return Outcome(
+        {
+            f"tag features{after}": count,
+            f"share of features that are tags{after}": count / dimension,
+            f"share of the gap that ten features carry{after}": carried.value,
+            f"the same of a random direction, at most{after}": chance,
+        },
+        [
+            above(
+                f"There are features that tag the modality ({rows.name}).",
+                around(count, drawn),
+                otherwise="no feature's means are farther apart than its spread",
+            ),
+            above(
+                "A few features make up the gap: ten carry more of its square than ten of a "
+                f"random direction ({rows.name}).",
+                carried,
+                chance,
+                "the gap is spread over the features as any direction is",
+            ),
+        ],
+        {"separability": values, "place": np.arange(1, dimension + 1)},
+    )
 
 
-def offsets(seed: int) -> View:
+def offsets(rows: RowSet, after: str) -> Outcome:
     """How far each ellipsoid sits off the origin, and the features that push it there."""
-
-    def view(rows: RowSet, after: str) -> Outcome:
-        measured: dict[str, Any] = {}
-        checks: list[Check] = []
-        bars = {}
-        for side, A in rows.sides.items():
-            off = resampled.of_features(
-                lambda means, variances: _length(means) / np.sqrt(variances.sum(axis=-1)), A
-            )
-            pushed = resampled.of_features(_pushing, A)
-            chance = _of_random_directions(A.shape[1], seed)
-            by_feature = feature_offset(A)
-            top = np.argsort(-by_feature, kind="stable")[:FEW]
-            bars[side] = {str(f): float(by_feature[f]) for f in top}
-            measured |= {
-                f"offset of {side}{after}": off.value,
-                f"share of the mean in ten features, {side}{after}": pushed.value,
-                f"the same of a random direction, at most, {side}{after}": chance,
-            }
-            checks += [
-                above(
-                    f"The {side} rows sit off the origin by more than half their size "
-                    f"({rows.name}).",
-                    off,
-                    HALF,
-                    "the mean is nearer to the origin than to one size off it",
-                ),
-                above(
-                    f"A few features push the {side} rows there: the ten with the largest mean "
-                    "over its spread carry more of the mean's square than ten of a random "
-                    f"direction ({rows.name}).",
-                    pushed,
-                    chance,
-                    "the offset is spread over the features as any direction is",
-                ),
-            ]
-        return Outcome(measured, checks, {"offsets": bars})
-
-    return view
+    measured: dict[str, Any] = {}
+    checks: list[Check] = []
+    bars = {}
+    for side, A in rows.sides.items():
+        off = resampled.of_features(
+            lambda means, variances: _length(means) / np.sqrt(variances.sum(axis=-1)), A
+        )
+        pushed = resampled.of_features(_pushing, A)
+        chance = _of_random_directions(A.shape[1], rows.seed)
+        by_feature = feature_offset(A)
+        top = np.argsort(-by_feature, kind="stable")[:FEW]
+        bars[side] = {str(f): float(by_feature[f]) for f in top}
+        measured |= {
+            f"offset of {side}{after}": off.value,
+            f"share of the mean in ten features, {side}{after}": pushed.value,
+            f"the same of a random direction, at most, {side}{after}": chance,
+        }
+        checks += [
+            above(
+                f"The {side} rows sit off the origin by more than half their size ({rows.name}).",
+                off,
+                HALF,
+                "the mean is nearer to the origin than to one size off it",
+            ),
+            above(
+                f"A few features push the {side} rows there: the ten with the largest mean "
+                "over its spread carry more of the mean's square than ten of a random "
+                f"direction ({rows.name}).",
+                pushed,
+                chance,
+                "the offset is spread over the features as any direction is",
+            ),
+        ]
+    return Outcome(measured, checks, {"offsets": bars})
 
 
 def _length(rows: np.ndarray) -> np.ndarray:
@@ -315,54 +302,48 @@ def _farthest_peak(A: np.ndarray) -> Interval:
     return around(farthest[0], farthest[1:])
 
 
-def tilted(seed: int) -> View:
+def tilted(rows: RowSet, after: str) -> Outcome:
     """Unequal variances make an ellipsoid, correlated features tilt it."""
-
-    def view(rows: RowSet, after: str) -> Outcome:
-        rng = np.random.default_rng(seed)
-        measured: dict[str, Any] = {}
-        checks: list[Check] = []
-        variances, dominances = {}, {}
-        for side, A in rows.sides.items():
-            variance, sphere = feature_variance(A), rng.standard_normal(A.shape)
-            round_tail = feature_variance(sphere).tail
-            tail = resampled.of_features(_tail, A)
-            # Over the median, so that sides and models of any scale compare.
-            variances[side] = variance.values / np.median(variance.values)
-            dominance = off_diagonal_dominance(A)
-            # With n rows unrelated features correlate by 1/√n, and d of them add up: shuffling each
-            # feature on its own says how much of the dominance is that.
-            chance = off_diagonal_dominance(rng.permuted(A, axis=0))
-            dominances[side] = bin_counts(
-                {"measured": dominance, "features shuffled": chance}, tail=TAIL
-            )
-            measured |= {
-                f"largest over median variance, {side}{after}": tail.value,
-                f"the same of as many rows on a sphere, {side}{after}": round_tail,
-                f"median dominance, {side}{after}": float(np.median(dominance)),
-                f"median dominance of shuffled features, {side}{after}": float(np.median(chance)),
-                f"least dominance, {side}{after}": float(dominance.min()),
-            }
-            checks += [
-                above(
-                    "Variances have a long tail: the largest is more times the median one than "
-                    f"among as many rows on a sphere ({side}, {rows.name}).",
-                    tail,
-                    round_tail,
-                    "features vary as equally as on a sphere",
-                ),
-                above(
-                    "Features correlate beyond chance: on half of the rows their median dominance "
-                    f"is above that of the same features shuffled ({side}, {rows.name}).",
-                    _beyond_shuffled(A, rng),
-                    otherwise="the dominance is that of unrelated features",
-                ),
-            ]
-        return Outcome(
-            measured, checks, {"variance": bin_counts(variances), "dominance": dominances}
+    rng = np.random.default_rng(rows.seed)
+    measured: dict[str, Any] = {}
+    checks: list[Check] = []
+    variances, dominances = {}, {}
+    for side, A in rows.sides.items():
+        variance, sphere = feature_variance(A), rng.standard_normal(A.shape)
+        round_tail = feature_variance(sphere).tail
+        tail = resampled.of_features(_tail, A)
+        # Over the median, so that sides and models of any scale compare.
+        variances[side] = variance.values / np.median(variance.values)
+        dominance = off_diagonal_dominance(A)
+        # With n rows unrelated features correlate by 1/√n, and d of them add up: shuffling each
+        # feature on its own says how much of the dominance is that.
+        chance = off_diagonal_dominance(rng.permuted(A, axis=0))
+        dominances[side] = bin_counts(
+            {"measured": dominance, "features shuffled": chance}, tail=TAIL
         )
-
-    return view
+        measured |= {
+            f"largest over median variance, {side}{after}": tail.value,
+            f"the same of as many rows on a sphere, {side}{after}": round_tail,
+            f"median dominance, {side}{after}": float(np.median(dominance)),
+            f"median dominance of shuffled features, {side}{after}": float(np.median(chance)),
+            f"least dominance, {side}{after}": float(dominance.min()),
+        }
+        checks += [
+            above(
+                "Variances have a long tail: the largest is more times the median one than "
+                f"among as many rows on a sphere ({side}, {rows.name}).",
+                tail,
+                round_tail,
+                "features vary as equally as on a sphere",
+            ),
+            above(
+                "Features correlate beyond chance: on half of the rows their median dominance "
+                f"is above that of the same features shuffled ({side}, {rows.name}).",
+                _beyond_shuffled(A, rng),
+                otherwise="the dominance is that of unrelated features",
+            ),
+        ]
+    return Outcome(measured, checks, {"variance": bin_counts(variances), "dominance": dominances})
 
 
 def _tail(_: np.ndarray, variances: np.ndarray) -> np.ndarray:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import astuple
+from dataclasses import astuple, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,6 @@ from modgap.reproduce.levi2025.pictures import pictures
 from modgap.reproduce.levi2025.resampled import share_interval
 from modgap.reproduce.levi2025.row_sets import (
     RowSet,
-    View,
     digits,
     labelled_sets,
     of_each,
@@ -36,141 +36,135 @@ COMMONEST = 0.05
 @PAPER.run("fig12")
 def fig12(setting: Setting) -> Outcome:
     """Where the middle between two images lies, by α."""
-    found = of_each(row_sets(setting), _middles(setting.seed))
-    return Outcome(found.measured, found.checks, {**found.data, **_path(setting)}, found.on)
+    found = of_each(row_sets(setting), _middles)
+    return replace(found, data={**found.data, **_path(setting)})
 
 
-def _middles(seed: int) -> View:
-    def view(rows: RowSet, after: str) -> Outcome:
-        X = rows.X
-        first, second = _disjoint(np.zeros(len(X)), seed, same=True)
-        radii = np.linalg.norm(X - X.mean(axis=0), axis=1)
-        ends = (radii[first] + radii[second]) / 2
-        common = float(np.quantile(conformity(X, X), 1 - COMMONEST))
-        relative, too_common = [], []
-        for alpha in ALPHAS:
-            middle = _between(X, first, second, 0.5, alpha)
-            relative.append(np.linalg.norm(middle - X.mean(axis=0), axis=1) / ends)
-            too_common.append(conformity(middle, X) > common)
-        means = [float(values.mean()) for values in relative]
-        steps = [mean_interval(values) for values in np.diff(relative, axis=0)]
-        fewer = mean_interval(too_common[0].astype(float) - too_common[-1])
-        return Outcome(
-            {
-                f"pairs{after}": len(first),
-                f"radius of the middle over that of the ends, SLERP{after}": means[0],
-                f"the same, vSLERP with α = 1{after}": means[-1],
-                f"middles more common than 95 % of the rows, SLERP{after}": float(
-                    too_common[0].mean()
-                ),
-                f"the same share, vSLERP with α = 1{after}": float(too_common[-1].mean()),
-            },
-            [
-                below(
-                    "SLERP cuts through the inside of the shell: its middle lies nearer to the "
-                    f"mean than the ends do ({rows.name}).",
-                    mean_interval(relative[0]),
-                    1.0,
-                    "the middle lies on the shell, or outside",
-                ),
-                above(
-                    f"The radius of the middle grows with α, at the least step too ({rows.name}).",
-                    min(steps, key=lambda step: step.low),
-                    otherwise="α moves the middle nowhere, or inwards",
-                ),
-                above(
-                    "SLERP's middles are more common than 95 % of the rows more often than the "
-                    f"rows are ({rows.name}).",
-                    share_interval(too_common[0]),
-                    COMMONEST,
-                    "the middles are as usual as the rows",
-                ),
-                above(
-                    "They are so more often than the middles around the mean, pair by pair "
-                    f"({rows.name}).",
-                    fewer,
-                    otherwise="going around the mean changes nothing",
-                ),
-                consistent(
-                    "Around the mean the middle stays on the shell, within 5 %, as its formula "
-                    f"has it ({rows.name}).",
-                    abs(means[-1] - 1) < 0.05,
-                    "radii that differ much",
-                ),
-            ],
-            {
-                "alphas": ALPHAS,
-                "radius": means,
-                "too_common": [float(values.mean()) for values in too_common],
-            },
-        )
-
-    return view
+def _middles(rows: RowSet, after: str) -> Outcome:
+    X = rows.X
+    first, second = _disjoint(np.zeros(len(X)), rows.seed, same=True)
+    radii = np.linalg.norm(X - X.mean(axis=0), axis=1)
+    ends = (radii[first] + radii[second]) / 2
+    common = float(np.quantile(conformity(X, X), 1 - COMMONEST))
+    relative, too_common = [], []
+    for alpha in ALPHAS:
+        middle = _between(X, first, second, 0.5, alpha)
+        relative.append(np.linalg.norm(middle - X.mean(axis=0), axis=1) / ends)
+        too_common.append(conformity(middle, X) > common)
+    means = [float(values.mean()) for values in relative]
+    steps = [mean_interval(values) for values in np.diff(relative, axis=0)]
+    fewer = mean_interval(too_common[0].astype(float) - too_common[-1])
+    return Outcome(
+        {
+            f"pairs{after}": len(first),
+            f"radius of the middle over that of the ends, SLERP{after}": means[0],
+            f"the same, vSLERP with α = 1{after}": means[-1],
+            f"middles more common than 95 % of the rows, SLERP{after}": float(too_common[0].mean()),
+            f"the same share, vSLERP with α = 1{after}": float(too_common[-1].mean()),
+        },
+        [
+            below(
+                "SLERP cuts through the inside of the shell: its middle lies nearer to the "
+                f"mean than the ends do ({rows.name}).",
+                mean_interval(relative[0]),
+                1.0,
+                "the middle lies on the shell, or outside",
+            ),
+            above(
+                f"The radius of the middle grows with α, at the least step too ({rows.name}).",
+                min(steps, key=lambda step: step.low),
+                otherwise="α moves the middle nowhere, or inwards",
+            ),
+            above(
+                "SLERP's middles are more common than 95 % of the rows more often than the "
+                f"rows are ({rows.name}).",
+                share_interval(too_common[0]),
+                COMMONEST,
+                "the middles are as usual as the rows",
+            ),
+            above(
+                "They are so more often than the middles around the mean, pair by pair "
+                f"({rows.name}).",
+                fewer,
+                otherwise="going around the mean changes nothing",
+            ),
+            consistent(
+                "Around the mean the middle stays on the shell, within 5 %, as its formula "
+                f"has it ({rows.name}).",
+                abs(means[-1] - 1) < 0.05,
+                "radii that differ much",
+            ),
+        ],
+        {
+            "alphas": ALPHAS,
+            "radius": means,
+            "too_common": [float(values.mean()) for values in too_common],
+        },
+    )
 
 
 @PAPER.run("fig23")
 def fig23(setting: Setting) -> Outcome:
     """Ways between images of different things."""
-    view = _kept(setting, False, "the nearest other row shows one of the two things")
-    found = of_each(labelled_sets(setting), view)
-    return Outcome(found.measured, found.checks, {**found.data, **_path(setting)}, found.on)
+    return _along(setting, False, "the nearest other row shows one of the two things")
 
 
 @PAPER.run("fig24")
 def fig24(setting: Setting) -> Outcome:
     """Ways between images of the same thing."""
-    view = _kept(setting, True, "the nearest other row shows the same thing")
+    return _along(setting, True, "the nearest other row shows the same thing")
+
+
+def _along(setting: Setting, same: bool, statement: str) -> Outcome:
+    """The ways between images of every set, and the pictures along one of them."""
+    view = partial(_kept, setting=setting, same=same, statement=statement)
     found = of_each(labelled_sets(setting), view)
-    return Outcome(found.measured, found.checks, {**found.data, **_path(setting, True)}, found.on)
+    return replace(found, data={**found.data, **_path(setting, same)})
 
 
-def _kept(setting: Setting, same: bool, statement: str) -> View:
+def _kept(rows: RowSet, after: str, setting: Setting, same: bool, statement: str) -> Outcome:
     """How often the way between two images keeps to what its ends are, by α."""
-
-    def view(rows: RowSet, after: str) -> Outcome:
-        X, labels = rows.X, rows.labels
-        assert labels is not None
-        first, second = _disjoint(labels, setting.seed, same)
-        kept, leads = {}, {}
-        for done, (name, alpha) in enumerate(WAYS.items()):
-            setting.say(f"{rows.name}, {name}", done, len(WAYS))
-            middle = _between(X, first, second, 0.5, alpha)
-            found = labels[_nearest(X, middle, (first, second))]
-            kept[name] = (found == labels[first]) | (found == labels[second])
-            leads[name] = _lead(X, _between(X, first, second, 0.25, alpha), first)
-        slerp, vertical = kept["SLERP"].astype(float), kept["α = 1"].astype(float)
-        return Outcome(
-            {
-                f"pairs{after}": len(first),
-                f"{statement}, θ = 0.5, SLERP{after}": float(slerp.mean()),
-                f"{statement}, θ = 0.5, vSLERP with α = 1{after}": float(vertical.mean()),
-                f"lead of the first end, θ = 0.25, SLERP{after}": float(leads["SLERP"].mean()),
-                f"lead of the first end, θ = 0.25, vSLERP with α = 1{after}": float(
-                    leads["α = 1"].mean()
-                ),
-            },
-            [
-                above(
-                    "At θ = 0.5, more often with vSLERP than with SLERP, pair by pair, "
-                    f"{statement} ({rows.name}).",
-                    mean_interval(vertical - slerp),
-                    otherwise="SLERP keeps to the things of its ends as well, or better",
-                ),
-                above(
-                    "At θ = 0.25 the first end leads by more with vSLERP than with SLERP, pair by "
-                    f"pair: its cosine less the largest of all other rows ({rows.name}).",
-                    mean_interval(leads["α = 1"] - leads["SLERP"]),
-                    otherwise="SLERP stays with its end as well, or better",
-                ),
-            ],
-            {
-                "shares": [(way, *astuple(share_interval(values))) for way, values in kept.items()],
-                "leads": [(way, *astuple(mean_interval(values))) for way, values in leads.items()],
-                "statement": statement,
-            },
-        )
-
-    return view
+    X, labels = rows.X, rows.labels
+    assert labels is not None
+    first, second = _disjoint(labels, setting.seed, same)
+    kept, leads = {}, {}
+    for done, (name, alpha) in enumerate(WAYS.items()):
+        setting.say(f"{rows.name}, {name}", done, len(WAYS))
+        middle = _between(X, first, second, 0.5, alpha)
+        found = labels[_nearest(X, middle, (first, second))]
+        kept[name] = (found == labels[first]) | (found == labels[second])
+        leads[name] = _lead(X, _between(X, first, second, 0.25, alpha), first)
+    slerp, vertical = kept["SLERP"].astype(float), kept["α = 1"].astype(float)
+    return Outcome(
+        {
+            f"pairs{after}": len(first),
+            f"{statement}, θ = 0.5, SLERP{after}": float(slerp.mean()),
+            f"{statement}, θ = 0.5, vSLERP with α = 1{after}": float(vertical.mean()),
+            f"lead of the first end, θ = 0.25, SLERP{after}": float(leads["SLERP"].mean()),
+            f"lead of the first end, θ = 0.25, vSLERP with α = 1{after}": float(
+                leads["α = 1"].mean()
+            ),
+        },
+        [
+            above(
+                "At θ = 0.5, more often with vSLERP than with SLERP, pair by pair, "
+                f"{statement} ({rows.name}).",
+                mean_interval(vertical - slerp),
+                otherwise="SLERP keeps to the things of its ends as well, or better",
+            ),
+            above(
+                "At θ = 0.25 the first end leads by more with vSLERP than with SLERP, pair by "
+                f"pair: its cosine less the largest of all other rows ({rows.name}).",
+                mean_interval(leads["α = 1"] - leads["SLERP"]),
+                otherwise="SLERP stays with its end as well, or better",
+            ),
+        ],
+        {
+            "shares": [(way, *astuple(share_interval(values))) for way, values in kept.items()],
+            "leads": [(way, *astuple(mean_interval(values))) for way, values in leads.items()],
+            "statement": statement,
+        },
+    )
 
 
 def _lead(X: np.ndarray, rows: np.ndarray, own: np.ndarray) -> np.ndarray:

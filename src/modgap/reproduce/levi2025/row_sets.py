@@ -30,7 +30,7 @@ class RowSet:
     """Rows of one model, by their side, image and text, or one of them.
 
     The claim is judged on the ``judged`` ones; others are measured beside them. ``kind`` and
-    ``name`` say what they are, in the sentences of the paper's file.
+    ``name`` say what they are, in the sentences of the paper's file. ``seed`` is of what is drawn.
     """
 
     name: str
@@ -39,6 +39,7 @@ class RowSet:
     judged: bool = True
     labels: np.ndarray | None = None
     kind: str = "rows"
+    seed: int = 0
 
     @property
     def X(self) -> np.ndarray:
@@ -64,7 +65,11 @@ def row_sets(setting: Setting, names: Sequence[str] = EVERY) -> list[RowSet]:
         if RAW_TEXTS in names:
             found += _raw_texts(setting)
     last = _of_pairs(sources.pairs(setting, raw=True)[-1], judged=not found)
-    return [setting.read("rows", each) for each in (*found, last)]
+    return [_read(setting, each) for each in (*found, last)]
+
+
+def _read(setting: Setting, found: RowSet) -> RowSet:
+    return setting.read("rows", dataclasses.replace(found, seed=setting.seed))
 
 
 def labelled_sets(setting: Setting) -> list[RowSet]:
@@ -83,7 +88,7 @@ def labelled_sets(setting: Setting) -> list[RowSet]:
                 sources.DIGITS, {"image": raw.X}, judged=not found, labels=raw.labels, kind="images"
             )
         )
-    return [setting.read("rows", each) for each in found]
+    return [_read(setting, each) for each in found]
 
 
 def row_sets_words(sets: Sequence[RowSet]) -> str:
