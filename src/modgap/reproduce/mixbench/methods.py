@@ -57,7 +57,7 @@ PUBLISHED: Mapping[str, Mapping[str, tuple[float, ...]]] = {
 def own_means(subset: MixBenchSubset) -> dict[str, np.ndarray]:
     """Means of the unit rows of a subset itself, of queries and of what documents show."""
     found = {}
-    for side, rows in _sides(subset).items():
+    for side, rows in (("query", subset.queries), ("document", subset.documents)):
         for part in PARTS:
             held = getattr(rows, part)
             if len(held):
@@ -85,40 +85,28 @@ def check_means(means: Mapping[str, Any], subset: MixBenchSubset) -> dict[str, n
 
 
 def gr_clip_rows(
-    subset: MixBenchSubset, means: Mapping[str, np.ndarray], weight: float = 0.5
-) -> tuple[dict[Kind, np.ndarray], dict[Kind, np.ndarray]]:
-    """Queries and documents of each kind as GR-CLIP ranks them, by cosine.
+    rows: MixBenchRows, side: Side, kind: Kind, means: Mapping[str, np.ndarray], weight: float
+) -> np.ndarray:
+    """Queries or documents of a kind as GR-CLIP ranks them, by cosine.
 
     Parameters
     ----------
-    subset : MixBenchSubset
-        Rows of any length.
+    rows, side, kind
+        Rows of any length, which side they are on, and the kind that is taken.
     means : mapping
         Of unit rows: "query_text", "document_text" and "document_image", and "query_image" where
         queries have an image; such a query is fused as a document is.
     weight : float
         Share of the text where there are both parts.
     """
-    queries, documents = (
-        {kind: _centred(rows, side, kind, means, weight) for kind in KINDS if kind in rows.kinds}
-        for side, rows in _sides(subset).items()
-    )
-    return queries, documents
-
-
-def _sides(subset: MixBenchSubset) -> dict[Side, MixBenchRows]:
-    return {"query": subset.queries, "document": subset.documents}
-
-
-def _centred(
-    rows: MixBenchRows, side: Side, kind: Kind, means: Mapping[str, np.ndarray], weight: float
-) -> np.ndarray:
-    def less_mean(part: Part) -> np.ndarray:
-        return unit(rows.rows(part, kind)) - means[f"{side}_{part}"]
-
+    centred = {
+        part: unit(rows.rows(part, kind)) - means[f"{side}_{part}"]
+        for part in PARTS
+        if kind in (part, "fused")
+    }
     if kind != "fused":
-        return less_mean(kind)
-    return weight * less_mean("text") + (1 - weight) * less_mean("image")
+        return centred[kind]
+    return weight * centred["text"] + (1 - weight) * centred["image"]
 
 
 # Every method that is compared, and what a table calls it. The settings of ours are fixed: nothing
@@ -165,10 +153,13 @@ def searches(
     queries = _rows(subset.queries, subset.asks, weight)
     documents = {kind: _rows(subset.documents, kind, weight) for kind in kinds}
     subtracted = own_means(subset) if means is None else check_means(means, subset)
-    asked, held = gr_clip_rows(subset, subtracted, weight)
     found = {
         "raw": SearchedRows(queries, documents, "cosine"),
-        "gr_clip": SearchedRows(asked[subset.asks], held, "cosine"),
+        "gr_clip": SearchedRows(
+            gr_clip_rows(subset.queries, "query", subset.asks, subtracted, weight),
+            {k: gr_clip_rows(subset.documents, "document", k, subtracted, weight) for k in kinds},
+            "cosine",
+        ),
     }
     data = Modalities.of(documents, paired=False).with_queries({subset.asks: queries})
     for method, corrector in OURS.items():

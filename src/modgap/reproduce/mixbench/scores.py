@@ -13,7 +13,7 @@ from modgap._results import Progress, Result, Table, number, silent
 from modgap._validate import Array, InputValueError, check_choice, check_finite
 from modgap.evaluation.mixed import NDCG_PLACES, ndcg
 from modgap.evaluation.significance import GroupBootstrap, Interval
-from modgap.reproduce.mixbench.methods import METHODS, OURS, PUBLISHED, SearchedRows, searches
+from modgap.reproduce.mixbench.methods import METHODS, OURS, PUBLISHED, searches
 from modgap.reproduce.mixbench.subsets import (
     KINDS,
     SUBSETS,
@@ -25,6 +25,8 @@ from modgap.search import search
 
 # NDCG by both definitions may differ by rounding.
 _EQUAL = 1e-9
+# Metrics of one method, each over all queries and over each resample of them.
+_Resampled = dict[str, tuple[float, np.ndarray]]
 
 
 @dataclass(frozen=True)
@@ -189,18 +191,19 @@ def evaluate_mixbench(
     for one in (weight, *sweep):
         if not 0 <= check_finite(one, "weight") <= 1:
             raise InputValueError(f"weight must be between 0 and 1, got {one}.")
-    runs = []
+    runs, scores = [], []
     for place, subset in enumerate(bench.subsets):
         say(subset.name, place, len(bench.subsets))
         bootstrap = GroupBootstrap(np.arange(len(subset.queries.ids)), seed=seed + place)
         found = _found(subset, weight, means)
-        runs.append({method: one.resampled(subset, bootstrap) for method, one in found.items()})
+        runs.append({m: _resampled(one, subset, bootstrap) for m, one in found.items()})
+        scores.append(_scores(runs[-1], bootstrap))
     swept = {}
     for place, other in enumerate(sweep):
         say(f"weight {other:g}", place, len(sweep))
         every = [_found(subset, other, means) for subset in bench.subsets]
         swept[f"{other:g}"] = {
-            method: float(np.mean([np.mean(found[method].ndcg) for found in every]))
+            method: float(np.mean([np.mean(found[method]["ndcg"]) for found in every]))
             for method in _common(every)
         }
     return MixBenchEvaluation(
@@ -214,11 +217,11 @@ def evaluate_mixbench(
                 len(subset.queries.ids),
                 {kind: len(subset.documents.places(kind)) for kind in KINDS},
                 subset.drawn,
-                _scores(run),
+                of_methods,
             )
-            for subset, run in zip(bench.subsets, runs, strict=True)
+            for subset, of_methods in zip(bench.subsets, scores, strict=True)
         ),
-        mean=_scores({m: _Resampled.mean([run[m] for run in runs]) for m in _common(runs)}),
+        mean=_scores({m: _mean([run[m] for run in runs]) for m in _common(runs)}, bootstrap),
         sweep=swept,
         published=_published(model, [subset.name for subset in bench.subsets]),
         not_embedded=bench.not_embedded,
@@ -241,50 +244,39 @@ def _published(model: str, names: Sequence[str]) -> dict[str, dict[str, float]]:
     return values
 
 
-@dataclass(frozen=True, eq=False)
-class _Found:
-    """What the queries of a subset find by one method, one entry each."""
-
-    ndcg: np.ndarray
-    ndcg_of_all: np.ndarray
-    wrong: np.ndarray
-    wrong_of_own_kind: np.ndarray
-
-    @classmethod
-    def of(cls, subset: MixBenchSubset, searched: SearchedRows) -> _Found:
-        """Ask one index of the documents of all kinds, and look up what it returns in the qrels."""
-        documents = subset.documents
+def _found(
+    subset: MixBenchSubset, weight: float, means: Mapping[str, Array] | None
+) -> dict[str, dict[str, np.ndarray]]:
+    """What the queries find by each method in one index of all kinds, an entry per query."""
+    documents, found = subset.documents, {}
+    relevant = np.bincount(subset.qrels[:, 0], minlength=len(subset.queries.ids))
+    for method, searched in searches(subset, weight, means).items():
         held = np.concatenate([documents.places(kind) for kind in searched.documents])
         stored = np.concatenate(list(searched.documents.values()))
         best, scores = search(searched.queries, stored, NDCG_PLACES, searched.metric)
         best = held[best]
         grades = _grades(subset, best)
         wrong = grades == 0
-        return cls(
-            ndcg_of_found(grades, scores),
-            ndcg(grades > 0, np.bincount(subset.qrels[:, 0], minlength=len(best))),
-            wrong.sum(axis=1),
-            (wrong & (documents.kinds[best] == subset.asks)).sum(axis=1),
-        )
-
-    def resampled(self, subset: MixBenchSubset, bootstrap: GroupBootstrap) -> _Resampled:
-        """The metrics over all queries, and over each resample of them."""
-        every = np.arange(len(self.ndcg))
-        own_share = float(np.mean(subset.documents.kinds == subset.asks))
-        own, own_draws = bootstrap.ratios(self.wrong_of_own_kind, every, self.wrong)
-        return _Resampled(
-            bootstrap,
-            bootstrap.ratios(self.ndcg, every),
-            bootstrap.ratios(self.ndcg_of_all, every),
-            (own - own_share, own_draws - own_share),
-        )
+        found[method] = {
+            "ndcg": ndcg_of_found(grades, scores),
+            "ndcg_of_all": ndcg(grades > 0, relevant),
+            "wrong": wrong.sum(axis=1),
+            "wrong_of_own_kind": (wrong & (documents.kinds[best] == subset.asks)).sum(axis=1),
+        }
+    return found
 
 
-def _found(
-    subset: MixBenchSubset, weight: float, means: Mapping[str, Array] | None
-) -> dict[str, _Found]:
-    made = searches(subset, weight, means)
-    return {method: _Found.of(subset, searched) for method, searched in made.items()}
+def _resampled(
+    found: Mapping[str, np.ndarray], subset: MixBenchSubset, bootstrap: GroupBootstrap
+) -> _Resampled:
+    every = np.arange(len(subset.queries.ids))
+    own_share = float(np.mean(subset.documents.kinds == subset.asks))
+    own, own_draws = bootstrap.ratios(found["wrong_of_own_kind"], every, found["wrong"])
+    return {
+        "ndcg": bootstrap.ratios(found["ndcg"], every),
+        "ndcg_of_all": bootstrap.ratios(found["ndcg_of_all"], every),
+        "own_modality_excess": (own - own_share, own_draws - own_share),
+    }
 
 
 def _grades(subset: MixBenchSubset, best: np.ndarray) -> np.ndarray:
@@ -323,39 +315,26 @@ def ndcg_of_found(grades: np.ndarray, scores: np.ndarray) -> np.ndarray:
     return np.where(ideal > 0, (shared @ discount) / np.where(ideal > 0, ideal, 1.0), 0.0)
 
 
-@dataclass(frozen=True, eq=False)
-class _Resampled:
-    """Metrics of one method, each over all queries and over each resample of them."""
+def _mean(subsets: Sequence[_Resampled]) -> _Resampled:
+    """The mean over subsets, each of them resampled by itself."""
+    found = {}
+    for metric in subsets[0]:
+        values, draws = zip(*(one[metric] for one in subsets), strict=True)
+        found[metric] = float(np.mean(values)), np.mean(draws, axis=0)
+    return found
 
-    bootstrap: GroupBootstrap
-    ndcg: tuple[float, np.ndarray]
-    ndcg_of_all: tuple[float, np.ndarray]
-    excess: tuple[float, np.ndarray]
 
-    @classmethod
-    def mean(cls, subsets: Sequence[_Resampled]) -> _Resampled:
-        """The mean over subsets, each of them resampled by itself."""
-
-        def over(metric: str) -> tuple[float, np.ndarray]:
-            values, draws = zip(*(getattr(one, metric) for one in subsets), strict=True)
-            return float(np.mean(values)), np.mean(draws, axis=0)
-
-        return cls(subsets[0].bootstrap, over("ndcg"), over("ndcg_of_all"), over("excess"))
-
-    def gain_on(self, other: _Resampled) -> Interval:
+def _scores(run: Mapping[str, _Resampled], bootstrap: GroupBootstrap) -> dict[str, MixBenchScore]:
+    def gain(method: str, other: str) -> Interval:
         """How much larger its NDCG is than another's on the same queries."""
-        (value, draws), (before, draws_before) = self.ndcg, other.ndcg
-        return self.bootstrap.interval(value - before, draws - draws_before)
+        (value, draws), (before, draws_before) = run[method]["ndcg"], run[other]["ndcg"]
+        return bootstrap.interval(value - before, draws - draws_before)
 
-
-def _scores(run: Mapping[str, _Resampled]) -> dict[str, MixBenchScore]:
     return {
         method: MixBenchScore(
-            ndcg=one.bootstrap.interval(*one.ndcg),
-            ndcg_of_all=one.bootstrap.interval(*one.ndcg_of_all),
-            own_modality_excess=one.bootstrap.interval(*one.excess),
-            over_raw=None if method == "raw" else one.gain_on(run["raw"]),
-            over_gr_clip=one.gain_on(run["gr_clip"]) if method in OURS else None,
+            **{metric: bootstrap.interval(*both) for metric, both in metrics.items()},
+            over_raw=None if method == "raw" else gain(method, "raw"),
+            over_gr_clip=gain(method, "gr_clip") if method in OURS else None,
         )
-        for method, one in run.items()
+        for method, metrics in run.items()
     }

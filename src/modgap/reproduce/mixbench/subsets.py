@@ -122,7 +122,8 @@ def open_mixbench(path: str | Path) -> MixBench:
     if not folder.is_dir():
         raise InputValueError(f"{folder} must be the folder of MixBench or of one of its subsets.")
     inside = [found for found in folder.iterdir() if found.is_dir() and _is_subset(found)]
-    folders = sorted(inside, key=_order) or [folder]
+    in_order = sorted(inside, key=lambda one: ([*SUBSETS, one.name].index(one.name), one.name))
+    folders = in_order or [folder]
     embedded = [one for one in folders if _embeddings(one, "query") or _embeddings(one, "corpus")]
     if not embedded:
         raise InputValueError(
@@ -143,11 +144,6 @@ def drawn_kinds(n: int) -> np.ndarray:
     kinds = np.empty(n, dtype="<U5")
     kinds[order] = np.resize(["text", "image", "fused"], n)
     return kinds
-
-
-def _order(folder: Path) -> tuple[int, str]:
-    place = SUBSETS.index(folder.name) if folder.name in SUBSETS else len(SUBSETS)
-    return place, folder.name
 
 
 def _is_subset(folder: Path) -> bool:
