@@ -256,12 +256,4 @@ def _six_pairs() -> tuple[dict[str, float], list[Check], dict[str, Any]]:
         "A gap is best at low temperatures with mismatches.": hot[2] > 0,
     }
     wrong = "A definition or a sign is wrong."
-    checks = [
-        consistent(
-            said,
-            holds,
-            wrong,
-        )
-        for said, holds in statements.items()
-    ]
-    return measured, checks, data
+    return measured, [consistent(said, holds, wrong) for said, holds in statements.items()], data

@@ -50,14 +50,7 @@ def fig4(setting: Setting) -> Outcome:
     wrong = "The flow, or a formula, is wrong."
     checks = [
         *trained_checks,
-        *(
-            consistent(
-                said,
-                holds,
-                wrong,
-            )
-            for said, holds in statements.items()
-        ),
+        *(consistent(said, holds, wrong) for said, holds in statements.items()),
         *(
             check(
                 f"The gap closes at the rate that appendix C prints, to a hundredth ({name}).",

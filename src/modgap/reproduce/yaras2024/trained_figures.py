@@ -129,24 +129,10 @@ def _checks(
             checks.append(below(statement, of_size, STRONG, "It goes strongly with it.", about))
         elif against == falls_with:
             statement = f"{said}: {score} falls as the {against} grows."
-            checks.append(
-                below(
-                    statement,
-                    value,
-                    otherwise="It rises with it, or neither.",
-                    about=about,
-                )
-            )
+            checks.append(below(statement, value, 0.0, "It rises with it, or neither.", about))
         elif against == rises_with:
             statement = f"{said}: {score} rises with the {against}."
-            checks.append(
-                above(
-                    statement,
-                    value,
-                    otherwise="It falls with it, or neither.",
-                    about=about,
-                )
-            )
+            checks.append(above(statement, value, 0.0, "It falls with it, or neither.", about))
     return checks
 
 
