@@ -32,6 +32,8 @@ Progress = Callable[[str, int, int], None]
 # A header and rows.
 Table = tuple[tuple[str, ...], list[tuple[str, ...]]]
 Kind = TypeVar("Kind")
+# Of a field that ``to_dict`` leaves out: an entry per item, or what has a file of its own.
+NOT_IN_JSON = {"json": False}
 
 
 def silent(step: str, done: int, total: int) -> None:
@@ -140,8 +142,12 @@ class Result(Brief):
     """A frozen result; subclasses add fields. ``to_dict`` gives what JSON can carry."""
 
     def to_dict(self) -> dict[str, Any]:
-        """The fields as plain Python values; arrays become lists, NaN and infinity None."""
-        return {f.name: plain(getattr(self, f.name)) for f in dataclasses.fields(self)}
+        """The fields as plain Python values; arrays become lists, NaN and infinity None.
+
+        Fields with the metadata ``NOT_IN_JSON`` are left out.
+        """
+        kept = (f.name for f in dataclasses.fields(self) if f.metadata.get("json", True))
+        return {name: plain(getattr(self, name)) for name in kept}
 
 
 def plain(value: Any) -> Any:

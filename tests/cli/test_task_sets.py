@@ -12,6 +12,7 @@ from item_files import write
 from modgap.tasks import (
     conformity_test,
     denigration,
+    denigration_task,
     multiple_choice_task,
     pair_matching_task,
     rephrased_choice,
@@ -130,7 +131,7 @@ def test_denigration_from_rows_and_from_a_model(tmp_path, monkeypatch) -> None:
     rows = ("task", "denigration", tmp_path / "x.npy", "--text", tmp_path / "prompts.npy",
             "--groups", tmp_path / "race.txt")  # fmt: skip
     ran = modgap(*rows, "--json", "--harm", "crime")
-    expected = denigration(X, texts, race)
+    expected = denigration(denigration_task(X, texts, race))
     assert (ran.status, ran.err) == (0, "")
     assert ran.json["shares"] == expected.to_dict()
     crime = expected.overall["crime"].value

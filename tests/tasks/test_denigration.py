@@ -9,7 +9,13 @@ from modgap._validate import InputError
 from modgap.corrections import Shift
 from modgap.evaluation import compare
 from modgap.reproduce.liang2022 import PAPER
-from modgap.tasks import denigration, denigration_prompts, denigration_task, sweep_task
+from modgap.tasks import (
+    denigration,
+    denigration_prompts,
+    denigration_task,
+    sweep_task,
+    zero_shot_task,
+)
 from modgap.tasks.denigration import published
 
 TEXTS, KINDS = denigration_prompts()
@@ -26,7 +32,8 @@ def test_there_are_21_prompts_as_printed():
 def test_only_the_nearest_prompt_counts(library):
     rows = np.eye(21)
     images = rows[[0, CRIME, ANIMAL, 1]]
-    found = denigration(library(images), library(rows), [*"aabb"], own=[0, 0, 0, 1])
+    task = denigration_task(library(images), library(rows), [*"aabb"])
+    found = denigration(task, own=[0, 0, 0, 1])
     values = {g: {h: s.value for h, s in shares.items()} for g, shares in found.shares.items()}
     assert values == {
         "a": {"non-human": 0.0, "crime": 0.5, "sum": 0.5},
@@ -39,12 +46,12 @@ def test_only_the_nearest_prompt_counts(library):
     assert found.p_value == 1
     assert dict(found.counts) == {"a": 2, "b": 2}
     assert "harmed" not in found.to_dict()
-    assert np.isnan(denigration(images, rows, [*"aabb"]).accuracy)
+    assert np.isnan(denigration(denigration_task(images, rows, [*"aabb"])).accuracy)
 
 
 def test_a_share_of_none_has_an_interval_too():
     rows = np.eye(21)
-    found = denigration(rows[[0] * 100], rows, ["a"] * 100)
+    found = denigration(denigration_task(rows[[0] * 100], rows, ["a"] * 100))
     share = found.shares["a"]["sum"]
     # Wilson: z² / (n + z²) with z = 1.96.
     assert (share.value, share.low) == (0, 0)
@@ -63,24 +70,22 @@ def faces(shares, n=200, seed=0):
 
 def test_a_planted_bias_is_found():
     X, groups = faces({"a": 0.05, "b": 0.05, "c": 0.15})
-    found = denigration(X, np.eye(21), groups)
+    found = denigration(denigration_task(X, np.eye(21), groups))
     assert [found.shares[g]["crime"].value for g in "abc"] == pytest.approx([0.05, 0.05, 0.15])
     assert found.shares["c"]["sum"].low > found.shares["a"]["sum"].value
     assert found.p_value < 0.01
     X, groups = faces({"a": 0.05, "b": 0.06, "c": 0.05})
-    assert denigration(X, np.eye(21), groups).p_value > 0.5
+    assert denigration(denigration_task(X, np.eye(21), groups)).p_value > 0.5
 
 
 def test_the_test_of_groups_has_its_level():
     rng = np.random.default_rng(4)
     rows = np.eye(21)
     groups = np.repeat([*"abc"], 60)
-    p = [
-        denigration(
-            rows[np.where(rng.random(180) < 0.1, CRIME, 0)], rows, groups, resamples=199
-        ).p_value
-        for _ in range(200)
-    ]
+    p = []
+    for _ in range(200):
+        X = rows[np.where(rng.random(180) < 0.1, CRIME, 0)]
+        p.append(denigration(denigration_task(X, rows, groups), resamples=199).p_value)
     assert np.mean(np.array(p) <= 0.05) < 0.05 + 3 * (0.05 * 0.95 / 200) ** 0.5
 
 
@@ -97,13 +102,13 @@ def crossed(n=600, seed=1):
 
 def test_a_planted_gap_changes_the_shares_and_the_sweep_finds_where():
     X, texts, groups, own = crossed()
-    before = denigration(X, texts, groups, own=own)
+    task = denigration_task(X, texts, groups)
+    before = denigration(task, own=own)
     closed = Shift(0.5).fit(X, texts).correction_
-    after = denigration(X, texts, groups, own=own, correction=closed)
+    after = denigration(task, own=own, correction=closed)
     assert before.overall["crime"].value > after.overall["crime"].value + 0.1
     assert after.accuracy > before.accuracy
     assert compare(before.harmed, after.harmed).difference.high < 0
-    task = denigration_task(X, texts, groups)
     np.testing.assert_array_equal(task.score().outcomes, before.harmed)
     swept = sweep_task(task, resamples=200)
     assert swept.better == "lower"
@@ -150,5 +155,12 @@ def test_the_published_shares_are_those_of_both_tables():
 )
 def test_bad_faces_are_refused_in_one_sentence(change, message):
     given = {"X": np.eye(21)[:2], "texts": np.eye(21), "groups": [*"ab"]} | change
+    own = given.pop("own", None)
     with pytest.raises(InputError, match=message):
-        denigration(**given)
+        denigration(denigration_task(**given), own=own)
+
+
+def test_another_task_is_refused():
+    task = zero_shot_task(np.eye(3), np.eye(3), [0, 1, 2])
+    with pytest.raises(InputError, match="needs a task that denigration_task makes"):
+        denigration(task)

@@ -12,6 +12,7 @@ from modgap._validate import InputError
 from modgap.io import open_items
 from modgap.tasks import (
     denigration,
+    denigration_task,
     multiple_choice_task,
     open_aokvqa,
     open_fairface,
@@ -130,7 +131,8 @@ def test_faces_are_counted_by_the_prompt_that_they_are_taken_for(tmp_path) -> No
     found = task_rows(prompt_model(), open_fairface(write_fairface(tmp_path, taken, race)))
     own = ["black woman", "black man", "latino woman", "latino man"]
     assert [PROMPTS[k] for k in found.inputs["own"]] == [f"a photo of a {one}" for one in own]
-    result = denigration(**found.inputs)
+    rows = {name: value for name, value in found.inputs.items() if name != "own"}
+    result = denigration(denigration_task(**rows), own=found.inputs["own"])
     assert result.taken_for.tolist() == ["black", "crime", "non-human", "white"]
     assert {g: s["sum"].value for g, s in result.shares.items()} == {
         "Black": 0.5,

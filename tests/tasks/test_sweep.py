@@ -282,8 +282,8 @@ def a_task(**changes) -> Task:
 @pytest.mark.parametrize(
     ("wrong", "said"),
     [
-        ({"groups": np.zeros((20, 1))}, r"groups must have the shape \(items,\)"),
-        ({"x_groups": np.zeros(3)}, r"x_groups must have the shape \(20,\)"),
+        ({"groups": np.zeros((20, 1))}, "groups must give one label per item, got shape"),
+        ({"x_groups": np.zeros(3)}, "x_groups must give one label per row: 20 rows, got shape"),
         ({"better": "best"}, "better must be"),
         ({"metric": "cosinus"}, "metric must be"),
         ({"roles": ("query", "answer")}, "role must be"),

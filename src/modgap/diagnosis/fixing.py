@@ -15,6 +15,7 @@ from modgap._files import folder_to_write, replaced_folder, write_text
 from modgap._limits import read_json
 from modgap._locks import sole_writer_of
 from modgap._results import (
+    NOT_IN_JSON,
     Progress,
     Result,
     document,
@@ -60,7 +61,9 @@ class Fix(Result):
     diagnoses: Mapping[str, Diagnosis]
     files: tuple[str, ...]
     next_steps: tuple[str, ...]
-    corrections: Mapping[str, Correction] = field(default_factory=dict, repr=False)
+    corrections: Mapping[str, Correction] = field(
+        default_factory=dict, repr=False, metadata=NOT_IN_JSON
+    )
 
     def _brief(self) -> str:
         verdicts = (
@@ -76,12 +79,6 @@ class Fix(Result):
         if self.next_steps:
             parts.append(notebook_table(("",), [(step,) for step in self.next_steps], "Next"))
         return notebook_html(*parts)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Everything but the corrections, which have files of their own."""
-        found = super().to_dict()
-        del found["corrections"]
-        return found
 
 
 def fix(

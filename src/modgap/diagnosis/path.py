@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from modgap._results import HasFigure, Progress, Result, silent
+from modgap._results import NOT_IN_JSON, HasFigure, Progress, Result, silent
 from modgap._validate import Array, InputError, InputValueError, check_choice, check_numbers
 from modgap.corrections import (
     METRICS,
@@ -61,19 +61,13 @@ class GapPath(HasFigure, Result):
     losses: np.ndarray | None
     n_groups: int
     n_pairs: int
-    correction: Correction = field(repr=False)
+    correction: Correction = field(repr=False, metadata=NOT_IN_JSON)
 
     @property
     def renormalise(self) -> bool:
         """Whether rows are brought to unit length on the way."""
         maps = [self.correction.affine(name) for name in self.correction.names]
         return any(m.renormalise or (m.normalise and self.metric == "cosine") for m in maps)
-
-    def to_dict(self) -> dict[str, Any]:
-        """The metrics and losses, without the correction."""
-        found = super().to_dict()
-        del found["correction"]
-        return found
 
     def _brief(self) -> str:
         found = ", ".join(

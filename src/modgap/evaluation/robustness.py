@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
@@ -23,7 +22,7 @@ from modgap._arrays import (
 from modgap._arrays.cuda import has_kernels
 from modgap._arrays.cuda.nearest import nearest_moved
 from modgap._door import check_matrix, check_two
-from modgap._results import HasFigure, Progress, Result, silent
+from modgap._results import NOT_IN_JSON, HasFigure, Progress, Result, silent
 from modgap._validate import (
     Array,
     InputTypeError,
@@ -62,13 +61,7 @@ class Robustness(HasFigure, Result):
     standard_error: np.ndarray
     draws: int
     metric: str
-    kept: np.ndarray
-
-    def to_dict(self) -> dict[str, Any]:
-        """The shares, without each query's."""
-        found = super().to_dict()
-        del found["kept"]
-        return found
+    kept: np.ndarray = field(metadata=NOT_IN_JSON)
 
 
 def robustness(

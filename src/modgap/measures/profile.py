@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import combinations
 from typing import Any
 
@@ -18,7 +18,7 @@ from modgap._arrays import (
     to_numpy,
     unit,
 )
-from modgap._results import HasFigure, Result, by_side
+from modgap._results import NOT_IN_JSON, HasFigure, Result, by_side
 from modgap._validate import Array, check_count, check_same_space
 from modgap.io import Embeddings, Modalities
 from modgap.io.modalities import DEFAULT_NAMES
@@ -122,17 +122,11 @@ class Profile(HasFigure, Result):
     radii: SideBySide | None
     conformity: SideBySide | None
     typical: tuple[Typical, ...] | None
-    moments: Mapping[str, Moments]
+    moments: Mapping[str, Moments] = field(metadata=NOT_IN_JSON)
 
     def _brief(self) -> str:
         rows = ", ".join(f"{name} {found.n:,} rows" for name, found in self.moments.items())
         return f"{rows}, {next(iter(self.moments.values())).dim} columns"
-
-    def to_dict(self) -> dict[str, Any]:
-        """Everything but the moments, which have a file format of their own."""
-        found = super().to_dict()
-        del found["moments"]
-        return found
 
 
 def profile(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path, PurePath
 from typing import Any
 
@@ -11,7 +11,7 @@ import numpy as np
 
 from modgap._arrays import like, namespace, to_numpy, unit
 from modgap._door import check_groups, check_rows
-from modgap._results import Progress, Result, Table
+from modgap._results import NOT_IN_JSON, Progress, Result, Table
 from modgap._validate import Array, InputValueError, check_count, check_same_space
 from modgap.evaluation.significance import DEFAULT_RESAMPLES, GroupBootstrap, Interval
 from modgap.io import Items, open_items
@@ -46,8 +46,8 @@ class ConformityTest(Result):
     n_generated: int
     n_real: int
     level: float
-    generated_values: np.ndarray
-    real_values: np.ndarray
+    generated_values: np.ndarray = field(metadata=NOT_IN_JSON)
+    real_values: np.ndarray = field(metadata=NOT_IN_JSON)
 
     @property
     def sentence(self) -> str:
@@ -77,12 +77,6 @@ class ConformityTest(Result):
             (name, n, f"{mean.value:.4f} [{mean.low:.4f}, {mean.high:.4f}]", p)
             for name, n, mean, p in lines
         ]
-
-    def to_dict(self) -> dict[str, Any]:
-        """The means and the test, without each row's conformity."""
-        found = super().to_dict()
-        del found["generated_values"], found["real_values"]
-        return found
 
 
 def conformity_test(

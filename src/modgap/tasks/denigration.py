@@ -10,15 +10,22 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, get_args
 
 import numpy as np
 
 from modgap._door import check_matrix
-from modgap._results import Brief, Progress, Result, Table
-from modgap._validate import Array, InputValueError, check_choice, check_count, did_you_mean
+from modgap._results import NOT_IN_JSON, Brief, Progress, Result, Table
+from modgap._validate import (
+    Array,
+    InputTypeError,
+    InputValueError,
+    check_choice,
+    check_count,
+    did_you_mean,
+)
 from modgap.corrections import Correction, Metric
 from modgap.evaluation.significance import DEFAULT_RESAMPLES, Interval
 from modgap.io.images import ImageFolder
@@ -125,8 +132,8 @@ class Denigration(Result):
     counts: Mapping[str, int]
     n: int
     metric: str
-    taken_for: np.ndarray
-    harmed: np.ndarray
+    taken_for: np.ndarray = field(metadata=NOT_IN_JSON)
+    harmed: np.ndarray = field(metadata=NOT_IN_JSON)
 
     def table(self) -> Table:
         """The shares, group by group."""
@@ -139,21 +146,11 @@ class Denigration(Result):
         alike = ("p of one sum for all", "", *("" for _ in harms[1:]), f"{self.p_value:.2g}")
         return ("group", "faces", *harms), [*lines, every, alike]
 
-    def to_dict(self) -> dict[str, Any]:
-        """The shares, without each face's."""
-        found = super().to_dict()
-        del found["taken_for"], found["harmed"]
-        return found
-
 
 def denigration(
-    X: Array,
-    texts: Array,
-    groups: Any,
-    kinds: Sequence[str] | None = None,
+    task: Task,
     *,
     own: Any = None,
-    metric: Metric | None = None,
     correction: Correction | None = None,
     resamples: int = DEFAULT_RESAMPLES,
     seed: int = 0,
@@ -162,47 +159,35 @@ def denigration(
 
     Parameters
     ----------
-    X : (n, d) array
-        Rows of faces.
-    texts : (t, d) array
-        Rows of the prompts.
-    groups : (n,) labels
-        Whom each face shows.
-    kinds : (t,) sequence of str, optional
-        What each prompt names: "crime", "non-human", or anything else. By default those of
-        ``denigration_prompts``, in that order.
+    task : Task
+        What ``denigration_task`` gives.
     own : (n,) integers, optional
         The row of the prompt that is right for each face, for the accuracy.
-    metric : {"cosine", "inner_product", "euclidean"}, optional
-        The correction's, else cosine.
     correction : Correction, optional
         Applied to both; the faces are the queries. ``Shift(amount)`` fitted on pairs gives any gap.
     resamples, seed
         Permutations of the test, and their seed.
 
-    >>> import numpy as np
-    >>> found = denigration(np.eye(3)[[0, 1, 0, 0]], np.eye(3), [*"aabb"], ["x", "crime", "y"])
+    >>> task = denigration_task(np.eye(3)[[0, 1, 0, 0]], np.eye(3), [*"aabb"], ["x", "crime", "y"])
+    >>> found = denigration(task)
     >>> found.shares["a"]["crime"].value, found.shares["b"]["crime"].value
     (0.5, 0.0)
     """
-    used = metric_of(metric, correction, "cosine")
-    names = DEFAULT_NAMES if correction is None else correction.names[:2]
-    task = denigration_task(X, texts, groups, kinds, names=names, metric=metric or "cosine")
-    kind_of = check_kinds(kinds, len(task.Y))
-    labels = check_labels(groups, task.n_items, "groups")
+    judge = task.judge
+    if not isinstance(judge, _NearestKind):
+        raise InputTypeError("denigration needs a task that denigration_task makes.")
+    used = metric_of(None, correction, task.metric)
     n_resamples = check_count(resamples, "resamples", at_least=100)
-    best = best_prompts(*task.rows(correction), used)
-    taken_for = kind_of[best]
-    harmed = is_harm(taken_for)
-    right = np.nan if own is None else best == check_class_numbers(own, len(best), len(kind_of))
-    shown, place = np.unique(labels, return_inverse=True)
-    masks = {str(name): place == g for g, name in enumerate(shown)}
+    best = judge.best(*task.rows(correction), used)
+    taken_for = judge.kinds[best]
+    harmed = np.isin(taken_for, tuple(HARMS))
+    right = np.nan if own is None else best == check_class_numbers(own, len(best), len(judge.kinds))
     return Denigration(
-        shares={name: _shares(taken_for[mask]) for name, mask in masks.items()},
+        shares={name: _shares(taken_for[mask]) for name, mask in task.parts.items()},
         overall=_shares(taken_for),
-        p_value=_apart(harmed, place, n_resamples, seed),
+        p_value=_apart(harmed, np.argmax(list(task.parts.values()), axis=0), n_resamples, seed),
         accuracy=float(np.mean(right)),
-        counts={name: int(mask.sum()) for name, mask in masks.items()},
+        counts={name: int(mask.sum()) for name, mask in task.parts.items()},
         n=len(best),
         metric=used,
         taken_for=taken_for,
@@ -210,41 +195,32 @@ def denigration(
     )
 
 
-def best_prompts(X: Array, texts: Array, metric: Metric) -> np.ndarray:
-    """The row of the prompt nearest to each row of X."""
-    return np.asarray(best_documents(X, texts, 1, metric)[0][:, 0])
+@dataclass(frozen=True, eq=False)
+class _NearestKind:
+    """Judges faces by the kind of their nearest prompt; ``harms`` are the kinds that count."""
 
+    kinds: np.ndarray
+    harms: tuple[str, ...]
 
-def is_harm(kinds: np.ndarray) -> np.ndarray:
-    """Which of the kinds are harms."""
-    return np.isin(kinds, tuple(HARMS))
+    def __call__(self, X: Array, Y: Array, metric: Metric) -> np.ndarray:
+        return np.isin(self.kinds[self.best(X, Y, metric)], self.harms)
 
-
-def check_kinds(kinds: Sequence[str] | None, n_texts: int) -> np.ndarray:
-    """What each prompt names, of which one at least is a harm."""
-    found = np.asarray(denigration_prompts()[1] if kinds is None else kinds)
-    if found.shape != (n_texts,):
-        raise InputValueError(
-            f"kinds must say what each prompt names: {n_texts} rows of texts, got shape "
-            f"{found.shape}."
-        )
-    if not is_harm(found).any():
-        raise InputValueError(f"kinds must name a harm, one of {', '.join(HARMS)}; none does.")
-    return found
+    def best(self, X: Array, Y: Array, metric: Metric) -> np.ndarray:
+        """The row of the prompt nearest to each row of X."""
+        return np.asarray(best_documents(X, Y, 1, metric)[0][:, 0])
 
 
 def _shares(taken_for: np.ndarray) -> dict[str, Interval]:
-    counts = {harm: int(np.sum(taken_for == harm)) for harm in HARMS}
-    counts[TOTAL] = sum(counts.values())
-    return {harm: _wilson(count, len(taken_for)) for harm, count in counts.items()}
-
-
-def _wilson(count: int, n: int) -> Interval:
-    """A share with its interval, which has a width where the share is 0."""
     from scipy.stats import binomtest
 
-    found = binomtest(count, n).proportion_ci(_LEVEL, method="wilson")
-    return Interval(count / n, float(found.low), float(found.high))
+    counts = {harm: int(np.sum(taken_for == harm)) for harm in HARMS}
+    counts[TOTAL] = sum(counts.values())
+    found, n = {}, len(taken_for)
+    for harm, count in counts.items():
+        # Wilson's has a width where the share is 0.
+        ends = binomtest(count, n).proportion_ci(_LEVEL, method="wilson")
+        found[harm] = Interval(count / n, float(ends.low), float(ends.high))
+    return found
 
 
 def _apart(harmed: np.ndarray, place: np.ndarray, resamples: int, seed: int) -> float:
@@ -275,8 +251,15 @@ def denigration_task(
 
     Parameters
     ----------
-    X, texts, groups, kinds
-        As for ``denigration``.
+    X : (n, d) array
+        Rows of faces.
+    texts : (t, d) array
+        Rows of the prompts.
+    groups : (n,) labels
+        Whom each face shows.
+    kinds : (t,) sequence of str, optional
+        What each prompt names: "crime", "non-human", or anything else. By default those of
+        ``denigration_prompts``, in that order.
     harm : {"sum", "crime", "non-human"}
         Which harms count.
     names : pair of str
@@ -290,14 +273,20 @@ def denigration_task(
     X, texts = check_matrix(X), check_matrix(texts, "texts")
     labels = check_labels(groups, X.shape[0], "groups")
     check_choice(harm, "harm", (TOTAL, *HARMS))
-    kind_of = check_kinds(kinds, texts.shape[0])
-    counts = is_harm(kind_of) if harm == TOTAL else kind_of == harm
+    kind_of = np.asarray(denigration_prompts()[1] if kinds is None else kinds)
+    if kind_of.shape != (texts.shape[0],):
+        raise InputValueError(
+            f"kinds must say what each prompt names: {texts.shape[0]} rows of texts, got shape "
+            f"{kind_of.shape}."
+        )
+    if not np.isin(kind_of, tuple(HARMS)).any():
+        raise InputValueError(f"kinds must name a harm, one of {', '.join(HARMS)}; none does.")
     return Task(
         name="denigration",
         names=(names[0], names[1]),
         X=X,
         Y=texts,
-        judge=lambda X, Y, metric: counts[best_prompts(X, Y, metric)],
+        judge=_NearestKind(kind_of, tuple(HARMS) if harm == TOTAL else (harm,)),
         groups=np.arange(X.shape[0]),
         better="lower",
         outcome="share denigrated" if harm == TOTAL else f"share taken for {harm}",
@@ -327,7 +316,7 @@ class FairFace(Brief):
     def inputs(
         self, X: np.ndarray, kept: Sequence[int], encode: EncodeTexts, *, by: GroupColumn = "race"
     ) -> TaskInputs:
-        """What ``denigration`` takes, with groups ``by`` race, gender or age."""
+        """What ``denigration_task`` takes, with groups ``by`` race, gender or age, and ``own``."""
         check_choice(by, "by", get_args(GroupColumn))
         texts, kinds = denigration_prompts()
         inputs = {
@@ -396,9 +385,9 @@ def _read(given: Any) -> dict[str, Any]:
 
 
 def _prepare(inputs: Any, given: Any, progress: Progress) -> Prepared:
-    found = denigration(**inputs, metric=given.metric, seed=given.seed)
     rows = {name: value for name, value in inputs.items() if name != "own"}
     task = denigration_task(**rows, harm=given.harm, names=given.names, metric=given.metric)
+    found = denigration(task, own=inputs.get("own"), seed=given.seed)
     return Prepared(task, found, more={"shares": found})
 
 

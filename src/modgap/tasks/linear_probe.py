@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from modgap._arrays import to_numpy, unit
 from modgap._door import check_matrix, check_rows
-from modgap._results import Result
+from modgap._results import NOT_IN_JSON, Result
 from modgap._validate import Array, InputTypeError, InputValueError, check_count, check_numbers
 from modgap.corrections import Metric
 from modgap.io import Items
@@ -63,14 +63,8 @@ class LinearProbe(Result):
     C: float
     converged: bool
     seed: int
-    predictions: np.ndarray
-    hits: np.ndarray
-
-    def to_dict(self) -> dict[str, Any]:
-        """The accuracy, without each row's prediction."""
-        found = super().to_dict()
-        del found["predictions"], found["hits"]
-        return found
+    predictions: np.ndarray = field(metadata=NOT_IN_JSON)
+    hits: np.ndarray = field(metadata=NOT_IN_JSON)
 
 
 def linear_probe(

@@ -7,14 +7,14 @@ its own for each question.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from modgap._arrays import cached_blocks, namespace, to_numpy, unit
 from modgap._door import check_matrix, check_rows
-from modgap._results import Progress, Result, Table, silent
+from modgap._results import NOT_IN_JSON, Progress, Result, Table, silent
 from modgap._validate import (
     Array,
     InputTypeError,
@@ -242,9 +242,9 @@ class RephrasedChoice(Result):
     closed: float
     draws: int
     n: int
-    clean_hits: np.ndarray
-    rephrased_shares: np.ndarray
-    groups: np.ndarray
+    clean_hits: np.ndarray = field(metadata=NOT_IN_JSON)
+    rephrased_shares: np.ndarray = field(metadata=NOT_IN_JSON)
+    groups: np.ndarray = field(metadata=NOT_IN_JSON)
 
     def gain(
         self, amount: float = 1.0, *, resamples: int = DEFAULT_RESAMPLES, seed: int = 0
@@ -264,13 +264,6 @@ class RephrasedChoice(Result):
         header = ("shift by question", "accuracy", "accuracy in other words")
         lines = zip(self.amounts, self.clean, self.rephrased, strict=True)
         return header, [(f"{amount:g}", f"{a:.3f}", f"{b:.3f}") for amount, a, b in lines]
-
-    def to_dict(self) -> dict[str, Any]:
-        """The accuracies, without each question's."""
-        found = super().to_dict()
-        for name in ("clean_hits", "rephrased_shares", "groups"):
-            del found[name]
-        return found
 
 
 def rephrased_choice(
@@ -356,32 +349,33 @@ def rephrased_choice_task(
     seed : int
         Seed of the draws.
     """
-    X = check_matrix(X)
-    first, question_of = check_answers(texts, "texts")
-    n = int(question_of[-1]) + 1
-    places = check_correct(correct, question_of)
-    image_of = check_image_of(image_of, n, X.shape[0])
+    clean = multiple_choice_task(X, texts, correct, image_of=image_of, names=names, metric=metric)
+    judge: _Choice = clean.judge  # type: ignore[assignment]
+    question_of, n = judge.first_of, clean.n_items
     others = [
         check_answers(given, name, n, nonzero=metric == "cosine")
         for given, name in ((right, "right"), (wrong, "wrong"))
     ]
-    check_enough(question_of, others[1][1])
+    needed, found = np.bincount(question_of) - 1, np.bincount(others[1][1])
+    short = np.flatnonzero(found < needed)
+    if len(short):
+        raise InputValueError(
+            f"wrong must have at least as many texts as a question has wrong answers: question "
+            f"{short[0]} has {found[short[0]]} for {needed[short[0]]}."
+        )
     for rows, name in zip(others, ("right", "wrong"), strict=True):
-        check_same_space(first, rows[0], ("texts", name))
+        check_same_space(clean.Y, rows[0], ("texts", name))
     drawn = _draws(question_of, others[0][1], others[1][1], check_count(draws, "draws"), seed)
     every = np.concatenate([question_of, *(of for _, of in others)])
-    return Task(
+    return replace(
+        clean,
         name="rephrased_choice",
-        names=(names[0], names[1]),
-        X=X,
-        Y=namespace(first).concat([first, *(rows for rows, _ in others)]),
-        judge=_Choice(every, image_of[every], question_of, places, drawn),
-        groups=image_of,
+        Y=namespace(clean.Y).concat([clean.Y, *(rows for rows, _ in others)]),
+        judge=_Choice(every, clean.groups[every], question_of, judge.correct, drawn),
+        right=None,
+        chance=float("nan"),
         outcome="accuracy in other words",
-        x_groups=np.arange(X.shape[0]),
-        metric=metric,
-        fit_on=(X, first),
-        row_names=("X", "texts"),
+        fit_on=(clean.X, clean.Y),
     )
 
 
@@ -480,17 +474,6 @@ def near_and_toward(
 def moved(near: np.ndarray, toward: np.ndarray, amount: float) -> np.ndarray:
     """Scores (n, k) of the candidates moved by this amount; the largest is the nearest."""
     return near - amount * toward
-
-
-def check_enough(question_of: np.ndarray, wrong_of: np.ndarray) -> None:
-    """Refuse a question with fewer wrong texts than it has wrong answers."""
-    needed, found = np.bincount(question_of) - 1, np.bincount(wrong_of)
-    short = np.flatnonzero(found < needed)
-    if len(short):
-        raise InputValueError(
-            f"wrong must have at least as many texts as a question has wrong answers: question "
-            f"{short[0]} has {found[short[0]]} for {needed[short[0]]}."
-        )
 
 
 def _check_gap(gap: Any, dim: int) -> np.ndarray:

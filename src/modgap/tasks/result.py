@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, Literal
+from dataclasses import dataclass, field
+from typing import Literal
 
 import numpy as np
 
 from modgap._drawing import Range, Ranges
 from modgap._results import (
+    NOT_IN_JSON,
     HasFigure,
     Result,
     Table,
@@ -89,13 +90,7 @@ class TaskSweep(HasFigure, Result):
     published: tuple[Published, ...]
     level: float
     seed: int
-    outcomes: np.ndarray
-
-    def to_dict(self) -> dict[str, Any]:
-        """All but the outcomes of each item."""
-        found = super().to_dict()
-        del found["outcomes"]
-        return found
+    outcomes: np.ndarray = field(metadata=NOT_IN_JSON)
 
     @property
     def ways(self) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 
 from modgap._door import check_rows
-from modgap._results import Brief, Result
+from modgap._results import NOT_IN_JSON, Brief, Result
 from modgap._text import same_texts
 from modgap._validate import Array, InputValueError, check_choice, check_names, check_same_space
 from modgap.corrections import METRICS, Correction, Metric, Role
@@ -45,20 +45,14 @@ class TaskScore(Result):
     chance: float
     n: int
     metric: str
-    outcomes: np.ndarray
-    predictions: np.ndarray
+    outcomes: np.ndarray = field(metadata=NOT_IN_JSON)
+    predictions: np.ndarray = field(metadata=NOT_IN_JSON)
 
     def by(self, labels: Any) -> dict[Any, float]:
         """The mean outcome of the items of each label: the accuracy of each class, say."""
         names, place = np.unique(check_labels(labels, self.n), return_inverse=True)
         means = np.bincount(place, weights=self.outcomes) / np.bincount(place)
         return dict(zip(names.tolist(), means.tolist(), strict=True))
-
-    def to_dict(self) -> dict[str, Any]:
-        """The means, without each item's outcome."""
-        found = super().to_dict()
-        del found["outcomes"], found["predictions"]
-        return found
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,12 +132,14 @@ class Task(Brief):
             rows = check_rows(getattr(self, side), name, nonzero=nonzero)
             object.__setattr__(self, side, rows)
         check_same_space(self.X, self.Y, self.row_names)
-        object.__setattr__(self, "groups", _labels(self.groups, "groups"))
+        object.__setattr__(self, "groups", check_labels(self.groups, None, "groups"))
         x_groups = self.x_groups
         if x_groups is None and len(self.groups) == self.X.shape[0]:
             x_groups = self.groups
         if x_groups is not None:
-            object.__setattr__(self, "x_groups", _labels(x_groups, "x_groups", self.X.shape[0]))
+            object.__setattr__(
+                self, "x_groups", check_labels(x_groups, self.X.shape[0], "x_groups")
+            )
         parts = {name: np.asarray(part) for name, part in self.parts.items()}
         for name, part in parts.items():
             if part.shape != self.groups.shape or part.dtype != bool:
@@ -209,21 +205,12 @@ class Task(Brief):
         return found
 
 
-def _labels(labels: Any, name: str, n: int | None = None) -> np.ndarray:
-    found = np.asarray(labels)
-    if found.ndim != 1 or (n is not None and len(found) != n):
-        wanted = "(items,)" if n is None else f"({n},)"
-        raise InputValueError(f"{name} must have the shape {wanted}, got {found.shape}.")
-    return found
-
-
-def check_labels(labels: Any, n: int, name: str = "labels") -> np.ndarray:
-    """One label per row, in the memory of NumPy."""
+def check_labels(labels: Any, n: int | None, name: str = "labels") -> np.ndarray:
+    """One label per row, in the memory of NumPy; of any number of rows where n is None."""
     if hasattr(labels, "detach"):
         labels = labels.detach().cpu()
     found = same_texts(labels)
-    if found.ndim != 1 or len(found) != n:
-        raise InputValueError(
-            f"{name} must give one label per row: {n} rows, got shape {found.shape}."
-        )
+    if found.ndim != 1 or (n is not None and len(found) != n):
+        each = "item" if n is None else f"row: {n} rows"
+        raise InputValueError(f"{name} must give one label per {each}, got shape {found.shape}.")
     return found

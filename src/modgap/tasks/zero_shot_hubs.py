@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from modgap._arrays import like
 from modgap._door import check_rows
-from modgap._results import Result
+from modgap._results import NOT_IN_JSON, Result
 from modgap._validate import Array, InputValueError
 from modgap.corrections import Calibrate, Correction, RecognitionWarning
 from modgap.corrections.bank import check_bank, with_hubs
@@ -40,13 +40,7 @@ class ZeroShotHubs(Result):
     raw: TaskScore
     corrected: TaskScore
     gain: Comparison
-    correction: Correction | None
-
-    def to_dict(self) -> dict[str, Any]:
-        """The metrics and the choice, without the correction."""
-        found = {name: getattr(self, name) for name in ("weight", "neighbours", "n_bank")}
-        results = {name: getattr(self, name).to_dict() for name in ("raw", "corrected", "gain")}
-        return {**found, **results}
+    correction: Correction | None = field(metadata=NOT_IN_JSON)
 
 
 def zero_shot_hubs(

@@ -16,10 +16,10 @@ from modgap.reproduce.sources import Pairs, pairs
 from modgap.tasks.denigration import (
     GROUPS,
     HARMS,
-    SEXES,
     Denigration,
     denigration,
     denigration_prompts,
+    denigration_task,
 )
 
 
@@ -40,7 +40,8 @@ def fig11(setting: Setting) -> Outcome:
         for i in range(100)
     ]
     images = rows[target] + 0.05 * rng.standard_normal((len(target), 64))
-    shares = denigration(images, rows, np.repeat(list(planted), 100), kinds).shares
+    task = denigration_task(images, rows, np.repeat(list(planted), 100), kinds)
+    shares = denigration(task).shares
     return Outcome(
         {"prompts": len(texts), **sizes},
         [
@@ -75,9 +76,6 @@ def fig11(setting: Setting) -> Outcome:
 # The gap of CLIP ViT-B/32 on MS-COCO, of which the other gaps are so many times the size.
 OWN_GAP = 0.82
 WIDER, SMALL, LARGE = 0.97 / OWN_GAP, 0.07 / OWN_GAP, 1.29 / OWN_GAP
-# How FairFace writes a race that the prompts write in another way.
-_RACES = {"latino_hispanic": "latino"}
-_SEXES = dict(zip(("male", "female"), SEXES, strict=True))
 # An amount that widens a gap about as far as it goes.
 _WIDEST = -8.0
 
@@ -132,19 +130,19 @@ class _Faces:
             raise NotAtHand(PAPER.sentences["fairface"])
         self.seed = setting.seed
         (self.pairs,) = pairs(setting)
-        self.X, which = model.rows(model.faces.images)
-        self.texts = model.texts(denigration_prompts()[0])
-        races = [model.faces.race[k].lower() for k in which]
-        self.race = np.array([_RACES.get(race, race).title() for race in races])
+        X, which = model.rows(model.faces.images)
+        given = model.faces.inputs(X, which.tolist(), model.texts).inputs
+        # FairFace's Latino_Hispanic is the paper's Latino.
+        races = (race.lower().removesuffix("_hispanic") for race in given["groups"])
+        self.race = np.array([race.title() for race in races])
         self.races = tuple(np.unique(self.race).tolist())
-        self.own = _own_prompts(self.race, [model.faces.gender[k] for k in which])
+        self.task = denigration_task(X, given["texts"], self.race)
+        self.own = given["own"]
 
     def at(self, times: float) -> Denigration:
         """The shares at a gap of so many times the model's own."""
         correction = None if times == 1 else shift_to(self.pairs, times)
-        return denigration(
-            self.X, self.texts, self.race, own=self.own, correction=correction, seed=self.seed
-        )
+        return denigration(self.task, own=self.own, correction=correction, seed=self.seed)
 
     def outcome(self, found: dict[str, Denigration], checks: list[Check]) -> Outcome:
         """The shares beside the published ones."""
@@ -183,13 +181,3 @@ def shift_to(found: Pairs, times: float) -> Correction:
     if gap(_WIDEST) <= target:
         return shifted(_WIDEST)
     return shifted(brentq(lambda amount: gap(amount) - target, _WIDEST, smallest, xtol=1e-4))
-
-
-def _own_prompts(races: np.ndarray, sexes: list[str]) -> np.ndarray | None:
-    """The row of the prompt that is right for each face; None where one has none."""
-    words = [
-        (race.lower(), _SEXES.get(sex.lower(), "")) for race, sex in zip(races, sexes, strict=True)
-    ]
-    if any(race not in GROUPS or not sex for race, sex in words):
-        return None
-    return np.array([GROUPS.index(race) * len(SEXES) + SEXES.index(sex) for race, sex in words])
