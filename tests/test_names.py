@@ -29,7 +29,6 @@ REASONS = {
     "search": _COMMAND,
     "train": _COMMAND,
     "vslerp": _COMMAND,
-    "without_normalisation": "simulate's door to the same function, without importing torch",
 }
 # Functions that make the figures and tables of a paper have the paper's numbers.
 _PAPERS = "reproduce"

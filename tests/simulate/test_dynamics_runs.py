@@ -1,15 +1,10 @@
-"""A run of descent: its history, stopping it, going on bit for bit, and what it refuses."""
+"""A run of descent: its history, and what it refuses."""
 
 from __future__ import annotations
 
 import dataclasses
 import itertools
 import json
-import os
-import random
-import signal
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -19,13 +14,6 @@ from modgap.measures.loss import soft_assignments
 from modgap.simulate.dynamics import descend, log_spaced_steps
 from modgap.simulate.dynamics_start import collapsed, make_clusters, three_pairs
 from modgap.simulate.dynamics_theory import first_step, shared_caption_loss
-
-
-@pytest.fixture(params=["numpy", "compiled"])
-def engine(request):
-    if request.param == "compiled":
-        pytest.importorskip("numba", reason="numba is not installed")
-    return request.param
 
 
 def test_the_history_holds_the_asked_steps_and_the_input_stays():
@@ -53,91 +41,6 @@ def test_log_spaced_steps_end_at_the_last_and_never_repeat():
     assert log_spaced_steps(1, 60) == (0, 1)
 
 
-def assert_same(one, other):
-    for field in dataclasses.fields(one):
-        a, b = getattr(one, field.name), getattr(other, field.name)
-        if field.name == "snapshots":
-            assert len(a) == len(b)
-            for s, t in zip(a, b, strict=True):
-                np.testing.assert_array_equal(s.X, t.X)
-                assert (s.step, s.temperature) == (t.step, t.temperature)
-        else:
-            np.testing.assert_array_equal(a, b)
-
-
-def stop_after(step):
-    def progress(_, done, total):
-        if done >= step:
-            raise KeyboardInterrupt
-
-    return progress
-
-
-@pytest.mark.parametrize("every", [700, 10**6])
-def test_an_interrupted_run_goes_on_bit_for_bit(tmp_path, engine, every):
-    file = tmp_path / "run.safetensors"
-    X, Y = make_clusters(6, 3, spread=0.1)
-    settings = {"temperature_rate": 0.01, "snapshots": [10, 1500, 1900], "engine": engine}
-    whole = descend(X, Y, 0.1, 2000, **settings)
-    with pytest.raises(KeyboardInterrupt):
-        descend(
-            X,
-            Y,
-            0.1,
-            2000,
-            progress=stop_after(1500),
-            checkpoint=file,
-            checkpoint_every=every,
-            **settings,
-        )
-    assert_same(descend(X, Y, 0.1, 2000, resume=file, **settings), whole)
-
-
-KILLED = """
-import sys
-from modgap.simulate.dynamics import descend
-from modgap.simulate.dynamics_start import make_clusters
-X, Y = make_clusters(10, 2, spread=0.05)
-print("begun", flush=True)
-descend(X, Y, 0.1, 200_000, checkpoint=sys.argv[1], checkpoint_every=2_000,
-        progress=lambda _, done, total: print(done, flush=True))
-"""
-
-
-def test_a_killed_run_goes_on_bit_for_bit(tmp_path):
-    file = tmp_path / "run.safetensors"
-    child = subprocess.Popen(
-        [sys.executable, "-c", KILLED, str(file)], stdout=subprocess.PIPE, text=True
-    )
-    # Some lines after the first checkpoint, then wherever the child happens to be.
-    for _ in range(random.SystemRandom().randint(40, 110)):
-        child.stdout.readline()
-    child.send_signal(signal.SIGKILL if hasattr(signal, "SIGKILL") else signal.SIGTERM)
-    child.wait()
-    child.stdout.close()
-    assert file.exists()
-    X, Y = make_clusters(10, 2, spread=0.05)
-    resumed_at = []
-    resumed = descend(
-        X, Y, 0.1, 200_000, resume=file, progress=lambda _, done, total: resumed_at.append(done)
-    )
-    assert not resumed_at or resumed_at[0] > 2_000
-    assert_same(resumed, descend(X, Y, 0.1, 200_000))
-
-
-def test_a_checkpoint_of_another_run_is_refused(tmp_path):
-    file = tmp_path / "run.safetensors"
-    X, Y = make_clusters(5)
-    descend(X, Y, 0.1, 10, checkpoint=file)
-    with pytest.raises(InputValueError, match=r"another run: temperature 0.1 there and 0.2 here"):
-        descend(X, Y, 0.2, 10, resume=file)
-    with pytest.raises(InputValueError, match=r"start \w+ there and \w+ here"):
-        descend(X + 1, Y, 0.1, 10, resume=file)
-    with pytest.raises(InputValueError, match=r"There is no descent checkpoint at"):
-        descend(X, Y, 0.1, 10, resume=tmp_path / "other")
-    assert os.listdir(tmp_path) == ["run.safetensors"]
-
-
 @pytest.mark.parametrize(
     ("change", "error", "text"),
     [
@@ -154,7 +57,6 @@ def test_a_checkpoint_of_another_run_is_refused(tmp_path):
         ({"records": 1.5}, InputTypeError, "records must be a list of steps, got 1.5"),
         ({"snapshots": [11]}, InputValueError, "snapshots must be between 0 and 10, got 11"),
         ({"engine": "nump"}, InputValueError, "Did you mean 'numpy'"),
-        ({"checkpoint_every": 0}, InputValueError, "checkpoint_every must be at least 1"),
         ({"X": np.zeros((3, 2)), "sphere": True}, InputValueError, "length zero"),
         ({"learning_rate": 1e308}, InputValueError, "left the range of floats before step"),
     ],

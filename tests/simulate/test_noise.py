@@ -12,8 +12,7 @@ from scipy.special import ndtr
 from modgap._results import to_json
 from modgap.evaluation import robustness
 from modgap.evaluation.noise import Gaussian
-from modgap.simulate.noise import pair_robustness
-from modgap.simulate.noise_candidates import expected_robustness
+from modgap.simulate.noise import expected_robustness, pair_robustness
 
 SIGMAS = 4.5
 DRAWS = 40_000

@@ -1,16 +1,13 @@
 from .blur import blur_contrast, make_shifted_sphere, shell_conformity, thin_shell
-from .cone import cone_by_depth
 from .cone_initialisations import compare_cones, random_rows, trained_rows
-from .cone_layer import layer_violations, relu_cosine
 from .cone_networks import (
     digit_inputs,
     fit_classifier,
     make_network,
     network_rows,
     noise_inputs,
-    without_normalisation,
 )
-from .cone_variance import initialisation_share
+from .cone_theory import initialisation_share, layer_violations, relu_cosine
 from .dynamics import descend
 from .dynamics_loss import contrastive_gradient
 from .dynamics_start import collapsed, make_clusters, three_pairs
@@ -23,15 +20,13 @@ from .flow_theory import (
     inverse_temperature_along,
     separation_bound,
 )
-from .noise import pair_robustness
-from .noise_candidates import expected_robustness
-from .sphere import critical_temperature, make_sphere_pairs, sphere_landscape
+from .noise import expected_robustness, pair_robustness
+from .sphere import critical_temperature, make_sphere_pairs
 
 __all__ = [
     "blur_contrast",
     "collapsed",
     "compare_cones",
-    "cone_by_depth",
     "contrastive_gradient",
     "critical_temperature",
     "decay_rate",
@@ -60,9 +55,7 @@ __all__ = [
     "shared_caption_loss",
     "shell_conformity",
     "simple_flow",
-    "sphere_landscape",
     "thin_shell",
     "three_pairs",
     "trained_rows",
-    "without_normalisation",
 ]

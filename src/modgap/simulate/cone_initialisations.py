@@ -11,7 +11,7 @@ import numpy as np
 from modgap._arrays import to_numpy, unit
 from modgap._door import check_rows
 from modgap._results import Progress, Result
-from modgap._validate import Array, InputValueError, check_choice, check_count
+from modgap._validate import Array, InputValueError, check_choice, check_count, require
 from modgap.datasets.digits import load_scans
 from modgap.measures.cone import cone
 from modgap.search import search
@@ -23,7 +23,6 @@ from modgap.simulate.cone_networks import (
     make_network,
     network_rows,
     noise_inputs,
-    without_normalisation,
 )
 
 ConeData = Literal["noise", "digits"]
@@ -163,6 +162,9 @@ def random_rows(
         inputs = noise_inputs(kind, n_inputs, preset, seed)
     else:
         inputs = digit_inputs(kind, n_inputs, preset, standardise=normalisation)
+    require("torch", "towers", "A network")
+    from modgap.train.towers.normalisation import without_normalisation
+
     rows = []
     for k in range(initialisations):
         if progress is not None:

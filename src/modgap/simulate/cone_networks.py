@@ -92,17 +92,6 @@ def _as_inputs(tower: Tower, inputs: Array) -> Any:
     return tensor.to(next(tower.parameters()).device)
 
 
-def without_normalisation(model: Any) -> Any:
-    """A copy of a torch model whose normalisation layers do nothing (Liang et al., fig. 15).
-
-    See `modgap.train.towers.normalisation`.
-    """
-    require("torch", "towers", "Removing normalisation layers")
-    from modgap.train.towers import normalisation
-
-    return normalisation.without_normalisation(model)
-
-
 def fit_classifier(
     tower: Tower,
     inputs: Array,

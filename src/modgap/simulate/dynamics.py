@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import dataclasses
 import math
-import os
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -24,7 +23,6 @@ from modgap._validate import (
     check_temperature,
 )
 from modgap.measures.gap import gap_orthogonality
-from modgap.simulate._dynamics_checkpoint import DescentState, Frame, digest_of, load, save
 from modgap.simulate._dynamics_steps import Engine, choose_engine
 from modgap.simulate.dynamics_loss import check_embeddings, contrastive_gradient, variance_along
 
@@ -95,9 +93,6 @@ def descend(
     snapshots: Sequence[int] = (),
     engine: Engine = "auto",
     progress: Progress | None = None,
-    checkpoint: str | os.PathLike[str] | None = None,
-    checkpoint_every: int = 1_000_000,
-    resume: str | os.PathLike[str] | None = None,
 ) -> Descent:
     """Full-batch gradient descent on the embeddings themselves (Chowers et al., eq. 6, sec. H).
 
@@ -131,11 +126,6 @@ def descend(
     progress : callable, optional
         Called with what is being done, the steps done and the steps in all, a few times per
         second.
-    checkpoint, checkpoint_every
-        A file that is written every so many steps, at the end, and when Ctrl-C stops the run.
-    resume : path, optional
-        Such a file to go on from. The result is bit for bit that of a run without the stop, on
-        the same machine with the same number of threads.
 
     Examples
     --------
@@ -153,67 +143,42 @@ def descend(
     learning_rate = check_positive(learning_rate, "learning_rate")
     if temperature_rate is not None:
         temperature_rate = check_positive(temperature_rate, "temperature_rate")
-    every = check_count(checkpoint_every, "checkpoint_every")
     if isinstance(records, (int, np.integer)):
         recorded = log_spaced_steps(steps, check_count(records, "records"))
     else:
         recorded = tuple(sorted({0, steps, *_steps_within(records, "records", steps)}))
     kept = _steps_within(snapshots, "snapshots", steps)
     engine_name, advance = choose_engine(engine, X, steps)
-    settings = {
-        "start": digest_of(X, Y),
-        "temperature": temperature,
-        "steps": steps,
-        "learning_rate": learning_rate,
-        "temperature_rate": temperature_rate,
-        "sphere": bool(sphere),
-        "engine": engine_name,
-        "records": digest_of(np.array(recorded)),
-        "snapshots": list(kept),
-    }
-    if resume is None:
-        start = Frame(0, -math.log(temperature), X.copy(), Y.copy())
-        state = _reached(DescentState(start), start, recorded, kept, sphere)
-    else:
-        state = load(resume, settings)
-    stops = sorted({*recorded, *kept, steps})
+    X, Y, log_scale, step = X.copy(), Y.copy(), -math.log(temperature), 0
+    history, frames = [], []
+    stops = sorted({0, *recorded, *kept})
     stride = max(1, _WORK // (len(X) ** 2 * X.shape[1]))
-    try:
-        while (now := state.now).step < steps:
-            stop = min(stops[bisect_right(stops, now.step)], now.step + stride)
-            if checkpoint is not None:
-                stop = min(stop, (now.step // every + 1) * every)
-            X, Y = now.X.copy(), now.Y.copy()
-            log_scale = advance(
-                X,
-                Y,
-                now.log_scale,
-                stop - now.step,
-                learning_rate,
-                temperature_rate or 0.0,
-                bool(sphere),
+    while True:
+        if step in recorded:
+            history.append(_metrics(step, math.exp(-log_scale), X, Y, sphere))
+        if step in kept:
+            frames.append(_snapshot(step, math.exp(-log_scale), X.copy(), Y.copy()))
+        if step == steps:
+            break
+        stop = min(stops[bisect_right(stops, step)], step + stride)
+        log_scale = advance(
+            X, Y, log_scale, stop - step, learning_rate, temperature_rate or 0.0, bool(sphere)
+        )
+        if not (np.isfinite(X).all() and np.isfinite(Y).all() and math.isfinite(log_scale)):
+            raise InputValueError(
+                f"The descent left the range of floats before step {stop:,}. Lower "
+                f"learning_rate, which is {learning_rate:g}, or raise the temperature."
             )
-            if not (np.isfinite(X).all() and np.isfinite(Y).all() and math.isfinite(log_scale)):
-                raise InputValueError(
-                    f"The descent left the range of floats before step {stop:,}. Lower "
-                    f"learning_rate, which is {learning_rate:g}, or raise the temperature."
-                )
-            state = _reached(state, Frame(stop, float(log_scale), X, Y), recorded, kept, sphere)
-            if checkpoint is not None and (stop == steps or stop % every == 0):
-                save(checkpoint, state, settings)
-            if progress is not None:
-                progress("descending", stop, steps)
-    except KeyboardInterrupt:
-        if checkpoint is not None:
-            save(checkpoint, state, settings)
-        raise
-    table = np.array(state.rows)
+        step = stop
+        if progress is not None:
+            progress("descending", step, steps)
+    table = np.array(history)
     return Descent(
         steps=table[:, 0].astype(np.int64),
         **dict(zip(_COLUMNS, table[:, 1:].T, strict=True)),
-        snapshots=tuple(_snapshot(frame) for frame in state.snapshots),
-        X=state.now.X,
-        Y=state.now.Y,
+        snapshots=tuple(frames),
+        X=X,
+        Y=Y,
         engine=engine_name,
     )
 
@@ -238,23 +203,12 @@ def _steps_within(values: Iterable[int], name: str, steps: int) -> tuple[int, ..
     return tuple(sorted({check_count(v, name, at_least=0, at_most=steps) for v in listed}))
 
 
-def _reached(
-    state: DescentState,
-    frame: Frame,
-    recorded: tuple[int, ...],
-    kept: tuple[int, ...],
-    sphere: bool,
-) -> DescentState:
-    """The state at a new step, with its metrics and its embeddings where they are asked for."""
-    rows = (_metrics(frame, sphere),) if frame.step in recorded else ()
-    snapshots = (frame,) if frame.step in kept else ()
-    return DescentState(frame, state.rows + rows, state.snapshots + snapshots)
-
-
-def _metrics(frame: Frame, sphere: bool) -> tuple[float, ...]:
+def _metrics(
+    step: int, temperature: float, X: np.ndarray, Y: np.ndarray, sphere: bool
+) -> tuple[float, ...]:
     """One line of the history, in the order of the fields of ``Descent``."""
-    X, Y = frame.X.astype(np.float64), frame.Y.astype(np.float64)
-    gradient = contrastive_gradient(X, Y, frame.temperature, sphere=sphere)
+    X, Y = X.astype(np.float64), Y.astype(np.float64)
+    gradient = contrastive_gradient(X, Y, temperature, sphere=sphere)
     gap = X.mean(axis=0) - Y.mean(axis=0)
     cosines = gap_orthogonality(X, Y, bins=1)
     along = [variance_along(A, gap) for A in (X, Y)]
@@ -264,11 +218,11 @@ def _metrics(frame: Frame, sphere: bool) -> tuple[float, ...]:
     ]
     sums = (gradient.assignments_x, gradient.assignments_y)
     return (
-        float(frame.step),
+        float(step),
         gradient.loss,
         gradient.norm,
         float(np.linalg.norm(gap)),
-        frame.temperature,
+        temperature,
         cosines.x.mean_abs,
         cosines.y.mean_abs,
         *along,
@@ -278,7 +232,6 @@ def _metrics(frame: Frame, sphere: bool) -> tuple[float, ...]:
     )
 
 
-def _snapshot(frame: Frame) -> Snapshot:
-    gradient = contrastive_gradient(frame.X, frame.Y, frame.temperature)
-    sums = gradient.assignments_x, gradient.assignments_y
-    return Snapshot(frame.step, frame.temperature, frame.X, frame.Y, *sums)
+def _snapshot(step: int, temperature: float, X: np.ndarray, Y: np.ndarray) -> Snapshot:
+    gradient = contrastive_gradient(X, Y, temperature)
+    return Snapshot(step, temperature, X, Y, gradient.assignments_x, gradient.assignments_y)

@@ -3,25 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from scipy.optimize import minimize_scalar
 
-from modgap._results import Result
 from modgap._validate import (
     InputValueError,
     check_count,
     check_finite,
-    check_numbers,
     check_positive,
 )
-from modgap.measures.gap import gap_distance
 from modgap.measures.loss import contrastive_loss
-
-DEFAULT_ANGLES = tuple(float(angle) for angle in range(181))
-DEFAULT_TEMPERATURES = (0.01, 0.02, 0.05, 0.1, 1.0)
 
 
 def make_sphere_pairs(
@@ -85,97 +77,15 @@ def _arrangement(n_pairs: int, spacing: float, mismatches: int) -> tuple[np.ndar
     return np.radians(spacing * np.arange(n_pairs)), places
 
 
-@dataclass(frozen=True)
-class SphereLandscape(Result):
-    """Contrastive loss (temperatures × angles) as the texts move between the poles.
-
-    ``gaps`` are the distances of the means. For each temperature ``best_angle`` (at most 90: the
-    other side mirrors it) has the least loss, and ``barrier`` is how much higher the loss is at
-    the equator, where the gap is closed: 0 where there is no barrier, and then closing the gap
-    is best. There is one below ``critical_temperature`` only.
-    """
-
-    angles: np.ndarray
-    temperatures: np.ndarray
-    losses: np.ndarray
-    gaps: np.ndarray
-    best_angle: np.ndarray
-    least_loss: np.ndarray
-    barrier_angle: np.ndarray
-    barrier: np.ndarray
-    critical_temperature: float
-    n_pairs: int
-    spacing: float
-    mismatches: int
-
-
-def sphere_landscape(
-    angles: Sequence[float] = DEFAULT_ANGLES,
-    temperatures: Sequence[float] = DEFAULT_TEMPERATURES,
-    n_pairs: int = 6,
-    spacing: float = 15.0,
-    mismatches: int = 2,
-) -> SphereLandscape:
-    """The loss of pairs on the sphere against the texts' polar angle (Liang, fig. 3 e–g and 9).
-
-    The cosines are sin(angle) · cos(difference of longitude), so the loss is a convex function
-    of sin(angle)/temperature and of nothing else. Hence its one least value lies at
-    sin(angle) = temperature / critical temperature, the same at every temperature below the
-    critical one, and the barrier, where there is one, is at the equator.
-
-    Parameters
-    ----------
-    angles, temperatures : list of float
-        Where the loss is computed.
-    n_pairs, spacing, mismatches
-        The pairs, as in ``make_sphere_pairs``.
-
-    >>> landscape = sphere_landscape(temperatures=(0.01, 0.05))
-    >>> landscape.best_angle.round(1).tolist(), landscape.barrier.round(2).tolist()
-    ([22.0, 90.0], [0.38, 0.0])
-    >>> sphere_landscape(temperatures=(0.01,), mismatches=0).barrier.tolist()
-    [0.0]
-    """
-    degrees = check_numbers(angles, "angles")
-    heats = check_numbers(temperatures, "temperatures", positive=True)
-
-    def pairs_at(angle: float) -> tuple[np.ndarray, np.ndarray]:
-        return make_sphere_pairs(angle, n_pairs, spacing, mismatches)
-
-    pairs = [pairs_at(angle) for angle in degrees.tolist()]
-    critical = critical_temperature(n_pairs, spacing, mismatches)
-    # The least is reached at this ratio, or as near to it as the equator allows.
-    reach = np.minimum(1.0, heats / critical) if critical > 0 else np.ones_like(heats)
-    best = np.degrees(np.arcsin(reach))
-    at_equator = np.array([contrastive_loss(*pairs_at(90.0), t) for t in heats.tolist()])
-    least = np.array(
-        [
-            contrastive_loss(*pairs_at(a), t)
-            for a, t in zip(best.tolist(), heats.tolist(), strict=True)
-        ]
-    )
-    has_barrier = reach < 1
-    return SphereLandscape(
-        angles=degrees,
-        temperatures=heats,
-        losses=np.array([[contrastive_loss(X, Y, t) for X, Y in pairs] for t in heats.tolist()]),
-        gaps=np.array([gap_distance(X, Y) for X, Y in pairs]),
-        best_angle=best,
-        least_loss=least,
-        barrier_angle=np.where(has_barrier, 90.0, np.nan),
-        barrier=np.where(has_barrier, at_equator - least, 0.0),
-        critical_temperature=critical,
-        n_pairs=n_pairs,
-        spacing=float(spacing),
-        mismatches=mismatches,
-    )
-
-
 def critical_temperature(n_pairs: int = 6, spacing: float = 15.0, mismatches: int = 2) -> float:
     """The temperature below which the loss of pairs on the sphere keeps the gap open.
 
     0 where every text is nearest its own image: closing the gap is then best at any temperature.
     Infinite where the mismatches outweigh the matches, so that texts at the pole are always best.
+    The cosines are sin(angle) · cos(difference of longitude), so the loss is a convex function of
+    sin(angle)/temperature and of nothing else. Hence its one least value lies at sin(angle) =
+    temperature / critical temperature, the same at every temperature below the critical one, and
+    the barrier, where there is one, is at the equator.
 
     Parameters
     ----------

@@ -32,10 +32,13 @@ from modgap.reproduce.liang2022.row_statistics import (
 from modgap.reproduce.paper import PrintedTable
 from modgap.reproduce.setting import NotAtHand, Setting
 from modgap.reproduce.sources import pairs
-from modgap.simulate.cone import Activation, random_layers
 from modgap.simulate.cone_initialisations import compare_cones
-from modgap.simulate.cone_layer import layer_violations
-from modgap.simulate.cone_variance import initialisation_share
+from modgap.simulate.cone_theory import (
+    Activation,
+    initialisation_share,
+    layer_violations,
+    random_layers,
+)
 
 _MODALITIES = ("image", "text")
 # Photos by CLIP, and their name in fig. 14.
