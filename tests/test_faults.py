@@ -126,9 +126,9 @@ def test_a_command_that_was_killed_at_any_point_finishes_when_it_is_run_again(
 
 
 WRITE = """
-from modgap._files import atomic_folder, replaced_folder, write_text
+from modgap._files import atomic_folder, write_text
 write_text("file.txt", "new" * 9)
-with replaced_folder("folder") as temporary:
+with atomic_folder("folder", replace=True) as temporary:
     write_text(temporary / "file.txt", "new" * 9)
 with atomic_folder("fresh") as temporary:
     (temporary / "file.txt").write_text("new" * 9)

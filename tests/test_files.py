@@ -8,6 +8,7 @@ import socket
 import stat
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +19,6 @@ from modgap._files import (
     WriteError,
     atomic_folder,
     atomic_path,
-    replaced_folder,
     sweep,
     write_text,
 )
@@ -129,7 +129,7 @@ def test_what_is_no_file_is_refused_before_anything_is_written(
         make(kind, tmp_path / "late" / "target")
     assert os.path.samestat(before, target.lstat())
     assert everything_in(tmp_path) == {"target", "late", "late/target"}
-    for folder in (atomic_folder, replaced_folder):
+    for folder in (atomic_folder, partial(atomic_folder, replace=True)):
         if kind != "a folder":
             with pytest.raises(InputValueError, match="where a folder is to be"), folder(target):
                 pytest.fail("it was let in")
@@ -151,7 +151,7 @@ def test_a_link_stays_one_and_what_it_points_at_is_replaced(tmp_path: Path) -> N
         assert not (tmp_path / "there" / "file").is_symlink()
         assert (tmp_path / "there" / "file").read_text() == text
     (tmp_path / "folder").symlink_to("there")
-    with replaced_folder(tmp_path / "folder") as temporary:
+    with atomic_folder(tmp_path / "folder", replace=True) as temporary:
         (temporary / "only").touch()
     assert everything_in(tmp_path) == {"first", "second", "there", "folder", "there/only"}
     assert (tmp_path / "folder").is_symlink()
@@ -187,7 +187,7 @@ def test_an_existing_file_keeps_its_permissions(tmp_path: Path, mode: int, umask
     folder = tmp_path / "folder"
     folder.mkdir()
     folder.chmod(mode | 0o100)
-    with replaced_folder(folder):
+    with atomic_folder(folder, replace=True):
         pass
     assert stat.S_IMODE(folder.stat().st_mode) == mode | 0o100
 
@@ -221,7 +221,7 @@ def test_the_umask_is_never_touched(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     # It belongs to the process: another thread would write its files with ours.
     monkeypatch.setattr(os, "umask", lambda _: pytest.fail("the umask was changed"))
     write_text(tmp_path / "file.txt", "text")
-    for block in (atomic_folder, replaced_folder):
+    for block in (atomic_folder, partial(atomic_folder, replace=True)):
         with block(tmp_path / "folder"):
             pass
 
@@ -290,7 +290,7 @@ def test_a_file_is_on_the_disk_before_it_has_its_name_and_its_name_after(
     assert after == {"a.bin"}
 
 
-@pytest.mark.parametrize("block", [atomic_folder, replaced_folder])
+@pytest.mark.parametrize("block", [atomic_folder, partial(atomic_folder, replace=True)])
 def test_all_of_a_folder_is_on_the_disk_before_it_has_its_name(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -344,7 +344,7 @@ def test_a_folder_that_a_killed_process_had_moved_aside_gets_its_name_back(tmp_p
     (left / "old" / "file").write_text("old")
     sweep(tmp_path)  # without knowing whose it is, it is kept
     with pytest.raises(ValueError):
-        fail_in(replaced_folder(target), ValueError)
+        fail_in(atomic_folder(target, replace=True), ValueError)
     assert (target / "file").read_text() == "old"
     assert everything_in(tmp_path) == {"folder", "folder/file"}
 
@@ -363,7 +363,10 @@ def test_a_folder_is_put_back_where_its_successor_cannot_have_its_name(
         rename(*paths)  # type: ignore[arg-type]
 
     monkeypatch.setattr(os, "replace", second_fails)
-    with pytest.raises(WriteError, match="folder cannot be written"), replaced_folder(target):
+    with (
+        pytest.raises(WriteError, match="folder cannot be written"),
+        atomic_folder(target, replace=True),
+    ):
         pass
     assert (target / "file").read_text() == "old"
     assert everything_in(tmp_path) == {"folder", "folder/file"}

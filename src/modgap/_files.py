@@ -67,26 +67,12 @@ def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
 
 
 @contextmanager
-def atomic_folder(path: str | os.PathLike[str]) -> Iterator[Path]:
+def atomic_folder(path: str | os.PathLike[str], *, replace: bool = False) -> Iterator[Path]:
     """A temporary folder that takes the name ``path`` once the block ends without an error.
 
-    ``path`` must not exist yet, or be an empty folder.
-    """
-    target = folder_to_write(path)
-    with _workspace(path, target) as place:
-        temporary = place / _NEW
-        temporary.mkdir()
-        yield temporary
-        _settle_folder(temporary, target)
-        os.replace(temporary, target)
-
-
-@contextmanager
-def replaced_folder(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """A temporary folder that takes the place of ``path`` and of all in it when the block ends.
-
-    After an error the old folder is there as it was. A kill between the two renames leaves it
-    aside; the next one to write here puts it back first.
+    ``path`` must not exist yet, or be an empty folder. With ``replace`` the new folder takes the
+    place of ``path`` and of all in it. After an error the old folder is there as it was; a kill
+    between the two renames leaves it aside, and the next one to write here puts it back first.
     """
     target = folder_to_write(path)
     with _workspace(path, target) as place:
@@ -95,7 +81,7 @@ def replaced_folder(path: str | os.PathLike[str]) -> Iterator[Path]:
         try:
             yield temporary
             _settle_folder(temporary, target)
-            if target.exists():
+            if replace and target.exists():
                 os.replace(target, place / _OLD)
             os.replace(temporary, target)
         except BaseException:

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from modgap._files import folder_to_write, replaced_folder, write_text
+from modgap._files import atomic_folder, folder_to_write, write_text
 from modgap._limits import read_json
 from modgap._locks import sole_writer_of
 from modgap._results import (
@@ -146,7 +146,7 @@ def fix(
             name: one.correction for name, one in found.items() if one.correction is not None
         }
         check_replaceable(place)  # diagnosing takes a while
-        with replaced_folder(place) as temporary:
+        with atomic_folder(place, replace=True) as temporary:
             written = []
             for name, one in found.items():
                 one_of = f"-{file_safe(name)}" if len(found) > 1 else ""

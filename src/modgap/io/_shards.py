@@ -108,6 +108,14 @@ class ShardOpener:
                     del found[key]
         return found
 
+    def joined(
+        self, paths: Sequence[Any], open_one: Callable[[Any], Contents], source: Any
+    ) -> Contents:
+        """Shards read one after the other; refused where none can be used."""
+        found = self.open_each(paths, open_one)
+        self.refuse_none(found, source)
+        return Contents.joined(found.values(), source)
+
     def check_stated(self, path: Any) -> None:
         """A file must be as the manifest says, if there is one; its checksum where bad is left."""
         if not self._stated:

@@ -11,17 +11,12 @@ from modgap._validate import InputValueError
 from modgap.io._contents import Contents, listed
 from modgap.io._shards import BadShards, ShardOpener, in_order
 from modgap.io.column_roles import column_roles
-from modgap.io.formats.clip_retrieval import (
-    is_clip_retrieval,
-    open_clip_retrieval,
-    open_npy_shards,
-)
+from modgap.io.formats.clip_retrieval import is_clip_retrieval, open_clip_retrieval
 from modgap.io.formats.lance_dataset import SUFFIX as LANCE
 from modgap.io.formats.lance_dataset import is_lance, open_lance
 from modgap.io.formats.npy import open_npy
-from modgap.io.formats.npz import open_npz
-from modgap.io.formats.npz_folder import is_npz_folder, open_npz_shards
-from modgap.io.formats.parquet import open_parquet, open_parquet_shards
+from modgap.io.formats.npz import is_npz_folder, open_npz, open_npz_shards
+from modgap.io.formats.parquet import open_parquet
 from modgap.io.formats.safetensors_file import open_safetensors
 from modgap.io.formats.saved_dataset import find_saved, open_saved_rows
 from modgap.io.formats.tables import is_table, open_table
@@ -44,9 +39,9 @@ FOLDERS: tuple[tuple[Callable[[Any], object], Callable[[Any, ShardOpener], Conte
     (is_clip_retrieval, open_clip_retrieval),
     (find_saved, lambda folder, _: open_saved_rows(folder)),
     (is_npz_folder, open_npz_shards),
-    (lambda folder: in_order(folder, ".parquet"), open_parquet_shards),
-    (lambda folder: in_order(folder, ".npy"), open_npy_shards),
 )
+# Else the files of a folder, in the order of their numbers, by how their names end.
+SHARDS: Mapping[str, Callable[[Any], Contents]] = {".parquet": open_parquet, ".npy": open_npy}
 # Readers of files that modgap takes as tables. Those of .pkl can run code.
 _READ_FIRST = {
     ".csv": "read_csv",
@@ -196,6 +191,9 @@ def _open_folder(folder: Path | RemotePath, opener: ShardOpener) -> Contents:
     for fits, open_folder in FOLDERS:
         if fits(folder):
             return open_folder(folder, opener)
+    for suffix, open_one in SHARDS.items():
+        if paths := in_order(folder, suffix):
+            return opener.joined(paths, open_one, folder)
     if tables := sorted(path.name for path in folder.glob(f"*{LANCE}")):
         raise InputValueError(
             f"{folder} holds the Lance datasets {listed(tables)}. Give the path of one: "

@@ -46,7 +46,13 @@ def open_clip_retrieval(folder: Any, opener: ShardOpener) -> Contents:
     """Images, texts and metadata, whichever there are; they must agree on the number of rows."""
     note = finished_note(folder)
     modalities = [name for name, part in EMBEDDED.items() if (folder / part).is_dir()]
-    sides = {EMBEDDED[name]: _npy_files(folder / EMBEDDED[name], opener) for name in modalities}
+    sides = {}
+    for name in modalities:
+        place = folder / EMBEDDED[name]
+        paths = in_order(place, ".npy")
+        if not paths:
+            raise InputValueError(f"{place} must hold .npy files, got none.")
+        sides[EMBEDDED[name]] = opener.open_each(paths, open_npy)
     for part in (METADATA, TEXT_METADATA):
         if tables := in_order(folder / part, ".parquet"):
             sides[part] = opener.open_each(tables, open_parquet)
@@ -63,20 +69,6 @@ def open_clip_retrieval(folder: Any, opener: ShardOpener) -> Contents:
     pair = (EMBEDDED[modalities[0]], EMBEDDED[modalities[1]]) if len(modalities) == 2 else None
     names = (modalities[0], modalities[1]) if pair else None
     return Contents(folder, matrices, described, pair=pair, names=names, note=note)
-
-
-def open_npy_shards(folder: Any, opener: ShardOpener) -> Contents:
-    """The `.npy` files of a folder as one matrix, in the order of their numbers."""
-    shards = _npy_files(folder, opener)
-    opener.refuse_none(shards, folder)
-    return Contents.joined(shards.values(), folder)
-
-
-def _npy_files(folder: Any, opener: ShardOpener) -> dict[str, Contents]:
-    paths = in_order(folder, ".npy")
-    if not paths:
-        raise InputValueError(f"{folder} must hold .npy files, got none.")
-    return opener.open_each(paths, open_npy)
 
 
 def _of_their_own(
@@ -139,6 +131,9 @@ def write_clip_retrieval(
     shard_rows : int
         Rows to a file.
     """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
     target = Path(folder)
     check_count(shard_rows, "shard_rows")
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
@@ -164,11 +159,4 @@ def write_clip_retrieval(
         check_lengths(streams.values(), columns, {})
         for number, start in enumerate(range(0, counts[IMAGES] if columns else 0, shard_rows)):
             part = {name: values[start : start + shard_rows] for name, values in columns.items()}
-            _write_metadata(temporary / METADATA / f"{METADATA}_{number}.parquet", part)
-
-
-def _write_metadata(path: Path, columns: dict[str, np.ndarray]) -> None:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    pq.write_table(pa.table(columns), path)
+            pq.write_table(pa.table(part), temporary / METADATA / f"{METADATA}_{number}.parquet")

@@ -39,9 +39,7 @@ def open_lance(path: Any, opener: ShardOpener | None = None) -> Contents:
         dataset = lance.dataset(address)
         fragments = dataset.get_fragments()
     named = [_FragmentPath(path, fragment) for fragment in fragments]
-    found = opener.open_each(named, lambda path: arrow_contents(_Fragment(dataset, path)))
-    opener.refuse_none(found, path)
-    return Contents.joined(found.values(), path)
+    return opener.joined(named, lambda one: arrow_contents(_Fragment(dataset, one)), path)
 
 
 class _FragmentPath:

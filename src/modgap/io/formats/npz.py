@@ -1,4 +1,4 @@
-"""NumPy's `.npz`: named arrays in a zip file, read in blocks and unpacked as they are read."""
+"""NumPy's `.npz`: named arrays in a zip file, unpacked as they are read; and folders of such."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ import math
 import struct
 import zipfile
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,10 +20,12 @@ import numpy as np
 from modgap._limits import as_text, check_dtype, check_unpacked
 from modgap._steady_file import SteadyFile
 from modgap._validate import InputTypeError, InputValueError
-from modgap.io._contents import Column, Contents, reading
+from modgap.io._contents import Column, Contents, listed, reading
 from modgap.io._matrices import Matrix, ReadMatrix, decoded, rebatch
 from modgap.io._row_stream import RowStream
+from modgap.io._shards import ShardOpener, in_order
 from modgap.io.formats.npy import HEADER_ERRORS, open_array, read_header
+from modgap.io.formats.parquet import open_parquet
 from modgap.io.remote import steady
 
 _ERRORS = (
@@ -149,6 +152,47 @@ class _Member:
                 file.read(self.stored.itemsize * math.prod(self.shape)), self.stored
             )
             return decoded(data.reshape(self.shape, order="F" if self.fortran else "C"), self.dtype)
+
+
+def is_npz_folder(folder: Any) -> bool:
+    """Whether all that a folder has is `.npz` shards, and tables that go with them."""
+    shards, tables = in_order(folder, ".npz"), in_order(folder, ".parquet")
+    return bool(shards) and {path.stem for path in tables} <= {path.stem for path in shards}
+
+
+def open_npz_shards(folder: Any, opener: ShardOpener) -> Contents:
+    """The arrays of all shards, each after the one before, and the columns of their tables.
+
+    DataComp (https://github.com/mlfoundations/datacomp) publishes such folders: `00000000.npz`
+    holds `b32_img`, `b32_txt`, `l14_img` and `l14_txt` in float16, `00000000.parquet` the uid, url
+    and text of the same rows.
+    """
+    tables = {path.stem for path in in_order(folder, ".parquet")}
+    open_one = partial(_open_shard, tables=tables, opener=opener)
+    return opener.joined(in_order(folder, ".npz"), open_one, folder)
+
+
+def _open_shard(path: Any, tables: Set[str], opener: ShardOpener) -> Contents:
+    found = open_npz(path)
+    if not tables:
+        return found
+    table = path.with_suffix(".parquet")
+    if path.stem not in tables:
+        raise InputValueError(
+            f"{path} has no table {table.name} beside it, which other shards have. Download it, "
+            "or move the tables away."
+        )
+    opener.check_stated(table)
+    columns = open_parquet(table).columns
+    counts = {name: matrix.shape[0] for name, matrix in found.matrices.items() if matrix.shape}
+    counts[table.name] = max(column.length for column in columns.values())
+    if len(set(counts.values())) > 1:
+        said = listed([f"{name}: {count}" for name, count in counts.items()])
+        raise InputValueError(
+            f"{path} and {table.name} must have the same number of rows, got {said}. "
+            "Download both again."
+        )
+    return Contents(path, found.matrices, {**columns, **found.columns})
 
 
 def write_npz(

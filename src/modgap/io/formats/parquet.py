@@ -1,4 +1,4 @@
-"""Parquet with vectors in list or fixed-size-list columns: one file, or a folder of shards."""
+"""Parquet with vectors in list or fixed-size-list columns."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ from modgap.io._arrow_columns import ArrowPart, arrow_contents, list_width, nump
 from modgap.io._contents import Contents, reading
 from modgap.io._matrices import BATCH_ROWS, Matrix, ReadMatrix, Shards, rebatch
 from modgap.io._row_stream import RowStream
-from modgap.io._shards import ShardOpener, in_order
 from modgap.io.remote import steady
 
 # Bytes that are read of a column at once, from a disk and from a store far away.
@@ -28,13 +27,6 @@ def open_parquet(path: Any) -> Contents:
     """The vector columns and the plain columns of a file, which may have no rows."""
     with _reading(path):  # names that are no text, for instance
         return arrow_contents(ParquetPart(path))
-
-
-def open_parquet_shards(folder: Any, opener: ShardOpener) -> Contents:
-    """The files of a folder, read one after the other."""
-    shards = opener.open_each(in_order(folder, ".parquet"), open_parquet)
-    opener.refuse_none(shards, folder)
-    return Contents.joined(shards.values(), folder)
 
 
 class ParquetPart(ArrowPart):
@@ -48,14 +40,15 @@ class ParquetPart(ArrowPart):
             self.metadata = file.metadata
             self.schema = file.schema_arrow
         self.n_rows = self.metadata.num_rows
-        groups = self._group_rows()
+        groups = self.group_rows()
         if min(groups, default=0) < 0 or sum(groups) != self.n_rows:
             raise InputValueError(
                 f"{path} is damaged: it claims {self.n_rows} rows, and its row groups "
                 f"{sum(groups)}. Write or download it again."
             )
 
-    def _group_rows(self) -> list[int]:
+    def group_rows(self) -> list[int]:
+        """How many rows each row group has."""
         return [self.metadata.row_group(g).num_rows for g in range(self.metadata.num_row_groups)]
 
     @contextmanager
@@ -95,7 +88,7 @@ class ParquetPart(ArrowPart):
         self._check_claim(column, self.n_rows * dim * dtype.itemsize)
         groups: list[Matrix] = []
         first_row = 0
-        for group, n_rows in enumerate(self._group_rows()):
+        for group, n_rows in enumerate(self.group_rows()):
             if n_rows:
                 blocks = partial(self._group_blocks, column, group, first_row, (n_rows, dim))
                 groups.append(ReadMatrix((n_rows, dim), dtype, blocks, readers=self.readers))
@@ -146,12 +139,12 @@ class ParquetPart(ArrowPart):
         n_bytes = 0
         for array in self.arrays(column, BATCH_ROWS * 8, encoded=encoded):
             with _reading(self.path):
-                n_bytes += text_bytes(array)
+                n_bytes += _text_bytes(array)
             self._check_claim(column, n_bytes)
             yield array
 
 
-def text_bytes(array: Any) -> int:
+def _text_bytes(array: Any) -> int:
     """The bytes of the strings of an array, each counted as often as it is there."""
     import pyarrow as pa
     import pyarrow.compute as pc

@@ -159,17 +159,11 @@ def write_torch(
     """Write one tensor if there is nothing else, otherwise a dict; collected in memory first."""
     torch = require("torch", "torch", f"Writing {path.suffix} files")
     tensors = {name: torch.from_numpy(stream.collect()) for name, stream in matrices.items()}
-    if len(tensors) == 1 and not columns:
-        _save(torch, next(iter(tensors.values())), path)
-        return
     others = {
         name: values.tolist() if is_text(values) else torch.tensor(values)
         for name, values in columns.items()
     }
-    _save(torch, {**tensors, **others}, path)
-
-
-def _save(torch: Any, held: Any, path: Path) -> None:
+    alone = len(tensors) == 1 and not others
     # Through a file of Python's, which says why the disk refuses it.
     with path.open("wb") as file:
-        torch.save(held, file)
+        torch.save(next(iter(tensors.values())) if alone else {**tensors, **others}, file)

@@ -4,26 +4,26 @@ from __future__ import annotations
 
 import json
 import re
-from abc import ABC, abstractmethod
-from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 from threading import Lock
 from typing import Any
 
-from modgap._limits import check_unpacked
-from modgap._steady_file import ChangedFileError, SteadyFile
+from modgap._steady_file import ChangedFileError
 from modgap._validate import InputError, InputTypeError, InputValueError, first_line
-from modgap.io._contents import listed, reading
-from modgap.io.formats.parquet import text_bytes
+from modgap.io._contents import listed
+from modgap.io._matrices import BATCH_ROWS
+from modgap.io.formats.parquet import ParquetPart
 from modgap.io.formats.saved_dataset import arrow_files, read_arrow, saved_splits
+from modgap.io.formats.tables import TablePart
 from modgap.io.images import ImageError, ImageFolder, check_size
 from modgap.io.items.columns import Roles, label_of, plain_fields
 from modgap.io.items.item import Item, Opened, clean, join_files, merge_names, no_file
 
 # Row groups kept in memory: threads that decode in order straddle at most two.
 _KEPT = 2
+_Table = ParquetPart | TablePart
 
 
 def find_parquet(folder: Path) -> Sequence[Path]:
@@ -35,7 +35,7 @@ def open_saved(files: Sequence[Path], images: Path | None) -> Opened:
     """A dataset, or the splits of several."""
     stated = files[0]
     opened = [
-        _open_all([_Arrow(path) for path in arrow_files(state)], images, name)
+        _open_all([read_arrow(path) for path in arrow_files(state)], images, name)
         for name, state in saved_splits(stated).items()
     ]
     return opened[0] if len(opened) == 1 else join_files(opened, stated.parent)
@@ -43,111 +43,35 @@ def open_saved(files: Sequence[Path], images: Path | None) -> Opened:
 
 def open_parquet_items(files: Sequence[Path], images: Path | None) -> Opened:
     """Parquet files; shards that Hugging Face names by split are splits."""
-    return _open_all([_Parquet(file) for file in files], images, None)
+    return _open_all([ParquetPart(file) for file in files], images, None)
 
 
-class _Table(ABC):
-    """A file of columns: small ones are read at once, images and sounds when they are needed."""
+def _cells(part: _Table, column: str) -> list[Callable[[], Any]]:
+    """For each row, what gives its value in a column; images are read when they are needed.
 
-    path: Path
-    schema: Any
-    names: list[str]
-    n: int
+    Those of a Parquet file come a row group at a time, and the last few groups are kept.
+    """
+    import pyarrow as pa
 
-    @abstractmethod
-    def column(self, name: str) -> list[Any]:
-        """A whole column."""
+    lock = Lock()
 
-    @abstractmethod
-    def values(self, name: str) -> list[Callable[[], Any]]:
-        """For each row, what gives its value in a column."""
+    @lru_cache(maxsize=_KEPT)
+    def read_group(group: int) -> Any:
+        assert isinstance(part, ParquetPart)
+        kind = part.schema.field(column).type
+        return pa.chunked_array(part.arrays(column, BATCH_ROWS, [group]), type=kind)
 
-
-class _Parquet(_Table):
-    """A Parquet file; images are read a row group at a time, and the last few groups are kept."""
-
-    def __init__(self, path: Path) -> None:
-        import pyarrow.parquet as pq
-
-        self.path, self.file = path, SteadyFile(path)
-        with self._reading(), self.file.watched(), pq.ParquetFile(path) as file:
-            self.metadata = file.metadata
-            self.schema = file.schema_arrow
-            self.names = self.schema.names
-        self.n = self.metadata.num_rows
-        self._groups: OrderedDict[tuple[str, int], Any] = OrderedDict()
-        self._lock = Lock()
-
-    def column(self, name: str) -> list[Any]:
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-
-        kind = self.schema.field(name).type
-        # Strings stay a dictionary of values until it is known how long all are.
-        coded = [name] if pa.types.is_string(kind) or pa.types.is_binary(kind) else None
-        with (
-            self._reading(),
-            self.file.watched(),
-            pq.ParquetFile(self.path, metadata=self.metadata, read_dictionary=coded) as file,
-        ):
-            column = file.read([name])[name]
-            n_bytes = sum(text_bytes(chunk) for chunk in column.chunks)
-            check_unpacked(f"{name!r} of {self.path}", n_bytes, self.file.size)
-            found: list[Any] = column.to_pylist()
-            return found
-
-    def values(self, name: str) -> list[Callable[[], Any]]:
-        return [
-            partial(self._value, name, group, row)
-            for group in range(self.metadata.num_row_groups)
-            for row in range(self.metadata.row_group(group).num_rows)
-        ]
-
-    def _value(self, name: str, group: int, row: int) -> Any:
-        import pyarrow.parquet as pq
-
-        with self._lock:
-            if (name, group) not in self._groups:
-                with (
-                    self._reading(),
-                    self.file.watched(),
-                    pq.ParquetFile(self.path, metadata=self.metadata) as file,
-                ):
-                    self.file.check()
-                    self._groups[name, group] = file.read_row_group(group, [name])[name]
-                while len(self._groups) > _KEPT:
-                    self._groups.popitem(last=False)
-            self._groups.move_to_end((name, group))
-            values = self._groups[name, group]
+    def cell(piece: int, row: int) -> Any:
+        if isinstance(part, TablePart):
+            part.check()
+            return chunks[piece][row].as_py()
+        with lock:
+            values = read_group(piece)
         return values[row].as_py()
 
-    def _reading(self) -> Any:
-        import pyarrow as pa
-
-        errors = (pa.ArrowException, OSError, UnicodeDecodeError)
-        return reading(self.path, "a Parquet file", *errors)
-
-
-class _Arrow(_Table):
-    """A stream of record batches, mapped into memory; the file is looked at before each item."""
-
-    def __init__(self, path: Path) -> None:
-        self.path, self.part = path, read_arrow(path)
-        self.table = self.part.table
-        self.schema, self.names = self.table.schema, self.table.column_names
-        self.n = self.table.num_rows
-
-    def column(self, name: str) -> list[Any]:
-        found: list[Any] = self.table[name].to_pylist()
-        return found
-
-    def values(self, name: str) -> list[Callable[[], Any]]:
-        chunks = self.table[name].chunks
-        return [partial(self._value, chunk, row) for chunk in chunks for row in range(len(chunk))]
-
-    def _value(self, chunk: Any, row: int) -> Any:
-        self.part.check()
-        return chunk[row].as_py()
+    chunks = part.table[column].chunks if isinstance(part, TablePart) else ()
+    sizes = part.group_rows() if isinstance(part, ParquetPart) else map(len, chunks)
+    return [partial(cell, piece, row) for piece, n in enumerate(sizes) for row in range(n)]
 
 
 def _open_all(tables: Sequence[_Table], images: Path | None, split: str | None) -> Opened:
@@ -157,21 +81,25 @@ def _open_all(tables: Sequence[_Table], images: Path | None, split: str | None) 
 
 
 def _open(table: _Table, images: Path, split: str | None) -> Opened:
-    if len(set(table.names)) < len(table.names):
-        raise InputValueError(f"{table.path} must name every column once: {listed(table.names)}.")
+    if len(set(table.schema.names)) < len(table.schema.names):
+        raise InputValueError(
+            f"{table.path} must name every column once: {listed(table.schema.names)}."
+        )
     features = _features(table.schema)
     noted_images, sounds, classes = (
         [name for name, feature in features.items() if feature.get("_type") == wanted]
         for wanted in ("Image", "Audio", "ClassLabel")
     )
     files = [*noted_images, *sounds]
-    roles = Roles.of(table.names, table.path, files=files, classes=classes)
-    nothing: list[Any] = [None] * table.n
+    roles = Roles.of(table.schema.names, table.path, files=files, classes=classes)
+    nothing: list[Any] = [None] * table.n_rows
 
     def column(name: str | None) -> list[Any]:
         if name is None:
             return nothing
-        return _named(_whole(table.column(name), table), features.get(name, {}))
+        with table.reading():
+            found = [value for array in table.values(name) for value in array.to_pylist()]
+        return _named(_whole(found, table), features.get(name, {}))
 
     paths = column(roles.file) if roles.file and _is_text(table, roles.file) else nothing
     names = column(roles.name) if paths is nothing else paths
@@ -191,7 +119,7 @@ def _open(table: _Table, images: Path, split: str | None) -> Opened:
             plain_fields({name: values[row] for name, values in fields.items()}, small),
             named=label_of(names[row]) is not None,
         )
-        for row in range(table.n)
+        for row in range(table.n_rows)
     ]
     return roles.kind(paths, sounds=sounds), items
 
@@ -207,7 +135,7 @@ def _readers(table: _Table, column: str | None, folder: ImageFolder) -> list[Cal
     import pyarrow as pa
 
     if column is None:
-        return [no_file] * table.n
+        return [no_file] * table.n_rows
     kind = table.schema.field(column).type
     inner = kind.field("bytes").type if _has_bytes(kind) else kind
     checks = (pa.types.is_binary, pa.types.is_large_binary, pa.types.is_null)
@@ -216,15 +144,16 @@ def _readers(table: _Table, column: str | None, folder: ImageFolder) -> list[Cal
             f"{column!r} of {table.path} must hold bytes, structures of bytes and path, or names "
             f"of files, got {kind}."
         )
-    values = _whole(table.values(column), table)
+    values = _whole(_cells(table, column), table)
     return [partial(_stored, value, folder, table.path) for value in values]
 
 
 def _whole(values: list[Any], table: _Table) -> list[Any]:
     """The values of a column, refused where there is not one for each row."""
-    if len(values) != table.n:
+    if len(values) != table.n_rows:
         raise InputValueError(
-            f"{table.path} is damaged: it must have {table.n} rows, a column has {len(values)}."
+            f"{table.path} is damaged: it must have {table.n_rows} rows, a column has "
+            f"{len(values)}."
         )
     return values
 
