@@ -208,7 +208,7 @@ def _as_array(X: Any, name: str) -> np.ndarray:
     if is_picture(first):
         raise InputTypeError(f"{name} must be a matrix of floats, got {what_to_call(X)}")
     if array_api_compat.is_torch_array(first):
-        X = [_from_torch(one) for one in X]
+        X = [as_numpy(one) if array_api_compat.is_torch_array(one) else one for one in X]
     try:
         found = np.asanyarray(X)
     except ValueError as error:
@@ -229,12 +229,12 @@ def _as_array(X: Any, name: str) -> np.ndarray:
     return found
 
 
-def _from_torch(given: Any) -> Any:
-    """A tensor among others in a list as an array; NumPy has no bfloat16."""
-    if not array_api_compat.is_torch_array(given):
-        return given
-    given = given.detach().cpu()
-    return (given.float() if str(given.dtype) == "torch.bfloat16" else given).numpy()
+def as_numpy(array: Any) -> np.ndarray:
+    """A NumPy array of the numbers of an array or tensor; bfloat16 becomes float32."""
+    if not array_api_compat.is_torch_array(array):
+        return np.asarray(array)
+    array = array.detach().cpu()
+    return (array.float() if str(array.dtype) == "torch.bfloat16" else array).numpy()
 
 
 def refuse_output(X: Any) -> None:

@@ -12,7 +12,7 @@ import numpy as np
 
 from modgap._door import check_matrix
 from modgap._validate import InputError, InputTypeError, InputValueError, did_you_mean, first_line
-from modgap.io._matrices import BATCH_ROWS, FileMatrix, Matrix, Shards
+from modgap.io._matrices import BATCH_ROWS, FileMatrix, Matrix, PickedRows, Shards
 from modgap.io.remote import RemotePath
 
 # The name of the rows in a file that holds one matrix, and in the files modgap writes.
@@ -127,6 +127,12 @@ class Contents:
             {name: Shards([one.matrices[name] for one in filled]) for name in first.matrices},
             {name: Column.joined([one.columns[name] for one in filled]) for name in first.columns},
         )
+
+    def subset(self, rows: np.ndarray) -> Contents:
+        """These rows of all matrices and columns, not read yet."""
+        matrices = {name: PickedRows(matrix, rows) for name, matrix in self.matrices.items()}
+        columns = {name: column.subset(rows) for name, column in self.columns.items()}
+        return Contents(self.path, matrices, columns, note=self.note)
 
     @property
     def n_rows(self) -> int:

@@ -12,10 +12,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
-import array_api_compat
 import numpy as np
 
 from modgap._arrays import like
+from modgap._door import as_numpy
 from modgap._steady_file import SteadyFile
 from modgap._threads import ahead, read_ahead
 
@@ -442,11 +442,3 @@ def decoded(block: np.ndarray, dtype: np.dtype) -> np.ndarray:
     if block.dtype == np.uint16 and dtype == np.float32:
         return (block.astype(np.uint32) << 16).view(np.float32)
     return block.astype(dtype)
-
-
-def as_numpy(array: Any) -> np.ndarray:
-    """A NumPy array of the numbers of an array or tensor; bfloat16 becomes float32."""
-    if not array_api_compat.is_torch_array(array):
-        return np.asarray(array)
-    array = array.detach().cpu()
-    return (array.float() if str(array.dtype) == "torch.bfloat16" else array).numpy()

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain
 from typing import Any
 
 import array_api_compat
 import numpy as np
 
 from modgap._arrays import to_half
-from modgap._door import check_matrix
+from modgap._door import as_numpy, check_matrix
 from modgap._threads import ahead
 from modgap._validate import InputTypeError, InputValueError
 from modgap.io._contents import listed
-from modgap.io._matrices import BATCH_ROWS, as_numpy
+from modgap.io._matrices import BATCH_ROWS
 from modgap.io.embeddings import Embeddings
 from modgap.io.formats.tables import is_opened
 
@@ -31,11 +32,11 @@ class RowStream:
 
     def __init__(self, rows: Any, name: str, dtype: Any = None) -> None:
         self.name = name
-        self._batches = _iterate(rows, name)
-        first = next(self._batches, None)
+        batches = _iterate(rows, name)
+        first = next(batches, None)
         if first is None:
             raise InputValueError(f"{name} must have at least one row, got no batches.")
-        self._held: list[np.ndarray] = [first]
+        self._batches, self._given = chain([first], batches), first.dtype
         self.dim = int(first.shape[1])
         self.dtype = check_float_dtype(first.dtype if dtype is None else dtype)
         self.n_written = 0
@@ -45,8 +46,11 @@ class RowStream:
 
         Rows that must be converted are so in a thread: half precision takes as long as the map.
         """
-        same, given = self._held[0].dtype == self.dtype, self._numbered()
-        convert = self._converted
+
+        def convert(given: tuple[np.ndarray, int]) -> np.ndarray:
+            return converted(given[0], self.dtype, self.name, first_row=given[1])
+
+        same, given = self._given == self.dtype, self._numbered()
         for batch in map(convert, given) if same else ahead(convert, given, _CONVERTERS):
             self.n_written += len(batch)
             yield batch
@@ -54,24 +58,19 @@ class RowStream:
     def _numbered(self) -> Iterator[tuple[np.ndarray, int]]:
         """Each batch, and the number of its first row."""
         first_row = 0
-        while (batch := self._held.pop() if self._held else next(self._batches, None)) is not None:
+        for batch in self._batches:
             if batch.shape[1] != self.dim:
                 raise InputValueError(
                     f"Every batch of {self.name} must have the same number of columns, "
                     f"got {self.dim} and from row {first_row} {batch.shape[1]}."
                 )
-            n_rows = len(batch)
             yield batch, first_row
-            del batch
-            first_row += n_rows
+            first_row += len(batch)
+            del batch  # before the next one is made
 
     def collect(self) -> np.ndarray:
         """All rows in memory, for formats that are written in one piece."""
         return np.concatenate(list(self.batches()))
-
-    def _converted(self, given: tuple[np.ndarray, int]) -> np.ndarray:
-        batch, first_row = given
-        return converted(batch, self.dtype, self.name, first_row=first_row)
 
 
 def converted(

@@ -10,18 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from modgap._door import check_matrix
+from modgap._door import as_numpy, check_matrix
 from modgap._results import Progress, silent
 from modgap._stopping import stop_here
 from modgap._validate import InputTypeError, InputValueError, check_count
 from modgap.io._contents import Column
-from modgap.io._matrices import (
-    BATCH_ROWS,
-    ArrayMatrix,
-    Matrix,
-    PickedRows,
-    as_numpy,
-)
+from modgap.io._matrices import BATCH_ROWS, ArrayMatrix, Matrix, PickedRows
 from modgap.io.column_roles import field_column
 from modgap.io.formats.tables import is_opened
 from modgap.io.shard_moments import kept_moments

@@ -10,6 +10,7 @@ from __future__ import annotations
 import csv
 import os
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -49,8 +50,31 @@ def find_groups(
 
 
 def labels_of(given: Any, contents: Contents, side: Embeddings) -> np.ndarray:
-    """The label of every row of a side: from a column, from a file, or as given."""
-    return _check(_labels(given, contents), side)
+    """The label of every row, a string or a whole number: from a column, a file, or as given."""
+    if not isinstance(given, (str, os.PathLike)):
+        array = np.asarray(given)
+    elif str(given) in contents.columns:
+        array = contents.columns[str(given)].load()
+    elif Path(given).is_file():
+        array = read_labels(Path(given))
+    else:
+        raise InputValueError(
+            f"groups must name a column of {contents.path} or a file, got {str(given)!r}."
+            f"{did_you_mean(str(given), contents.columns)} It holds {contents.listing()}."
+        )
+    if array.dtype == object and all(isinstance(label, str) for label in array):
+        array = strings(array.tolist(), f"A label of {side.source}")
+    if array.shape != (side.n_rows,):
+        raise InputValueError(
+            f"groups must have one label per row of {side.source}: "
+            f"{side.n_rows} rows, got shape {array.shape}."
+        )
+    if array.dtype.kind not in "iuU":
+        raise InputTypeError(
+            f"groups must be strings or whole numbers for every row of {side.source}, "
+            f"got {'missing values' if array.dtype == object else array.dtype}."
+        )
+    return array
 
 
 def _one_each(groups: Any, contents: Mapping[str, Contents]) -> Mapping[str, Any]:
@@ -73,20 +97,6 @@ def _one_each(groups: Any, contents: Mapping[str, Contents]) -> Mapping[str, Any
     if not known and not Path(groups).exists() and str(groups).count(",") == len(names) - 1:
         return dict(zip(names, map(str.strip, str(groups).split(",")), strict=True))
     return dict.fromkeys(names, groups)
-
-
-def _labels(given: Any, contents: Contents) -> np.ndarray:
-    if not isinstance(given, (str, os.PathLike)):
-        return np.asarray(given)
-    if str(given) in contents.columns:
-        return contents.columns[str(given)].load()
-    path = Path(given)
-    if path.is_file():
-        return read_labels(path)
-    raise InputValueError(
-        f"groups must name a column of {contents.path} or a file, got {str(given)!r}."
-        f"{did_you_mean(str(given), contents.columns)} It holds {contents.listing()}."
-    )
 
 
 def read_labels(path: Path) -> np.ndarray:
@@ -128,28 +138,8 @@ def _whole_numbers(labels: list[str], path: Path) -> np.ndarray:
     """Labels of a text file: numbers if all are, and written plainly ("007" stays a string)."""
     if max(map(len, labels), default=0) > 20:  # no 64-bit number is as long
         return strings(labels, f"A label of {path}")
-    try:
-        numbers = [int(label) for label in labels]
-    except ValueError:
-        return strings(labels, f"A label of {path}")
-    plain = all(str(number) == label for number, label in zip(numbers, labels, strict=True))
-    fits = all(-(2**63) <= number < 2**63 for number in numbers)
-    return np.array(numbers, np.int64) if plain and fits else strings(labels, f"A label of {path}")
-
-
-def _check(labels: Any, side: Embeddings) -> np.ndarray:
-    """One string or whole number for every row."""
-    array = np.asarray(labels)
-    if array.dtype == object and all(isinstance(label, str) for label in array):
-        array = strings(array.tolist(), f"A label of {side.source}")
-    if array.shape != (side.n_rows,):
-        raise InputValueError(
-            f"groups must have one label per row of {side.source}: "
-            f"{side.n_rows} rows, got shape {array.shape}."
-        )
-    if array.dtype.kind not in "iuU":
-        raise InputTypeError(
-            f"groups must be strings or whole numbers for every row of {side.source}, "
-            f"got {'missing values' if array.dtype == object else array.dtype}."
-        )
-    return array
+    with suppress(ValueError, OverflowError):
+        numbers = np.array([int(label) for label in labels], np.int64)
+        if numbers.astype(str).tolist() == labels:
+            return numbers
+    return strings(labels, f"A label of {path}")

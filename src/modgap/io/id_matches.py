@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from modgap._validate import InputTypeError
+from modgap._validate import InputTypeError, InputValueError
 from modgap.io.embeddings import Embeddings
 
 # Ids that match on fewer rows than this share of either side were hardly meant to.
@@ -43,10 +45,8 @@ class IdMatches:
         >>> IdMatches((4, 5), (3, 3)).words(("image", "text"))
         '3 of 4 image rows and 3 of 5 text rows match'
         """
-        said = (
-            f"{matched:,} of {n:,} {name} rows"
-            for matched, n, name in zip(self.matched, self.n_rows, names, strict=True)
-        )
+        counts = zip(self.matched, self.n_rows, names, strict=True)
+        said = (f"{matched:,} of {n:,} {name} rows" for matched, n, name in counts)
         return f"{' and '.join(said)} match"
 
     def examples(self) -> str:
@@ -64,6 +64,7 @@ def match_ids(*sides: Embeddings) -> IdMatches | None:
     if not all("ids" in side.columns for side in sides):
         return None
     import pyarrow as pa
+    import pyarrow.compute as pc
 
     n_rows = tuple(side.n_rows for side in sides)
     if len({id(side.columns["ids"]) for side in sides}) == 1:  # one for all, nothing to read
@@ -74,24 +75,24 @@ def match_ids(*sides: Embeddings) -> IdMatches | None:
         found = [_comparable(side.ids) for side in sides]
     if any(ids is None for ids in found):
         return None
-    found = [_in_nfc(ids) for ids in found]
+    # Texts as they are compared, see `modgap._text`.
+    found = [
+        pc.utf8_normalize(ids, form="NFC") if pa.types.is_large_string(ids.type) else ids
+        for ids in found
+    ]
     if len({ids.type for ids in found}) > 1:
         found = [ids.cast(pa.large_string()) for ids in found]
     if found[0].null_count == 0 and all(found[0].equals(ids) for ids in found[1:]):
         return IdMatches(n_rows, n_rows)
-    codes = np.split(_codes(pa.concat_arrays(found)), np.cumsum(n_rows)[:-1])
-    n_codes = 1 + max(int(one.max()) for one in codes)
+    encoded = pa.concat_arrays(found).dictionary_encode()
+    numbers = encoded.indices.fill_null(-1).to_numpy().astype(np.int64)
+    missing = np.flatnonzero(numbers < 0)  # a row without an id gets a number of its own
+    numbers[missing] = len(encoded.dictionary) + np.arange(len(missing))
+    codes = np.split(numbers, np.cumsum(n_rows)[:-1])
+    n_codes = 1 + int(numbers.max())
     on_sides = np.sum([np.bincount(one, minlength=n_codes) > 0 for one in codes], axis=0)
     matched = tuple(int(np.sum(on_sides[one] > 1)) for one in codes)
     return IdMatches(n_rows, matched, tuple(codes), tuple(ids[0].as_py() for ids in found))
-
-
-def _in_nfc(ids: Any) -> Any:
-    """Texts as they are compared, see `modgap._text`."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    return pc.utf8_normalize(ids, form="NFC") if pa.types.is_large_string(ids.type) else ids
 
 
 def _comparable(ids: np.ndarray | None) -> Any:
@@ -119,10 +120,16 @@ def _comparable(ids: np.ndarray | None) -> Any:
     return pa.array(ids, pa.large_string(), from_pandas=True)
 
 
-def _codes(ids: Any) -> np.ndarray:
-    """A number for every id; a row without one gets a number of its own."""
-    encoded = ids.dictionary_encode()
-    codes = encoded.indices.fill_null(-1).to_numpy().astype(np.int64)
-    missing = np.flatnonzero(codes < 0)
-    codes[missing] = len(encoded.dictionary) + np.arange(len(missing))
-    return codes
+def refuse_repeated(sides: Mapping[str, Embeddings]) -> None:
+    """Refuse ids that are on several rows of every side: they do not say which rows match."""
+    again = []
+    for side in sides.values():
+        # A missing id is None, or NaN, which is not equal to itself.
+        ids = [str(one) for one in np.asarray(side.ids).tolist() if one is not None and one == one]
+        again.append({one for one, count in Counter(ids).items() if count > 1})
+    if repeated := set.intersection(*again):
+        raise InputValueError(
+            f"The id {min(repeated)!r} is on more than one row of {' and of '.join(sides)}, so it "
+            "does not say which rows match. Give each pair an id of its own, or, where all rows of "
+            "an id belong together, name the column as groups (--groups)."
+        )

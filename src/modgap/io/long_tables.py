@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping
 
 import numpy as np
@@ -10,9 +9,6 @@ import numpy as np
 from modgap._text import same_text
 from modgap._validate import InputTypeError, InputValueError, did_you_mean
 from modgap.io._contents import Contents, listed
-from modgap.io._matrices import Matrix, PickedRows
-from modgap.io.embeddings import Embeddings
-from modgap.io.id_matches import PairingWarning, match_ids
 
 MODALITY = "modality"
 # A column of more values says something else.
@@ -59,8 +55,11 @@ def by_modality(contents: Contents, column: str) -> dict[str, Contents]:
             "modality a row is (modality=…, --modality-column)."
         )
     rows = {same_text(str(name)): np.flatnonzero(codes == k) for k, name in enumerate(names)}
-    ordered = sorted(rows, key=lambda name: (_place(name), int(rows[name][0])))
-    return {name: _chosen(contents, rows[name]) for name in ordered}
+
+    def place(name: str) -> tuple[int, int]:
+        return 0 if name in _FIRST else 2 if name in _LAST else 1, int(rows[name][0])
+
+    return {name: contents.subset(rows[name]) for name in sorted(rows, key=place)}
 
 
 def of_modality(contents: Contents, name: str) -> Contents:
@@ -93,42 +92,6 @@ def _several(contents: Contents, name: str | None = None) -> dict[str, Contents]
     return by_modality(contents, column) if known and len(said) > 1 else {}
 
 
-def ids_say_pairs(sides: Mapping[str, Embeddings]) -> bool:
-    """Whether rows of different modalities have the same ids; contradicting ones are refused.
-
-    Rows that stand one below the other are no pairs because there are as many of each.
-    """
-    first, *others = sides
-    found = match_ids(*sides.values())
-    if found is None:
-        return False
-    if not all(found.matched):
-        warnings.warn(
-            f"No id of {first} is an id of {' and '.join(others)} ({found.examples()}), so rows "
-            "are not paired. Say which rows match with groups (--groups), or that none do with "
-            "paired=False (--unpaired).",
-            PairingWarning,
-            stacklevel=4,
-        )
-        return False
-    again = [_repeated(side) for side in sides.values()]
-    if both := set.intersection(*again):
-        name = min(both)
-        raise InputValueError(
-            f"The id {name!r} is on more than one row of {' and of '.join(sides)}, so it does not "
-            "say which rows match. Give each pair an id of its own, or, where all rows of an id "
-            "belong together, name the column as groups (--groups)."
-        )
-    return True
-
-
-def _repeated(side: Embeddings) -> set[str]:
-    # A missing id is None, or NaN, which is not equal to itself.
-    known = [str(one) for one in np.asarray(side.ids).tolist() if one is not None and one == one]
-    found, counts = np.unique(np.asarray(known, dtype=str), return_counts=True)
-    return {str(one) for one in found[counts > 1]}
-
-
 def wanted_modalities(
     parts: Mapping[str, Contents], names: tuple[str, ...] | None
 ) -> dict[str, Contents]:
@@ -143,15 +106,3 @@ def wanted_modalities(
                 f"{listed(list(parts))}."
             )
     return {name: parts[name] for name in names}
-
-
-def _place(name: str) -> int:
-    return 0 if name in _FIRST else 2 if name in _LAST else 1
-
-
-def _chosen(contents: Contents, rows: np.ndarray) -> Contents:
-    matrices: dict[str, Matrix] = {
-        name: PickedRows(matrix, rows) for name, matrix in contents.matrices.items()
-    }
-    columns = {name: column.subset(rows) for name, column in contents.columns.items()}
-    return Contents(contents.path, matrices, columns, note=contents.note)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -98,7 +98,7 @@ class Manifest:
         progress : callable, optional
             Called with what is done, in MB.
         """
-        place = place_of(path if isinstance(path, str) else os.fspath(path))
+        place = place_of(path)
         files = data_files(place)
         if is_lance(place):
             raise InputValueError(
@@ -108,8 +108,25 @@ class Manifest:
             raise InputValueError(
                 f"{place} must hold shards ({', '.join(SUFFIXES)}) to make a manifest of, got none."
             )
-        noted = _Partial(None if partial is None else Path(partial))
-        return cls(tuple(_each(files, noted, progress)))
+        opened = {name: steady(path) for name, path in files.items()}
+        seen = {name: f"{name} {file.identity}" for name, file in opened.items()}
+        known = {} if partial is None else _known_shards(Path(partial))
+
+        def look(name: str) -> Shard:
+            return known.get(seen[name]) or _look_at(name, files[name], opened[name])
+
+        shards: list[Shard] = []
+        total, done = sum(file.size for file in opened.values()), 0
+        progress(_STEP, 0, total // 10**6)
+        for shard in ahead(look, opened, _workers(files.values())):
+            if partial is not None and seen[shard.path] not in known:
+                line = json.dumps({"seen": seen[shard.path], "shard": asdict(shard)})
+                with Path(partial).open("a", encoding="utf-8") as file:
+                    file.write(f"\n{line}\n")
+            done += shard.bytes
+            progress(_STEP, done // 10**6, total // 10**6)
+            shards.append(shard)
+        return cls(tuple(shards))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write it as JSON, whole or not at all."""
@@ -119,7 +136,7 @@ class Manifest:
     @classmethod
     def load(cls, path: str | os.PathLike[str] | RemotePath) -> Manifest:
         """The manifest in a file or at a URL."""
-        place = place_of(path) if isinstance(path, (str, RemotePath)) else Path(path)
+        place = place_of(path)
         return cls._parsed(read_json_at(place, "a manifest", _MOST_BYTES), str(place))
 
     @classmethod
@@ -139,7 +156,7 @@ class Manifest:
 
     def check(self, path: str | os.PathLike[str], *, progress: Progress = silent) -> None:
         """Compare a folder with it, checksums too; what differs is an error that names it."""
-        place = place_of(path if isinstance(path, str) else os.fspath(path))
+        place = place_of(path)
         files = data_files(place, self)
         wrong = self.problems(files)
         stated = {shard.path: shard for shard in self.shards}
@@ -245,50 +262,14 @@ def write_manifest(
     return found
 
 
-class _Partial:
+def _known_shards(path: Path) -> dict[str, Shard]:
     """Shards that are done, one to a line of a file: a line that was cut short is left out."""
-
-    def __init__(self, path: Path | None) -> None:
-        self._path = path
-        self._held: dict[str, Shard] = {}
-        if path is not None and path.is_file():
-            for line in path.read_bytes().splitlines():
-                with suppress(ValueError, TypeError, KeyError):
-                    held = json.loads(line)
-                    self._held[held["seen"]] = Shard(**held["shard"])
-
-    def known(self, name: str, file: SteadyFile) -> Shard | None:
-        """What was noted of a file, if it is still the same."""
-        return self._held.get(_seen(name, file))
-
-    def note(self, name: str, file: SteadyFile, shard: Shard) -> None:
-        """Keep what a file holds."""
-        if self._path is not None:
-            line = json.dumps({"seen": _seen(name, file), "shard": asdict(shard)})
-            with self._path.open("a", encoding="utf-8") as opened:
-                opened.write(f"\n{line}\n")
-
-
-def _seen(name: str, file: SteadyFile) -> str:
-    return f"{name} {file.identity}"
-
-
-def _each(
-    files: Mapping[str, Path | RemotePath], noted: _Partial, progress: Progress
-) -> Iterator[Shard]:
-    opened = {name: steady(path) for name, path in files.items()}
-    total, done = sum(file.size for file in opened.values()), 0
-
-    def look(name: str) -> Shard:
-        return noted.known(name, opened[name]) or _look_at(name, files[name], opened[name])
-
-    progress(_STEP, 0, total // 10**6)
-    for shard in ahead(look, opened, _workers(files.values())):
-        if noted.known(shard.path, opened[shard.path]) is None:
-            noted.note(shard.path, opened[shard.path], shard)
-        done += shard.bytes
-        progress(_STEP, done // 10**6, total // 10**6)
-        yield shard
+    known: dict[str, Shard] = {}
+    for line in path.read_bytes().splitlines() if path.is_file() else ():
+        with suppress(ValueError, TypeError, KeyError):
+            held = json.loads(line)
+            known[held["seen"]] = Shard(**held["shard"])
+    return known
 
 
 def _look_at(name: str, path: Path | RemotePath, file: SteadyFile) -> Shard:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import cached_property, partial, reduce
 from typing import Any
 
 import numpy as np
@@ -29,7 +29,7 @@ from modgap.io._matrices import ArrayMatrix
 from modgap.io.embeddings import Embeddings
 from modgap.io.formats.tables import is_opened, is_table
 from modgap.io.group_keys import KeyedBy, id_keys, label_keys, row_keys
-from modgap.io.id_matches import PairingWarning, match_ids
+from modgap.io.id_matches import PairingWarning, match_ids, refuse_repeated
 from modgap.io.images import Thumbnail
 from modgap.moments import Moments, PairMoments
 from modgap.moments.pair import pair_moments_of
@@ -128,43 +128,43 @@ class Modalities:
 
     @classmethod
     def of_sides(
-        cls, sides: Mapping[str, Embeddings], groups: Any, paired: bool | None
+        cls,
+        sides: Mapping[str, Embeddings],
+        groups: Any,
+        paired: bool | None,
+        *,
+        by_place: bool = True,
     ) -> Modalities:
-        """Rows that were opened and named; decides which of them match, as ``of`` says."""
-        if groups is not None and paired is False:
-            raise InputValueError(
-                "groups say which rows match, so they cannot be unpaired as well."
-            )
+        """Rows that were opened and named; decides which of them match, as ``of`` says.
+
+        Without ``by_place`` rows are no pairs because there are as many of each: those of a long
+        table stand one below the other.
+        """
+        names, sizes = tuple(sides), [side.n_rows for side in sides.values()]
         if groups is not None:
-            return cls._by_group(sides, groups)
+            if paired is False:
+                raise InputValueError(
+                    "groups say which rows match, so they cannot be unpaired as well."
+                )
+            labels = tuple(check_group_labels(groups, names))
+            codes = encode_groups(labels, sizes, names)
+            return cls(
+                sides, True, codes, pairing="by group", keyed_by="group", group_labels=labels
+            )
         if paired is False:
             return cls(sides, False, pairing="not paired", keyed_by="own row")
-        return cls._by_id_or_row(sides, paired)
-
-    @classmethod
-    def _by_group(cls, sides: Mapping[str, Embeddings], groups: Any) -> Modalities:
-        names, sizes = tuple(sides), [side.n_rows for side in sides.values()]
-        labels = check_group_labels(groups, names)
-        codes = encode_groups(labels, sizes, names)
-        return cls(
-            sides, True, codes, pairing="by group", keyed_by="group", group_labels=tuple(labels)
-        )
-
-    @classmethod
-    def _by_id_or_row(cls, sides: Mapping[str, Embeddings], paired: bool | None) -> Modalities:
-        """Rows of the same id where all sides have ids; else row i of all, where as many."""
-        names, sizes = tuple(sides), [side.n_rows for side in sides.values()]
-        has_ids = all("ids" in side.columns for side in sides.values())
-        by_id = match_ids(*sides.values()) if has_ids else None
+        by_id = match_ids(*sides.values())
         if by_id is not None and all(by_id.matched):
-            codes, pairing = by_id.codes, f"by id: {by_id.words(names)}"
+            if paired is None and not by_place:
+                refuse_repeated(sides)
+            pairing = f"by id: {by_id.words(names)}"
             if by_id.few:
                 _warn(f"Few ids match, so few rows have a pair {pairing}. {_HOW_TO_PAIR}")
-            elif codes is None:
+            elif by_id.codes is None:
                 pairing = "row by row, the ids agree"
-            return cls(sides, True, codes, pairing=pairing, keyed_by="id")
+            return cls(sides, True, by_id.codes, pairing=pairing, keyed_by="id")
         if paired is None:
-            paired = len({*sizes}) == 1
+            paired = by_place and len({*sizes}) == 1
         if paired and len({*sizes}) > 1:
             check_groups(None, sizes[0], next(n for n in sizes if n != sizes[0]), names)
         pairing = "row by row" if paired else "not paired"
@@ -201,8 +201,48 @@ class Modalities:
             number, as the documents are paired. Queries without labels match nothing; corrections
             are fitted on them, and nothing is judged by them.
         """
-        asking, codes, keys = _own_queries(self, rows, groups or {})
-        return replace(self, asking=asking, asking_codes=codes, code_keys=keys)
+        documents, labels = self.group_keys, groups or {}
+        asking: dict[str, Embeddings] = {}
+        keys: dict[str, np.ndarray] = {}
+        for name, given in rows.items():
+            check_choice(name, "modality", self.names)
+            side = asking[name] = Embeddings.of(given, f"{name} queries", modality=name)
+            if side.dim != self.dim:
+                raise InputValueError(
+                    f"The {name} queries must have the {self.dim} columns of the documents, got "
+                    f"{side.dim}. Embed both with the same model."
+                )
+            keys[name] = row_keys(side.n_rows, f"{name} queries")
+            if name in labels:
+                keys[name] = self._query_keys(labels[name], side.n_rows, name)
+                if self.paired and not np.any(np.isin(keys[name], documents)):
+                    raise InputValueError(
+                        f"No label of the {name} queries is one of the documents, which are "
+                        f"paired {self.pairing}."
+                    )
+        # Queries of no known group get codes that no document has.
+        new = np.setdiff1d(np.concatenate([*keys.values(), documents[:0]]), documents)
+        every = np.concatenate([documents, new])
+        order = np.argsort(every)
+        codes = {n: order[np.searchsorted(every, own, sorter=order)] for n, own in keys.items()}
+        return replace(self, asking=asking, asking_codes=codes, code_keys=every)
+
+    def _query_keys(self, labels: Any, n: int, name: str) -> np.ndarray:
+        """The keys of the labels of queries, as those of the documents are made."""
+        found = np.asarray(labels)
+        if found.shape != (n,):
+            raise InputValueError(
+                f"groups must give one label per {name} query: {n} queries, got shape "
+                f"{found.shape}."
+            )
+        if self.keyed_by != "row":
+            return label_keys(found)
+        if found.dtype.kind not in "iu":
+            raise InputTypeError(
+                f"Documents are paired row by row, so the groups of {name} queries must be row "
+                f"numbers, got {found.dtype}."
+            )
+        return found.astype(np.int64)
 
     def with_partial(self, folder: str | os.PathLike[str]) -> Modalities:
         """The same rows; the moments of each shard are kept in a folder once they are gathered.
@@ -211,8 +251,11 @@ class Modalities:
         that are not there yet or have changed, and gives the same numbers to the last bit.
         """
         place = folder_to_write(folder)
+        return self._changed(lambda side: replace(side, partial=place))
+
+    def _changed(self, change: Callable[[Embeddings], Embeddings]) -> Modalities:
         sides, asking = (
-            {name: replace(side, partial=place) for name, side in some.items()}
+            {name: change(side) for name, side in some.items()}
             for some in (self.sides, self.asking)
         )
         return replace(self, sides=sides, asking=asking)
@@ -309,10 +352,7 @@ class Modalities:
 
     @cached_property
     def _matched(self) -> np.ndarray:
-        common = np.unique(self.groups[0])
-        for codes in self.groups[1:]:
-            common = np.intersect1d(common, codes)
-        return common
+        return reduce(np.intersect1d, self.groups[1:], np.unique(self.groups[0]))
 
     @property
     def n_groups(self) -> int:
@@ -321,11 +361,7 @@ class Modalities:
 
     def to(self, device: str) -> Modalities:
         """The same with all rows held as tensors on a device; see ``Embeddings.to``."""
-        sides, asking = (
-            {name: side.to(device) for name, side in some.items()}
-            for some in (self.sides, self.asking)
-        )
-        return replace(self, sides=sides, asking=asking)
+        return self._changed(lambda side: side.to(device))
 
     def two(self) -> tuple[Embeddings, Embeddings]:
         """Both sides, for what works on two modalities only."""
@@ -390,7 +426,10 @@ class Modalities:
             name: partial(_picture_of, picture, chosen_by[name])
             for name, picture in self.thumbnails.items()
         }
-        codes = [self._codes_of(place, chosen) for place, chosen in enumerate(rows)]
+        codes = [
+            np.asarray(chosen) if self.row_by_row else self.groups[place][chosen]
+            for place, chosen in enumerate(rows)
+        ]
         asked = queries or {
             name: np.flatnonzero(np.isin(own, np.concatenate(codes)))
             for name, own in self.asking_codes.items()
@@ -409,10 +448,6 @@ class Modalities:
             asking_codes=dict(zip(asking, parts[len(sides) :], strict=True)),
             code_keys=self._keys_of(kept),
         )
-
-    def _codes_of(self, place: int, rows: np.ndarray) -> np.ndarray:
-        """The groups of some rows of a side; row by row these are their numbers."""
-        return np.asarray(rows) if self.row_by_row else self.groups[place][rows]
 
     def _keys_of(self, codes: np.ndarray) -> np.ndarray:
         """The keys of some groups; row by row, those of the others are not made for it."""
@@ -440,11 +475,7 @@ class Modalities:
 
     def at_unit_length(self) -> Modalities:
         """The same rows in memory, each brought to unit length."""
-        sides, asking = (
-            {n: replace(side, matrix=ArrayMatrix(unit(side.rows()))) for n, side in part.items()}
-            for part in (self.sides, self.asking)
-        )
-        return replace(self, sides=sides, asking=asking)
+        return self._changed(lambda side: replace(side, matrix=ArrayMatrix(unit(side.rows()))))
 
     def moments(self, progress: Progress = silent, **options: Any) -> PairMoments:
         """Moments of both sides; every row is checked on the way."""
@@ -468,73 +499,25 @@ class Modalities:
 
     def check(self, *, nonzero: bool = False) -> Modalities:
         """The same, once every value was looked at: no NaN, no infinity, one space."""
-        rows = self._every_row()
+        rows = {name: side.rows() for name, side in self.sides.items()}
+        rows |= {f"{name} queries": side.rows() for name, side in self.asking.items()}
         for name, one in rows.items():
             check_values(one, name, nonzero=nonzero)
         for name in list(rows)[1:]:
             check_same_space(rows[self.names[0]], rows[name], (self.names[0], name))
         return self
 
-    def _every_row(self) -> dict[str, Array]:
-        asking = {f"{name} queries": side.rows() for name, side in self.asking.items()}
-        return {**{name: side.rows() for name, side in self.sides.items()}, **asking}
-
-
-def _own_queries(
-    data: Modalities, rows: Mapping[str, Array | Embeddings], labels: Mapping[str, Any]
-) -> tuple[dict[str, Embeddings], dict[str, np.ndarray], np.ndarray]:
-    """The queries of each modality, the codes of their groups, and the keys of all codes.
-
-    Queries of no known group get codes that no document has.
-    """
-    documents = data.group_keys
-    asking: dict[str, Embeddings] = {}
-    keys: dict[str, np.ndarray] = {}
-    for name, given in rows.items():
-        check_choice(name, "modality", data.names)
-        side = asking[name] = Embeddings.of(given, f"{name} queries", modality=name)
-        if side.dim != data.dim:
-            raise InputValueError(
-                f"The {name} queries must have the {data.dim} columns of the documents, got "
-                f"{side.dim}. Embed both with the same model."
-            )
-        keys[name] = row_keys(side.n_rows, f"{name} queries")
-        if name in labels:
-            keys[name] = _query_keys(data, labels[name], side.n_rows, name)
-            if data.paired and not np.any(np.isin(keys[name], documents)):
-                raise InputValueError(
-                    f"No label of the {name} queries is one of the documents, which are paired "
-                    f"{data.pairing}."
-                )
-    new = np.setdiff1d(np.concatenate([*keys.values(), documents[:0]]), documents)
-    every = np.concatenate([documents, new])
-    order = np.argsort(every)
-    codes = {name: order[np.searchsorted(every, own, sorter=order)] for name, own in keys.items()}
-    return asking, codes, every
-
-
-def _query_keys(data: Modalities, labels: Any, n: int, name: str) -> np.ndarray:
-    """The keys of the labels of queries, as those of the documents are made."""
-    found = np.asarray(labels)
-    if found.shape != (n,):
-        raise InputValueError(
-            f"groups must give one label per {name} query: {n} queries, got shape {found.shape}."
-        )
-    if data.keyed_by != "row":
-        return label_keys(found)
-    if found.dtype.kind not in "iu":
-        raise InputTypeError(
-            f"Documents are paired row by row, so the groups of {name} queries must be row "
-            f"numbers, got {found.dtype}."
-        )
-    return found.astype(np.int64)
-
 
 def _stacked(X: Any, names: tuple[str, str]) -> tuple[Any, Any]:
     """Two modalities in one array of shape (2, n, d)."""
     if getattr(X, "ndim", 0) == 3 and X.shape[0] == 2:
         return X[0], X[1]
-    if isinstance(X, (list, tuple)) and len(X) == 2 and all(map(_may_be_side, X)):
+    if (
+        isinstance(X, (list, tuple))
+        and len(X) == 2
+        # Rows of one modality each, no row or number of them.
+        and all(is_opened(s) or isinstance(s, Embeddings) or getattr(s, "ndim", 0) == 2 for s in X)
+    ):
         raise InputTypeError(
             f"{names[0]} and {names[1]} must be given one after the other, got a "
             f"{type(X).__name__} of both. Pass (X, Y), or {{{names[0]!r}: X, {names[1]!r}: Y}}."
@@ -544,11 +527,6 @@ def _stacked(X: Any, names: tuple[str, str]) -> tuple[Any, Any]:
         f"The rows of {names[1]} are missing: give both modalities, or one path, table or array of "
         "shape (2, n, d) that holds both."
     )
-
-
-def _may_be_side(given: Any) -> bool:
-    """Whether it may be the rows of one modality, and is no row or number of them."""
-    return is_opened(given) or getattr(given, "ndim", 0) == 2 or isinstance(given, Embeddings)
 
 
 def _picture_of(picture: Thumbnail, rows: np.ndarray, row: int) -> bytes | None:

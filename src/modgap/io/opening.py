@@ -28,7 +28,6 @@ from modgap.io.group_labels import find_groups, labels_of
 from modgap.io.long_tables import (
     MODALITY,
     by_modality,
-    ids_say_pairs,
     modality_column_of,
     of_modality,
     refuse_long,
@@ -148,7 +147,7 @@ def open_pair(
         if name not in opened:
             sources[name] = _in_memory(given, name)
             continue
-        contents = of_modality(opened[name], name) if opened[name].columns else opened[name]
+        contents = of_modality(opened[name], name)
         sources[name] = _Source(contents, column or contents.only_embedding(), (name, *prefixes))
     return _paired_up(sources, groups, paired)
 
@@ -360,14 +359,12 @@ def _open_long(
     sources = {
         name: _Source(part, embedding or part.only_embedding()) for name, part in parts.items()
     }
-    if groups is None and paired is None:
-        sides = {name: source.embeddings() for name, source in sources.items()}
-        by_group = all("groups" in side.columns for side in sides.values())
-        paired = None if by_group or ids_say_pairs(sides) else False
-    return _paired_up(sources, groups, paired)
+    return _paired_up(sources, groups, paired, by_place=False)
 
 
-def _paired_up(sources: Mapping[str, _Source], groups: Any, paired: bool | None) -> Modalities:
+def _paired_up(
+    sources: Mapping[str, _Source], groups: Any, paired: bool | None, *, by_place: bool = True
+) -> Modalities:
     """The modalities as one value: rows of one space, and which of them match."""
     sides: dict[str, Embeddings] = {}
     for name, source in sources.items():
@@ -387,25 +384,18 @@ def _paired_up(sources: Mapping[str, _Source], groups: Any, paired: bool | None)
     by_group = groups is not None or all("groups" in side.columns for side in sides.values())
     if by_group and paired is not False:
         labels = find_groups(groups, sides, {n: source.contents for n, source in sources.items()})
-    found = Modalities.of_sides(sides, labels, paired)
-    if all(source.contents.note is None for source in sources.values()):
-        return found
-    return replace(found, thumbnails=_thumbnails(sources, sides))
-
-
-def _thumbnails(
-    sources: Mapping[str, _Source], sides: Mapping[str, Embeddings]
-) -> dict[str, Thumbnail]:
-    """Pictures of images that `modgap embed` embedded, where the images still are."""
-    found: dict[str, Thumbnail] = {}
+    found = Modalities.of_sides(sides, labels, paired, by_place=by_place)
+    # Pictures of images that `modgap embed` embedded, where the images still are.
+    thumbnails: dict[str, Thumbnail] = {}
     for name, source in sources.items():
-        note, side = source.contents.note, sides[name]
-        if not isinstance(source.contents.path, Path):
-            continue  # only what was named is fetched
-        if note is not None and "ids" in side.columns and source.column == EMBEDDED["image"]:
-            picture = pictures_inside(note, side, source.contents.path)
-            found |= {name: picture} if picture else {}
-    return found
+        note, path = source.contents.note, source.contents.path
+        if note is None or source.column != EMBEDDED["image"]:
+            continue
+        # Only what was named is fetched: no images from a store far away.
+        if "ids" in sides[name].columns and isinstance(path, Path):
+            picture = pictures_inside(note, sides[name], path)
+            thumbnails |= {name: picture} if picture else {}
+    return replace(found, thumbnails=thumbnails)
 
 
 # Names of parameters, which say nothing about the modality.

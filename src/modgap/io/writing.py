@@ -57,28 +57,20 @@ def write_embeddings(
     dtype : dtype, optional
         Values that do not fit it are refused.
     """
-    with begun_embeddings(
-        path, rows, ids=ids, captions=captions, labels=labels, groups=groups, dtype=dtype
-    ):
+    columns = {"ids": ids, "captions": captions, "labels": labels, "groups": groups}
+    with begun_embeddings(path, rows, dtype=dtype, **columns):
         pass
 
 
 def begun_embeddings(
-    path: str | os.PathLike[str],
-    rows: Any,
-    *,
-    ids: Any = None,
-    captions: Any = None,
-    labels: Any = None,
-    groups: Any = None,
-    dtype: Any = None,
+    path: str | os.PathLike[str], rows: Any, *, dtype: Any = None, **columns: Any
 ) -> ExitStack:
     """``write_embeddings`` but for its end: the rows are written, and not yet on the disk.
 
     Once what is given is closed, which waits for the disk, the file has its place.
     """
-    columns = {"id": ids, "caption": captions, "label": labels, "group": groups}
-    return _begun(path, {EMBEDDING: rows}, columns, {}, dtype)
+    singular = {kind.removesuffix("s"): values for kind, values in columns.items()}
+    return _begun(path, {EMBEDDING: rows}, singular, {}, dtype)
 
 
 def write_pair(

@@ -20,11 +20,10 @@ import numpy as np
 
 from modgap._arrays import as_float, row_blocks, row_norms, sum_squares
 from modgap._arrays.ranks import TIE_TOLERANCE
-from modgap._door import check_rows
+from modgap._door import as_numpy, check_rows
 from modgap._validate import check_values
 from modgap.corrections import Affine, Correction
 from modgap.io import Embeddings
-from modgap.io._matrices import as_numpy
 from modgap.search.exact import best_documents
 from modgap.search.scores import row_factors
 
