@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
     from modgap.evaluation import Goal as GoalName
 else:  # these take longer to load than help takes to print
     Metric, GoalName = str, str
+
+output_option = partial(typer.Option, "-o", "--output")
 
 TrustRows = Annotated[
     bool,

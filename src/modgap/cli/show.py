@@ -23,7 +23,7 @@ from rich.progress import (
 from rich.progress import Progress as ProgressBar
 from rich.table import Table
 
-from modgap._results import Progress, to_json
+from modgap._results import Progress, document, to_json
 
 # Without a terminal to fit, tables get the width they need.
 _PLAIN_WIDTH = 110
@@ -43,6 +43,14 @@ def say(text: str) -> None:
 def print_json(value: Any) -> None:
     """JSON on stdout, untouched by colours and line breaks."""
     print(to_json(value))
+
+
+def print_result(kind: str, result: Any, as_json: bool, **more: Any) -> None:
+    """A result as JSON, with ``more`` beside it, or as its table."""
+    if as_json:
+        print_json(document(kind, result, **more))
+    else:
+        print_table(*result.table())
 
 
 def print_table(

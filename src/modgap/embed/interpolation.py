@@ -19,7 +19,8 @@ from modgap._results import Result, number, plain
 from modgap._validate import InputValueError, check_numbers, check_same_space
 from modgap.embed.image_files import image_rows
 from modgap.embed.model import Model
-from modgap.io import Embeddings, Items, open_items, open_modality
+from modgap.embed.opening import open_model
+from modgap.io import Embeddings, Items, open_items, open_modality, write_embeddings
 from modgap.io.embedded import read_embed_note, source_inside
 from modgap.io.images import SUFFIXES as IMAGE_SUFFIXES
 from modgap.io.images import ImageError
@@ -206,6 +207,13 @@ class Interpolation(Result):
             f"α = {alpha:.3g}, θ = {theta:.3g}" for alpha in self.alphas for theta in self.thetas
         ]
 
+    def write(self, path: Path) -> str:
+        """Write the rows in the format of the suffix; returns what was written."""
+        # The other formats hold numbers only.
+        ids = self.labels if path.suffix.lower() in (".npz", ".parquet") else None
+        write_embeddings(path, self.flat.astype(np.float32), ids=ids)
+        return f"wrote {path}: {len(self.flat)} rows of {self.flat.shape[1]} columns"
+
     def table(self) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
         """Header and rows: each step, its distance from the mean, and its nearest in the bank."""
         columns = [self.labels, [number(float(one), 3) for one in self.radii.ravel()]]
@@ -217,19 +225,59 @@ class Interpolation(Result):
         return header, list(zip(*columns, strict=True))
 
 
-def mean_of_ends(
-    ends: Sequence[End],
-    mean: str | os.PathLike[str] | None = None,
-    bank: str | os.PathLike[str] | None = None,
+def interpolate_files(
+    first: str,
+    second: str,
+    model: str | None = None,
     *,
+    device: str | None = None,
+    steps: int = 7,
+    thetas: str | None = None,
+    alphas: str = "0,0.5,1",
+    mean: Path | None = None,
+    bank: Path | None = None,
+    images: Path | None = None,
     column: str | None = None,
-) -> np.ndarray | None:
-    """The mean of the rows that are named, else of the bank, else of the file both ends are of."""
-    path = mean or bank or (ends[0].source if ends[0].source == ends[1].source else None)
-    if path is None:
-        return None
-    rows = open_modality(path, "image", column=column)
-    return np.asarray(rows.moments("image", unit=False).given.mean)
+    with_ends: bool = False,
+    needs_images: bool = False,
+) -> tuple[Interpolation, ImageBank | None]:
+    """``interpolate`` between rows that are named as for `open_end`, and the bank.
+
+    ``thetas`` and ``alphas`` are numbers with commas between them. The mean is that of the rows in
+    ``mean``, else of the bank, else of the file that both ends are rows of. ``needs_images``
+    refuses a bank without images.
+    """
+    encoder = None if model is None else open_model(model, device=device)
+    ends = [open_end(name, encoder, column=column) for name in (first, second)]
+    held = None if bank is None else open_image_bank(bank, images, column=column)
+    if needs_images and held is not None and held.items is None:
+        raise InputValueError(f"--picture needs the images of {bank}: name them with --images.")
+    of = mean or bank or (ends[0].source if ends[0].source == ends[1].source else None)
+    centre = None
+    if of is not None:
+        rows = open_modality(of, "image", column=column)
+        centre = np.asarray(rows.moments("image", unit=False).given.mean)
+    even = [k / (steps - 1) for k in range(steps)]
+    way = interpolate(
+        ends[0].row,
+        ends[1].row,
+        thetas=even if thetas is None else _numbers(thetas, "θ"),
+        alphas=_numbers(alphas, "α"),
+        mean=centre,
+        bank=held,
+        with_ends=with_ends,
+        ends=(first, second),
+    )
+    return way, held
+
+
+def _numbers(said: str, name: str) -> list[float]:
+    try:
+        return [float(part) for part in said.split(",")]
+    except ValueError:
+        raise InputValueError(
+            f"{name} must be numbers with commas between, such as 0,0.5,1, got {said!r}."
+        ) from None
 
 
 def interpolate(

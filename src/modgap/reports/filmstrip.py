@@ -8,8 +8,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from modgap._files import atomic_path, write_text
+from modgap._results import Progress, silent
 from modgap._validate import InputValueError, require
-from modgap.embed.interpolation import Interpolation
+from modgap.embed.interpolation import ImageBank, Interpolation
 from modgap.io.images import ImageError, one_image, square_pixels, unpack_image
 from modgap.reports.rows import data_uri
 
@@ -45,6 +46,73 @@ def check_picture(path: Path) -> None:
     """A file that a filmstrip can be written to."""
     if path.suffix.lower() not in SUFFIXES:
         raise InputValueError(f"{path} must end in {', '.join(SUFFIXES)}, got {path.suffix!r}.")
+
+
+def check_pictures(
+    bank: Path | None,
+    images: Path | None,
+    picture: Path | None,
+    decoder: str | None,
+    frames: Path | None,
+) -> None:
+    """Refuse a bank, images and pictures that do not go together, before any work is done."""
+    if images is not None and bank is None:
+        raise InputValueError("--images are those of a bank: name its rows with --bank.")
+    if picture is not None:
+        check_picture(picture)
+        if bank is None and decoder is None:
+            raise InputValueError("--picture needs images: a bank with --bank, or --decoder.")
+    if frames is not None and decoder is None:
+        raise InputValueError("--frames are made by a decoder: name one with --decoder.")
+    if decoder is not None and frames is None and picture is None:
+        raise InputValueError("--decoder makes pictures: say where with --frames or --picture.")
+
+
+def write_pictures(
+    way: Interpolation,
+    bank: ImageBank | None,
+    picture: Path | None,
+    frames: Path | None,
+    *,
+    decoder: str | None = None,
+    device: str | None = None,
+    seed: int = 0,
+    progress: Progress = silent,
+) -> list[str]:
+    """Write a filmstrip of what a decoder makes of the rows, else of their nearest in the bank.
+
+    The decoded pictures go into the folder ``frames`` too. Returns what to say about it.
+    """
+    if decoder is None:
+        if picture is None or bank is None or way.nearest is None:
+            return []
+        nearest, of = way.nearest, bank
+        return _filmstrip(picture, way, lambda a, s: of.image(int(nearest[a, s])))
+    from modgap.embed.unclip import UnCLIP
+
+    made: list[bytes] = []
+    for image in UnCLIP(decoder, device=device).decode(way.flat, seed=seed, progress=progress):
+        held = io.BytesIO()
+        image.save(held, "PNG")
+        made.append(held.getvalue())
+    said = []
+    n_steps = len(way.thetas)
+    if frames is not None:
+        frames.mkdir(parents=True, exist_ok=True)
+        for k, png in enumerate(made):
+            name = f"alpha{way.alphas[k // n_steps]:g}_step{k % n_steps:02d}.png"
+            with atomic_path(frames / name) as path:
+                path.write_bytes(png)
+        said.append(f"wrote {len(made)} pictures to {frames}")
+    if picture is not None:
+        said += _filmstrip(picture, way, lambda a, s: made[a * n_steps + s])
+    return said
+
+
+def _filmstrip(path: Path, way: Interpolation, picture: Picture) -> list[str]:
+    missing = write_filmstrip(path, way, picture)
+    said = f"modgap: {len(missing)} of its images are missing, the first is "
+    return [f"wrote {path}", *(said + first for first in missing[:1])]
 
 
 def write_filmstrip(path: Path, way: Interpolation, picture: Picture) -> list[str]:
