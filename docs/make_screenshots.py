@@ -17,8 +17,8 @@ from notebook_pictures import notebook_pictures
 from PIL import Image
 
 import modgap
-from modgap.cli.demo import scan_pixels
 from modgap.io import open_pair
+from modgap.reports.demo import scan_pixels
 
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE.parent / "tests"))

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from modgap.cli.options import AsJson, EngineOption
+from modgap.cli.options import AsJson, EngineOption, output_option
 
-_MODEL = "The model"
-_DATA = "The data"
-_NAMED = 3
+_model_option = partial(typer.Option, rich_help_panel="The model")
+_data_option = partial(typer.Option, rich_help_panel="The data")
 
 ModelName = Annotated[
     str,
@@ -32,33 +31,22 @@ DataPath = Annotated[
 ]
 Device = Annotated[
     str | None,
-    typer.Option(
-        help="cpu, cuda, cuda:1 … or cuda:all; the first GPU if there is one.",
-        rich_help_panel=_MODEL,
-    ),
+    _model_option(help="cpu, cuda, cuda:1 … or cuda:all; the first GPU if there is one."),
 ]
 Precision = Annotated[
     str,
-    typer.Option(
-        help="auto (bfloat16 on a GPU, else float32), float32, bfloat16 or float16.",
-        rich_help_panel=_MODEL,
-    ),
+    _model_option(help="auto (bfloat16 on a GPU, else float32), float32, bfloat16 or float16."),
 ]
-BatchSize = Annotated[int, typer.Option(min=1, help="Items to a batch.", rich_help_panel=_MODEL)]
-Split = Annotated[
-    str | None,
-    typer.Option(help="Embed this split.", rich_help_panel=_DATA),
-]
+BatchSize = Annotated[int, _model_option(min=1, help="Items to a batch.")]
+Split = Annotated[str | None, _data_option(help="Embed this split.")]
 Format = Annotated[
-    str | None,
-    typer.Option(help="Format of the data, where a folder holds several.", rich_help_panel=_DATA),
+    str | None, _data_option(help="Format of the data, where a folder holds several.")
 ]
 ImageFolder = Annotated[
     Path | None,
-    typer.Option(
+    _data_option(
         metavar="FOLDER",
         help="Where file names start from, if not beside the file that names them.",
-        rich_help_panel=_DATA,
     ),
 ]
 
@@ -66,7 +54,7 @@ ImageFolder = Annotated[
 def embed(
     model: ModelName,
     data: DataPath,
-    output: Annotated[Path, typer.Option("-o", "--output", help="Folder for the rows.")],
+    output: Annotated[Path, output_option(help="Folder for the rows.")],
     split: Split = None,
     format: Format = None,  # noqa: A002 - the word users know
     images: ImageFolder = None,
@@ -75,20 +63,13 @@ def embed(
     batch_size: BatchSize = 64,
     workers: Annotated[
         int | None,
-        typer.Option(
-            min=1,
-            help="Threads that read and prepare, by default one for each processor.",
-            rich_help_panel=_MODEL,
+        _model_option(
+            min=1, help="Threads that read and prepare, by default one for each processor."
         ),
     ] = None,
     random: Annotated[
         int | None,
-        typer.Option(
-            metavar="SEED",
-            min=0,
-            help="The same architecture with random weights.",
-            rich_help_panel=_MODEL,
-        ),
+        _model_option(metavar="SEED", min=0, help="The same architecture with random weights."),
     ] = None,
     normalise: Annotated[
         bool, typer.Option("--normalise", help="Rows of unit length; modgap needs none.")
@@ -121,27 +102,12 @@ def embed(
     if as_json:
         print_json(document("embed", result))
     else:
-        for modality, count in result.rows.items():
-            out.print(f"{count:,} {modality} rows of {result.dim} columns", markup=False)
+        for line in result.lines():
+            out.print(line, markup=False)
     say(f"wrote {output}")
-    if result.n_done_before:
-        say(f"modgap: {result.n_done_before:,} of {result.n_items:,} items were there already")
-    if result.skipped:
-        say(f"modgap: {skipped_words(result.skipped, result.n_items)}")
-        if result.n_done_before:
-            say(f"modgap: what was left out is not tried again; for that, remove {output} first")
+    for note in result.notes():
+        say(f"modgap: {note}")
     if not as_json:
         pictures, labels = str(images or data), str(data) if result.has_labels else None
         for command in embedded_commands(str(output), [*result.rows], model, pictures, labels):
             say(f"next: {command}")
-
-
-def skipped_words(skipped: Mapping[str, str], n_items: int) -> str:
-    """How many items could not be read, and the first of them."""
-    first = "; ".join(f"{name} ({why})" for name, why in list(skipped.items())[:_NAMED])
-    more = (
-        f"; and {len(skipped) - _NAMED:,} more, listed in embed.json"
-        if len(skipped) > _NAMED
-        else ""
-    )
-    return f"{len(skipped):,} of {n_items:,} items could not be read: {first}{more}"

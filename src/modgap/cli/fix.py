@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from modgap._results import spoken
 from modgap._validate import InputValueError
 from modgap.cli.data import Data, open_bank, takes_data
 from modgap.cli.options import (
@@ -22,12 +22,13 @@ from modgap.cli.options import (
     Queries,
     Seed,
     TrustPairs,
+    output_option,
 )
 
 if TYPE_CHECKING:
     from modgap.io import Modalities
 
-_PICTURES = "From pictures"
+_picture_option = partial(typer.Option, rich_help_panel="From pictures")
 
 
 @takes_data(writes="folder", unless="data")
@@ -35,10 +36,8 @@ def fix(
     rows: Data | None,
     output: Annotated[
         Path,
-        typer.Option(
-            "-o",
-            "--output",
-            help="Folder for the corrected documents, the correction, search.py and pgvector.sql.",
+        output_option(
+            help="Folder for the corrected documents, the correction, search.py and pgvector.sql."
         ),
     ],
     queries: Queries = None,
@@ -55,16 +54,12 @@ def fix(
     ] = None,
     data: Annotated[
         Path | None,
-        typer.Option(
+        _picture_option(
             help="Images with captions instead of embeddings: they are embedded by --model, and an "
-            "index is built. Rows go beside the output, into OUTPUT-rows.",
-            rich_help_panel=_PICTURES,
+            "index is built. Rows go beside the output, into OUTPUT-rows."
         ),
     ] = None,
-    split: Annotated[
-        str | None,
-        typer.Option(help="A split of --data.", rich_help_panel=_PICTURES),
-    ] = None,
+    split: Annotated[str | None, _picture_option(help="A split of --data.")] = None,
     device: Device = None,
     trust_pairs: TrustPairs = False,
     partial: Partial = None,
@@ -85,14 +80,14 @@ def fix(
     from modgap.corrections.wording import text_search_command
     from modgap.diagnosis import fix as run
     from modgap.diagnosis.fixing import build_indexes
-    from modgap.reports.fix import where_from
+    from modgap.reports.fix import fitted_on, where_from
 
     if data is None and (split or device):
         raise InputValueError("--split and --device belong to --data, which is not given.")
     source = _embedded(data, model, output, split, device) if data is not None else rows
     assert source is not None  # one of the two is given
     source = source if partial is None else source.with_partial(partial)
-    say(f"modgap: {_which_file(source)}")
+    say(f"modgap: {source.where()}")
     with steps() as step, tidy_when_terminated():
         result = run(
             source, None, output, queries=queries, goal=goal,
@@ -106,9 +101,7 @@ def fix(
             print_diagnosis(diagnosis, every=False)
         for asking, correction in result.corrections.items():
             out.print(str(correction), markup=False)
-            counts = correction.about.get("fitted_on", {}).items()
-            fitted_on = spoken(f"{count:,} {name}" for name, count in counts)
-            out.print(f"  fitted on  {fitted_on} rows")
+            out.print(f"  fitted on  {fitted_on(correction)} rows")
             out.print(f"[dim]{where_from(result.diagnoses[asking])}[/dim]\n")
         if result.next_steps:
             out.print("[bold]What to do next[/bold]")
@@ -133,35 +126,22 @@ def _embedded(
     data: Path, model: str | None, output: Path, split: str | None, device: str | None
 ) -> Modalities:
     """Images and captions, embedded beside the output; a run that was stopped goes on."""
-    from modgap.cli.embed import skipped_words
     from modgap.cli.outputs import tidy_when_terminated
     from modgap.cli.show import say, steps
     from modgap.diagnosis.fixing import beside, check_replaceable
     from modgap.embed import embed
-    from modgap.io import open_items, open_pair
+    from modgap.embed.folder import check_captioned
+    from modgap.io import open_pair
 
     if model is None:
         raise InputValueError(
             "--data needs --model, the model that embeds, such as hf:openai/clip-vit-base-patch32."
         )
     check_replaceable(output)
-    items = open_items(data, split=split)
-    if not any(items.captions(row) for row in range(len(items))) or items.kind == "text":
-        raise InputValueError(
-            f"{data} must hold images or sounds with captions, so that there are two modalities, "
-            f"but {'it holds texts alone' if items.kind == 'text' else 'it has no captions'}."
-        )
+    check_captioned(data, split)
     with steps(rate=True) as step, tidy_when_terminated():
         done = embed(model, data, beside(output, "-rows"), split=split, device=device,
                      progress=step)  # fmt: skip
     if done.skipped:
-        say(f"modgap: {skipped_words(done.skipped, done.n_items)}")
+        say(f"modgap: {done.skipped_sentence()}")
     return open_pair(done.folder)
-
-
-def _which_file(data: Modalities) -> str:
-    """Which file each modality is in."""
-    files = {name: side.source for name, side in data.sides.items()}
-    if len(set(files.values())) == 1:
-        return f"{spoken(files)} are in {next(iter(files.values()))}"
-    return ", ".join(f"{name} is {file}" for name, file in files.items())

@@ -41,6 +41,8 @@ _SKIPPED = b"modgap.skipped"
 # Every model embeds this text: other weights under the same name give another row.
 PROBE = "a photo of a cat"
 _SAME = 0.999
+# Items that are named, of those that could not be read.
+_NAMED = 3
 _WORDS = {
     "n_items": "number of items",
     "items": "set of items",
@@ -63,6 +65,40 @@ class EmbeddedFolder(Result):
     has_labels: bool
     n_done_before: int
     skipped: Mapping[str, str] = field(repr=False)
+
+    def lines(self) -> list[str]:
+        """How many rows each modality has."""
+        return [f"{n:,} {modality} rows of {self.dim} columns" for modality, n in self.rows.items()]
+
+    def notes(self) -> list[str]:
+        """What a user should know: items of an earlier run, and items that could not be read."""
+        notes = []
+        if self.n_done_before:
+            notes.append(f"{self.n_done_before:,} of {self.n_items:,} items were there already")
+        if self.skipped:
+            notes.append(self.skipped_sentence())
+        if self.skipped and self.n_done_before:
+            notes.append(
+                f"what was left out is not tried again; for that, remove {self.folder} first"
+            )
+        return notes
+
+    def skipped_sentence(self) -> str:
+        """How many items could not be read, and the first of them."""
+        count, shown = len(self.skipped), list(self.skipped.items())[:_NAMED]
+        first = "; ".join(f"{name} ({why})" for name, why in shown)
+        more = f"; and {count - _NAMED:,} more, listed in {NOTE}" if count > _NAMED else ""
+        return f"{count:,} of {self.n_items:,} items could not be read: {first}{more}"
+
+
+def check_captioned(data: str | os.PathLike[str], split: str | None = None) -> None:
+    """Refuse data that would give the rows of one modality only."""
+    items = open_items(data, split=split)
+    if len(_modalities(items)) < 2:
+        raise InputValueError(
+            f"{data} must hold images or sounds with captions, so that there are two modalities, "
+            f"but {'it holds texts alone' if items.kind == 'text' else 'it has no captions'}."
+        )
 
 
 def embed(

@@ -14,7 +14,7 @@ import numpy as np
 from modgap._arrays import unit
 from modgap._door import check_group_labels, check_groups, encode_groups, refuse_output
 from modgap._files import folder_to_write
-from modgap._results import Progress, silent
+from modgap._results import Progress, silent, spoken
 from modgap._validate import (
     Array,
     InputTypeError,
@@ -264,6 +264,13 @@ class Modalities:
     def names(self) -> tuple[str, ...]:
         """The modalities, in order."""
         return tuple(self.sides)
+
+    def where(self) -> str:
+        """Which file each modality is in."""
+        files = {name: side.source for name, side in self.sides.items()}
+        if len(set(files.values())) == 1:
+            return f"{spoken(files)} are in {next(iter(files.values()))}"
+        return ", ".join(f"{name} is {file}" for name, file in files.items())
 
     @property
     def x(self) -> Embeddings:

@@ -7,6 +7,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from modgap._results import spoken
 from modgap.corrections import Correction, demands_by_topic, in_one_sentence, next_commands
 from modgap.corrections.wording import metric_to_rank_by
 from modgap.diagnosis import Diagnosis
@@ -89,6 +90,12 @@ def where_from(diagnosis: Diagnosis) -> str:
     if diagnosis.correction is diagnosis.corrections.get(str(diagnosis.recommended)):
         return "Metrics are held-out; the saved file is the correction that was evaluated."
     return "Metrics are held-out; the saved file was refitted on all data."
+
+
+def fitted_on(correction: Correction) -> str:
+    """How many rows of each modality a correction was fitted on."""
+    counts = correction.about.get("fitted_on", {})
+    return spoken(f"{count:,} {name}" for name, count in counts.items())
 
 
 def correction_bytes(correction: Correction) -> bytes:

@@ -7,6 +7,7 @@ damaged sector costs at most the newest one.
 from __future__ import annotations
 
 import os
+import shlex
 import warnings
 from collections.abc import Mapping
 from pathlib import Path
@@ -36,6 +37,16 @@ class CheckpointError(InputValueError):
 def checkpoints(output: Path) -> list[Path]:
     """The checkpoints of a run, oldest first."""
     return sorted((output / FOLDER).glob("step-*.safetensors"))
+
+
+def what_is_left(output: Path) -> str:
+    """What an interrupted run leaves, and the command that resumes it."""
+    if not (found := checkpoints(output)):
+        return "there is no checkpoint yet, and nothing half-written is left."
+    return (
+        f"nothing half-written is left, and {found[-1].stem} is kept: go on with "
+        f"modgap train --resume -o {shlex.quote(str(output))}"
+    )
 
 
 def write_checkpoint(

@@ -38,6 +38,20 @@ def load_config(source: str | os.PathLike[str], overrides: Sequence[str] = ()) -
     return make_config(_over(_read(source), given))
 
 
+def config_and_folder(config: str | None, output: Path | None, resume: bool) -> tuple[str, Path]:
+    """Which config, and which folder: each names the other where one is left out."""
+    if config is not None:
+        return config, output or Path(Path(config).stem)
+    if not resume or output is None:
+        raise InputValueError(
+            "Say what to train: a TOML file or a preset, which modgap train --list shows; "
+            "or go on with a run by --resume -o FOLDER."
+        )
+    if not (output / "config.json").is_file():
+        raise InputValueError(f"There is no run to resume in {output}: it has no config.json.")
+    return str(output / "config.json"), output
+
+
 def list_presets() -> dict[str, dict[str, str]]:
     """Every preset by name, with what its file says of itself."""
     found = {}

@@ -17,8 +17,10 @@ from torch import Tensor
 
 from modgap._files import sweep, write_text
 from modgap._locks import sole_writer_of
-from modgap._results import Result, document, to_json
+from modgap._results import Result, Table, document, number, to_json
 from modgap._validate import InputError, InputValueError, first_line
+from modgap.evaluation.metrics import metric_name
+from modgap.io.modalities import DEFAULT_NAMES
 from modgap.train.checkpoint import (
     CONFIG,
     FOLDER,
@@ -63,6 +65,32 @@ class TrainResult(Result):
     images_per_second: float
     device: str
     processes: int
+
+    @property
+    def did_nothing(self) -> bool:
+        """Whether the run that was resumed had finished before."""
+        return 0 < self.first_step == self.steps
+
+    def table(self) -> Table:
+        """Header and rows: the metrics of the held-out split, and how the run went."""
+        found = self.evaluation
+        recall = ((metric_name(key, DEFAULT_NAMES), value) for key, value in found.recall.items())
+        rows: list[tuple[str, float]] = [
+            ("gap distance", found.gap_distance),
+            (f"uniformity (Wasserstein, n = {found.n_pairs})", found.uniformity),
+            ("alignment", found.alignment),
+            ("orthogonality, image", found.orthogonality_image),
+            ("orthogonality, text", found.orthogonality_text),
+            *recall,
+            ("temperature at the end", self.temperature),
+            ("steps", self.steps),
+            ("skipped images", self.n_corrupt),
+        ]
+        if self.losses:
+            rows.append(("loss at the end", self.losses[-1]))
+            rows.append(("images per second", round(self.images_per_second)))
+        header = (f"{found.n_images:,} images, {found.n_texts:,} texts", "held out")
+        return header, [(name, number(value)) for name, value in rows]
 
 
 class Run:
