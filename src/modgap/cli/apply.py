@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
 from modgap._validate import InputValueError
-from modgap.cli.options import EngineOption, Queries, TrustRows, WithoutBank, refuse_here_only
+from modgap.cli.options import (
+    EngineOption,
+    Queries,
+    TrustRows,
+    WithoutBank,
+    output_option,
+    refuse_here_only,
+)
 
 if TYPE_CHECKING:
     from modgap.corrections import Role
@@ -27,11 +34,9 @@ def apply(
     modality: Annotated[str, typer.Option(help="Which modality they are, by name.")],
     output: Annotated[
         Path | None,
-        typer.Option(
-            "-o",
-            "--output",
+        output_option(
             help="Where to write; the suffix says the format. Without one it is a folder of "
-            "shards, named as those that are read.",
+            "shards, named as those that are read."
         ),
     ] = None,
     into: Annotated[
@@ -68,29 +73,27 @@ def apply(
     Shards: modgap apply correction.safetensors shards --modality image -o corrected --engine ray
     """
     from modgap._validate import check_choice
-    from modgap.cli.outputs import check_file, tidy_when_terminated, write_without_bank
+    from modgap.cli.outputs import (
+        check_file,
+        check_folder,
+        tidy_when_terminated,
+        write_without_bank,
+    )
     from modgap.cli.show import say, steps
-    from modgap.corrections import check_recognised, own_keys
     from modgap.corrections.files import corrections_to_apply
     from modgap.corrections.wording import document_notes, drop_column_command
-    from modgap.engines import add_corrected_column, apply_to_folder
-    from modgap.io import open_embeddings, write_embeddings
-    from modgap.io._row_stream import check_float_dtype
+    from modgap.engines import add_corrected_column
+    from modgap.engines.corrected_folder import apply_to_place
+    from modgap.io import open_embeddings
     from modgap.io.formats.clip_retrieval import own_folder
 
     as_role = cast("Role", role)  # which map refuses if it is none
     if dtype is not None:
         check_choice(dtype, "--dtype", ("float16", "float32", "float64"))
+    _check_options(output, into, engine, groups, without_bank)
+    found = corrections_to_apply(correction, queries, modality, as_role)
     if into is not None:
-        if output is not None:
-            raise InputValueError("Give either -o or --into: a column is written where it is.")
-        refuse_here_only(engine, into=into)
-        for option, value in (("--groups", groups), ("--without-bank", without_bank)):
-            if value is not None:
-                raise InputValueError(
-                    f"{option} cannot be given with --into. Leave one of them out."
-                )
-        fixed, *others = corrections_to_apply(correction, queries, modality, as_role).values()
+        fixed, *others = found.values()
         if others:
             raise InputValueError("A column is made with one correction: choose with --queries.")
         with steps() as step:
@@ -103,81 +106,58 @@ def apply(
         for note in document_notes(fixed, str(correction)) if role == "document" else ():
             say(f"modgap: note: {note}")
         return
-    if output is None:
-        raise InputValueError(
-            "Say with -o where to write, or with --into which column to add. "
-            "See modgap apply --help."
-        )
-    _check_output(output, (embeddings, correction), engine)
-    if without_bank is not None:
-        check_file(without_bank, (embeddings, correction, output))
-    chosen_rows: dict[str, Any] = {
-        "column": column or own_folder(embeddings, modality),
-        "modality": modality,
-    }
-    source = open_embeddings(embeddings, **chosen_rows)
-    # Labels that are given beside the file are not written with its rows.
-    labelled = open_embeddings(embeddings, **chosen_rows, groups=groups) if groups else source
-    found = corrections_to_apply(correction, queries, modality, as_role)
+    assert output is not None
     chosen = {
         output if len(found) == 1 else output.with_name(f"{output.stem}-{name}{output.suffix}"): one
         for name, one in found.items()
     }
     for target in chosen:
-        _check_output(target, (embeddings, correction), engine)
+        (check_file if target.suffix else check_folder)(target, (embeddings, correction))
+    if without_bank is not None:
+        check_file(without_bank, (embeddings, correction, output))
+    rows = {"column": column or own_folder(embeddings, modality), "modality": modality}
+    source = open_embeddings(embeddings, **rows)
+    # Labels that are given beside the file are not written with its rows.
+    labelled = open_embeddings(embeddings, **rows, groups=groups) if groups else source
     for target, fixed in chosen.items():
-        mapping = fixed.map(modality, as_role)
-        keys = None
-        if fixed.hubs is not None and role == "document":
-            fixed.hubs.check_bank()
-            keys = own_keys(fixed, labelled, modality)
-        if source.dim != mapping.dim_in:
-            raise InputValueError(
-                f"{correction} is for rows of {mapping.dim_in} columns, but {embeddings} has "
-                f"{source.dim}. It must be fitted on embeddings of the same model."
-            )
-        check_recognised(fixed, source, modality, role=as_role, trust_rows=trust_rows)
         with steps() as step, tidy_when_terminated():
-            done = 0
-            if not target.suffix:
-                done = apply_to_folder(
-                    fixed, source, modality, target, role=as_role, keys=keys, dtype=dtype,
-                    engine=engine, progress=step,
-                )  # fmt: skip
-            else:
-                batches = source.batches_with_progress(step, f"correcting {modality}")
-                kind = check_float_dtype(dtype or str(source.dtype))
-                write_embeddings(
-                    target,
-                    mapping.over(batches, modality, keys, dtype=kind),
-                    ids=source.ids,
-                    captions=source.captions,
-                    labels=source.labels,
-                    groups=source.groups,
-                    dtype=kind,
-                )
+            done = apply_to_place(
+                fixed, source, modality, target, role=as_role, labelled=labelled, dtype=dtype,
+                trust_rows=trust_rows, engine=engine, progress=step,
+            )  # fmt: skip
         if done:
             say(f"modgap: {done:,} shards were done already")
-        say(f"wrote {target}: {source.n_rows:,} rows of {mapping.dim_out} columns")
+        columns = fixed.map(modality, as_role).dim_out
+        say(f"wrote {target}: {source.n_rows:,} rows of {columns} columns")
         for note in document_notes(fixed, str(correction)) if role == "document" else ():
             say(f"modgap: note: {note}")
     if without_bank is not None:
         write_without_bank(chosen.values(), without_bank)
 
 
-def _check_output(output: Path, inputs: tuple[Path, ...], engine: str) -> None:
-    """A file by its suffix, or a folder of shards; workers write nothing else."""
-    from modgap.cli.outputs import check_file, check_folder
-
-    if output.suffix:
-        if engine != "local":
-            raise InputValueError(
-                f"--engine {engine} writes a folder of shards: give -o a name without a suffix, "
-                f"got {output}."
-            )
-        check_file(output, inputs)
+def _check_options(
+    output: Path | None,
+    into: str | None,
+    engine: str,
+    groups: str | None,
+    without_bank: Path | None,
+) -> None:
+    """Refuse options that do not go together."""
+    if into is None and output is None:
+        raise InputValueError(
+            "Say with -o where to write, or with --into which column to add. "
+            "See modgap apply --help."
+        )
+    if output is not None and output.suffix and engine != "local":
+        raise InputValueError(
+            f"--engine {engine} writes a folder of shards: give -o a name without a suffix, "
+            f"got {output}."
+        )
+    if into is None:
         return
-    check_folder(output)
-    for given in inputs:
-        if output.exists() and given.exists() and output.samefile(given):
-            raise InputValueError(f"{output} is being read. Write to another folder with -o.")
+    if output is not None:
+        raise InputValueError("Give either -o or --into: a column is written where it is.")
+    refuse_here_only(engine, into=into)
+    for option, value in (("--groups", groups), ("--without-bank", without_bank)):
+        if value is not None:
+            raise InputValueError(f"{option} cannot be given with --into. Leave one of them out.")

@@ -10,7 +10,6 @@ from modgap._validate import InputValueError
 from modgap.cli.data import groups_by_name
 from modgap.cli.index_options import (
     CORRECTED,
-    YOURS,
     Address,
     Column,
     CorrectionFile,
@@ -21,6 +20,7 @@ from modgap.cli.index_options import (
     Nprobe,
     Table,
     Trust,
+    yours_option,
 )
 from modgap.cli.options import TrustRows, WithoutBank
 
@@ -63,26 +63,23 @@ def build(
     ] = False,
     from_column: Annotated[
         str | None,
-        typer.Option(
-            help="PostgreSQL: correct this column of --table, instead of files, into a new one.",
-            rich_help_panel=YOURS,
+        yours_option(
+            help="PostgreSQL: correct this column of --table, instead of files, into a new one."
         ),
     ] = None,
     new_column: Annotated[
         str | None,
-        typer.Option(
+        yours_option(
             help=f"The column of corrected vectors; {CORRECTED}, or embedding_text and so on for "
-            "several, if left out.",
-            rich_help_panel=YOURS,
+            "several, if left out."
         ),
     ] = None,
     modality_column: ModalityColumn = None,
     group_column: Annotated[
         str | None,
-        typer.Option(
+        yours_option(
             help="Its column of labels, ids or row numbers that the correction was fitted with, "
-            "where it has hubs; the primary key if left out.",
-            rich_help_panel=YOURS,
+            "where it has hubs; the primary key if left out."
         ),
     ] = None,
 ) -> None:
@@ -99,8 +96,9 @@ def build(
     from modgap.cli.outputs import check_file, write_without_bank
     from modgap.cli.show import say, steps
     from modgap.corrections import load_corrections
-    from modgap.corrections.wording import search_commands
+    from modgap.corrections.wording import search_lines
     from modgap.index import add_column, open_documents, open_index
+    from modgap.index.documents import stored_lines
     from modgap.index.pgvector_column import column_demands
     from modgap.index.postgres import is_postgres
 
@@ -126,24 +124,18 @@ def build(
         first = next(iter(fixed.values()))
         labels = groups_by_name(groups, first.names)
         sources = open_documents(documents or [], first, column=column, groups=labels)
-        options: dict[str, Any] = {"table": table, "ef_search": ef_search, "nprobe": nprobe}
-        options |= {"factory": factory, "batch_rows": batch, "one_graph": one_graph or None}
-        options |= {"replace": replace, "trust": trust}
-        with open_index(address, fixed, create=True, **options) as index, steps() as step:
+        opened = open_index(
+            address, fixed, create=True, replace=replace, trust=trust, table=table,
+            factory=factory, ef_search=ef_search, nprobe=nprobe, batch_rows=batch,
+            one_graph=one_graph or None,
+        )  # fmt: skip
+        with opened as index, steps() as step:
             stored = index.write_all(sources, step, trust_rows=trust_rows)
             index.finish()
-            said = []
-            for name, count in stored.items():
-                there = sources[name].n_rows - count
-                kept = f", {there:,} were there already" if there else ""
-                said.append(f"stored {count:,} documents of {name}{kept}")
-            said += index.demands()
+            said = [*stored_lines(sources, stored), *index.demands()]
             served = list(index.corrections)
         given = {"--table": table, "--ef-search": ef_search, "--nprobe": nprobe}
-    again = [word for key, value in given.items() if value for word in (key, str(value))]
-    said.append("  the index corrects documents and queries itself: give it raw vectors")
-    said += [f"next: {one}" for one in search_commands(address, str(correction), served, again)]
-    for line in said:
+    for line in (*said, *search_lines(address, str(correction), served, given)):
         say(line)
     if without_bank is not None:
         write_without_bank(fixed.values(), without_bank)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -52,8 +52,7 @@ def evaluate(
 
     Example: modgap index evaluate both.faiss correction.safetensors image=image.npy text=text.npy
     """
-    from modgap._results import document
-    from modgap.cli.show import print_json, print_table, steps
+    from modgap.cli.show import print_result, steps
     from modgap.corrections import load_corrections
     from modgap.index import evaluate_index, open_documents, open_index
 
@@ -62,11 +61,10 @@ def evaluate(
     labels = groups_by_name(groups, first.names)
     sources = open_documents(documents or [], first, column=column, groups=labels)
     asked = open_documents(queries, first, column=column) if queries else None
-    options: dict[str, Any] = {"table": table, "ef_search": ef_search, "nprobe": nprobe}
-    options |= {"column": vector_column, "modality_column": modality_column, "id_column": id_column}
-    with open_index(address, fixed, trust=trust, **options) as index, steps() as step:
+    opened = open_index(
+        address, fixed, trust=trust, table=table, ef_search=ef_search, nprobe=nprobe,
+        column=vector_column, modality_column=modality_column, id_column=id_column,
+    )  # fmt: skip
+    with opened as index, steps() as step:
         result = evaluate_index(index, sources, asked, k=k, sample=sample, seed=seed, progress=step)
-    if as_json:
-        print_json(document("index_evaluate", result, seed=seed))
-    else:
-        print_table(*result.table())
+    print_result("index_evaluate", result, as_json, seed=seed)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-YOURS = "A table you have"
+yours_option = partial(typer.Option, rich_help_panel="A table you have")
 CORRECTED = "embedding_corrected"
 
 Address = Annotated[
@@ -62,18 +63,13 @@ Nprobe = Annotated[
 ]
 VectorColumn = Annotated[
     str | None,
-    typer.Option(
-        help="Search this column of a table you have (PostgreSQL, see build).",
-        rich_help_panel=YOURS,
-    ),
+    yours_option(help="Search this column of a table you have (PostgreSQL, see build)."),
 ]
 ModalityColumn = Annotated[
     str | None,
-    typer.Option(help="Its column of modalities; modality if left out.", rich_help_panel=YOURS),
+    yours_option(help="Its column of modalities; modality if left out."),
 ]
-IdColumn = Annotated[
-    str | None, typer.Option(help="Its column of ids; id if left out.", rich_help_panel=YOURS)
-]
+IdColumn = Annotated[str | None, yours_option(help="Its column of ids; id if left out.")]
 Trust = Annotated[
     bool,
     typer.Option(

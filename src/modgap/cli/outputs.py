@@ -18,11 +18,14 @@ if TYPE_CHECKING:
     from modgap.corrections import Correction
 
 
-def check_folder(folder: Path) -> None:
-    """A folder that is there and can be written to, or can be made."""
+def check_folder(folder: Path, inputs: Sequence[Path] = ()) -> None:
+    """A folder that is there and can be written to, or can be made, and is none being read."""
     refuse_url(folder)
     if folder.exists() and not folder.is_dir():
         raise InputValueError(f"-o takes a folder to write to, but {folder} is {kind_of(folder)}.")
+    for given in inputs:
+        if folder.exists() and given.exists() and folder.samefile(given):
+            raise InputValueError(f"{folder} is being read. Write to another folder with -o.")
     _check_place(folder, folder)
 
 

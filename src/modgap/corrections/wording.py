@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from modgap._drawing import draw_steps
 from modgap._results import notebook_html, notebook_table
@@ -163,14 +163,20 @@ def query_commands(files: Mapping[str, Correction], folder: str = ".") -> dict[s
     }  # fmt: skip
 
 
-def search_commands(
-    address: str, path: str, served: Iterable[str], options: Iterable[str] = ()
+def search_lines(
+    address: str, path: str, served: Iterable[str], options: Mapping[str, Any]
 ) -> list[str]:
-    """The commands that search an index, one for each query modality; without secrets."""
+    """How to search an index that was built, a command for each query modality; without secrets.
+
+    ``options`` are those of the command that have a value.
+    """
     words = ["index", "search", without_secrets(address), path, "QUERIES.npy", "--modality"]
+    more = [word for key, value in options.items() if value for word in (key, str(value))]
     # Qdrant's embedded mode keeps pickles, which are opened on request only.
-    trust = ["--trust"] if address.startswith("qdrant:") and "://" not in address else []
-    return [_modgap(*words, name, *options, *trust) for name in served]
+    if address.startswith("qdrant:") and "://" not in address:
+        more.append("--trust")
+    head = "  the index corrects documents and queries itself: give it raw vectors"
+    return [head, *(f"next: {_modgap(*words, name, *more)}" for name in served)]
 
 
 def text_search_command(address: str, path: str) -> str:

@@ -26,12 +26,12 @@ from modgap._locks import sole_writer_of
 from modgap._results import Progress, silent
 from modgap._stopping import stop_here
 from modgap._validate import InputValueError
-from modgap.corrections import Correction
+from modgap.corrections import Correction, check_recognised, own_keys
 from modgap.corrections.correction import Role, fingerprint
 from modgap.corrections.row_map import RowMap
 from modgap.engines.engine import Engine, LocalEngine, open_engine
 from modgap.engines.row_ranges import pieces
-from modgap.io import Embeddings
+from modgap.io import Embeddings, write_embeddings
 from modgap.io._matrices import BATCH_ROWS
 from modgap.io._row_stream import check_float_dtype
 from modgap.io.formats.clip_retrieval import (
@@ -47,6 +47,49 @@ from modgap.io.writing import begun_embeddings
 _NOTE = "apply.json"
 # What files on their way into their place are called.
 _BEGUN = ".modgap-"
+
+
+def apply_to_place(
+    correction: Correction,
+    rows: Embeddings,
+    modality: str,
+    place: Path,
+    *,
+    role: Role = "document",
+    labelled: Embeddings | None = None,
+    dtype: str | None = None,
+    trust_rows: bool = False,
+    engine: str | Engine = "local",
+    progress: Progress = silent,
+) -> int:
+    """Correct rows into one file where ``place`` has a suffix, else as `apply_to_folder` does.
+
+    Rows that do not look like those that the correction was fitted on are refused, see
+    `check_recognised`. ``labelled`` are the same rows with the labels that hubs go by. Returns how
+    many shards an earlier run had done.
+    """
+    mapping = correction.map(modality, role)
+    keys = None
+    if correction.hubs is not None and role == "document":
+        correction.hubs.check_bank()
+        keys = own_keys(correction, labelled or rows, modality)
+    if rows.dim != mapping.dim_in:
+        raise InputValueError(
+            f"The correction is for rows of {mapping.dim_in} columns, but {rows.source} has "
+            f"{rows.dim}. It must be fitted on embeddings of the same model."
+        )
+    check_recognised(correction, rows, modality, role=role, trust_rows=trust_rows)
+    if not place.suffix:
+        return apply_to_folder(
+            correction, rows, modality, place, role=role, keys=keys, dtype=dtype, engine=engine,
+            progress=progress,
+        )  # fmt: skip
+    kind = check_float_dtype(dtype or str(rows.dtype))
+    batches = rows.batches_with_progress(progress, f"correcting {modality}")
+    columns = {name: getattr(rows, name) for name in ("ids", "captions", "labels", "groups")}
+    mapped = mapping.over(batches, modality, keys, dtype=kind)
+    write_embeddings(place, mapped, **columns, dtype=kind)
+    return 0
 
 
 def apply_to_folder(

@@ -54,6 +54,16 @@ def check_ids(ids: Any, n_rows: int, modality: str) -> tuple[list[Id], IdType]:
     return keys, "int" if types == {int} else "str"
 
 
+def stored_lines(sources: Mapping[str, Embeddings], stored: Mapping[str, int]) -> list[str]:
+    """How many documents of each modality were stored, and how many were there before."""
+    lines = []
+    for name, count in stored.items():
+        there = sources[name].n_rows - count
+        kept = f", {there:,} were there already" if there else ""
+        lines.append(f"stored {count:,} documents of {name}{kept}")
+    return lines
+
+
 def open_documents(
     given: Sequence[str],
     correction: Correction,

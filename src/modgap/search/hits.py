@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from textwrap import shorten
 
 import numpy as np
 
 from modgap._results import Result, notebook_html, notebook_table
 
+# Characters of a query's label that a table shows.
+_LABEL = 40
 _SHOWN_IN_NOTEBOOK = 50
 
 
@@ -42,7 +45,9 @@ class Hits(Result):
         for query, found in enumerate(zip(self.ids, self.modalities, self.scores, strict=True)):
             for place, (key, name, score) in enumerate(zip(*found, strict=True), start=1):
                 if key is not None:  # an approximate search may find fewer
-                    asked = labels[query] if labels else first_query + query
+                    asked: str | int = first_query + query
+                    if labels:
+                        asked = shorten(labels[query], _LABEL, placeholder="…")
                     cells = (asked, place, key, name, f"{score:.6f}")
                     lines.append(tuple(map(str, cells)))
         return ("query", "place", "id", "modality", "score"), lines
