@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from modgap.cli.data import Data, Images, open_bank, takes_data, with_images
+from modgap.cli.data import Data, Images, open_bank
 from modgap.cli.options import (
     AsJson,
     Bank,
@@ -20,6 +20,7 @@ from modgap.cli.options import (
     TrustPairs,
     Umap,
 )
+from modgap.cli.takes_data import takes_data
 
 if TYPE_CHECKING:
     from modgap.diagnosis import Diagnosis
@@ -64,6 +65,7 @@ def diagnose(
     from modgap.reports import report as make_page
     from modgap.reports import write_diagnosis
     from modgap.reports.fix import CORRECTION_FILE
+    from modgap.reports.rows import with_images
 
     data = with_images(data if partial is None else data.with_partial(partial), images)
     asking = query_modalities(queries, data.names)[::-1]

@@ -8,7 +8,8 @@ from typing import Annotated, Any
 import typer
 
 from modgap._validate import InputValueError
-from modgap.cli.data import Names, by_name, two_names
+from modgap.cli.data import Names
+from modgap.cli.named import by_name, two_names
 from modgap.cli.options import AsJson
 
 _FORMS = (

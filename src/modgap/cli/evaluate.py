@@ -7,8 +7,9 @@ from typing import Annotated, Any
 
 import typer
 
-from modgap.cli.data import Data, takes_data
+from modgap.cli.data import Data
 from modgap.cli.options import AsJson, EngineOption, MetricOption, Seed
+from modgap.cli.takes_data import takes_data
 
 
 @takes_data()

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from modgap._validate import InputValueError
-from modgap.cli.data import Data, open_bank, takes_data
+from modgap.cli.data import Data, open_bank
 from modgap.cli.options import (
     Bank,
     EngineOption,
@@ -18,6 +18,7 @@ from modgap.cli.options import (
     Queries,
     refuse_here_only,
 )
+from modgap.cli.takes_data import takes_data
 
 # How much of the hubness is subtracted where a bank is given and nothing else is said.
 HUBS = 0.5

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from modgap._validate import InputValueError
-from modgap.cli.data import Data, open_bank, takes_data
+from modgap.cli.data import Data, open_bank
 from modgap.cli.options import (
     AsJson,
     Bank,
@@ -24,6 +24,7 @@ from modgap.cli.options import (
     TrustPairs,
     output_option,
 )
+from modgap.cli.takes_data import takes_data
 
 if TYPE_CHECKING:
     from modgap.io import Modalities

@@ -7,7 +7,6 @@ from typing import Annotated, Any
 import typer
 
 from modgap._validate import InputValueError
-from modgap.cli.data import groups_by_name
 from modgap.cli.index_options import (
     CORRECTED,
     Address,
@@ -22,6 +21,7 @@ from modgap.cli.index_options import (
     Trust,
     yours_option,
 )
+from modgap.cli.named import groups_by_name
 from modgap.cli.options import TrustRows, WithoutBank
 
 

@@ -6,7 +6,6 @@ from typing import Annotated
 
 import typer
 
-from modgap.cli.data import groups_by_name
 from modgap.cli.index_options import (
     Address,
     Column,
@@ -21,6 +20,7 @@ from modgap.cli.index_options import (
     Trust,
     VectorColumn,
 )
+from modgap.cli.named import groups_by_name
 from modgap.cli.options import AsJson, Seed
 
 

@@ -7,9 +7,10 @@ from typing import Annotated
 
 import typer
 
-from modgap.cli.data import Data, takes_data
+from modgap.cli.data import Data
 from modgap.cli.options import AsJson, EngineOption, Partial, Seed, refuse_here_only
 from modgap.cli.outputs import check_file
+from modgap.cli.takes_data import takes_data
 
 SaveMoments = Annotated[
     Path | None,

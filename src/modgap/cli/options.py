@@ -115,6 +115,12 @@ EngineOption = Annotated[
 ]
 
 
+def refuse(is_wrong: object, why: str) -> None:
+    """Refuse what was given, with a sentence that says why and what to give."""
+    if is_wrong:
+        raise InputValueError(why)
+
+
 def refuse_here_only(engine: str, **given: object) -> None:
     """Refuse options that hold for this process only, where workers are asked for."""
     for option, value in given.items():

@@ -7,8 +7,9 @@ from typing import Annotated
 
 import typer
 
-from modgap.cli.data import Data, Images, takes_data, with_images
+from modgap.cli.data import Data, Images
 from modgap.cli.options import AsJson, AskingModality, Goal, MetricOption, Model, Seed, Umap
+from modgap.cli.takes_data import takes_data
 
 
 @takes_data(writes="file")
@@ -35,6 +36,7 @@ def report(
     """
     from modgap.cli.show import out, print_json, say, steps
     from modgap.reports import report as run
+    from modgap.reports.rows import with_images
 
     with steps() as step:
         result = run(

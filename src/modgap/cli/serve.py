@@ -10,8 +10,9 @@ from typing import Annotated
 import typer
 
 from modgap._secrets import without_secrets
-from modgap.cli.data import Data, Images, takes_data, with_images
+from modgap.cli.data import Data, Images
 from modgap.cli.options import AskingModality, Goal, MetricOption, Model, Seed, Umap
+from modgap.cli.takes_data import takes_data
 
 _option = partial(typer.Option, rich_help_panel="The server")
 
@@ -66,6 +67,7 @@ def serve(
     """
     from modgap.cli.outputs import tidy_when_terminated
     from modgap.cli.show import say, steps
+    from modgap.reports.rows import with_images
     from modgap.serve import server
 
     server.check_installed()

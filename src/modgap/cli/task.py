@@ -13,7 +13,8 @@ import typer
 from typer.core import TyperGroup
 
 from modgap._validate import InputValueError
-from modgap.cli.data import open_bank, two_names
+from modgap.cli.data import open_bank
+from modgap.cli.named import two_names
 from modgap.cli.outputs import check_folder
 
 if TYPE_CHECKING:

@@ -6,6 +6,7 @@ import base64
 import struct
 import zlib
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -107,6 +108,20 @@ def from_pixels(images: np.ndarray) -> Thumbnail:
         return png(np.clip(images[row], 0, 255).astype(np.uint8))
 
     return picture
+
+
+def with_images(data: Modalities, images: Path | None) -> Modalities:
+    """The same with pictures of the first modality, found by the ids of its rows."""
+    if images is None:
+        return data
+    name = data.names[0]
+    ids = data.sides[name].ids
+    if ids is None:
+        raise InputValueError(
+            f"--images finds images by the ids of the {name} rows, and these have none. "
+            "Give them a column 'id' or 'image_path' with the files' names."
+        )
+    return replace(data, thumbnails={name: from_images(images, ids)})
 
 
 def from_images(images: Path, ids: Sequence[Any] | np.ndarray) -> Thumbnail:

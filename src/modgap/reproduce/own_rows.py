@@ -2,17 +2,46 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
 
 from modgap._door import check_rows
+from modgap._results import spoken
 from modgap._validate import InputValueError, check_same_space
 from modgap.io import Modalities, open_embeddings, open_pair
 from modgap.io.group_labels import read_labels
 from modgap.reproduce.setting import OwnRows
 
 Two = tuple[Path, Path]
+
+
+def check_sources(
+    rows: Two | None,
+    model: str | None,
+    of_rows: Mapping[str, object],
+    of_model: Mapping[str, object],
+    *,
+    alone: bool,
+) -> None:
+    """Refuse options that do not go together: rows of your own, or a model and data, or neither.
+
+    ``of_rows`` and ``of_model`` are the options that belong to them; ``alone`` says that there are
+    no others.
+    """
+    for option, value, others in (("--rows", rows, "--model"), ("--model", model, "--rows")):
+        if value is not None and not (alone and None in (rows, model)):
+            raise InputValueError(
+                f"{option} takes the place of other data and is not kept on record; leave out "
+                f"--list, --record, --resume, --embeddings, --trained and {others}."
+            )
+    for option, value, own in (("--rows", rows, of_rows), ("--model", model, of_model)):
+        if value is None and any(own.values()):
+            named = spoken(f"--{name.replace('_', '-')}" for name in own)
+            raise InputValueError(f"{named} belong to {option}.")
+    if model is not None and not of_model["data"]:
+        raise InputValueError("A model needs data to embed: name some with --data.")
 
 
 def read_own_rows(

@@ -9,8 +9,10 @@ from pathlib import Path
 
 from modgap._files import write_text
 from modgap._results import to_json
-from modgap.reproduce.entry import Check, Outcome
+from modgap.reproduce.entry import Check, Entry, Outcome
+from modgap.reproduce.registry import select
 from modgap.reproduce.report import EntryReport, verdict_words
+from modgap.reproduce.setting import Setting
 from modgap.reproduce.wording import number_words
 
 RECORD = Path(__file__).with_name("recorded.json")
@@ -114,6 +116,12 @@ def _decisive(checks: Sequence[Check], finding: str | None) -> str:
         f"{check.statement}{'' if check.value is None else f' {number_words(check)}'}"
         for check in found
     )
+
+
+def drawn_again(reports: Sequence[EntryReport], setting: Setting) -> tuple[list[Entry], Setting]:
+    """The entries that draw random numbers, and a setting with as many other seeds."""
+    drawn = [select([report.key])[0] for report in reports if len(report.seeds) > 1]
+    return drawn, replace(setting, seed=setting.seed + setting.seeds)
 
 
 def rewrite(

@@ -6,6 +6,7 @@ import dataclasses
 import json
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from pathlib import Path
 from time import perf_counter
 
@@ -126,12 +127,14 @@ def reproduce(
     writing
         Entered around every write.
     """
-    for entry in entries:
+    for place, entry in enumerate(entries):
         kept = kept_report(entry, setting, folder) if resume else None
         if kept is not None:
             yield kept
             continue
-        report, outcome = run_entry(entry, setting)
+        progress = partial(_numbered, setting, f"{place + 1}/{len(entries)} {entry.key}")
+        progress("", 0, 1)
+        report, outcome = run_entry(entry, dataclasses.replace(setting, progress=progress))
         can_be_provided = entry.run is not None or setting.rows is not None
         if report.missing and can_be_provided and entry.key in required:
             raise NotAtHand(report.missing)
@@ -139,6 +142,11 @@ def reproduce(
             with writing():
                 report = keep(entry, setting, report, outcome, folder)
         yield report
+
+
+def _numbered(setting: Setting, head: str, step: str, done: int, total: int) -> None:
+    """Progress of one entry among many."""
+    setting.say(f"{head} {step}", done, total)
 
 
 def keep(

@@ -1,0 +1,68 @@
+"""What ``modgap reproduce`` prints: one report, many in a table, or the list of entries."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from modgap._results import document
+from modgap.cli.show import out, print_json, print_table, say
+from modgap.reproduce import Entry, EntryReport, Setting
+from modgap.reproduce.listing import LISTING, list_document, list_line, list_rows
+from modgap.reproduce.page import write_pages
+from modgap.reproduce.record import Recorded
+from modgap.reproduce.run import KIND, files_of
+from modgap.reproduce.wording import (
+    SUMMARY,
+    counts_line,
+    missing_groups,
+    report_lines,
+    summary_rows,
+    value_rows,
+)
+
+
+def print_reports(
+    names: Sequence[str], done: Sequence[EntryReport], setting: Setting, output: Path, as_json: bool
+) -> None:
+    """Print what came out, and name the files."""
+    if not done:
+        return
+    if as_json:
+        written = [document(KIND, report, seed=setting.seed) for report in done]
+        print_json(written[0] if len(written) == 1 else {"entries": written})
+    elif len(done) == 1:
+        _print_one(done[0])
+    else:
+        print_table(SUMMARY, summary_rows(done))
+        for said, keys in missing_groups(done).items():
+            out.print(f"\nMissing for {', '.join(keys)}: {said}", markup=False)
+        out.print(f"\n{counts_line(done)}", markup=False)
+    files = files_of(done[0], output) if len(done) == 1 else []
+    for path in (*files, *write_pages(names, done, output, setting.seed)):
+        say(f"wrote {path}")
+
+
+def _print_one(report: EntryReport) -> None:
+    """One entry: claim, values, statements, verdict."""
+    out.print(f"{report.key}: {report.title}", markup=False, style="bold")
+    out.print(report.claim, markup=False)
+    if rows := value_rows(report):
+        out.print()
+        print_table(("", "published", "measured"), rows)
+    out.print()
+    *lines, verdict = report_lines(report)
+    for line in lines:
+        out.print(line, markup=False)
+    out.print(verdict, markup=False, style="bold")
+
+
+def print_listing(
+    chosen: Sequence[Entry], setting: Setting, record: Mapping[str, Recorded], as_json: bool
+) -> None:
+    """What there is, what it needs, whether that is here, and how it came out."""
+    if as_json:
+        print_json(list_document(chosen, setting, record))
+        return
+    print_table(LISTING, list_rows(chosen, setting, record))
+    out.print(f"\n{list_line(chosen, setting)}", markup=False)

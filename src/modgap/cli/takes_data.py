@@ -1,0 +1,71 @@
+"""Commands that take data: the paths and options of ``open_data`` in place of one argument."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+from modgap._validate import InputValueError
+from modgap.cli.data import open_data
+from modgap.cli.named import by_name, named_paths
+from modgap.cli.outputs import check_file, check_folder
+
+
+def takes_data(
+    *, writes: Literal["file", "folder"] | None = None, unless: str | None = None
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """A command whose first argument is ``data`` takes paths and the options of the data instead.
+
+    They are those of ``open_data``: the paths come first, the options last. Where the command
+    writes to its ``output``, that place is checked before anything is read. ``unless`` names an
+    option that brings data of its own: with it, there are no paths, and ``data`` is None.
+    """
+    return functools.partial(_with_data, writes=writes, unless=unless)
+
+
+def _with_data(
+    command: Callable[..., None], writes: str | None, unless: str | None
+) -> Callable[..., None]:
+    opening = dict(inspect.signature(open_data, eval_str=True).parameters)
+    if unless is not None:
+        opening["paths"] = opening["paths"].replace(default=None)
+    own = list(inspect.signature(command, eval_str=True).parameters.values())[1:]
+    first, *options = opening.values()
+    taken = [first, *own, *options]
+    # Keyword-only: an argument without a default may then follow an option.
+    shown = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in taken]
+
+    @functools.wraps(command)
+    def run(**given: Any) -> None:
+        if writes == "folder" and given["output"] is not None:
+            check_folder(given["output"])
+        if writes == "file":
+            named = named_paths(given["paths"])
+            asked = by_name(given["query_rows"], "--query-rows", "NAME=PATH")
+            read = [*(named.values() if named else given["paths"]), *asked.values()]
+            check_file(given["output"], [Path(path) for path in read])
+        described = {name: given.pop(name) for name in opening}
+        if unless is not None and given[unless] is not None:
+            _check_alone(unless, described, opening)
+            command(None, **given)
+            return
+        if not described["paths"]:
+            raise InputValueError(f"Give the PATH of the data, or --{unless}.")
+        command(open_data(**described), **given)
+
+    run.__signature__ = inspect.Signature(shown)  # type: ignore[attr-defined]
+    run.__annotations__ = {p.name: p.annotation for p in shown}
+    return run
+
+
+def _check_alone(
+    option: str, described: Mapping[str, Any], opening: Mapping[str, inspect.Parameter]
+) -> None:
+    """Refuse paths and options of the data beside an option that brings its own."""
+    for name, value in described.items():
+        if (value or None) != (opening[name].default or None):
+            what = value[0] if name == "paths" else f"--{name.replace('_', '-')}"
+            raise InputValueError(f"--{option} brings its own data, so {what} cannot be given.")
