@@ -1,4 +1,4 @@
-"""The app, and what happens when something goes wrong: one line, and an exit status."""
+"""The app: its commands, and how one is run."""
 
 from __future__ import annotations
 
@@ -7,14 +7,12 @@ import io
 import os
 import sys
 import warnings
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
-from modgap._secrets import sentence_without_secrets
-from modgap._validate import InputError
 from modgap._version import __version__
-from modgap.cli import crash
+from modgap.cli import errors
 from modgap.cli.apply import apply
 from modgap.cli.demo import demo
 from modgap.cli.diagnose import diagnose
@@ -42,9 +40,6 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-
-# What typer raises for an unknown option or a missing argument; it has moved between its versions.
-_UsageError: type[Exception] = typer.BadParameter.__mro__[1]
 
 for command in (
     demo,
@@ -100,7 +95,7 @@ def main() -> None:
     What nobody foresaw is one line too, with exit status 1; the trace is in a log. With
     MODGAP_DEBUG=1 the trace of every error is shown.
     """
-    warnings.showwarning = _show_warning
+    warnings.showwarning = errors.show_warning
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             # A terminal that knows only ASCII gets a question mark for → and no traceback.
@@ -117,63 +112,7 @@ def main() -> None:
     except SystemExit:
         raise
     except BaseException as error:  # libraries in Rust raise what is no Exception
-        status = _say_what_is_wrong(error)
+        status = errors.say_what_is_wrong(error)
     if status == 130:
         print("modgap: interrupted; nothing half-written is left.", file=sys.stderr)
     sys.exit(status or 0)
-
-
-def _say_what_is_wrong(error: BaseException) -> int:
-    """Print an error as one line, and return the exit status."""
-    if os.environ.get("MODGAP_DEBUG", "0") not in ("", "0"):
-        print(crash.trace_of(error), file=sys.stderr)
-    status = 2
-    if isinstance(error, (_UsageError, InputError, OSError)):
-        said = f"modgap: {_sentence(error)}"
-    elif crash.out_of_memory(error):
-        said = (
-            "modgap: there is not enough memory for this. Give fewer rows, or free some memory"
-            f"{_in_brackets(error)}."
-        )
-    else:
-        said, status = crash.unexpected(error), 1
-    print(_shown(said), file=sys.stderr)
-    return status
-
-
-def _sentence(error: Exception) -> str:
-    """What is wrong, in words."""
-    if isinstance(error, _UsageError):
-        command = getattr(getattr(error, "ctx", None), "command_path", "modgap")
-        said: str = error.format_message()  # type: ignore[attr-defined]
-        said = " ".join(said.split())
-        stop = "" if said.endswith((".", "?")) else "."
-        return f"{said}{stop} See {command} --help."
-    if isinstance(error, OSError) and error.strerror and error.filename is not None:
-        return f"{error.filename} cannot be used: {error.strerror}."
-    return str(error) or type(error).__name__
-
-
-def _in_brackets(error: BaseException) -> str:
-    said = str(error).strip().splitlines()
-    return f" ({said[0].rstrip('.')})" if said else ""
-
-
-def _shown(text: str) -> str:
-    """What may be printed of a text: one line, without the secrets of addresses that were given."""
-    return _one_line(sentence_without_secrets(text, *sys.argv[1:]))
-
-
-def _one_line(text: str) -> str:
-    """Text in one line; what would steer a terminal is shown instead of done.
-
-    >>> _one_line("a\\nb \\x1b[2J")
-    'a b \\\\x1b[2J'
-    """
-    joined = " ".join(text.splitlines())
-    return "".join(c if c.isprintable() or c.isspace() else ascii(c)[1:-1] for c in joined)
-
-
-def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
-    """A warning as a sentence; where in the code it arose helps nobody at the terminal."""
-    print(_shown(f"modgap: warning: {message}"), file=sys.stderr)

@@ -3,19 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, cast
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
-from modgap._validate import InputValueError
-from modgap.cli.options import (
-    EngineOption,
-    Queries,
-    TrustRows,
-    WithoutBank,
-    output_option,
-    refuse_here_only,
-)
+from modgap.cli import options
 
 if TYPE_CHECKING:
     from modgap.corrections import Role
@@ -34,7 +26,7 @@ def apply(
     modality: Annotated[str, typer.Option(help="Which modality they are, by name.")],
     output: Annotated[
         Path | None,
-        output_option(
+        options.output_option(
             help="Where to write; the suffix says the format. Without one it is a folder of "
             "shards, named as those that are read."
         ),
@@ -47,7 +39,7 @@ def apply(
         ),
     ] = None,
     role: Annotated[str, typer.Option(help="document or query.")] = "document",
-    queries: Queries = None,
+    queries: options.Queries = None,
     column: Annotated[str | None, typer.Option(help="Array or column to read.")] = None,
     dtype: Annotated[
         str | None, typer.Option(help="float16, float32 or float64; as read when left out.")
@@ -59,9 +51,9 @@ def apply(
             "column or a file. A column called group is found without it."
         ),
     ] = None,
-    without_bank: WithoutBank = None,
-    trust_rows: TrustRows = False,
-    engine: EngineOption = "local",
+    without_bank: options.WithoutBank = None,
+    trust_rows: options.TrustRows = False,
+    engine: options.EngineOption = "local",
 ) -> None:
     """Apply a correction to embeddings, batch by batch; ids, captions and groups come along.
 
@@ -90,12 +82,25 @@ def apply(
     as_role = cast("Role", role)  # which map refuses if it is none
     if dtype is not None:
         check_choice(dtype, "--dtype", ("float16", "float32", "float64"))
-    _check_options(output, into, engine, groups, without_bank)
+    options.refuse(
+        output is None and into is None,
+        "Say with -o where to write, or with --into which column to add. See modgap apply --help.",
+    )
+    options.refuse(
+        output is not None and output.suffix and engine != "local",
+        f"--engine {engine} writes a folder of shards: give -o a name without a suffix, "
+        f"got {output}.",
+    )
+    if into is not None:
+        options.refuse(output, "Give either -o or --into: a column is written where it is.")
+        options.refuse_here_only(engine, into=into)
+        for option, value in (("--groups", groups), ("--without-bank", without_bank)):
+            why = f"{option} cannot be given with --into. Leave one of them out."
+            options.refuse(value, why)
     found = corrections_to_apply(correction, queries, modality, as_role)
     if into is not None:
         fixed, *others = found.values()
-        if others:
-            raise InputValueError("A column is made with one correction: choose with --queries.")
+        options.refuse(others, "A column is made with one correction: choose with --queries.")
         with steps() as step:
             n_rows = add_corrected_column(
                 embeddings, fixed, modality, into, column=column, role=as_role, dtype=dtype,
@@ -115,7 +120,10 @@ def apply(
         (check_file if target.suffix else check_folder)(target, (embeddings, correction))
     if without_bank is not None:
         check_file(without_bank, (embeddings, correction, output))
-    rows = {"column": column or own_folder(embeddings, modality), "modality": modality}
+    rows: dict[str, Any] = {
+        "column": column or own_folder(embeddings, modality),
+        "modality": modality,
+    }
     source = open_embeddings(embeddings, **rows)
     # Labels that are given beside the file are not written with its rows.
     labelled = open_embeddings(embeddings, **rows, groups=groups) if groups else source
@@ -133,31 +141,3 @@ def apply(
             say(f"modgap: note: {note}")
     if without_bank is not None:
         write_without_bank(chosen.values(), without_bank)
-
-
-def _check_options(
-    output: Path | None,
-    into: str | None,
-    engine: str,
-    groups: str | None,
-    without_bank: Path | None,
-) -> None:
-    """Refuse options that do not go together."""
-    if into is None and output is None:
-        raise InputValueError(
-            "Say with -o where to write, or with --into which column to add. "
-            "See modgap apply --help."
-        )
-    if output is not None and output.suffix and engine != "local":
-        raise InputValueError(
-            f"--engine {engine} writes a folder of shards: give -o a name without a suffix, "
-            f"got {output}."
-        )
-    if into is None:
-        return
-    if output is not None:
-        raise InputValueError("Give either -o or --into: a column is written where it is.")
-    refuse_here_only(engine, into=into)
-    for option, value in (("--groups", groups), ("--without-bank", without_bank)):
-        if value is not None:
-            raise InputValueError(f"{option} cannot be given with --into. Leave one of them out.")

@@ -7,19 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from modgap.cli import options
 from modgap.cli.data import Data, Images, open_bank
-from modgap.cli.options import (
-    AsJson,
-    Bank,
-    Goal,
-    MetricOption,
-    Model,
-    Partial,
-    Queries,
-    Seed,
-    TrustPairs,
-    Umap,
-)
 from modgap.cli.takes_data import takes_data
 
 if TYPE_CHECKING:
@@ -42,17 +31,17 @@ def diagnose(
             help="Folder for report.html, report.md, diagnosis.json and correction.safetensors.",
         ),
     ] = None,
-    queries: Queries = None,
-    goal: Goal = "mixed",
+    queries: options.Queries = None,
+    goal: options.Goal = "mixed",
     images: Images = None,
-    umap: Umap = False,
-    metric: MetricOption = "cosine",
-    bank: Bank = None,
-    model: Model = None,
-    trust_pairs: TrustPairs = False,
-    partial: Partial = None,
-    seed: Seed = 0,
-    as_json: AsJson = False,
+    umap: options.Umap = False,
+    metric: options.MetricOption = "cosine",
+    bank: options.Bank = None,
+    model: options.Model = None,
+    trust_pairs: options.TrustPairs = False,
+    partial: options.Partial = None,
+    seed: options.Seed = 0,
+    as_json: options.AsJson = False,
 ) -> None:
     """Try every correction on held-out rows and say which one to use, or to leave it alone.
 

@@ -8,16 +8,8 @@ from typing import Annotated
 import typer
 
 from modgap._validate import InputValueError
+from modgap.cli import options
 from modgap.cli.data import Data, open_bank
-from modgap.cli.options import (
-    Bank,
-    EngineOption,
-    MetricOption,
-    Model,
-    Partial,
-    Queries,
-    refuse_here_only,
-)
 from modgap.cli.takes_data import takes_data
 
 # How much of the hubness is subtracted where a bank is given and nothing else is said.
@@ -41,12 +33,12 @@ def fit(
         list[str] | None,
         typer.Option("--set", metavar="NAME=VALUE", help="A parameter, such as amount=0.3."),
     ] = None,
-    queries: Queries = None,
-    metric: MetricOption = "cosine",
-    bank: Bank = None,
-    model: Model = None,
-    partial: Partial = None,
-    engine: EngineOption = "local",
+    queries: options.Queries = None,
+    metric: options.MetricOption = "cosine",
+    bank: options.Bank = None,
+    model: options.Model = None,
+    partial: options.Partial = None,
+    engine: options.EngineOption = "local",
 ) -> None:
     """Fit one correction to both modalities and write it as a small file.
 
@@ -68,7 +60,7 @@ def fit(
     )
     from modgap.engines import spread
 
-    refuse_here_only(engine, partial=partial)
+    options.refuse_here_only(engine, partial=partial)
     data = data if partial is None else data.with_partial(partial)
     settings = dict(_setting(text) for text in parameter or [])
     if bank is not None and method == "calibrate":

@@ -10,20 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from modgap._validate import InputValueError
+from modgap.cli import options
 from modgap.cli.data import Data, open_bank
-from modgap.cli.options import (
-    AsJson,
-    Bank,
-    Device,
-    Goal,
-    KeepBank,
-    MetricOption,
-    Partial,
-    Queries,
-    Seed,
-    TrustPairs,
-    output_option,
-)
 from modgap.cli.takes_data import takes_data
 
 if TYPE_CHECKING:
@@ -37,15 +25,15 @@ def fix(
     rows: Data | None,
     output: Annotated[
         Path,
-        output_option(
+        options.output_option(
             help="Folder for the corrected documents, the correction, search.py and pgvector.sql."
         ),
     ],
-    queries: Queries = None,
-    goal: Goal = "mixed",
-    metric: MetricOption = "cosine",
-    bank: Bank = None,
-    keep_bank: KeepBank = True,
+    queries: options.Queries = None,
+    goal: options.Goal = "mixed",
+    metric: options.MetricOption = "cosine",
+    bank: options.Bank = None,
+    keep_bank: options.KeepBank = True,
     model: Annotated[
         str | None,
         typer.Option(
@@ -61,11 +49,11 @@ def fix(
         ),
     ] = None,
     split: Annotated[str | None, _picture_option(help="A split of --data.")] = None,
-    device: Device = None,
-    trust_pairs: TrustPairs = False,
-    partial: Partial = None,
-    seed: Seed = 0,
-    as_json: AsJson = False,
+    device: options.Device = None,
+    trust_pairs: options.TrustPairs = False,
+    partial: options.Partial = None,
+    seed: options.Seed = 0,
+    as_json: options.AsJson = False,
 ) -> None:
     """Diagnose, fit the chosen correction on all rows, and write all that a search needs.
 
@@ -83,8 +71,10 @@ def fix(
     from modgap.diagnosis.fixing import build_indexes
     from modgap.reports.fix import fitted_on, where_from
 
-    if data is None and (split or device):
-        raise InputValueError("--split and --device belong to --data, which is not given.")
+    options.refuse(
+        data is None and (split or device),
+        "--split and --device belong to --data, which is not given.",
+    )
     source = _embedded(data, model, output, split, device) if data is not None else rows
     assert source is not None  # one of the two is given
     source = source if partial is None else source.with_partial(partial)

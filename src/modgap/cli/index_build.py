@@ -7,35 +7,22 @@ from typing import Annotated, Any
 import typer
 
 from modgap._validate import InputValueError
-from modgap.cli.index_options import (
-    CORRECTED,
-    Address,
-    Column,
-    CorrectionFile,
-    Documents,
-    EfSearch,
-    Groups,
-    ModalityColumn,
-    Nprobe,
-    Table,
-    Trust,
-    yours_option,
-)
+from modgap.cli import index_options
 from modgap.cli.named import groups_by_name
 from modgap.cli.options import TrustRows, WithoutBank
 
 
 def build(
-    address: Address,
-    correction: CorrectionFile,
-    documents: Documents = None,
-    table: Table = None,
-    column: Column = None,
+    address: index_options.Address,
+    correction: index_options.CorrectionFile,
+    documents: index_options.Documents = None,
+    table: index_options.Table = None,
+    column: index_options.Column = None,
     factory: Annotated[
         str | None, typer.Option(help="FAISS: what to build, such as HNSW32,Flat.")
     ] = None,
-    ef_search: EfSearch = None,
-    nprobe: Nprobe = None,
+    ef_search: index_options.EfSearch = None,
+    nprobe: index_options.Nprobe = None,
     queries: Annotated[
         str | None,
         typer.Option(
@@ -54,30 +41,30 @@ def build(
     batch: Annotated[
         int | None, typer.Option(min=1, help="Rows stored, and committed, together.")
     ] = None,
-    groups: Groups = None,
+    groups: index_options.Groups = None,
     without_bank: WithoutBank = None,
     trust_rows: TrustRows = False,
-    trust: Trust = False,
+    trust: index_options.Trust = False,
     replace: Annotated[
         bool, typer.Option("--replace", help="Drop an index that modgap built there before.")
     ] = False,
     from_column: Annotated[
         str | None,
-        yours_option(
+        index_options.yours_option(
             help="PostgreSQL: correct this column of --table, instead of files, into a new one."
         ),
     ] = None,
     new_column: Annotated[
         str | None,
-        yours_option(
-            help=f"The column of corrected vectors; {CORRECTED}, or embedding_text and so on for "
-            "several, if left out."
+        index_options.yours_option(
+            help=f"The column of corrected vectors; {index_options.CORRECTED}, or embedding_text "
+            "and so on for several, if left out."
         ),
     ] = None,
-    modality_column: ModalityColumn = None,
+    modality_column: index_options.ModalityColumn = None,
     group_column: Annotated[
         str | None,
-        yours_option(
+        index_options.yours_option(
             help="Its column of labels, ids or row numbers that the correction was fitted with, "
             "where it has hubs; the primary key if left out."
         ),

@@ -6,28 +6,15 @@ from typing import Annotated
 
 import typer
 
-from modgap.cli.index_options import (
-    Address,
-    Column,
-    CorrectionFile,
-    Documents,
-    EfSearch,
-    Groups,
-    IdColumn,
-    ModalityColumn,
-    Nprobe,
-    Table,
-    Trust,
-    VectorColumn,
-)
+from modgap.cli import index_options
 from modgap.cli.named import groups_by_name
 from modgap.cli.options import AsJson, Seed
 
 
 def evaluate(
-    address: Address,
-    correction: CorrectionFile,
-    documents: Documents = None,
+    address: index_options.Address,
+    correction: index_options.CorrectionFile,
+    documents: index_options.Documents = None,
     queries: Annotated[
         list[str] | None,
         typer.Option(
@@ -36,15 +23,15 @@ def evaluate(
     ] = None,
     k: Annotated[int, typer.Option("-k", min=1, help="Results of each query.")] = 10,
     sample: Annotated[int, typer.Option(min=1, help="Queries of each modality, at most.")] = 200,
-    table: Table = None,
-    column: Column = None,
-    groups: Groups = None,
-    ef_search: EfSearch = None,
-    nprobe: Nprobe = None,
-    vector_column: VectorColumn = None,
-    modality_column: ModalityColumn = None,
-    id_column: IdColumn = None,
-    trust: Trust = False,
+    table: index_options.Table = None,
+    column: index_options.Column = None,
+    groups: index_options.Groups = None,
+    ef_search: index_options.EfSearch = None,
+    nprobe: index_options.Nprobe = None,
+    vector_column: index_options.VectorColumn = None,
+    modality_column: index_options.ModalityColumn = None,
+    id_column: index_options.IdColumn = None,
+    trust: index_options.Trust = False,
     seed: Seed = 0,
     as_json: AsJson = False,
 ) -> None:

@@ -9,26 +9,15 @@ from typing import Annotated
 import typer
 
 from modgap._validate import InputValueError
-from modgap.cli.index_options import (
-    Address,
-    Column,
-    CorrectionFile,
-    EfSearch,
-    IdColumn,
-    ModalityColumn,
-    Nprobe,
-    Table,
-    Trust,
-    VectorColumn,
-)
+from modgap.cli import index_options
 from modgap.cli.options import AsJson
 
 _asked_option = partial(typer.Option, rich_help_panel="Words and images")
 
 
 def search(
-    address: Address,
-    correction: CorrectionFile,
+    address: index_options.Address,
+    correction: index_options.CorrectionFile,
     queries: Annotated[
         Path | None,
         typer.Argument(
@@ -62,14 +51,14 @@ def search(
         int | None, typer.Option(min=0, help="Search with this row only; all if left out.")
     ] = None,
     only: Annotated[str | None, typer.Option(help="Results of this modality only.")] = None,
-    table: Table = None,
-    column: Column = None,
-    ef_search: EfSearch = None,
-    nprobe: Nprobe = None,
-    vector_column: VectorColumn = None,
-    modality_column: ModalityColumn = None,
-    id_column: IdColumn = None,
-    trust: Trust = False,
+    table: index_options.Table = None,
+    column: index_options.Column = None,
+    ef_search: index_options.EfSearch = None,
+    nprobe: index_options.Nprobe = None,
+    vector_column: index_options.VectorColumn = None,
+    modality_column: index_options.ModalityColumn = None,
+    id_column: index_options.IdColumn = None,
+    trust: index_options.Trust = False,
     as_json: AsJson = False,
 ) -> None:
     """Search an index of all modalities with vectors of one, with words or with images.
