@@ -208,7 +208,7 @@ def test_the_raw_metrics_are_those_of_the_separate_functions_on_the_confirm_spli
     recall = retrieval(part.X, part.Y, 1).recall()
     mixed = mixed_retrieval(part.X, part.Y, 10, queries="text")
     [asked] = mixed.queries
-    own = (asked.non_relevant - asked.non_relevant_x).sum()
+    own = (asked.non_relevant - asked.non_relevant_by[:, 0]).sum()
     expected = {
         "gap": gap_distance(part.X, part.Y),
         "image_retrieval_recall@1": recall["image_retrieval_recall@1"],

@@ -41,8 +41,8 @@ def check_one_repeat(found, X, Y, gx, gy, k, metric):
         np.testing.assert_allclose(queries.ndcg, [line[1] for line in lines], atol=1e-12)
         assert queries.hit.tolist() == [line[2] for line in lines]
         assert queries.non_relevant.tolist() == [line[3] for line in lines]
-        assert queries.non_relevant_x.tolist() == [line[4] for line in lines]
-        np.testing.assert_allclose(queries.corpus_share_x, share_of_corpus)
+        assert queries.non_relevant_by[:, 0].tolist() == [line[4] for line in lines]
+        np.testing.assert_allclose(queries.corpus_share[:, 0], share_of_corpus)
 
 
 @pytest.mark.parametrize("metric", METRICS)
@@ -71,7 +71,7 @@ def test_exact_ties_go_to_the_earlier_row_of_the_index():
     found = mixed_retrieval(X, X, 10, repeats=1)
     check_one_repeat(found, X, X, range(30), range(30), 10, "cosine")
     # X stands first in the index, so the ten best are X for every query.
-    assert found.queries[0].non_relevant_x.tolist() == [10] * 15
+    assert found.queries[0].non_relevant_by[:, 0].tolist() == [10] * 15
 
 
 def test_the_second_repeat_asks_every_group_from_its_other_side(near_pairs):
@@ -93,7 +93,7 @@ def test_x_share_says_how_many_items_the_index_holds_as_x(near_pairs, x_share, a
     assert sorted(of_x + of_y) == list(range(40))
     check_one_repeat(found, *near_pairs, range(40), range(40), 10, "cosine")
     for queries in found.queries:
-        np.testing.assert_allclose(queries.corpus_share_x, x_share)
+        np.testing.assert_allclose(queries.corpus_share[:, 0], x_share)
     assert found.to_dict()["queries"]["image"]["n_queries"] == asking_x
     json.dumps(found.to_dict(), allow_nan=False)
 
@@ -110,7 +110,7 @@ def test_the_figures_are_means_over_the_queries(near_pairs):
         told = figures["queries"][queries.modality]
         assert told["recall@5"] == pytest.approx(np.mean(queries.hit))
         assert told["ndcg@10"] == pytest.approx(np.mean(queries.ndcg))
-        share = queries.non_relevant_x.sum() / queries.non_relevant.sum()
+        share = queries.non_relevant_by[:, 0].sum() / queries.non_relevant.sum()
         assert told["photo_share@5"] == pytest.approx(share)
         assert told["share_off"] == pytest.approx(abs(share - 0.5))
     both = np.concatenate([q.ndcg for q in found.queries])

@@ -186,16 +186,6 @@ class MixedQueries(Result):
         fair = self.non_relevant * self.corpus_share[:, place]
         return np.asarray(self.non_relevant_by[:, place] - fair)
 
-    @property
-    def non_relevant_x(self) -> np.ndarray:
-        """Wrong results of the first modality among the k best."""
-        return np.asarray(self.non_relevant_by[:, 0])
-
-    @property
-    def corpus_share_x(self) -> np.ndarray:
-        """Share of the first modality in the index searched."""
-        return np.asarray(self.corpus_share[:, 0])
-
     def metrics(self, k: int, names: Sequence[str]) -> dict[str, Any]:
         """Means over the queries; NaN where there are none."""
         n, wrong = len(self.group), float(np.sum(self.non_relevant_by))

@@ -46,16 +46,6 @@ class CosineHistograms(Result):
     others: np.ndarray
     n: tuple[int, ...]
 
-    @property
-    def within_x(self) -> np.ndarray:
-        """Those within the first modality."""
-        return self.within[0]
-
-    @property
-    def within_y(self) -> np.ndarray:
-        """Those within the second modality."""
-        return self.within[1]
-
     def to_dict(self) -> dict[str, Any]:
         """The fields as plain values; of two modalities ``within_x`` and ``within_y``."""
         found = super().to_dict()

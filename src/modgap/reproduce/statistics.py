@@ -109,9 +109,3 @@ def best_of_other_half(values: np.ndarray, seed: int) -> np.ndarray:
 def falls(values: Values) -> bool:
     """Whether each value is smaller than the one before it."""
     return all(after < before for before, after in pairwise(values))
-
-
-def rises_nowhere(values: Values, errors: Values, by: float = 2.0) -> bool:
-    """Whether no value is above the one before it by more than ``by`` standard errors of both."""
-    steps, spread = np.diff(values), np.hypot(errors[:-1], errors[1:])
-    return bool(np.all(steps <= by * spread))
