@@ -1,4 +1,4 @@
-"""What the tests of training share: data, made once, and two processes that have met."""
+"""What the tests of training share: data, made once, and runs in other processes."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ def digits():
 
 
 @pytest.fixture(scope="session")
-def two_processes(tmp_path_factory) -> Path:
-    """What two processes have written: see two_processes.py."""
-    folder = tmp_path_factory.mktemp("two")
+def processes(tmp_path_factory) -> Path:
+    """What other processes have written: see training_worker.py."""
+    folder = tmp_path_factory.mktemp("processes")
     here = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(29000 + os.getpid() % 1000)}
-    worker = Path(__file__).parents[1] / "two_processes.py"
+    worker = Path(__file__).parents[1] / "training_worker.py"
     done = subprocess.run(
         [sys.executable, worker, folder], env={**os.environ, **here, "OMP_NUM_THREADS": "1"},
         capture_output=True, timeout=300, check=False,

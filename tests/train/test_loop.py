@@ -21,7 +21,7 @@ from modgap.train.learner import temperature_of  # noqa: E402
 from modgap.train.processes import pick_device  # noqa: E402
 from modgap.train.start import make_model  # noqa: E402
 from modgap.train.towers.build import TwoTower  # noqa: E402
-from two_processes import RUNS  # noqa: E402
+from training_worker import RUNS  # noqa: E402
 
 
 def lines(folder) -> list[dict]:
@@ -283,33 +283,27 @@ def test_a_loss_that_is_no_number_stops_the_run_in_a_sentence(digits, tmp_path):
         train(config, output=tmp_path, data=digits, hooks=[spoil])
 
 
+MEMORY = r"not enough memory on cpu \(.*80.*[^e]\)\. Raise train\.accumulation_steps, which keeps"
+
+
 @pytest.mark.parametrize(
-    "error",
+    ("error", "said"),
     [
-        MemoryError("Unable to allocate 80 GiB\nand more"),
-        RuntimeError("DefaultCPUAllocator: can't allocate memory: 80000000000 bytes\nand more"),
-        torch.cuda.OutOfMemoryError("CUDA out of memory. Tried to allocate 80 GiB\nand more"),
+        (MemoryError("Unable to allocate 80 GiB\nand more"), MEMORY),
+        (RuntimeError("DefaultCPUAllocator: can't allocate memory: 80000 bytes\nand more"), MEMORY),
+        (torch.cuda.OutOfMemoryError("CUDA out of memory. Tried to allocate 80 GiB\nand"), MEMORY),
+        (RuntimeError("shapes do not match"), "^shapes do not match$"),
     ],
-    ids=["NumPy", "CPU", "GPU"],
+    ids=["NumPy", "CPU", "GPU", "another"],
 )
-def test_memory_that_runs_out_is_one_sentence(error, digits, tmp_path):
+def test_only_memory_that_runs_out_gets_a_sentence_of_its_own(error, said, digits, tmp_path):
     def hook(_):
         raise error
 
-    words = (
-        r"not enough memory on cpu \(.*80.*[^e]\)\. Raise train\.accumulation_steps, which keeps"
-    )
-    with pytest.raises(TrainingStopped, match=words) as stopped:
+    stops = TrainingStopped if said is MEMORY else RuntimeError
+    with pytest.raises(stops, match=said) as stopped:
         train(digits_config(), output=tmp_path, data=digits, hooks=[hook])
     assert "\n" not in str(stopped.value)
-
-
-def test_other_errors_of_torch_stay_as_they_are(digits, tmp_path):
-    def hook(_):
-        raise RuntimeError("shapes do not match")
-
-    with pytest.raises(RuntimeError, match=r"^shapes do not match$"):
-        train(digits_config(), output=tmp_path, data=digits, hooks=[hook])
 
 
 def test_a_gpu_that_is_not_there_is_refused(monkeypatch):
@@ -361,17 +355,15 @@ def test_a_temperature_that_cannot_be_made_is_refused(values, words):
         temperature_of(TemperatureConfig(**values), 10)
 
 
-@pytest.mark.xdist_group("two processes")
+@pytest.mark.xdist_group("processes")
 @pytest.mark.parametrize("name", RUNS)
-def test_two_processes_train_as_one(name, two_processes, digits, tmp_path, monkeypatch):
+def test_two_processes_train_as_one(name, processes, digits, tmp_path, monkeypatch):
     monkeypatch.setattr(torch.nn.Dropout, "forward", lambda self, x: x)
     one = train(RUNS[name], output=tmp_path, data=digits)
-    two = json.loads((two_processes / name / "result.json").read_text())
+    two = json.loads((processes / name / "result.json").read_text())
     np.testing.assert_allclose(two["losses"], one.losses, rtol=1e-5)
     assert two["temperature"] == pytest.approx(one.temperature, rel=1e-6)
-    whole, shared = (
-        TwoTower.load(f / "model.safetensors") for f in (tmp_path, two_processes / name)
-    )
+    whole, shared = (TwoTower.load(f / "model.safetensors") for f in (tmp_path, processes / name))
     for a, b in zip(whole.parameters(), shared.parameters(), strict=True):
         torch.testing.assert_close(a, b, rtol=1e-3, atol=1e-5)
 

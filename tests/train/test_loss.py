@@ -22,7 +22,7 @@ from modgap.train.loss import ContrastiveLoss, contrastive, identical  # noqa: E
 from modgap.train.swap import HardSwap  # noqa: E402
 from modgap.train.temperature import LearnedTemperature, LinearTemperature  # noqa: E402
 from training import digits_config, same_weights  # noqa: E402
-from two_processes import CASES, loss_of  # noqa: E402
+from training_worker import CASES, loss_of  # noqa: E402
 
 FORMS = pytest.mark.parametrize("chunked", [False, True], ids=["plain", "chunked"])
 LOSSES = pytest.mark.parametrize(
@@ -358,12 +358,12 @@ def test_calls_in_training_are_counted_and_the_count_is_part_of_the_state():
 
 
 @pytest.fixture(scope="module")
-def shared(two_processes):
+def shared(processes):
     """What each of two processes found with its own rows."""
-    return [torch.load(two_processes / f"{rank}.pt", weights_only=True) for rank in range(2)]
+    return [torch.load(processes / f"{rank}.pt", weights_only=True) for rank in range(2)]
 
 
-@pytest.mark.xdist_group("two processes")
+@pytest.mark.xdist_group("processes")
 @pytest.mark.parametrize("name", CASES)
 def test_two_processes_give_the_loss_and_gradients_of_one(shared, name):
     expected = loss_of(CASES[name], slice(None), False)

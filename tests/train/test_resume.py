@@ -7,13 +7,10 @@ import errno
 import json
 import os
 import shutil
-import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from training import bars_config, digits_config, same_weights
@@ -34,7 +31,7 @@ from modgap.train.checkpoint import (  # noqa: E402
     read_newest,
     write_checkpoint,
 )
-from modgap.train.digits import digits_data  # noqa: E402
+from training_worker import KILLED  # noqa: E402
 
 
 class Killed(BaseException):
@@ -47,6 +44,21 @@ def kill_at(step: int):
             raise Killed
 
     return hook
+
+
+@pytest.fixture(scope="module")
+def finished(digits, tmp_path_factory) -> Path:
+    """A run of four steps with checkpoints at 2 and 4, resumed where there was none."""
+    folder = tmp_path_factory.mktemp("finished") / "run"
+    done = train(digits_config(), output=folder, resume=True, data=digits)
+    assert (done.first_step, len(done.losses)) == (0, 4)
+    return folder
+
+
+@pytest.fixture
+def run(finished, tmp_path) -> Path:
+    """A copy of the finished run."""
+    return Path(shutil.copytree(finished, tmp_path / "run"))
 
 
 def losses(folder: Path) -> dict[int, float]:
@@ -82,95 +94,94 @@ def test_a_killed_and_resumed_run_ends_with_the_same_losses_and_weights(
     assert resumed.evaluation == whole.evaluation
 
 
-def test_dropout_goes_on_as_it_would_have(digits, tmp_path):
-    config = digits_config(train={"steps": 7, "checkpoint_every": 3})
-    train(config, output=tmp_path / "whole", data=digits)
-    with pytest.raises(Killed):
-        train(config, output=tmp_path / "broken", data=digits, hooks=[kill_at(5)])
-    train(config, output=tmp_path / "broken", resume=True, data=digits)
-    assert same_weights(tmp_path / "broken", tmp_path / "whole")
-
-
-def test_a_process_killed_at_any_moment_resumes_to_the_same_weights(tmp_path):
-    config = digits_config(train={"steps": 10, "checkpoint_every": 1, "keep_checkpoints": 2})
-    path = tmp_path / "config.json"
-    path.write_text(json.dumps(config.to_dict()), encoding="utf-8")
-    out = tmp_path / "broken"
-    process = subprocess.Popen(
-        [sys.executable, "-m", "modgap", "train", path, "-o", out],
-        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-    )  # fmt: skip
-    after = 1 + int(np.random.default_rng().integers(6))
-    while (
-        process.poll() is None and len(losses(out) if (out / "log.jsonl").exists() else ()) < after
-    ):
-        time.sleep(0.002)
-    process.send_signal(signal.SIGKILL)
-    process.wait()
-    assert process.returncode == -signal.SIGKILL
-    data = digits_data(0)  # those that the command reads
-    resumed = train(config, output=out, resume=True, data=data)
-    assert resumed.first_step >= after - 1, f"killed after step {after}"
-    train(config, output=tmp_path / "whole", data=data)
-    assert same_weights(out, tmp_path / "whole")
-    assert losses(out) == losses(tmp_path / "whole")
-
-
-def test_resuming_without_a_checkpoint_starts_and_a_finished_run_stays_as_it_is(digits, tmp_path):
-    config = digits_config()
-    first = train(config, output=tmp_path, resume=True, data=digits)
-    assert (first.first_step, len(first.losses)) == (0, 4)
-    weights = (tmp_path / "model.safetensors").read_bytes()
-    again = train(config, output=tmp_path, resume=True, data=digits)
-    assert (again.first_step, again.losses) == (4, ())
-    assert again.evaluation == first.evaluation
-    assert (tmp_path / "model.safetensors").read_bytes() == weights
-
-
-def test_a_folder_with_a_run_is_not_overwritten(digits, tmp_path):
-    train(digits_config(), output=tmp_path, data=digits)
-    with pytest.raises(ValueError, match=r"holds a run already\. Go on with it by --resume"):
-        train(digits_config(), output=tmp_path, data=digits)
-
-
-def test_a_finished_run_that_is_resumed_keeps_its_record(digits, tmp_path):
-    config = digits_config(train={"steps": 3})
-    train(config, output=tmp_path, data=digits)
-    before = {path: path.read_bytes() for path in tmp_path.glob("*.*") if path.is_file()}
-    assert len(json.loads(before[tmp_path / "result.json"])["losses"]) == 3
-    train(config, output=tmp_path, data=digits, resume=True)
-    assert {path: path.read_bytes() for path in before} == before
-
-
-def test_a_run_is_not_resumed_on_as_many_other_images(bars_data, bars, tmp_path):
-    config = bars_config(bars, train={"steps": 2})
-    train(config, output=tmp_path, data=bars_data)
-    other = dataclasses.replace(bars_data.train, pixels=255 - bars_data.train.pixels)
-    data = dataclasses.replace(bars_data, train=other)
-    with pytest.raises(ValueError, match="but the data holds others"):
-        train(config, output=tmp_path, data=data, resume=True)
-
-
-def test_a_run_resumed_on_another_machine_says_that_it_is_not_the_same(
-    digits, tmp_path, monkeypatch
+def test_a_run_stopped_before_its_first_checkpoint_starts_again_and_dropout_goes_on(
+    digits, finished, tmp_path
 ):
-    from modgap.train import checkpoint
+    begun = tmp_path / "checkpoints" / ".modgap-01234567-0123456789abcdef"
+    for step in (1, 3):
+        with pytest.raises(Killed):
+            train(digits_config(), output=tmp_path, data=digits, hooks=[kill_at(step)])
+    begun.mkdir()  # what a killed process had begun to write
+    (begun / "new.safetensors").write_bytes(b"half")
+    assert train(digits_config(), output=tmp_path, resume=True, data=digits).first_step == 2
+    assert same_weights(tmp_path, finished)
+    assert not begun.exists()
 
-    config = digits_config(train={"steps": 4, "checkpoint_every": 2})
-    train(config, output=tmp_path, data=digits)
-    checkpoints(tmp_path)[-1].unlink()
-    (tmp_path / "result.json").unlink()
-    real = checkpoint.read_newest
+
+@pytest.mark.xdist_group("processes")
+def test_a_process_killed_at_any_moment_resumes_to_the_same_weights(processes, digits, tmp_path):
+    out, whole = shutil.copytree(processes / "killed", tmp_path / "killed"), tmp_path / "whole"
+    after = int((processes / "after").read_text())
+    resumed = train(KILLED, output=out, resume=True, data=digits)
+    assert resumed.first_step >= after - 1, f"killed after step {after}"
+    train(KILLED, output=whole, data=digits)
+    assert same_weights(out, whole)
+    assert losses(out) == losses(whole)
+
+
+def files(folder: Path) -> dict[Path, bytes]:
+    return {path: path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+
+
+def test_a_finished_run_that_is_resumed_stays_as_it_is(digits, run):
+    before = files(run)
+    assert len(json.loads(before[run / "result.json"])["losses"]) == 4
+    again = train(digits_config(), output=run, resume=True, data=digits)
+    assert (again.first_step, again.losses) == (4, ())
+    assert files(run) == before
+    # What moves no weight may change.
+    more = digits_config(train={"log_every": 3, "keep_checkpoints": 7}, evaluate={"pairs": 9})
+    assert train(more, output=run, resume=True, data=digits).evaluation.n_pairs == 9
+
+
+@pytest.mark.parametrize(
+    ("resume", "settings", "change", "said"),
+    [
+        (False, {}, lambda d: d, r"holds a run already\. Go on with it by --resume"),
+        (
+            True,
+            {"learning_rate": 0.5},
+            lambda d: d,
+            r"other settings: train\.learning_rate \(0\.001, now 0\.5\)\. Resume it",
+        ),
+        (
+            True,
+            {},
+            lambda d: dataclasses.replace(d, test=d.train),
+            r"has \[160, 40\] images .* holds \[160, 160\]\. Resume",
+        ),
+        (
+            True,
+            {},
+            lambda d: dataclasses.replace(
+                d, train=dataclasses.replace(d.train, pixels=16 - d.train.pixels)
+            ),
+            "but the data holds others",
+        ),
+    ],
+    ids=["no resume", "settings", "fewer images", "as many other images"],
+)
+def test_another_run_is_not_written_over_a_run(resume, settings, change, said, digits, finished):
+    before = files(finished)
+    config = digits_config(train=settings)
+    with pytest.raises(ValueError, match=said):
+        train(config, output=finished, resume=resume, data=change(digits))
+    assert files(finished) == before
+
+
+def test_a_run_resumed_on_another_machine_says_that_it_is_not_the_same(digits, run, monkeypatch):
+    checkpoints(run)[-1].unlink()
+    (run / "result.json").unlink()
+    real = checkpoint_module.read_newest
 
     def elsewhere(output):
         header, tensors = real(output)
         return {**header, "machine": [4, "cuda"]}, tensors
 
-    monkeypatch.setattr(checkpoint, "read_newest", elsewhere)
-    with pytest.warns(
-        UserWarning, match=r"started on 4 × cuda and is resumed on 1 × cpu: its last"
-    ):
-        train(config, output=tmp_path, data=digits, resume=True)
+    monkeypatch.setattr(checkpoint_module, "read_newest", elsewhere)
+    said = r"started on 4 × cuda and is resumed on 1 × cpu: its last"
+    with pytest.warns(UserWarning, match=said):
+        train(digits_config(), output=run, data=digits, resume=True)
 
 
 def test_an_optimiser_gets_its_moments_back_in_the_layout_of_its_parameters(tmp_path):
@@ -221,33 +232,6 @@ def test_two_processes_cannot_train_into_one_folder(digits, tmp_path):
             train(config, output=tmp_path, data=digits)
         assert not list(tmp_path.iterdir())
     assert train(config, output=tmp_path, data=digits).steps == 2
-
-
-def test_a_run_cannot_be_resumed_with_other_settings(digits, tmp_path):
-    train(digits_config(), output=tmp_path, data=digits)
-    with pytest.raises(
-        ValueError, match=r"other settings: train\.learning_rate \(0\.001, now 0\.5\)\. Resume it"
-    ):
-        train(
-            digits_config(train={"learning_rate": 0.5}), output=tmp_path, resume=True, data=digits
-        )
-    more = digits_config(train={"log_every": 3, "keep_checkpoints": 7}, evaluate={"pairs": 9})
-    assert train(more, output=tmp_path, resume=True, data=digits).evaluation.n_pairs == 9
-
-
-def test_a_run_cannot_be_resumed_on_other_data(digits, bars, tmp_path):
-    train(digits_config(), output=tmp_path, data=digits)
-    fewer = dataclasses.replace(digits, test=digits.train)
-    with pytest.raises(ValueError, match=r"has \[160, 40\] images .* holds \[160, 160\]\. Resume"):
-        train(digits_config(), output=tmp_path, resume=True, data=fewer)
-
-
-def test_what_a_killed_process_had_begun_to_write_is_removed(digits, tmp_path):
-    begun = tmp_path / "checkpoints" / ".modgap-01234567-0123456789abcdef"
-    begun.mkdir(parents=True)
-    (begun / "new.safetensors").write_bytes(b"half")
-    train(digits_config(), output=tmp_path, resume=True, data=digits)
-    assert not begun.exists()
 
 
 def test_only_the_newest_checkpoints_are_kept(digits, tmp_path):
@@ -301,16 +285,13 @@ def test_a_broken_checkpoint_is_named_and_the_one_before_it_is_used(how, tmp_pat
         read_newest(tmp_path)
 
 
-def test_a_run_resumes_from_the_checkpoint_before_a_broken_one(digits, tmp_path):
-    config = digits_config(train={"steps": 6})
-    train(config, output=tmp_path / "whole", data=digits)
-    shutil.copytree(tmp_path / "whole", tmp_path / "broken")
-    damage(checkpoints(tmp_path / "broken")[-1], "cut short")
-    (tmp_path / "broken" / "model.safetensors").unlink()
-    with pytest.warns(UserWarning, match=r"Going on from step-00000004\.safetensors"):
-        resumed = train(config, output=tmp_path / "broken", resume=True, data=digits)
-    assert resumed.first_step == 4
-    assert same_weights(tmp_path / "broken", tmp_path / "whole")
+def test_a_run_resumes_from_the_checkpoint_before_a_broken_one(digits, run, finished):
+    damage(checkpoints(run)[-1], "cut short")
+    (run / "model.safetensors").unlink()
+    with pytest.warns(UserWarning, match=r"Going on from step-00000002\.safetensors"):
+        resumed = train(digits_config(), output=run, resume=True, data=digits)
+    assert resumed.first_step == 2
+    assert same_weights(run, finished)
 
 
 def test_another_files_tensors_are_no_checkpoint(tmp_path):
@@ -329,11 +310,8 @@ def no_space(*_, **__):
 
 
 def test_a_full_disk_is_one_sentence_and_the_checkpoint_before_it_loads(
-    digits, tmp_path, monkeypatch
+    digits, finished, tmp_path, monkeypatch
 ):
-    config = digits_config(train={"steps": 6})
-    train(config, output=tmp_path / "whole", data=digits)
-
     def fill_up(state):
         if state.step == 3:
             monkeypatch.setattr("safetensors.numpy.save_file", no_space)
@@ -344,13 +322,29 @@ def test_a_full_disk_is_one_sentence_and_the_checkpoint_before_it_loads(
         r"The checkpoint before it is whole: step-00000002\.safetensors\. "
         r"Free some room and resume with --resume\.$",
     ):
-        train(config, output=tmp_path / "full", data=digits, hooks=[fill_up])
-    assert [path.name for path in (tmp_path / "full" / "checkpoints").iterdir()] == [
-        "step-00000002.safetensors"
-    ]
+        train(digits_config(), output=tmp_path, data=digits, hooks=[fill_up])
+    kept = [path.name for path in (tmp_path / "checkpoints").iterdir()]
+    assert kept == ["step-00000002.safetensors"]
     monkeypatch.undo()
-    train(config, output=tmp_path / "full", resume=True, data=digits)
-    assert same_weights(tmp_path / "full", tmp_path / "whole")
+    train(digits_config(), output=tmp_path, resume=True, data=digits)
+    assert same_weights(tmp_path, finished)
+
+
+@pytest.mark.parametrize(
+    ("number", "said"),
+    [
+        (errno.ENOSPC, r"There is none before it\. Free some room"),
+        (errno.EROFS, r"Read-only file system\. .*Mend that and resume with"),
+    ],
+)
+def test_a_first_checkpoint_that_fails_says_what_to_do(number, said, tmp_path, monkeypatch):
+    def fails(*_, **__):
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr("safetensors.numpy.save_file", fails)
+    with pytest.raises(CheckpointError, match=said):
+        write_checkpoint(tmp_path, 1, TENSORS, {}, keep=2)
+    assert checkpoints(tmp_path) == []
 
 
 def test_a_log_that_cannot_be_written_stops_the_run_in_a_sentence(digits, tmp_path, monkeypatch):
@@ -394,19 +388,6 @@ def test_a_disk_that_really_is_full_leaves_the_checkpoint_before_it(tiny_disk):
     assert torch.equal(read["a"], tensors["a"])
 
 
-def test_a_checkpoint_refused_for_another_reason_than_room_does_not_ask_for_room(
-    tmp_path, monkeypatch
-):
-    def read_only(*_, **__):
-        raise OSError(errno.EROFS, os.strerror(errno.EROFS))
-
-    monkeypatch.setattr("safetensors.numpy.save_file", read_only)
-    with pytest.raises(
-        CheckpointError, match=r"Read-only file system\. .*Mend that and resume with"
-    ):
-        write_checkpoint(tmp_path, 1, TENSORS, {}, keep=2)
-
-
 @pytest.mark.parametrize("resume", [False, True])
 @pytest.mark.parametrize("name", ["model.safetensors", "embeddings.safetensors", "result.json"])
 def test_a_finished_run_without_checkpoints_is_not_written_over(name, resume, digits, tmp_path):
@@ -415,16 +396,3 @@ def test_a_finished_run_without_checkpoints_is_not_written_over(name, resume, di
         train(digits_config(), output=tmp_path, resume=resume, data=digits)
     assert [path.name for path in tmp_path.iterdir()] == [name]
     assert (tmp_path / name).read_text() == "kept"
-
-
-def test_a_run_stopped_before_its_first_checkpoint_can_be_started_again(digits, tmp_path):
-    with pytest.raises(Killed):
-        train(digits_config(), output=tmp_path, data=digits, hooks=[kill_at(1)])
-    assert train(digits_config(), output=tmp_path, data=digits).first_step == 0
-
-
-def test_a_first_checkpoint_that_fails_says_that_there_is_none_before_it(tmp_path, monkeypatch):
-    monkeypatch.setattr("safetensors.numpy.save_file", no_space)
-    with pytest.raises(CheckpointError, match=r"There is none before it\. Free some room"):
-        write_checkpoint(tmp_path, 1, TENSORS, {}, keep=2)
-    assert checkpoint_module.checkpoints(tmp_path) == []

@@ -143,6 +143,7 @@ def test_a_split_holds_its_own_rows_in_order(make, tmp_path):
     path = make(tmp_path)
     assert contents(open_items(path, split="train")) == EXPECTED[:2]
     assert contents(open_items(path).split("test")) == EXPECTED[2:]
+    assert contents(open_items(path, split="train").select([1, 0])) == EXPECTED[1::-1]
     with pytest.raises(InputValueError, match=r"no split 'tset'\. Did you mean 'test'\?"):
         open_items(path, split="tset")
 

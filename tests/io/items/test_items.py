@@ -185,6 +185,14 @@ def test_shards_hold_sounds_and_classes(tmp_path):
     assert (data.captions(0), data.stored(0)) == (("Rain .",), b"s")
 
 
+def test_links_cannot_lead_out_of_the_folder(tmp_path):
+    write(tmp_path / "secret.jpg", b"secret")
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "1.jpg").symlink_to(tmp_path / "secret.jpg")
+    with pytest.raises(ImageError, match="leads out"):
+        open_items(tmp_path / "data").stored(0)
+
+
 def test_whole_paths_are_read_if_they_lie_in_the_folder_that_is_named(tmp_path):
     images = write_images(tmp_path / "photos")
     path = write_json_lines(tmp_path / "d.jsonl", [{"image": str(images / "b.jpg")}])

@@ -1,16 +1,22 @@
-"""Two processes that share every batch: the losses of all cases with their gradients, and runs.
+"""Runs that need processes of their own: one that is killed, and two that share every batch.
 
-    python two_processes.py FOLDER
+    python training_worker.py FOLDER
 
-Each process writes FOLDER/RANK.pt, one result per case; together they write FOLDER/NAME, a run.
+FOLDER/killed is the run that was killed after the number of steps in FOLDER/after, or a little
+later. Each of the two processes writes FOLDER/RANK.pt, the loss and the gradients of every case;
+together they write FOLDER/NAME, a run.
 """
 
 from __future__ import annotations
 
 import itertools
 import os
+import random
+import signal
 import sys
+import time
 from pathlib import Path
+from typing import Any
 
 import torch
 import torch._dynamo  # what both need is imported once
@@ -23,6 +29,7 @@ from modgap.train.loss_sigmoid import SigmoidLoss
 from modgap.train.swap import make_swap
 from training import digits_config, few_digits
 
+KILLED = digits_config(train={"steps": 10, "checkpoint_every": 1, "keep_checkpoints": 2})
 # Batches of 27: parts of unequal size, too.
 SIZE = {"batch_size": 27, "steps": 3}
 RUNS = {
@@ -97,9 +104,25 @@ def make_cases() -> dict[str, dict]:
 CASES = make_cases()
 
 
+def kill_a_run(folder: Path, data: Any) -> None:
+    """Start a run in a process of its own and kill it at any moment."""
+    child = os.fork()
+    if not child:
+        train(KILLED, output=folder / "killed", data=data)
+        os._exit(0)
+    after = 1 + random.randrange(6)
+    (folder / "after").write_text(str(after))
+    log = folder / "killed" / "log.jsonl"
+    while not log.exists() or log.read_bytes().count(b'"loss"') < after:
+        time.sleep(0.002)
+    os.kill(child, signal.SIGKILL)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL
+
+
 def main(folder: Path) -> None:
-    nn.Dropout.forward = lambda self, x: x  # each process would draw for itself
     data = few_digits()
+    kill_a_run(folder, data)
+    nn.Dropout.forward = lambda self, x: x  # each process would draw for itself
     other = os.fork()
     rank = 0 if other else 1
     os.environ.update(RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE="2")
