@@ -97,12 +97,12 @@ def write_text(path: str | os.PathLike[str], text: str) -> None:
 
 def file_to_write(path: str | os.PathLike[str]) -> Path:
     """Where a file is written: ``path``, or what it links to. Refuses what is there and no file."""
-    return _checked(path, stat.S_IFREG)
+    return _checked(path, "a file")
 
 
 def folder_to_write(path: str | os.PathLike[str]) -> Path:
     """Where a folder is written: ``path``, or what it links to. Refuses what is no folder."""
-    return _checked(path, stat.S_IFDIR)
+    return _checked(path, "a folder")
 
 
 def refuse_url(path: str | os.PathLike[str]) -> None:
@@ -136,10 +136,9 @@ def errno_of(error: BaseException) -> int | None:
     return errno.ENOSPC if full else errno.EDQUOT if "quota exceeded" in said else None
 
 
-def _checked(path: str | os.PathLike[str], kind: int) -> Path:
+def _checked(path: str | os.PathLike[str], wanted: str) -> Path:
     refuse_url(path)
     target = _followed(Path(path).absolute())
-    wanted = _KINDS[kind]
     if target.exists() and (found := kind_of(target)) != wanted:
         raise InputValueError(
             f"{os.fspath(path)} is {found}, where {wanted} is to be written. Choose another place."
@@ -171,7 +170,11 @@ def _workspace(given: str | os.PathLike[str], target: Path) -> Iterator[Path]:
                 yield place
             except Exception as error:
                 if not isinstance(error, InputError) and errno_of(error) is None:
-                    _ask_the_disk(place)
+                    # Some writers do not say why they failed: a full disk does when it is asked.
+                    with (place / "asked").open("wb") as file:
+                        file.write(bytes(1 << 16))
+                        file.flush()
+                        os.fsync(file.fileno())
                 raise
     except Exception as error:
         number = _refused(error, target, place)
@@ -190,22 +193,18 @@ def sweep(folder: Path, target: Path | None = None) -> None:
     mark = ".modgap-" if target is None else _mark(target)
     with suppress(OSError):
         for entry in os.scandir(folder):
-            if entry.name.startswith(mark) and entry.is_dir(follow_symlinks=False):
-                _sweep(Path(entry.path), target)
-
-
-def _sweep(place: Path, target: Path | None) -> None:
-    try:
-        lock = acquire(place / _LOCK)
-    except OSError:
-        return
-    if lock is None:
-        return
-    if target is not None:
-        _put_back(place, target)
-    release(lock)
-    if target is not None or not (place / _OLD).exists():
-        shutil.rmtree(place, ignore_errors=True)
+            if not entry.name.startswith(mark) or not entry.is_dir(follow_symlinks=False):
+                continue
+            place, lock = Path(entry.path), None
+            with suppress(OSError):
+                lock = acquire(place / _LOCK)
+            if lock is None:
+                continue
+            if target is not None:
+                _put_back(place, target)
+            release(lock)
+            if target is not None or not (place / _OLD).exists():
+                shutil.rmtree(place, ignore_errors=True)
 
 
 def _put_back(place: Path, target: Path) -> None:
@@ -261,14 +260,6 @@ def _refused(error: Exception, target: Path, place: Path) -> int | None:
         if path in ours or place in (path, *path.parents):
             return number
     return None
-
-
-def _ask_the_disk(place: Path) -> None:
-    """Some writers do not say why they failed: a full disk says so itself when asked."""
-    with (place / "asked").open("wb") as file:
-        file.write(bytes(1 << 16))
-        file.flush()
-        os.fsync(file.fileno())
 
 
 def _keep_permissions(path: Path, target: Path) -> None:

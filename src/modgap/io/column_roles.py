@@ -54,15 +54,6 @@ def model_pairs(names: Sequence[str]) -> dict[str, tuple[str, str]]:
     return found
 
 
-def matrix_names(modality: str) -> list[str]:
-    """What the matrix of a modality may be called.
-
-    >>> matrix_names("audio")[:3]
-    ['audio', 'audios', 'audio_features']
-    """
-    return [f"{name}{end}" for name in own_prefixes(modality) for end in _ENDINGS]
-
-
 def own_prefixes(modality: str) -> tuple[str, ...]:
     """What the names of a modality's matrix and columns may start with."""
     return (modality, *_SHORT.get(modality, ()))
@@ -150,7 +141,8 @@ def own_column(contents: Contents, modality: str) -> str:
 
     ``b32_img`` is the image's where ``b32_txt`` is beside it.
     """
-    named = [name for name in matrix_names(modality) if name in contents.embeddings]
+    known = [f"{name}{end}" for name in own_prefixes(modality) for end in _ENDINGS]
+    named = [name for name in known if name in contents.embeddings]
     if not named and len(models := model_pairs(contents.embeddings)) == 1:
         (pair,) = models.values()
         named = [name for name in pair if {*own_prefixes(modality)} & {*name.split("_")}]
@@ -169,7 +161,13 @@ def two_columns(
             if all(name in found for name in pair):
                 return pair[0], pair[1]
         if models := model_pairs(found):
-            return _only_model(contents, models)
+            *others, pair = models.values()
+            if not others:
+                return pair
+            raise InputValueError(
+                f"{contents.path} holds rows of several models: {', '.join(models)}. "
+                f"{_how_to_choose(*pair)}"
+            )
     elif len(found) == 2 and x_column is not None:
         return x_column, found[1] if found[0] == x_column else found[0]
     elif len(found) == 2 and y_column is not None:
@@ -186,22 +184,12 @@ def two_columns(
             "which modality a row is: modgap.open_pair(…, modality_column=…) (--modality-column)."
         )
     texts = [name for name in found if "text" in name or "txt" in name]
-    others = [name for name in found if name not in texts]
-    x, y = (others[0], texts[0]) if others and texts else found[:2]
+    rest = [name for name in found if name not in texts]
+    x, y = (rest[0], texts[0]) if rest and texts else found[:2]
     raise InputValueError(
         f"{contents.path} does not say which matrix is which: it holds {listed(found)}. "
         f"{_how_to_choose(x, y)}"
     )
-
-
-def _only_model(contents: Contents, models: dict[str, tuple[str, str]]) -> tuple[str, str]:
-    *others, pair = models.values()
-    if others:
-        raise InputValueError(
-            f"{contents.path} holds rows of several models: {', '.join(models)}. "
-            f"{_how_to_choose(*pair)}"
-        )
-    return pair
 
 
 def _how_to_choose(x: str, y: str) -> str:

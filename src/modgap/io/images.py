@@ -142,12 +142,10 @@ def unreadable(errors: Sequence[tuple[str, str]], n_images: int) -> str:
 
 def first_of(errors: Sequence[tuple[str, str]]) -> str:
     """The first images that could not be read, with the reason of each."""
-    first = "; ".join(f"{_short(name)} ({why})" for name, why in errors[:_NAMED])
+    most = _LONGEST_NAME
+    named = [(n if len(n) <= most else f"{n[:most]}…", why) for n, why in errors[:_NAMED]]
+    first = "; ".join(f"{name} ({why})" for name, why in named)
     return f"{first}; and {len(errors) - _NAMED:,} more" if len(errors) > _NAMED else first
-
-
-def _short(name: str) -> str:
-    return name if len(name) <= _LONGEST_NAME else f"{name[:_LONGEST_NAME]}…"
 
 
 class _Quiet:

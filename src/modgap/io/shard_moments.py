@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections import Counter
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -71,7 +72,12 @@ def kept_moments(rows: Embeddings, name: str, folder: Path, progress: Progress) 
             for text in (shard.place, shard.mark)
         )
         file = folder / f"{place}-{mark}.safetensors"
-        own = None if mark is None else _load(file)
+        own = None
+        if mark is not None and file.is_file():
+            with suppress(InputError):  # a file that cannot be used
+                own = Moments.load(file)
+        if own is not None and (own.unit is None or own.given.scatter is None):
+            own = None
         if own is None:
             batches = shard.rows.batches_with_progress(told, step)
             own = Moments.from_stream(batches, name=name, first_row=first)
@@ -83,13 +89,3 @@ def kept_moments(rows: Embeddings, name: str, folder: Path, progress: Progress) 
         progress(step, first + shard.rows.n_rows, rows.n_rows)
     assert total is not None  # there is at least one shard
     return total
-
-
-def _load(file: Path) -> Moments | None:
-    """The moments that an earlier run kept; None for a file that cannot be used."""
-    try:
-        found = Moments.load(file) if file.is_file() else None
-    except InputError:
-        return None
-    whole = found is not None and found.unit is not None and found.given.scatter is not None
-    return found if whole else None

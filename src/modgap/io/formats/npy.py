@@ -180,17 +180,12 @@ def _write_batches(file: IO[bytes], batches: Iterable[np.ndarray]) -> None:
         waiting += batch.nbytes
         if waiting >= _WAITING_BYTES:
             file.flush()
-            _start_writing(file)
+            if hasattr(os, "posix_fadvise"):  # the disk begins, and nobody waits for it
+                os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
             waiting = 0
 
     for _ in ahead(write, batches, workers=1):
         pass
-
-
-def _start_writing(file: IO[bytes]) -> None:
-    """Let the disk begin with what was written, without waiting for it."""
-    if hasattr(os, "posix_fadvise"):
-        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
 
 
 def _write_rows(file: IO[bytes], rows: np.ndarray) -> None:

@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from modgap._steady_file import SteadyFile
-from modgap._tensors import StoredTensor, list_tensors
+from modgap._tensors import list_tensors
 from modgap._validate import InputTypeError, InputValueError
 from modgap.io._contents import Column, Contents, reading
 from modgap.io._matrices import FileMatrix, Matrix
@@ -24,38 +23,30 @@ def open_safetensors(path: Any) -> Contents:
     file = steady(path)
     with reading(path, "a safetensors file", ValueError):
         said, stored = list_tensors(file)
-    _refuse_moments(path, said)
+    # Files of modgap's own that hold sums over rows and no rows.
+    sums = next((one for one in _SUMS if f'"{one}"' in said.get("modgap", "")), None)
+    if sums is not None:
+        raise InputValueError(
+            f"{path} holds no rows: it is a {sums} that modgap wrote. Compare it with others: "
+            f"modgap drift {path} …"
+        )
     matrices: dict[str, Matrix] = {}
     columns: dict[str, Column] = {}
     for name, tensor in stored.items():
         if not tensor.shape:
             continue
-        matrix = _matrix(file, name, tensor)
+        if tensor.dtype is None:
+            raise InputTypeError(
+                f"{name!r} of {path} must hold float16, bfloat16, float32 or float64, got "
+                f"{tensor.kind}. Convert it to float16."
+            )
+        dtype = np.dtype(np.float32) if tensor.kind == "BF16" else None
+        matrix = FileMatrix(file, tensor.dtype, tensor.shape, tensor.offset, dtype)
         if len(matrix.shape) == 1:
             columns[name] = Column(matrix.shape[0], str(matrix.dtype), matrix.rows)
         else:
             matrices[name] = matrix
     return Contents(path, matrices, columns)
-
-
-def _refuse_moments(path: Any, said: Mapping[str, str]) -> None:
-    """Refuse files of modgap's own that hold sums over rows and no rows."""
-    kind = next((one for one in _SUMS if f'"{one}"' in said.get("modgap", "")), None)
-    if kind is not None:
-        raise InputValueError(
-            f"{path} holds no rows: it is a {kind} that modgap wrote. Compare it with others: "
-            f"modgap drift {path} …"
-        )
-
-
-def _matrix(file: SteadyFile, name: str, tensor: StoredTensor) -> FileMatrix:
-    if tensor.dtype is None:
-        raise InputTypeError(
-            f"{name!r} of {file.path} must hold float16, bfloat16, float32 or float64, got "
-            f"{tensor.kind}. Convert it to float16."
-        )
-    dtype = np.dtype(np.float32) if tensor.kind == "BF16" else None
-    return FileMatrix(file, tensor.dtype, tensor.shape, tensor.offset, dtype)
 
 
 def write_safetensors(

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from modgap._limits import read_json
 from modgap._steady_file import SteadyFile
 from modgap._validate import InputValueError
 from modgap.io._arrow_columns import arrow_contents
@@ -93,6 +93,5 @@ def _inside(stated: Path, name: Any) -> Path:
 def _json(path: Path) -> dict[str, Any]:
     if not path.is_file():
         raise InputValueError(f"{path} is missing: is this what save_to_disk wrote?")
-    with reading(path, "JSON", ValueError, RecursionError):
-        found = json.loads(path.read_bytes())
+    found = read_json(path, "what save_to_disk writes")
     return found if isinstance(found, dict) else {}

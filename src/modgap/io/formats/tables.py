@@ -205,7 +205,9 @@ def _from_pandas(given: Any, source: Path) -> Any:
     import pyarrow as pa
 
     if getattr(given, "ndim", 0) == 2 and hasattr(given, "columns"):
-        named = [(_name(name), given.iloc[:, place]) for place, name in enumerate(given.columns)]
+        # Names of several levels are written side by side.
+        names = ["_".join(map(str, n)) if isinstance(n, tuple) else str(n) for n in given.columns]
+        named = [(name, given.iloc[:, place]) for place, name in enumerate(names)]
     elif hasattr(given, "index"):
         named = [(str(given.name or EMBEDDING), given)]
     else:
@@ -229,34 +231,21 @@ def _from_pandas(given: Any, source: Path) -> Any:
     return pa.Table.from_arrays([column for _, column in found], names=[name for name, _ in found])
 
 
-def _name(name: Any) -> str:
-    """The name of a column; one of several levels as they are written side by side."""
-    return "_".join(map(str, name)) if isinstance(name, tuple) else str(name)
-
-
 def _pandas_column(values: Any) -> Any:
     import pyarrow as pa
 
     if values.dtype == object:
-        cells = [as_numpy(v) if array_api_compat.is_torch_array(v) else v for v in values]
-        column = _stacked(cells)
-    else:
-        column = pa.array(values, from_pandas=True)
+        values = [as_numpy(v) if array_api_compat.is_torch_array(v) else v for v in values]
+        first: Any = values[0] if values else None
+        is_vector = isinstance(first, np.ndarray) and first.ndim == 1 and first.dtype.kind == "f"
+        if is_vector and all(
+            isinstance(v, np.ndarray) and (v.shape, v.dtype) == (first.shape, first.dtype)
+            for v in values
+        ):  # at once, not number by number
+            numbers = pa.array(np.concatenate(values))
+            return pa.chunked_array([pa.FixedSizeListArray.from_arrays(numbers, len(first))])
+    column = pa.array(values, from_pandas=True)
     return column if isinstance(column, pa.ChunkedArray) else pa.chunked_array([column])
-
-
-def _stacked(cells: list[Any]) -> Any:
-    """Cells as an array of Arrow; arrays of one length at once, not number by number."""
-    import pyarrow as pa
-
-    first = cells[0] if cells else None
-    if not isinstance(first, np.ndarray) or first.ndim != 1 or first.dtype.kind != "f":
-        return pa.array(cells, from_pandas=True)
-    for cell in cells:
-        alike = isinstance(cell, np.ndarray) and cell.shape == first.shape
-        if not alike or cell.dtype != first.dtype:
-            return pa.array(cells, from_pandas=True)
-    return pa.FixedSizeListArray.from_arrays(pa.array(np.concatenate(cells)), len(first))
 
 
 def _from_datasets(given: Any, source: Path) -> Any:

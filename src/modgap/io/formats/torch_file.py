@@ -111,20 +111,14 @@ def _check_pickle(path: Path, data: bytes) -> None:
             )
 
 
-def check_expanded(torch: Any, path: Path, name: object, tensor: Any) -> None:
-    """Refuse a tensor that claims far more numbers than are stored, as ``expand`` makes them."""
-    claimed = tensor.numel() * tensor.element_size()
-    if tensor.layout == torch.strided and claimed > tensor.untyped_storage().nbytes():
-        stored = tensor.untyped_storage().nbytes()
-        check_unpacked(f"{name!r} of {path}, an expanded tensor,", claimed, stored)
-
-
 def _matrix(torch: Any, file: SteadyFile, name: object, tensor: Any) -> ArrayMatrix:
     """The numbers of a tensor; those of a map are copied when they are read."""
     tensor, path = tensor.detach(), file.path
     if tensor.layout != torch.strided:
         raise InputTypeError(f"{name!r} of {path} must be a dense tensor, got {tensor.layout}.")
-    check_expanded(torch, path, name, tensor)
+    claimed, stored = tensor.numel() * tensor.element_size(), tensor.untyped_storage().nbytes()
+    if claimed > stored:  # far more numbers than are stored, as ``expand`` makes them
+        check_unpacked(f"{name!r} of {path}, an expanded tensor,", claimed, stored)
     try:
         if tensor.dtype == torch.bfloat16:
             array, dtype = tensor.view(torch.int16).numpy().view(np.uint16), np.dtype(np.float32)

@@ -26,11 +26,6 @@ _KEPT = 2
 _Table = ParquetPart | TablePart
 
 
-def find_parquet(folder: Path) -> Sequence[Path]:
-    """The shards of a folder, or of its folder ``data``, as Hugging Face writes them."""
-    return sorted(folder.glob("*.parquet")) or sorted((folder / "data").glob("*.parquet"))
-
-
 def open_saved(files: Sequence[Path], images: Path | None) -> Opened:
     """A dataset, or the splits of several."""
     stated = files[0]

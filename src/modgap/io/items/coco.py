@@ -2,26 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from modgap._limits import read_bytes
+from modgap._limits import read_json
 from modgap._validate import InputValueError
-from modgap.io._contents import reading
 from modgap.io.images import ImageFolder, home_of
 from modgap.io.items.item import Item, Opened, clean
 
 # Those of COCO have 90 MB; Python takes about ten times as much for what it reads.
 _MOST_BYTES = 1024**3
-
-
-def find_coco(folder: Path) -> Sequence[Path]:
-    """The files captions_*.json of a folder, or of its folder ``annotations``."""
-    return sorted(folder.glob("captions_*.json")) or sorted(
-        (folder / "annotations").glob("captions_*.json")
-    )
 
 
 def open_coco(files: Sequence[Path], images: Path | None) -> Opened:
@@ -31,8 +22,7 @@ def open_coco(files: Sequence[Path], images: Path | None) -> Opened:
 
 
 def _open(path: Path, images: Path | None, *, several: bool) -> list[Item]:
-    with reading(path, "JSON", ValueError, RecursionError):
-        data = json.loads(read_bytes(path, "captions", _MOST_BYTES))
+    data = read_json(path, "captions", _MOST_BYTES)
     entries = data.get("images") if isinstance(data, Mapping) else None
     if not isinstance(entries, list) or not all(isinstance(entry, Mapping) for entry in entries):
         raise InputValueError(

@@ -13,22 +13,21 @@ from modgap._validate import InputValueError, check_choice
 from modgap.io._contents import listed
 from modgap.io.formats.saved_dataset import find_saved
 from modgap.io.images import SUFFIXES as IMAGE_SUFFIXES
-from modgap.io.items.arrow import find_parquet, open_parquet_items, open_saved
-from modgap.io.items.coco import find_coco, open_coco
+from modgap.io.items.arrow import open_parquet_items, open_saved
+from modgap.io.items.coco import open_coco
 from modgap.io.items.columns import names_files
 from modgap.io.items.folder import find_files, open_folder, open_text
 from modgap.io.items.item import Items, Opened, unique_names
 from modgap.io.items.records import (
     delimiter,
     find_esc50,
-    find_jsonl,
     find_mixbench,
     find_tables,
     open_esc50,
     open_jsonl,
     open_tables,
 )
-from modgap.io.items.webdataset import find_shards, open_webdataset
+from modgap.io.items.webdataset import open_webdataset
 from modgap.io.sounds import SUFFIXES as SOUND_SUFFIXES
 
 _Files = Sequence[Path]
@@ -42,17 +41,35 @@ class _Format(NamedTuple):
     files: str
 
 
+def _matching(*patterns: str) -> Callable[[Path], _Files]:
+    """The files of a folder by the first pattern that any matches."""
+
+    def find(folder: Path) -> _Files:
+        return next((found for one in patterns if (found := sorted(folder.glob(one)))), [])
+
+    return find
+
+
 _FORMATS = {
     "huggingface": _Format(
         find_saved, open_saved, "state.json or dataset_dict.json of save_to_disk"
     ),
     "esc50": _Format(find_esc50, open_esc50, "meta/esc50.csv and audio/"),
     "mixbench": _Format(find_mixbench, open_jsonl, "corpus.jsonl and queries.jsonl"),
-    "parquet": _Format(find_parquet, open_parquet_items, "*.parquet files, or some in data/"),
-    "webdataset": _Format(find_shards, open_webdataset, "*.tar shards"),
-    "coco": _Format(find_coco, open_coco, "captions_*.json, or some in annotations/"),
+    "parquet": _Format(
+        _matching("*.parquet", "data/*.parquet"),  # Hugging Face writes the latter
+        open_parquet_items,
+        "*.parquet files, or some in data/",
+    ),
+    # Shards in sub-folders are splits, named as these.
+    "webdataset": _Format(_matching("*.tar", "*/*.tar"), open_webdataset, "*.tar shards"),
+    "coco": _Format(
+        _matching("captions_*.json", "annotations/captions_*.json"),
+        open_coco,
+        "captions_*.json, or some in annotations/",
+    ),
     "csv": _Format(find_tables, open_tables, "a .csv or .tsv of files and captions"),
-    "jsonl": _Format(find_jsonl, open_jsonl, "*.jsonl files"),
+    "jsonl": _Format(_matching("*.jsonl"), open_jsonl, "*.jsonl files"),
     "images": _Format(
         partial(find_files, suffixes=IMAGE_SUFFIXES), partial(open_folder, kind="image"), "images"
     ),

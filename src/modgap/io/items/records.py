@@ -29,11 +29,6 @@ def find_tables(folder: Path) -> Sequence[Path]:
     return tables or ([captions] if captions.is_file() else [])
 
 
-def find_jsonl(folder: Path) -> Sequence[Path]:
-    """The .jsonl files of a folder."""
-    return sorted(folder.glob("*.jsonl"))
-
-
 def find_mixbench(folder: Path) -> Sequence[Path]:
     """The documents of a subset of MixBench; its queries are a file of their own."""
     corpus = folder / "corpus.jsonl"
@@ -48,12 +43,19 @@ def find_esc50(folder: Path) -> Sequence[Path]:
 
 def open_jsonl(files: Sequence[Path], images: Path | None) -> Opened:
     """Items of JSON objects, one a line; several files are splits, named as these."""
-    return _open_all(files, images, _json_records)
+    several = len(files) > 1
+    opened = [_open(file, images, *_json_records(file), several=several) for file in files]
+    return join_files(opened, files[0].parent)
 
 
 def open_tables(files: Sequence[Path], images: Path | None) -> Opened:
     """Items of tables; several are splits, named as these."""
-    return _open_all(files, images, _table_records)
+    opened = []
+    for file in files:
+        names, rows = read_table(file)
+        numbered = list(enumerate(rows, 2))
+        opened.append(_open(file, images, names, numbered, several=len(files) > 1))
+    return join_files(opened, files[0].parent)
 
 
 def open_esc50(files: Sequence[Path], images: Path | None) -> Opened:
@@ -142,16 +144,6 @@ def _lines(path: Path) -> Iterator[tuple[int, str]]:
             yield number, text
     if not found:
         raise InputValueError(f"{path} is empty.")
-
-
-def _table_records(path: Path) -> tuple[list[str], list[tuple[int, Record]]]:
-    names, rows = read_table(path)
-    return names, list(enumerate(rows, 2))
-
-
-def _open_all(files: Sequence[Path], images: Path | None, read: Any) -> Opened:
-    opened = [_open(file, images, *read(file), several=len(files) > 1) for file in files]
-    return join_files(opened, files[0].parent)
 
 
 def _open(

@@ -25,11 +25,6 @@ _MOST_TEXT = 1024**2
 _TAR_ERRORS = (tarfile.TarError, OSError, ValueError, OverflowError)
 
 
-def find_shards(folder: Path) -> Sequence[Path]:
-    """The shards of a folder; those in its sub-folders are splits, named as these."""
-    return sorted(folder.glob("*.tar")) or sorted(folder.glob("*/*.tar"))
-
-
 def open_webdataset(files: Sequence[Path], images: Path | None) -> Opened:
     """One item per key that has an image, or where none has one, a sound; a .cls is its label.
 
