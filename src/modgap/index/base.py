@@ -90,6 +90,8 @@ class VectorIndex(ABC):
     metrics: ClassVar[Mapping[str, tuple[Any, Callable[[float], float]]]]
     # What the database's own library raises; becomes one sentence.
     failures: tuple[type[Exception], ...] = ()
+    # Whether graphs are made where ``ef_search`` is given, and not otherwise.
+    graphs_on_request: ClassVar[bool] = False
 
     def __init__(
         self,
@@ -105,6 +107,8 @@ class VectorIndex(ABC):
         self._address = ""  # whose secrets no sentence repeats
         self.batch_rows = check_count(batch_rows, "batch_rows")
         self.ef_search = None if ef_search is None else check_count(ef_search, "ef_search")
+        if self.graphs_on_request and one_graph and ef_search is None:
+            raise InputValueError("one_graph needs ef_search: without it no graph is made.")
         self.one_graph = one_graph
         self.names = self._given[0].names
         self.metric = self._given[0].metric
@@ -566,8 +570,17 @@ class VectorIndex(ABC):
     def _check_plan(self) -> None:  # noqa: B027
         """Refuse vectors that cannot be stored, before the first is."""
 
-    def _check_opened(self) -> None:  # noqa: B027
+    def _check_opened(self) -> None:
         """Refuse, or warn of, what was found when an index is opened."""
+        if self.graphs_on_request and self.ef_search is not None and self.graphs is None:
+            raise InputValueError(
+                f"{self.place} has no graph to search with ef_search. {self._graph_advice()}, or "
+                "leave ef_search out to search exactly."
+            )
+
+    def _graph_advice(self) -> str:
+        """How to get a graph where there is none."""
+        return "Build it with ef_search"
 
     def _check_may_change(self) -> None:  # noqa: B027
         """Refuse to add rows to, or to drop, what modgap did not make."""

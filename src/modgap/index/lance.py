@@ -52,6 +52,8 @@ class LanceIndex(VectorIndex):
         "euclidean": ("l2", operator.neg),  # it is squared already
     }
 
+    graphs_on_request = True
+
     def __init__(
         self,
         path: str | Path,
@@ -69,8 +71,6 @@ class LanceIndex(VectorIndex):
         self.path = Path(path)
         if self.path.suffix != ".lance":
             raise InputValueError(f"A LanceDB table must end in .lance, got {path}.")
-        if one_graph and ef_search is None:
-            raise InputValueError("one_graph needs ef_search: without it no graph is made.")
         with self._one_sentence():
             self._database = lancedb.connect(str(self.path.parent))
         self._table: Any = None
@@ -98,13 +98,6 @@ class LanceIndex(VectorIndex):
     def _save_note(self, note: Note) -> None:
         update = {"path": "modality", "metadata": {"modgap": json.dumps(note)}}
         self._table.update_field_metadata(update)
-
-    def _check_opened(self) -> None:
-        if self.ef_search is not None and self.graphs is None:
-            raise InputValueError(
-                f"{self.place} has no graph to search with ef_search. Build it with ef_search, or "
-                "leave ef_search out to search exactly."
-            )
 
     def _columns(self, vector: str, only: str | None = None) -> dict[str | None, str]:
         """The columns that hold a vector, by modality where each has one."""

@@ -16,6 +16,7 @@ from modgap.index.hits import Hit, Id, IdType
 from modgap.index.metadata import FORMAT, Note
 from modgap.index.postgres import Table, table_words
 from modgap.index.postgres_names import (
+    OPERATORS,
     check_identifier,
     quoted_name,
     quoted_table,
@@ -63,10 +64,11 @@ class PgvectorIndex(VectorIndex):
     """
 
     metrics: ClassVar = {
-        "cosine": (("<=>", "vector_cosine_ops"), lambda distance: 1.0 - distance),
-        "inner_product": (("<#>", "vector_ip_ops"), operator.neg),
-        "euclidean": (("<->", "vector_l2_ops"), lambda distance: -(distance**2)),
+        "cosine": (OPERATORS["cosine"], lambda distance: 1.0 - distance),
+        "inner_product": (OPERATORS["inner_product"], operator.neg),
+        "euclidean": (OPERATORS["euclidean"], lambda distance: -(distance**2)),
     }
+    graphs_on_request = True
 
     def __init__(
         self,
@@ -86,8 +88,6 @@ class PgvectorIndex(VectorIndex):
         self._address = url
         if ef_search is not None:
             check_count(ef_search, "ef_search", at_most=_MAX_EF_SEARCH)
-        elif one_graph:
-            raise InputValueError("one_graph needs ef_search: without it no graph is made.")
         self._column = column
         self._others = (modality_column, id_column)
         self._table = Table(url, table, modality=modality_column, id=id_column)
@@ -161,17 +161,12 @@ class PgvectorIndex(VectorIndex):
                 )
         if self._note["scope"] == "column":
             self.graphs = ("each" if True in kinds else "one") if kinds else None
-        if self.ef_search is not None and self.graphs is None:
-            name = next(iter(self.vectors))
-            how = (
-                f"Make one for each modality ({self._create_graph(name)})"
-                if self._note["scope"] == "column"
-                else "Build it with ef_search"
-            )
-            raise InputValueError(
-                f"{self.place} has no graph to search with ef_search. {how}, or leave ef_search "
-                "out to search exactly."
-            )
+        super()._check_opened()
+
+    def _graph_advice(self) -> str:
+        if self._note is None or self._note["scope"] == "table":
+            return super()._graph_advice()
+        return f"Make one for each modality ({self._create_graph(next(iter(self.vectors)))})"
 
     def _create_graph(self, name: str) -> str:
         return (

@@ -7,6 +7,12 @@ import re
 
 from modgap._validate import InputValueError
 
+# For each metric the operator that pgvector orders by, and its class of operators.
+OPERATORS = {
+    "cosine": ("<=>", "vector_cosine_ops"),
+    "inner_product": ("<#>", "vector_ip_ops"),
+    "euclidean": ("<->", "vector_l2_ops"),
+}
 # PostgreSQL cuts longer names without an error.
 _MAX_BYTES = 63
 # Reserved in PostgreSQL, some only as names of functions and types: SELECT word FROM

@@ -81,8 +81,12 @@ class QdrantIndex(VectorIndex):
         self.is_server = check_server(where, "qdrant")
         check_collection(table, _NAME, "Qdrant", "at most 255 letters, digits and other characters "
                          r'but no < > : " / \ | ? * and none that cannot be printed')  # fmt: skip
-        if not self.is_server and not trust:
-            _check_no_pickles(where)
+        if not (self.is_server or trust) and os.path.isdir(where) and os.listdir(where):
+            raise InputValueError(
+                f"{where} is a folder of Qdrant's embedded mode, whose points are pickles, and "
+                "these can run any code when they are read. Where you trust all who could write "
+                "to it, say so (trust=True, --trust)."
+            )
         qdrant = require("qdrant_client", "qdrant", "Qdrant")
         self.table = table
         self._models = qdrant.models
@@ -182,16 +186,6 @@ class QdrantIndex(VectorIndex):
 
     def _drop(self) -> None:
         self._client.delete_collection(self.table)
-
-
-def _check_no_pickles(folder: str) -> None:
-    """Refuse a folder that has anything in it: its points are pickles."""
-    if folder != ":memory:" and os.path.isdir(folder) and os.listdir(folder):
-        raise InputValueError(
-            f"{folder} is a folder of Qdrant's embedded mode, whose points are pickles, and these "
-            "can run any code when they are read. Where you trust all who could write to it, say "
-            "so (trust=True, --trust)."
-        )
 
 
 def _point(modality: str, key: Id) -> str:

@@ -18,6 +18,7 @@ from modgap.corrections import Affine, Correction, Hubs
 from modgap.corrections.correction import fingerprint
 from modgap.index.equal_lengths import lifted_lengths
 from modgap.index.postgres_names import (
+    OPERATORS,
     check_identifier,
     comment_text,
     quoted_body,
@@ -29,12 +30,7 @@ from modgap.index.postgres_names import (
 from modgap.index.stored_vectors import check_banks, check_storable, default_ef_search
 from modgap.io.group_keys import first_own_key
 
-# For each metric the operator that pgvector orders by, its operator class, and the score.
-_OPERATORS = {
-    "cosine": ("<=>", "vector_cosine_ops", "1 - {}"),
-    "inner_product": ("<#>", "vector_ip_ops", "-({})"),
-    "euclidean": ("<->", "vector_l2_ops", "-power({}, 2)"),
-}
+_SCORES = {"cosine": "1 - {}", "inner_product": "-({})", "euclidean": "-power({}, 2)"}
 _HEAD = """\
 -- Corrects the raw vectors of a PostgreSQL table where they are, and searches them, with pgvector.
 -- Made for a table {table} (id, modality, embedding vector({dim})) whose modality is one of
@@ -203,7 +199,7 @@ class _Table:
 
 def _one(correction: Correction, asking: str, new: str, where: _Table) -> str:
     table, column, modality, identifier = where.table, where.column, where.modality, where.id
-    operator, kind, score = _OPERATORS[correction.metric]
+    (operator, kind), score = OPERATORS[correction.metric], _SCORES[correction.metric]
     lengths = lifted_lengths(correction)
     target, dim = quoted_name(new), correction.dim_out + (lengths is not None)
     mark = quoted_text(f"modgap {fingerprint(correction)}")
