@@ -5,8 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from modgap.cli import options
 from modgap.cli.data import Data, Images, open_bank
 from modgap.cli.takes_data import takes_data
@@ -25,10 +23,8 @@ def diagnose(
     data: Data,
     output: Annotated[
         Path | None,
-        typer.Option(
-            "-o",
-            "--output",
-            help="Folder for report.html, report.md, diagnosis.json and correction.safetensors.",
+        options.output_option(
+            help="Folder for report.html, report.md, diagnosis.json and correction.safetensors."
         ),
     ] = None,
     queries: options.Queries = None,

@@ -26,9 +26,9 @@ def fit(
             "procrustes."
         ),
     ] = "calibrate",
-    output: Annotated[
-        Path, typer.Option("-o", "--output", help="The correction file to write.")
-    ] = Path("correction.safetensors"),
+    output: Annotated[Path, options.output_option(help="The correction file to write.")] = Path(
+        "correction.safetensors"
+    ),
     parameter: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="NAME=VALUE", help="A parameter, such as amount=0.3."),

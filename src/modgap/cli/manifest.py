@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
 
-from modgap._validate import InputValueError
-
-if TYPE_CHECKING:
-    from modgap.io import Manifest
+from modgap.cli.options import output_option
 
 
 def manifest(
@@ -24,10 +21,8 @@ def manifest(
     ],
     output: Annotated[
         Path | None,
-        typer.Option(
-            "-o",
-            "--output",
-            help="File to write, or to compare with; by default manifest.json in the folder.",
+        output_option(
+            help="File to write, or to compare with; by default manifest.json in the folder."
         ),
     ] = None,
     check: Annotated[
@@ -45,47 +40,16 @@ def manifest(
     from modgap.cli.outputs import check_file, tidy_when_terminated
     from modgap.cli.show import out, steps
     from modgap.io import write_manifest
+    from modgap.io.manifest import kept_manifest, manifest_place
 
     if check:
         with steps(rate=True) as step:
-            found = _kept(path, output)
+            found = kept_manifest(path, output)
             found.check(path, progress=step)
-        out.print(f"{_words(found)}: all as the manifest says")
+        out.print(f"{found.words}: all as the manifest says")
         return
-    target = _target(path) if output is None else output
+    target = manifest_place(path) if output is None else output
     check_file(target, ())
     with steps(rate=True) as step, tidy_when_terminated():
         found = write_manifest(path, target, progress=step)
-    out.print(f"wrote {target}: {_words(found)}", markup=False, soft_wrap=True)
-
-
-def _target(path: str) -> Path:
-    from modgap.io.manifest import MANIFEST
-    from modgap.io.remote import place_of
-
-    place = place_of(path)
-    if isinstance(place, Path) and place.is_dir():
-        return place / MANIFEST
-    if isinstance(place, Path):
-        raise InputValueError(f"Say with -o where the manifest of {place} is to be written.")
-    raise InputValueError(
-        f"modgap writes nothing to {place}: say with -o where the manifest is to be written, and "
-        "put it there yourself."
-    )
-
-
-def _kept(path: str, output: Path | None) -> Manifest:
-    from modgap.io import Manifest
-    from modgap.io.manifest import MANIFEST
-    from modgap.io.remote import place_of
-
-    place: Any = place_of(path) / MANIFEST if output is None else output
-    if not place.is_file():
-        raise InputValueError(
-            f"There is no manifest {str(place)!r}. Make one: modgap manifest {place_of(path)}"
-        )
-    return Manifest.load(place)
-
-
-def _words(found: Manifest) -> str:
-    return f"{len(found.shards):,} shards of {found.n_bytes:,} bytes"
+    out.print(f"wrote {target}: {found.words}", markup=False, soft_wrap=True)

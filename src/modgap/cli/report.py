@@ -8,16 +8,25 @@ from typing import Annotated
 import typer
 
 from modgap.cli.data import Data, Images
-from modgap.cli.options import AsJson, AskingModality, Goal, MetricOption, Model, Seed, Umap
+from modgap.cli.options import (
+    AsJson,
+    AskingModality,
+    Goal,
+    MetricOption,
+    Model,
+    Seed,
+    Umap,
+    output_option,
+)
 from modgap.cli.takes_data import takes_data
 
 
 @takes_data(writes="file")
 def report(
     data: Data,
-    output: Annotated[
-        Path, typer.Option("-o", "--output", help="The page to write, an .html file.")
-    ] = Path("report.html"),
+    output: Annotated[Path, output_option(help="The page to write, an .html file.")] = Path(
+        "report.html"
+    ),
     images: Images = None,
     title: Annotated[
         str | None, typer.Option(help="Title of the page; without it, the files' names.")

@@ -75,6 +75,11 @@ class Manifest:
         return f"Manifest({len(self.shards):,} shards, {self.n_bytes:,} bytes)"
 
     @property
+    def words(self) -> str:
+        """How much it lists, for a sentence."""
+        return f"{len(self.shards):,} shards of {self.n_bytes:,} bytes"
+
+    @property
     def n_bytes(self) -> int:
         """The bytes of all shards."""
         return sum(shard.bytes for shard in self.shards)
@@ -199,6 +204,29 @@ def find_manifest(folder: Path | RemotePath) -> Manifest | None:
     if not isinstance(held, dict) or held.get("schema") != SCHEMA:
         return None
     return Manifest._parsed(held, str(path))
+
+
+def kept_manifest(path: str, file: Path | None = None) -> Manifest:
+    """The manifest of a dataset: in ``file``, else in its folder; refused where there is none."""
+    place: Path | RemotePath = place_of(path) / MANIFEST if file is None else file
+    if not place.is_file():
+        raise InputValueError(
+            f"There is no manifest {str(place)!r}. Make one: modgap manifest {place_of(path)}"
+        )
+    return Manifest.load(place)
+
+
+def manifest_place(path: str) -> Path:
+    """Where the manifest of a folder is written; other places must be named."""
+    place = place_of(path)
+    if isinstance(place, Path) and place.is_dir():
+        return place / MANIFEST
+    if isinstance(place, Path):
+        raise InputValueError(f"Say with -o where the manifest of {place} is to be written.")
+    raise InputValueError(
+        f"modgap writes nothing to {place}: say with -o where the manifest is to be written, and "
+        "put it there yourself."
+    )
 
 
 def listed_by_manifest(folder: RemotePath, manifest: Manifest) -> None:
