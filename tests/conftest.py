@@ -6,7 +6,8 @@ import gc
 import os
 import signal
 import sys
-from collections.abc import Sequence
+import warnings
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from hypothesis import settings
 from safetensors.numpy import load_file
 from scipy.linalg import orthogonal_procrustes
 
+from browser import MISSING, chromium, opened
 from modgap import fuse, load_digits
 from modgap._arrays import product
 from modgap.io import Modalities, open_pair
@@ -72,6 +74,20 @@ def pytest_collection_finish() -> None:
     """Let the garbage collector leave alone what was imported: it looks at all of it each time."""
     gc.collect()
     gc.freeze()
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Any]:
+    """One Chromium for all tests: each takes a context of it."""
+    if chromium() is None:
+        pytest.skip(MISSING)
+    pytest.importorskip("playwright", reason="playwright is not installed")
+    with warnings.catch_warnings():
+        with opened() as found:
+            yield found
+        # Playwright's event loop may be closed while a transport is still open.
+        warnings.simplefilter("ignore", ResourceWarning)
+        gc.collect()
 
 
 @pytest.fixture

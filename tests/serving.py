@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import math
+import socket
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
+from unittest import mock
 
 import numpy as np
 from fastapi.testclient import TestClient
 
 from modgap._arrays import row_blocks
 from modgap.corrections import Correction
+from modgap.evaluation import Evaluator
 from modgap.io import Embeddings, Modalities
 from modgap.serve import Explorer
 from modgap.serve.app import Asset, make_app
+from modgap.serve.connections import Limits, Server, run
+from modgap.serve.server import listen
 
 DIM = 8
 N_X, N_Y = 40, 90
@@ -86,6 +92,35 @@ def make_client(
     explorer = explorer or Explorer(make_data())
     app = make_app(explorer, document, assets=ASSETS, **options)
     return TestClient(app, base_url=HOME, raise_server_exceptions=False)
+
+
+@contextmanager
+def served(
+    app: Any, limits: Limits | None = None, opened: socket.socket | None = None
+) -> Iterator[tuple[Server, int]]:
+    """A server in a thread of this process, and its port."""
+    with opened or listen("127.0.0.1", 0) as held:
+        server = Server(app, limits)
+        thread = threading.Thread(target=run, args=(server, held))
+        thread.start()
+        try:
+            yield server, held.getsockname()[1]
+        finally:
+            server.should_exit = True
+            thread.join(20)
+
+
+@contextmanager
+def endless_evaluation() -> Iterator[threading.Event]:
+    """Evaluating a correction never ends; the event says that it has begun."""
+    begun = threading.Event()
+
+    def endless(self: Evaluator, correction: Correction) -> None:
+        for _ in row_blocks(10**15, 1):
+            begun.set()
+
+    with mock.patch.object(Evaluator, "evaluate", endless):
+        yield begun
 
 
 def finished(client: TestClient, job: str) -> dict[str, Any]:

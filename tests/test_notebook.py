@@ -8,13 +8,11 @@ from typing import Any
 
 import pytest
 
-from browser import MISSING, chromium, opened
-
 nbformat = pytest.importorskip("nbformat", reason="nbformat is not installed")
 pytest.importorskip("ipykernel", reason="ipykernel is not installed")
 pytest.importorskip("matplotlib", reason="matplotlib is not installed")
 
-pytestmark = pytest.mark.xdist_group("notebook")  # executed once
+pytestmark = pytest.mark.xdist_group("browser")  # executed once
 NOTEBOOK = Path(__file__).parents[1] / "examples" / "quickstart.ipynb"
 
 # A quarter of all pairs of images are nearer than an image and its caption; no text query finds
@@ -46,7 +44,7 @@ def outputs(notebook: Any) -> list[Any]:
     return [out for cell in notebook.cells for out in cell.get("outputs", ())]
 
 
-def test_the_notebook_is_kept_without_outputs() -> None:
+def test_the_notebook_is_kept_without_outputs():
     notebook = nbformat.read(NOTEBOOK, as_version=nbformat.NO_CONVERT)
     nbformat.validate(notebook)
     assert (notebook.nbformat, notebook.nbformat_minor) == (4, 5)
@@ -55,9 +53,7 @@ def test_the_notebook_is_kept_without_outputs() -> None:
     assert all(cell.outputs == [] and cell.execution_count is None for cell in code)
 
 
-def test_the_notebook_runs_without_a_warning_and_shows_tables_and_drawings(
-    executed: Any, claims: list[str]
-) -> None:
+def test_the_notebook_runs_without_a_warning_and_shows_tables_and_drawings(executed, claims):
     assert {out.output_type for out in outputs(executed)} == {"execute_result", "display_data"}
     assert all(cell.outputs for cell in executed.cells if cell.cell_type == "code")
     shown = [out.data for out in outputs(executed)]
@@ -72,35 +68,35 @@ def test_the_notebook_runs_without_a_warning_and_shows_tables_and_drawings(
         assert not re.search(r"array\(\[|=\w+\(", plain), "a raw dataclass"
 
 
-def test_what_the_notebook_says_of_the_digits_is_so(claims: list[str]) -> None:
+def test_what_the_notebook_says_of_the_digits_is_so(claims):
     assert claims == ["True", "True"]
 
 
-@pytest.mark.skipif(chromium() is None, reason=MISSING)
 def test_the_notebook_reads_on_dark_and_its_page_works_without_a_network(
-    executed: Any, claims: list[str], tmp_path: Path
-) -> None:
+    browser, executed, claims, tmp_path
+):
     exporter = pytest.importorskip("nbconvert", reason="nbconvert is not installed").HTMLExporter
     page, _ = exporter(template_name="lab", theme="dark").from_notebook_node(executed)
     path = tmp_path / "notebook.html"
     path.write_text(page, encoding="utf-8")
-    with opened() as browser:
-        tab = browser.new_context(offline=True, viewport={"width": 1100, "height": 900}).new_page()
-        failures: list[str] = []
-        tab.on("pageerror", lambda error: failures.append(str(error)))
-        tab.goto(path.as_uri())
-        colours = tab.evaluate(
-            """() => [...document.querySelectorAll("table td, table caption, svg[role=img] text")]
-                .map((one) => getComputedStyle(one)[one.closest("svg") ? "fill" : "color"])"""
-        )
-        frame = tab.locator("iframe[srcdoc]")
-        frame.scroll_into_view_if_needed()
-        inside = frame.content_frame
-        inside.locator("html[data-ready=true]").wait_for(state="attached")
-        assert "Use" in inside.locator("#verdict").inner_text()
-        assert frame.bounding_box()["height"] < 900
-        # An origin of its own: it reaches neither the notebook nor what it stores.
-        assert inside.locator("html").evaluate("() => window.origin") == "null"
+    context = browser.new_context(offline=True, viewport={"width": 1100, "height": 900})
+    tab = context.new_page()
+    failures: list[str] = []
+    tab.on("pageerror", lambda error: failures.append(str(error)))
+    tab.goto(path.as_uri())
+    colours = tab.evaluate(
+        """() => [...document.querySelectorAll("table td, table caption, svg[role=img] text")]
+            .map((one) => getComputedStyle(one)[one.closest("svg") ? "fill" : "color"])"""
+    )
+    frame = tab.locator("iframe[srcdoc]")
+    frame.scroll_into_view_if_needed()
+    inside = frame.content_frame
+    inside.locator("html[data-ready=true]").wait_for(state="attached")
+    assert "Use" in inside.locator("#verdict").inner_text()
+    assert frame.bounding_box()["height"] < 900
+    # An origin of its own: it reaches neither the notebook nor what it stores.
+    assert inside.locator("html").evaluate("() => window.origin") == "null"
+    context.close()
     assert len(colours) > 300
     assert all(min(map(int, re.findall(r"\d+", one)[:3])) > 128 for one in colours)
     assert [text for text in failures if "require" not in text] == []

@@ -87,7 +87,7 @@ def nested(value: Any) -> Iterator[Any]:
     """A result and all results inside it."""
     if isinstance(value, Brief):
         yield value
-        for field in dataclasses.fields(value):  # type: ignore[arg-type]
+        for field in dataclasses.fields(value):
             yield from nested(getattr(value, field.name))
     elif isinstance(value, dict):
         for item in value.values():
@@ -97,7 +97,7 @@ def nested(value: Any) -> Iterator[Any]:
             yield from nested(item)
 
 
-def test_every_result_is_one_short_line(shown: dict[str, Any]) -> None:
+def test_every_result_is_one_short_line(shown):
     seen = {type(one): one for result in shown.values() for one in nested(result)}
     assert len(seen) > 30
     kinds = {kind.__name__ for kind in seen}
@@ -111,7 +111,7 @@ def test_every_result_is_one_short_line(shown: dict[str, Any]) -> None:
         assert not any(f"{name}(" in inside for name in kinds), line
 
 
-def test_a_line_has_the_main_numbers(shown: dict[str, Any]) -> None:
+def test_a_line_has_the_main_numbers(shown):
     gap = f"{shown['measurement'].gap_distance:.4f}"
     rows = "image 420 rows, text 420 rows, 16 columns"
     assert repr(shown["measurement"]) == f"Measurement({rows}, gap distance {gap})"
@@ -125,7 +125,7 @@ def test_a_line_has_the_main_numbers(shown: dict[str, Any]) -> None:
     assert found.recommended in repr(shown["report"])
 
 
-def test_what_is_no_result_says_what_it_is_too(shown: dict[str, Any]) -> None:
+def test_what_is_no_result_says_what_it_is_too(shown):
     assert repr(modgap.load_digits()) == "DigitPairs(1,000 scans, 5,000 captions, 64 columns)"
     assert repr(shown["hubs"].affine("text", "query")) == "Affine(16 → 16 columns, unit length)"
     assert repr(shown["profile"].moments["text"]) == "Moments(420 rows, 16 columns)"
@@ -135,13 +135,13 @@ def test_what_is_no_result_says_what_it_is_too(shown: dict[str, Any]) -> None:
     assert repr(modgap.index.QuantisedIndex("4bit")) == "QuantisedIndex('4bit')"
 
 
-def test_an_index_says_where_it_is_and_what_it_holds(shown: dict[str, Any]) -> None:
+def test_an_index_says_where_it_is_and_what_it_holds(shown):
     pytest.importorskip("faiss", reason="faiss is not installed")
     index = modgap.index.FaissIndex("both.faiss", shown["hubs"])
     assert repr(index) == "FaissIndex('both.faiss', image and text, by inner product)"
 
 
-def test_a_line_stays_one_line_whatever_a_result_holds() -> None:
+def test_a_line_stays_one_line_whatever_a_result_holds():
     @dataclasses.dataclass(frozen=True)
     class Held(Result):
         text: str
@@ -160,7 +160,7 @@ def test_a_line_stays_one_line_whatever_a_result_holds() -> None:
     assert len(repr(wide(*range(90)))) == 160
 
 
-def test_a_class_may_say_its_own_line_and_pass_it_on() -> None:
+def test_a_class_may_say_its_own_line_and_pass_it_on():
     class Own(Brief):
         def __repr__(self) -> str:
             return "own"
@@ -183,7 +183,7 @@ def public_dataclasses() -> list[type]:
     return [kind for kind in found.values() if kind.__name__ not in NOT_OURS]
 
 
-def test_no_public_value_dumps_its_arrays() -> None:
+def test_no_public_value_dumps_its_arrays():
     arrays = re.compile(r"ndarray|NDArray|\bArray\b|Tensor|Moments|Items")
     for kind in public_dataclasses():
         held = [str(f.type) for f in dataclasses.fields(kind) if f.repr]
@@ -198,7 +198,7 @@ IN_NOTEBOOK = (
 
 
 @pytest.mark.parametrize("name", IN_NOTEBOOK)
-def test_a_notebook_shows_a_drawing_and_a_table(shown: dict[str, Any], name: str) -> None:
+def test_a_notebook_shows_a_drawing_and_a_table(shown, name):
     tree = ElementTree.fromstring(shown[name]._repr_html_().replace("&emsp;", ""))
     cells = [cell.text for cell in tree.iter("td")]
     assert len(cells) > 3
@@ -209,7 +209,7 @@ def test_a_notebook_shows_a_drawing_and_a_table(shown: dict[str, Any], name: str
         assert drawing.get("fill") == "currentColor"  # on light and on dark
 
 
-def test_the_table_of_a_correction_says_what_it_demands(shown: dict[str, Any]) -> None:
+def test_the_table_of_a_correction_says_what_it_demands(shown):
     tree = ElementTree.fromstring(shown["hubs"]._repr_html_())
     cells = [cell.text for cell in tree.iter("td")]
     assert cells[cells.index("rank by") + 1] == ("inner product (cosine undoes the correction)")
@@ -217,7 +217,7 @@ def test_the_table_of_a_correction_says_what_it_demands(shown: dict[str, Any]) -
     assert {"image documents", "text documents", "text queries", "1 appended"} <= {*steps}
 
 
-def test_names_are_text_wherever_they_are_shown() -> None:
+def test_names_are_text_wherever_they_are_shown():
     data = Modalities.of(*make_pairs(), (HOSTILE, "text"))
     center = Center().fit(data).correction_
     for result in (
@@ -235,7 +235,7 @@ def test_names_are_text_wherever_they_are_shown() -> None:
         ElementTree.fromstring(in_notebook.replace("&emsp;", ""))
 
 
-def test_a_fitted_corrector_shows_its_correction(shown: dict[str, Any]) -> None:
+def test_a_fitted_corrector_shows_its_correction(shown):
     fitted = Calibrate().fit(*make_pairs())
     bundle = fitted._repr_mimebundle_()
     assert bundle["text/html"] == fitted.correction_._repr_html_()
@@ -243,7 +243,7 @@ def test_a_fitted_corrector_shows_its_correction(shown: dict[str, Any]) -> None:
     assert "text/plain" in Calibrate()._repr_mimebundle_()
 
 
-def test_a_report_is_its_page_in_a_frame_of_an_origin_of_its_own(shown: dict[str, Any]) -> None:
+def test_a_report_is_its_page_in_a_frame_of_an_origin_of_its_own(shown):
     (frame,) = re.findall(
         r'<iframe srcdoc="([^"]*)"([^>]*)></iframe>', shown["report"]._repr_html_()
     )
@@ -253,7 +253,7 @@ def test_a_report_is_its_page_in_a_frame_of_an_origin_of_its_own(shown: dict[str
     assert "connect-src &#x27;none&#x27;" in frame[0]
 
 
-def test_every_result_with_a_figure_draws_it(shown: dict[str, Any]) -> None:
+def test_every_result_with_a_figure_draws_it(shown):
     pytest.importorskip("matplotlib", reason="matplotlib is not installed").use("Agg")
     from modgap import plot
 
@@ -268,7 +268,7 @@ def test_every_result_with_a_figure_draws_it(shown: dict[str, Any]) -> None:
         assert result.plot(ax=given) is given
 
 
-def test_a_figure_draws_the_numbers_of_its_result(shown: dict[str, Any]) -> None:
+def test_a_figure_draws_the_numbers_of_its_result(shown):
     pytest.importorskip("matplotlib", reason="matplotlib is not installed").use("Agg")
     found = shown["retrieval"]
     first = found.plot().get_lines()[0]
@@ -280,7 +280,7 @@ def test_a_figure_draws_the_numbers_of_its_result(shown: dict[str, Any]) -> None
     assert labels == [line.label for line in lines]
 
 
-def test_what_has_no_figure_says_what_has(shown: dict[str, Any]) -> None:
+def test_what_has_no_figure_says_what_has(shown):
     from modgap.plot import draw
 
     with pytest.raises(InputTypeError, match=r"Hits has no figure\. Those of .*Measurement.* have"):

@@ -93,6 +93,7 @@ class Visit:
 
 @contextmanager
 def visit(tab: Any, path: Path, width: int = 1440, scheme: str = "light") -> Iterator[Visit]:
+    tab.bring_to_front()  # behind another tab nothing is drawn
     tab.set_viewport_size({"width": width, "height": 1000})
     tab.emulate_media(media="screen", color_scheme=scheme)
     seen = Visit(tab)
@@ -138,7 +139,7 @@ def serious(page: Any) -> list[str]:
     """The serious and critical violations that axe-core reports."""
     from axe_playwright_python.sync_playwright import Axe
 
-    found = Axe().run(page).response["violations"]
+    found = Axe().run(page, options={"resultTypes": ["violations"]}).response["violations"]
     return [
         f"{one['id']}: {node['html'][:200]}"
         for one in found

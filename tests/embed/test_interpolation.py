@@ -73,7 +73,7 @@ def ends(tmp_path: Path) -> tuple[Path, np.ndarray]:
 # Rows
 
 
-def test_every_row_is_that_of_the_formula(ends, tmp_path) -> None:
+def test_every_row_is_that_of_the_formula(ends, tmp_path):
     path, rows = ends
     out = tmp_path / "way.npy"
     ran = modgap(
@@ -88,7 +88,7 @@ def test_every_row_is_that_of_the_formula(ends, tmp_path) -> None:
     assert "α = 0.5, θ = 0.3" in ran.out
 
 
-def test_the_mean_is_of_the_rows_that_were_named(ends, tmp_path) -> None:
+def test_the_mean_is_of_the_rows_that_were_named(ends, tmp_path):
     path, rows = ends
     other = tmp_path / "other.npy"
     np.save(other, rows + 5)
@@ -105,7 +105,7 @@ def test_the_mean_is_of_the_rows_that_were_named(ends, tmp_path) -> None:
     assert open_embeddings(tmp_path / "way.parquet").ids[3] == "α = 0.5, θ = 1"
 
 
-def test_around_the_mean_steps_keep_their_distance_and_slerp_comes_nearer() -> None:
+def test_around_the_mean_steps_keep_their_distance_and_slerp_comes_nearer():
     mean = np.array([4.0, 0, 0])
     a, b = np.array([[4.0, 1, 0], [4, 0, 1]])
     radii = interpolate(a, b, thetas=[0, 0.5, 1], alphas=[0, 1], mean=mean).radii
@@ -114,7 +114,7 @@ def test_around_the_mean_steps_keep_their_distance_and_slerp_comes_nearer() -> N
     assert radii[0, 1] < 0.8
 
 
-def test_the_document_says_where_the_rows_lie_and_not_what_they_are(ends) -> None:
+def test_the_document_says_where_the_rows_lie_and_not_what_they_are(ends):
     path, _ = ends
     found = modgap("vslerp", f"{path}:1", f"{path}:4", "--alpha", "0,1", "--json").json
     assert found["schema"] == "modgap/vslerp/2"
@@ -122,12 +122,12 @@ def test_the_document_says_where_the_rows_lie_and_not_what_they_are(ends) -> Non
     assert "rows" not in found
 
 
-def test_rows_are_named_by_id_too(bank, tmp_path) -> None:
+def test_rows_are_named_by_id_too(bank, tmp_path):
     found = open_end(f"{bank}:3.png")
     np.testing.assert_allclose(found.row, np.array(ARC[3]) / 255, atol=1e-6)
 
 
-def test_images_and_texts_are_embedded_by_the_model(photos) -> None:
+def test_images_and_texts_are_embedded_by_the_model(photos):
     image = open_end(str(photos / "0.png"), MODEL)
     np.testing.assert_allclose(image.row, np.array(ARC[0]) / 255, atol=1e-6)
     np.testing.assert_allclose(open_end("a red", MODEL).row, np.array([250, 5, 5]) / 255)
@@ -136,7 +136,7 @@ def test_images_and_texts_are_embedded_by_the_model(photos) -> None:
 # Pictures
 
 
-def test_the_nearest_images_go_from_one_end_to_the_other(bank, photos) -> None:
+def test_the_nearest_images_go_from_one_end_to_the_other(bank, photos):
     held = open_image_bank(bank, photos)
     rows = held.rows.rows()
     found = interpolate(
@@ -148,7 +148,7 @@ def test_the_nearest_images_go_from_one_end_to_the_other(bank, photos) -> None:
     assert Image.open(io.BytesIO(held.image(2))).getpixel((0, 0)) == ARC[2]
 
 
-def test_steps_in_between_find_others_than_the_ends(bank) -> None:
+def test_steps_in_between_find_others_than_the_ends(bank):
     held = open_image_bank(bank)
     rows = held.rows.rows()
     ways = [
@@ -164,7 +164,7 @@ def test_steps_in_between_find_others_than_the_ends(bank) -> None:
 @pytest.mark.parametrize("suffix", ["png", "html"])
 def test_a_filmstrip_has_a_row_for_each_alpha_and_a_column_for_each_step(
     bank, photos, tmp_path, suffix
-) -> None:
+):
     picture = tmp_path / f"way.{suffix}"
     ran = modgap(
         "vslerp", f"{bank}:0", f"{bank}:4", "--bank", bank, "--alpha", "0,1", "--steps", 3,
@@ -183,7 +183,7 @@ def test_a_filmstrip_has_a_row_for_each_alpha_and_a_column_for_each_step(
             assert image.width > image.height
 
 
-def test_images_of_a_file_of_rows_are_given_beside_it(bank, photos, tmp_path) -> None:
+def test_images_of_a_file_of_rows_are_given_beside_it(bank, photos, tmp_path):
     rows = tmp_path / "rows.npy"
     np.save(rows, open_image_bank(bank).rows.rows())
     held = open_image_bank(rows, photos)
@@ -193,7 +193,7 @@ def test_images_of_a_file_of_rows_are_given_beside_it(bank, photos, tmp_path) ->
         open_image_bank(rows, photos)
 
 
-def test_an_image_that_is_gone_is_named_and_leaves_its_place_empty(bank, photos, tmp_path) -> None:
+def test_an_image_that_is_gone_is_named_and_leaves_its_place_empty(bank, photos, tmp_path):
     (photos / "0.png").write_bytes(b"no image")
     picture = tmp_path / "way.html"
     ran = modgap(
@@ -205,13 +205,13 @@ def test_an_image_that_is_gone_is_named_and_leaves_its_place_empty(bank, photos,
     assert picture.read_text().count("<img") < 7
 
 
-def test_a_filmstrip_asks_for_the_images_of_its_bank(bank, tmp_path) -> None:
+def test_a_filmstrip_asks_for_the_images_of_its_bank(bank, tmp_path):
     ran = modgap("vslerp", f"{bank}:0", f"{bank}:4", "--bank", bank, "--picture", "way.png")
     assert ran.status == 2
     assert f"needs the images of {bank}: name them with --images." in ran.err
 
 
-def test_names_of_images_are_text_and_never_markup(photos, tmp_path, monkeypatch) -> None:
+def test_names_of_images_are_text_and_never_markup(photos, tmp_path, monkeypatch):
     monkeypatch.setattr("modgap.embed.folder.PROBE", "a red")
     (photos / "0.png").rename(photos / "<b>0.png")
     embed(MODEL, photos, tmp_path / "rows")
@@ -286,7 +286,7 @@ def diffusers(monkeypatch: pytest.MonkeyPatch) -> types.ModuleType:
 
 
 @pytest.mark.parametrize("name", ["karlo", "stable"])
-def test_rows_are_decoded_one_by_one_from_the_same_noise(diffusers, name) -> None:
+def test_rows_are_decoded_one_by_one_from_the_same_noise(diffusers, name):
     rows = np.array([[1.0, 0, 0], [0, 0, 1.0]])
     red, blue = UnCLIP(name, device="cpu").decode(rows, seed=7)
     assert (red.getpixel((0, 0)), blue.getpixel((0, 0))) == ((255, 0, 0), (0, 0, 255))
@@ -295,7 +295,7 @@ def test_rows_are_decoded_one_by_one_from_the_same_noise(diffusers, name) -> Non
     assert [call["seed"] for call in calls] == [7, 7]
 
 
-def test_the_command_writes_frames_and_a_filmstrip(diffusers, bank, tmp_path) -> None:
+def test_the_command_writes_frames_and_a_filmstrip(diffusers, bank, tmp_path):
     frames, picture = tmp_path / "frames", tmp_path / "way.html"
     ran = modgap(
         "vslerp", f"{bank}:0", f"{bank}:4", "--alpha", "0,1", "--steps", 3, "--decoder", "karlo",
@@ -309,7 +309,7 @@ def test_the_command_writes_frames_and_a_filmstrip(diffusers, bank, tmp_path) ->
     assert picture.read_text().count("<img") == 6
 
 
-def test_a_decoder_is_refused_in_words(diffusers) -> None:
+def test_a_decoder_is_refused_in_words(diffusers):
     with pytest.raises(InputValueError, match=r"hf download nowhere$"):
         UnCLIP("nowhere")
     with pytest.raises(InputValueError, match="a TextToImagePipeline, which takes no image rows"):
@@ -318,7 +318,7 @@ def test_a_decoder_is_refused_in_words(diffusers) -> None:
         list(UnCLIP("karlo", device="cpu").decode(np.ones((2, 5))))
 
 
-def test_without_diffusers_the_extra_is_named(monkeypatch) -> None:
+def test_without_diffusers_the_extra_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "diffusers", None)
     with pytest.raises(MissingExtraError, match=r"pip install 'modgap\[unclip\]'"):
         UnCLIP("karlo")
@@ -345,7 +345,7 @@ def test_without_diffusers_the_extra_is_named(monkeypatch) -> None:
         (("image.npy:0", "image.npy:0", "--alpha", "1", "--mean", "one.npy"), "differ from alpha"),
     ],
 )  # fmt: skip
-def test_what_cannot_be_is_one_sentence(ends, tmp_path, monkeypatch, words, said) -> None:
+def test_what_cannot_be_is_one_sentence(ends, tmp_path, monkeypatch, words, said):
     _, rows = ends
     np.save(tmp_path / "wide.npy", np.ones((2, 5)))
     np.save(tmp_path / "other.npy", rows)
@@ -357,6 +357,6 @@ def test_what_cannot_be_is_one_sentence(ends, tmp_path, monkeypatch, words, said
     assert said in ran.err
 
 
-def test_an_image_that_is_not_there_is_no_text() -> None:
+def test_an_image_that_is_not_there_is_no_text():
     with pytest.raises(InputValueError, match=r"There is no image 'bee\.jpg'"):
         open_end("bee.jpg", MODEL)

@@ -182,11 +182,11 @@ def test_the_page_says_how_rows_are_paired(rows):
     assert said == ["row by row", "by group", "not known"]
 
 
-def run_lines(fix, rows, folder):
-    """What the page's lines of Python make of documents of both modalities and of text queries."""
+def run_lines(fix, rows, queries, folder):
+    """What the page's lines of Python make of documents of both modalities and of queries."""
     (folder / fix["file"]).write_bytes(base64.b64decode(fix["data"]))
     documents = dict(zip(("image", "text"), rows, strict=True))
-    scope = {"modgap": modgap, "documents": documents, "queries": rows[1]}
+    scope = {"modgap": modgap, "documents": documents, "queries": queries}
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         exec(fix["code"], scope)
@@ -195,7 +195,7 @@ def run_lines(fix, rows, folder):
 
 def test_fix_holds_the_correction_and_the_lines_that_apply_it(page, rows, found, tmp_path):
     fix, correction = page["fix"], found.correction
-    documents, queries = run_lines(fix, rows, tmp_path)
+    documents, queries = run_lines(fix, rows, rows[1], tmp_path)
     np.testing.assert_array_equal(documents["image"], correction.x(rows[0]))
     np.testing.assert_array_equal(documents["text"], correction.y(rows[1]))
     np.testing.assert_array_equal(queries, correction.y(rows[1], "query"))
@@ -220,16 +220,11 @@ def test_fix_says_what_the_correction_demands_and_what_to_run(page, found):
 def test_lines_apply_a_correction_that_serves_all_queries(rows, tmp_path):
     fix = make_document(*rows, diagnosis=diagnose(*rows, correctors=[Center()]))["fix"]
     assert fix["queries"] == ["image", "text"]
-    both = fix | {"code": fix["code"].replace("queries[name]", "asked[name]")}
-    given = dict(zip(("image", "text"), rows, strict=True))
-    scope = {"modgap": modgap, "documents": dict(given), "asked": dict(given)}
-    (tmp_path / fix["file"]).write_bytes(base64.b64decode(fix["data"]))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(tmp_path)
-        exec(both["code"], scope)
+    asked = dict(zip(("image", "text"), rows, strict=True))
+    documents, queries = run_lines(fix, rows, asked, tmp_path)
     expected = Center().fit(*rows).correction_
-    np.testing.assert_array_equal(scope["asked"]["image"], expected.x(rows[0], "query"))
-    np.testing.assert_array_equal(scope["documents"]["text"], expected.y(rows[1]))
+    np.testing.assert_array_equal(queries["image"], expected.x(rows[0], "query"))
+    np.testing.assert_array_equal(documents["text"], expected.y(rows[1]))
 
 
 def test_the_page_is_about_the_queries_asked_for(rows, found):
@@ -253,18 +248,24 @@ def test_both_may_ask_of_one_vector(rows):
     assert page["fix"]["queries"] == ["image", "text"]
 
 
-def test_one_pair_is_drawn_without_umap_which_needs_more(rows):
-    pytest.importorskip("umap", reason="umap-learn is not installed")
-    page, _ = contents(Modalities.of(*(side[:1] for side in rows)), umap=True)
-    assert [view["key"] for view in page["picture"]["projections"]] == ["pca", "svd"]
+@pytest.mark.parametrize(
+    ("n", "options", "drawn"),
+    [
+        (12, {}, ["pca", "svd"]),
+        (12, {"umap": True}, ["pca", "svd", "umap"]),
+        (1, {"umap": True}, ["pca", "svd"]),  # it needs more rows
+    ],
+)
+def test_umap_is_drawn_on_request_only(rows, monkeypatch, n, options, drawn):
+    def quick(sides, names, dims, seed):  # the real one takes half a minute to compile
+        placed = tuple(side[:, :dims] for side in sides)
+        return modgap.measures.Projection("umap", placed, None, None, None, names)
 
-
-def test_umap_is_drawn_on_request_only(rows):
-    pytest.importorskip("umap", reason="umap-learn is not installed")
-    data = Modalities.of(*(side[:12] for side in rows))
-    for options, drawn in (({}, ["pca", "svd"]), ({"umap": True}, ["pca", "svd", "umap"])):
-        page, _ = contents(data, **options)
-        assert [view["key"] for view in page["picture"]["projections"]] == drawn
+    module = sys.modules["modgap.measures.projection"]
+    monkeypatch.setattr(module, "umap_is_installed", lambda: True)
+    monkeypatch.setattr(module, "_umap", quick)
+    page, _ = contents(Modalities.of(*(side[:n] for side in rows)), **options)
+    assert [view["key"] for view in page["picture"]["projections"]] == drawn
 
 
 def test_umap_that_is_not_installed_is_refused_before_anything_is_computed(rows, monkeypatch):
@@ -398,7 +399,7 @@ def test_a_correction_that_was_not_judged_is_shown_with_its_label(rows, tmp_path
     before = page["diagnosis"]["raw"]["metrics"]["own_modality_excess@10"]["value"]["value"]
     after = trial["confirm"]["metrics"]["own_modality_excess@10"]["value"]["value"]
     assert abs(after) < abs(before)
-    documents, _ = run_lines(page["fix"], sides, tmp_path)
+    documents, _ = run_lines(page["fix"], sides, sides[1], tmp_path)
     expected = Calibrate().fit(*sides).correction_
     np.testing.assert_array_equal(documents["text"], expected.y(sides[1]))
     said = diagnosis_markdown(diagnose(*sides))

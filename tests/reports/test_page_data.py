@@ -3,32 +3,17 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pytest
 
 import modgap
-from browser import MISSING, chromium, opened
 from conftest import make_pairs
 from modgap.reports.rows import from_pixels
 from visits import EVIL, Visit, check_first_screen, visit, written
 
-pytestmark = [
-    pytest.mark.skipif(chromium() is None, reason=MISSING),
-    pytest.mark.xdist_group("browser"),
-    # Playwright's own event loop may be closed while a transport is still open.
-    pytest.mark.filterwarnings("ignore::ResourceWarning"),
-    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
-]
-
-
-@pytest.fixture(scope="module")
-def tab() -> Iterator[Any]:
-    """One tab of a browser without a network for all visits."""
-    with opened() as browser:
-        yield browser.new_context(accept_downloads=True, offline=True).new_page()
+pytestmark = pytest.mark.xdist_group("browser")
 
 
 def test_long_captions_and_names_with_markup_do_nothing(tab, tmp_path):
@@ -70,15 +55,10 @@ def test_long_captions_and_names_with_markup_do_nothing(tab, tmp_path):
             assert not any(cell.startswith(("=", "@")) for cell in row)
 
 
-def unit(*sides: np.ndarray) -> list[np.ndarray]:
-    return [A / np.linalg.norm(A, axis=1, keepdims=True) for A in sides]
-
-
 @pytest.mark.parametrize(
     ("name", "rows", "options"),
     [
-        ("no-pairs", (make_pairs(60)[0], make_pairs(60)[1]), {"paired": False}),
-        pytest.param(  # without pairs, too
+        pytest.param(
             "unequal", (make_pairs(60)[0][:31], make_pairs(60)[1]), {}, marks=pytest.mark.long
         ),
         ("three-items", make_pairs(3), {}),
@@ -118,11 +98,11 @@ def test_missing_thumbnails_leave_the_captions_which_may_have_gaps(tab, tmp_path
 
 
 def test_a_correction_without_a_verdict_is_shown_as_not_judged(tab, tmp_path):
-    X, Y = unit(*make_pairs(60))
-    path, document = written(tmp_path, X, Y, paired=False)
+    path, document = written(tmp_path, *make_pairs(60), paired=False)
     label = "balances the modalities; too few pairs to test relevance"
     with visit(tab, path) as seen:
-        seen.see_all()
+        check_says_what_it_cannot(seen, document)
+        seen.shot("bad-no-pairs", whole=True)
         box = seen.page.locator(".verdict")
         assert box.locator(".label").inner_text() == f"{document['fix']['method']}: {label}"
         assert seen.page.locator("#fix h2").inner_text() == f"A fix: {label}"

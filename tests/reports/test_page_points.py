@@ -12,18 +12,11 @@ import numpy as np
 import pytest
 
 import modgap
-from browser import MISSING, chromium, opened
 from conftest import make_pairs
 from modgap.io import Embeddings
 from visits import EVIL, Visit, serious, visit
 
-pytestmark = [
-    pytest.mark.skipif(chromium() is None, reason=MISSING),
-    pytest.mark.xdist_group("browser"),
-    pytest.mark.filterwarnings("ignore::ResourceWarning"),
-    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
-]
-
+pytestmark = pytest.mark.xdist_group("browser")
 N = 140
 PLOT = "#picture-figure .js-plotly-plot"
 CLOUDS = f"document.querySelector('{PLOT}').data.slice(0, 2)"
@@ -55,14 +48,12 @@ def document() -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def open_page(document, tmp_path_factory) -> Iterator[Visit]:
+def open_page(offline, document, tmp_path_factory) -> Iterator[Visit]:
     path = tmp_path_factory.mktemp("points") / "points.html"
     document.save(path)
-    with opened() as browser:
-        context = browser.new_context(accept_downloads=True, offline=True)
-        with visit(context.new_page(), path) as seen:
-            seen.page.locator(PLOT).scroll_into_view_if_needed()
-            yield seen
+    with visit(offline.new_page(), path) as seen:
+        seen.page.locator(PLOT).scroll_into_view_if_needed()
+        yield seen
 
 
 @pytest.fixture

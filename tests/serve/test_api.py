@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -38,7 +37,7 @@ def client() -> TestClient:
     return make_client()
 
 
-def test_info_tells_what_is_explored(client: TestClient) -> None:
+def test_info_tells_what_is_explored(client):
     info = client.get("/api/info").json()
     assert info["version"] == __version__
     assert (info["names"], info["dim"], info["paired"]) == (["image", "text"], DIM, True)
@@ -58,7 +57,7 @@ def test_info_tells_what_is_explored(client: TestClient) -> None:
     assert "text_retrieval_recall@1" not in info["metrics"]
 
 
-def test_info_says_what_was_sampled_and_what_needs_pairs() -> None:
+def test_info_says_what_was_sampled_and_what_needs_pairs():
     info = make_client(Explorer(make_data(paired=False), rows=50)).get("/api/info").json()
     assert info["sampling"] == [
         "The live index holds 50 of the 90 text rows, a sample drawn with seed 0."
@@ -67,7 +66,7 @@ def test_info_says_what_was_sampled_and_what_needs_pairs() -> None:
     assert unavailable == ["Procrustes"]
 
 
-def test_the_report_says_how_far_it_is_and_then_comes_whole() -> None:
+def test_the_report_says_how_far_it_is_and_then_comes_whole():
     go, reached = threading.Event(), threading.Event()
 
     def slow(progress: Any) -> dict[str, Any]:
@@ -85,7 +84,7 @@ def test_the_report_says_how_far_it_is_and_then_comes_whole() -> None:
         "state": "running", "step": "measuring", "done": 2, "total": 5,
     }  # fmt: skip
     go.set()
-    client.app.state.document.wait(30)  # type: ignore[attr-defined]
+    client.app.state.document.wait(30)
     done = client.get("/api/report")
     assert done.status_code == 200
     assert json.loads(done.text, parse_constant=pytest.fail) == {
@@ -93,11 +92,11 @@ def test_the_report_says_how_far_it_is_and_then_comes_whole() -> None:
     }  # fmt: skip
 
 
-def test_the_report_is_begun_when_the_server_starts_and_made_once() -> None:
+def test_the_report_is_begun_when_the_server_starts_and_made_once():
     made = []
     client = make_client(document=lambda _: made.append(1) or {"schema": "modgap/report/2"})
     with client:
-        client.app.state.document.wait(30)  # type: ignore[attr-defined]
+        client.app.state.document.wait(30)
         assert made == [1]
         for _ in range(3):
             assert client.get("/api/report").status_code == 200
@@ -107,32 +106,23 @@ def test_the_report_is_begun_when_the_server_starts_and_made_once() -> None:
 @pytest.mark.parametrize(
     ("error", "status", "said"),
     [
-        (
-            InputValueError("It needs 8 pairs."),
-            409,
-            "The report could not be made. It needs 8 pairs.",
-        ),
-        (
-            RuntimeError("no"),
-            500,
-            "The report could not be made. It failed unexpectedly: RuntimeError: no.",
-        ),
+        (InputValueError("It needs 8 pairs."), 409, "It needs 8 pairs."),
+        (RuntimeError("no"), 500, "It failed unexpectedly: RuntimeError: no."),
     ],
 )
-def test_a_report_that_cannot_be_made_says_why_and_the_rest_works(
-    error: Exception, status: int, said: str
-) -> None:
+def test_a_report_that_cannot_be_made_says_why_and_the_rest_works(error, status, said):
     def fails(_: Any) -> dict[str, Any]:
         raise error
 
     client = make_client(document=fails)
-    client.app.state.document.wait(30)  # type: ignore[attr-defined]
+    client.app.state.document.wait(30)
     answer = client.get("/api/report")
-    assert (answer.status_code, answer.json()) == (status, {"detail": said})
+    detail = f"The report could not be made. {said}"
+    assert (answer.status_code, answer.json()) == (status, {"detail": detail})
     assert client.post("/api/search", json={"modality": "text", "row": 0}).status_code == 200
 
 
-def test_items_are_paged_and_searched(client: TestClient) -> None:
+def test_items_are_paged_and_searched(client):
     page = client.get("/api/items", params={"modality": "text", "contains": "thing 7"}).json()
     assert page["total"] == 3
     assert [item["row"] for item in page["items"]] == [7, 47, 87]
@@ -145,7 +135,7 @@ def test_items_are_paged_and_searched(client: TestClient) -> None:
     assert client.get("/api/items?modality=image&offset=999999").json()["items"] == []
 
 
-def test_search_gives_raw_beside_corrected(client: TestClient) -> None:
+def test_search_gives_raw_beside_corrected(client):
     data = make_data()
     correction = fit(client, "Calibrate", mode="mixed")
     asked = {"modality": "text", "row": 4, "k": 7, "correction": correction["id"]}
@@ -154,7 +144,7 @@ def test_search_gives_raw_beside_corrected(client: TestClient) -> None:
     raw = slow_search(data, query, "text", 7, Correction.identity(DIM), ("text", 4))
     assert brief(answer["raw"]) == [hit[:2] for hit in raw]
     assert [hit["score"] for hit in answer["raw"]] == pytest.approx([s for *_, s in raw], abs=1e-6)
-    fitted = client.app.state.explorer.corrections.get(correction["id"])  # type: ignore[attr-defined]
+    fitted = client.app.state.explorer.corrections.get(correction["id"])
     corrected = slow_search(data, query, "text", 7, fitted.serving("text"), ("text", 4))
     assert brief(answer["corrected"]) == [hit[:2] for hit in corrected]
     assert answer["corrected_demands"] == correction["demands"][0]["sentence"]
@@ -164,9 +154,7 @@ def test_search_gives_raw_beside_corrected(client: TestClient) -> None:
     assert ("image", 4) in brief(matched)
 
 
-def test_queries_of_either_modality_are_searched_with_a_correction_of_their_own(
-    client: TestClient, tmp_path: Path
-) -> None:
+def test_queries_of_either_modality_are_searched_with_a_correction_of_their_own(client, tmp_path):
     data = make_data()
     correction = fit(client, "Calibrate")
     assert correction["queries"] == ["text"]
@@ -188,19 +176,19 @@ def test_queries_of_either_modality_are_searched_with_a_correction_of_their_own(
     assert client.get(f"{address}?queries=sound").status_code == 422
 
 
-def test_a_correction_says_what_it_demands(client: TestClient) -> None:
+def test_a_correction_says_what_it_demands(client):
     whiten = fit(client, "Whiten")
     (demands,) = whiten["demands"]
     assert demands["queries"] == ["image", "text"]
     assert (demands["columns"], demands["metric"]) == ([DIM, DIM], "cosine")
     assert list(demands["demands"]) == ["columns", "documents", "queries", "rank by"]
-    fitted = client.app.state.explorer.corrections.get(whiten["id"])  # type: ignore[attr-defined]
+    fitted = client.app.state.explorer.corrections.get(whiten["id"])
     file = "correction-Whiten-shrinkage=0.1.safetensors"
     assert demands["commands"] == next_commands({file: fitted.correction})
     assert all(file in command for command in demands["commands"])
 
 
-def test_the_index_with_one_side_per_group_is_asked_for_by_name(client: TestClient) -> None:
+def test_the_index_with_one_side_per_group_is_asked_for_by_name(client):
     asked = {"modality": "text", "row": 4, "k": 100, "index": "one_side"}
     answer = client.post("/api/search", json=asked).json()
     assert brief([hit for hit in answer["raw"] if hit["match"]]) == [("image", 4)]
@@ -209,20 +197,20 @@ def test_the_index_with_one_side_per_group_is_asked_for_by_name(client: TestClie
     assert unpaired.post("/api/search", json=asked).status_code == 422
 
 
-def test_a_vector_of_a_row_finds_that_row_first(client: TestClient) -> None:
+def test_a_vector_of_a_row_finds_that_row_first(client):
     vector = make_data().x.take([9])[0].tolist()
     answer = client.post("/api/search", json={"modality": "image", "vector": vector, "k": 1}).json()
     assert brief(answer["raw"]) == [("image", 9)]
     assert (answer["query"], answer["corrected"]) == (None, None)
 
 
-def test_captions_are_text_in_every_answer(client: TestClient) -> None:
+def test_captions_are_text_in_every_answer(client):
     answer = client.post("/api/search", json={"modality": "text", "row": 1, "k": 1})
     assert answer.json()["query"]["caption"] == NASTY
     assert answer.headers["content-type"] == "application/json"
 
 
-def test_a_fit_is_a_job_whose_metrics_are_those_of_diagnose(client: TestClient) -> None:
+def test_a_fit_is_a_job_whose_metrics_are_those_of_diagnose(client):
     data = make_data()
     started = client.post(
         "/api/corrections", json={"method": "Shift", "parameters": {"amount": 0.4}}
@@ -240,14 +228,14 @@ def test_a_fit_is_a_job_whose_metrics_are_those_of_diagnose(client: TestClient) 
     assert job["result"] in listed
 
 
-def test_the_recommended_correction_is_listed_first() -> None:
+def test_the_recommended_correction_is_listed_first():
     data = make_data(420, 420)
     explorer = Explorer(data)
     client = make_client(explorer)
     fit(client, "Shift", amount=0.1)
     result = diagnose(data, correctors=[Center()])
     assert result.recommended == "Center()"
-    client.app.state.document.wait(30)  # type: ignore[attr-defined]
+    client.app.state.document.wait(30)
     before = client.get("/api/corrections").json()["none_recommended"]
     assert before == "The report recommends no correction."
     explorer.corrections.recommend(result)
@@ -264,9 +252,7 @@ def test_the_recommended_correction_is_listed_first() -> None:
     assert len(found.json()["corrected"]) == 10
 
 
-def test_a_correction_is_downloaded_as_the_file_that_load_reads(
-    client: TestClient, tmp_path: Path
-) -> None:
+def test_a_correction_is_downloaded_as_the_file_that_load_reads(client, tmp_path):
     correction = fit(client, "OrthogonalShift", explained_variance=0.5, move="x")
     answer = client.get(f"/api/corrections/{correction['id']}/file")
     assert answer.headers["content-type"] == "application/octet-stream"
@@ -281,7 +267,7 @@ def test_a_correction_is_downloaded_as_the_file_that_load_reads(
     assert loaded.metric == "euclidean"
 
 
-def test_a_job_that_fails_says_why_and_the_server_goes_on(client: TestClient) -> None:
+def test_a_job_that_fails_says_why_and_the_server_goes_on(client):
     started = client.post(
         "/api/corrections",
         json={"method": "OrthogonalShift", "parameters": {"explained_variance": 1.0}},
@@ -292,142 +278,111 @@ def test_a_job_that_fails_says_why_and_the_server_goes_on(client: TestClient) ->
     assert fit(client, "Center")["name"] == "Center()"
 
 
-def test_jobs_are_cancelled_and_forgotten() -> None:
-    jobs, go, running = Jobs(), threading.Event(), threading.Event()
+def test_jobs_wait_in_a_short_queue_and_are_cancelled_and_forgotten():
+    jobs, go, running = Jobs(waiting=1), threading.Event(), threading.Event()
     client = make_client(jobs=jobs)
     jobs.submit("holds the thread", lambda _: running.set() or go.wait(30))
     assert running.wait(30)
     waiting = client.post("/api/corrections", json={"method": "Center"}).json()["job"]
     assert client.get(f"/api/jobs/{waiting}").json()["state"] == "queued"
+    full = client.post("/api/corrections", json={"method": "Center"})
+    assert (full.status_code, full.headers["retry-after"]) == (429, "5")
+    assert "1 jobs are waiting" in full.json()["detail"]
     assert client.delete(f"/api/jobs/{waiting}").json()["state"] == "cancelled"
     assert client.delete(f"/api/jobs/{waiting}").status_code == 200
     assert client.delete(f"/api/jobs/{waiting}").status_code == 404
     go.set()
 
 
-def test_a_full_queue_is_429() -> None:
-    jobs, go, running = Jobs(waiting=1), threading.Event(), threading.Event()
-    client = make_client(jobs=jobs)
-    jobs.submit("holds the thread", lambda _: running.set() or go.wait(30))
-    assert running.wait(30)
-    assert client.post("/api/corrections", json={"method": "Center"}).status_code == 202
-    full = client.post("/api/corrections", json={"method": "Center"})
-    assert (full.status_code, full.headers["retry-after"]) == (429, "5")
-    assert "1 jobs are waiting" in full.json()["detail"]
-    go.set()
-
-
-def test_procrustes_without_pairs_is_a_conflict() -> None:
+def test_procrustes_without_pairs_is_a_conflict():
     client = make_client(Explorer(make_data(paired=False)))
     answer = client.post("/api/corrections", json={"method": "Procrustes"})
     assert answer.status_code == 409
     assert "needs pairs" in answer.json()["detail"]
 
 
-def test_thumbnails_come_as_the_images_they_are() -> None:
-    jpeg = b"\xff\xd8\xff" + bytes(8)
-    pictures = {1: PNG, 2: jpeg, 3: b"<svg onload=alert(1)>"}
-    client = make_client(Explorer(make_data(pictures=pictures.get)))
+def test_thumbnails_come_as_the_images_they_are():
+    pictures = {1: PNG, 2: b"\xff\xd8\xff" + bytes(8), 3: b"<svg onload=alert(1)>"}
+
+    def picture(row):
+        if row > 4:
+            raise ImageError("it is cut short") if row > 5 else OSError("the disk is gone")
+        return pictures.get(row)
+
+    client = make_client(Explorer(make_data(pictures=picture)))
     hit = client.get("/api/items?modality=image&offset=1&limit=1").json()["items"][0]
     assert hit["thumbnail"] == "/api/thumbnails/image/1"
     answer = client.get(hit["thumbnail"])
     assert (answer.content, answer.headers["content-type"]) == (PNG, "image/png")
     assert client.get("/api/thumbnails/image/2").headers["content-type"] == "image/jpeg"
-    for none in ("image/3", "image/4", "text/1", "image/99999", "image/-1", "nothing/1"):
+    for none in (*(f"image/{row}" for row in (3, 4, 5, 6, 99999, -1)), "text/1", "nothing/1"):
         assert client.get(f"/api/thumbnails/{none}").status_code == 404
 
 
-def test_a_picture_that_cannot_be_read_is_not_there() -> None:
-    def damaged(row: int) -> bytes:
-        raise ImageError("it is cut short") if row else OSError("the disk is gone")
-
-    client = make_client(Explorer(make_data(pictures=damaged)))
-    for row in (0, 1):
-        assert client.get(f"/api/thumbnails/image/{row}").status_code == 404
+NAN, INF = float("nan"), float("inf")
+# What is posted to /api/search, the status, and words of the answer.
+SEARCHES = [
+    ({"row": 0, "k": 101}, 422, "k: input should be less than or equal"),
+    ({"row": 0, "k": 0}, 422, "k: "),
+    ({"row": 0, "k": -INF}, 422, "k: "),
+    ({"row": 0.5}, 422, "row: "),
+    ({"row": "0"}, 422, "row: "),
+    ({"row": True}, 422, "row: "),
+    ({"row": NAN}, 422, "row: "),
+    ({"row": N_Y}, 422, "row must be a row number of text, from 0 to 89, got 90."),
+    ({"row": -1}, 422, "row: "),
+    ({"row": 10**30}, 422, "row: "),
+    ({}, 422, "A search takes a row or a vector, and not both."),
+    ({"row": 0, "vector": [1.0] * DIM}, 422, "and not both."),
+    ({"vector": [1.0]}, 422, "must have 8 numbers, one per column of the data, got 1."),
+    ({"vector": [0.0] * DIM}, 422, "must not be all zeros"),
+    ({"vector": [1e300] * DIM}, 422, "between 1e-12 and 1e12, got 1e+300"),
+    ({"vector": ["1"] * DIM}, 422, "vector.0: "),
+    ({"vector": [10**400] * DIM}, 422, "vector.0: "),
+    ({"vector": [NAN] * DIM}, 422, "vector.0: "),
+    ({"vector": [INF] * DIM}, 422, "vector.0: "),
+    ({"modality": "sound", "row": 0}, 422, "modality must be one of 'image', 'text', got 'sound'"),
+    ({"modality": 3, "row": 0}, 422, "modality: "),
+    ({"modality": NAN, "row": 0}, 422, "modality: "),
+    ({"modality": "\ud800", "row": 0}, 422, ""),
+    ({"row": 0, "more": 1}, 422, "more: "),
+    ({"row": 0, "correction": "none"}, 404, "There is no correction 'none'"),
+    ([], 422, ""),
+    ("text", 422, ""),
+    (None, 422, ""),
+    (NAN, 422, ""),
+    (b'{"modality": "text", "vector": [1e999, 1, 1, 1, 1, 1, 1, 1]}', 422, "vector.0: "),
+    (b"{not json", 422, ""),
+    (b'{"modality": "text", "row": 0', 422, ""),
+    (b"", 422, ""),
+    (b"\xff\xfe", 422, ""),
+    (b"[" * 5_000, 422, ""),
+]
+FITS = [
+    ({"method": "Shift", "parameters": {"amount": NAN}}, 422, "finite"),
+    ({"method": "Shift", "parameters": {"amount": 99}}, 422, "between -10 and 10"),
+    ({"method": "Shift", "parameters": {"amount": True}}, 422, "parameters.amount"),
+    ({"method": "Shift", "parameters": {"a": 1}}, 422, "no parameter 'a'"),
+    ({"method": "Shift", "parameters": [1]}, 422, "parameters"),
+    ({"method": "__class__"}, 422, "method must be one of"),
+]
 
 
 @pytest.mark.parametrize(
-    ("body", "status", "said"),
-    [
-        ({"modality": "text", "row": 0, "k": 101}, 422, "k: input should be less than or equal"),
-        ({"modality": "text", "row": 0, "k": 0}, 422, "k: "),
-        ({"modality": "text", "row": 0.5}, 422, "row: "),
-        ({"modality": "text", "row": "0"}, 422, "row: "),
-        ({"modality": "text", "row": True}, 422, "row: "),
-        ({"modality": "text", "row": N_Y}, 422, "from 0 to 89, got 90."),
-        ({"modality": "text", "row": -1}, 422, "row: "),
-        ({"modality": "text", "row": 10**30}, 422, "row: "),
-        ({"modality": "text"}, 422, "A search takes a row or a vector, and not both."),
-        ({"modality": "text", "row": 0, "vector": [1.0] * DIM}, 422, "and not both."),
-        ({"modality": "text", "vector": [1.0]}, 422, "vector must have 8 numbers"),
-        ({"modality": "text", "vector": [0.0] * DIM}, 422, "all zeros"),
-        ({"modality": "text", "vector": ["1"] * DIM}, 422, "vector.0: "),
-        ({"modality": "text", "vector": [10**400] * DIM}, 422, "vector.0: "),
-        ({"modality": "sound", "row": 0}, 422, "modality must be one of 'image', 'text'"),
-        ({"modality": 3, "row": 0}, 422, "modality: "),
-        ({"modality": "text", "row": 0, "more": 1}, 422, "more: "),
-        ({"modality": "text", "row": 0, "correction": "none"}, 404, "no correction 'none'"),
-        ([], 422, ""),
-        ("text", 422, ""),
-        (None, 422, ""),
-    ],
+    ("address", "body", "status", "said"),
+    [("/api/search", *one) for one in SEARCHES] + [("/api/corrections", *one) for one in FITS],
 )
-def test_a_search_that_cannot_be_made_is_refused_in_a_sentence(
-    client: TestClient, body: Any, status: int, said: str
-) -> None:
-    answer = client.post("/api/search", json=body)
+def test_what_cannot_be_done_is_refused_in_a_sentence(client, address, body, status, said):
+    if isinstance(body, dict) and address == "/api/search":
+        body = {"modality": "text", **body}
+    content = body if isinstance(body, bytes) else json.dumps(body)
+    answer = client.post(address, content=content, headers={"content-type": "application/json"})
     assert answer.status_code == status
-    detail = answer.json()["detail"]
-    assert isinstance(detail, str)
-    assert said in detail
-    assert detail.endswith((".", "?"))
-    assert len(detail) < 300
-
-
-@pytest.mark.parametrize(
-    "body",
-    [
-        '{"modality": "text", "vector": [NaN, 1, 1, 1, 1, 1, 1, 1]}',
-        '{"modality": "text", "vector": [Infinity, 1, 1, 1, 1, 1, 1, 1]}',
-        '{"modality": "text", "vector": [1e999, 1, 1, 1, 1, 1, 1, 1]}',
-        '{"modality": "text", "row": NaN}',
-        '{"modality": "text", "row": 0, "k": -Infinity}',
-        '{"modality": NaN, "row": 0}',
-        "NaN",
-        "{not json",
-        '{"modality": "text", "row": 0',
-        "",
-        b"\xff\xfe",
-        "[" * 5_000,
-        '{"modality": "\\ud800", "row": 0}',
-    ],
-)
-def test_what_is_not_json_is_refused_in_json(client: TestClient, body: Any) -> None:
-    answer = client.post("/api/search", content=body, headers={"content-type": "application/json"})
-    assert 400 <= answer.status_code < 500
-    said = json.loads(answer.text, parse_constant=pytest.fail)
-    assert list(said) == ["detail"]
-
-
-@pytest.mark.parametrize(
-    ("body", "said"),
-    [
-        ('{"method": "Shift", "parameters": {"amount": NaN}}', "finite"),
-        ('{"method": "Shift", "parameters": {"amount": 99}}', "between -10 and 10"),
-        ('{"method": "Shift", "parameters": {"amount": true}}', "parameters.amount"),
-        ('{"method": "Shift", "parameters": {"a": 1}}', "no parameter 'a'"),
-        ('{"method": "Shift", "parameters": [1]}', "parameters"),
-        ('{"method": "__class__"}', "method must be one of"),
-    ],
-)
-def test_a_fit_that_cannot_be_made_is_refused_in_a_sentence(
-    client: TestClient, body: str, said: str
-) -> None:
-    answer = client.post(
-        "/api/corrections", content=body, headers={"content-type": "application/json"}
-    )
-    assert answer.status_code == 422
-    assert said in json.loads(answer.text, parse_constant=pytest.fail)["detail"]
+    found = json.loads(answer.text, parse_constant=pytest.fail)
+    assert list(found) == ["detail"]
+    assert said in found["detail"]
+    assert found["detail"].endswith((".", "?"))
+    assert len(found["detail"]) < 300
 
 
 @pytest.mark.parametrize(
@@ -446,13 +401,13 @@ def test_a_fit_that_cannot_be_made_is_refused_in_a_sentence(
         ("/api/search", 405),
     ],
 )
-def test_other_refusals_are_sentences_too(client: TestClient, address: str, status: int) -> None:
+def test_other_refusals_are_sentences_too(client, address, status):
     answer = client.get(address)
     assert answer.status_code == status
     assert answer.json()["detail"].endswith(".")
 
 
-def test_searches_and_a_fit_at_once_answer_as_one_by_one(client: TestClient) -> None:
+def test_searches_and_a_fit_at_once_answer_as_one_by_one(client):
     correction = fit(client, "Calibrate")["id"]
     bodies = [
         {"modality": modality, "row": row, "k": 20, "correction": correction}
@@ -471,7 +426,7 @@ def test_searches_and_a_fit_at_once_answer_as_one_by_one(client: TestClient) -> 
     assert finished(client, started)["state"] == "done"
 
 
-def test_the_page_and_its_files_are_served_and_need_not_be_sent_twice(client: TestClient) -> None:
+def test_the_page_and_its_files_are_served_and_need_not_be_sent_twice(client):
     assert client.get("/").headers["content-type"].startswith("text/html")
     script = client.get("/static/app.js")
     assert (script.text, script.headers["content-type"].partition(";")[0]) == (
@@ -482,7 +437,7 @@ def test_the_page_and_its_files_are_served_and_need_not_be_sent_twice(client: Te
     assert client.get("/healthz").json() == {"status": "ok"}
 
 
-def test_the_api_page_lists_every_route_and_loads_nothing(client: TestClient) -> None:
+def test_the_api_page_lists_every_route_and_loads_nothing(client):
     page = client.get("/docs").text
     paths = client.get("/openapi.json").json()["paths"]
     assert len(paths) == 9
@@ -492,7 +447,7 @@ def test_the_api_page_lists_every_route_and_loads_nothing(client: TestClient) ->
         assert outside not in page
 
 
-def test_every_route_is_documented(client: TestClient) -> None:
+def test_every_route_is_documented(client):
     document = client.get("/openapi.json").json()
     for path, operations in document["paths"].items():
         for verb, operation in operations.items():

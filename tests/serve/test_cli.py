@@ -64,7 +64,15 @@ def get(address: str, **headers: str) -> tuple[int, Any]:
             return error.code, error.read()
 
 
-def test_a_server_starts_answers_and_stops_on_ctrl_c(files: Path) -> None:
+def search(address: str, **headers: str) -> Any:
+    """What the row 3 of the texts finds."""
+    asked = json.dumps({"modality": "text", "row": 3}).encode()
+    headers["Content-Type"] = "application/json"
+    with urlopen(Request(address + "api/search", asked, headers), timeout=30) as answer:
+        return json.load(answer)
+
+
+def test_a_server_starts_answers_and_stops_on_ctrl_c(files):
     with serving(files / "image.npy", files / "text.npy") as (process, address, said):
         assert address.startswith("http://127.0.0.1:")
         assert json.loads(get(address + "api/info")[1])["dim"] == 16
@@ -72,12 +80,7 @@ def test_a_server_starts_answers_and_stops_on_ctrl_c(files: Path) -> None:
         assert status == 200
         for name in re.findall(rb'(?:src|href)="(static/[^"]+)"', page):
             assert get(address + name.decode())[0] == 200
-        asked = json.dumps({"modality": "text", "row": 3}).encode()
-        request = Request(
-            address + "api/search", asked, headers={"content-type": "application/json"}
-        )
-        with urlopen(request, timeout=30) as answer:
-            assert len(json.load(answer)["raw"]) == 10
+        assert len(search(address)["raw"]) == 10
         assert get(address, Host="evil.example")[0] == 421
         deadline = time.monotonic() + 120
         while (got := get(address + "api/report"))[0] == 202:
@@ -91,30 +94,7 @@ def test_a_server_starts_answers_and_stops_on_ctrl_c(files: Path) -> None:
     assert "Traceback" not in "".join(said)
 
 
-def test_a_server_that_is_terminated_saves_what_its_monitor_saw(
-    files: Path, tmp_path: Path
-) -> None:
-    pytest.importorskip("prometheus_client")
-    from modgap import GapMonitor
-
-    file = tmp_path / "monitor.safetensors"
-    words = (files / "image.npy", files / "text.npy", "--monitor", "--monitor-file", file)
-    with serving(*words) as (process, address, said):
-        asked = Request(
-            address + "api/search",
-            data=json.dumps({"modality": "text", "row": 3}).encode(),
-            headers={"Content-Type": "application/json"},
-        )
-        with urlopen(asked, timeout=30) as answer:
-            assert answer.status == 200
-        assert b'modgap_rows_total{modality="text",role="query"} 1.0' in get(address + "metrics")[1]
-        process.send_signal(signal.SIGTERM)
-    assert process.returncode == 143
-    assert "/metrics" in "".join(said)
-    assert GapMonitor.load(file).counts()[0] == {"text queries": 1}
-
-
-def test_ctrl_c_ends_a_server_that_is_at_work(tmp_path: Path) -> None:
+def test_ctrl_c_ends_a_server_that_is_at_work(tmp_path):
     make_files(tmp_path, 4_000)
     with serving(tmp_path / "image.npy", tmp_path / "text.npy") as (process, address, said):
         assert get(address + "api/report")[0] == 202
@@ -123,28 +103,25 @@ def test_ctrl_c_ends_a_server_that_is_at_work(tmp_path: Path) -> None:
     assert "Traceback" not in "".join(said)
 
 
-def test_the_printed_address_says_where_the_token_goes_but_not_what_it_is(files: Path) -> None:
-    words = (files / "image.npy", files / "text.npy", "--host", "0.0.0.0", "--token", TOKEN)
-    with serving(*words) as (process, address, said):
-        port = re.search(r":(\d+)/", address).group(1)  # type: ignore[union-attr]
-        here = f"http://127.0.0.1:{port}/"
+def test_a_server_open_to_others_wants_its_token_and_saves_what_its_monitor_saw(files, tmp_path):
+    pytest.importorskip("prometheus_client")
+    from modgap import GapMonitor
+
+    file = tmp_path / "monitor.safetensors"
+    words = ("--monitor", "--monitor-file", file, "--host", "0.0.0.0", "--token", TOKEN)
+    with serving(files / "image.npy", files / "text.npy", *words) as (process, address, said):
+        port = re.search(r":(\d+)/", address).group(1)
+        here, token = f"http://127.0.0.1:{port}/", {"Authorization": f"Bearer {TOKEN}"}
         assert address.endswith("/?token=…")
         assert get(here + "api/info")[0] == 401
-        assert get(here + "api/info", Authorization=f"Bearer {TOKEN}")[0] == 200
-        process.send_signal(signal.SIGINT)
-    assert process.returncode == 0
-    assert "some" not in "".join(said)
-
-
-def test_a_port_in_use_is_one_sentence(files: Path) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
-        ran = modgap("serve", files / "image.npy", files / "text.npy", "--port", port)
-    assert ran.status == 2
-    assert ran.err == (
-        f"modgap: Port {port} of 127.0.0.1 is in use. Choose another with --port, or --port 0 for "
-        "any that is free.\n"
-    )
+        assert search(here, **token)
+        seen = get(here + "metrics", **token)[1]
+        assert b'modgap_rows_total{modality="text",role="query"} 1.0' in seen
+        process.send_signal(signal.SIGTERM)
+    assert process.returncode == 143
+    assert "/metrics" in "".join(said)
+    assert "some" not in "".join(said)  # the token is not printed
+    assert GapMonitor.load(file).counts()[0] == {"text queries": 1}
 
 
 @pytest.mark.parametrize(
@@ -163,7 +140,7 @@ def test_a_port_in_use_is_one_sentence(files: Path) -> None:
         (["--images", "."], "these have none"),
     ],
 )
-def test_what_cannot_be_served_is_one_sentence(files: Path, words: list[str], said: str) -> None:
+def test_what_cannot_be_served_is_one_sentence(files, words, said):
     port = [] if "--port" in words else ["--port", "0"]
     ran = modgap("serve", files / "image.npy", files / "text.npy", *words, *port)
     assert (ran.status, ran.out) == (2, "")
@@ -171,16 +148,25 @@ def test_what_cannot_be_served_is_one_sentence(files: Path, words: list[str], sa
     assert len(ran.err.strip().splitlines()) == 1
 
 
-def test_the_token_may_come_from_the_environment(
-    files: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_token_may_come_from_the_environment(files, monkeypatch):
     monkeypatch.setenv("MODGAP_TOKEN", "short")
     ran = modgap("serve", files / "image.npy", files / "text.npy")
     assert "A token must have at least 8" in ran.err
 
 
+def test_a_port_in_use_is_one_sentence(files):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        ran = modgap("serve", files / "image.npy", files / "text.npy", "--port", port)
+    assert ran.status == 2
+    assert ran.err == (
+        f"modgap: Port {port} of 127.0.0.1 is in use. Choose another with --port, or --port 0 for "
+        "any that is free.\n"
+    )
+
+
 @pytest.mark.parametrize("missing", ["fastapi", "uvicorn"])
-def test_without_the_extra_it_is_named(files: Path, missing: str) -> None:
+def test_without_the_extra_it_is_named(files, missing):
     code = (
         "import sys\n"
         "class Without:\n"
@@ -211,13 +197,13 @@ def test_without_the_extra_it_is_named(files: Path, missing: str) -> None:
         ("", False), ("127.0.0.1.example.org", False),
     ],
 )  # fmt: skip
-def test_only_addresses_of_this_machine_need_no_token(host: str, loopback: bool) -> None:
+def test_only_addresses_of_this_machine_need_no_token(host, loopback):
     assert is_loopback(host) == loopback
     if loopback:
         check_exposed(host, None)
 
 
-def test_the_address_names_the_port_that_was_free() -> None:
+def test_the_address_names_the_port_that_was_free():
     with listen("127.0.0.1", 0) as opened:
         port = opened.getsockname()[1]
         assert port > 0

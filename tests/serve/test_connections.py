@@ -30,10 +30,10 @@ from modgap._validate import InputValueError
 from modgap.io import Embeddings, Modalities, open_embeddings
 from modgap.serve import Explorer
 from modgap.serve.app import Asset, make_app
-from modgap.serve.connections import Limits, Server, run
+from modgap.serve.connections import Limits
 from modgap.serve.logs import Sparing
-from modgap.serve.server import MAX_HEAD, listen
-from serving import ASSETS, make_client, make_data, tiny_document
+from modgap.serve.server import MAX_HEAD
+from serving import ASSETS, make_client, make_data, served, tiny_document
 
 TOKEN = "a token of some length"
 HALF_HEAD = b"GET /api/info HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Half: "
@@ -44,19 +44,11 @@ BIG = 8_000_000  # more than the kernel holds for a client that does not read
 def serving(
     limits: Limits | None = None, opened: socket.socket | None = None
 ) -> Iterator[SimpleNamespace]:
-    """A server in a thread of this process: its port, and how many connections it has."""
+    """The port of a server, and its connections."""
     assets = {**ASSETS, "big.js": Asset(bytes(BIG), "text/javascript")}
     app = make_app(Explorer(make_data()), tiny_document, assets=assets, token=TOKEN)
-    with opened or listen("127.0.0.1", 0) as held:
-        server = Server(app, limits)
-        thread = threading.Thread(target=run, args=(server, held))
-        thread.start()
-        try:
-            connections = server.server_state.connections
-            yield SimpleNamespace(port=held.getsockname()[1], connections=connections)
-        finally:
-            server.should_exit = True
-            thread.join(20)
+    with served(app, limits, opened) as (server, port):
+        yield SimpleNamespace(port=port, connections=server.server_state.connections)
 
 
 def ask(port: int, path: str = "/api/info", **headers: str) -> tuple[int, bytes]:
@@ -112,7 +104,7 @@ def dripping(one: socket.socket) -> Iterator[None]:
     thread.join()
 
 
-def test_a_new_connection_is_closed_while_there_are_as_many_as_may_be() -> None:
+def test_a_new_connection_is_closed_while_there_are_as_many_as_may_be():
     with serving(Limits(connections=20)) as server, ExitStack() as held:
         kept = http.client.HTTPConnection("127.0.0.1", server.port, timeout=20)
         held.callback(kept.close)
@@ -130,24 +122,16 @@ def test_a_new_connection_is_closed_while_there_are_as_many_as_may_be() -> None:
         assert ask(server.port)[0] == 200
 
 
-def test_half_heads_give_their_places_back_at_their_deadline() -> None:
-    limits = Limits(connections=20, head_seconds=0.2)
-    with serving(limits) as server, ExitStack() as held:
-        assert all(is_closed(one) for one in half_heads(server.port, 20, held))
-        assert eventually(lambda: len(server.connections) == 0)
-        assert ask(server.port)[0] == 200
-
-
-def test_half_a_head_is_ended_at_its_deadline() -> None:
-    with serving(Limits(head_seconds=0.2)) as server, ExitStack() as held:
-        made = [*half_heads(server.port, 3, held), *half_heads(server.port, 1, held)]
+def test_half_heads_give_their_places_back_at_their_deadline():
+    with serving(Limits(connections=20, head_seconds=0.2)) as server, ExitStack() as held:
+        made = half_heads(server.port, 20, held)
         with dripping(made[0]):  # a byte now and then does not move the deadline
             assert all(is_closed(one) for one in made)
         assert eventually(lambda: len(server.connections) == 0)
         assert ask(server.port)[0] == 200
 
 
-def test_the_next_head_of_a_kept_connection_has_a_deadline_too() -> None:
+def test_the_next_head_of_a_kept_connection_has_a_deadline_too():
     with (
         serving(Limits(head_seconds=0.2)) as server,
         socket.create_connection(("127.0.0.1", server.port)) as one,
@@ -160,7 +144,7 @@ def test_the_next_head_of_a_kept_connection_has_a_deadline_too() -> None:
         assert said.count(b"HTTP/1.1") == 1
 
 
-def test_a_body_that_drips_on_after_its_refusal_is_not_waited_for() -> None:
+def test_a_body_that_drips_on_after_its_refusal_is_not_waited_for():
     head = b"POST /api/search HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 900000\r\n\r\n"
     with (
         serving(Limits(head_seconds=0.2)) as server,
@@ -172,7 +156,7 @@ def test_a_body_that_drips_on_after_its_refusal_is_not_waited_for() -> None:
             assert is_closed(one)
 
 
-def test_an_answer_that_is_not_read_is_given_up_and_one_that_is_read_slowly_is_not() -> None:
+def test_an_answer_that_is_not_read_is_given_up_and_one_that_is_read_slowly_is_not():
     request = (
         f"GET /static/big.js HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {TOKEN}\r\n\r\n"
     )
@@ -196,9 +180,7 @@ def test_an_answer_that_is_not_read_is_given_up_and_one_that_is_read_slowly_is_n
         assert is_closed(asleep)
 
 
-def test_the_log_and_the_loop_stay_quiet_when_no_connection_can_be_taken(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+def test_the_log_and_the_loop_stay_quiet_when_no_connection_can_be_taken(caplog):
     class Exhausted(socket.socket):
         """Has no descriptor left for the first connections."""
 
@@ -220,7 +202,7 @@ def test_the_log_and_the_loop_stay_quiet_when_no_connection_can_be_taken(
     assert said.startswith("socket.accept() out of system resource")
 
 
-def test_what_cannot_be_understood_is_logged_once(capfd: pytest.CaptureFixture[str]) -> None:
+def test_what_cannot_be_understood_is_logged_once(capfd):
     with serving() as server:
         for _ in range(50):
             with socket.create_connection(("127.0.0.1", server.port)) as one:
@@ -230,7 +212,7 @@ def test_what_cannot_be_understood_is_logged_once(capfd: pytest.CaptureFixture[s
     assert len(capfd.readouterr().err.splitlines()) <= 3
 
 
-def test_heads_have_a_largest_size() -> None:
+def test_heads_have_a_largest_size():
     with serving() as server:
         assert ask(server.port, X="x" * (MAX_HEAD - 1000))[0] == 200
         status, said = ask(server.port, X="x" * MAX_HEAD)
@@ -243,14 +225,14 @@ def test_heads_have_a_largest_size() -> None:
     assert answer.json()["detail"] == "The headers of a request may hold 16,384 bytes at most."
 
 
-def test_there_are_no_more_connections_than_descriptors(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_there_are_no_more_connections_than_descriptors(monkeypatch):
     unlimited = resource.RLIM_INFINITY
     for allowed, connections in ((unlimited, 512), (4096, 512), (400, 200), (64, 32)):
         monkeypatch.setattr(resource, "getrlimit", lambda _, n=allowed: (n, n))
         assert Limits().connections == connections
 
 
-def test_what_is_held_back_is_counted() -> None:
+def test_what_is_held_back_is_counted():
     clock = [0.0]
     sparing = Sparing(seconds=60, now=lambda: clock[0])
 
@@ -278,7 +260,7 @@ def open_sockets(process: int) -> int:
 
 
 @pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="needs /proc")
-def test_300_half_heads_do_not_exhaust_a_server_of_few_descriptors(tmp_path: Path) -> None:
+def test_300_half_heads_do_not_exhaust_a_server_of_few_descriptors(tmp_path):
     make_files(tmp_path, 60)
     files = [tmp_path / "image.npy", tmp_path / "text.npy"]
 
@@ -292,11 +274,12 @@ def test_300_half_heads_do_not_exhaust_a_server_of_few_descriptors(tmp_path: Pat
         held.callback(process.communicate)
         held.callback(process.kill)
         assert eventually(lambda: "http://" in log.read_text())
-        port = int(re.search(r":(\d+)/", log.read_text()).group(1))  # type: ignore[union-attr]
+        port = int(re.search(r":(\d+)/", log.read_text()).group(1))
         with ExitStack() as attack:
             with suppress(ConnectionError):  # those beyond the limit are closed
                 half_heads(port, 300, attack)
-            assert open_sockets(process.pid) < 150
+            # Those beyond the limit are accepted, and closed at once.
+            assert eventually(lambda: open_sockets(process.pid) < 150)
         assert eventually(lambda: open_sockets(process.pid) < 20)
         assert [ask(port)[0] for _ in range(5)] == [200] * 5
         process.send_signal(signal.SIGINT)
@@ -304,7 +287,7 @@ def test_300_half_heads_do_not_exhaust_a_server_of_few_descriptors(tmp_path: Pat
     assert len(log.read_bytes()) < 4_000
 
 
-def test_searches_leave_memory_flat() -> None:
+def test_searches_leave_memory_flat():
     with serving() as server:
         client = http.client.HTTPConnection("127.0.0.1", server.port, timeout=20)
         body = json.dumps({"modality": "text", "row": 3})
@@ -318,17 +301,17 @@ def test_searches_leave_memory_flat() -> None:
             gc.collect()
             return tracemalloc.get_traced_memory()[0]
 
-        search(20)
+        search(10)
         tracemalloc.start()
         try:
-            before = search(20)
-            assert search(100) - before < 50_000
+            before = search(10)
+            assert search(40) - before < 20_000
         finally:
             tracemalloc.stop()
             client.close()
 
 
-def test_the_live_rows_stay_when_their_files_shrink_and_go(tmp_path: Path) -> None:
+def test_the_live_rows_stay_when_their_files_shrink_and_go(tmp_path):
     make_files(tmp_path, 60)
     paths = [tmp_path / "image.npy", tmp_path / "text.npy"]
     data = Modalities.of(*(open_embeddings(path) for path in paths))
@@ -339,10 +322,10 @@ def test_the_live_rows_stay_when_their_files_shrink_and_go(tmp_path: Path) -> No
         with path.open("r+b") as file:
             file.truncate(128)
     assert client.post("/api/search", json=asked).json() == before
-    assert np.isfinite(client.app.state.explorer.data.X).all()  # type: ignore[attr-defined]
+    assert np.isfinite(client.app.state.explorer.data.X).all()
 
 
-def test_rows_outside_the_index_are_refused_in_words_once_their_file_changed() -> None:
+def test_rows_outside_the_index_are_refused_in_words_once_their_file_changed():
     class Changed(Embeddings):
         """Rows whose reader says that the file is no longer the one it opened."""
 
@@ -354,7 +337,7 @@ def test_rows_outside_the_index_are_refused_in_words_once_their_file_changed() -
     data = make_data()
     sides = {name: Changed(s.source, s.matrix, s.columns) for name, s in data.sides.items()}
     client = make_client(Explorer(replace(data, sides=sides), rows=10))
-    live = set(client.app.state.explorer.index.live["image"].numbers)  # type: ignore[attr-defined]
+    live = set(client.app.state.explorer.index.live["image"].numbers)
     row = next(row for row in range(40) if row not in live)
     answer = client.post("/api/search", json={"modality": "image", "row": row})
     assert (answer.status_code, answer.json()) == (

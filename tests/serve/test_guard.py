@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from anyio.from_thread import start_blocking_portal
 from fastapi.testclient import TestClient
 
 from modgap.serve import Explorer
@@ -49,9 +50,7 @@ def locked() -> TestClient:
         ("GET", "/api/items?contains=" + "x" * 5_000, {}, 414),
     ],
 )
-def test_every_answer_has_the_strict_headers(
-    client: TestClient, method: str, address: str, options: dict[str, Any], status: int
-) -> None:
+def test_every_answer_has_the_strict_headers(client, method, address, options, status):
     answer = client.request(method, address, **options)
     assert answer.status_code == status
     for name, value in HEADERS.items():
@@ -63,9 +62,7 @@ def test_every_answer_has_the_strict_headers(
     assert answer.headers["cache-control"] == ("no-cache" if cached else "no-store")
 
 
-def test_a_failing_route_is_500_in_json_with_the_same_headers(
-    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_failing_route_is_500_in_json_with_the_same_headers(caplog, monkeypatch):
     def broken(**given: object) -> None:
         raise RuntimeError("secret place")
 
@@ -93,7 +90,7 @@ def test_a_failing_route_is_500_in_json_with_the_same_headers(
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("folder", ["/static/", "/api/thumbnails/image/", "/api/thumbnails/"])
-def test_no_path_leads_to_a_file(client: TestClient, folder: str, name: str) -> None:
+def test_no_path_leads_to_a_file(client, folder, name):
     answer = raw_get(client, folder + name)
     # "../app.py" is walked by no one: the address is looked up as it is.
     assert answer[0] == 404, answer
@@ -116,7 +113,7 @@ def raw_get(client: TestClient, path: str) -> tuple[int, bytes]:
 @pytest.mark.parametrize(
     "address", ["/", "/static/app.js", "/docs", "/openapi.json", "/healthz", "/api/info", "/none"]
 )
-def test_with_a_token_nothing_is_answered_without_it(locked: TestClient, address: str) -> None:
+def test_with_a_token_nothing_is_answered_without_it(locked, address):
     answer = locked.get(address)
     assert answer.status_code == 401
     assert answer.headers["www-authenticate"] == "Bearer"
@@ -135,18 +132,18 @@ def test_with_a_token_nothing_is_answered_without_it(locked: TestClient, address
         "Bearer \xff",
     ],
 )
-def test_a_wrong_token_is_refused(locked: TestClient, value: str) -> None:
+def test_a_wrong_token_is_refused(locked, value):
     answer = locked.get("/api/info", headers={"authorization": value.encode("latin-1")})
     assert answer.status_code == 401
 
 
-def test_the_right_token_is_let_in_as_bearer(locked: TestClient) -> None:
+def test_the_right_token_is_let_in_as_bearer(locked):
     answer = locked.get("/api/info", headers={"authorization": f"Bearer {TOKEN}"})
     assert answer.status_code == 200
     assert "set-cookie" not in answer.headers
 
 
-def test_a_token_may_hold_any_printable_characters() -> None:
+def test_a_token_may_hold_any_printable_characters():
     client = make_client(token="schlüssel für π")
     header = {"authorization": "Bearer schlüssel für π".encode()}
     assert client.get("/api/info", headers=header).status_code == 200
@@ -154,7 +151,7 @@ def test_a_token_may_hold_any_printable_characters() -> None:
     assert opened.status_code == 303
 
 
-def test_opening_the_address_sets_a_cookie_and_strips_the_token(locked: TestClient) -> None:
+def test_opening_the_address_sets_a_cookie_and_strips_the_token(locked):
     first = locked.get("/", params={"token": TOKEN}, follow_redirects=False)
     assert (first.status_code, first.headers["location"]) == (303, "/")
     cookie = first.headers["set-cookie"]
@@ -168,15 +165,13 @@ def test_opening_the_address_sets_a_cookie_and_strips_the_token(locked: TestClie
 
 
 @pytest.mark.parametrize("address", ["/?token=wrong", "/?token=", "/api/info?token={}"])
-def test_a_token_in_the_address_counts_only_if_right_and_only_for_the_page(
-    locked: TestClient, address: str
-) -> None:
+def test_a_token_in_the_address_counts_only_if_right_and_only_for_the_page(locked, address):
     answer = locked.get(address.format(TOKEN), follow_redirects=False)
     assert answer.status_code == 401
     assert "set-cookie" not in answer.headers
 
 
-def test_a_cookie_of_another_run_is_refused(locked: TestClient) -> None:
+def test_a_cookie_of_another_run_is_refused(locked):
     other = make_client(token=TOKEN)
     cookie = other.get("/", params={"token": TOKEN}, follow_redirects=False).headers["set-cookie"]
     name_and_value = cookie.partition(";")[0]
@@ -191,7 +186,7 @@ def test_a_cookie_of_another_run_is_refused(locked: TestClient) -> None:
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1:8321", "localhost", "LOCALHOST:80", "[::1]:8321"])
-def test_loopback_names_are_answered(client: TestClient, host: str) -> None:
+def test_loopback_names_are_answered(client, host):
     assert client.get("/healthz", headers={"host": host}).status_code == 200
 
 
@@ -203,17 +198,17 @@ def test_loopback_names_are_answered(client: TestClient, host: str) -> None:
         "", "localhost:port", "localhost/evil", "[::1", "loc\xe4lhost",
     ],
 )  # fmt: skip
-def test_a_name_made_to_point_here_is_refused(client: TestClient, host: str) -> None:
+def test_a_name_made_to_point_here_is_refused(client, host):
     answer = client.get("/healthz", headers={"host": host.encode("latin-1")})
     assert answer.status_code == 421
 
 
-def test_a_request_without_or_with_two_hosts_is_refused(client: TestClient) -> None:
+def test_a_request_without_or_with_two_hosts_is_refused(client):
     for hosts in ([], [(b"host", b"localhost"), (b"host", b"evil.example")]):
         assert asgi(client.app, "GET", "/healthz", headers=hosts).status == 400
 
 
-def test_any_name_is_answered_where_the_server_is_open_to_others() -> None:
+def test_any_name_is_answered_where_the_server_is_open_to_others():
     client = make_client(token=TOKEN, hosts=None)
     headers = {"host": "gpu.lab:8321", "authorization": f"Bearer {TOKEN}"}
     assert client.get("/healthz", headers=headers).status_code == 200
@@ -234,16 +229,14 @@ def test_any_name_is_answered_where_the_server_is_open_to_others() -> None:
         ({"sec-fetch-site": "same-site"}, 403),
     ],
 )
-def test_only_the_page_itself_may_change_something(
-    client: TestClient, headers: dict[str, str], status: int
-) -> None:
+def test_only_the_page_itself_may_change_something(client, headers, status):
     assert client.post("/api/search", json=SEARCH, headers=headers).status_code == status
     deleted = client.delete("/api/jobs/none", headers=headers).status_code
     assert deleted == (404 if status == 200 else 403)
     assert client.get("/api/info", headers=headers).status_code == 200
 
 
-def test_what_a_form_of_another_page_can_send_is_not_taken_for_json(client: TestClient) -> None:
+def test_what_a_form_of_another_page_can_send_is_not_taken_for_json(client):
     for kind in ("text/plain", "application/x-www-form-urlencoded", "multipart/form-data"):
         answer = client.post(
             "/api/search", content=json.dumps(SEARCH), headers={"content-type": kind}
@@ -255,7 +248,7 @@ def test_what_a_form_of_another_page_can_send_is_not_taken_for_json(client: Test
 # -- size -----------------------------------------------------------------------------------------
 
 
-def test_a_body_of_the_largest_size_is_read_and_one_byte_more_is_not(client: TestClient) -> None:
+def test_a_body_of_the_largest_size_is_read_and_one_byte_more_is_not(client):
     head = {"content-type": "application/json"}
     body = json.dumps(SEARCH).encode()
     padded = body + b" " * (1_000_000 - len(body))
@@ -263,7 +256,7 @@ def test_a_body_of_the_largest_size_is_read_and_one_byte_more_is_not(client: Tes
     assert client.post("/api/search", content=padded + b" ", headers=head).status_code == 413
 
 
-def test_a_body_in_pieces_is_counted_and_not_read_to_its_end(client: TestClient) -> None:
+def test_a_body_in_pieces_is_counted_and_not_read_to_its_end(client):
     sent = []
 
     def pieces() -> Iterator[dict[str, Any]]:
@@ -280,37 +273,34 @@ def test_a_body_in_pieces_is_counted_and_not_read_to_its_end(client: TestClient)
 
 
 @pytest.mark.parametrize("said", [b"-1", b"1e3", b"many", b"", b"9" * 40])
-def test_a_length_that_is_none_or_too_large_is_refused(client: TestClient, said: bytes) -> None:
+def test_a_length_that_is_none_or_too_large_is_refused(client, said):
     headers = [(b"host", b"localhost"), (b"content-length", said)]
     answer = asgi(client.app, "POST", "/api/search", headers=headers)
     assert answer.status == (413 if said.isdigit() else 400)
 
 
-def test_whoever_hangs_up_gets_no_answer(client: TestClient) -> None:
+def test_whoever_hangs_up_gets_no_answer(client):
     answer = asgi(client.app, "POST", "/api/search", messages=iter([{"type": "http.disconnect"}]))
     assert answer.status == 0
 
 
-def test_a_body_that_never_ends_is_given_up() -> None:
+def test_a_body_that_never_ends_is_given_up():
     async def silent() -> dict[str, Any]:
         await asyncio.sleep(30)
         raise AssertionError
 
-    async def run() -> int:
-        answer = Answer()
-        guard = Guard(lambda *_: None, max_seconds=0.05)  # type: ignore[arg-type, return-value]
-        await guard(scope("POST", "/api/search"), silent, answer.send)
-        return answer.status
-
-    assert asyncio.run(run()) == 408
+    answer = Answer()
+    guard = Guard(lambda *_: None, max_seconds=0.05)
+    in_a_loop(guard, scope("POST", "/api/search"), silent, answer.send)
+    assert answer.status == 408
 
 
-def test_a_websocket_is_refused(client: TestClient) -> None:
+def test_a_websocket_is_refused(client):
     answer = asgi(client.app, "GET", "/", kind="websocket")
     assert answer.closed
 
 
-def test_names_in_errors_are_text(client: TestClient) -> None:
+def test_names_in_errors_are_text(client):
     answer = client.post("/api/search", json={"modality": NASTY[:40], "row": 0})
     assert answer.status_code == 422
     assert answer.headers["content-type"] == "application/json"
@@ -333,6 +323,12 @@ class Answer:
             self.closed = True
         else:
             self.body += message.get("body", b"")
+
+
+def in_a_loop(work: Any, *given: Any) -> None:
+    """Run it in a loop of its own: that of the browser may run in this thread."""
+    with start_blocking_portal() as portal:
+        portal.call(work, *given)
 
 
 def scope(method: str, path: str, **more: Any) -> dict[str, Any]:
@@ -366,5 +362,5 @@ def asgi(
     async def receive() -> dict[str, Any]:
         return next(incoming, {"type": "http.disconnect"})
 
-    asyncio.run(app(asked, receive, answer.send))
+    in_a_loop(app, asked, receive, answer.send)
     return answer

@@ -26,7 +26,7 @@ class Held:
         return "made"
 
 
-def test_work_goes_through_its_states_in_order_and_one_at_a_time() -> None:
+def test_work_goes_through_its_states_in_order_and_one_at_a_time():
     jobs, first, second = Jobs(), Held(), Held()
     a, b = jobs.submit("a", first), jobs.submit("b", second)
     assert first.started.wait(30)
@@ -34,7 +34,7 @@ def test_work_goes_through_its_states_in_order_and_one_at_a_time() -> None:
     assert now is not None
     assert (now.state, now.step, now.done, now.total) == ("running", "first", 0, 2)
     assert not second.started.is_set()
-    assert jobs.get(b.id).state == "queued"  # type: ignore[union-attr]
+    assert jobs.get(b.id).state == "queued"
     first.go.set()
     second.go.set()
     ended = [jobs.wait(job.id, 30) for job in (a, b)]
@@ -51,9 +51,7 @@ def test_work_goes_through_its_states_in_order_and_one_at_a_time() -> None:
         (SystemExit(3), "It failed unexpectedly: SystemExit: 3", False),
     ],
 )
-def test_a_failed_job_says_why_and_the_next_one_runs(
-    error: BaseException, said: str, refused: bool
-) -> None:
+def test_a_failed_job_says_why_and_the_next_one_runs(error, said, refused):
     def fails(_: Any) -> None:
         raise error
 
@@ -69,21 +67,21 @@ def test_a_failed_job_says_why_and_the_next_one_runs(
     assert (after.state, after.result) == ("done", 7)
 
 
-def test_a_job_ends_at_once_when_cancelled_whether_it_runs_or_waits() -> None:
+def test_a_job_ends_at_once_when_cancelled_whether_it_runs_or_waits():
     jobs, held, kept = Jobs(), Held(), []
     running, waiting = jobs.submit("runs", held, kept.append), jobs.submit("waits", lambda _: 1)
     assert held.started.wait(30)
     for job in (waiting, running):
-        assert jobs.cancel(job.id).state == "cancelled"  # type: ignore[union-attr]
+        assert jobs.cancel(job.id).state == "cancelled"
     after = jobs.submit("waits for the thread alone", lambda _: 2)
     held.go.set()
-    assert jobs.wait(after.id, 30).result == 2  # type: ignore[union-attr]
+    assert jobs.wait(after.id, 30).result == 2
     ended = jobs.get(running.id)
     assert ended is not None
     assert (ended.state, ended.step, ended.result, kept) == ("cancelled", "first", None, [])
 
 
-def test_work_stops_inside_a_step_at_its_next_block_of_rows() -> None:
+def test_work_stops_inside_a_step_at_its_next_block_of_rows():
     begun, stopped = threading.Event(), threading.Event()
 
     def endless(_: Any) -> None:
@@ -98,10 +96,10 @@ def test_work_stops_inside_a_step_at_its_next_block_of_rows() -> None:
     assert begun.wait(30)
     jobs.cancel(job.id)
     assert stopped.wait(30)
-    assert jobs.wait(jobs.submit("works", lambda _: 3).id, 30).result == 3  # type: ignore[union-attr]
+    assert jobs.wait(jobs.submit("works", lambda _: 3).id, 30).result == 3
 
 
-def test_what_is_made_after_a_job_was_cancelled_is_not_kept() -> None:
+def test_what_is_made_after_a_job_was_cancelled_is_not_kept():
     begun, go, kept = threading.Event(), threading.Event(), []
     jobs = Jobs()
 
@@ -115,26 +113,26 @@ def test_what_is_made_after_a_job_was_cancelled_is_not_kept() -> None:
     jobs.cancel(job.id)
     assert jobs.cancel(job.id) is not None  # forgotten while its work still runs
     go.set()
-    assert jobs.wait(jobs.submit("works", lambda _: 4).id, 30).result == 4  # type: ignore[union-attr]
+    assert jobs.wait(jobs.submit("works", lambda _: 4).id, 30).result == 4
     assert (kept, jobs.get(job.id)) == ([], None)
 
 
-def test_a_result_is_what_is_kept_of_the_work() -> None:
+def test_a_result_is_what_is_kept_of_the_work():
     jobs = Jobs()
     job = jobs.submit("works", lambda _: 4, lambda made: 2 * made)
-    assert jobs.wait(job.id, 30).result == 8  # type: ignore[union-attr]
+    assert jobs.wait(job.id, 30).result == 8
 
 
-def test_a_job_that_ended_is_forgotten_when_cancelled() -> None:
+def test_a_job_that_ended_is_forgotten_when_cancelled():
     jobs = Jobs()
     job = jobs.submit("works", lambda _: 1)
     jobs.wait(job.id, 30)
-    assert jobs.cancel(job.id).state == "done"  # type: ignore[union-attr]
+    assert jobs.cancel(job.id).state == "done"
     assert jobs.get(job.id) is None
     assert jobs.cancel(job.id) is None
 
 
-def test_only_so_many_may_wait() -> None:
+def test_only_so_many_may_wait():
     jobs, held = Jobs(waiting=2), Held()
     jobs.submit("runs", held)
     assert held.started.wait(30)
@@ -144,10 +142,10 @@ def test_only_so_many_may_wait() -> None:
     jobs.cancel(waiting[0].id)
     last = jobs.submit("fits again", lambda _: 2)
     held.go.set()
-    assert jobs.wait(last.id, 30).result == 2  # type: ignore[union-attr]
+    assert jobs.wait(last.id, 30).result == 2
 
 
-def test_only_the_last_results_are_kept_in_the_order_they_ended() -> None:
+def test_only_the_last_results_are_kept_in_the_order_they_ended():
     jobs, held = Jobs(waiting=8, kept=3), Held()
     first = jobs.submit("first to start, last to end", held)
     assert held.started.wait(30)
@@ -155,17 +153,17 @@ def test_only_the_last_results_are_kept_in_the_order_they_ended() -> None:
     for other in others:
         jobs.cancel(other.id)
     held.go.set()
-    assert jobs.wait(first.id, 30).state == "done"  # type: ignore[union-attr]
+    assert jobs.wait(first.id, 30).state == "done"
     assert [jobs.get(other.id) is None for other in others] == [True, True, False, False]
 
 
-def test_closing_drops_what_waits_stops_what_runs_and_takes_no_more() -> None:
+def test_closing_drops_what_waits_stops_what_runs_and_takes_no_more():
     jobs, held = Jobs(), Held()
     running, waiting = jobs.submit("runs", held), jobs.submit("waits", lambda _: 1)
     assert held.started.wait(30)
     jobs.close()
     held.go.set()
     for job in (running, waiting):
-        assert jobs.wait(job.id, 30).state == "cancelled"  # type: ignore[union-attr]
+        assert jobs.wait(job.id, 30).state == "cancelled"
     with pytest.raises(QueueFull, match="stopping"):
         jobs.submit("late", lambda _: 1)

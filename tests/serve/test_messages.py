@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -11,13 +10,10 @@ import numpy as np
 import pytest
 from fastapi.testclient import TestClient
 
-from modgap._arrays import row_blocks
 from modgap._validate import InputValueError
-from modgap.corrections import Correction
-from modgap.evaluation import Evaluator
 from modgap.io import Modalities
 from modgap.serve import Explorer
-from serving import HeldReport, fit, make_client, make_data
+from serving import HeldReport, endless_evaluation, fit, make_client, make_data
 
 LEAVE = "Leave it alone: no correction raises NDCG@10 without costing recall@1."
 
@@ -43,7 +39,7 @@ def reported(ends: Any) -> Iterator[tuple[TestClient, HeldReport]]:
 
 
 def ended(client: TestClient) -> None:
-    client.app.state.document.wait(30)  # type: ignore[attr-defined]
+    client.app.state.document.wait(30)
 
 
 def said(client: TestClient) -> tuple[int, str, str]:
@@ -65,9 +61,7 @@ def said(client: TestClient) -> tuple[int, str, str]:
         ),
     ],
 )  # fmt: skip
-def test_nobody_is_told_to_wait_for_a_report_that_has_ended(
-    ends: Any, status: int, detail: str, why: str
-) -> None:
+def test_nobody_is_told_to_wait_for_a_report_that_has_ended(ends, status, detail, why):
     with reported(ends) as (client, report):
         assert said(client) == (
             202, "The report is being made: diagnosing (hubs), 20 % done.",
@@ -78,7 +72,7 @@ def test_nobody_is_told_to_wait_for_a_report_that_has_ended(
         assert said(client) == (status, detail, why)
 
 
-def test_a_report_is_cancelled_while_it_is_made_and_made_anew() -> None:
+def test_a_report_is_cancelled_while_it_is_made_and_made_anew():
     with reported(LEAVE) as (client, report):
         cancelled = "The report was cancelled at: diagnosing (hubs), 20 % done."
         status = client.delete("/api/report").json()
@@ -101,7 +95,7 @@ def steps_of(explorer: Explorer) -> tuple[dict[str, Any], list[tuple[str, int, i
     return dict(explorer.document(lambda *step: heard.append(step))), heard
 
 
-def test_rows_that_look_unpaired_are_told_once_and_with_options_that_there_are() -> None:
+def test_rows_that_look_unpaired_are_told_once_and_with_options_that_there_are():
     data = make_data(60, 60)
     explorer = Explorer(Modalities.of(data.X, data.Y[np.random.default_rng(0).permutation(60)]))
     document, _ = steps_of(explorer)  # a warning beside it would be an error here
@@ -115,7 +109,7 @@ def test_rows_that_look_unpaired_are_told_once_and_with_options_that_there_are()
     "data", [make_data(40, 40), make_data(40, 50, paired=False), make_data(5, 5)],
     ids=["pairs", "no pairs", "too few"],
 )  # fmt: skip
-def test_progress_of_the_report_never_goes_back(data: Modalities) -> None:
+def test_progress_of_the_report_never_goes_back(data):
     _, heard = steps_of(Explorer(data))
     done = [step[1] for step in heard]
     assert done == sorted(done)
@@ -123,18 +117,9 @@ def test_progress_of_the_report_never_goes_back(data: Modalities) -> None:
     assert done[-1] >= 98
 
 
-def test_a_fit_is_cancelled_while_it_evaluates_and_the_next_one_runs(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    evaluating = threading.Event()
-
-    def endless(self: Evaluator, correction: Correction) -> None:
-        for _ in row_blocks(10**15, 1):
-            evaluating.set()
-
+def test_a_fit_is_cancelled_while_it_evaluates_and_the_next_one_runs():
     client = make_client(Explorer(make_data()))
-    with monkeypatch.context() as patched:
-        patched.setattr(Evaluator, "evaluate", endless)
+    with endless_evaluation() as evaluating:
         job = client.post("/api/corrections", json={"method": "Center"}).json()["job"]
         assert evaluating.wait(30)
         cancelled = client.delete(f"/api/jobs/{job}").json()

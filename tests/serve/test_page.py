@@ -3,29 +3,19 @@
 from __future__ import annotations
 
 import re
-import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-import browser
 from modgap import Correction
-from modgap._arrays import row_blocks
-from modgap.evaluation import Evaluator
-from modgap.reports import from_pixels
-from modgap.serve import Explorer, server
+from modgap.reports import contents, from_pixels
+from modgap.serve import Explorer
 from modgap.serve.app import live_assets, make_app
-from serving import DIM, HeldReport, make_data
+from serving import DIM, HeldReport, endless_evaluation, make_data, served
 
-pytest.importorskip("playwright", reason="playwright is not installed")
-if browser.chromium() is None:
-    pytest.skip(browser.MISSING, allow_module_level=True)
-
-pytestmark = pytest.mark.xdist_group("live page")  # one server, one report, one tab
+pytestmark = pytest.mark.xdist_group("browser")
 WAIT = 60_000
 
 
@@ -38,44 +28,28 @@ def explorer() -> Explorer:
 @pytest.fixture(scope="module")
 def address(explorer: Explorer) -> Iterator[str]:
     """A server whose report is made."""
-    from modgap.reports import contents
 
     def document(progress: Any) -> dict[str, Any]:
-        return contents(explorer.data, umap=False, seed=1, progress=progress)[0]
+        return contents(explorer.data, seed=1, progress=progress)[0]
 
-    with served(make_app(explorer, document, assets=live_assets())) as (app, found):
+    app = make_app(explorer, document, assets=live_assets())
+    with served(app) as (_, port):
         assert app.state.document.wait(120).state == "done"
-        yield found
-
-
-@contextmanager
-def served(app: Any) -> Iterator[tuple[Any, str]]:
-    """A server in a thread of this process, and its address."""
-    import uvicorn
-
-    opened = server.listen("127.0.0.1", 0)
-    running = uvicorn.Server(uvicorn.Config(app, log_level="warning", http="h11", ws="none"))
-    thread = threading.Thread(target=running.run, kwargs={"sockets": [opened]}, daemon=True)
-    thread.start()
-    yield app, server.address_of(opened, "127.0.0.1", None)
-    running.should_exit = True
-    thread.join(20)
-    opened.close()
+        yield f"http://127.0.0.1:{port}/"
 
 
 @pytest.fixture(scope="module")
-def tab(address: str) -> Iterator[tuple[Any, list[str]]]:
+def tab(browser, address: str) -> tuple[Any, list[str]]:
     """One tab for all tests, and what the browser complains of; it has compiled Plotly once."""
-    with browser.opened() as chromium:
-        opened = chromium.new_context(accept_downloads=True).new_page()
-        complaints: list[str] = []
-        opened.on("pageerror", lambda error: complaints.append(str(error)))
-        opened.on("console", lambda m: m.type in ("error", "warning") and complaints.append(m.text))
-        opened.on(
-            "request",
-            lambda r: r.url.startswith((address, "data:", "blob:")) or complaints.append(r.url),
-        )
-        yield opened, complaints
+    opened = browser.new_context(accept_downloads=True).new_page()
+    complaints: list[str] = []
+    opened.on("pageerror", lambda error: complaints.append(str(error)))
+    opened.on("console", lambda m: m.type in ("error", "warning") and complaints.append(m.text))
+    opened.on(
+        "request",
+        lambda r: r.url.startswith((address, "data:", "blob:")) or complaints.append(r.url),
+    )
+    return opened, complaints
 
 
 @pytest.fixture
@@ -94,7 +68,7 @@ def page(tab: tuple[Any, list[str]], address: str, request: pytest.FixtureReques
 
 def hits(page: Any, column: int) -> list[tuple[str, str]]:
     names = page.locator(".results-column").nth(column).locator(".hit .item-name")
-    return [tuple(re.fullmatch(r"\W*(\w+) row ([\d,]+)", text.strip()).groups())  # type: ignore[union-attr]
+    return [tuple(re.fullmatch(r"\W*(\w+) row ([\d,]+)", text.strip()).groups())
             for text in names.all_inner_texts()]  # fmt: skip
 
 
@@ -117,9 +91,7 @@ def fit(page: Any, method: str, **parameters: str) -> None:
     page.wait_for_selector(".results:not([aria-busy])")
 
 
-def test_search_shows_what_the_explorer_finds_and_a_hit_is_the_next_query(
-    page: Any, explorer: Explorer
-) -> None:
+def test_search_shows_what_the_explorer_finds_and_a_hit_is_the_next_query(page, explorer):
     page.select_option("#ask-index", "all")
     ask(page, "image", 7)
     found = explorer.search("image", row=7, k=10).raw
@@ -132,13 +104,13 @@ def test_search_shows_what_the_explorer_finds_and_a_hit_is_the_next_query(
     assert hits(page, 0) == [(hit.modality, str(hit.row)) for hit in again]
 
 
-def test_search_and_workbench_are_in_the_navigation(page: Any) -> None:
+def test_search_and_workbench_are_in_the_navigation(page):
     links = page.locator("#sections a")
     links.filter(has_text="Workbench").wait_for()
     assert {"Search", "Workbench"} <= set(links.all_inner_texts())
 
 
-def test_a_row_is_found_by_its_caption_with_the_keyboard(page: Any) -> None:
+def test_a_row_is_found_by_its_caption_with_the_keyboard(page):
     page.select_option("#ask-modality", "text")
     page.focus("#ask-text")
     page.keyboard.type("thing 33")
@@ -148,7 +120,7 @@ def test_a_row_is_found_by_its_caption_with_the_keyboard(page: Any) -> None:
     page.locator(".asked .item-label", has_text="Caption 33 of thing 33").wait_for()
 
 
-def test_hits_that_have_pictures_show_them(page: Any) -> None:
+def test_hits_that_have_pictures_show_them(page):
     page.select_option("#ask-index", "all")
     ask(page, "image", 7)
     shown = page.locator(".results-column").first.locator(".hit img")
@@ -156,7 +128,7 @@ def test_hits_that_have_pictures_show_them(page: Any) -> None:
     assert shown.first.evaluate("image => image.decode().then(() => image.naturalWidth)") == 8
 
 
-def test_a_caption_like_markup_is_shown_as_text(page: Any) -> None:
+def test_a_caption_like_markup_is_shown_as_text(page):
     ask(page, "text", 1)
     assert "<img src=x onerror=alert(1)>" in page.locator(".asked .item-label").inner_text()
     page.fill("#ask-text", "onerror")
@@ -165,9 +137,7 @@ def test_a_caption_like_markup_is_shown_as_text(page: Any) -> None:
     assert page.locator("[onerror]").count() == 0
 
 
-def test_a_fit_is_followed_shown_searched_with_and_downloaded(
-    page: Any, explorer: Explorer, tmp_path: Path
-) -> None:
+def test_a_fit_is_followed_shown_searched_with_and_downloaded(page, explorer, tmp_path):
     fit(page, "Shift", amount="0.35")
     rows = page.locator('[data-table="workbench"] tbody th').all_inner_texts()
     assert rows[0] == "as it is"
@@ -188,8 +158,8 @@ def test_a_fit_is_followed_shown_searched_with_and_downloaded(
 
 
 def test_either_kind_of_query_is_searched_with_the_correction_that_serves_it(
-    page: Any, explorer: Explorer, tmp_path: Path
-) -> None:
+    page, explorer, tmp_path
+):
     fit(page, "Calibrate")
     identifier = page.eval_on_selector("#ask-correction", "select => select.value")
     for modality in ("image", "text"):
@@ -212,7 +182,7 @@ def test_either_kind_of_query_is_searched_with_the_correction_that_serves_it(
     assert Correction.load(tmp_path / "c.safetensors").queries == ("image",)
 
 
-def test_another_correction_is_put_to_use_in_search(page: Any, explorer: Explorer) -> None:
+def test_another_correction_is_put_to_use_in_search(page, explorer):
     fit(page, "Center")
     fit(page, "Shift", amount="0.2")
     page.get_by_role("button", name="Use Center() in search").click()
@@ -221,7 +191,7 @@ def test_another_correction_is_put_to_use_in_search(page: Any, explorer: Explore
     assert pressed.get_attribute("aria-pressed") == "true"
 
 
-def test_a_fit_that_fails_says_why_and_the_next_one_works(page: Any) -> None:
+def test_a_fit_that_fails_says_why_and_the_next_one_works(page):
     fit(page, "OrthogonalShift", explained_variance="1")
     said = page.locator("#workbench [role=alert]")
     assert "moves nothing" in said.inner_text()
@@ -229,9 +199,7 @@ def test_a_fit_that_fails_says_why_and_the_next_one_works(page: Any) -> None:
     assert not said.is_visible()
 
 
-def test_a_vector_can_be_pasted_and_a_wrong_one_is_refused_in_words(
-    page: Any, explorer: Explorer
-) -> None:
+def test_a_vector_can_be_pasted_and_a_wrong_one_is_refused_in_words(page, explorer):
     page.click(".paste summary")
     page.fill("#ask-vector", "1, 2, three")
     page.click("text=Search with the vector")
@@ -249,13 +217,12 @@ def test_a_vector_can_be_pasted_and_a_wrong_one_is_refused_in_words(
     assert not page.locator("#search [role=alert]").is_visible()
 
 
-def test_nothing_misleads_while_the_report_is_made_cancelled_and_made_anew(
-    tab: tuple[Any, list[str]], explorer: Explorer
-) -> None:
+def test_nothing_misleads_while_the_report_is_made_cancelled_and_made_anew(tab, explorer):
     fresh = Explorer(explorer.data, seed=1)
     report = HeldReport(fresh.document)
     opened, complaints = tab
-    with served(make_app(fresh, report, assets=live_assets())) as (_, address):
+    with served(make_app(fresh, report, assets=live_assets())) as (_, port):
+        address = f"http://127.0.0.1:{port}/"
         opened.goto(address)
         opened.wait_for_selector(".results[data-ready]", timeout=WAIT)
         column, advice = opened.locator(".results-column .missing"), "You can fit one in the"
@@ -277,17 +244,8 @@ def test_nothing_misleads_while_the_report_is_made_cancelled_and_made_anew(
     assert [one for one in complaints if "409" not in one and address not in one] == []
 
 
-def test_a_fit_is_cancelled_while_it_runs_and_the_page_says_what_became_of_it(
-    page: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    evaluating = threading.Event()
-
-    def endless(self: Evaluator, correction: Correction) -> None:
-        for _ in row_blocks(10**15, 1):
-            evaluating.set()
-
-    with monkeypatch.context() as patched:
-        patched.setattr(Evaluator, "evaluate", endless)
+def test_a_fit_is_cancelled_while_it_runs_and_the_page_says_what_became_of_it(page):
+    with endless_evaluation() as evaluating:
         page.select_option("#workbench-method", "Center")
         page.click("#workbench button.primary")
         assert evaluating.wait(30)
@@ -305,7 +263,7 @@ def test_a_fit_is_cancelled_while_it_runs_and_the_page_says_what_became_of_it(
     [(390, "light"), (1440, "dark"), pytest.param((390, "dark"), marks=pytest.mark.long)],
     indirect=True,
 )
-def test_nothing_is_wider_than_the_screen_and_readers_of_all_kinds_can_use_it(page: Any) -> None:
+def test_nothing_is_wider_than_the_screen_and_readers_of_all_kinds_can_use_it(page):
     fit(page, "Center")
     page.fill("#ask-text", "thing")
     page.wait_for_selector(".found button")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, Phase, settings
@@ -19,7 +18,7 @@ _CLIENT = make_client(
     jobs=Jobs(waiting=3),
     hosts=None,
 )
-_CLIENT.app.state.document.wait(60)  # type: ignore[attr-defined]
+_CLIENT.app.state.document.wait(60)
 # Refused for its length before anything else is looked at is refused, too.
 _REFUSED = [400, 403, 404, 405, 413, 414, 422]
 schema = schemathesis.openapi.from_asgi(
@@ -39,6 +38,6 @@ schema = schemathesis.openapi.from_asgi(
     phases=[Phase.explicit, Phase.generate],
     suppress_health_check=list(HealthCheck),
 )
-def test_answers_conform_to_the_schema(case: Any) -> None:
+def test_answers_conform_to_the_schema(case):
     # What the data allows, rows and columns for instance, the schema cannot say.
     case.call_and_validate(excluded_checks=[schemathesis.checks.positive_data_acceptance])

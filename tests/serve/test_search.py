@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 import tracemalloc
-from typing import Any
 
 import numpy as np
 import pytest
@@ -30,7 +29,7 @@ from modgap.search.scores import document_bias, rows_to_multiply
 from modgap.serve import Explorer, MixedIndex
 from modgap.serve.mapped_rows import MappedRows
 from modgap.serve.models import SearchHit
-from modgap.serve.workbench import Fitted, Unknown
+from modgap.serve.workbench import Fitted
 from serving import DIM, N_X, NASTY, PNG, make_data, slow_search
 
 CORRECTORS: tuple[Corrector, ...] = (
@@ -66,7 +65,7 @@ def keep(explorer: Explorer, corrector: Corrector, name: str = "c") -> dict[str,
         asking: clone(corrector).fit(data, queries=asking, rows=rows).correction_
         for asking in data.names
     }
-    kept = Fitted(name, fitted, ("text",), 0, None, None, id=name)  # type: ignore[arg-type]
+    kept = Fitted(name, fitted, ("text",), 0, None, None, id=name)
     explorer.corrections.add(kept)
     return fitted
 
@@ -79,9 +78,7 @@ def check(found: list[SearchHit] | None, expected: list[tuple[str, int, float]])
 
 @pytest.mark.parametrize("metric", ["cosine", "inner_product", "euclidean"])
 @pytest.mark.parametrize(("modality", "row"), [("image", 3), ("text", 55)])
-def test_raw_search_is_that_of_the_loops(
-    data: Modalities, metric: Any, modality: str, row: int
-) -> None:
+def test_raw_search_is_that_of_the_loops(data, metric, modality, row):
     explorer = Explorer(data, metric=metric)
     side = data.x if modality == "image" else data.y
     as_is = Correction.identity(DIM, metric=metric)
@@ -93,9 +90,7 @@ def test_raw_search_is_that_of_the_loops(
 
 @pytest.mark.parametrize("corrector", CORRECTORS, ids=repr)
 @pytest.mark.parametrize(("modality", "row"), [("image", 7), ("text", 0)])
-def test_corrected_search_is_that_of_the_loops(
-    explorer: Explorer, corrector: Corrector, modality: str, row: int
-) -> None:
+def test_corrected_search_is_that_of_the_loops(explorer, corrector, modality, row):
     data = explorer.data
     correction = keep(explorer, corrector)[modality]
     side = data.x if modality == "image" else data.y
@@ -110,19 +105,17 @@ def test_corrected_search_is_that_of_the_loops(
     assert answer.corrected_demands == in_one_sentence(correction, [modality])
 
 
-def test_a_query_that_the_correction_does_not_serve_is_refused_in_its_words(
-    data: Modalities,
-) -> None:
+def test_a_query_that_the_correction_does_not_serve_is_refused_in_its_words(data):
     explorer = Explorer(data)
     correction = Calibrate().fit(data).correction_
-    only = Fitted("c", {"text": correction}, ("text",), 0, None, None, id="c")  # type: ignore[arg-type]
+    only = Fitted("c", {"text": correction}, ("text",), 0, None, None, id="c")
     explorer.corrections.add(only)
     assert explorer.search("text", row=0, correction="c").corrected
     with pytest.raises(InputError, match="serves text queries, not image queries"):
         explorer.search("image", row=0, correction="c")
 
 
-def test_documents_of_one_correction_are_kept_apart_by_who_asks(data: Modalities) -> None:
+def test_documents_of_one_correction_are_kept_apart_by_who_asks(data):
     explorer = Explorer(data)
     keep(explorer, Calibrate())
     first = explorer.search("text", row=3, correction="c").corrected
@@ -131,14 +124,14 @@ def test_documents_of_one_correction_are_kept_apart_by_who_asks(data: Modalities
     assert explorer.index._remembered.cache_info()[:2] == (1, 2)  # hits, misses
 
 
-def test_a_correction_brings_both_modalities_into_the_results(explorer: Explorer) -> None:
+def test_a_correction_brings_both_modalities_into_the_results(explorer):
     keep(explorer, Calibrate("mixed"))
     answer = explorer.search("text", row=4, k=10, correction="c")
     assert {hit.modality for hit in answer.raw} == {"text"}
     assert {hit.modality for hit in answer.corrected or ()} == {"image", "text"}
 
 
-def test_a_match_is_a_row_of_the_same_group_of_either_modality(explorer: Explorer) -> None:
+def test_a_match_is_a_row_of_the_same_group_of_either_modality(explorer):
     answer = explorer.search("text", row=4, k=100)
     matches = {(hit.modality, hit.row) for hit in answer.raw if hit.match}
     assert matches == {("image", 4), ("text", 44), ("text", 84)}
@@ -146,16 +139,14 @@ def test_a_match_is_a_row_of_the_same_group_of_either_modality(explorer: Explore
     assert {hit.match for hit in of_vector.raw} == {None}
 
 
-def test_without_pairs_nothing_is_said_of_matches() -> None:
+def test_without_pairs_nothing_is_said_of_matches():
     answer = Explorer(make_data(paired=False)).search("image", row=0, k=5)
     assert {hit.match for hit in answer.raw} == {None}
 
 
 @pytest.mark.parametrize("metric", ["cosine", "inner_product", "euclidean"])
 @pytest.mark.parametrize(("modality", "row"), [("image", 3), ("image", 4), ("text", 55)])
-def test_with_one_side_per_group_the_match_is_of_the_other_modality(
-    metric: Any, modality: str, row: int
-) -> None:
+def test_with_one_side_per_group_the_match_is_of_the_other_modality(metric, modality, row):
     data = make_data()
     explorer = Explorer(data, metric=metric)
     keep(explorer, Calibrate("mixed"))
@@ -181,21 +172,21 @@ def test_with_one_side_per_group_the_match_is_of_the_other_modality(
         assert [hit for hit in many or () if (hit.modality, hit.row) in kept] == few
 
 
-def test_one_side_per_group_needs_pairs_and_takes_a_vector() -> None:
+def test_one_side_per_group_needs_pairs_and_takes_a_vector():
     with pytest.raises(InputError, match="needs pairs"):
         Explorer(make_data(paired=False)).search("text", row=0, index="one_side")
     found = Explorer(make_data()).search("text", vector=[1.0] * DIM, k=500, index="one_side").raw
     assert N_X <= len(found) < N_X + 90
 
 
-def test_rows_without_a_match_are_always_there() -> None:
+def test_rows_without_a_match_are_always_there():
     data = make_data(30, 20)  # groups 20 to 29 have no text
     found = Explorer(data).search("text", row=0, k=100, index="one_side").raw
     images = {hit.row for hit in found if hit.modality == "image"}
     assert {0, *range(20, 30)} <= images
 
 
-def test_equal_scores_go_to_the_earlier_row_and_to_the_first_modality() -> None:
+def test_equal_scores_go_to_the_earlier_row_and_to_the_first_modality():
     X = np.tile(np.eye(3, dtype="float32")[:1], (4, 1))
     data = Modalities.of(X, X[:2], paired=False)
     found = Explorer(data).search("image", row=1, k=10).raw
@@ -205,7 +196,7 @@ def test_equal_scores_go_to_the_earlier_row_and_to_the_first_modality() -> None:
 
 
 @pytest.mark.parametrize("metric", ["cosine", "inner_product", "euclidean"])
-def test_near_ties_beyond_float32_are_ordered_as_top_k_orders_them(metric: Any) -> None:
+def test_near_ties_beyond_float32_are_ordered_as_top_k_orders_them(metric):
     rng = np.random.default_rng(2)
     X = (rng.normal(size=(1, 40)) + 1e-6 * rng.normal(size=(3_000, 40))).astype("float32")
     data = Modalities.of(X, -X[:5], paired=False)
@@ -216,7 +207,7 @@ def test_near_ties_beyond_float32_are_ordered_as_top_k_orders_them(metric: Any) 
 
 
 @pytest.mark.parametrize("metric", ["cosine", "inner_product", "euclidean"])
-def test_hits_of_the_live_index_are_those_of_the_one_search(data: Modalities, metric: Any) -> None:
+def test_hits_of_the_live_index_are_those_of_the_one_search(data, metric):
     hits = MixedIndex(data, metric=metric).search(data.Y[:7], "text", 12)
     rows, scores = search(data.Y[:7], np.concatenate([data.X, data.Y]), 12, metric)
     assert hits.modalities.tolist() == np.where(rows < N_X, "image", "text").tolist()
@@ -224,11 +215,11 @@ def test_hits_of_the_live_index_are_those_of_the_one_search(data: Modalities, me
     np.testing.assert_allclose(hits.scores, scores, atol=1e-6)
 
 
-def test_an_index_smaller_than_k_gives_all_it_has(explorer: Explorer) -> None:
+def test_an_index_smaller_than_k_gives_all_it_has(explorer):
     assert len(explorer.search("image", row=0, k=100_000).raw) == N_X + 90 - 1
 
 
-def test_a_larger_modality_is_sampled_by_seed_and_rows_outside_can_still_ask() -> None:
+def test_a_larger_modality_is_sampled_by_seed_and_rows_outside_can_still_ask():
     data = make_data()
     small, same, other = (Explorer(data, rows=30, seed=seed) for seed in (5, 5, 6))
     numbers = small.index.live["text"].numbers
@@ -247,34 +238,14 @@ def test_a_larger_modality_is_sampled_by_seed_and_rows_outside_can_still_ask() -
     assert small.rows.find("text").total == 30
 
 
-@pytest.mark.parametrize(
-    ("asked", "said"),
-    [
-        ({"row": N_X}, r"row must be a row number of image, from 0 to 39, got 40\."),
-        ({"row": -1}, "from 0 to 39, got -1"),
-        ({"vector": [1.0, 2.0]}, r"vector must have 8 numbers.*got 2\."),
-        ({"vector": [0.0] * DIM}, "must not be all zeros"),
-        ({"vector": [float("nan")] * DIM}, "finite"),
-        ({"vector": [1e300] * DIM}, "between 1e-12 and 1e12, got 1e\\+300"),
-        ({}, "a row or a vector"),
-        ({"row": 0, "vector": [1.0] * DIM}, "and not both"),
-    ],
-)
-def test_a_query_that_cannot_be_used_is_refused_in_words(
-    explorer: Explorer, asked: dict[str, Any], said: str
-) -> None:
-    with pytest.raises(InputError, match=said):
-        explorer.search("image", **asked)
+def test_a_query_that_the_api_would_not_let_through_is_refused_in_words(explorer):
+    with pytest.raises(InputError, match="from 0 to 39, got -1"):
+        explorer.search("image", row=-1)
+    with pytest.raises(InputError, match="finite"):
+        explorer.search("image", vector=[float("nan")] * DIM)
 
 
-def test_unknown_names_are_refused(explorer: Explorer) -> None:
-    with pytest.raises(InputError, match="modality must be one of 'image', 'text', got 'txt'"):
-        explorer.search("txt", row=0)
-    with pytest.raises(Unknown, match="There is no correction 'gone'"):
-        explorer.search("text", row=0, correction="gone")
-
-
-def test_rows_that_cannot_be_searched_are_refused_at_the_start() -> None:
+def test_rows_that_cannot_be_searched_are_refused_at_the_start():
     X = np.ones((9, 3), dtype="float32")
     X[4] = 0
     data = Modalities.of(X, X[:3], paired=False)
@@ -283,7 +254,7 @@ def test_rows_that_cannot_be_searched_are_refused_at_the_start() -> None:
     Explorer(data, metric="euclidean")
 
 
-def test_items_are_found_by_part_of_their_caption_or_id(explorer: Explorer) -> None:
+def test_items_are_found_by_part_of_their_caption_or_id(explorer):
     find = explorer.rows.find
     found = find("text", "THING 7")
     assert [item.row for item in found.items] == [7, 47, 87]
@@ -296,7 +267,7 @@ def test_items_are_found_by_part_of_their_caption_or_id(explorer: Explorer) -> N
     assert (last.total, [i.id for i in last.items]) == (N_X, ["scan-38.png", "scan-39.png"])
 
 
-def test_captions_come_as_they_are_but_can_always_be_sent() -> None:
+def test_captions_come_as_they_are_but_can_always_be_sent():
     X = np.eye(4, 6, dtype="float32")
     captions = np.array([NASTY, "lone \ud800", None, "x" * 5_000], dtype=object)
     y = Embeddings.from_array(X, captions=captions)
@@ -309,7 +280,7 @@ def test_captions_come_as_they_are_but_can_always_be_sent() -> None:
     assert explorer.rows.find("text", "onerror").total == 1
 
 
-def test_thumbnails_are_those_of_their_side_and_of_no_row_outside() -> None:
+def test_thumbnails_are_those_of_their_side_and_of_no_row_outside():
     explorer = Explorer(make_data(pictures=lambda row: PNG if row == 2 else None))
     assert explorer.rows.thumbnail("image", 2) == PNG
     assert explorer.rows.thumbnail("image", 3) is None
@@ -318,9 +289,7 @@ def test_thumbnails_are_those_of_their_side_and_of_no_row_outside() -> None:
     assert [side.thumbnails for side in explorer.info().modalities] == [True, False]
 
 
-def test_rows_are_mapped_once_for_each_of_the_last_corrections(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_rows_are_mapped_once_for_each_of_the_last_corrections(monkeypatch):
     explorer = Explorer(make_data())
     explorer.index = MixedIndex(explorer.data, kept=2)
     made = []
@@ -350,7 +319,7 @@ def test_rows_are_mapped_once_for_each_of_the_last_corrections(
 
 
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
-def test_the_rows_of_the_data_are_the_only_ones_in_memory(dtype: str) -> None:
+def test_the_rows_of_the_data_are_the_only_ones_in_memory(dtype):
     n, dim = 3_000, 64
     rng = np.random.default_rng(6)
     X, Y = (rng.normal(size=(n, dim)).astype(dtype) + 0.5 for _ in range(2))
@@ -372,7 +341,7 @@ def test_the_rows_of_the_data_are_the_only_ones_in_memory(dtype: str) -> None:
     assert kept < 3 * 2 * n * 5 * 8 + 3 * 6 * dim * dim * 8 + 200_000 < X.size * 8
 
 
-def test_half_precision_is_searched_as_its_rows_in_float32_are(data: Modalities) -> None:
+def test_half_precision_is_searched_as_its_rows_in_float32_are(data):
     halves = [rows.astype("float16") for rows in (data.X, data.Y)]
     half = Explorer(Modalities.of(*halves, groups=data.groups))
     wide = Explorer(Modalities.of(*(rows.astype("float32") for rows in halves), groups=data.groups))
@@ -382,7 +351,7 @@ def test_half_precision_is_searched_as_its_rows_in_float32_are(data: Modalities)
     assert (found.raw, found.corrected) == (expected.raw, expected.corrected)
 
 
-def test_candidates_on_which_float32_fails_are_told_apart() -> None:
+def test_candidates_on_which_float32_fails_are_told_apart():
     """Rows that a map brings near to the origin, stretched again: rounding is large there."""
     rng = np.random.default_rng(8)
     X = (5 + 1e-4 * rng.normal(size=(400, 16))).astype("float32")
