@@ -118,7 +118,7 @@ def test_what_nobody_declared_or_what_is_there_twice_is_a_mistake(paper: Paper) 
     paper.run("table1")(ran)
     with pytest.raises(AssertionError, match="table1 is registered twice"):
         paper.run("table1")(ran)
-    paper.draw("fig9")(lambda outcome: None)
+    paper.run_on_model("fig9")(ran)
     with pytest.raises(AssertionError, match=r"declares no \['fig9'\]"):
         _ = paper.entries
 
@@ -126,12 +126,9 @@ def test_what_nobody_declared_or_what_is_there_twice_is_a_mistake(paper: Paper) 
 # Pictures
 
 
-def test_shared_panels_are_drawn_and_a_function_comes_before_them(paper: Paper) -> None:
+def test_shared_panels_are_drawn(paper: Paper) -> None:
     [ax] = next(iter(paper)).draw(ran(Setting())).axes
     assert ax.lines[0].get_ydata().tolist() == [3, 4]
-    paper = Paper(paper.folder)
-    paper.draw("table1")(lambda outcome: "drawn")
-    assert next(iter(paper)).draw(ran(Setting())) == "drawn"
 
 
 def curve(**more) -> dict:

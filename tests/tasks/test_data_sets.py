@@ -19,7 +19,6 @@ def test_aokvqa_has_questions_choices_and_photographs(tmp_path):
     assert data.questions[2] == "What is number 2?"
     assert data.choices[0] == ("cat", "dog", "bee", "ant")
     assert data.correct.tolist() == [0, 1, 2]
-    assert data.difficult.tolist() == [False, True, False]
     assert data.direct_answers == (("cat",) * 10,) * 3
     assert data.images.names == ("000000299207.jpg", "000000000025.jpg")
     assert data.image_of.tolist() == [0, 1, 0]

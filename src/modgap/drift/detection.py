@@ -135,7 +135,12 @@ def compare_streams(
     Sets of fewer than ``least_rows`` rows are not judged.
     """
     threshold = float(stats.norm.isf(alpha))
-    partner = {name: found for name in now if (found := _partner(name, then)) is not None}
+    # Queries are compared with documents where there are no others.
+    partner = {}
+    for name in now:
+        modality, role = modality_and_role(name)
+        if name in then or (role == "query" and modality in then):
+            partner[name] = name if name in then else modality
     if now and not partner:
         raise InputValueError(
             f"There is nothing to compare: {', '.join(then)} then, and {', '.join(now)} now. Give "
@@ -178,14 +183,6 @@ def compare_streams(
         gaps,
         fits,
     )
-
-
-def _partner(name: str, then: Mapping[str, Any]) -> str | None:
-    """What a set of rows is compared with: queries with documents where there are no others."""
-    if name in then:
-        return name
-    modality, role = modality_and_role(name)
-    return modality if role == "query" and modality in then else None
 
 
 def _stream(

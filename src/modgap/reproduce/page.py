@@ -15,10 +15,10 @@ from modgap.reproduce.record import Recorded, changes, recorded
 from modgap.reproduce.registry import ALL, PAPERS, papers
 from modgap.reproduce.report import EntryReport
 from modgap.reproduce.wording import (
+    NEEDS,
     check_line,
     counts_line,
     missing_groups,
-    needs_words,
     value_words,
 )
 
@@ -165,7 +165,7 @@ def _paper_table(reports: Sequence[EntryReport], folder: Path, output: Path) -> 
             (
                 _linked(report, folder, output),
                 report.claim,
-                needs_words(report.needs),
+                NEEDS[report.needs],
                 _values(report.published, report.measured),
                 _values(report.measured, report.published),
                 f"**{words}**" if report.disagrees or report.error else words,

@@ -1,4 +1,4 @@
-"""A paper: what its ``paper.toml`` declares, joined with the functions that run and draw."""
+"""A paper: what its ``paper.toml`` declares, joined with the functions that run its entries."""
 
 from __future__ import annotations
 
@@ -29,7 +29,6 @@ _NO_ENTRY = ("title", "sentences", "panels")
 _WORDS = ("title", "claim", "how", "fast", "full", "on", "note")
 
 Run = Callable[[Setting], Outcome]
-Draw = Callable[[Outcome], "Figure"]
 
 
 @dataclass(frozen=True)
@@ -60,27 +59,22 @@ class PrintedTable:
 class Paper:
     """The entries of one paper, in its own order.
 
-    ``folder`` holds ``paper.toml``, which declares them, and the modules whose functions
-    ``run`` and ``draw`` register. Neither is read before it is needed.
+    ``folder`` holds ``paper.toml``, which declares them and their pictures, and the modules whose
+    functions ``run`` registers. Neither is read before it is needed.
     """
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.key = folder, folder.name
         self._runs: dict[str, Run] = {}
         self._runs_on_model: dict[str, Run] = {}
-        self._draws: dict[str, Draw] = {}
 
     def run(self, name: str) -> Callable[[Run], Run]:
         """Register the function below as what runs an entry."""
-        return partial(_register, self._runs, (name,))
+        return partial(_register, self._runs, name)
 
     def run_on_model(self, name: str) -> Callable[[Run], Run]:
         """Register the function below as what runs an entry where a model and data are given."""
-        return partial(_register, self._runs_on_model, (name,))
-
-    def draw(self, *names: str) -> Callable[[Draw], Draw]:
-        """Register the function below as what draws some entries."""
-        return partial(_register, self._draws, names)
+        return partial(_register, self._runs_on_model, name)
 
     @cached_property
     def sentences(self) -> dict[str, str]:
@@ -102,7 +96,7 @@ class Paper:
         for module in pkgutil.iter_modules([str(self.folder)]):
             importlib.import_module(f"{__package__}.{self.key}.{module.name}")
         names = [name for name in self.declared if name not in _NO_ENTRY]
-        unknown = {*self._runs, *self._runs_on_model, *self._draws}.difference(names)
+        unknown = {*self._runs, *self._runs_on_model}.difference(names)
         if unknown:
             raise AssertionError(f"{self.folder}/paper.toml declares no {sorted(unknown)}.")
         made = [self._entry(name, self.declared[name]) for name in names]
@@ -146,12 +140,10 @@ class Paper:
             None if run is None else partial(_run_with_words, run, declared_words)
             for run in (self._runs.get(name), self._runs_on_model.get(name))
         ]
-        draw = self._draws.get(name)
-        if draw is None and "panels" in declared:
-            panels, options = self.panels(name), declared.get("figure", {})
+        panels, options = self.panels(name), declared.get("figure", {})
 
-            def draw(outcome: Outcome) -> Figure:
-                return draw_panels(panels, outcome.data, **options)
+        def draw(outcome: Outcome) -> Figure:
+            return draw_panels(panels, outcome.data, **options)
 
         return Entry(
             key=f"{self.key}/{name}",
@@ -161,7 +153,7 @@ class Paper:
             slips=tuple(self._words(slip) for slip in declared.get("slips", ())),
             run=runs[0],
             run_on_model=runs[1],
-            draw=draw,
+            draw=draw if panels else None,
         )
 
     def _words(self, text: str) -> str:
@@ -173,11 +165,10 @@ def one_line(text: str) -> str:
     return " ".join(text.split())
 
 
-def _register(functions: dict[str, Any], names: tuple[str, ...], function: Any) -> Any:
-    for name in names:
-        if name in functions:
-            raise AssertionError(f"{name} is registered twice.")
-        functions[name] = function
+def _register(functions: dict[str, Run], name: str, function: Run) -> Run:
+    if name in functions:
+        raise AssertionError(f"{name} is registered twice.")
+    functions[name] = function
     return function
 
 

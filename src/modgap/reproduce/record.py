@@ -12,7 +12,7 @@ from modgap._results import to_json
 from modgap.reproduce.entry import Check, Entry, Outcome
 from modgap.reproduce.registry import select
 from modgap.reproduce.report import EntryReport, verdict_words
-from modgap.reproduce.setting import Setting
+from modgap.reproduce.setting import YOUR_ROWS, Setting
 from modgap.reproduce.wording import number_words
 
 RECORD = Path(__file__).with_name("recorded.json")
@@ -60,7 +60,9 @@ def change(report: EntryReport, record: Mapping[str, Recorded]) -> str:
     one with fewer seeds, on your own rows, or of other data where other data was at hand.
     """
     before = record.get(report.key)
-    if before is None or not report.ran or before.words == report.words or report.on_own_rows:
+    if before is None or not report.ran or before.words == report.words:
+        return ""
+    if report.data == (YOUR_ROWS,):
         return ""
     if before.evidence == report.evidence and (before.flips or len(report.seeds) < before.seeds):
         return ""

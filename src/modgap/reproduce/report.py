@@ -9,7 +9,7 @@ from typing import Any
 
 from modgap._results import Result
 from modgap.reproduce.entry import Check, Entry, Evidence, Finding, Number, Outcome
-from modgap.reproduce.setting import YOUR_ROWS, Setting
+from modgap.reproduce.setting import Setting
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,11 +59,6 @@ class EntryReport(Result):
     def ran(self) -> bool:
         """Whether there is an outcome."""
         return self.finding is not None
-
-    @property
-    def on_own_rows(self) -> bool:
-        """Whether it is about rows of your own."""
-        return self.data == (YOUR_ROWS,)
 
     @property
     def disagrees(self) -> bool:

@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from modgap.reproduce.entry import Check, Number
 from modgap.reproduce.report import EntryReport
 
-_NEEDS = {
+# What an entry needs, in words.
+NEEDS = {
     "nothing": "nothing",
     "digits": "the digits it ships",
     "embeddings": "the authors' embeddings",
@@ -26,11 +27,6 @@ _ORDER = (
 )
 _MARKS = {"holds": "✓", "fails": "✗", "too small to say": "?"}
 _HEADS = {"claim": "", "paper": "About the printed numbers: ", "consistency": "Consistency: "}
-
-
-def needs_words(needs: str) -> str:
-    """What an entry needs, in words."""
-    return _NEEDS[needs]
 
 
 def value_words(value: Number) -> str:
@@ -70,7 +66,9 @@ def report_lines(report: EntryReport) -> list[str]:
         ("Failed", report.error),
     )
     lines += [f"{head}: {text}" for head, text in said if text]
-    took = f" ({report.setting} setting{seeds_words(report.seeds)}, {report.seconds:.1f} s)"
+    seeds = report.seeds
+    drawn = f", seeds {seeds[0]} to {seeds[-1]}" if len(seeds) > 1 else ""
+    took = f" ({report.setting} setting{drawn}, {report.seconds:.1f} s)"
     return [*lines, f"Verdict: {report.words}{took if report.ran else ''}"]
 
 
@@ -91,11 +89,6 @@ def number_words(check: Check) -> str:
     if check.low is not None:
         found += f" [{value_words(check.low)}, {value_words(check.high)}]"
     return f"({found}; bound {value_words(check.bound)})"
-
-
-def seeds_words(seeds: Sequence[int]) -> str:
-    """The seeds, where there are several."""
-    return f", seeds {seeds[0]} to {seeds[-1]}" if len(seeds) > 1 else ""
 
 
 SUMMARY = ("", "needs", "verdict", "time")

@@ -35,8 +35,7 @@ class AOKVQA(Brief):
 
     ``correct`` (n,) is the place of the right answer among the ``choices`` of a question, and
     ``image_of`` (n,) the row of its photograph in ``images``: questions can share one.
-    ``direct_answers`` are right answers in free words, ten of them mostly and often the same;
-    ``difficult`` (n,) marks questions of which they are not to be scored.
+    ``direct_answers`` are right answers in free words, ten of them mostly and often the same.
     """
 
     source: str
@@ -46,7 +45,6 @@ class AOKVQA(Brief):
     correct: np.ndarray
     image_of: np.ndarray
     images: Items
-    difficult: np.ndarray
     direct_answers: tuple[tuple[str, ...], ...]
 
     def __len__(self) -> int:
@@ -144,7 +142,6 @@ def open_aokvqa(
         np.array([entry["correct_choice_idx"] for entry in entries]),
         np.array([rows[name] for name in names]),
         Items(str(file), [Item(name, (), None, folder.reader(name, file)) for name in distinct]),
-        np.array([bool(entry.get("difficult_direct_answer")) for entry in entries]),
         tuple(
             tuple(answer.strip() for answer in entry.get("direct_answers") or ())
             for entry in entries

@@ -76,7 +76,13 @@ class _Choice:
         """The chosen answer of each question; in other words, the share of draws that are right."""
         if not self.drawn:
             return self.chosen(scores)
-        return np.array([_shared(scores[own], scores[rivals]) for own, rivals in self.drawn])
+        shares = []
+        for own, rivals in self.drawn:
+            right, wrong = scores[own][:, None], scores[rivals]  # (draws, 1) and (draws, k)
+            ties = (wrong == right).sum(axis=1)
+            beaten = (wrong > right).any(axis=1)
+            shares.append(np.where(beaten, 0.0, 1 / (1 + ties)).mean())
+        return np.array(shares)
 
     def chosen(self, scores: np.ndarray) -> np.ndarray:
         """The place of the nearest text among the first ones of each question, (n,)."""
@@ -101,7 +107,7 @@ class _Choice:
             of, moves = self.asked_by[block], directions[self.question_of[block]]
             found = near_and_toward(X[of], Y[block][:, None], moves)
             near[block], toward[block] = (scores[:, 0] for scores in found)
-        return directions, lambda amount: moved(near, toward, amount)
+        return directions, lambda amount: near - amount * toward
 
 
 def multiple_choice_task(
@@ -295,7 +301,11 @@ def rephrased_choice(
         raise InputTypeError("rephrased_choice needs a task that rephrased_choice_task makes.")
     steps, (images, rows) = check_numbers(amounts, "amounts"), _unit_rows(task)
     between = images.mean(axis=0) - rows[: len(judge.first_of)].mean(axis=0)
-    vector = between if gap is None else _check_gap(gap, images.shape[1])
+    vector = between if gap is None else to_numpy(gap).astype(np.float64)
+    if vector.shape != between.shape or not np.all(np.isfinite(vector)):
+        raise InputValueError(
+            f"gap must be one vector of {len(between)} finite numbers, got shape {vector.shape}."
+        )
     directions, scores_at = judge.along(vector, images, rows)
     clean, shares = [], []
     for k, amount in enumerate(steps):
@@ -398,12 +408,6 @@ def _draws(
     return found
 
 
-def _shared(own: np.ndarray, others: np.ndarray) -> float:
-    """Share of draws whose right score (draws,) is above all others (draws, k); ties share it."""
-    ties = (others == own[:, None]).sum(axis=1)
-    return float(np.where((others > own[:, None]).any(axis=1), 0.0, 1 / (1 + ties)).mean())
-
-
 @dataclass(frozen=True, eq=False)
 class OwnShift(Way):
     """The texts of each question moved along the part of the gap orthogonal to its first ones.
@@ -469,20 +473,6 @@ def near_and_toward(
     wide = rows.astype(np.float64)
     near = np.einsum("nkd,nd->nk", wide, queries) - (wide**2).sum(axis=2) / 2
     return near, np.einsum("nkd,nd->nk", wide, directions)
-
-
-def moved(near: np.ndarray, toward: np.ndarray, amount: float) -> np.ndarray:
-    """Scores (n, k) of the candidates moved by this amount; the largest is the nearest."""
-    return near - amount * toward
-
-
-def _check_gap(gap: Any, dim: int) -> np.ndarray:
-    found = to_numpy(gap).astype(np.float64)
-    if found.shape != (dim,) or not np.all(np.isfinite(found)):
-        raise InputValueError(
-            f"gap must be one vector of {dim} finite numbers, got shape {found.shape}."
-        )
-    return found
 
 
 # What the command line offers.

@@ -27,7 +27,7 @@ from modgap.reproduce.entry import Number, Outcome
 from modgap.reproduce.setting import NotAtHand, Setting
 from modgap.reproduce.sources import DIGITS
 from modgap.reproduce.statistics import Interval, mean_interval
-from modgap.tasks.multiple_choice import moved, near_and_toward, own_directions
+from modgap.tasks.multiple_choice import near_and_toward, own_directions
 
 # The class of an image and its rivals.
 CHOICES = 4
@@ -133,8 +133,8 @@ def _with_rivals(task: NeighbourTask, rng: np.random.Generator) -> np.ndarray:
 
 def _right(queries: np.ndarray, rows: np.ndarray, directions: np.ndarray) -> np.ndarray:
     """Whether each query is nearest to its first candidate, (amounts, queries)."""
-    scores = near_and_toward(queries, rows, directions)
-    return np.array([np.argmax(moved(*scores, a), axis=1) == 0 for a in AMOUNTS])
+    near, toward = near_and_toward(queries, rows, directions)
+    return np.array([np.argmax(near - a * toward, axis=1) == 0 for a in AMOUNTS])
 
 
 def _all_classes(

@@ -75,13 +75,20 @@ METHODS = (
 )
 
 _SHARP = "temperature.name=FLT0.01"
-_SMALL_BATCHES = ("train.batch_size=64", "train.epochs=10")
-STARTS = (
-    # The ordinary start of the first one is FLT 0.01 itself.
-    Recipe("amended start", (_SHARP, "model.start=amended")),
-    Recipe("ordinary start, batches of 64", (_SHARP, *_SMALL_BATCHES)),
-    Recipe("amended start, batches of 64", (_SHARP, *_SMALL_BATCHES, "model.start=amended")),
-)
+
+
+def _starts(epochs: int) -> tuple[Recipe, ...]:
+    """Starts with and without a gap; ``epochs`` is of those in small batches."""
+    small, amended = ("train.batch_size=64", f"train.epochs={epochs}"), "model.start=amended"
+    return (
+        # The ordinary start of the first one is FLT 0.01 itself.
+        Recipe("amended start", (_SHARP, amended)),
+        Recipe("ordinary start, batches of 64", (_SHARP, *small)),
+        Recipe("amended start, batches of 64", (_SHARP, *small, amended)),
+    )
+
+
+STARTS = _starts(10)
 DIMENSIONS = tuple(
     # 256 dimensions are FLT 0.01 itself.
     Recipe(f"{d} dimensions", (_SHARP, f"model.dimension={d}"))
@@ -175,12 +182,7 @@ LONG = (
         )
     ),
 )
-_BATCHES_OF_64 = ("train.batch_size=64", "train.epochs=6")
-PRETRAINED_STARTS = (
-    Recipe("amended start", (_SHARP, "model.start=amended")),
-    Recipe("ordinary start, batches of 64", (_SHARP, *_BATCHES_OF_64)),
-    Recipe("amended start, batches of 64", (_SHARP, *_BATCHES_OF_64, "model.start=amended")),
-)
+PRETRAINED_STARTS = _starts(6)
 # Fig. 16 of Liang et al. 2022 learns the temperature; 256 dimensions are the baseline itself.
 PRETRAINED_DIMENSIONS = tuple(
     Recipe(f"{d} dimensions", (f"model.dimension={d}",)) for d in (64, 128, 512)
@@ -204,19 +206,18 @@ _KEY = (
 )  # fmt: skip
 
 
-def _table(*groups: Sequence[Recipe]) -> dict[str, Recipe]:
-    return {recipe.name: recipe for group in groups for recipe in group}
-
-
-PRETRAINED_RECIPES = _table(
-    PRETRAINED_METHODS,
-    SIGMOID,
-    PRETRAINED_FINE_TUNED,
-    PRETRAINED_STARTS,
-    PRETRAINED_DIMENSIONS,
-    LONG,
-    LOCKED,
-)
+PRETRAINED_RECIPES = {
+    recipe.name: recipe
+    for recipe in (
+        *PRETRAINED_METHODS,
+        *SIGMOID,
+        *PRETRAINED_FINE_TUNED,
+        *PRETRAINED_STARTS,
+        *PRETRAINED_DIMENSIONS,
+        *LONG,
+        *LOCKED,
+    )
+}
 
 
 def recipes_of(preset: str) -> dict[str, Recipe]:

@@ -34,11 +34,6 @@ class Spread:
     deviation: float
     n: int
 
-    @property
-    def error(self) -> float:
-        """Standard error of the mean."""
-        return self.deviation / self.n**0.5
-
     def times(self, factor: float) -> Spread:
         """The same in another unit."""
         return Spread(factor * self.mean, factor * self.deviation, self.n)

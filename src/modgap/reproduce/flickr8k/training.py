@@ -188,7 +188,9 @@ def first_steps(place: Place, data: Data, seed: int, rate: float) -> dict[str, A
         X, Y = F.normalize(X.float(), dim=1), F.normalize(Y.float(), dim=1)
         gaps.append(gap_distance(X.detach(), Y.detach()))
         if step == 0:
-            widths = {name: _width(rows) for name, rows in (("image", X), ("text", Y))}
+            # The mean distance of the rows from their mean.
+            wide = {"image": X.detach().double(), "text": Y.detach().double()}
+            widths = {k: float((A - A.mean(0)).norm(dim=1).mean()) for k, A in wide.items()}
         if step < STEPS:
             contrastive(X, Y, temperature(step)).backward()
             optimiser.step()
@@ -201,12 +203,6 @@ def sample(data: Data, seed: int) -> Split:
     generator = torch.Generator().manual_seed(seed)
     rows = torch.randperm(len(data.train), generator=generator)[:SAMPLE]
     return data.train.pairs(rows, generator)
-
-
-def _width(rows: torch.Tensor) -> float:
-    """Mean distance of the rows from their mean."""
-    rows = rows.detach().double()
-    return float(torch.linalg.vector_norm(rows - rows.mean(0), dim=1).mean())
 
 
 def _device(name: str) -> str:

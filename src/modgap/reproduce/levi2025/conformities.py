@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import replace
 
 import numpy as np
 
@@ -102,8 +102,10 @@ def _estimated(rows: RowSet, after: str) -> Outcome:
         found, fit = estimated_conformity(A), shell_conformity(A)
         common, cosines = np.asarray(conformity(A)), np.asarray(found.values)
         n = len(A)
-        # Definition 1 leaves the row itself out of its mean, proposition 1 does not.
-        factor = _drawn_factor((common * (n - 1) + 1) / n, cosines)
+        # The best A of C = A·cos, of all rows first, then of rows drawn anew. Definition 1 leaves
+        # the row itself out of its mean, proposition 1 does not.
+        weights = all_and_drawn(n)
+        factor = weights @ ((common * (n - 1) + 1) / n * cosines) / (weights @ cosines**2)
         errs = np.abs(factor / fit.predicted - 1)
         lengths = np.linalg.norm(A, axis=1)
         measured |= {
@@ -144,12 +146,6 @@ def _drawn_pearson(x: np.ndarray, y: np.ndarray) -> Interval:
     xx, yy = weights @ x**2 - mx**2, weights @ y**2 - my**2
     values = (weights @ (x * y) - mx * my) / np.sqrt(xx * yy)
     return around(values[0], values[1:])
-
-
-def _drawn_factor(common: np.ndarray, cosines: np.ndarray) -> np.ndarray:
-    """The best A of C = A·cos, of all rows first, then of rows drawn anew."""
-    weights = all_and_drawn(len(common))
-    return (weights @ (common * cosines)) / (weights @ cosines**2)
 
 
 def _made_up_shell(setting: Setting, side: str, done: int) -> Outcome:
@@ -201,8 +197,14 @@ def fig10(setting: Setting) -> Outcome:
     """Pairs of every set of rows at hand."""
     sets = row_sets(setting)
     found = of_each(sets, _pairs)
-    drawn = {rows.name: _histograms(rows) for rows in sets[:2]}
-    return Outcome(found.measured, found.checks, {"sets": drawn}, found.on)
+    drawn = {
+        rows.name: {
+            "both": bin_counts({"image": conformity(rows.X), "text": conformity(rows.Y)}),
+            "difference": bin_counts({"pairs": conformity_difference(rows.X, rows.Y)}),
+        }
+        for rows in sets[:2]
+    }
+    return replace(found, data={"sets": drawn})
 
 
 def _pairs(rows: RowSet, after: str) -> Outcome:
@@ -249,11 +251,3 @@ def _pairs(rows: RowSet, after: str) -> Outcome:
             ),
         ],
     )
-
-
-def _histograms(rows: RowSet) -> dict[str, Any]:
-    difference = conformity_difference(rows.X, rows.Y)
-    return {
-        "both": bin_counts({"image": conformity(rows.X), "text": conformity(rows.Y)}),
-        "difference": bin_counts({"pairs": difference}),
-    }

@@ -311,7 +311,7 @@ def tilted(rows: RowSet, after: str) -> Outcome:
     for side, A in rows.sides.items():
         variance, sphere = feature_variance(A), rng.standard_normal(A.shape)
         round_tail = feature_variance(sphere).tail
-        tail = resampled.of_features(_tail, A)
+        tail = resampled.of_features(lambda _, of: of.max(axis=-1) / np.median(of, axis=-1), A)
         # Over the median, so that sides and models of any scale compare.
         variances[side] = variance.values / np.median(variance.values)
         dominance = off_diagonal_dominance(A)
@@ -344,10 +344,6 @@ def tilted(rows: RowSet, after: str) -> Outcome:
             ),
         ]
     return Outcome(measured, checks, {"variance": bin_counts(variances), "dominance": dominances})
-
-
-def _tail(_: np.ndarray, variances: np.ndarray) -> np.ndarray:
-    return variances.max(axis=-1) / np.median(variances, axis=-1)
 
 
 def _beyond_shuffled(A: np.ndarray, rng: np.random.Generator, halves: int = 6) -> Interval:

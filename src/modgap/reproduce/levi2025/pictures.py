@@ -15,7 +15,6 @@ from modgap.reproduce.levi2025 import PAPER
 from modgap.reproduce.levi2025.ellipsoids import sketch
 from modgap.reproduce.levi2025.row_sets import joined, row_sets
 from modgap.reproduce.levi2025.scans import against_entropy, against_likeness, against_variation
-from modgap.reproduce.model_data import ModelData
 from modgap.reproduce.setting import NotAtHand, Setting
 from modgap.search import search
 
@@ -115,10 +114,6 @@ def _right(setting: Setting, shown: Pictures) -> np.ndarray:
         nearest, _ = search(X, own.class_texts, 1)
         labels = shown.labels
         return np.asarray((np.array(classes[1])[nearest[:, 0]] == labels) | (labels == ""))
-    return _finds_caption(model, shown, X)
-
-
-def _finds_caption(model: ModelData, shown: Pictures, X: np.ndarray) -> np.ndarray:
     captions = [shown.items.captions(k)[:1] for k in shown.which.tolist()]
     if not all(captions):
         raise NotAtHand("It needs pictures with classes or captions: give some with --data.")

@@ -60,10 +60,18 @@ def row_sets(setting: Setting, names: Sequence[str] = EVERY) -> list[RowSet]:
     found = []
     if setting.rows is None:
         found = [_of_pairs(p) for p in sources.pairs(setting) if p.name in names]
-        if "ImageNet" in names and (images := _imagenet(setting)) is not None:
-            found.append(images)
-        if RAW_TEXTS in names:
-            found += _raw_texts(setting)
+        wanted = {"ImageNet", RAW_TEXTS}.intersection(names)
+        for task in sources.zero_shots(setting) if wanted else ():
+            if task.name == "ImageNet" and "ImageNet" in names:
+                # The first image of each class with the text of the class, unit rows.
+                labels, first = np.unique(task.labels, return_index=True)
+                sides = _wide(image=task.X[first], text=task.texts[labels])
+                units = {k: A / np.linalg.norm(A, axis=1, keepdims=True) for k, A in sides.items()}
+                found.append(RowSet(task.name, units))
+            if task.name == "ImageNet" and RAW_TEXTS in names and task.other_texts is not None:
+                # The class texts in both wordings are not at unit length.
+                wordings = {"one wording": task.texts, "another wording": task.other_texts}
+                found += [RowSet(f"ImageNet, {k}", _wide(text=A)) for k, A in wordings.items()]
     last = _of_pairs(sources.pairs(setting, raw=True)[-1], judged=not found)
     return [_read(setting, each) for each in (*found, last)]
 
@@ -105,28 +113,6 @@ def _of_pairs(pairs: sources.Pairs, judged: bool = True) -> RowSet:
 def _wide(**sides: np.ndarray) -> dict[str, np.ndarray]:
     """Rows in double precision."""
     return {side: np.asarray(rows, dtype=np.float64) for side, rows in sides.items()}
-
-
-def _imagenet(setting: Setting) -> RowSet | None:
-    """The first image of each class with the text of the class, unit rows."""
-    for task in sources.zero_shots(setting):
-        if task.name == "ImageNet":
-            labels, first = np.unique(task.labels, return_index=True)
-            sides = _wide(image=task.X[first], text=task.texts[labels])
-            return RowSet(
-                task.name,
-                {k: A / np.linalg.norm(A, axis=1, keepdims=True) for k, A in sides.items()},
-            )
-    return None
-
-
-def _raw_texts(setting: Setting) -> list[RowSet]:
-    """ImageNet's class texts in both wordings, which are not at unit length."""
-    for task in sources.zero_shots(setting):
-        if task.name == "ImageNet" and task.other_texts is not None:
-            wordings = {"one wording": task.texts, "another wording": task.other_texts}
-            return [RowSet(f"ImageNet, {name}", _wide(text=A)) for name, A in wordings.items()]
-    return []
 
 
 @dataclass(frozen=True, eq=False)

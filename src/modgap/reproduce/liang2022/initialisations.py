@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -219,41 +218,31 @@ def cone_values(found: ConeComparison, label: str) -> dict[str, Number]:
 
 def cone_checks(rows: Sequence[np.ndarray], label: str, seed: int) -> list[Check]:
     """What "a cone of its own" means in numbers, beside what one cone for all would give."""
-    found = unseen_cones(rows, seed)
+    told_apart, apart, within = unseen_cones(rows, seed)
     return [
         above(
             f"Rows of the {label} are nearest to the centre of their own initialisation, made of "
             "other inputs, more often than by chance.",
-            found.told_apart,
+            told_apart,
             1 / len(rows),
             "They are nearest to any of the centres.",
         ),
         above(
             f"Two centres of the {label} are farther apart than two of one initialisation, all of "
             "different inputs.",
-            found.apart,
-            found.within,
+            apart,
+            within,
             "All initialisations share one centre.",
         ),
     ]
 
 
-@dataclass(frozen=True)
-class UnseenCones:
-    """Cones of several networks, whose centres are made of half of the inputs.
+def unseen_cones(groups: Sequence[np.ndarray], seed: int) -> tuple[float, float, float]:
+    """Cones of networks that all saw the same inputs, row by row, by centres of half of these.
 
-    ``told_apart`` is the share of rows of the other half nearest to their own network's centre;
-    ``apart`` the mean distance of that centre to those of the other half of another network, and
-    ``within`` to that of its own.
+    The share of rows of the other half nearest to their own network's centre; and the mean distance
+    of that centre to those of the other half of another network, and of its own.
     """
-
-    told_apart: float
-    apart: float
-    within: float
-
-
-def unseen_cones(groups: Sequence[np.ndarray], seed: int) -> UnseenCones:
-    """The cones of networks that all saw the same inputs, row by row."""
     rows = np.stack([unit(X.astype(np.float64)) for X in groups])
     order = np.random.default_rng([seed, 2]).permutation(rows.shape[1])
     first, second = (rows[:, half] for half in np.array_split(order, 2))
@@ -262,18 +251,15 @@ def unseen_cones(groups: Sequence[np.ndarray], seed: int) -> UnseenCones:
     own = np.eye(len(rows), dtype=bool)
     # ‖u − c‖² ranks as c·u − ‖c‖²/2 does, the other way round.
     scores = second @ centres.T - np.sum(centres**2, axis=1) / 2
-    return UnseenCones(
-        told_apart=float(np.mean(np.argmax(scores, axis=2) == np.arange(len(rows))[:, None])),
-        apart=float(distances[~own].mean()),
-        within=float(distances[own].mean()),
-    )
+    told_apart = np.mean(np.argmax(scores, axis=2) == np.arange(len(rows))[:, None])
+    return float(told_apart), float(distances[~own].mean()), float(distances[own].mean())
 
 
 def _unseen_values(rows: Sequence[np.ndarray], label: str, seed: int) -> dict[str, Number]:
-    found = unseen_cones(rows, seed)
+    told_apart, apart, within = unseen_cones(rows, seed)
     return {
-        f"unseen rows nearest to the own centre, {label}": found.told_apart,
-        f"distance of two centres over that of two halves, {label}": found.apart / found.within,
+        f"unseen rows nearest to the own centre, {label}": told_apart,
+        f"distance of two centres over that of two halves, {label}": apart / within,
     }
 
 

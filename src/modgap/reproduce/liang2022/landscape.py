@@ -68,7 +68,10 @@ class Landscape:
     @property
     def back(self) -> int | None:
         """The least local minimum with the centres on the other side, if there is one."""
-        return _local_minimum(self.means[0], self.gaps < 0)
+        values = self.means[0]
+        below = (values[1:-1] < values[:-2]) & (values[1:-1] < values[2:])
+        inner = np.r_[False, below, False] & (self.gaps < 0)
+        return int(np.flatnonzero(inner)[np.argmin(values[inner])]) if inner.any() else None
 
 
 @PAPER.run("fig3")
@@ -317,12 +320,6 @@ def _by_temperature(
         for k, t in enumerate(temperatures)
         for name, values in columns.items()
     }
-
-
-def _local_minimum(values: np.ndarray, where: np.ndarray) -> int | None:
-    """Index of the least inner value, among those allowed, that is below both its neighbours."""
-    inner = np.r_[False, (values[1:-1] < values[:-2]) & (values[1:-1] < values[2:]), False] & where
-    return int(np.flatnonzero(inner)[np.argmin(values[inner])]) if inner.any() else None
 
 
 def _pseudo_code(image_rows: np.ndarray, text_rows: np.ndarray, t: float) -> float:
