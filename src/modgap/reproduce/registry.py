@@ -37,17 +37,11 @@ def select(names: Sequence[str]) -> tuple[Entry, ...]:
         elif (whole := re.sub(r"(?<=\d)[a-z]$", "", name)) in known:
             wanted.add(whole)  # a part, such as fig2b, is run with its figure
         else:
-            raise InputValueError(_unknown(name, tuple(known)))
+            # All keys would be too long a list.
+            near = " or ".join(repr(key) for key in known if key.endswith(f"/{name}"))
+            hint = did_you_mean(name, [*known, *PAPERS, ALL])
+            raise InputValueError(
+                f"There is no entry {name!r}.{f' Did you mean {near}?' if near else hint} Name a "
+                "figure or table, a paper or 'all'; modgap reproduce --list shows them."
+            )
     return tuple(entry for key, entry in known.items() if key in wanted)
-
-
-def _unknown(name: str, keys: Sequence[str]) -> str:
-    """What to say about a name nobody has; all keys would be too long a list."""
-    near = [repr(key) for key in keys if key.endswith(f"/{name}")]
-    hint = (
-        f" Did you mean {' or '.join(near)}?" if near else did_you_mean(name, [*keys, *PAPERS, ALL])
-    )
-    return (
-        f"There is no entry {name!r}.{hint} "
-        "Name a figure or table, a paper or 'all'; modgap reproduce --list shows them."
-    )

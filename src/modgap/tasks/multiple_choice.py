@@ -145,8 +145,16 @@ def multiple_choice_task(
     """
     X = check_matrix(X)
     Y, question_of = check_answers(texts, "texts")
-    image_of = check_image_of(image_of, int(question_of[-1]) + 1, X.shape[0])
-    right = check_correct(correct, question_of)
+    sizes, n_images = np.bincount(question_of), X.shape[0]
+    n = len(sizes)
+    if image_of is None and n != n_images:
+        raise InputValueError(
+            f"Say which image each question is about (image_of=…): got {n} questions and "
+            f"{n_images} images."
+        )
+    image_of = np.arange(n) if image_of is None else np.asarray(image_of)
+    image_of = _check_places(image_of, "image_of", np.full(n, n_images), "rows of X")
+    right = _check_places(np.asarray(correct), "correct", sizes, "answers")
     return Task(
         name="multiple_choice",
         names=(names[0], names[1]),
@@ -154,9 +162,9 @@ def multiple_choice_task(
         Y=Y,
         judge=_Choice(question_of, image_of[question_of], question_of, right),
         right=right,
-        chance=float(np.mean(1 / np.bincount(question_of))),
+        chance=float(np.mean(1 / sizes)),
         groups=image_of,
-        x_groups=np.arange(X.shape[0]),
+        x_groups=np.arange(n_images),
         metric=metric,
         row_names=("X", "texts"),
     )
@@ -198,30 +206,11 @@ def check_answers(
     return rows, question_of.astype(np.int64)
 
 
-def check_image_of(image_of: Any, n: int, n_images: int) -> np.ndarray:
-    """The row of its image for each of n questions."""
-    if image_of is None and n != n_images:
+def _check_places(places: np.ndarray, name: str, sizes: np.ndarray, what: str) -> np.ndarray:
+    if places.shape != sizes.shape or places.dtype.kind not in "iu":
         raise InputValueError(
-            f"Say which image each question is about (image_of=…): got {n} questions and "
-            f"{n_images} images."
-        )
-    found = np.arange(n) if image_of is None else np.asarray(image_of)
-    return _check_places(found, "image_of", n, np.full(n, n_images), "rows of X")
-
-
-def check_correct(correct: Any, question_of: np.ndarray) -> np.ndarray:
-    """The place of the right answer of each question."""
-    sizes = np.bincount(question_of)
-    return _check_places(np.asarray(correct), "correct", len(sizes), sizes, "answers")
-
-
-def _check_places(
-    places: np.ndarray, name: str, n: int, sizes: np.ndarray, what: str
-) -> np.ndarray:
-    if places.shape != (n,) or places.dtype.kind not in "iu":
-        raise InputValueError(
-            f"{name} must be a whole number for each of {n} questions, got {places.dtype} of shape "
-            f"{places.shape}."
+            f"{name} must be a whole number for each of {len(sizes)} questions, got {places.dtype} "
+            f"of shape {places.shape}."
         )
     bad = np.flatnonzero((places < 0) | (places >= sizes))
     if len(bad):

@@ -23,6 +23,7 @@ from modgap.evaluation.significance import Comparison, Interval
 from modgap.tasks.task import Published
 
 AS_THEY_ARE = "as they are"
+_LEAST_P = 0.0001
 
 
 @dataclass(frozen=True)
@@ -126,7 +127,7 @@ class TaskSweep(HasFigure, Result):
             f"{best.way} at {best.amount:g} was best on one half of the {of}; "
             f"on the other half it changes the {self.outcome} from {tested.before.value:.3f} to "
             f"{tested.after.value:.3f} (by {_signed(tested.difference)}, "
-            f"{_p_words(tested.p_value)})"
+            f"p {'' if tested.p_value < _LEAST_P else '= '}{_p_value(tested.p_value)})"
         )
         return f"{what}: it helps." if best.helps else f"{what}: no gain is shown."
 
@@ -213,8 +214,4 @@ def _signed(value: Interval) -> str:
 
 
 def _p_value(p: float) -> str:
-    return f"{p:.3g}" if p >= 1e-4 else "< 0.0001"
-
-
-def _p_words(p: float) -> str:
-    return f"p = {p:.3g}" if p >= 1e-4 else "p < 0.0001"
+    return f"{p:.3g}" if p >= _LEAST_P else f"< {_LEAST_P}"

@@ -102,6 +102,11 @@ def fig3(setting: Setting) -> Outcome:
     setting.say("the sphere", len(sources), len(sources) + 1)
     ball = _sphere(setting, (0.01, 1.0), crossed=2)
     x, y = make_sphere_pairs(45.0)
+    authors = "500 pairs of MS-COCO by CLIP ViT-B/16"
+    words = [
+        "500 photos of Unsplash by ViT-B/32" if each.name == "Unsplash" else on_words(each, authors)
+        for each in sources
+    ]
     return Outcome(
         measured | _by_temperature((0.01, 1.0), {"sphere, barrier": ball.barrier}),
         [
@@ -125,18 +130,9 @@ def fig3(setting: Setting) -> Outcome:
             "sphere_losses": ball.losses,
             "sphere_temperatures": (0.01, 1.0),
         },
-        on=_rows_words(sources),
+        on=f"{' and '.join(words)}, where the paper has 5,000 pairs of MS-COCO; the sphere is as "
+        "printed",
     )
-
-
-def _rows_words(sources: list[Pairs]) -> str:
-    """Whose rows the landscapes are of."""
-    authors = "500 pairs of MS-COCO by CLIP ViT-B/16"
-    said = " and ".join(
-        "500 photos of Unsplash by ViT-B/32" if each.name == "Unsplash" else on_words(each, authors)
-        for each in sources
-    )
-    return f"{said}, where the paper has 5,000 pairs of MS-COCO; the sphere is as printed"
 
 
 def _landscape(setting: Setting, source: Pairs) -> Landscape:

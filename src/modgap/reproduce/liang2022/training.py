@@ -139,10 +139,12 @@ def fig16(setting: Setting) -> Outcome:
                 above(
                     f"There is a gap at {name}.",
                     mean_interval(runs.values(recipe, WHOLE_GAP)),
-                    _by_chance(runs, recipe),
+                    # The largest distance to expect of means of unit rows with one centre.
+                    (1 / sizes["n_images"] + 1 / sizes["n_texts"]) ** 0.5,
                     "The centres are as near as those of one set of rows.",
                 )
                 for name, recipe in recipes.items()
+                for sizes in [runs.of(recipe)[0]["metrics"]]
             ),
             below(
                 "The largest gap over the dimensions exceeds the smallest by no more than printed.",
@@ -161,12 +163,6 @@ def _largest_over_smallest(runs: Runs, recipes: list[str]) -> Interval:
     seeds = sorted(set.intersection(*(set(found) for found in by_seed)))
     gaps = [[found[seed] for found in by_seed] for seed in seeds]
     return mean_interval([max(of) / min(of) for of in gaps])
-
-
-def _by_chance(runs: Runs, recipe: str) -> float:
-    """The largest distance to expect of two means of unit rows with one and the same centre."""
-    metrics = runs.of(recipe)[0]["metrics"]
-    return float((1 / metrics["n_images"] + 1 / metrics["n_texts"]) ** 0.5)
 
 
 def _values(found: Mapping[str, Spread]) -> dict[str, Number]:

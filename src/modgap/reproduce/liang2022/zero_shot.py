@@ -95,17 +95,6 @@ class Sweep:
         return int(np.argmin(np.abs(self.amounts - amount)))
 
 
-def classifications(setting: Setting) -> dict[str, Classification]:
-    """Every task at hand: your own, those of ImageNet and ESC-50, or else those of the digits."""
-    found = {}
-    for each in judged(zero_shots(setting)):
-        for words, texts in (("", each.texts), (", other wording", each.other_texts)):
-            if texts is not None:
-                X, rows = (unit(A.astype(np.float32)) for A in (each.X, texts))
-                found[f"{each.name}{words}"] = Classification(X, rows, each.labels)
-    return found
-
-
 def shift_sweep(task: Classification, amounts: np.ndarray) -> Sweep:
     """Classify at every shift."""
     hits = np.empty((len(amounts), len(task.X)), dtype=bool)
@@ -326,11 +315,15 @@ def _amounts(setting: Setting) -> np.ndarray:
 
 
 def _sweeps(setting: Setting) -> dict[str, Sweep]:
-    """Every task at every shift."""
-    return {
-        label: shift_sweep(task, _amounts(setting))
-        for label, task in classifications(setting).items()
-    }
+    """Your own task, those of ImageNet and ESC-50, or else those of the digits, at every shift."""
+    found = {}
+    for each in judged(zero_shots(setting)):
+        for words, texts in (("", each.texts), (", other wording", each.other_texts)):
+            if texts is not None:
+                X, rows = (unit(A.astype(np.float32)) for A in (each.X, texts))
+                task = Classification(X, rows, each.labels)
+                found[f"{each.name}{words}"] = shift_sweep(task, _amounts(setting))
+    return found
 
 
 def _on(labels: Iterable[str]) -> str:
