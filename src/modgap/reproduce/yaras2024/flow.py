@@ -12,6 +12,7 @@ from modgap.reproduce.entry import Outcome
 from modgap.reproduce.setting import Setting
 from modgap.reproduce.statistics import rank_correlation
 from modgap.reproduce.yaras2024 import PAPER
+from modgap.simulate.flow import gap_flow
 
 # The paper gives no sizes for its synthetic run; twelve pairs on a circle can be looked at.
 _PAIRS, _SEPARATION, _BETA = 12, 0.2, 5.0
@@ -21,8 +22,6 @@ _SHOWN_AT = (0.0, 0.3, 4.0, 20.0)
 @PAPER.run("fig2")
 def fig2(setting: Setting) -> Outcome:
     """Follow the flow of eq. 4 from random pairs."""
-    from modgap.simulate.flow import gap_flow
-
     starts = 20 if setting.full else 1
     times = np.linspace(0, 20, 401)
     runs = []

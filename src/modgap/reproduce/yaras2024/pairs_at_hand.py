@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 
 from modgap._arrays import unit
+from modgap.measures import gap_distance, margin
+from modgap.measures.projection import projection
 from modgap.reproduce.checks import Check, above, below, consistent
 from modgap.reproduce.entry import Outcome
 from modgap.reproduce.flickr8k.results import WHOLE_GAP
@@ -15,6 +17,8 @@ from modgap.reproduce.setting import Setting
 from modgap.reproduce.sources import DIGITS, Pairs, judged, pairs
 from modgap.reproduce.statistics import LEVEL, Interval, around, between, mean_interval
 from modgap.reproduce.yaras2024 import PAPER
+from modgap.simulate.flow_theory import initial_growth
+from modgap.simulate.sphere import critical_temperature, make_sphere_pairs
 
 _DRAWS = 300
 # All pairs are compared with all: of more than this, as many are drawn.
@@ -33,8 +37,6 @@ _WORDS = {
 @PAPER.run("fig1")
 def fig1(setting: Setting) -> Outcome:
     """Whether the modalities lie apart, and whether a gap that was made small grows."""
-    from modgap.measures.projection import projection
-
     measured: dict[str, float] = {}
     checks: list[Check] = []
     data: dict[str, Any] = {}
@@ -164,9 +166,6 @@ def _on_their_side(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 def _add_random_weights(setting: Setting, measured: dict[str, float], data: dict[str, Any]) -> None:
     """The same CLIP before its training, for comparison."""
-    from modgap.measures import gap_distance
-    from modgap.measures.projection import projection
-
     if setting.file("features_clip_random.npy") is None:
         return
     X, Y = setting.arrays("clip_random")
@@ -220,10 +219,6 @@ def _mean_of_some(values: np.ndarray, which: np.ndarray, rng: np.random.Generato
 
 def _six_pairs() -> tuple[dict[str, float], list[Check], dict[str, Any]]:
     """The figure's own picture: its signs follow from the definitions of sec. 2."""
-    from modgap.measures import margin
-    from modgap.simulate.flow_theory import initial_growth
-    from modgap.simulate.sphere import critical_temperature, make_sphere_pairs
-
     height, beta = 0.5, 50.0
     measured: dict[str, float] = {}
     data: dict[str, Any] = {}

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from modgap._arrays import unit
+from modgap.evaluation import retrieval
 from modgap.measures import gap_distance, wasserstein_uniformity
 from modgap.reproduce.checks import Check, above, below, check
 from modgap.reproduce.entry import Number, Outcome
@@ -30,7 +31,7 @@ from modgap.reproduce.yaras2024.trained_tables import (
     recipe_of,
     trained,
 )
-from modgap.tasks import pair_matching_task
+from modgap.tasks import pair_matching_task, zero_shot_task
 
 # Rows that need a long training to end where they should.
 _SCHEDULES = ("TS", "TS S1", "TS S2", "TS S3", "S0", "S1", "S2", "S3")
@@ -177,9 +178,6 @@ def table5(setting: Setting) -> Outcome:
 
 def _row_of_pairs(setting: Setting) -> Outcome:
     """The columns of table 2 for rows of your own: nothing that its claim could be judged by."""
-    from modgap.evaluation import retrieval
-    from modgap.tasks import zero_shot_task
-
     (own,) = pairs(setting)
     some = np.random.default_rng(setting.seed).permutation(len(own.X))[:_PAIRS_OF_GAP]
     recall = retrieval(own.X, own.Y, k=1).recall()

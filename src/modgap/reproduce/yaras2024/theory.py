@@ -15,6 +15,13 @@ from modgap.reproduce.flickr8k.results import FIRST, Runs
 from modgap.reproduce.setting import Setting
 from modgap.reproduce.statistics import falls, mean_interval
 from modgap.reproduce.yaras2024 import PAPER
+from modgap.simulate.flow import gap_flow, linear_schedule, simple_flow
+from modgap.simulate.flow_theory import (
+    decay_rate,
+    initial_growth,
+    initial_growth_bound,
+    separation_bound,
+)
 
 # The gap of fig. 4a is shown from this step on, when it has begun to fall.
 LATE = 100
@@ -171,8 +178,6 @@ def _checks_of_first_steps(change: np.ndarray, rate: str) -> list[Check]:
 
 def _growth_at_random_starts(setting: Setting) -> tuple[np.ndarray, float]:
     """2 dγ/dt at random starts, and its limit for many pairs."""
-    from modgap.simulate.flow_theory import initial_growth, initial_growth_bound
-
     n, dim, starts = (2048, 1024, 100) if setting.full else (512, 64, 10)
     # CLIP's first temperature; a gap as at its start.
     beta, gamma = 1 / 0.07, 0.4
@@ -187,8 +192,6 @@ def _growth_at_random_starts(setting: Setting) -> tuple[np.ndarray, float]:
 @cache
 def _closure() -> tuple[np.ndarray, np.ndarray]:
     """−1/log(t)² and the gap of the simplified flow, from t = 10² to 10⁶."""
-    from modgap.simulate.flow import simple_flow
-
     times = np.logspace(2, 6, 120)
     return -1 / np.log(times) ** 2, simple_flow(0.5, 1.0, times).gap_distance
 
@@ -196,9 +199,6 @@ def _closure() -> tuple[np.ndarray, np.ndarray]:
 @cache
 def _separation_and_bound() -> tuple[float, dict[str, Any]]:
     """Theorem 3.2 along a matched flow: γ over its bound where it is least, and both."""
-    from modgap.simulate.flow import gap_flow
-    from modgap.simulate.flow_theory import separation_bound
-
     times = np.concatenate([[0.0], np.logspace(-2, 9, 60)])
     run = gap_flow(np.eye(8), np.eye(8), 0.25, 20.0, times, free=False)
     bound = separation_bound(times, 0.25, 20.0, margin=1.0, n=8)
@@ -212,8 +212,6 @@ def _separation_and_bound() -> tuple[float, dict[str, Any]]:
 
 def _initial_growth_and_bound(setting: Setting) -> tuple[float, float]:
     """Theorem 3.3 where its bound is positive: the bound, and 2 dγ/dt."""
-    from modgap.simulate.flow_theory import initial_growth, initial_growth_bound
-
     X, Y = np.random.default_rng([setting.seed, 1000]).normal(size=(2, 8000, 3))
     return initial_growth_bound(3, 0.3, 1.0, n=8000), initial_growth(X, Y, 0.3, 1.0)
 
@@ -221,9 +219,6 @@ def _initial_growth_and_bound(setting: Setting) -> tuple[float, float]:
 @cache
 def _schemes() -> tuple[dict[str, float], dict[str, Any]]:
     """Appendix C: how fast γ closes when the temperature is written or set otherwise."""
-    from modgap.simulate.flow import linear_schedule, simple_flow
-    from modgap.simulate.flow_theory import decay_rate
-
     end = 200.0
     fixed, ramp = (lambda t: 2.0), linear_schedule(1.0, 3.0, end)
     rates = {}
