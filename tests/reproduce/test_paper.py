@@ -8,6 +8,7 @@ from typing import get_args
 
 import numpy as np
 import pytest
+from scipy.stats import spearmanr
 
 from modgap import plot
 from modgap.reproduce import Outcome, Paper, Setting, check, papers
@@ -261,7 +262,9 @@ def test_histograms_share_their_bins() -> None:
     assert bin_counts(groups, np.array([0.0, 2.0, 5.0]))["counts"]["b"].tolist() == [0, 2]
 
 
-def test_a_rank_correlation_sees_only_the_order() -> None:
+def test_a_rank_correlation_is_spearmans_and_sees_only_the_order(rng) -> None:
+    a, b = rng.integers(0, 9, size=(2, 40))
+    assert rank_correlation(a, a + b) == pytest.approx(spearmanr(a, a + b).statistic)
     assert rank_correlation([1, 2, 3], [1, 10, 100]) == pytest.approx(1)
     assert rank_correlation([1, 2, 3], np.array([3.0, 2.0, 1.0])) == pytest.approx(-1)
     assert by_chance(401) == pytest.approx(0.2)

@@ -19,7 +19,6 @@ from modgap.reproduce.setting import find_embeddings
 from modgap.reproduce.wording import report_lines, value_words
 
 PAPER = SimpleNamespace(key="paper", title="A paper")
-COUNTS = {"liang2022": 22, "levi2025": 24, "chowers2026": 19, "yaras2024": 12}
 
 
 def make(
@@ -55,22 +54,6 @@ def report(**options):
 
 
 # What there is
-
-
-def test_every_figure_and_table_of_the_four_papers_has_an_entry() -> None:
-    counts = {}
-    for entry in entries().values():
-        counts[entry.paper] = counts.get(entry.paper, 0) + 1
-    assert counts == COUNTS
-
-
-@pytest.mark.parametrize("key", sorted(COUNTS))
-def test_an_entry_says_what_it_needs_and_what_it_claims(key) -> None:
-    for entry in select([key]):
-        assert entry.title
-        assert entry.claim.endswith(".")
-        assert (entry.run is not None) or len(entry.how) > 40, entry.key
-        json.dumps(dict(entry.published))
 
 
 def test_listing_loads_neither_torch_nor_numba_nor_what_draws() -> None:
