@@ -62,7 +62,7 @@ def test_under_the_null_one_in_twenty_is_rejected(way):
         made, real = rows(rng, 40, 0.3), rows(rng, 60 if way != "paired" else 40, 0.3)
         reference = None if way == "own reference" else rows(rng, 80, 0.3)
         found = conformity_test(
-            made, real, reference, paired=way == "paired", resamples=199, seed=seed
+            made, real, reference, paired=way == "paired", resamples=100, seed=seed
         )
         rejected.append(found.p_value <= 0.05)
         covered.append(found.difference.low <= 0 <= found.difference.high)
@@ -75,7 +75,7 @@ def test_unequal_spreads_and_sizes_do_not_reject_equal_means():
     # Two normal samples of one mean stand in for conformities: only the spread differs.
     rng = np.random.default_rng(8)
     p = [
-        _apart(rng.normal(size=15) * 3, rng.normal(size=90), 199, 0.95, seed)[3]
+        _apart(rng.normal(size=15) * 3, rng.normal(size=90), 99, 0.95, seed)[3]
         for seed in range(300)
     ]
     assert np.mean(np.array(p) <= 0.05) < 0.05 + 3.5 * (0.05 * 0.95 / 300) ** 0.5
