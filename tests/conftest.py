@@ -251,14 +251,14 @@ class Library:
 @pytest.fixture(
     params=[
         ("numpy", "float64"),
-        ("numpy", "float32"),
-        ("torch", "float64"),
+        pytest.param(("numpy", "float32"), marks=pytest.mark.long),
+        pytest.param(("torch", "float64"), marks=pytest.mark.long),
         ("torch", "float32"),
     ],
     ids="-".join,
 )
 def library(request: pytest.FixtureRequest) -> Library:
-    """NumPy and torch, each in float64 and float32; torch is left out where it is absent."""
+    """NumPy in float64 and torch, where it is, in float32; the others with the long tests."""
     name, precision = request.param
     if name == "torch":
         pytest.importorskip("torch", reason="torch is not installed")

@@ -75,7 +75,7 @@ def test_unequal_spreads_and_sizes_do_not_reject_equal_means():
     # Two normal samples of one mean stand in for conformities: only the spread differs.
     rng = np.random.default_rng(8)
     p = [
-        _apart(rng.normal(size=15) * 3, rng.normal(size=90), 99, 0.95, seed)[3]
+        _apart(rng.normal(size=15) * 3, rng.normal(size=90), 100, 0.95, seed)[3]
         for seed in range(300)
     ]
     assert np.mean(np.array(p) <= 0.05) < 0.05 + 3.5 * (0.05 * 0.95 / 300) ** 0.5
