@@ -52,26 +52,28 @@ def change(path: Path, **settings) -> None:
     path.write_text(json.dumps({**json.loads(path.read_text()), **settings}))
 
 
-def test_code_in_a_folder_is_refused_and_nobody_is_asked(folder, tmp_path):
-    auto = {"AutoConfig": "code.Config", "AutoModel": "code.Model"}
-    change(folder / "config.json", model_type="strange", auto_map=auto)
-    with pytest.raises(ValueError, match="it brings code of its own, which is not run"):
-        open_model(f"hf:{folder}")
-    assert not (tmp_path / "mark").exists()
+OWN = {"AutoConfig": "code.Config", "AutoModel": "code.Model"}
 
 
-def test_code_of_an_image_processor_is_refused(folder, tmp_path):
-    settings = {"image_processor_type": "P", "auto_map": {"AutoImageProcessor": "code.Processor"}}
-    change(folder / "preprocessor_config.json", **settings)
+@pytest.mark.parametrize(
+    ("file", "settings"),
+    [
+        ("config.json", {"model_type": "strange", "auto_map": OWN}),
+        (
+            "preprocessor_config.json",
+            {"image_processor_type": "P", "auto_map": {"AutoImageProcessor": "code.Processor"}},
+        ),
+    ],
+)
+def test_code_in_a_folder_is_refused_and_nobody_is_asked(file, settings, folder, tmp_path):
+    change(folder / file, **settings)
     with pytest.raises(ValueError, match="it brings code of its own, which is not run"):
         open_model(f"hf:{folder}")
     assert not (tmp_path / "mark").exists()
 
 
 def test_kernels_of_the_hub_are_not_fetched(folder):
-    config = json.loads((folder / "config.json").read_text())
-    config["_attn_implementation"] = "stranger/kernel"
-    (folder / "config.json").write_text(json.dumps(config))
+    change(folder / "config.json", _attn_implementation="stranger/kernel")
     for seed in (None, 0):
         with pytest.raises(ValueError, match="asks for the code 'stranger/kernel' of the hub"):
             open_model(f"hf:{folder}", random=seed)
@@ -144,8 +146,7 @@ def test_a_scale_that_is_none_gives_no_temperature(folder, scale):
 
 
 def test_libraries_between_do_not_ask_either(folder, tmp_path):
-    auto = {"AutoConfig": "code.Config", "AutoModel": "code.Model"}
-    change(folder / "config.json", model_type="strange", auto_map=auto)
+    change(folder / "config.json", model_type="strange", auto_map=OWN)
     with never_asked(), pytest.raises(ValueError, match="trust_remote_code"):
         transformers.AutoConfig.from_pretrained(folder)
     assert not (tmp_path / "mark").exists()

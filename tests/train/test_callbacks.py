@@ -84,13 +84,12 @@ class Clip(torch.nn.Module):
 class Embed:
     """Rows of held-out pairs; keeps their gap and in which mode the model was asked."""
 
-    def __init__(self, towers):
-        self.towers, self.batch = towers, make_batch(1)
-        self.gaps, self.modes = [], set()
+    def __init__(self):
+        self.batch, self.gaps, self.modes = make_batch(1), [], set()
 
     def __call__(self, model):
         torch.rand(3)  # as a DataLoader does
-        X, Y = self.towers(model)(*self.batch)
+        X, Y = getattr(model, "clip", model).towers(*self.batch)
         self.gaps.append(gap_distance(unit(X.double()), unit(Y.double())))
         self.modes.add((model.training, torch.is_grad_enabled()))
         return X, Y
@@ -120,7 +119,7 @@ def by_step(history, name):
 
 
 def test_the_gap_is_on_the_dashboard_of_the_hugging_face_trainer(trains, dashboard, tmp_path):
-    embed = Embed(lambda model: model.towers)
+    embed = Embed()
     logger = JsonLinesLogger(tmp_path / "log.jsonl")
     trainer = make_trainer(
         tmp_path / "run", report_to=["tensorboard"], save_strategy="steps", save_steps=3,
@@ -154,14 +153,14 @@ def test_the_gap_is_on_the_dashboard_of_the_hugging_face_trainer(trains, dashboa
 
 
 def test_an_evaluation_of_the_hugging_face_trainer_returns_the_gap(trains, tmp_path):
-    embed = Embed(lambda model: model.towers)
+    embed = Embed()
     trainer = make_trainer(tmp_path)
     trainer.add_callback(hugging_face_callback(embed, trainer=trainer))
     assert trainer.evaluate()["eval_gap_distance"] == pytest.approx(embed.gaps[-1], abs=1e-6)
 
 
 def test_without_its_trainer_the_callback_fills_the_log_history(trains, tmp_path):
-    embed = Embed(lambda model: model.towers)
+    embed = Embed()
     trainer = make_trainer(tmp_path, callbacks=[hugging_face_callback(embed, every=2)])
     trainer.train()
     gap = by_step(trainer.state.log_history, "gap_distance")
@@ -173,7 +172,7 @@ def test_without_its_trainer_the_callback_fills_the_log_history(trains, tmp_path
 def test_without_its_trainer_the_callback_says_that_dashboards_lack_the_gap(
     trains, dashboard, tmp_path
 ):
-    callback = hugging_face_callback(Embed(lambda model: model.towers), every=2)
+    callback = hugging_face_callback(Embed(), every=2)
     trainer = make_trainer(
         tmp_path, report_to=["tensorboard"], callbacks=[callback], max_steps=1, eval_strategy="no"
     )
@@ -186,7 +185,7 @@ def test_looking_does_not_change_what_the_trainer_learns(trains, tmp_path):
     for looks in (False, True):
         trainer = make_trainer(tmp_path, eval_strategy="no")
         if looks:
-            embed = Embed(lambda model: model.towers)
+            embed = Embed()
             trainer.add_callback(hugging_face_callback(embed, trainer=trainer, every=1))
         trainer.train()
         # What a step of the training would draw next is the same, too.
@@ -255,45 +254,39 @@ def columns(folder):
     return found
 
 
-def test_lightnings_logger_gets_the_gap_at_its_steps(lightning, tmp_path):
-    embed = Embed(lambda module: module.clip.towers)
-    logger = JsonLinesLogger(tmp_path / "log.jsonl")
-    trainer, _ = fit(lightning, tmp_path, [lightning_callback(embed, every=4, loggers=[logger])])
-    logger.close()
-    assert embed.modes == {(False, False)}
-    assert trainer.global_step == 10
-    written = columns(tmp_path)
-    expected = dict(zip([4, 8], embed.gaps, strict=True))
-    assert expected[4] != expected[8]
-    assert written["gap/gap_distance"] == pytest.approx(expected, abs=1e-6)
-    assert list(written["gap/image_retrieval_recall@1"]) == [4, 8]
-    assert list(written["loss"]) == [2, 5, 8]  # Lightning counts from 0
-    assert float(trainer.callback_metrics["gap/gap_distance"]) == pytest.approx(embed.gaps[-1])
-    lines = [json.loads(line) for line in (tmp_path / "log.jsonl").read_text().splitlines()]
-    assert [line["step"] for line in lines] == [4, 8]
-
-
-def test_lightnings_tensorboard_shows_the_gap(lightning, dashboard, tmp_path):
-    embed = Embed(lambda module: module.clip.towers)
-    logger = lightning.loggers.TensorBoardLogger(tmp_path)
-    fit(lightning, tmp_path, [lightning_callback(embed, every=5)], logger=logger)
-    expected = dict(zip([5, 10], embed.gaps, strict=True))
-    assert dashboard(tmp_path)["gap/gap_distance"] == pytest.approx(expected, abs=1e-6)
-
-
-def test_lightning_keeps_the_weights_with_the_smallest_gap(lightning, tmp_path):
-    embed = Embed(lambda module: module.clip.towers)
+def test_lightnings_loggers_and_checkpoints_get_the_gap_at_its_steps(
+    lightning, dashboard, tmp_path
+):
+    embed, logger = Embed(), JsonLinesLogger(tmp_path / "log.jsonl")
     best = lightning.callbacks.ModelCheckpoint(
         tmp_path / "best", monitor="gap/gap_distance", every_n_train_steps=5
     )
-    callbacks = [lightning_callback(embed, every=5), best]
-    fit(lightning, tmp_path, callbacks, enable_checkpointing=True)
+    loggers = [
+        lightning.loggers.CSVLogger(tmp_path, name="", version="csv"),
+        lightning.loggers.TensorBoardLogger(tmp_path / "board"),
+    ]
+    callbacks = [lightning_callback(embed, every=5, loggers=[logger]), best]
+    trainer, _ = fit(lightning, tmp_path, callbacks, logger=loggers, enable_checkpointing=True)
+    logger.close()
+    assert embed.modes == {(False, False)}
+    assert trainer.global_step == 10
+    expected = dict(zip([5, 10], embed.gaps, strict=True))
+    assert expected[5] != expected[10]
+    written = columns(tmp_path)
+    assert written["gap/gap_distance"] == pytest.approx(expected, abs=1e-6)
+    assert list(written["gap/image_retrieval_recall@1"]) == [5, 10]
+    assert list(written["loss"]) == [2, 5, 8]  # Lightning counts from 0
+    shown = dashboard(tmp_path / "board")
+    assert shown["gap/gap_distance"] == pytest.approx(expected, abs=1e-6)
+    assert float(trainer.callback_metrics["gap/gap_distance"]) == pytest.approx(embed.gaps[-1])
     assert float(best.best_model_score) == pytest.approx(min(embed.gaps))
+    lines = [json.loads(line) for line in (tmp_path / "log.jsonl").read_text().splitlines()]
+    assert [line["step"] for line in lines] == [5, 10]
 
 
 def test_a_resumed_run_of_lightning_is_measured_at_the_same_steps(lightning, tmp_path):
     fit(lightning, tmp_path, [], max_epochs=1)[0].save_checkpoint(tmp_path / "half.ckpt")
-    embed = Embed(lambda module: module.clip.towers)
+    embed = Embed()
     callback = lightning_callback(embed, every=5)
     fit(lightning, tmp_path / "rest", [callback], resume=tmp_path / "half.ckpt")
     assert list(columns(tmp_path / "rest")["gap/gap_distance"]) == [10]
@@ -302,7 +295,7 @@ def test_a_resumed_run_of_lightning_is_measured_at_the_same_steps(lightning, tmp
 # Lightning asks whether it is meant: it is.
 @pytest.mark.filterwarnings("ignore:Found .* in eval mode at the start of training")
 def test_looking_leaves_a_frozen_tower_in_evaluation_mode(lightning, tmp_path):
-    embed = Embed(lambda module: module.clip.towers)
+    embed = Embed()
     _, module = fit(lightning, tmp_path, [lightning_callback(embed, every=2)], frozen=True)
     assert len(embed.gaps) == 5
     assert set(module.modes) == {(False, True)}

@@ -18,7 +18,7 @@ from encoders import (
     write_vision_encoder,
 )
 from modgap._validate import InputValueError, MissingExtraError
-from training import bars_config
+from training import bars_config, same_weights
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 transformers = pytest.importorskip("transformers", reason="transformers is not installed")
@@ -248,8 +248,6 @@ def text_only(bars: Path, bert: Path, **train_settings):
 
 
 def test_one_tower_may_be_pretrained_and_its_run_resumes_exactly(bars, bert, tmp_path):
-    from training import same_weights
-
     config = text_only(bars, bert, text_learning_rate=1e-4)
     train(config, output=tmp_path / "whole")
     shutil.copytree(tmp_path / "whole", tmp_path / "cut")
@@ -338,31 +336,54 @@ def test_every_weight_that_is_not_locked_gets_a_gradient(bert):
     assert locked.text.training
 
 
+def without(folder: Path, file: str, content: str | None = None) -> Path:
+    (folder / file).unlink()
+    if content:
+        (folder / file).write_text(content)
+    return folder
+
+
 @pytest.mark.parametrize(
-    ("source", "side", "said"),
+    ("call", "said"),
     [
+        (lambda f: open_encoder("efficientnet-lite9", "image"), r"no encoder 'efficientnet-lite9'"),
+        (lambda f: open_encoder("efficientnet-lite9", "image"), "Did you mean 'efficient"),
+        (lambda f: open_encoder("nowhere", "text"), "neither a folder with config.json and model"),
+        (lambda f: open_encoder(f / "bert", "image"), "must take images, but .*bert' takes texts"),
         (
-            "efficientnet-lite9",
-            "image",
-            r"no encoder 'efficientnet-lite9'.*Did you mean 'efficient",
+            lambda f: open_encoder(without(f / "bert", "tokenizer.json"), "text"),
+            r"has no tokenizer\.json",
         ),
-        ("nowhere", "text", "neither a folder with config.json and model.safetensors nor one of"),
-        ("bert", "image", "image encoder must take images, but .*bert' takes texts"),
-        ("no tokenizer", "text", "has no tokenizer.json"),
-        ("no model", "text", "describes no model of transformers"),
+        (
+            lambda f: open_encoder(
+                without(f / "bert", "config.json", '{"model_type": "nothing"}'), "text"
+            ),
+            "describes no model of transformers",
+        ),
+        (lambda f: TowerConfig("encoder"), "needs a source"),
+        (
+            lambda f: make_tower(TowerConfig("encoder", source=str(f / "bert"), context_length=41)),
+            "at most 40 tokens, got a context_length of 41",
+        ),
+        (
+            lambda f: make_tower(TowerConfig("vision", source=str(f / "vit"), image_size=48)),
+            r"no images of 3 channels and 48 pixels.*image_size",
+        ),
+        (
+            lambda f: open_encoder(without(f / "vit", "preprocessor_config.json"), "image"),
+            r"has no preprocessor_config.json that says",
+        ),
+        (
+            lambda f: open_encoder(write_vision_encoder(f / "clip", "clip"), "text"),
+            "Only the image network",
+        ),
     ],
 )
-def test_what_is_no_encoder_is_refused_in_words(source, side, said, bert, tmp_path):
-    place: str | Path = source
-    if source in ("bert", "no tokenizer", "no model"):
-        place = tmp_path / "bert"
-        shutil.copytree(bert, place)
-    if source == "no tokenizer":
-        (place / "tokenizer.json").unlink()
-    if source == "no model":
-        (place / "config.json").write_text('{"model_type": "nothing"}')
+def test_what_is_no_encoder_or_cannot_be_taken_is_refused_in_words(call, said, bert, tmp_path):
+    shutil.copytree(bert, tmp_path / "bert")
+    write_vision_encoder(tmp_path / "vit", "vit")
     with pytest.raises(InputValueError, match=said):
-        open_encoder(place, side)
+        call(tmp_path)
 
 
 def test_a_wheel_that_is_not_installed_names_its_extra(monkeypatch):
@@ -371,16 +392,6 @@ def test_a_wheel_that_is_not_installed_names_its_extra(monkeypatch):
         open_encoder("efficientnet-lite2", "image")
     with pytest.raises(MissingExtraError, match=r"pip install 'modgap\[pretrained\]'"):
         open_encoder("all-minilm-l6-v2", "text")
-
-
-def test_a_pretrained_kind_needs_a_source():
-    with pytest.raises(InputValueError, match="needs a source"):
-        TowerConfig("encoder")
-
-
-def test_too_many_tokens_for_an_encoder_are_refused(bert):
-    with pytest.raises(InputValueError, match="at most 40 tokens, got a context_length of 41"):
-        make_tower(TowerConfig("encoder", source=str(bert), context_length=41))
 
 
 def test_an_encoder_that_is_nowhere_is_found_before_the_data_is_read(tmp_path):
@@ -419,19 +430,15 @@ KINDS = ("vit", "vit without pooler", "resnet", "clip")
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_an_image_encoder_from_a_folder_gives_the_rows_of_transformers(kind, tmp_path):
-    folder = write_vision_encoder(tmp_path, kind)
+def test_an_image_encoder_and_its_export_give_the_rows_of_transformers(kind, tmp_path):
+    folder = write_vision_encoder(tmp_path / "made", kind)
     expected = transformers_rows(folder, kind, pixels(32))
     assert expected.std(0).max() > 0.001
-    torch.testing.assert_close(vision_rows(folder, pixels(32)), expected, rtol=0, atol=1e-5)
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_an_exported_image_encoder_gives_the_rows_it_gave(kind, tmp_path):
-    folder = write_vision_encoder(tmp_path / "made", kind)
+    found = vision_rows(folder, pixels(32))
+    torch.testing.assert_close(found, expected, rtol=0, atol=1e-5)
     export_encoder(open_encoder(folder, "image"), tmp_path / "out", dtype="float32")
-    again, before = (vision_rows(place, pixels(32)) for place in (tmp_path / "out", folder))
-    torch.testing.assert_close(again, before, rtol=0, atol=1e-6)
+    again = vision_rows(tmp_path / "out", pixels(32))
+    torch.testing.assert_close(again, found, rtol=0, atol=1e-6)
 
 
 def test_an_image_encoder_of_transformers_is_trained_or_locked(bars, bert, tmp_path):
@@ -444,18 +451,3 @@ def test_an_image_encoder_of_transformers_is_trained_or_locked(bars, bert, tmp_p
         ended = TwoTower.load(tmp_path / f"run{len(lock)}" / MODEL).image.body.state_dict()
         same = all(torch.equal(ended[name], value) for name, value in started.items())
         assert same == bool(lock)
-
-
-def test_an_image_encoder_says_what_it_cannot_take(tmp_path):
-    folder = write_vision_encoder(tmp_path, "vit")
-    with pytest.raises(InputValueError, match=r"no images of 3 channels and 48 pixels.*image_size"):
-        make_tower(TowerConfig("vision", source=str(folder), image_size=48))
-    (folder / "preprocessor_config.json").unlink()
-    with pytest.raises(InputValueError, match=r"has no preprocessor_config.json that says"):
-        open_encoder(folder, "image")
-
-
-def test_of_a_model_of_both_only_the_image_network_can_be_taken(tmp_path):
-    folder = write_vision_encoder(tmp_path, "clip")
-    with pytest.raises(InputValueError, match="Only the image network"):
-        open_encoder(folder, "text")
