@@ -93,6 +93,8 @@ def compare_cones(embeddings: Sequence[Array]) -> ConeComparison:
     )
     spread = float(np.mean(np.sum((centres - centres.mean(axis=0)) ** 2, axis=1)))
     total = spread + float(squares.mean())
+    # ‖u − c‖² ranks as c·u − ‖c‖²/2 does, the other way round.
+    scores = rows @ centres.T - np.sum(centres**2, axis=1) / 2
     cones = [cone(X) for X in sides]
     return ConeComparison(
         mean_cosine=np.array([found.mean for found in cones]),
@@ -102,17 +104,10 @@ def compare_cones(embeddings: Sequence[Array]) -> ConeComparison:
         distances=distances,
         separation=float(ratios.mean()),
         least_separation=float(ratios.min()),
-        told_apart=_told_apart(rows, centres),
+        told_apart=float(np.mean(np.argmax(scores, axis=2) == np.arange(len(rows))[:, None])),
         neighbours=_own_neighbours(rows),
         between=spread / total if total > 0 else float("nan"),
     )
-
-
-def _told_apart(rows: np.ndarray, centres: np.ndarray) -> float:
-    """Share of rows (encoders, inputs, d) nearest to their own encoder's centre."""
-    # ‖u − c‖² ranks as c·u − ‖c‖²/2 does, the other way round.
-    scores = rows @ centres.T - np.sum(centres**2, axis=1) / 2
-    return float(np.mean(np.argmax(scores, axis=2) == np.arange(len(rows))[:, None]))
 
 
 def _own_neighbours(rows: np.ndarray) -> float:

@@ -157,7 +157,10 @@ def descend(
         if step in recorded:
             history.append(_metrics(step, math.exp(-log_scale), X, Y, sphere))
         if step in kept:
-            frames.append(_snapshot(step, math.exp(-log_scale), X.copy(), Y.copy()))
+            temperature = math.exp(-log_scale)
+            found = contrastive_gradient(X, Y, temperature)
+            sums = found.assignments_x, found.assignments_y
+            frames.append(Snapshot(step, temperature, X.copy(), Y.copy(), *sums))
         if step == steps:
             break
         stop = min(stops[bisect_right(stops, step)], step + stride)
@@ -230,8 +233,3 @@ def _metrics(
         *(float(s.mean()) for s in sums),
         *(float(s.std()) for s in sums),
     )
-
-
-def _snapshot(step: int, temperature: float, X: np.ndarray, Y: np.ndarray) -> Snapshot:
-    gradient = contrastive_gradient(X, Y, temperature)
-    return Snapshot(step, temperature, X, Y, gradient.assignments_x, gradient.assignments_y)
