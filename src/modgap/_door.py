@@ -237,12 +237,6 @@ def as_numpy(array: Any) -> np.ndarray:
     return (array.float() if str(array.dtype) == "torch.bfloat16" else array).numpy()
 
 
-def refuse_output(X: Any) -> None:
-    """Refuse what a model put out, which is a mapping but not one of names to rows."""
-    if is_model_output(X):
-        raise InputTypeError(f"X must be rows by name, got {what_to_call(X)}")
-
-
 def what_to_call(given: Any) -> str:
     """What it is, and what makes rows of it.
 

@@ -32,17 +32,12 @@ def same_texts(labels: Any) -> np.ndarray:
     """
     found = np.asarray(labels)
     if found.dtype.kind == "O":
-        texts = [same_text(one) if isinstance(one, str) else one for one in found.ravel()]
-        return _objects(texts).reshape(found.shape)
+        texts = np.empty(found.size, dtype=object)
+        texts[:] = [same_text(one) if isinstance(one, str) else one for one in found.ravel()]
+        return texts.reshape(found.shape)
     if found.dtype.kind != "U" or found.size == 0:
         return found
     codes = np.ascontiguousarray(found).reshape(-1).view(np.uint32)
     if found.dtype.byteorder not in "=|" or int(codes.max(initial=0)) >= _FIRST_MARK:
         return np.array([same_text(one) for one in found.ravel().tolist()]).reshape(found.shape)
     return found
-
-
-def _objects(values: list[Any]) -> np.ndarray:
-    out = np.empty(len(values), dtype=object)
-    out[:] = values
-    return out

@@ -163,7 +163,13 @@ class Contents:
             found = self.matrices[name]
             plain = found.dtype.kind == "f" and found.dtype.itemsize <= 8
             if not plain or len(found.shape) != 2 or 0 in found.shape:
-                _refuse_rows(f"{name!r} of {self.path}", found.shape, found.dtype)
+                where = f"{name!r} of {self.path}"
+                # It looks at shape and dtype only: a stand-in that takes no memory will do.
+                check_matrix(np.broadcast_to(np.zeros((), found.dtype), found.shape), where)
+                raise InputTypeError(
+                    f"{where} must hold float16, float32 or float64, got {found.dtype}. Convert "
+                    "it to float64."
+                )
             return found
         if name in self.columns:
             column = self.columns[name]
@@ -221,14 +227,6 @@ class Contents:
         held = [*matrices, *columns]
         more = f" and {len(held) - _LISTED} more" if len(held) > _LISTED else ""
         return (", ".join(held[:_LISTED]) or "no arrays") + more
-
-
-def _refuse_rows(name: str, shape: tuple[int, ...], dtype: np.dtype) -> None:
-    # check_matrix looks at shape and dtype only, so a stand-in that takes no memory will do.
-    check_matrix(np.broadcast_to(np.zeros((), dtype), shape), name)
-    raise InputTypeError(
-        f"{name} must hold float16, float32 or float64, got {dtype}. Convert it to float64."
-    )
 
 
 def listed(names: Sequence[str]) -> str:

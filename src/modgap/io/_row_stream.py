@@ -85,6 +85,7 @@ def converted(
 
     Refuses rows that would become zero in it, and numbers that would become infinite.
     """
+    # Rows of which a number may become infinite, or all of them zero.
     unsure = np.zeros(0, dtype=np.intp)
     with np.errstate(over="ignore"):
         if batch.dtype == np.float32 and dtype == np.float16:
@@ -92,7 +93,10 @@ def converted(
             unsure = _unsure_of(batch, odd)
         else:
             if dtype.itemsize < batch.dtype.itemsize:
-                unsure = _unsure(batch, dtype)
+                largest = np.maximum(batch.max(axis=1, initial=0), -batch.min(axis=1, initial=0))
+                range_ = np.finfo(dtype)
+                odd_rows = (largest <= range_.smallest_normal) | (largest >= range_.max)
+                unsure = np.flatnonzero(odd_rows)
             found = np.ascontiguousarray(batch, dtype=dtype)
             if out is not None:
                 out[...] = found
@@ -122,15 +126,8 @@ def _check_kept(
         )
 
 
-def _unsure(batch: np.ndarray, dtype: np.dtype) -> np.ndarray:
-    """The rows of which a number may become infinite in a dtype, or all of them zero."""
-    largest = np.maximum(batch.max(axis=1, initial=0), -batch.min(axis=1, initial=0))
-    range_ = np.finfo(dtype)
-    return np.flatnonzero((largest <= range_.smallest_normal) | (largest >= range_.max))
-
-
 def _unsure_of(batch: np.ndarray, odd: np.ndarray) -> np.ndarray:
-    """The same where it is known which numbers are not normal in that dtype."""
+    """Rows to look at, where it is known which numbers are not normal in the dtype."""
     rows = odd // batch.shape[1]
     found = np.bincount(rows, minlength=len(batch)) == batch.shape[1]
     found[rows[np.abs(batch.reshape(-1)[odd]) > 1]] = True

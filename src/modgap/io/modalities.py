@@ -12,7 +12,13 @@ from typing import Any
 import numpy as np
 
 from modgap._arrays import unit
-from modgap._door import check_group_labels, check_groups, encode_groups, refuse_output
+from modgap._door import (
+    check_group_labels,
+    check_groups,
+    encode_groups,
+    is_model_output,
+    what_to_call,
+)
 from modgap._files import folder_to_write
 from modgap._results import Progress, silent, spoken
 from modgap._validate import (
@@ -106,7 +112,8 @@ class Modalities:
                     "Modalities hold all sides, their names and groups; pass nothing beside them."
                 )
             return X
-        refuse_output(X)
+        if is_model_output(X):  # a mapping, but not one of names to rows
+            raise InputTypeError(f"X must be rows by name, got {what_to_call(X)}")
         named = isinstance(X, Mapping) and not is_table(X)
         if named and Y is not None:
             raise InputTypeError("Modalities by name come as one mapping; pass no Y beside it.")

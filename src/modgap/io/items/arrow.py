@@ -132,7 +132,8 @@ def _readers(table: _Table, column: str | None, folder: ImageFolder) -> list[Cal
     if column is None:
         return [no_file] * table.n_rows
     kind = table.schema.field(column).type
-    inner = kind.field("bytes").type if _has_bytes(kind) else kind
+    has_bytes = pa.types.is_struct(kind) and kind.get_field_index("bytes") >= 0
+    inner = kind.field("bytes").type if has_bytes else kind
     checks = (pa.types.is_binary, pa.types.is_large_binary, pa.types.is_null)
     if not _is_text(table, column) and not any(check(inner) for check in checks):
         raise InputTypeError(
@@ -173,12 +174,6 @@ def _stored(value: Any, folder: ImageFolder, path: Path) -> bytes:
         return folder.reader(name, path)()
     except InputValueError as error:
         raise ImageError(str(error)) from error
-
-
-def _has_bytes(kind: Any) -> bool:
-    import pyarrow as pa
-
-    return bool(pa.types.is_struct(kind)) and kind.get_field_index("bytes") >= 0
 
 
 def _is_small(kind: Any) -> bool:
