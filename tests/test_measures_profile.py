@@ -84,10 +84,10 @@ def test_radii_and_conformity_count_every_row(pairs):
     X, Y = pairs
     found = modgap.measures.profile(X, Y)
     radii = np.linalg.norm(X - X.mean(axis=0), axis=1)
-    np.testing.assert_array_equal(found.radii.x, np.histogram(radii, found.radii.edges)[0])
+    np.testing.assert_array_equal(found.radii.sides[0], np.histogram(radii, found.radii.edges)[0])
     typical = modgap.measures.conformity(Y)
     expected, _ = np.histogram(typical, found.conformity.edges)
-    np.testing.assert_array_equal(found.conformity.y, expected)
+    np.testing.assert_array_equal(found.conformity.sides[1], expected)
 
 
 def test_typical_rows_are_those_of_highest_and_lowest_conformity(pairs):

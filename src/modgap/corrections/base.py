@@ -117,7 +117,7 @@ class Corrector(BaseEstimator, ABC):
         """
         self._check_params()
         self._check_bank(bank)
-        unit = _takes_unit_rows(rows)
+        unit = check_choice(rows, "rows", ("unit", "given")) == "unit"
         data = Modalities.of(X, Y, names)
         if query_rows is not None:
             data = data.with_queries(query_rows)
@@ -137,7 +137,11 @@ class Corrector(BaseEstimator, ABC):
     ) -> None:
         """``fit`` of modalities of one space, with parameters that are checked."""
         self._ask(queries, data.names)
-        self.asking_moments_ = _moments_of_queries(data, unit, say)
+        keys = dict(zip(data.names, side_keys(data.names), strict=True))
+        self.asking_moments_ = {
+            keys[name]: _used(side.moments(f"{name} queries", say, **_wanted(unit)), unit)
+            for name, side in data.asking.items()
+        }
         if len(data.names) == 2:
             used = self._pair_moments(data, unit, moments, say)
             sides = _sides(used)
@@ -187,7 +191,7 @@ class Corrector(BaseEstimator, ABC):
             )
         self._ask(queries, check_names(names))
         self.asking_moments_ = {}
-        unit = _takes_unit_rows(rows)
+        unit = check_choice(rows, "rows", ("unit", "given")) == "unit"
         used = moments.at_unit_length() if unit else moments
         self._keep(self._maps(used), _sides(used), check_names(names), unit, model)
         return self._warned()
@@ -377,23 +381,9 @@ class Corrector(BaseEstimator, ABC):
         self.n_features_in_ = self.correction_.dim_in
 
 
-def _takes_unit_rows(rows: RowLength) -> bool:
-    """Whether rows are brought to unit length first."""
-    return check_choice(rows, "rows", ("unit", "given")) == "unit"
-
-
 def side_keys(names: Sequence[str]) -> tuple[str, ...]:
     """The keys of maps: "x" and "y" for two modalities, beyond that their names."""
     return ("x", "y") if len(names) == 2 else tuple(names)
-
-
-def _moments_of_queries(data: Modalities, unit: bool, say: Progress) -> dict[str, RowMoments]:
-    """The moments of rows that ask and are not documents, by the keys of maps."""
-    keys = dict(zip(data.names, side_keys(data.names), strict=True))
-    return {
-        keys[name]: _used(side.moments(f"{name} queries", say, **_wanted(unit)), unit)
-        for name, side in data.asking.items()
-    }
 
 
 def _wanted(unit: bool) -> dict[str, Any]:

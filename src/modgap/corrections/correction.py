@@ -331,24 +331,16 @@ class Correction(Brief):
         """
         if not bank:
             return self.without_bank().save(path)
-        tensors, maps = {}, []
+        tensors: dict[str, np.ndarray] = {}
+        maps = []
         for (name, role), affine in self.maps.items():
-            entry: dict[str, Any] = {
-                "modality": name,
-                "role": role,
-                "dim_in": affine.dim_in,
-                "scale": affine.scale,
-                "renormalise": affine.renormalise,
-                "blocks": affine.blocks,
-                "normalise": affine.normalise,
-                "parts": [],  # so that a lost tensor is not taken for an identity
-            }
-            for part in ("matrix", "offset"):
-                value = getattr(affine, part)
-                if value is not None:
-                    entry["parts"].append(part)
-                    tensors[f"{name}.{role}.{part}"] = value
-            maps.append(entry)
+            held = {"matrix": affine.matrix, "offset": affine.offset}
+            known = {part: value for part, value in held.items() if value is not None}
+            tensors |= {f"{name}.{role}.{part}": value for part, value in known.items()}
+            numbers = ("dim_in", "scale", "renormalise", "blocks", "normalise")
+            entry = {"modality": name, "role": role} | {n: getattr(affine, n) for n in numbers}
+            # The parts are named, so that a lost tensor is not taken for an identity.
+            maps.append(entry | {"parts": [*known]})
         for part in ("fitted", "fitted_queries"):
             for name, rows in getattr(self, part).items():
                 tensors[f"{name}.{part}.mean"] = rows.mean

@@ -95,12 +95,13 @@ def recognise(
         known[modality] = correction.fitted_queries[modality]
     fitted = {name: one for name, one in known.items() if one.n >= MIN_ROWS}
     if len(batch) < MIN_ROWS or modality not in fitted:
-        why = (
-            f"{len(batch)} rows are too few to tell what they are; it takes {MIN_ROWS}."
-            if modality in fitted
-            else "The correction does not know enough of the rows it was fitted on."
+        why = "The correction does not know enough of the rows it was fitted on."
+        if modality in fitted:
+            why = f"{len(batch)} rows are too few to tell what they are; it takes {MIN_ROWS}."
+        nan = float("nan")
+        return Recognition(
+            modality, len(batch), "not judged", False, modality, None, nan, nan, nan, {}, why
         )
-        return _not_judged(modality, len(batch), why)
     if batch.shape[1] != len(fitted[modality].mean):
         raise InputValueError(
             f"{modality} must have {len(fitted[modality].mean)} columns, got {batch.shape[1]}. "
@@ -285,10 +286,3 @@ def _batch(rows: Any, modality: str, unit_rows: bool) -> np.ndarray:
         return batch
     batch = batch / largest
     return batch / np.linalg.norm(batch, axis=1, keepdims=True)
-
-
-def _not_judged(modality: str, n_rows: int, why: str) -> Recognition:
-    nan = float("nan")
-    return Recognition(
-        modality, n_rows, "not judged", False, modality, None, nan, nan, nan, {}, why
-    )

@@ -7,7 +7,7 @@ in. The confirm split is not looked at.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Literal
@@ -107,23 +107,29 @@ def choose_hubs(
     if bank is not None:
         whole_kind = Calibrate().fit(folds[0], queries=asking, rows=row_length(metric))
         check_bank(whole_kind.correction_, bank, folds[0])
-    found: dict[Key, list[_Gains]] = {}
+    found: dict[Key, list[tuple[_Search, _Search, _Search]]] = {}
     n_bank = 0
     for fitted, held in (folds, folds[::-1]):
         if metric == "cosine":
             held = held.at_unit_length()
         fold = _Fold(fitted, held, asking, metric, bank, seed)
         n_bank = max(n_bank, fold.n_bank)
-        for key, gains in fold.every():
-            found.setdefault(key, []).append(gains)
-    whole = {key: _Gains.joined(parts) for key, parts in found.items() if len(parts) == len(folds)}
+        for key, searches in fold.every():
+            found.setdefault(key, []).append(searches)
+    whole = {
+        key: _Gains(*map(_Search.joined, zip(*parts, strict=True)))
+        for key, parts in found.items()
+        if len(parts) == len(folds)
+    }
     if not whole:
         return None
-    first = next(iter(whole.values()))
-    bootstrap = GroupBootstrap(first.groups, seed=seed)
-    ranks = {key: bootstrap.ratios(one.ranks, one.groups) for key, one in whole.items()}
-    mixed = {key: bootstrap.ratios(one.ndcg, one.ndcg_groups) for key, one in whole.items()}
-    by_hubs = [bootstrap.ratios(one.by_hubs, one.groups) for one in whole.values()]
+    bootstrap = GroupBootstrap(next(iter(whole.values())).hubs.groups, seed=seed)
+    ranks, mixed, by_hubs = {}, {}, []
+    for key, one in whole.items():
+        hubs, calibrated = one.hubs, one.calibrated
+        ranks[key] = bootstrap.ratios(hubs.ranks - calibrated.ranks, hubs.groups)
+        mixed[key] = bootstrap.ratios(hubs.ndcg - calibrated.ndcg, hubs.ndcg_groups)
+        by_hubs.append(bootstrap.ratios(hubs.ranks - one.without.ranks, hubs.groups))
     beyond = dict(zip(whole, beyond_max_t(by_hubs), strict=True))
     intervals = {
         key: (bootstrap.interval(*ranks[key]), bootstrap.interval(*mixed[key])) for key in whole
@@ -160,68 +166,48 @@ def _helps(rank_gain: Interval, ndcg_gain: Interval, beyond: bool) -> bool:
 
 
 @dataclass(frozen=True, eq=False)
-class _Gains:
-    """Changes against the calibrated index: of each query's reciprocal rank, and of its NDCG.
+class _Search:
+    """What queries found: reciprocal ranks across modalities, and NDCG@10 in one index.
 
-    ``by_hubs`` is that of the reciprocal rank against the same correction without hubs. ``excess``
-    and ``raw_excess`` are wrong results of the asking modality beyond its share, and all wrong
-    ones, with hubs and calibrated.
+    ``excess`` are wrong results of the asking modality beyond its share, and all wrong ones.
     """
 
     ranks: np.ndarray
-    by_hubs: np.ndarray
     groups: np.ndarray
     ndcg: np.ndarray
     ndcg_groups: np.ndarray
     excess: np.ndarray
-    raw_excess: np.ndarray
+
+    @classmethod
+    def joined(cls, folds: Sequence[_Search]) -> _Search:
+        """That of all folds; groups of different folds differ."""
+        starts = np.cumsum([0, *(1 + max(f.groups.max(), f.ndcg_groups.max()) for f in folds)])
+        shifted = list(zip(folds, starts, strict=False))
+        return cls(
+            np.concatenate([fold.ranks for fold in folds]),
+            np.concatenate([fold.groups + start for fold, start in shifted]),
+            np.concatenate([fold.ndcg for fold in folds]),
+            np.concatenate([fold.ndcg_groups + start for fold, start in shifted]),
+            np.sum([fold.excess for fold in folds], axis=0),
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class _Gains:
+    """A search with hubs, beside the calibrated index and the same correction without hubs."""
+
+    hubs: _Search
+    calibrated: _Search
+    without: _Search
 
     @property
     def is_fair(self) -> bool:
         """Whether the index leans no further to one modality than the calibrated one."""
         leaning, before = (
-            abs(own) / wrong if wrong else 0.0 for own, wrong in (self.excess, self.raw_excess)
+            abs(own) / wrong if wrong else 0.0
+            for own, wrong in (self.hubs.excess, self.calibrated.excess)
         )
         return bool(leaning <= max(before, FAIR))
-
-    @classmethod
-    def joined(cls, parts: Sequence[_Gains]) -> _Gains:
-        """Those of all folds; groups of different folds differ."""
-        starts = np.cumsum(
-            [0, *(1 + max(one.groups.max(), one.ndcg_groups.max()) for one in parts)]
-        )
-        shifted = list(zip(parts, starts, strict=False))
-        return cls(
-            np.concatenate([one.ranks for one in parts]),
-            np.concatenate([one.by_hubs for one in parts]),
-            np.concatenate([one.groups + start for one, start in shifted]),
-            np.concatenate([one.ndcg for one in parts]),
-            np.concatenate([one.ndcg_groups + start for one, start in shifted]),
-            np.sum([one.excess for one in parts], axis=0),
-            np.sum([one.raw_excess for one in parts], axis=0),
-        )
-
-
-@dataclass(frozen=True, eq=False)
-class _Search:
-    """What queries found: reciprocal ranks across modalities, and NDCG@10 in one index."""
-
-    ranks: np.ndarray
-    groups: np.ndarray
-    ndcg: np.ndarray
-    ndcg_groups: np.ndarray
-    excess: np.ndarray
-
-    def gains(self, raw: _Search, without: _Search) -> _Gains:
-        return _Gains(
-            self.ranks - raw.ranks,
-            self.ranks - without.ranks,
-            self.groups,
-            self.ndcg - raw.ndcg,
-            self.ndcg_groups,
-            self.excess,
-            raw.excess,
-        )
 
 
 class _Fold:
@@ -241,8 +227,8 @@ class _Fold:
         source = fitted.queries_of(asking) if bank is None else Embeddings.of(bank, "bank")
         self.n_bank = source.n_rows
 
-    def every(self) -> Iterator[tuple[Key, _Gains]]:
-        """The gains of every setting that this bank is large enough for."""
+    def every(self) -> Iterator[tuple[Key, tuple[_Search, _Search, _Search]]]:
+        """Each setting that this bank is large enough for: with hubs, calibrated, without hubs."""
         if self.n_bank < MIN_BANK:
             return
         bases = {
@@ -263,16 +249,33 @@ class _Fold:
             workers = 1 if is_torch(plain.documents(self.asking)) else None
             for key, found in in_threads(self._tried, settings, workers, whole_jobs=True):
                 if found is not None:
-                    yield (mode, *key), found.gains(raw, without)
+                    yield (mode, *key), (found, raw, without)
 
     def _settings(self, plain: Corrected) -> Iterator[tuple[tuple[float, int], Corrected]]:
-        """The rows with a column of hubs, for every weight and number of neighbours."""
+        """The rows with a column of hubs, for every weight and number of neighbours.
+
+        Nothing but that column changes with them.
+        """
+        data, base, asking = plain.data, plain.correction, self.asking
+        assert base is not None
         with suppress(InputError):  # a row on the origin, for instance
-            marked = self._marked(plain)
-            for neighbours in NEIGHBOURS:
-                if 2 * neighbours <= self.n_bank:
-                    for weight, rows in marked(neighbours):
-                        yield (weight, neighbours), rows
+            correction = with_hubs(base, self.fitted, WEIGHTS[0], NEIGHBOURS[0], self.bank)
+            hubs = correction.hubs
+            assert hubs is not None
+            mapped = {name: plain.documents(name) for name in data.names}
+            queries = {asking: Corrected(data, correction).queries(asking)}
+            for neighbours in (k for k in NEIGHBOURS if 2 * k <= self.n_bank):
+                hubness = {
+                    name: hubs.hubness(rows, data.keys_of(name), neighbours)
+                    for name, rows in mapped.items()
+                }
+                for weight in WEIGHTS:
+                    documents = {
+                        name: with_column(rows, -weight * hubness[name])
+                        for name, rows in mapped.items()
+                    }
+                    marked = Corrected(data, correction, documents=documents, queries=queries)
+                    yield (weight, neighbours), marked
 
     def _tried(
         self, setting: tuple[tuple[float, int], Corrected]
@@ -282,33 +285,6 @@ class _Fold:
             return key, self._search(rows)
         except InputError:
             return key, None
-
-    def _marked(self, plain: Corrected) -> Callable[[int], Iterator[tuple[float, Corrected]]]:
-        """Gives, for a number of neighbours, the rows with a column of hubs for every weight.
-
-        Nothing but that column changes with weight and neighbours.
-        """
-        data, base, asking = plain.data, plain.correction, self.asking
-        assert base is not None
-        correction = with_hubs(base, self.fitted, WEIGHTS[0], NEIGHBOURS[0], self.bank)
-        hubs = correction.hubs
-        assert hubs is not None
-        mapped = {name: plain.documents(name) for name in data.names}
-        queries = {asking: Corrected(data, correction).queries(asking)}
-
-        def marked(neighbours: int) -> Iterator[tuple[float, Corrected]]:
-            hubness = {
-                name: hubs.hubness(rows, data.keys_of(name), neighbours)
-                for name, rows in mapped.items()
-            }
-            for weight in WEIGHTS:
-                documents = {
-                    name: with_column(rows, -weight * hubness[name])
-                    for name, rows in mapped.items()
-                }
-                yield weight, Corrected(data, correction, documents=documents, queries=queries)
-
-        return marked
 
     def _search(self, rows: Corrected) -> _Search:
         data, asking = rows.data, self.asking

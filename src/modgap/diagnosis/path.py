@@ -160,7 +160,20 @@ def gap_paths(
         except InputError as unusable:  # a row on the origin, for instance
             failures[name] = str(unusable)
             continue
-        paths.append(_path(name, correction, shares, found, held, splits.n_confirm))
+        losses = [of_step for _, of_step in found]
+        paths.append(
+            GapPath(
+                method=name,
+                metric=correction.metric,
+                steps=shares,
+                metrics={key: np.array([f[key] for f, _ in found]) for key in found[0][0]},
+                temperatures=heats,
+                losses=np.array(losses).T if all(losses) else None,
+                n_groups=splits.n_confirm,
+                n_pairs=held.n_pairs,
+                correction=in_proportion(correction),
+            )
+        )
     return tuple(paths), failures
 
 
@@ -213,25 +226,3 @@ class _Steps:
             for affine, (name, side) in zip(maps, self.pairs.sides.items(), strict=True)
         )
         return [terms_of_pairs(first, second, t).loss for t in self.temperatures]
-
-
-def _path(
-    name: str,
-    correction: Correction,
-    steps: np.ndarray,
-    found: Sequence[tuple[dict[str, float], list[float]]],
-    held: _Steps,
-    n_groups: int,
-) -> GapPath:
-    losses = [of_step for _, of_step in found]
-    return GapPath(
-        method=name,
-        metric=correction.metric,
-        steps=steps,
-        metrics={key: np.array([f[key] for f, _ in found]) for key in found[0][0]},
-        temperatures=held.temperatures,
-        losses=np.array(losses).T if all(losses) else None,
-        n_groups=n_groups,
-        n_pairs=held.n_pairs,
-        correction=in_proportion(correction),
-    )

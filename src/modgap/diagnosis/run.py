@@ -53,10 +53,10 @@ from modgap.evaluation.evaluator import Resampled
 from modgap.evaluation.metrics import (
     OWN_EXCESS,
     AsTheyAre,
+    directions,
     metric_descriptions,
     metric_name,
     neighbours_kept,
-    recall_names,
 )
 from modgap.evaluation.mixed import mixed_of
 from modgap.evaluation.retrieval import Corrected
@@ -225,7 +225,7 @@ class _Run:
     @property
     def recalls(self) -> dict[str, str]:
         """The recall metrics, each with its name for people."""
-        keys = recall_names(self.names, self.asking, self.data.asking)
+        keys = directions(self.names, self.asking, self.data.asking)
         return {key: metric_name(key, self.names) for key in keys}
 
     def say(self, step: str) -> None:

@@ -1,6 +1,6 @@
 """Does a correction help, and does it hurt? Retrieval, mixed search, robustness, significance."""
 
-from modgap.evaluation.correction import Evaluation, evaluate_correction
+from modgap.evaluation.correction import Evaluation, correction_scorer, evaluate_correction
 from modgap.evaluation.evaluator import GOAL_METRICS, Evaluator, Goal, Score, Scores
 from modgap.evaluation.mixed import (
     MixedCurve,
@@ -24,7 +24,6 @@ from modgap.evaluation.noise import (
 )
 from modgap.evaluation.retrieval import Retrieval, retrieval
 from modgap.evaluation.robustness import Robustness, nearest, noise_correlation, robustness
-from modgap.evaluation.scorer import correction_scorer
 from modgap.evaluation.significance import (
     Comparison,
     GroupBootstrap,

@@ -107,8 +107,10 @@ class Evaluator:
         self._bootstrap = GroupBootstrap(every, seed=seed)
         self._as_they_are = AsTheyAre(self._data, seed)
         identity = Correction.identity(data.dim, data.names, metric=metric)
-        self._before = self.resampled(identity)
-        self.raw = self._scores(self._before, None)
+        self._before: Resampled = {}
+        before = self.resampled(identity)
+        self.raw = self.scores(before)  # with nothing to compare it with
+        self._before = before
 
     def evaluate(self, correction: Correction) -> Scores:
         """The metrics of a correction, and their changes."""
@@ -127,23 +129,18 @@ class Evaluator:
 
     def scores(self, after: Resampled, level: float | None = None) -> Scores:
         """What was resampled, with its changes; intervals are of 95 % unless told otherwise."""
-        return self._scores(after, self._before, level)
+        metrics = {}
+        for name, (value, draws) in after.items():
+            change = None
+            if self._before:
+                was, was_draws = self._before[name]
+                change = self._bootstrap.interval(value - was, draws - was_draws, level)
+            metrics[name] = Score(self._bootstrap.interval(value, draws, level), change)
+        goal = metrics.pop("goal")
+        return Scores(metrics, goal)
 
     def bias_growth(self, after: Resampled, level: float | None = None) -> Interval:
         """How much further from balanced the index is, towards either modality, than as it is."""
         (value, draws), (was, was_draws) = after[OWN_EXCESS], self._before[OWN_EXCESS]
         growth = np.abs(draws) - np.abs(was_draws)
         return self._bootstrap.interval(abs(value) - abs(was), growth, level)
-
-    def _scores(
-        self, after: Resampled, before: Resampled | None, level: float | None = None
-    ) -> Scores:
-        metrics = {}
-        for name, (value, draws) in after.items():
-            change = None
-            if before is not None:
-                was, was_draws = before[name]
-                change = self._bootstrap.interval(value - was, draws - was_draws, level)
-            metrics[name] = Score(self._bootstrap.interval(value, draws, level), change)
-        goal = metrics.pop("goal")
-        return Scores(metrics, goal)

@@ -105,16 +105,6 @@ def metric_descriptions(
     }
 
 
-def recall_names(
-    names: Sequence[str], queries: Sequence[str] | None = None, apart: Collection[str] = ()
-) -> tuple[str, ...]:
-    """The recall metrics: queries of the second modality finding the first, and back.
-
-    Only of the modalities that ask, where those are given.
-    """
-    return tuple(directions(names, queries, apart))
-
-
 def noise_for(data: Modalities) -> Gaussian:
     """Gaussian noise of a set length relative to an average row."""
     norms = [row_norms(side.rows()) for side in data.sides.values()]
@@ -191,7 +181,8 @@ def correction_metrics(
     rows = Corrected(data, correction)
     steps: dict[tuple[str, ...], _Step] = {("gap",): lambda: {"gap": _gap(rows)}}
     if data.paired:
-        steps[recall_names(data.names, asking, data.asking)] = lambda: _recalls(rows, asking)
+        recalls = tuple(directions(data.names, asking, data.asking))
+        steps[recalls] = lambda: _recalls(rows, asking)
         steps[NDCG, OWN_EXCESS] = lambda: _mixed(rows, asking, before.seed)
     else:
         steps[(OWN_EXCESS,)] = lambda: {OWN_EXCESS: _own_excess_of_neighbours(rows, asking)}
@@ -252,20 +243,19 @@ class _Searches:
     @cached_property
     def _searched(self) -> dict[tuple[str, str], DisturbedSearch]:
         """By the asking modality and the one that is searched."""
-        ways = directions(self._rows.data.names, self._asking).values()
-        return {(asks, searched): self._search(asks, searched) for asks, searched in ways}
-
-    def _search(self, asks: str, searched: str) -> DisturbedSearch:
         rows, correction = self._rows, self._rows.correction
         assert correction is not None
-        return DisturbedSearch(
-            as_float(rows.queries(asks)),
-            rows.documents(searched),
-            correction.map(searched),
-            rows.data.keys_of(searched) if correction.hubs else None,
-            correction.metric,
-            np.zeros(1),
-        )
+        return {
+            (asks, searched): DisturbedSearch(
+                as_float(rows.queries(asks)),
+                rows.documents(searched),
+                correction.map(searched),
+                rows.data.keys_of(searched) if correction.hubs else None,
+                correction.metric,
+                np.zeros(1),
+            )
+            for asks, searched in directions(rows.data.names, self._asking).values()
+        }
 
     def nearest(self, asks: str, searched: str) -> np.ndarray:
         """Each query's nearest document, of all rows."""

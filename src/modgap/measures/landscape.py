@@ -13,6 +13,7 @@ from typing import Any, Literal
 import numpy as np
 
 from modgap._arrays import (
+    LogSums,
     Scratch,
     Tile,
     along,
@@ -43,7 +44,14 @@ from modgap._validate import (
     check_temperature,
 )
 from modgap.measures.ellipsoid import histogram_divergence
-from modgap.measures.loss import LossTerms, PairLosses, numbered_batches, stack_terms, terms_of
+from modgap.measures.loss import (
+    LossTerms,
+    logits_of,
+    numbered_batches,
+    stack_terms,
+    terms_of,
+    terms_of_logits,
+)
 from modgap.moments.pair import pair_moments_of
 
 DEFAULT_LAMBDAS = tuple(round(0.1 * step, 1) for step in range(-5, 26))
@@ -331,9 +339,9 @@ def _losses(
     if min(float(xp.min(row_norms(A))) for A in (X, Y)) < 1e-12:
         X, Y = widen(X), widen(Y)
     if batch_size is None or batch_size >= n:
-        every = _MovedLosses(moves, [[PairLosses(X, Y, t) for t in temperatures] for _ in moves])
+        every = _MovedLosses(moves, [[logits_of(X, Y, t) for t in temperatures] for _ in moves])
         product_pass(X, Y, [every])
-        return [[losses.terms() for losses in row] for row in every.losses]
+        return [[terms_of_logits(logits) for logits in row] for row in every.logits]
     parts: list[list[list[Any]]] = [[[] for _ in temperatures] for _ in moves]
     scratch = Scratch()
 
@@ -364,23 +372,23 @@ def _losses(
 class _MovedLosses:
     """The losses of every move, and for it of every temperature; a consumer of products."""
 
-    def __init__(self, moves: Sequence[_Move], losses: list[list[PairLosses]]) -> None:
-        self._moves, self.losses = moves, losses
+    def __init__(self, moves: Sequence[_Move], logits: list[list[LogSums]]) -> None:
+        self._moves, self.logits = moves, logits
 
     def look(self, tile: Tile) -> list[list[Any]]:
         def where(values: Array, side: int) -> Array:
             return values[tile.rows][:, None] if side == 0 else values[tile.columns][None, :]
 
         told = []
-        for move, row in zip(self._moves, self.losses, strict=True):
+        for move, row in zip(self._moves, self.logits, strict=True):
             moved = tile.moved(move.cosines(tile.products, where, tile.scratch(1)))
-            told.append([losses.look(moved) for losses in row])
+            told.append([logits.look(moved) for logits in row])
         return told
 
     def add(self, told: list[list[Any]], tile: Tile) -> None:
-        for row, found in zip(self.losses, told, strict=True):
-            for losses, what in zip(row, found, strict=True):
-                losses.add(what, tile)
+        for row, found in zip(self.logits, told, strict=True):
+            for logits, what in zip(row, found, strict=True):
+                logits.add(what, tile)
 
 
 def _joined(parts: Iterable[tuple[Array, ...]]) -> LossTerms:

@@ -55,28 +55,18 @@ class LossTerms(Result):
     n: int
 
 
-class PairLosses:
-    """Gathers the loss of each pair; a consumer of the products of prepared rows."""
-
-    def __init__(
-        self, X: Array, Y: Array, temperature: float, similarity: Similarity = "cosine"
-    ) -> None:
-        self._logits = logits_of(X, Y, temperature, similarity)
-        self.look, self.add = self._logits.look, self._logits.add
-
-    def terms(self) -> LossTerms:
-        """The loss and its terms over everything taken in."""
-        logits = self._logits
-        return terms_of(logits.own(), *logits.losses(), *logits.hits())
-
-
-def logits_of(X: Array, Y: Array, temperature: float, similarity: Similarity) -> LogSums:
+def logits_of(X: Array, Y: Array, temperature: float, similarity: Similarity = "cosine") -> LogSums:
     """Consumer of the products of prepared rows, for the log-sum-exp of their similarities."""
     if similarity == "cosine":
         return LogSums(X, Y, 1 / temperature)
     return LogSums(
         X, Y, 2 / temperature, -sum_squares(X) / temperature, -sum_squares(Y) / temperature
     )
+
+
+def terms_of_logits(logits: LogSums) -> LossTerms:
+    """The loss and its terms over all products that were taken in."""
+    return terms_of(logits.own(), *logits.losses(), *logits.hits())
 
 
 def terms_of(
@@ -213,9 +203,9 @@ def terms_of_pairs(
     """``loss_terms`` of checked pairs."""
     X, Y = prepare(X, Y, similarity)
     if batch_size is None or batch_size >= X.shape[0]:
-        losses = PairLosses(X, Y, temperature, similarity)
-        product_pass(X, Y, [losses])
-        return losses.terms()
+        logits = logits_of(X, Y, temperature, similarity)
+        product_pass(X, Y, [logits])
+        return terms_of_logits(logits)
     xp = namespace(X)
     parts = [
         batched_terms(similarities(A, B, similarity), temperature)

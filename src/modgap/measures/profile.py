@@ -73,16 +73,6 @@ class SideBySide(Result):
     edges: np.ndarray
     sides: tuple[np.ndarray, ...]
 
-    @property
-    def x(self) -> np.ndarray:
-        """The counts of the first modality."""
-        return self.sides[0]
-
-    @property
-    def y(self) -> np.ndarray:
-        """The counts of the second modality."""
-        return self.sides[1]
-
     def to_dict(self) -> dict[str, Any]:
         """The fields as plain values; the counts of two modalities under x and y."""
         found = super().to_dict()
@@ -152,7 +142,13 @@ def profile(
     means = {name: side.given.mean[None, :] for name, side in moments.items()}
     for name in data.names[1:]:
         check_same_space(means[data.names[0]], means[name], (data.names[0], name))
-    features = _features(tuple(moments.values()))
+    sides = tuple(moments.values())
+    features = FeatureProfile(
+        separability=to_numpy(PairMoments(*sides).separability()) if len(sides) == 2 else None,
+        variance=tuple(to_numpy(side.given.variance) for side in sides),
+        offset=tuple(to_numpy(side.feature_offset()) for side in sides),
+        dominance=tuple(to_numpy(side.off_diagonal_dominance()) for side in sides),
+    )
     if not all(m.n >= 2 and np.any(to_numpy(m.given.variance) > 0) for m in moments.values()):
         return Profile(data.names, features, None, None, None, None, moments)
     radii, conformity = _radii_and_conformity(data, moments)
@@ -164,16 +160,6 @@ def profile(
         conformity=_side_by_side(conformity),
         typical=tuple(_typical(one, typical) for one in conformity),
         moments=moments,
-    )
-
-
-def _features(sides: tuple[Moments, ...]) -> FeatureProfile:
-    parted = to_numpy(PairMoments(*sides).separability()) if len(sides) == 2 else None
-    return FeatureProfile(
-        separability=parted,
-        variance=tuple(to_numpy(s.given.variance) for s in sides),
-        offset=tuple(to_numpy(s.feature_offset()) for s in sides),
-        dominance=tuple(to_numpy(s.off_diagonal_dominance()) for s in sides),
     )
 
 

@@ -43,11 +43,11 @@ from modgap.measures.gap import Leads, orthogonality_of, separability_of
 from modgap.measures.landscape import origin_landscape_of, shift_landscape_of
 from modgap.measures.loss import (
     LossTerms,
-    PairLosses,
     SoftAssignments,
     assignments_from,
     assignments_of_pairs,
     logits_of,
+    terms_of_logits,
 )
 from modgap.measures.measurement import (
     MAX_LANDSCAPE,
@@ -157,16 +157,13 @@ class _Run:
     def _total(self) -> int:
         """How many rows all steps together will look at."""
         sides = [*self.data.sides.values(), *self.data.asking.values()]
-        total = sum(side.n_rows + _PASSES_OF_SIDE * self._few(side.n_rows) for side in sides)
+        total = sum(side.n_rows + _PASSES_OF_SIDE * min(side.n_rows, self.sample) for side in sides)
         for (first, second), two in self.twos.items():
-            total += sum(self._few(self.data.sides[name].n_rows) for name in (first, second))
+            total += sum(min(self.data.sides[name].n_rows, self.sample) for name in (first, second))
             if two.paired:
-                n = self._few(two.n_groups)
+                n = min(two.n_groups, self.sample)
                 total += _PASSES_OF_PAIRS * n + min(n, MAX_LANDSCAPE)
         return total
-
-    def _few(self, n: int) -> int:
-        return min(n, self.sample)
 
     def measure(self) -> Measurement:
         data, names = self.data, self.data.names
@@ -295,7 +292,7 @@ class _Run:
         shift, origin = None, None
         differences = x.conformity - y.conformity if n >= 2 else None
         with step(f"loss, margin and soft assignments of {names}", 2 * n, passes=2):
-            products = products_of_pairs(x, y, self.temperature)
+            loss, smallest, assignments = products_of_pairs(x, y, self.temperature)
         for side in (x, y):
             side.forget_unit()
         # In one dimension a step can put a row onto the origin.
@@ -305,13 +302,12 @@ class _Run:
         with step(f"loss over the origin of {names}", few), suppress(InputValueError):
             if n >= 2:
                 origin = origin_landscape_of(X[:few], Y[:few], temperature=self.temperature)
-        assignments = products.assignments
         return PairSummary(
             n_pairs=n_pairs,
             n_sample=n,
             alignment=alignment_of(X, Y),
-            margin=products.margin,
-            loss=products.loss,
+            margin=smallest,
+            loss=loss,
             temperature=self.temperature,
             soft_assignment_spread=(assignments.spread_x, assignments.spread_y),
             conformity_difference_std=None if differences is None else float(xp.std(differences)),
@@ -443,23 +439,16 @@ class SideRows:
         return cone_from(self.moments, spread.result()), uniformity_from(exponentials, self.n)
 
 
-@dataclass(frozen=True)
-class PairNumbers:
-    """What the products of all pairs tell; no margin of a single one."""
-
-    loss: LossTerms
-    margin: float | None
-    assignments: SoftAssignments
-
-
-def products_of_pairs(X: SideRows, Y: SideRows, temperature: float) -> PairNumbers:
+def products_of_pairs(
+    X: SideRows, Y: SideRows, temperature: float
+) -> tuple[LossTerms, float | None, SoftAssignments]:
     """Loss and margin of the cosines, and the soft assignments of the rows as given.
 
-    Two passes over the product of unit rows serve all; of other rows the soft assignments have two
-    of their own.
+    A single pair has no margin. Two passes over the product of unit rows serve all; of other rows
+    the soft assignments have two of their own.
     """
     U, V = X.unit, Y.unit
-    losses = PairLosses(U, V, temperature)
+    losses = logits_of(U, V, temperature)
     leads = Leads(U, V) if X.n >= 2 else None
     consumers: list[Any] = [losses] if leads is None else [losses, leads]
     logits = None
@@ -467,11 +456,11 @@ def products_of_pairs(X: SideRows, Y: SideRows, temperature: float) -> PairNumbe
         logits = logits_of(U, V, temperature, "squared_distance")
         consumers.append(logits)
     product_pass(U, V, consumers)
-    terms, smallest = losses.terms(), leads.smallest() if leads else None
+    terms, smallest = terms_of_logits(losses), leads.smallest() if leads else None
     if logits is not None:
-        return PairNumbers(terms, smallest, assignments_from(U, V, logits))
+        return terms, smallest, assignments_from(U, V, logits)
     del U, V, losses, leads, consumers  # other rows are multiplied now
     for side in (X, Y):
         side.forget_unit()
     give_back()
-    return PairNumbers(terms, smallest, assignments_of_pairs(X.rows, Y.rows, temperature))
+    return terms, smallest, assignments_of_pairs(X.rows, Y.rows, temperature)
