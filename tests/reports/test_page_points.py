@@ -110,6 +110,13 @@ def listed(seen: Visit, document: Any) -> set[tuple[int, int]]:
     return set(found)
 
 
+def find(seen: Visit, document: Any, words: str) -> set[tuple[int, int]]:
+    """What is selected once words were looked for."""
+    seen.page.fill("#find", words)
+    seen.page.click("#find-all")
+    return listed(seen, document)
+
+
 def marked(seen: Visit) -> set[tuple[int, int]]:
     """The points that stand out in the drawing."""
     sizes = seen.page.evaluate(f"{CLOUDS}.map(t => t.marker.size)")
@@ -278,45 +285,41 @@ def test_numbers_are_a_scale_whose_ends_the_legend_says(seen, document):
     assert len(set(ordered)) > 30
 
 
+def placed(seen: Visit) -> tuple[dict[tuple[int, int], np.ndarray], np.ndarray, np.ndarray]:
+    """Where each point is on the screen, their middle and their spread."""
+    points = pixels(seen)
+    both = np.vstack(points)
+    places = {(s, i): p for s, own in enumerate(points) for i, p in enumerate(own)}
+    return places, both.mean(0), both.std(0)
+
+
 def test_lasso_and_box_select_the_points_inside(seen, document):
     page = seen.page
     page.click("#tool-lasso")
-    points = pixels(seen)
-    both = np.vstack(points)
-    middle, wide = both.mean(0), both.std(0)
+    places, middle, wide = placed(seen)
     angles = np.linspace(0, 2 * np.pi, 9)[:-1]
     reach = np.where(np.arange(8) % 2, 0.5, 1.3)[:, None]
     star = middle + reach * wide * np.stack([np.cos(angles), np.sin(angles)], 1)
     drag(seen, star, closed=True)
-    clear = {
-        (s, i): from_edge(star, p) > 4 for s, own in enumerate(points) for i, p in enumerate(own)
-    }
-    expected = {
-        (s, i) for s, own in enumerate(points) for i, p in enumerate(own) if inside(star, p)
-    }
+    clear = {one for one, p in places.items() if from_edge(star, p) > 4}
+    expected = {one for one, p in places.items() if inside(star, p)}
     found = listed(seen, document)
     assert 5 < len(expected) < N
-    assert {one for one in found if clear[one]} == {one for one in expected if clear[one]}
+    assert found & clear == expected & clear
     eventually(seen, lambda: check_marks(seen, found))
     # A box with the Shift key held adds to it.
     page.click("#tool-box")
-    points = pixels(seen)
-    both = np.vstack(points)
-    middle, wide = both.mean(0), both.std(0)
-    low = np.array([both[:, 0].min() - 5, middle[1] - 1.6 * wide[1]])  # inside the axes
-    high = middle - [0, 1.0 * wide[1]]
+    places, middle, wide = placed(seen)
+    left = min(p[0] for p in places.values()) - 5  # inside the axes
+    low, high = np.array([left, middle[1] - 1.6 * wide[1]]), middle - [0, 1.0 * wide[1]]
     page.keyboard.down("Shift")
     drag(seen, np.array([low, high]), closed=False)
     page.keyboard.up("Shift")
-    box = {
-        (s, i): min(*(p - low), *(high - p))
-        for s, own in enumerate(points)
-        for i, p in enumerate(own)
-    }
+    depth = {one: min(*(p - low), *(high - p)) for one, p in places.items()}
     now = listed(seen, document)
     assert found < now
-    assert {one for one in now - found if abs(box[one]) > 2} == {
-        one for one, depth in box.items() if depth > 2 and one not in found
+    assert {one for one in now - found if abs(depth[one]) > 2} == {
+        one for one, deep in depth.items() if deep > 2 and one not in found
     }
     seen.slide(6)
     eventually(seen, lambda: check_marks(seen, now))
@@ -332,9 +335,7 @@ def test_words_and_columns_select_rows_and_each_selection_adds_or_takes_away(see
     def select(words: str, how: str | None = None) -> set[tuple[int, int]]:
         if how:
             page.select_option("#select-how", label=how)
-        page.fill("#find", words)
-        page.click("#find-all")
-        return listed(seen, document)
+        return find(seen, document, words)
 
     year = {one: value(known["year"], *one) for one in every}
     shade = {one: value(known["shade"], *one) for one in every}
@@ -368,9 +369,7 @@ def test_words_and_columns_select_rows_and_each_selection_adds_or_takes_away(see
 
 def test_matches_of_selected_rows_are_added(seen, document):
     page = seen.page
-    page.fill("#find", "modality: image; row: 0..19")
-    page.click("#find-all")
-    own = listed(seen, document)
+    own = find(seen, document, "modality: image; row: 0..19")
     page.click("#add-matches")
     assert listed(seen, document) == own | {(1, index) for _, index in own}
     # Lines are then drawn between these alone.
@@ -425,9 +424,7 @@ def test_points_of_three_dimensions_are_coloured_and_picked(seen, document):
     page.wait_for_function(f"document.querySelector('{PLOT}').data[0].type === 'scatter3d'")
     eventually(seen, lambda: check_colours(seen, document, "shade"))
     assert page.locator("#tool-lasso").is_disabled()
-    page.fill("#find", "shade: =shade 2")
-    page.click("#find-all")
-    found = listed(seen, document)
+    found = find(seen, document, "shade: =shade 2")
     assert found
     eventually(seen, lambda: check_marks(seen, found))
     seen.slide(5)
@@ -465,9 +462,7 @@ def test_the_saved_selection_holds_everything_and_no_formula(seen, document, tmp
         download.value.save_as(path)
         return path.read_text("utf-8")
 
-    page.fill("#find", "row: 0..6")
-    page.click("#find-all")
-    chosen = sorted(listed(seen, document))
+    chosen = sorted(find(seen, document, "row: 0..6"))
     picture = document.document["picture"]
     told = json.loads(saved("#save-json"))
     assert told["schema"] == "modgap/selection/1"
