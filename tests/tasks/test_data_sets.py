@@ -79,8 +79,7 @@ def test_a_damaged_aokvqa_is_refused(content, tmp_path):
 def test_mmvp_has_pairs_of_statements_and_images(tmp_path):
     data = open_mmvp(make_mmvp(tmp_path))
     assert data.statements[:2] == ("a dog facing left", "a dog facing right")
-    assert data.patterns == ("Orientation",) * 2 + ("Camera Perspective",) * 2
-    assert data.ids == ("1", "2", "31", "32")
+    assert data.images.labels == ("Orientation",) * 2 + ("Camera Perspective",) * 2
     assert data.pairs.tolist() == [[0, 1], [2, 3]]
     assert data.images.names[2] == "Camera Perspective/31.jpg"
     assert [data.images.stored(row) for row in (0, 3)] == [b"image 1", b"image 32"]
@@ -120,9 +119,9 @@ def test_fairface_has_faces_with_groups(tmp_path):
     for split in ("val", "train"):
         data = open_fairface(tmp_path, split=split)
         assert len(data) == 2
-        assert data.age == ("3-9", "more than 70")
-        assert data.gender == ("Male", "Female")
-        assert data.race == ("East Asian", "Latino_Hispanic")
+        assert data.images.fields["age"] == ("3-9", "more than 70")
+        assert data.images.fields["gender"] == ("Male", "Female")
+        assert data.images.fields["race"] == ("East Asian", "Latino_Hispanic")
         assert data.images.names == (f"{split}/1.jpg", f"{split}/2.jpg")
         assert data.images.stored(1) == f"{split}/2.jpg".encode()
         assert data.images.fields["service_test"] == ("False", "True")

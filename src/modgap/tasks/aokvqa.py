@@ -23,7 +23,7 @@ from modgap.io._contents import reading
 from modgap.io.images import ImageFolder
 from modgap.io.items import Item, Items
 from modgap.tasks.command import EncodeTexts, TaskInputs
-from modgap.tasks.files import check_home, images_home, the_file
+from modgap.tasks.files import images_home, the_file
 
 # Wrong answers that are embedded for each question; draws are from these.
 WRONG = 30
@@ -78,14 +78,21 @@ class AOKVQA(Brief):
         if rephrase:
             answers["right"] = [tuple(dict.fromkeys(self.direct_answers[i])) for i in asked]
             answers["wrong"] = self._wrong_answers(asked, n_wrong, seed)
-        rows = {}
-        for name, of_each in answers.items():
-            own = zip(asked, of_each, strict=True)
-            texts = encode([f"{self.questions[i]} {answer}" for i, said in own for answer in said])
-            rows[name] = texts, np.repeat(np.arange(len(asked)), [len(said) for said in of_each])
+        rows = {name: self.embedded(asked, own, encode) for name, own in answers.items()}
         used, image_of = np.unique([place[self.image_of[i]] for i in asked], return_inverse=True)
         inputs = {"X": X[used], "correct": self.correct[asked], "image_of": image_of, **rows}
         return TaskInputs(inputs, items=tuple(self.ids[i] for i in asked))
+
+    def embedded(
+        self, asked: Sequence[int], answers: Sequence[Sequence[str]], encode: EncodeTexts
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Rows of each question with each of its answers, and the place of the question in asked.
+
+        A text is the question, a space and an answer, as Ghosal et al. join them.
+        """
+        own = zip(asked, answers, strict=True)
+        texts = [f"{self.questions[i]} {answer}" for i, said in own for answer in said]
+        return encode(texts), np.repeat(np.arange(len(asked)), [len(said) for said in answers])
 
     def _wrong_answers(self, asked: Sequence[int], n: int, seed: int) -> list[tuple[str, ...]]:
         """For each question as many answers to all questions, none of them right."""
@@ -131,8 +138,12 @@ def open_aokvqa(
     entries = _entries(file)
     names = [f"{entry['image_id']:012d}.jpg" for entry in entries]
     distinct = list(dict.fromkeys(names))
-    home = _photographs(file, check_home(images), split, distinct[0])
-    folder = ImageFolder(home)
+    own = split if f"_{split}." in file.name else file.stem.rpartition("_")[2]
+    folders = list(dict.fromkeys(f"{one}2017" for one in (own, "val", "train", "test")))
+    here = file.parent
+    roots = [here / "coco", here / "images", here, here.parent / "coco", here.parent]
+    near = [root / one for root in roots for one in folders] + roots[:2]
+    folder = ImageFolder(images_home(images, near, distinct[0], "The photographs of COCO 2017"))
     rows = {name: row for row, name in enumerate(distinct)}
     return AOKVQA(
         str(file),
@@ -191,13 +202,3 @@ def _check(entry: Mapping[str, Any], where: str) -> None:
         raise InputValueError(
             f"{where}: correct_choice_idx must be below {len(choices)}, got {correct!r}."
         )
-
-
-def _photographs(file: Path, images: Path | None, split: str, first: str) -> Path:
-    """The folder of COCO in which the first photograph lies."""
-    own = split if f"_{split}." in file.name else file.stem.rpartition("_")[2]
-    folders = list(dict.fromkeys(f"{one}2017" for one in (own, "val", "train", "test")))
-    here = file.parent
-    roots = [here / "coco", here / "images", here, here.parent / "coco", here.parent]
-    near = [root / one for root in roots for one in folders] + roots[:2]
-    return images_home(images, near, first, "The photographs of COCO 2017")

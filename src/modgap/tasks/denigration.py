@@ -47,7 +47,7 @@ from modgap.tasks.command import (
     rows_file,
     rows_with,
 )
-from modgap.tasks.files import check_home, check_once, images_home, table_of, the_file
+from modgap.tasks.files import check_once, images_home, table_of, the_file
 from modgap.tasks.task import Published, Task, check_labels
 from modgap.tasks.zero_shot import check_class_numbers
 
@@ -302,13 +302,10 @@ _FILE, _GROUPS = "file", ("age", "gender", "race")
 
 @dataclass(frozen=True, eq=False)
 class FairFace(Brief):
-    """Faces, and the age, gender and race of each as the table writes them."""
+    """Faces; ``images.fields`` has the age, gender and race of each as the table writes them."""
 
     source: str
     images: Items
-    age: tuple[str, ...]
-    gender: tuple[str, ...]
-    race: tuple[str, ...]
 
     def __len__(self) -> int:
         return len(self.images)
@@ -322,7 +319,7 @@ class FairFace(Brief):
         inputs = {
             "X": X,
             "texts": encode(texts),
-            "groups": np.array([getattr(self, by)[row] for row in kept]),
+            "groups": np.array([self.images.fields[by][row] for row in kept]),
             "kinds": tuple(kinds),
             "own": np.array([self._own_prompt(row) for row in kept]),
         }
@@ -331,8 +328,8 @@ class FairFace(Brief):
 
     def _own_prompt(self, row: int) -> int:
         """The row of the prompt for a face, by the words of FairFace's table."""
-        group = self.race[row].lower().replace("_", " ").removesuffix(" hispanic")
-        sex, sexes = self.gender[row].lower(), ("male", "female")
+        race, sex = (self.images.fields[name][row].lower() for name in ("race", "gender"))
+        group, sexes = race.replace("_", " ").removesuffix(" hispanic"), ("male", "female")
         for value, known in ((group, GROUPS), (sex, sexes)):
             if value not in known:
                 raise InputValueError(
@@ -365,15 +362,14 @@ def open_fairface(
     rows = table_of(file, (_FILE, *_GROUPS))
     here = file.parent
     near = [here, *sorted(here.glob("fairface-img-margin*")), here / "images"]
-    home = images_home(check_home(images), near, rows[0][_FILE], "Faces")
+    home = images_home(images, near, rows[0][_FILE], "Faces")
     folder = ImageFolder(home)
     check_once([row[_FILE] for row in rows], file)
     items = []
     for row in rows:
         name = row.pop(_FILE)
         items.append(Item(name, (), split, folder.reader(name, file), None, row))
-    age, gender, race = (tuple(row[name] for row in rows) for name in _GROUPS)
-    return FairFace(str(file), Items(str(file), items), age, gender, race)
+    return FairFace(str(file), Items(str(file), items))
 
 
 # What the command line offers.

@@ -49,9 +49,12 @@ def check_once(names: Sequence[str], path: Path) -> None:
         raise InputValueError(f"{path} must name every image once, got {twice!r} twice.")
 
 
-def images_home(images: Path | None, near: Sequence[Path], first: str, what: str) -> Path:
+def images_home(
+    images: str | os.PathLike[str] | None, near: Sequence[Path], first: str, what: str
+) -> Path:
     """The folder of a data set's images: the one that has the first, else the first that exists."""
-    candidates = [images, *(images / one.name for one in near)] if images else list(near)
+    given = check_home(images)
+    candidates = [given, *(given / one.name for one in near)] if given else list(near)
     for folder in candidates:
         if os.path.isfile(folder / first):
             return folder

@@ -151,16 +151,18 @@ def _check_patterns(patterns: Any, n: int) -> np.ndarray:
 
 @dataclass(frozen=True, eq=False)
 class MMVP(Brief):
-    """Images with the statement and the pattern of each, row by row."""
+    """Images, each with its statement as caption and its pattern as label."""
 
     source: str
-    ids: tuple[str, ...]
-    statements: tuple[str, ...]
-    patterns: tuple[str, ...]
     images: Items
 
     def __len__(self) -> int:
-        return len(self.statements)
+        return len(self.images)
+
+    @property
+    def statements(self) -> tuple[str, ...]:
+        """The statement of each image."""
+        return tuple(self.images.captions(row)[0] for row in range(len(self)))
 
     @property
     def pairs(self) -> np.ndarray:
@@ -180,8 +182,8 @@ class MMVP(Brief):
             raise InputValueError(f"No set of {self.source} has two images that can be read.")
         inputs = {
             "X": X[[place[row] for row in rows]],
-            "Y": encode([f"{prefix}{self.statements[row]}" for row in rows]),
-            "patterns": tuple(self.patterns[row] for row in rows),
+            "Y": encode([f"{prefix}{self.images.captions(row)[0]}" for row in rows]),
+            "patterns": tuple((self.images.labels or ())[row] for row in rows),
         }
         return TaskInputs(inputs, items=tuple(self.images.names[row] for row in rows))
 
@@ -220,13 +222,7 @@ def open_mmvp(
         Item(name, (row[_STATEMENT],), None, folder.reader(name, file), row[_PATTERN])
         for name, row in zip(names, rows, strict=True)
     ]
-    return MMVP(
-        str(file.parent),
-        tuple(row[_ID] for row in rows),
-        tuple(row[_STATEMENT] for row in rows),
-        tuple(row[_PATTERN] for row in rows),
-        Items(str(file.parent), items),
-    )
+    return MMVP(str(file.parent), Items(str(file.parent), items))
 
 
 def _key(name: str) -> str:

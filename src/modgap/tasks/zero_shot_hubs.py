@@ -19,7 +19,7 @@ from modgap.corrections.hubs import MAX_BANK, MIN_BANK, NEIGHBOURS, WEIGHTS
 from modgap.evaluation.significance import DEFAULT_RESAMPLES, Comparison, compare
 from modgap.io import Modalities
 from modgap.io.modalities import DEFAULT_NAMES
-from modgap.tasks.sweep import without_rows_of
+from modgap.tasks.sweep import halves_of, without_rows_of
 from modgap.tasks.task import TaskScore
 from modgap.tasks.zero_shot import check_class_numbers, one_row_per_class, zero_shot_task
 
@@ -83,8 +83,7 @@ def zero_shot_hubs(
     X, texts = check_rows(X, nonzero=True), one_row_per_class(class_texts)
     labels = check_class_numbers(labels, X.shape[0], texts.shape[0])
     data = Modalities.of(X, texts, names, paired=False).check(nonzero=True)
-    order = np.random.default_rng(seed).permutation(X.shape[0])
-    halves = [np.sort(half) for half in np.array_split(order, 2)]
+    halves = halves_of(np.arange(X.shape[0]), seed)
     rows = [X[like(half, X)] for half in halves]
     banks = rows[::-1] if bank is None else [without_rows_of(X, bank)] * 2
     # All class texts have one mean and one spread, so that this changes no prediction by itself: it
@@ -95,7 +94,7 @@ def zero_shot_hubs(
     elif len(halves[1]) < MIN_BANK:
         raise InputValueError(
             f"X must have at least {2 * MIN_BANK} rows for each half to be the bank of the other, "
-            f"got {len(order)}. Give unlabelled rows of their kind as bank."
+            f"got {X.shape[0]}. Give unlabelled rows of their kind as bank."
         )
 
     tasks = [

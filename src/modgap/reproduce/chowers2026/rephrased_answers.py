@@ -78,10 +78,7 @@ def _rephrased(setting: Setting, model: ModelData, data: AOKVQA) -> RephrasedCho
         "right": [tuple(dict.fromkeys(data.direct_answers[k])) for k in kept],
         "wrong": wrong,
     }
-    rows = {
-        name: _embedded(model, [data.questions[k] for k in kept], said)
-        for name, said in answers.items()
-    }
+    rows = {name: data.embedded(kept, own, model.texts) for name, own in answers.items()}
     task = rephrased_choice_task(
         X,
         rows["texts"],
@@ -93,14 +90,6 @@ def _rephrased(setting: Setting, model: ModelData, data: AOKVQA) -> RephrasedCho
         seed=setting.seed,
     )
     return rephrased_choice(task, amounts=AMOUNTS, progress=setting.steps("questions"))
-
-
-def _embedded(
-    model: ModelData, questions: list[str], answers: list[tuple[str, ...]]
-) -> tuple[np.ndarray, np.ndarray]:
-    """Rows of each question with each of its answers, as Ghosal et al. join them."""
-    texts = [f"{q} {a}" for q, own in zip(questions, answers, strict=True) for a in own]
-    return model.texts(texts), np.repeat(np.arange(len(answers)), [len(own) for own in answers])
 
 
 def _wrong_answers(data: AOKVQA, kept: list[int], count: int, seed: int) -> list[tuple[str, ...]]:

@@ -250,7 +250,7 @@ def table1_of_model(setting: Setting) -> Outcome:
         lost = sorted({*range(len(data))} - {*which.tolist()})
         raise NotAtHand(f"{data.images.names[lost[0]]} of {data.source} cannot be read.")
     X, Y = unit(rows), unit(model.texts(data.statements))
-    found = pair_matching_task(X, Y, data.patterns).score()
+    found = pair_matching_task(X, Y, data.images.labels).score()
     given, of = setting.rows, "the sets themselves"
     if given is not None and given.X is not None:
         (own,), of = pairs(setting), "the captioned images"
