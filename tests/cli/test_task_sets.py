@@ -43,8 +43,8 @@ def questions(tmp_path):
     return tmp_path
 
 
-def choices(files, *more):
-    return modgap("task", "multiple_choice", files / "image.npy", "--text", files / "text.npy",
+def choices(files, *more, task="multiple_choice"):
+    return modgap("task", task, files / "image.npy", "--text", files / "text.npy",
                   "--question-of", files / "text_of.npy", "--correct", files / "correct.txt",
                   *more)  # fmt: skip
 
@@ -60,13 +60,7 @@ def test_multiple_choice_finds_what_the_function_finds(questions) -> None:
     assert (ran.status, ran.err) == (0, "")
     assert ran.json["raw"]["value"]["value"] == multiple_choice_task(X, texts, correct).score().mean
     assert any(point["way"] == "shift by question" for point in ran.json["points"])
-    told = modgap("task", "multiple-choice", *map(str, choices_words(questions)))
-    assert "shift by question" in told.out
-
-
-def choices_words(files):
-    return (files / "image.npy", "--text", files / "text.npy", "--question-of",
-            files / "text_of.npy", "--correct", files / "correct.txt")  # fmt: skip
+    assert "shift by question" in choices(questions, task="multiple-choice").out
 
 
 def test_other_words_are_swept_and_shown_as_the_paper_does(questions) -> None:

@@ -109,39 +109,49 @@ def test_sounds_have_a_template_of_their_own(model, tmp_path) -> None:
 def test_templates_are_read_from_a_file(tmp_path) -> None:
     path = write(tmp_path / "templates.txt", b"itap of a {}.\n\n  a origami {}.\n")
     assert read_templates(path) == ("itap of a {}.", "a origami {}.")
-    with pytest.raises(ValueError, match="no templates"):
-        read_templates(write(tmp_path / "none.txt", b"\n\n"))
-    with pytest.raises(ValueError, match="UTF-8"):
-        read_templates(write(tmp_path / "odd.txt", b"\xff\xfe\x00{}"))
-    with pytest.raises(ValueError, match="twice"):
-        read_classes(write(tmp_path / "two.txt", b"a\nb\na\n"))
-    with pytest.raises(ValueError, match="a class a line"):
-        read_classes(write(tmp_path / "no.txt", b"\n"))
 
 
-def test_bad_input_is_one_sentence(model, folder, tmp_path) -> None:
-    items = open_items(folder)
-    with pytest.raises(ValueError, match=r"A template must have \{\}"):
-        zero_shot_rows(model, items, ["a photo of a {}.", "a photo of it"])
-    with pytest.raises(ValueError, match="not among the 2 classes given"):
-        zero_shot_rows(model, items, classes=["red", "blue"])
-    with pytest.raises(ValueError, match="each class once"):
-        zero_shot_rows(model, items, classes=["red", "blue", "red", "light_green"])
-    write(tmp_path / "flat" / "a.png", png((1, 2, 3)))
-    with pytest.raises(ValueError, match="have no labels"):
-        zero_shot_rows(model, open_items(tmp_path / "flat"))
-    write(tmp_path / "texts.txt", b"a dog\na cat\n")
-    with pytest.raises(ValueError, match="holds texts"):
-        zero_shot_rows(model, open_items(tmp_path / "texts.txt"))
-    with pytest.raises(ValueError, match="at least two classes"):
-        zero_shot_rows(model, items.select(range(5)))
-    for label in ("a", "b"):
-        write(tmp_path / "broken" / label / "x.png", b"nothing")
-    with pytest.raises(ValueError, match="None of the 2 items"):
-        zero_shot_rows(model, open_items(tmp_path / "broken"))
-    deaf = CallableModel(images=lambda images: np.ones((len(images), 2)),
+@pytest.mark.parametrize(
+    ("read", "stored", "sentence"),
+    [
+        (read_templates, b"\n\n", "no templates"),
+        (read_templates, b"\xff\xfe\x00{}", "UTF-8"),
+        (read_classes, b"a\nb\na\n", "twice"),
+        (read_classes, b"\n", "a class a line"),
+    ],
+)
+def test_bad_lists_are_refused_in_one_sentence(tmp_path, read, stored, sentence) -> None:
+    with pytest.raises(ValueError, match=sentence):
+        read(write(tmp_path / "list.txt", stored))
+
+
+def deaf_model():
+    return CallableModel(images=lambda images: np.ones((len(images), 2)),
                          texts=lambda texts: np.ones((len(texts), 2)))  # fmt: skip
-    for label in ("a", "b"):
-        write(tmp_path / "s" / label / "1.wav", wav(tone()))
-    with pytest.raises(ValueError, match="not audio"):
-        zero_shot_rows(deaf, open_items(tmp_path / "s"))
+
+
+# Other options, files in place of the photos, and what is said.
+BAD = [
+    ({"templates": ["a photo of a {}.", "a photo of it"]}, {}, r"A template must have \{\}"),
+    ({"classes": ["red", "blue"]}, {}, "not among the 2 classes given"),
+    ({"classes": ["red", "blue", "red", "light_green"]}, {}, "each class once"),
+    ({}, {"a.png": png((1, 2, 3))}, "have no labels"),
+    ({}, {"a/x.png": b"nothing", "b/x.png": b"nothing"}, "None of the 2 items"),
+    ({"model": deaf_model()}, {"a/1.wav": wav(tone()), "b/1.wav": wav(tone())}, "not audio"),
+]
+
+
+@pytest.mark.parametrize(("change", "files", "sentence"), BAD, ids=[bad[2] for bad in BAD])
+def test_bad_input_is_one_sentence(model, folder, tmp_path, change, files, sentence) -> None:
+    for name, stored in files.items():
+        write(tmp_path / "other" / name, stored)
+    items = open_items(tmp_path / "other" if files else folder)
+    with pytest.raises(ValueError, match=sentence):
+        zero_shot_rows(**{"model": model, "items": items} | change)
+
+
+def test_texts_and_a_single_class_are_nothing_to_classify(model, folder, tmp_path) -> None:
+    with pytest.raises(ValueError, match="at least two classes"):
+        zero_shot_rows(model, open_items(folder).select(range(5)))
+    with pytest.raises(ValueError, match="holds texts"):
+        zero_shot_rows(model, open_items(write(tmp_path / "texts.txt", b"a dog\na cat\n")))
