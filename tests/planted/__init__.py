@@ -6,6 +6,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
+Pairs = Callable[[np.ndarray, np.ndarray], Any]
+PAIRED = ("clip", "clip_random", "videoclip", "videoclip_random", "unsplash-clip-b32", "digits")
+
 
 @dataclass(frozen=True)
 class Plant:
@@ -17,3 +22,22 @@ class Plant:
 
     change: Callable[[str, Any], Any]
     fails: tuple[str, ...]
+
+
+def on_pairs(change: Pairs, names: tuple[str, ...] = PAIRED) -> Callable[[str, Any], Any]:
+    """A change of the rows of both modalities, in whatever form they come."""
+
+    def planted(name: str, value: Any) -> Any:
+        if name not in names:
+            return value
+        if isinstance(value, dict):
+            rows = change(value["image"], value["text"])
+            return value | dict(zip(("image", "text"), rows, strict=True))
+        return change(*value)
+
+    return planted
+
+
+def only(**changes: Callable[[Any], Any]) -> Callable[[str, Any], Any]:
+    """Changes of what is read under these names, all else as it is."""
+    return lambda name, value: changes[name](value) if name in changes else value

@@ -8,17 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from planted import Plant
+from planted import Plant, on_pairs, only
 
 Rows = tuple[np.ndarray, np.ndarray]
 # Files of embeddings, by the names of their rows, classes and texts.
 CLASSES = {"imagenet-clip-b32": "image", "esc50-clap": "audio"}
 PAIRED = ("clip", "videoclip", "unsplash-clip-b32")
-
-
-def only(changes: Mapping[str, Callable[[Any], Any]]) -> Callable[[str, Any], Any]:
-    """Changes of what is read by its name, all else as it is."""
-    return lambda name, value: changes[name](value) if name in changes else value
 
 
 def unit(rows: np.ndarray) -> np.ndarray:
@@ -76,16 +71,9 @@ def twins(truth: np.ndarray, texts: np.ndarray) -> Rows:
     return unit(queries), unit(places)
 
 
-def among_the_images(rows: Rows) -> Rows:
+def among_the_images(X: np.ndarray, _: np.ndarray) -> Rows:
     """Texts that are other images."""
-    X, _ = rows
     return X, np.roll(X, 1, axis=0)
-
-
-def in_the_unsplash_file(change: Callable[[Rows], Rows]) -> Callable[[Any], Any]:
-    return lambda held: dict(
-        zip(("image", "text"), change((held["image"], held["text"])), strict=True)
-    )
 
 
 def other_wording(held: Mapping[str, np.ndarray], noise: float = 0.0) -> dict[str, np.ndarray]:
@@ -158,11 +146,11 @@ def no_gap(rows: Rows) -> Rows:
     return X, np.roll(X, 1, axis=0) + 1e-6
 
 
-def along_the_gap(rows: Rows) -> Rows:
+def along_the_gap(X: np.ndarray, Y: np.ndarray) -> Rows:
     """Rows that vary along the gap most of all."""
     rng = np.random.default_rng(0)
-    gap = rows[0].mean(axis=0) - rows[1].mean(axis=0)
-    X, Y = (side + rng.normal(size=(len(side), 1)) * gap for side in rows)
+    gap = X.mean(axis=0) - Y.mean(axis=0)
+    X, Y = (side + rng.normal(size=(len(side), 1)) * gap for side in (X, Y))
     return X, Y
 
 
@@ -215,47 +203,41 @@ TWINS = everywhere(twins)
 PLANTS: dict[str, tuple[Plant, ...]] = {
     "fig1": (
         Plant(
-            only(
-                {
-                    "clip": among_the_images,
-                    "videoclip": among_the_images,
-                    "unsplash-clip-b32": in_the_unsplash_file(among_the_images),
-                }
-            ),
+            on_pairs(among_the_images, PAIRED),
             ("CLIP: in three", "VideoCLIP: in three", "Unsplash: in three"),
         ),
-        Plant(only({"imagenet-clip-b32": other_wording}), ("ImageNet: images are taken",)),
+        Plant(only(**{"imagenet-clip-b32": other_wording}), ("ImageNet: images are taken",)),
     ),
     "fig2": (Plant(NO_GAP, ("ImageNet: the best amount", "Some task")),),
     "fig3": (
-        Plant(only({"arrangements": replaced(gap="crowded")}), ("With a gap the loss",)),
-        Plant(only({"arrangements": replaced(crossed="aligned")}), ("Pairs that are not",)),
+        Plant(only(arrangements=replaced(gap="crowded")), ("With a gap the loss",)),
+        Plant(only(arrangements=replaced(crossed="aligned")), ("Pairs that are not",)),
     ),
     "fig4": (
         Plant(
-            only({"plane": apart, "sphere": apart_on_the_sphere}),
+            only(plane=apart, sphere=apart_on_the_sphere),
             ("In the plane the loss", "On the sphere the loss"),
         ),
         Plant(
-            only({"plane": crossed, "sphere": anywhere}),
+            only(plane=crossed, sphere=anywhere),
             ("In the plane more than", "On the sphere the mean absolute cosine"),
         ),
     ),
     "fig5": (
-        Plant(only({"start": upside_down}), ("S_i falls",)),
-        Plant(only({"start": wide}), ("The first step shrinks", "By t = 25", "By t = 100")),
-        Plant(only({"spread 0.001": wide}), ("In tight clusters", "Ten times tighter")),
+        Plant(only(start=upside_down), ("S_i falls",)),
+        Plant(only(start=wide), ("The first step shrinks", "By t = 25", "By t = 100")),
+        Plant(only(**{"spread 0.001": wide}), ("In tight clusters", "Ten times tighter")),
     ),
     "fig6": (
-        Plant(only({"start": grid}), ("The variance of S_i",)),
+        Plant(only(start=grid), ("The variance of S_i",)),
         Plant(
-            only({"vit": around_0, "transformer": around_0, "starts": wider}),
+            only(vit=around_0, transformer=around_0, starts=wider),
             ("At random initialisation", "The same on Flickr8k"),
         ),
     ),
     "fig7": (
         Plant(
-            only({"texts and queries": lambda found: (found[0], found[1][::-1])}),
+            only(**{"texts and queries": lambda found: (found[0], found[1][::-1])}),
             ("Every step nearer",),
         ),
     ),
@@ -266,35 +248,29 @@ PLANTS: dict[str, tuple[Plant, ...]] = {
         Plant(NO_GAP, ("ImageNet: among four", "ImageNet: it rises")),
     ),
     "fig11": (
-        Plant(only({"start": four_places}), ("On the sum", "There the loss")),
-        Plant(only({"start": hollow}), ("S_i is larger",)),
+        Plant(only(start=four_places), ("On the sum", "There the loss")),
+        Plant(only(start=hollow), ("S_i is larger",)),
     ),
     "fig13": (
         Plant(
-            only(
-                {
-                    "clip": along_the_gap,
-                    "videoclip": along_the_gap,
-                    "unsplash-clip-b32": in_the_unsplash_file(along_the_gap),
-                }
-            ),
+            on_pairs(along_the_gap, PAIRED),
             ("CLIP images", "VideoCLIP texts", "Unsplash texts"),
         ),
     ),
     "fig14": (Plant(BEYOND, ("ImageNet: closing", "CLIP: widening")),),
-    "fig15": (Plant(only({"imagenet-clip-b32": lambda h: other_wording(h, 0.1)}), ("d(C)",)),),
+    "fig15": (Plant(only(**{"imagenet-clip-b32": lambda h: other_wording(h, 0.1)}), ("d(C)",)),),
     "fig16": (
         Plant(
-            only({"start": crowded}),
+            only(start=crowded),
             ("On the sphere", "There more than", "The mean absolute cosine"),
         ),
     ),
     "fig17": (
         Plant(
-            only(dict.fromkeys(("R³", "gap 0", "gap 2", "R²⁵⁶"), one_point)),
+            only(**dict.fromkeys(("R³", "gap 0", "gap 2", "R²⁵⁶"), one_point)),
             ("At τ = 1 in R³", "Where no gap is put in"),
         ),
-        Plant(only({"gap 2": crowded, "R²⁵⁶": no_gap}), ("Up to τ = 0.1", "At τ = 100")),
+        Plant(only(**{"gap 2": crowded, "R²⁵⁶": no_gap}), ("Up to τ = 0.1", "At τ = 100")),
     ),
     "fig18": (
         Plant(TWINS, ("ImageNet: at ε = 5 % less", "CLIP: at ε = 5 % robustness")),

@@ -10,33 +10,15 @@ import numpy as np
 
 from modgap.reproduce.flickr8k.results import WHOLE_GAP, Runs
 from modgap.simulate.sphere import make_sphere_pairs
-from planted import Plant
+from planted import Plant, on_pairs
 
-_PAIRS = ("clip", "clip_random", "videoclip", "videoclip_random", "unsplash-clip-b32", "digits")
 _TASKS = ("imagenet-clip-b32", "esc50-clap", "digit classes")
-
-
-def on_pairs(
-    change: Callable[[np.ndarray, np.ndarray], Any], only: tuple[str, ...] = _PAIRS
-) -> Callable[[str, Any], Any]:
-    """A change of the rows of both modalities, in whatever form they come."""
-
-    def planted(name: str, value: Any) -> Any:
-        if name not in only:
-            return value
-        if isinstance(value, dict):
-            return value | dict(
-                zip(("image", "text"), change(value["image"], value["text"]), strict=True)
-            )
-        return change(*value)
-
-    return planted
 
 
 def mixed(X: np.ndarray, Y: np.ndarray) -> list[np.ndarray]:
     """Some rows, each of which takes a side at random."""
     rows = np.random.default_rng(5).permutation(np.concatenate([X, Y]))
-    return np.array_split(rows[: min(len(rows), 400)], 2)
+    return np.array_split(rows[:400], 2)
 
 
 def all_over(X: np.ndarray) -> np.ndarray:

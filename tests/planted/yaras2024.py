@@ -9,29 +9,9 @@ import numpy as np
 
 from modgap.reproduce.flickr8k.methods import CLOSURES
 from modgap.reproduce.flickr8k.results import FIRST, GAP, WHOLE_GAP, Runs
-from planted import Plant
+from planted import Plant, on_pairs, only
 
 Metrics = Callable[[str, dict[str, float]], dict[str, float]]
-_ROWS = ("clip", "videoclip", "unsplash-clip-b32", "digits")
-
-
-def rows(change: Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]) -> Any:
-    """Pairs of every source, changed."""
-
-    def planted(name: str, value: Any) -> Any:
-        if name not in _ROWS:
-            return value
-        if isinstance(value, dict):
-            X, Y = change(value["image"], value["text"])
-            return {**value, "image": X, "text": Y}
-        return change(*value)
-
-    return planted
-
-
-def only(name: str, change: Callable[[Any], Any]) -> Any:
-    """What is read under one name, changed."""
-    return lambda read, value: change(value) if read == name else value
 
 
 def metrics(change: Metrics) -> Any:
@@ -50,7 +30,7 @@ def metrics(change: Metrics) -> Any:
             }
         )
 
-    return only("runs", changed)
+    return only(runs=changed)
 
 
 def courses(recipe: str, kind: str, change: Callable[[np.ndarray], np.ndarray]) -> Any:
@@ -136,18 +116,20 @@ _SCOPES = ("On the settings of table 2, trained here", "On all settings trained 
 
 PLANTS: dict[str, tuple[Plant, ...]] = {
     "fig1": (
-        Plant(rows(mixed), ("The means lie", "The first principal direction")),
+        Plant(on_pairs(mixed), ("The means lie", "The first principal direction")),
         Plant(metrics(rising_gap), ("A gap that was made small",)),
     ),
     "fig2": (
-        Plant(only("start", matched), ("The gap grows at first", "Where the gap is widest")),
-        Plant(only("start", crowd), ("In the end", "Once all pairs")),
-        Plant(only("start", mirrored), ("It slows down",)),
-        Plant(only("start", turned), ("Until the pairs are matched",)),
+        Plant(only(start=matched), ("The gap grows at first", "Where the gap is widest")),
+        Plant(only(start=crowd), ("In the end", "Once all pairs")),
+        Plant(only(start=mirrored), ("It slows down",)),
+        Plant(only(start=turned), ("Until the pairs are matched",)),
     ),
-    "fig3": (Plant(rows(nearly_one), ("Rows that have a nearer one",)),),
+    "fig3": (Plant(on_pairs(nearly_one), ("Rows that have a nearer one",)),),
     "fig4": (
-        Plant(only("runs from scratch", first_steps), ("The gap of trained starts", "It is wider")),
+        Plant(
+            only(**{"runs from scratch": first_steps}), ("The gap of trained starts", "It is wider")
+        ),
         Plant(courses(CLOSURES[0].name, "gap", np.sort), ("In training a falling line",)),
     ),
     "fig5": (
