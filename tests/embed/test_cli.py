@@ -52,6 +52,7 @@ def test_the_help_of_fix_says_that_the_model_embeds():
     assert "the one that embeds" in " ".join(modgap("fix", "--help").out.replace("│", " ").split())
 
 
+@pytest.mark.filterwarnings("default:the documents were embedded by")
 def test_fix_goes_from_pictures_to_an_index_that_is_searched_in_words(model, photos, tmp_path):
     pytest.importorskip("faiss", reason="faiss is not installed")
     fixed = tmp_path / "fixed"
