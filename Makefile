@@ -20,7 +20,7 @@ test-long: $(VENV)/.test browser
 
 # A cluster of Ray with two workers, of which some are killed.
 test-engines: $(VENV)/.test
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -m engines tests/test_engines_ray.py
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -m engines tests/engines/test_ray.py
 
 # Damaged files through the command line for MODGAP_FUZZ seconds, 600 by default.
 fuzz: $(VENV)/.test

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from modgap._arrays import like
+from modgap.arrays import like
 from modgap.evaluation import Gaussian, retrieval, robustness
 from modgap.measures import cone, loss_terms, measure, uniformity
 from results import Record, beyond, said

@@ -20,10 +20,10 @@ from typing import Any
 
 import numpy as np
 
-from modgap._arrays import to_numpy, unit
-from modgap._door import check_two
-from modgap._results import Result
-from modgap._validate import Array, InputValueError, check_count, check_names, require
+from modgap.arrays import to_numpy, unit
+from modgap.core.checks import Array, InputValueError, check_count, check_names, require
+from modgap.core.door import check_two
+from modgap.core.results import Result
 from modgap.corrections import Calibrate, Center, Correction, Metric, own_keys
 from modgap.index import evaluate_index, open_index
 from modgap.index.equal_lengths import lift_documents, lift_queries

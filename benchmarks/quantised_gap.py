@@ -8,10 +8,10 @@ from typing import Literal
 
 import numpy as np
 
-from modgap._arrays import as_float, to_numpy
-from modgap._door import check_two
-from modgap._results import Result
-from modgap._validate import Array, check_choice, check_numbers
+from modgap.arrays import as_float, to_numpy
+from modgap.core.checks import Array, check_choice, check_numbers
+from modgap.core.door import check_two
+from modgap.core.results import Result
 from modgap.corrections import OrthogonalShift
 from modgap.evaluation import UniformQuantiser, robustness
 

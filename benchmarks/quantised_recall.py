@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from modgap._arrays import to_numpy
-from modgap._door import check_groups, check_two
-from modgap._results import Progress, Result
-from modgap._validate import Array, InputValueError, check_choice, check_count, check_names
+from modgap.arrays import to_numpy
+from modgap.core.checks import Array, InputValueError, check_choice, check_count, check_names
+from modgap.core.door import check_groups, check_two
+from modgap.core.results import Progress, Result
 from modgap.index import QuantisedIndex
 from modgap.index.quantised.codes import BITS, Bits
 from modgap.search import search

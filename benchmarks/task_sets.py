@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 from safetensors.numpy import load_file
 
-from modgap._results import text_table
+from modgap.core.results import text_table
 from modgap.tasks import (
     conformity_test,
     multiple_choice_task,

@@ -20,7 +20,7 @@ from scipy.linalg import orthogonal_procrustes
 
 from browser import MISSING, chromium, opened
 from modgap import fuse, load_digits
-from modgap._arrays import product
+from modgap.arrays import product
 from modgap.io import Modalities, open_pair
 
 settings.register_profile("modgap", deadline=None, derandomize=True, max_examples=25)

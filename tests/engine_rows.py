@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from command_line import DIM, modgap
-from modgap._threads import processors
+from modgap.core.threads import processors
 from modgap.io import write_clip_retrieval
 from modgap.io._matrices import ArrayMatrix
 
@@ -136,3 +136,18 @@ def cores(_: int) -> int:
 def divided(number: int) -> float:
     """What nobody foresaw, where the number is 0."""
     return 1 / number
+
+
+def numbers(value: Any) -> Iterator[float]:
+    if isinstance(value, dict):
+        value = list(value.values())
+    if isinstance(value, (list, tuple)):
+        for one in value:
+            yield from numbers(one)
+    elif isinstance(value, (int, float)):
+        yield float(value)
+
+
+def assert_same(found: Any, expected: Any) -> None:
+    a, b = (np.array([*numbers(one.to_dict())]) for one in (found, expected))
+    np.testing.assert_allclose(a, b, rtol=1e-6, atol=1e-9)

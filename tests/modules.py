@@ -10,7 +10,7 @@ import modgap
 NOT_IMPORTED = {
     "modgap.__main__",
     "modgap.reproduce.flickr8k.__main__",
-    "modgap._arrays.cuda.kernels",
+    "modgap.arrays.cuda.kernels",
 }
 MODULES = sorted(
     {found.name for found in pkgutil.walk_packages(modgap.__path__, "modgap.")} - NOT_IMPORTED

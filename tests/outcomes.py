@@ -7,7 +7,7 @@ from functools import cache
 import pytest
 
 from conftest import EMBEDDINGS, PUBLISHED
-from modgap._validate import MissingExtraError
+from modgap.core.checks import MissingExtraError
 from modgap.reproduce import Outcome, Setting, entries
 
 

@@ -14,7 +14,7 @@ from unittest import mock
 import numpy as np
 from fastapi.testclient import TestClient
 
-from modgap._arrays import row_blocks
+from modgap.arrays import row_blocks
 from modgap.corrections import Correction
 from modgap.evaluation import Evaluator
 from modgap.io import Embeddings, Modalities

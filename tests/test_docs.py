@@ -229,6 +229,13 @@ def test_contributing_says_in_which_file_each_number_of_measure_is():
         assert line.term in skipped or words.partition(":")[0].strip() in said, line.label
 
 
+def test_the_page_of_the_architecture_lists_every_package():
+    page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    listed = re.findall(r"^\| \[(\w+)/\]", page, flags=re.MULTILINE)
+    folders = {path.parent.name for path in (ROOT / "src" / "modgap").glob("*/__init__.py")}
+    assert {*listed} == folders
+
+
 def test_every_link_of_the_docs_leads_somewhere():
     for page in (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")):
         for target in re.findall(r"\]\(([^)#]+)[^)]*\)", page.read_text(encoding="utf-8")):

@@ -7,7 +7,7 @@ import pytest
 
 import modgap
 from conftest import make_pairs
-from modgap._drawing import Range, Ranges
+from modgap.core.drawing import Range, Ranges
 
 SVG = "{http://www.w3.org/2000/svg}"
 

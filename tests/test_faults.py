@@ -113,7 +113,7 @@ def kill_then_finish(
         ),
         (
             "fix image.npy text.npy --unpaired -o out",
-            [("modgap.diagnosis.run:measured", 1), *2 * [("modgap._files:_settle_folder+", 1)]],
+            [("modgap.diagnosis.run:measured", 1), *2 * [("modgap.core.files:_settle_folder+", 1)]],
             "out",
         ),
     ],
@@ -126,7 +126,7 @@ def test_a_command_that_was_killed_at_any_point_finishes_when_it_is_run_again(
 
 
 WRITE = """
-from modgap._files import atomic_folder, write_text
+from modgap.core.files import atomic_folder, write_text
 write_text("file.txt", "new" * 9)
 with atomic_folder("folder", replace=True) as temporary:
     write_text(temporary / "file.txt", "new" * 9)

@@ -18,7 +18,7 @@ import pytest
 
 from command_line import everything_in, modgap
 from fault_worker import Worker
-from modgap._steady_file import SteadyFile
+from modgap.core.steady_file import SteadyFile
 from modgap.io import write_clip_retrieval
 from modgap.io._matrices import FileMatrix
 
@@ -27,10 +27,10 @@ SHARDS = 5
 
 # A call at which the process ends, in the thread that makes it.
 Point = tuple[str, int]
-OPENING: Point = ("modgap._steady_file:SteadyFile:open", 4)
+OPENING: Point = ("modgap.core.steady_file:SteadyFile:open", 4)
 MOMENTS: Point = ("modgap.moments.modality:Gather:of", 4)
 SAMPLE: Point = ("modgap.io._matrices:FileMatrix:take", 3)
-READING: Point = ("modgap._steady_file:SteadyFile:read_into", 4)
+READING: Point = ("modgap.core.steady_file:SteadyFile:read_into", 4)
 FLUSH, RENAME, RENAMED = ("os:fsync", 1), ("os:replace", 1), ("os:replace+", 1)
 TRYING: Point = ("modgap.evaluation.evaluator:Evaluator:resampled", 3)
 JUDGING: Point = ("modgap.evaluation.evaluator:Evaluator:evaluate", 1)
@@ -56,7 +56,7 @@ COMMANDS: dict[str, tuple[str, list[Point]]] = {
     "fix": (
         "fix rows --unpaired --partial kept -o out",
         [OPENING, SAMPLE, MOMENTS, ("os:replace", 8), TRYING, ("os:fsync", 4),
-         ("modgap._files:_settle_folder+", 1), ("os:replace+", 2)],
+         ("modgap.core.files:_settle_folder+", 1), ("os:replace+", 2)],
     ),
     "apply to a file": (
         "apply c.safetensors rows --modality image -o out.npy",

@@ -10,7 +10,7 @@ from safetensors.numpy import load_file, save_file
 
 from command_line import modgap
 from modgap import Calibrate, Correction, diagnose, measure, retrieval
-from modgap._validate import InputError, InputValueError
+from modgap.core.checks import InputError, InputValueError
 from modgap.corrections import Affine, FittedRows, Hubs
 from modgap.evaluation import Gaussian, mixed_retrieval, robustness
 from modgap.io import write_embeddings

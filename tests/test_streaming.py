@@ -111,7 +111,7 @@ def test_moments_of_two_modalities_in_one_file_are_kept_apart(
 @pytest.mark.parametrize(
     "point",
     [
-        ("modgap._steady_file:SteadyFile:read_into", 4),
+        ("modgap.core.steady_file:SteadyFile:read_into", 4),
         ("modgap.moments.modality:Gather:of", 3),
         ("os:fsync", 3),
         ("os:replace", 3),
@@ -235,7 +235,7 @@ import resource, sys
 import numpy as np
 import modgap.cli, modgap.measures, modgap.corrections
 from modgap import Correction, open_embeddings
-from modgap._files import WriteError
+from modgap.core.files import WriteError
 from modgap.engines import apply_to_folder
 
 rows = open_embeddings("rows")

@@ -5,7 +5,7 @@ What is typed most is here; the rest lives in its package, ``modgap.measures`` o
 stays light: it loads neither torch nor scikit-learn nor anything that draws.
 """
 
-from modgap._lazy import attach
 from modgap._version import __version__ as __version__
+from modgap.core.lazy import attach
 
 __getattr__, __dir__, __all__ = attach(__name__, __file__)

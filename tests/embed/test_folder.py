@@ -12,7 +12,7 @@ import pytest
 from PIL import Image
 
 from engine_rows import contents
-from modgap._validate import InputError
+from modgap.core.checks import InputError
 from modgap.embed import CallableModel, embed
 from modgap.io import open_embeddings, open_pair
 from photos import image_rows, make_model, make_photos, picture, text_rows

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from embedders import write_model
-from modgap._validate import MissingExtraError, require
+from modgap.core.checks import MissingExtraError, require
 from modgap.embed.opening import open_model
 from modgap.train.towers.foreign import check_shards, never_asked
 

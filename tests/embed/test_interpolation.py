@@ -15,7 +15,7 @@ from safetensors.numpy import load_file
 
 import reference
 from command_line import modgap
-from modgap._validate import InputValueError, MissingExtraError
+from modgap.core.checks import InputValueError, MissingExtraError
 from modgap.embed import CallableModel, embed
 from modgap.embed.interpolation import interpolate, open_end, open_image_bank
 from modgap.embed.unclip import UnCLIP

@@ -11,7 +11,7 @@ import pytest
 from safetensors import safe_open
 from safetensors.numpy import load_file, save_file
 
-from modgap._validate import InputError
+from modgap.core.checks import InputError
 from modgap.embed.opening import open_model
 from modgap.io import open_items, open_pair
 from training import bars_config, digits_config, few_digits, write_captions

@@ -20,7 +20,7 @@ from random import Random
 from typing import Any
 
 from fuzz.targets import SHARES, TARGETS, Cases, folder_of
-from modgap._results import text_table
+from modgap.core.results import text_table
 
 TESTS = Path(__file__).parents[1]
 ARTEFACTS = TESTS.parent / "artefacts" / "fuzz"

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from item_files import tone, wav
-from modgap._validate import MissingExtraError
+from modgap.core.checks import MissingExtraError
 from modgap.io import sounds
 from modgap.io.sounds import SoundError, unpack_sound
 

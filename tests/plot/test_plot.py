@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from modgap import plot
-from modgap._validate import InputValueError
+from modgap.core.checks import InputValueError
 from modgap.tasks import sweep_task, zero_shot_task
 from task_rows import planted
 

@@ -10,9 +10,9 @@ import pytest
 
 import modgap
 from conftest import make_many, make_pairs
-from modgap._results import document as as_document
-from modgap._results import to_json
-from modgap._validate import InputValueError
+from modgap.core.checks import InputValueError
+from modgap.core.results import document as as_document
+from modgap.core.results import to_json
 from modgap.corrections import Calibrate, Center, next_commands
 from modgap.corrections.interpolated import in_proportion, interpolated
 from modgap.diagnosis import diagnose, gap_paths

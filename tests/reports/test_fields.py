@@ -11,7 +11,7 @@ import pytest
 
 import modgap
 from conftest import make_many, make_pairs
-from modgap._validate import InputValueError
+from modgap.core.checks import InputValueError
 from modgap.io import Embeddings, Modalities
 from modgap.reports.fields import MOST_FIELDS, N_COLOURS, fields_document
 

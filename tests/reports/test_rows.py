@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 from PIL import Image
 
-from modgap._validate import InputValueError
+from modgap.core.checks import InputValueError
 from modgap.io import Modalities
 from modgap.io.images import ImageError
 from modgap.reports.rows import RowPictures, data_uri, from_images, from_pixels, media_type, png

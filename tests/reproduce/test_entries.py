@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from conftest import EMBEDDINGS, make_pairs
-from modgap._results import to_json
+from modgap.core.results import to_json
 from modgap.reproduce import NotAtHand, Outcome, Setting, entries
 from modgap.reproduce.record import recorded
 from modgap.reproduce.setting import OwnRows

@@ -12,8 +12,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from modgap._locks import sole_writer_of
-from modgap._validate import InputValueError
+from modgap.core.checks import InputValueError
+from modgap.core.locks import sole_writer_of
 from modgap.reproduce.flickr8k.methods import (
     BASELINE,
     FIRST_STEPS,

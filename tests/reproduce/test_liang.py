@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from conftest import make_pairs
-from modgap._arrays import unit
+from modgap.arrays import unit
 from modgap.measures.landscape import shift_landscape
 from modgap.reproduce import Setting
 from modgap.reproduce.liang2022 import PAPER

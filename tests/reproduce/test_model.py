@@ -16,7 +16,7 @@ from PIL import Image
 from command_line import modgap
 from embedders import write_model
 from item_files import write, write_table
-from modgap._validate import InputValueError
+from modgap.core.checks import InputValueError
 from modgap.embed import CallableModel
 from modgap.measures import gap_distance
 from modgap.reproduce import Setting, entries

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from command_line import everything_in, python
-from modgap._validate import InputValueError, MissingExtraError
+from modgap.core.checks import InputValueError, MissingExtraError
 from modgap.reproduce import Entry, NotAtHand, Outcome, Setting, check, entries, select
 from modgap.reproduce.page import Page
 from modgap.reproduce.record import Recorded, change, complaints, recorded, rewrite, verdict_of

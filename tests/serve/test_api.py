@@ -12,8 +12,8 @@ import pytest
 from fastapi.testclient import TestClient
 
 from modgap import Correction, diagnose
-from modgap._validate import InputValueError
 from modgap._version import __version__
+from modgap.core.checks import InputValueError
 from modgap.corrections import Center, Shift, next_commands
 from modgap.io.images import ImageError
 from modgap.serve import Explorer, Jobs

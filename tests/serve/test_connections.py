@@ -26,7 +26,7 @@ import numpy as np
 import pytest
 
 from command_line import make_files, start
-from modgap._validate import InputValueError
+from modgap.core.checks import InputValueError
 from modgap.io import Embeddings, Modalities, open_embeddings
 from modgap.serve import Explorer
 from modgap.serve.app import Asset, make_app

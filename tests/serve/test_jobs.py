@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from modgap._arrays import row_blocks
-from modgap._validate import InputValueError
+from modgap.arrays import row_blocks
+from modgap.core.checks import InputValueError
 from modgap.serve import Jobs, QueueFull
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from fastapi.testclient import TestClient
 
-from modgap._validate import InputValueError
+from modgap.core.checks import InputValueError
 from modgap.io import Modalities
 from modgap.serve import Explorer
 from serving import HeldReport, endless_evaluation, fit, make_client, make_data

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 
-from modgap._arrays import top_k
-from modgap._validate import InputError
+from modgap.arrays import top_k
+from modgap.core.checks import InputError
 from modgap.corrections import (
     Calibrate,
     Center,

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from modgap import diagnose
-from modgap._stopping import Stopped, stoppable
-from modgap._validate import InputError
+from modgap.core.checks import InputError
+from modgap.core.stopping import Stopped, stoppable
 from modgap.corrections import (
     CORRECTORS,
     METHODS,

@@ -10,7 +10,7 @@ import pytest
 from scipy.special import gammaln
 
 import reference
-from modgap._results import to_json
+from modgap.core.results import to_json
 from modgap.measures import conformity
 from modgap.simulate.blur import (
     SHIFTED,

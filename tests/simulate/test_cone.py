@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import reference
-from modgap._results import to_json
+from modgap.core.results import to_json
 from modgap.measures.cone import cone
 from modgap.simulate.cone_initialisations import compare_cones, random_rows, trained_rows
 from modgap.simulate.cone_theory import (

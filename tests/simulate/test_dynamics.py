@@ -8,7 +8,7 @@ import sys
 import numpy as np
 import pytest
 
-from modgap._validate import MissingExtraError
+from modgap.core.checks import MissingExtraError
 from modgap.measures.loss import contrastive_loss, soft_assignments
 from modgap.simulate._dynamics_steps import choose_engine
 from modgap.simulate.dynamics import descend

@@ -9,7 +9,7 @@ import json
 import numpy as np
 import pytest
 
-from modgap._validate import InputTypeError, InputValueError
+from modgap.core.checks import InputTypeError, InputValueError
 from modgap.measures.loss import soft_assignments
 from modgap.simulate.dynamics import descend, log_spaced_steps
 from modgap.simulate.dynamics_start import collapsed, make_clusters, three_pairs

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy.special import hyp0f1, ive
 
-from modgap._validate import InputTypeError, InputValueError
+from modgap.core.checks import InputTypeError, InputValueError
 from modgap.measures.gap import gap_distance
 from modgap.simulate.flow import gap_flow, linear_schedule, simple_flow
 from modgap.simulate.flow_theory import (

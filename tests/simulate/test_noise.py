@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy.special import ndtr
 
-from modgap._results import to_json
+from modgap.core.results import to_json
 from modgap.evaluation import robustness
 from modgap.evaluation.noise import Gaussian
 from modgap.simulate.noise import expected_robustness, pair_robustness

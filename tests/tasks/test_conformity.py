@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from modgap._validate import InputError
+from modgap.core.checks import InputError
 from modgap.tasks import conformity_task, conformity_test, sweep_task
 from modgap.tasks.conformity import _apart
 

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from item_files import make_aokvqa, make_fairface, make_mmvp, write, write_table
-from modgap._validate import InputValueError
+from modgap.core.checks import InputValueError
 from modgap.io.images import ImageError
 from modgap.tasks import open_aokvqa, open_fairface, open_mmvp
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from modgap._validate import InputError
+from modgap.core.checks import InputError
 from modgap.corrections import Shift
 from modgap.evaluation import compare
 from modgap.reproduce.liang2022 import PAPER

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from modgap._validate import InputError
+from modgap.core.checks import InputError
 from modgap.corrections import METRICS, Center
 from modgap.evaluation import compare
 from modgap.tasks import (

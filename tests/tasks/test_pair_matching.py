@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from modgap._validate import InputError
+from modgap.core.checks import InputError
 from modgap.corrections import METRICS, Calibrate, Center
 from modgap.reproduce.yaras2024 import PAPER
 from modgap.tasks import pair_matching_task, sweep_task

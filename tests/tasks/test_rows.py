@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from item_files import write
-from modgap._validate import InputError
+from modgap.core.checks import InputError
 from modgap.io import open_items
 from modgap.tasks import (
     denigration,

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from conftest import load_published_tensors
-from modgap._results import to_json
+from modgap.core.results import to_json
 from modgap.corrections import Calibrate, Center, OrthogonalShift, Shift
 from modgap.evaluation.significance import compare
 from modgap.io import Modalities

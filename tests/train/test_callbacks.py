@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from modgap import gap_distance
-from modgap._arrays import unit
+from modgap.arrays import unit
 from modgap.train.loggers import JsonLinesLogger, TensorBoardLogger
 from modgap.train.metrics import evaluate_rows
 

@@ -12,7 +12,7 @@ import pytest
 
 from conftest import make_pairs
 from modgap import gap_distance, retrieval
-from modgap._arrays import unit
+from modgap.arrays import unit
 from modgap.measures import alignment, gap_orthogonality, wasserstein_uniformity
 from modgap.train.loggers import JsonLinesLogger, WandbLogger, open_loggers
 from modgap.train.metrics import draw_pairs, evaluate_rows

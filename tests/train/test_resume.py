@@ -217,13 +217,13 @@ def test_an_optimiser_gets_its_moments_back_in_the_layout_of_its_parameters(tmp_
 
 def test_two_processes_cannot_train_into_one_folder(digits, tmp_path):
     """The second is refused while the first goes on, and may resume once it is gone."""
-    from modgap._locks import sole_writer_of
+    from modgap.core.locks import sole_writer_of
 
     config = digits_config(train={"steps": 2})
     with sole_writer_of(tmp_path):
         held = subprocess.run(
             [sys.executable, "-c",
-             "from modgap._locks import sole_writer_of\n"
+             "from modgap.core.locks import sole_writer_of\n"
              f"with sole_writer_of({str(tmp_path)!r}): pass"],
             capture_output=True, text=True,
         )  # fmt: skip

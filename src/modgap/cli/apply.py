@@ -64,7 +64,6 @@ def apply(
 
     Shards: modgap apply correction.safetensors shards --modality image -o corrected --engine ray
     """
-    from modgap._validate import check_choice
     from modgap.cli.outputs import (
         check_file,
         check_folder,
@@ -72,6 +71,7 @@ def apply(
         write_without_bank,
     )
     from modgap.cli.show import say, steps
+    from modgap.core.checks import check_choice
     from modgap.corrections.files import corrections_to_apply
     from modgap.corrections.wording import document_notes, drop_column_command
     from modgap.engines import add_corrected_column

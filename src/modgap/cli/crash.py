@@ -9,8 +9,8 @@ import time
 import traceback
 from pathlib import Path
 
-from modgap._secrets import sentence_without_secrets
 from modgap._version import __version__
+from modgap.core.secrets import sentence_without_secrets
 
 ISSUES_URL = "https://github.com/modgap/modgap/issues"
 # Older logs are removed: a command in a loop must not fill the disk.

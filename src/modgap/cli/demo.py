@@ -23,10 +23,10 @@ def demo(
 
     Example: modgap demo -o out
     """
-    from modgap._results import document
     from modgap.cli.diagnose import print_diagnosis
     from modgap.cli.outputs import check_folder
     from modgap.cli.show import out, print_json, say, steps
+    from modgap.core.results import document
     from modgap.datasets import load_digits
     from modgap.diagnosis import diagnose
     from modgap.reports import report, write_diagnosis

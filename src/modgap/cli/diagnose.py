@@ -43,8 +43,8 @@ def diagnose(
 
     Example: modgap diagnose image.npy text.npy -o out
     """
-    from modgap._results import document
     from modgap.cli.show import print_json, say, steps
+    from modgap.core.results import document
     from modgap.corrections import next_commands, query_modalities
     from modgap.diagnosis.fixing import diagnose_each
     from modgap.reports import report as make_page

@@ -7,10 +7,10 @@ from typing import Annotated, Any
 
 import typer
 
-from modgap._validate import InputValueError
 from modgap.cli.data import Names
 from modgap.cli.named import by_name, two_names
 from modgap.cli.options import AsJson
+from modgap.core.checks import InputValueError
 
 _FORMS = (
     "One file or folder of both modalities, two with a comma between them, any number with names "
@@ -63,8 +63,8 @@ def drift(
 
     modgap drift "text=captions.npy" "text queries=log.npy" --fail-on-drift
     """  # fmt: skip
-    from modgap._results import document
     from modgap.cli.show import out, print_json, print_table, steps
+    from modgap.core.results import document
     from modgap.drift import detect_drift
 
     called = two_names(names)

@@ -8,9 +8,9 @@ from typing import Any
 
 import typer
 
-from modgap._secrets import sentence_without_secrets
-from modgap._validate import InputError
 from modgap.cli import crash
+from modgap.core.checks import InputError
+from modgap.core.secrets import sentence_without_secrets
 
 # What typer raises for an unknown option or a missing argument; it has moved between its versions.
 _UsageError: type[Exception] = typer.BadParameter.__mro__[1]

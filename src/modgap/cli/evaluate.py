@@ -44,8 +44,8 @@ def evaluate(
 
     Example: modgap evaluate image.npy text.npy --correction correction.safetensors
     """
-    from modgap._results import document, spoken
     from modgap.cli.show import out, print_json, print_table, say, steps
+    from modgap.core.results import document, spoken
     from modgap.corrections import query_modalities
     from modgap.corrections.files import load_correction
     from modgap.engines import retrieval_among_all, spread

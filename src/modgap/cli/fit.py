@@ -7,10 +7,10 @@ from typing import Annotated
 
 import typer
 
-from modgap._validate import InputValueError
 from modgap.cli import options
 from modgap.cli.data import Data, open_bank
 from modgap.cli.takes_data import takes_data
+from modgap.core.checks import InputValueError
 
 # How much of the hubness is subtracted where a bank is given and nothing else is said.
 HUBS = 0.5

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from modgap._validate import InputValueError
 from modgap.cli import options
 from modgap.cli.data import Data, open_bank
 from modgap.cli.takes_data import takes_data
+from modgap.core.checks import InputValueError
 
 if TYPE_CHECKING:
     from modgap.io import Modalities
@@ -61,10 +61,10 @@ def fix(
 
     Example: modgap fix --model hf:openai/clip-vit-base-patch32 --data photos -o fixed
     """
-    from modgap._results import document
     from modgap.cli.diagnose import print_diagnosis
     from modgap.cli.outputs import tidy_when_terminated
     from modgap.cli.show import out, print_json, say, steps
+    from modgap.core.results import document
     from modgap.corrections import load_corrections
     from modgap.corrections.wording import text_search_command
     from modgap.diagnosis import fix as run

@@ -6,11 +6,11 @@ from typing import Annotated
 
 import typer
 
-from modgap._validate import InputValueError
 from modgap.cli.index_build import build
 from modgap.cli.index_evaluate import evaluate
 from modgap.cli.index_options import CORRECTED
 from modgap.cli.index_search import search
+from modgap.core.checks import InputValueError
 
 index_app = typer.Typer(
     name="index",

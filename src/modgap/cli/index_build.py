@@ -6,10 +6,10 @@ from typing import Annotated, Any
 
 import typer
 
-from modgap._validate import InputValueError
 from modgap.cli import index_options
 from modgap.cli.named import groups_by_name
 from modgap.cli.options import TrustRows, WithoutBank
+from modgap.core.checks import InputValueError
 
 
 def build(

@@ -8,9 +8,9 @@ from typing import Annotated
 
 import typer
 
-from modgap._validate import InputValueError
 from modgap.cli import index_options
 from modgap.cli.options import AsJson
+from modgap.core.checks import InputValueError
 
 _asked_option = partial(typer.Option, rich_help_panel="Words and images")
 
@@ -67,8 +67,8 @@ def search(
 
     Example: modgap index search both.faiss correction.safetensors --text "a dog on the beach"
     """
-    from modgap._results import document
     from modgap.cli.show import print_json, print_table
+    from modgap.core.results import document
     from modgap.corrections import load_corrections
     from modgap.embed.queries import embed_queries
     from modgap.index import open_index

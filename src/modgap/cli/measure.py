@@ -40,8 +40,8 @@ def measure(
 
     More than two: modgap measure image=image.npy text=text.npy audio=audio.npy
     """
-    from modgap._results import document
     from modgap.cli.show import out, print_json, print_table, say, steps
+    from modgap.core.results import document
     from modgap.drift import save_streams, streams_of
     from modgap.engines import spread
     from modgap.measures import measure as run

@@ -38,8 +38,8 @@ def mixbench(
 
     Example: modgap mixbench MixBench25
     """
-    from modgap._results import document
     from modgap.cli.show import out, print_json, print_table, steps
+    from modgap.core.results import document
     from modgap.reproduce.mixbench import evaluate_mixbench
 
     others = [tenth / 10 for tenth in range(11)] if sweep else []

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from modgap._validate import InputValueError
+from modgap.core.checks import InputValueError
 
 
 def named_paths(paths: Sequence[str]) -> dict[str, str] | None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from modgap._validate import InputValueError
+from modgap.core.checks import InputValueError
 
 if TYPE_CHECKING:
     from modgap.corrections import Metric

@@ -11,8 +11,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from modgap._files import file_to_write, kind_of, refuse_url
-from modgap._validate import InputValueError
+from modgap.core.checks import InputValueError
+from modgap.core.files import file_to_write, kind_of, refuse_url
 
 if TYPE_CHECKING:
     from modgap.corrections import Correction

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from modgap._results import document
 from modgap.cli.show import out, print_json, print_table, say
+from modgap.core.results import document
 from modgap.reproduce import Entry, EntryReport, Setting
 from modgap.reproduce.listing import LISTING, list_document, list_line, list_rows
 from modgap.reproduce.page import write_pages

@@ -9,10 +9,10 @@ from typing import Annotated
 
 import typer
 
-from modgap._secrets import without_secrets
 from modgap.cli.data import Data, Images
 from modgap.cli.options import AskingModality, Goal, MetricOption, Model, Seed, Umap
 from modgap.cli.takes_data import takes_data
+from modgap.core.secrets import without_secrets
 
 _option = partial(typer.Option, rich_help_panel="The server")
 

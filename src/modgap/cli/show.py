@@ -23,7 +23,7 @@ from rich.progress import (
 from rich.progress import Progress as ProgressBar
 from rich.table import Table
 
-from modgap._results import Progress, document, to_json
+from modgap.core.results import Progress, document, to_json
 
 # Without a terminal to fit, tables get the width they need.
 _PLAIN_WIDTH = 110

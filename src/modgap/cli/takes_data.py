@@ -8,10 +8,10 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
-from modgap._validate import InputValueError
 from modgap.cli.data import open_data
 from modgap.cli.named import by_name, named_paths
 from modgap.cli.outputs import check_file, check_folder
+from modgap.core.checks import InputValueError
 
 
 def takes_data(

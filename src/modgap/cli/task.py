@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from modgap._validate import InputValueError
 from modgap.cli.data import open_bank
 from modgap.cli.named import two_names
 from modgap.cli.outputs import check_folder
+from modgap.core.checks import InputValueError
 
 if TYPE_CHECKING:
-    from modgap._results import Progress
+    from modgap.core.results import Progress
     from modgap.embed import Model
     from modgap.tasks import TaskSweep
     from modgap.tasks.command import Option, Prepared, TaskCommand
@@ -126,8 +126,8 @@ def _parameter(option: Option) -> inspect.Parameter:
 
 
 def _run(declared: TaskCommand, given: SimpleNamespace) -> None:
-    from modgap._results import document
     from modgap.cli.show import out, print_json, print_table, steps
+    from modgap.core.results import document
 
     if (lines := declared.lines(given)) is not None:
         typer.echo("\n".join(lines))
@@ -249,10 +249,10 @@ def _show(sweep: TaskSweep) -> None:
 
 def _write(found: Mapping[str, Any], result: Any, sweep: TaskSweep | None, folder: Path) -> None:
     """The JSON, and the figures where matplotlib is installed."""
-    from modgap._files import atomic_path, write_text
-    from modgap._results import to_json
-    from modgap._validate import MissingExtraError
     from modgap.cli.show import say
+    from modgap.core.checks import MissingExtraError
+    from modgap.core.files import atomic_path, write_text
+    from modgap.core.results import to_json
 
     folder.mkdir(parents=True, exist_ok=True)
     name = found["task"]

@@ -9,8 +9,8 @@ from typing import Annotated
 
 import typer
 
-from modgap._validate import require
 from modgap.cli.options import AsJson, output_option
+from modgap.core.checks import require
 
 
 def train(

@@ -1,5 +1,5 @@
 """Fix the gap: every method fits a ``Correction``, a small file of affine maps."""
 
-from modgap._lazy import attach
+from modgap.core.lazy import attach
 
 __getattr__, __dir__, __all__ = attach(__name__, __file__)

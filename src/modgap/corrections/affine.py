@@ -9,7 +9,7 @@ from typing import Any
 import array_api_compat
 import numpy as np
 
-from modgap._arrays import (
+from modgap.arrays import (
     as_float,
     from_half,
     is_torch,
@@ -19,8 +19,8 @@ from modgap._arrays import (
     rows_per_block,
     wide_dtype,
 )
-from modgap._results import unchecked
-from modgap._validate import Array, InputValueError, check_all_finite, check_finite, check_values
+from modgap.core.checks import Array, InputValueError, check_all_finite, check_finite, check_values
+from modgap.core.results import unchecked
 from modgap.corrections.row_map import RowMap, out_of_range
 
 # Scratch of one block in wide precision: it is gone over several times, so it stays in the cache.

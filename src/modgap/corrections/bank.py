@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from modgap._arrays import to_numpy, top_mean
-from modgap._results import changed
-from modgap._validate import Array, InputValueError
+from modgap.arrays import to_numpy, top_mean
+from modgap.core.checks import Array, InputValueError
+from modgap.core.results import changed
 from modgap.corrections.correction import Correction
 from modgap.corrections.hubs import MAX_BANK, MIN_BANK, Hubs
 from modgap.corrections.recognition import RecognitionWarning, recognise

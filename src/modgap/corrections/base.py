@@ -13,10 +13,8 @@ import numpy as np
 from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import NotFittedError
 
-from modgap._arrays import to_numpy
-from modgap._door import opened_two
-from modgap._results import Progress, changed, silent, unchecked
-from modgap._validate import (
+from modgap.arrays import to_numpy
+from modgap.core.checks import (
     Array,
     InputError,
     InputValueError,
@@ -24,6 +22,8 @@ from modgap._validate import (
     check_names,
     check_same_space,
 )
+from modgap.core.door import opened_two
+from modgap.core.results import Progress, changed, silent, unchecked
 from modgap.corrections.affine import Affine, check_maps
 from modgap.corrections.correction import Correction, FittedRows, Metric, query_modalities
 from modgap.io import Embeddings, Modalities

@@ -12,9 +12,9 @@ from typing import Literal
 
 import numpy as np
 
-from modgap._arrays import to_numpy
-from modgap._results import changed
-from modgap._validate import Array, InputValueError, check_choice, check_count, check_finite
+from modgap.arrays import to_numpy
+from modgap.core.checks import Array, InputValueError, check_choice, check_count, check_finite
+from modgap.core.results import changed
 from modgap.corrections.affine import Affine
 from modgap.corrections.bank import check_bank, with_hubs
 from modgap.corrections.base import Corrector

@@ -13,13 +13,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from modgap._arrays import to_numpy
-from modgap._door import check_rows
-from modgap._limits import MOST_COLUMNS
-from modgap._results import Brief, changed, unchecked
-from modgap._tensors import read_tensors, write_tensors
-from modgap._text import same_text
-from modgap._validate import (
+from modgap.arrays import to_numpy
+from modgap.core.checks import (
     Array,
     InputError,
     InputValueError,
@@ -29,6 +24,11 @@ from modgap._validate import (
     check_modalities,
     require,
 )
+from modgap.core.door import check_rows
+from modgap.core.limits import MOST_COLUMNS
+from modgap.core.results import Brief, changed, unchecked
+from modgap.core.tensor_file import read_tensors, write_tensors
+from modgap.core.text import same_text
 from modgap.corrections.affine import Affine, check_maps, slope, without_last
 from modgap.corrections.hubs import HubMap, Hubs
 from modgap.moments import RowMoments

@@ -7,9 +7,9 @@ from typing import Literal, get_args
 
 import numpy as np
 
-from modgap._arrays import to_numpy
-from modgap._arrays import unit as unit_rows
-from modgap._validate import InputValueError, check_choice, check_finite
+from modgap.arrays import to_numpy
+from modgap.arrays import unit as unit_rows
+from modgap.core.checks import InputValueError, check_choice, check_finite
 from modgap.corrections.affine import Affine
 from modgap.corrections.base import Corrector, offset
 from modgap.io import Embeddings, Modalities

@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from modgap._validate import InputValueError, check_choice
+from modgap.core.checks import InputValueError, check_choice
 from modgap.corrections.correction import Correction, Role
 
 BOTH = "both"

@@ -13,9 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from modgap._arrays import like, namespace, top_mean
-from modgap._results import Brief, changed
-from modgap._validate import (
+from modgap.arrays import like, namespace, top_mean
+from modgap.core.checks import (
     Array,
     InputTypeError,
     InputValueError,
@@ -23,6 +22,7 @@ from modgap._validate import (
     check_count,
     check_finite,
 )
+from modgap.core.results import Brief, changed
 from modgap.corrections.affine import Affine
 from modgap.corrections.row_map import RowMap
 from modgap.io.group_keys import KEYED_BY, KeyedBy

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from modgap._results import changed
-from modgap._validate import InputValueError, check_finite
+from modgap.core.checks import InputValueError, check_finite
+from modgap.core.results import changed
 from modgap.corrections.affine import Affine
 from modgap.corrections.correction import Correction
 

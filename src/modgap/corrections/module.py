@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from modgap._validate import InputValueError
+from modgap.core.checks import InputValueError
 from modgap.corrections.affine import Affine
 from modgap.corrections.correction import Correction, Role
 

@@ -13,10 +13,10 @@ from typing import Any, Literal
 
 import numpy as np
 
-from modgap._arrays import to_numpy
-from modgap._door import check_matrix
-from modgap._results import Result
-from modgap._validate import Array, InputValueError, check_choice
+from modgap.arrays import to_numpy
+from modgap.core.checks import Array, InputValueError, check_choice
+from modgap.core.door import check_matrix
+from modgap.core.results import Result
 from modgap.corrections.correction import Correction, FittedRows, Role
 from modgap.io import Embeddings
 

@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from modgap._arrays import is_torch, row_blocks, rows_per_block
-from modgap._door import check_matrix
-from modgap._results import Brief
-from modgap._threads import in_threads, workers_for
-from modgap._validate import Array, InputError, InputValueError, check_values
+from modgap.arrays import is_torch, row_blocks, rows_per_block
+from modgap.core.checks import Array, InputError, InputValueError, check_values
+from modgap.core.door import check_matrix
+from modgap.core.results import Brief
+from modgap.core.threads import in_threads, workers_for
 from modgap.io._row_stream import converted
 from modgap.moments.rows import counted
 

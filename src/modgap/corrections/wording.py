@@ -8,9 +8,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from modgap._drawing import draw_steps
-from modgap._results import notebook_html, notebook_table
-from modgap._secrets import without_secrets
+from modgap.core.drawing import draw_steps
+from modgap.core.results import notebook_html, notebook_table
+from modgap.core.secrets import without_secrets
 from modgap.corrections.affine import Affine
 from modgap.corrections.correction import Correction, Metric
 from modgap.corrections.files import file_safe

@@ -24,9 +24,9 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from modgap._arrays import unit as to_unit
-from modgap._results import Brief
-from modgap._validate import check_choice
+from modgap.arrays import unit as to_unit
+from modgap.core.checks import check_choice
+from modgap.core.results import Brief
 
 EMBEDDINGS = Path(__file__).with_name("digits.safetensors")
 

@@ -11,10 +11,12 @@ from typing import Any
 
 import numpy as np
 
-from modgap._files import atomic_folder, folder_to_write, write_text
-from modgap._limits import read_json
-from modgap._locks import sole_writer_of
-from modgap._results import (
+from modgap._version import __version__
+from modgap.core.checks import Array, InputValueError
+from modgap.core.files import atomic_folder, folder_to_write, write_text
+from modgap.core.limits import read_json
+from modgap.core.locks import sole_writer_of
+from modgap.core.results import (
     NOT_IN_JSON,
     Progress,
     Result,
@@ -24,8 +26,6 @@ from modgap._results import (
     silent,
     to_json,
 )
-from modgap._validate import Array, InputValueError
-from modgap._version import __version__
 from modgap.corrections import (
     METRIC_NAMES,
     Correction,

@@ -14,10 +14,10 @@ from typing import Literal
 
 import numpy as np
 
-from modgap._arrays import is_torch
-from modgap._results import Result, signed
-from modgap._threads import in_threads
-from modgap._validate import Array, InputError
+from modgap.arrays import is_torch
+from modgap.core.checks import Array, InputError
+from modgap.core.results import Result, signed
+from modgap.core.threads import in_threads
 from modgap.corrections import Calibrate, Metric, row_length
 from modgap.corrections.bank import check_bank, with_hubs
 from modgap.corrections.hubs import MIN_BANK, NEIGHBOURS, WEIGHTS, with_column

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from modgap._results import NOT_IN_JSON, HasFigure, Progress, Result, silent
-from modgap._validate import Array, InputError, InputValueError, check_choice, check_numbers
+from modgap.core.checks import Array, InputError, InputValueError, check_choice, check_numbers
+from modgap.core.results import NOT_IN_JSON, HasFigure, Progress, Result, silent
 from modgap.corrections import (
     METRICS,
     Center,

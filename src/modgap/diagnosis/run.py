@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from modgap._arrays import is_torch
-from modgap._memory import give_back
-from modgap._results import Progress, changed, silent
-from modgap._threads import in_threads, meanwhile, processors, workers_for
-from modgap._validate import Array, InputError, check_choice
+from modgap.arrays import is_torch
+from modgap.core.checks import Array, InputError, check_choice
+from modgap.core.memory import give_back
+from modgap.core.results import Progress, changed, silent
+from modgap.core.threads import in_threads, meanwhile, processors, workers_for
 from modgap.corrections import (
     METRICS,
     Calibrate,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from modgap._validate import InputValueError
+from modgap.core.checks import InputValueError
 from modgap.io import Modalities
 
 # Groups used at most: fitting needs moments only, evaluating is quadratic.

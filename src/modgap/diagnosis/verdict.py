@@ -8,8 +8,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from modgap._drawing import Range, Ranges
-from modgap._results import (
+from modgap.core.drawing import Range, Ranges
+from modgap.core.results import (
     HasFigure,
     Result,
     notebook_html,

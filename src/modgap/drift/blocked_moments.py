@@ -16,7 +16,7 @@ from functools import lru_cache
 import numpy as np
 from scipy.special import ndtri
 
-from modgap._results import Brief
+from modgap.core.results import Brief
 from modgap.moments import RowMoments
 
 # Blocks are this long at first; beyond MOST_BLOCKS each two neighbours become one.

@@ -17,7 +17,7 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.special import expit, log_ndtr, logit
 
-from modgap._validate import InputValueError
+from modgap.core.checks import InputValueError
 from modgap.corrections import Affine, Correction, Metric, label
 from modgap.corrections.correction import Role
 from modgap.drift.estimate import MOST_Z, Estimate

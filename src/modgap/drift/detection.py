@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
-from modgap._results import Progress, silent
-from modgap._validate import InputValueError, check_finite
+from modgap.core.checks import InputValueError, check_finite
+from modgap.core.results import Progress, silent
 from modgap.corrections import Correction, RowLength, load_corrections
 from modgap.drift.correction_fit import correction_fit
 from modgap.drift.estimate import Error, Estimate, z_of_log_ratio

@@ -15,7 +15,7 @@ from itertools import pairwise
 import numpy as np
 from scipy import stats
 
-from modgap._arrays import to_numpy
+from modgap.arrays import to_numpy
 from modgap.drift.blocked_moments import LEAST_BLOCKS, BlockedMoments, probe_directions
 
 # Beyond this many standard deviations a probability is 0 in float64.

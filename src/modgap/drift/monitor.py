@@ -15,10 +15,10 @@ from typing import Any
 
 import numpy as np
 
-from modgap._arrays import to_numpy
-from modgap._results import Brief
-from modgap._tensors import read_tensors, write_tensors
-from modgap._validate import InputError, InputValueError, check_count, check_finite, require
+from modgap.arrays import to_numpy
+from modgap.core.checks import InputError, InputValueError, check_count, check_finite, require
+from modgap.core.results import Brief
+from modgap.core.tensor_file import read_tensors, write_tensors
 from modgap.corrections import RowLength
 from modgap.drift.blocked_moments import BlockedMoments
 from modgap.drift.detection import (

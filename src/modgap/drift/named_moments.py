@@ -9,12 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from modgap._arrays import row_blocks, to_numpy, unit
-from modgap._limits import parse_json
-from modgap._results import Progress, silent
-from modgap._steady_file import SteadyFile
-from modgap._tensors import list_tensors, read_tensors, write_tensors
-from modgap._validate import (
+from modgap.arrays import row_blocks, to_numpy, unit
+from modgap.core.checks import (
     InputError,
     InputTypeError,
     InputValueError,
@@ -22,6 +18,10 @@ from modgap._validate import (
     check_choice,
     check_values,
 )
+from modgap.core.limits import parse_json
+from modgap.core.results import Progress, silent
+from modgap.core.steady_file import SteadyFile
+from modgap.core.tensor_file import list_tensors, read_tensors, write_tensors
 from modgap.corrections import RowLength
 from modgap.drift.blocked_moments import N_PROBES, BlockedMoments, Blocks
 from modgap.io import Embeddings, Modalities, open_embeddings, open_modalities, open_pair

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from modgap._validate import require
+from modgap.core.checks import require
 from modgap.drift.named_moments import modality_and_role
 
 if TYPE_CHECKING:

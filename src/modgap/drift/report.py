@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from modgap._drawing import Range, Ranges
-from modgap._results import (
+from modgap.core.drawing import Range, Ranges
+from modgap.core.results import (
     HasFigure,
     Result,
     Table,

@@ -1,5 +1,5 @@
 """Pictures, sounds and texts to rows: one interface to the models that people have."""
 
-from modgap._lazy import attach
+from modgap.core.lazy import attach
 
 __getattr__, __dir__, __all__ = attach(__name__, __file__)

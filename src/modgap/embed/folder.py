@@ -19,13 +19,13 @@ from uuid import uuid4
 
 import numpy as np
 
-from modgap._arrays import unit
-from modgap._files import atomic_path, write_text
-from modgap._locks import sole_writer_of
-from modgap._results import Progress, Result, silent, to_json
-from modgap._threads import ahead
-from modgap._validate import InputValueError, check_choice, check_count
 from modgap._version import __version__
+from modgap.arrays import unit
+from modgap.core.checks import InputValueError, check_choice, check_count
+from modgap.core.files import atomic_path, write_text
+from modgap.core.locks import sole_writer_of
+from modgap.core.results import Progress, Result, silent, to_json
+from modgap.core.threads import ahead
 from modgap.embed.item_batches import embed_items
 from modgap.embed.model import BATCH, Model
 from modgap.embed.opening import open_model

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from modgap._validate import InputValueError, require
+from modgap.core.checks import InputValueError, require
 from modgap.embed.model import Model
 from modgap.io.images import ImageError, ImageFolder, unpack_image
 

@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from modgap._door import check_rows
-from modgap._results import Result, number, plain
-from modgap._validate import InputValueError, check_numbers, check_same_space
+from modgap.core.checks import InputValueError, check_numbers, check_same_space
+from modgap.core.door import check_rows
+from modgap.core.results import Result, number, plain
 from modgap.embed.image_files import image_rows
 from modgap.embed.model import Model
 from modgap.embed.opening import open_model

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from modgap._threads import ahead
-from modgap._validate import InputValueError, require
+from modgap.core.checks import InputValueError, require
+from modgap.core.threads import ahead
 from modgap.embed.model import Model
 from modgap.io import Items
 from modgap.io.images import ImageError, unpack_image

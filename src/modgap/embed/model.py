@@ -11,9 +11,8 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from modgap._arrays import to_numpy, unit
-from modgap._results import Progress, silent, spoken
-from modgap._validate import (
+from modgap.arrays import to_numpy, unit
+from modgap.core.checks import (
     InputError,
     InputValueError,
     check_choice,
@@ -21,6 +20,7 @@ from modgap._validate import (
     check_values,
     did_you_mean,
 )
+from modgap.core.results import Progress, silent, spoken
 from modgap.corrections import Role
 from modgap.io import Items
 from modgap.io.images import MAX_PIXELS

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from modgap._results import spoken
-from modgap._validate import InputValueError, check_temperature, first_line, require
+from modgap.core.checks import InputValueError, check_temperature, first_line, require
+from modgap.core.results import spoken
 from modgap.embed.model import Options, OutOfMemory, ReplicatedModel, Role
 from modgap.embed.opening import near_folder, reading_model
 from modgap.embed.processors import Processors

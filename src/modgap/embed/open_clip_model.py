@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from modgap._validate import InputValueError, did_you_mean, first_line, require
+from modgap.core.checks import InputValueError, did_you_mean, first_line, require
 from modgap.embed.model import Options, Role
 from modgap.embed.torch_model import PoolingRule, TorchModel, temperature_and_bias
 from modgap.train.towers.build import seeded

@@ -11,7 +11,7 @@ from pathlib import Path
 from pickle import UnpicklingError
 from typing import Any
 
-from modgap._validate import InputError, InputValueError, did_you_mean, first_line
+from modgap.core.checks import InputError, InputValueError, did_you_mean, first_line
 from modgap.embed.model import Model, Options, Precision
 from modgap.train.towers.foreign import check_shards
 

@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Sequence
 from pathlib import Path
 
-from modgap._validate import InputValueError
+from modgap.core.checks import InputValueError
 from modgap.corrections import Correction
 from modgap.embed.image_files import image_rows
 from modgap.embed.opening import open_model

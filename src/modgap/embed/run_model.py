@@ -9,8 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from modgap._limits import read_json
-from modgap._validate import InputValueError
+from modgap.core.checks import InputValueError
+from modgap.core.limits import read_json
 from modgap.embed.model import Options, Role
 from modgap.embed.opening import near_folder, reading_model
 from modgap.embed.torch_model import PoolingRule, TorchModel, pool

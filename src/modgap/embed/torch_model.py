@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from modgap._validate import (
+from modgap.core.checks import (
     InputError,
     InputValueError,
     check_choice,

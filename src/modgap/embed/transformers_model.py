@@ -8,8 +8,8 @@ from typing import Any
 
 from torch import Tensor
 
-from modgap._results import spoken
-from modgap._validate import InputValueError, require
+from modgap.core.checks import InputValueError, require
+from modgap.core.results import spoken
 from modgap.embed.model import Options, Role
 from modgap.embed.opening import reading_model
 from modgap.embed.processors import Processors

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from modgap._results import Progress, silent
-from modgap._validate import InputValueError, first_line, require
+from modgap.core.checks import InputValueError, first_line, require
+from modgap.core.results import Progress, silent
 from modgap.train.towers.foreign import never_asked
 
 # The pipelines that take rows in place of an image, and what they call them.

@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from modgap._validate import (
+from modgap.core.checks import (
     Array,
     InputTypeError,
     InputValueError,

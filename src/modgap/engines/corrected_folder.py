@@ -19,13 +19,13 @@ from typing import Any
 
 import numpy as np
 
-from modgap._arrays import row_blocks
-from modgap._files import atomic_path, folder_to_write, sweep, write_text
-from modgap._limits import read_json
-from modgap._locks import sole_writer_of
-from modgap._results import Progress, silent
-from modgap._stopping import stop_here
-from modgap._validate import InputValueError
+from modgap.arrays import row_blocks
+from modgap.core.checks import InputValueError
+from modgap.core.files import atomic_path, folder_to_write, sweep, write_text
+from modgap.core.limits import read_json
+from modgap.core.locks import sole_writer_of
+from modgap.core.results import Progress, silent
+from modgap.core.stopping import stop_here
 from modgap.corrections import Correction, check_recognised, own_keys
 from modgap.corrections.correction import Role, fingerprint
 from modgap.corrections.row_map import RowMap

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol, TypeVar
 
-from modgap._stopping import stop_here
-from modgap._validate import InputValueError
+from modgap.core.checks import InputValueError
+from modgap.core.stopping import stop_here
 
 T = TypeVar("T")
 R = TypeVar("R")

@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from modgap._files import FULL, WriteError, errno_of
-from modgap._locks import sole_writer_of
-from modgap._results import Progress, silent
-from modgap._validate import InputError, InputValueError, did_you_mean, first_line, require
+from modgap.core.checks import InputError, InputValueError, did_you_mean, first_line, require
+from modgap.core.files import FULL, WriteError, errno_of
+from modgap.core.locks import sole_writer_of
+from modgap.core.results import Progress, silent
 from modgap.corrections import Correction, check_recognised
 from modgap.corrections.correction import Role, fingerprint
 from modgap.corrections.recognition import MAX_SAMPLE

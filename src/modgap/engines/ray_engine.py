@@ -18,8 +18,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, TypeVar
 
-from modgap._threads import at_most_processors
-from modgap._validate import InputError, InputValueError, first_line, require
+from modgap.core.checks import InputError, InputValueError, first_line, require
+from modgap.core.threads import at_most_processors
 from modgap.engines.engine import RAY
 
 T = TypeVar("T")

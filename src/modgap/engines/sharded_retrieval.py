@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from modgap._arrays import to_numpy
-from modgap._arrays.ranks import best_matches, count_above
-from modgap._results import Progress, silent
-from modgap._validate import Array, InputValueError, check_count, check_values
+from modgap.arrays import to_numpy
+from modgap.arrays.ranks import best_matches, count_above
+from modgap.core.checks import Array, InputValueError, check_count, check_values
+from modgap.core.results import Progress, silent
 from modgap.corrections import Correction, Metric, query_modalities
 from modgap.corrections.row_map import RowMap
 from modgap.engines.engine import Engine, open_engine

@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from modgap._results import Progress, silent
-from modgap._validate import InputValueError, check_same_space
+from modgap.core.checks import InputValueError, check_same_space
+from modgap.core.results import Progress, silent
 from modgap.engines.arrow import moments_batch, moments_of
 from modgap.engines.engine import Engine, LocalEngine, open_engine
 from modgap.engines.row_ranges import pieces, range_of

@@ -8,8 +8,9 @@ from typing import Any, Literal
 
 import numpy as np
 
-from modgap._drawing import Range, Ranges
-from modgap._results import (
+from modgap.core.checks import Array, InputTypeError, InputValueError, check_choice, check_count
+from modgap.core.drawing import Range, Ranges
+from modgap.core.results import (
     HasFigure,
     Progress,
     Result,
@@ -18,7 +19,6 @@ from modgap._results import (
     silent,
     spoken,
 )
-from modgap._validate import Array, InputTypeError, InputValueError, check_choice, check_count
 from modgap.corrections import (
     METRICS,
     Correction,

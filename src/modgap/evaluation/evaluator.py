@@ -8,7 +8,7 @@ from typing import Literal
 
 import numpy as np
 
-from modgap._results import Result
+from modgap.core.results import Result
 from modgap.corrections import Correction, Metric
 from modgap.evaluation.metrics import (
     NDCG,

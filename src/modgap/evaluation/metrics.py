@@ -9,8 +9,8 @@ from itertools import combinations
 
 import numpy as np
 
-from modgap._arrays import as_float, namespace, row_norms, to_numpy, unit
-from modgap._stopping import stop_here
+from modgap.arrays import as_float, namespace, row_norms, to_numpy, unit
+from modgap.core.stopping import stop_here
 from modgap.corrections import Correction, Metric
 from modgap.evaluation.mixed import mixed_of
 from modgap.evaluation.noise import Draws, Gaussian, Int8, Noise, OneBit, Quantiser

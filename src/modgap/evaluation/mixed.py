@@ -8,10 +8,18 @@ from typing import Any, Literal, TypeVar
 
 import numpy as np
 
-from modgap._arrays import like, namespace, query_ranks
-from modgap._drawing import Range, Ranges
-from modgap._results import HasFigure, Result, notebook_html, notebook_table, number, plain, spoken
-from modgap._validate import Array, InputValueError, check_choice, check_count, check_finite
+from modgap.arrays import like, namespace, query_ranks
+from modgap.core.checks import Array, InputValueError, check_choice, check_count, check_finite
+from modgap.core.drawing import Range, Ranges
+from modgap.core.results import (
+    HasFigure,
+    Result,
+    notebook_html,
+    notebook_table,
+    number,
+    plain,
+    spoken,
+)
 from modgap.corrections import Correction, Metric, query_modalities
 from modgap.evaluation.retrieval import Corrected, check_searchable, matched
 from modgap.io import Modalities

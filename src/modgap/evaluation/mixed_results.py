@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from modgap._arrays import like
-from modgap._results import Result
-from modgap._validate import Array, check_count
+from modgap.arrays import like
+from modgap.core.checks import Array, check_count
+from modgap.core.results import Result
 from modgap.corrections import Correction, Metric
 from modgap.evaluation.mixed import NDCG_PLACES, DrawnIndex, drawn_indexes, joined_draws, ndcg
 from modgap.evaluation.retrieval import Corrected, check_searchable

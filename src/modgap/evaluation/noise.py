@@ -9,13 +9,10 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from modgap._arrays import as_float, is_torch, like, namespace, row_blocks, to_numpy, unit, widen
-from modgap._arrays.cuda import has_kernels
-from modgap._arrays.cuda.nearest import draws_at_once
-from modgap._results import Brief, Progress
-from modgap._stopping import stop_here
-from modgap._threads import in_threads
-from modgap._validate import (
+from modgap.arrays import as_float, is_torch, like, namespace, row_blocks, to_numpy, unit, widen
+from modgap.arrays.cuda import has_kernels
+from modgap.arrays.cuda.nearest import draws_at_once
+from modgap.core.checks import (
     Array,
     InputValueError,
     check_count,
@@ -23,6 +20,9 @@ from modgap._validate import (
     check_positive,
     check_values,
 )
+from modgap.core.results import Brief, Progress
+from modgap.core.stopping import stop_here
+from modgap.core.threads import in_threads
 from modgap.corrections import Metric
 from modgap.search.scores import fits_float32, row_factors
 

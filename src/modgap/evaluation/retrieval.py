@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from modgap._arrays import match_ranks, query_ranks
-from modgap._drawing import Range, Ranges
-from modgap._results import HasFigure, Result, notebook_html, notebook_table, number
-from modgap._validate import Array, InputValueError, check_count
+from modgap.arrays import match_ranks, query_ranks
+from modgap.core.checks import Array, InputValueError, check_count
+from modgap.core.drawing import Range, Ranges
+from modgap.core.results import HasFigure, Result, notebook_html, notebook_table, number
 from modgap.corrections import Correction, Metric, Role
 from modgap.io import Modalities
 from modgap.io.modalities import DEFAULT_NAMES

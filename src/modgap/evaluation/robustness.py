@@ -8,7 +8,7 @@ from functools import cached_property
 
 import numpy as np
 
-from modgap._arrays import (
+from modgap.arrays import (
     along,
     as_float,
     is_torch,
@@ -19,11 +19,9 @@ from modgap._arrays import (
     wide_dtype,
     widen,
 )
-from modgap._arrays.cuda import has_kernels
-from modgap._arrays.cuda.nearest import nearest_moved
-from modgap._door import check_matrix, check_two
-from modgap._results import NOT_IN_JSON, HasFigure, Progress, Result, silent
-from modgap._validate import (
+from modgap.arrays.cuda import has_kernels
+from modgap.arrays.cuda.nearest import nearest_moved
+from modgap.core.checks import (
     Array,
     InputTypeError,
     InputValueError,
@@ -32,6 +30,8 @@ from modgap._validate import (
     check_numbers,
     check_values,
 )
+from modgap.core.door import check_matrix, check_two
+from modgap.core.results import NOT_IN_JSON, HasFigure, Progress, Result, silent
 from modgap.corrections import Correction, Metric, RowMap
 from modgap.corrections.bank import keys_of_fitted_rows
 from modgap.corrections.hubs import HubMap

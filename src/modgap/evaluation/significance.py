@@ -8,8 +8,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from modgap._results import Result
-from modgap._validate import InputValueError, check_choice, check_count, check_finite
+from modgap.core.checks import InputValueError, check_choice, check_count, check_finite
+from modgap.core.results import Result
 
 DEFAULT_RESAMPLES = 1_000
 

@@ -4,6 +4,6 @@
 first used, so that no database's library is looked for before it is needed.
 """
 
-from modgap._lazy import attach
+from modgap.core.lazy import attach
 
 __getattr__, __dir__, __all__ = attach(__name__, __file__)

@@ -9,8 +9,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from modgap._secrets import without_secrets
-from modgap._validate import InputValueError, check_choice
+from modgap.core.checks import InputValueError, check_choice
+from modgap.core.secrets import without_secrets
 from modgap.index.base import RowMonitor, VectorIndex
 from modgap.index.postgres import is_postgres
 from modgap.index.stored_vectors import Corrections

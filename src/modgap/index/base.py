@@ -16,15 +16,15 @@ from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
 
-from modgap._arrays import to_numpy
-from modgap._results import Progress
-from modgap._validate import (
+from modgap.arrays import to_numpy
+from modgap.core.checks import (
     InputTypeError,
     InputValueError,
     check_choice,
     check_count,
     check_values,
 )
+from modgap.core.results import Progress
 from modgap.corrections import Correction, check_recognised, own_keys
 from modgap.index.documents import as_embeddings, check_ids
 from modgap.index.equal_lengths import lifted_lengths

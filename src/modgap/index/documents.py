@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from modgap._validate import InputTypeError, InputValueError, check_choice
+from modgap.core.checks import InputTypeError, InputValueError, check_choice
 from modgap.corrections import Correction
 from modgap.index.hits import Id, IdType
 from modgap.index.stored_vectors import check_storable

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from modgap._validate import InputValueError
+from modgap.core.checks import InputValueError
 from modgap.corrections import Affine, Correction, Hubs
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from modgap._files import FULL, WriteError, errno_of
-from modgap._secrets import sentence_without_secrets
-from modgap._validate import InputError, InputValueError, first_line
+from modgap.core.checks import InputError, InputValueError, first_line
+from modgap.core.files import FULL, WriteError, errno_of
+from modgap.core.secrets import sentence_without_secrets
 
 
 @contextmanager

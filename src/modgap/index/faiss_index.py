@@ -12,12 +12,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from modgap._arrays import unit
-from modgap._files import atomic_path, file_to_write
-from modgap._limits import parse_json
-from modgap._locks import sole_writer_of
-from modgap._tensors import read_tensors, write_tensors
-from modgap._validate import InputValueError, check_count, require
+from modgap.arrays import unit
+from modgap.core.checks import InputValueError, check_count, require
+from modgap.core.files import atomic_path, file_to_write
+from modgap.core.limits import parse_json
+from modgap.core.locks import sole_writer_of
+from modgap.core.tensor_file import read_tensors, write_tensors
 from modgap.index.base import BATCH_ROWS, VectorIndex
 from modgap.index.hits import Hit, Id, IdType
 from modgap.index.metadata import FORMAT, Graphs, Note

@@ -13,9 +13,9 @@ from typing import Any, ClassVar
 import numpy as np
 import pyarrow as pa
 
-from modgap._files import folder_to_write
-from modgap._locks import sole_writer_of
-from modgap._validate import InputValueError, require
+from modgap.core.checks import InputValueError, require
+from modgap.core.files import folder_to_write
+from modgap.core.locks import sole_writer_of
 from modgap.index.base import BATCH_ROWS, VectorIndex
 from modgap.index.hits import Hit, Id, IdType
 from modgap.index.metadata import Note, read_note

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal
 
-from modgap._limits import parse_json
-from modgap._validate import InputValueError
 from modgap._version import __version__
+from modgap.core.checks import InputValueError
+from modgap.core.limits import parse_json
 from modgap.corrections import Correction
 from modgap.corrections.correction import fingerprint
 from modgap.index.hits import IdType

@@ -15,8 +15,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from modgap._secrets import without_secrets
-from modgap._validate import InputValueError, require
+from modgap.core.checks import InputValueError, require
+from modgap.core.secrets import without_secrets
 from modgap.index.addresses import check_collection, check_server
 from modgap.index.base import VectorIndex
 from modgap.index.hits import Hit, Id, IdType

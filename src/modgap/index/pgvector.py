@@ -10,7 +10,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from modgap._validate import InputValueError, check_count
+from modgap.core.checks import InputValueError, check_count
 from modgap.index.base import BATCH_ROWS, VectorIndex
 from modgap.index.hits import Hit, Id, IdType
 from modgap.index.metadata import FORMAT, Note

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from modgap._results import Progress
-from modgap._validate import InputError, InputValueError, check_choice, check_count
+from modgap.core.checks import InputError, InputValueError, check_choice, check_count
+from modgap.core.results import Progress
 from modgap.corrections import Correction, OwnQueriesWarning
 from modgap.index.errors import one_sentence
 from modgap.index.metadata import match_vectors, new_note

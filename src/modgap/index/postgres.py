@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import unquote
 
-from modgap._secrets import without_secrets
-from modgap._validate import InputValueError, require
+from modgap.core.checks import InputValueError, require
+from modgap.core.secrets import without_secrets
 from modgap.index.errors import said_by
 from modgap.index.metadata import Note, read_note
 from modgap.index.postgres_names import check_identifier, table_parts

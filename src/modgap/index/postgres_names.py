@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 
-from modgap._validate import InputValueError
+from modgap.core.checks import InputValueError
 
 # For each metric the operator that pgvector orders by, and its class of operators.
 OPERATORS = {

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from modgap._results import Progress, Result, notebook_html, notebook_table
-from modgap._validate import InputValueError, check_count
+from modgap.core.checks import InputValueError, check_count
+from modgap.core.results import Progress, Result, notebook_html, notebook_table
 from modgap.corrections import Metric, own_keys
 from modgap.index.base import VectorIndex
 from modgap.index.documents import as_embeddings

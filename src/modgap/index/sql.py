@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from modgap._validate import InputValueError
+from modgap.core.checks import InputValueError
 from modgap.corrections import Affine, Correction, Hubs
 from modgap.corrections.correction import fingerprint
 from modgap.index.equal_lengths import lifted_lengths

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from modgap._validate import InputTypeError, InputValueError, check_choice
+from modgap.core.checks import InputTypeError, InputValueError, check_choice
 from modgap.corrections import Affine, Correction, check_mapped, load_corrections
 from modgap.index.equal_lengths import lengths_with_hubs, lift_documents, lift_queries, longest_row
 

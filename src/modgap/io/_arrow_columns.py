@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from modgap._steady_file import SteadyFile
-from modgap._validate import InputValueError
+from modgap.core.checks import InputValueError
+from modgap.core.steady_file import SteadyFile
 from modgap.io._contents import Column, Contents, listed
 from modgap.io._matrices import BATCH_ROWS, Matrix, ReadMatrix
 

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from modgap._door import check_matrix
-from modgap._validate import InputError, InputTypeError, InputValueError, did_you_mean, first_line
+from modgap.core.checks import InputError, InputTypeError, InputValueError, did_you_mean, first_line
+from modgap.core.door import check_matrix
 from modgap.io._matrices import BATCH_ROWS, FileMatrix, Matrix, PickedRows, Shards
 from modgap.io.remote import RemotePath
 

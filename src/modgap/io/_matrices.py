@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from modgap._arrays import like
-from modgap._door import as_numpy
-from modgap._steady_file import SteadyFile
-from modgap._threads import ahead, read_ahead
+from modgap.arrays import like
+from modgap.core.door import as_numpy
+from modgap.core.steady_file import SteadyFile
+from modgap.core.threads import ahead, read_ahead
 
 # Rows read together where a caller does not say how many.
 BATCH_ROWS = 8192

@@ -9,10 +9,10 @@ from typing import Any
 import array_api_compat
 import numpy as np
 
-from modgap._arrays import to_half
-from modgap._door import as_numpy, check_matrix
-from modgap._threads import ahead
-from modgap._validate import InputTypeError, InputValueError
+from modgap.arrays import to_half
+from modgap.core.checks import InputTypeError, InputValueError
+from modgap.core.door import as_numpy, check_matrix
+from modgap.core.threads import ahead
 from modgap.io._contents import listed
 from modgap.io._matrices import BATCH_ROWS
 from modgap.io.embeddings import Embeddings

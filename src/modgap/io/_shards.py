@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
-from modgap._threads import ahead
-from modgap._validate import InputError, InputValueError, check_choice
+from modgap.core.checks import InputError, InputValueError, check_choice
+from modgap.core.threads import ahead
 from modgap.io._contents import Contents
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from modgap._validate import InputTypeError, InputValueError
+from modgap.core.checks import InputTypeError, InputValueError
 from modgap.io._contents import Column, Contents, listed
 
 # Tried in this order.

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from modgap._validate import InputValueError, require
+from modgap.core.checks import InputValueError, require
 from modgap.io._matrices import ArrayMatrix, Matrix
 
 if TYPE_CHECKING:

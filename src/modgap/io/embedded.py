@@ -8,7 +8,7 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
-from modgap._validate import InputError, InputValueError
+from modgap.core.checks import InputError, InputValueError
 from modgap.io.embeddings import Embeddings
 from modgap.io.images import ImageError, MissingImageError, Thumbnail, shrink
 from modgap.io.items import Items, open_items

@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from modgap._door import as_numpy, check_matrix
-from modgap._results import Progress, silent
-from modgap._stopping import stop_here
-from modgap._validate import InputTypeError, InputValueError, check_count
+from modgap.core.checks import InputTypeError, InputValueError, check_count
+from modgap.core.door import as_numpy, check_matrix
+from modgap.core.results import Progress, silent
+from modgap.core.stopping import stop_here
 from modgap.io._contents import Column
 from modgap.io._matrices import BATCH_ROWS, ArrayMatrix, Matrix, PickedRows
 from modgap.io.column_roles import field_column

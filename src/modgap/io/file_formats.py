@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from modgap._validate import InputValueError
+from modgap.core.checks import InputValueError
 from modgap.io._contents import Contents, listed
 from modgap.io._shards import BadShards, ShardOpener, in_order
 from modgap.io.column_roles import column_roles

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import numpy as np
 
-from modgap._arrays import unit
-from modgap._door import check_two, opened_two
-from modgap._validate import Array, InputValueError, check_finite
+from modgap.arrays import unit
+from modgap.core.checks import Array, InputValueError, check_finite
+from modgap.core.door import check_two, opened_two
 from modgap.io._contents import EMBEDDING, Contents
 from modgap.io._matrices import Matrix, ReadMatrix
 from modgap.io.column_roles import column_roles

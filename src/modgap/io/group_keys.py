@@ -13,7 +13,7 @@ from zlib import crc32
 
 import numpy as np
 
-from modgap._text import same_texts
+from modgap.core.text import same_texts
 from modgap.io.embeddings import Embeddings
 
 # What the keys of the rows were made from: their numbers where rows are pairs, their numbers

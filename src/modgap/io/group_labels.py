@@ -16,10 +16,10 @@ from typing import Any
 
 import numpy as np
 
-from modgap._door import check_group_labels
-from modgap._limits import as_text, strings
-from modgap._steady_file import SteadyFile
-from modgap._validate import InputTypeError, InputValueError, did_you_mean
+from modgap.core.checks import InputTypeError, InputValueError, did_you_mean
+from modgap.core.door import check_group_labels
+from modgap.core.limits import as_text, strings
+from modgap.core.steady_file import SteadyFile
 from modgap.io._contents import Contents, listed, reading
 from modgap.io.column_roles import COLUMN_NAMES
 from modgap.io.embeddings import Embeddings

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from modgap._validate import InputTypeError, InputValueError
+from modgap.core.checks import InputTypeError, InputValueError
 from modgap.io.embeddings import Embeddings
 
 # Ids that match on fewer rows than this share of either side were hardly meant to.
@@ -75,7 +75,7 @@ def match_ids(*sides: Embeddings) -> IdMatches | None:
         found = [_comparable(side.ids) for side in sides]
     if any(ids is None for ids in found):
         return None
-    # Texts as they are compared, see `modgap._text`.
+    # Texts as they are compared, see `modgap.core.text`.
     found = [
         pc.utf8_normalize(ids, form="NFC") if pa.types.is_large_string(ids.type) else ids
         for ids in found

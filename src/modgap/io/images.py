@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from modgap._validate import InputError, InputValueError, first_line
+from modgap.core.checks import InputError, InputValueError, first_line
 
 # A compressed image of more bytes is no photograph; reading it could fill the memory.
 MAX_BYTES = 256 * 1024**2

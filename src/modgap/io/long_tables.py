@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from modgap._text import same_text
-from modgap._validate import InputTypeError, InputValueError, did_you_mean
+from modgap.core.checks import InputTypeError, InputValueError, did_you_mean
+from modgap.core.text import same_text
 from modgap.io._contents import Contents, listed
 
 MODALITY = "modality"

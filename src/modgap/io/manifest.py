@@ -13,12 +13,12 @@ from typing import Any
 
 import numpy as np
 
-from modgap._files import write_text
-from modgap._locks import sole_writer_of
-from modgap._results import Progress, silent
-from modgap._steady_file import SteadyFile
-from modgap._threads import ahead, processors
-from modgap._validate import InputError, InputValueError
+from modgap.core.checks import InputError, InputValueError
+from modgap.core.files import write_text
+from modgap.core.locks import sole_writer_of
+from modgap.core.results import Progress, silent
+from modgap.core.steady_file import SteadyFile
+from modgap.core.threads import ahead, processors
 from modgap.io._shards import natural_key
 from modgap.io.formats.lance_dataset import is_lance
 from modgap.io.remote import RemotePath, place_of, read_json_at, steady

@@ -11,17 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from modgap._arrays import unit
-from modgap._door import (
-    check_group_labels,
-    check_groups,
-    encode_groups,
-    is_model_output,
-    what_to_call,
-)
-from modgap._files import folder_to_write
-from modgap._results import Progress, silent, spoken
-from modgap._validate import (
+from modgap.arrays import unit
+from modgap.core.checks import (
     Array,
     InputTypeError,
     InputValueError,
@@ -31,6 +22,15 @@ from modgap._validate import (
     check_same_space,
     check_values,
 )
+from modgap.core.door import (
+    check_group_labels,
+    check_groups,
+    encode_groups,
+    is_model_output,
+    what_to_call,
+)
+from modgap.core.files import folder_to_write
+from modgap.core.results import Progress, silent, spoken
 from modgap.io._matrices import ArrayMatrix
 from modgap.io.embeddings import Embeddings
 from modgap.io.formats.tables import is_opened, is_table

@@ -7,8 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from modgap._text import same_text
-from modgap._validate import (
+from modgap.core.checks import (
     InputTypeError,
     InputValueError,
     check_choice,
@@ -16,6 +15,7 @@ from modgap._validate import (
     check_names,
     did_you_mean,
 )
+from modgap.core.text import same_text
 from modgap.io._contents import Contents
 from modgap.io._shards import BadShards
 from modgap.io.column_roles import column_roles, own_column, own_prefixes, two_columns
@@ -425,7 +425,7 @@ def batches_of(given: Any, name: str) -> Any:
 
 
 def two_of(X: Any, Y: Any, names: Sequence[str], *, matched: bool) -> tuple[Any, Any]:
-    """The whole rows of two modalities; see `modgap._door.opened_two`."""
+    """The whole rows of two modalities; see `modgap.core.door.opened_two`."""
     has_ids = isinstance(X, Embeddings | Modalities | Mapping) or isinstance(Y, Embeddings)
     if Y is not None and not (has_ids or is_opened(X) or is_opened(Y)):
         return X, Y

@@ -18,11 +18,11 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from modgap._errors import InputError, InputValueError, MissingExtraError
-from modgap._limits import TEXT_BYTES, parse_json, read_json
-from modgap._secrets import sentence_without_secrets, without_secrets
-from modgap._steady_file import ChangedFileError, SteadyFile, changed_file
-from modgap._validate import first_line, require
+from modgap.core.checks import first_line, require
+from modgap.core.errors import InputError, InputValueError, MissingExtraError
+from modgap.core.limits import TEXT_BYTES, parse_json, read_json
+from modgap.core.secrets import sentence_without_secrets, without_secrets
+from modgap.core.steady_file import ChangedFileError, SteadyFile, changed_file
 
 T = TypeVar("T")
 

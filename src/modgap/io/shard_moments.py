@@ -10,9 +10,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from modgap._files import sweep
-from modgap._results import Progress
-from modgap._validate import InputError
+from modgap.core.checks import InputError
+from modgap.core.files import sweep
+from modgap.core.results import Progress
 from modgap.moments import Moments
 
 if TYPE_CHECKING:

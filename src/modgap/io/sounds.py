@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from modgap._validate import InputError, MissingExtraError, first_line, require
+from modgap.core.checks import InputError, MissingExtraError, first_line, require
 from modgap.io.images import ImageError, check_size
 
 # About 28 minutes at 48 kHz, in all channels together: packed sounds unpack to any length.

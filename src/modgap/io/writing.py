@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from modgap._files import atomic_path
-from modgap._validate import InputValueError, check_names
+from modgap.core.checks import InputValueError, check_names
+from modgap.core.files import atomic_path
 from modgap.io._contents import EMBEDDING
 from modgap.io._row_stream import RowStream, check_columns, check_lengths
 from modgap.io.formats.npy import write_npy

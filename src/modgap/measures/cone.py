@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from modgap._arrays import (
+from modgap.arrays import (
     CosineExponentials,
     at_unit_length,
     cached_blocks,
@@ -18,9 +18,9 @@ from modgap._arrays import (
     unit,
     widen,
 )
-from modgap._door import check_pairs, check_rows, check_two
-from modgap._results import Result
-from modgap._validate import Array, InputValueError, check_count, check_finite
+from modgap.core.checks import Array, InputValueError, check_count, check_finite
+from modgap.core.door import check_pairs, check_rows, check_two
+from modgap.core.results import Result
 from modgap.moments import Moments
 from modgap.moments.modality import moments_of_rows
 from modgap.moments.pair import pair_moments_of

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from modgap._arrays import along, namespace, row_norms, to_numpy, unit, widen
-from modgap._door import check_pairs, check_rows, check_two
-from modgap._results import Result
-from modgap._validate import Array, InputValueError, check_count, check_same_space
+from modgap.arrays import along, namespace, row_norms, to_numpy, unit, widen
+from modgap.core.checks import Array, InputValueError, check_count, check_same_space
+from modgap.core.door import check_pairs, check_rows, check_two
+from modgap.core.results import Result
 from modgap.measures.ellipsoid import histogram_divergence, shell_from
 from modgap.moments import RowMoments
 from modgap.moments.modality import moments_of_rows

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from modgap._arrays import (
+from modgap.arrays import (
     cached_blocks,
     histogram,
     like,
@@ -18,9 +18,9 @@ from modgap._arrays import (
     shared_range,
     widen,
 )
-from modgap._door import check_rows, check_two
-from modgap._results import Result
-from modgap._validate import Array, InputValueError, check_count
+from modgap.core.checks import Array, InputValueError, check_count
+from modgap.core.door import check_rows, check_two
+from modgap.core.results import Result
 from modgap.moments import Moments, PairMoments, RowMoments
 from modgap.moments.modality import moments_of_rows
 

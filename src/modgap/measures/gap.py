@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from modgap._arrays import (
+from modgap.arrays import (
     Tile,
     as_float,
     at_unit_length,
@@ -23,9 +23,9 @@ from modgap._arrays import (
     to_numpy,
     widen,
 )
-from modgap._door import check_pairs, check_rows, check_two
-from modgap._results import Result
-from modgap._validate import Array, check_count, check_same_space
+from modgap.core.checks import Array, check_count, check_same_space
+from modgap.core.door import check_pairs, check_rows, check_two
+from modgap.core.results import Result
 from modgap.io import Embeddings, Modalities
 from modgap.moments import Moments, PairMoments, RowMoments, mean_distances
 from modgap.moments.pair import pair_moments_of

@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from modgap._arrays import (
+from modgap.arrays import (
     LogSums,
     Scratch,
     Tile,
@@ -32,10 +32,7 @@ from modgap._arrays import (
     unit,
     widen,
 )
-from modgap._door import check_pairs
-from modgap._results import HasFigure, Result
-from modgap._threads import in_threads
-from modgap._validate import (
+from modgap.core.checks import (
     Array,
     InputValueError,
     check_choice,
@@ -43,6 +40,9 @@ from modgap._validate import (
     check_numbers,
     check_temperature,
 )
+from modgap.core.door import check_pairs
+from modgap.core.results import HasFigure, Result
+from modgap.core.threads import in_threads
 from modgap.measures.ellipsoid import histogram_divergence
 from modgap.measures.loss import (
     LossTerms,

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from modgap._arrays import (
+from modgap.arrays import (
     LogSums,
     SoftmaxSums,
     as_float,
@@ -23,9 +23,9 @@ from modgap._arrays import (
     sum_squares,
     widen,
 )
-from modgap._door import check_pairs
-from modgap._results import Result
-from modgap._validate import Array, InputValueError, check_choice, check_count, check_temperature
+from modgap.core.checks import Array, InputValueError, check_choice, check_count, check_temperature
+from modgap.core.door import check_pairs
+from modgap.core.results import Result
 from modgap.moments.pair import pair_moments_of
 
 Similarity = Literal["cosine", "squared_distance"]

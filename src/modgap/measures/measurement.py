@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from modgap._drawing import Range, Ranges
-from modgap._results import (
+from modgap.core.checks import InputValueError, check_choice, check_names
+from modgap.core.drawing import Range, Ranges
+from modgap.core.results import (
     HasFigure,
     Result,
     by_side,
@@ -20,7 +21,6 @@ from modgap._results import (
     spoken,
     text_table,
 )
-from modgap._validate import InputValueError, check_choice, check_names
 from modgap.measures.cone import Cone
 from modgap.measures.ellipsoid import Shell
 from modgap.measures.gap import GapOrthogonality, LinearSeparability

@@ -9,9 +9,9 @@ from itertools import combinations
 
 import numpy as np
 
-from modgap._arrays import to_numpy, unit
-from modgap._results import Result
-from modgap._validate import Array, InputValueError, check_count, check_same_space
+from modgap.arrays import to_numpy, unit
+from modgap.core.checks import Array, InputValueError, check_count, check_same_space
+from modgap.core.results import Result
 from modgap.io import Modalities, PairingWarning
 
 # Fewer pairs than these cannot tell a weak model from shuffled rows.

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from modgap._arrays import (
+from modgap.arrays import (
     cosine_extremes,
     cosine_histogram,
     histogram,
@@ -18,8 +18,8 @@ from modgap._arrays import (
     to_numpy,
     unit,
 )
-from modgap._results import NOT_IN_JSON, HasFigure, Result, by_side
-from modgap._validate import Array, check_count, check_same_space
+from modgap.core.checks import Array, check_count, check_same_space
+from modgap.core.results import NOT_IN_JSON, HasFigure, Result, by_side
 from modgap.io import Embeddings, Modalities
 from modgap.io.modalities import DEFAULT_NAMES
 from modgap.measures.conformity import conformity_among

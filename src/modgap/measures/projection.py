@@ -9,10 +9,10 @@ from typing import Any, Literal
 
 import numpy as np
 
-from modgap._arrays import to_numpy, unit
-from modgap._door import check_two
-from modgap._results import HasFigure, Result, by_side
-from modgap._validate import Array, check_choice, check_count, check_modalities, require
+from modgap.arrays import to_numpy, unit
+from modgap.core.checks import Array, check_choice, check_count, check_modalities, require
+from modgap.core.door import check_two
+from modgap.core.results import HasFigure, Result, by_side
 from modgap.moments import Moments, PairMoments
 from modgap.moments.modality import moments_of_rows
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from modgap._arrays import (
+from modgap.arrays import (
     CosineExponentials,
     CosineSpread,
     Listener,
@@ -25,15 +25,15 @@ from modgap._arrays import (
     to_numpy,
     unit,
 )
-from modgap._memory import give_back
-from modgap._results import Progress, silent
-from modgap._validate import (
+from modgap.core.checks import (
     Array,
     InputValueError,
     check_count,
     check_same_space,
     check_temperature,
 )
+from modgap.core.memory import give_back
+from modgap.core.results import Progress, silent
 from modgap.io import Embeddings, Modalities
 from modgap.io.modalities import DEFAULT_NAMES
 from modgap.measures.cone import Cone, alignment_of, cone_from, mean_standard_error, uniformity_from

@@ -12,12 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from modgap._arrays import namespace, to_numpy
-from modgap._door import check_matrix, opened_batches
-from modgap._results import Brief
-from modgap._tensors import read_tensors, write_tensors
-from modgap._threads import in_threads
-from modgap._validate import Array, InputValueError, check_all_finite, check_count
+from modgap.arrays import namespace, to_numpy
+from modgap.core.checks import Array, InputValueError, check_all_finite, check_count
+from modgap.core.door import check_matrix, opened_batches
+from modgap.core.results import Brief
+from modgap.core.tensor_file import read_tensors, write_tensors
+from modgap.core.threads import in_threads
 from modgap.moments.rows import Block, Detail, RowMoments, blocks_of, blocks_of_all, copied, ratio
 
 

@@ -12,12 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from modgap._arrays import namespace, to_numpy
-from modgap._door import check_matrix, opened_two
-from modgap._results import Brief
-from modgap._tensors import read_tensors, write_tensors
-from modgap._threads import in_threads
-from modgap._validate import Array, InputValueError, check_same_space
+from modgap.arrays import namespace, to_numpy
+from modgap.core.checks import Array, InputValueError, check_same_space
+from modgap.core.door import check_matrix, opened_two
+from modgap.core.results import Brief
+from modgap.core.tensor_file import read_tensors, write_tensors
+from modgap.core.threads import in_threads
 from modgap.moments.modality import Moments, from_tensors, moments_of_rows, to_tensors
 from modgap.moments.rows import Block, Detail, RowMoments, blocks_of, copied, ratio
 

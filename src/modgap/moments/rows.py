@@ -11,10 +11,10 @@ from typing import Literal
 
 import numpy as np
 
-from modgap._arrays import has_unit_lengths, is_torch, namespace, row_blocks, to_numpy, wide_dtype
-from modgap._results import Brief
-from modgap._threads import workers_for
-from modgap._validate import Array, InputValueError, check_same_space, check_values
+from modgap.arrays import has_unit_lengths, is_torch, namespace, row_blocks, to_numpy, wide_dtype
+from modgap.core.checks import Array, InputValueError, check_same_space, check_values
+from modgap.core.results import Brief
+from modgap.core.threads import workers_for
 
 Detail = Literal["mean", "variance", "covariance"]
 

@@ -3,6 +3,6 @@
 Each takes ``title`` and ``ax``, draws into those axes or into new ones, and returns the axes.
 """
 
-from modgap._lazy import attach
+from modgap.core.lazy import attach
 
 __getattr__, __dir__, __all__ = attach(__name__, __file__)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from modgap._drawing import Range
+from modgap.core.drawing import Range
 from modgap.plot._style import GREY, axes_or_new, colour, dash, finish, numbers
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from modgap._validate import check_choice
+from modgap.core.checks import check_choice
 from modgap.plot._style import GREY, axes_or_new, colour, dash, finish, marker, numbers
 
 if TYPE_CHECKING:

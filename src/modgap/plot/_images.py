@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from modgap._validate import InputValueError
+from modgap.core.checks import InputValueError
 from modgap.plot._style import axes_or_new, finish
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from modgap._drawing import Ranges
-from modgap._validate import InputTypeError, InputValueError
+from modgap.core.checks import InputTypeError, InputValueError
+from modgap.core.drawing import Ranges
 from modgap.diagnosis import Diagnosis, GapPath
 from modgap.drift import DriftReport
 from modgap.evaluation import Evaluation, MixedCurve, MixedRetrieval, Retrieval, Robustness

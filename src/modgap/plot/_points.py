@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from modgap._validate import InputValueError, require
+from modgap.core.checks import InputValueError, require
 from modgap.plot._style import GREY, axes_or_new, colour, finish, marker, numbers
 
 if TYPE_CHECKING:

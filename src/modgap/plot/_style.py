@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from modgap._validate import InputValueError, check_count, require
+from modgap.core.checks import InputValueError, check_count, require
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

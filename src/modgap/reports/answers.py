@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from modgap._results import spoken
+from modgap.core.results import spoken
 from modgap.corrections import Metric, in_one_sentence, row_length
 from modgap.diagnosis import Diagnosis
 from modgap.diagnosis.splits import HeldOut, held_out

@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from modgap._results import SCHEMA, Progress, document, part_of, plain, silent, spoken
-from modgap._validate import InputError, InputValueError, check_choice
 from modgap._version import __version__
+from modgap.core.checks import InputError, InputValueError, check_choice
+from modgap.core.results import SCHEMA, Progress, document, part_of, plain, silent, spoken
 from modgap.corrections import METRICS, Metric, query_modalities, row_length
 from modgap.diagnosis import Diagnosis, diagnose
 from modgap.diagnosis.verdict import own_share_words

@@ -11,8 +11,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from modgap._results import by_side, spoken
-from modgap._validate import InputError
+from modgap.core.checks import InputError
+from modgap.core.results import by_side, spoken
 from modgap.io import Modalities
 from modgap.io._contents import Column
 from modgap.reports.assemble import data_json

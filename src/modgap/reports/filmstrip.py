@@ -7,9 +7,9 @@ import io
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from modgap._files import atomic_path, write_text
-from modgap._results import Progress, silent
-from modgap._validate import InputValueError, require
+from modgap.core.checks import InputValueError, require
+from modgap.core.files import atomic_path, write_text
+from modgap.core.results import Progress, silent
 from modgap.embed.interpolation import ImageBank, Interpolation
 from modgap.io.images import ImageError, one_image, square_pixels, unpack_image
 from modgap.reports.rows import data_uri

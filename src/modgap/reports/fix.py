@@ -7,7 +7,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from modgap._results import spoken
+from modgap.core.results import spoken
 from modgap.corrections import Correction, demands_by_topic, in_one_sentence, next_commands
 from modgap.corrections.wording import metric_to_rank_by
 from modgap.diagnosis import Diagnosis

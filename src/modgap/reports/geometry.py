@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from modgap._results import by_side
+from modgap.core.results import by_side
 from modgap.io import Modalities
 from modgap.measures import Measurement, Profile
 from modgap.measures.profile import CosineHistograms, Typical

@@ -10,7 +10,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from modgap._results import Result, spoken
+from modgap.core.results import Result, spoken
 from modgap.diagnosis import Diagnosis
 from modgap.diagnosis.verdict import plural
 from modgap.evaluation.metrics import NDCG, OWN_EXCESS

@@ -10,10 +10,10 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from modgap._arrays import is_torch, to_numpy
-from modgap._files import write_text
-from modgap._results import Progress, Result
-from modgap._validate import Array, InputValueError, check_choice
+from modgap.arrays import is_torch, to_numpy
+from modgap.core.checks import Array, InputValueError, check_choice
+from modgap.core.files import write_text
+from modgap.core.results import Progress, Result
 from modgap.corrections import Metric
 from modgap.diagnosis import Diagnosis
 from modgap.evaluation import Goal

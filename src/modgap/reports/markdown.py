@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from modgap._files import write_text
-from modgap._results import document, text_table, to_json
+from modgap.core.files import write_text
+from modgap.core.results import document, text_table, to_json
 from modgap.corrections import Correction, demands, next_commands
 from modgap.diagnosis import Diagnosis
 from modgap.evaluation.metrics import metric_label

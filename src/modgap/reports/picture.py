@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from modgap._arrays import to_numpy
-from modgap._arrays import unit as at_unit_length
-from modgap._results import by_side
+from modgap.arrays import to_numpy
+from modgap.arrays import unit as at_unit_length
+from modgap.core.results import by_side
 from modgap.io import Modalities
 from modgap.measures import Projection, projection
 from modgap.moments import Moments

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from modgap._validate import InputValueError, require
+from modgap.core.checks import InputValueError, require
 from modgap.io import Embeddings, Modalities, Thumbnail, open_items
 from modgap.io.embedded import item_pictures
 from modgap.io.images import (

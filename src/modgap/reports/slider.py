@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from modgap._results import Progress, by_side
+from modgap.core.results import Progress, by_side
 from modgap.corrections import Metric
 from modgap.diagnosis import Diagnosis, GapPath, gap_paths
 from modgap.diagnosis.path import STEPS

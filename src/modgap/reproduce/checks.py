@@ -13,7 +13,7 @@ from typing import Literal
 
 import numpy as np
 
-from modgap._results import Result
+from modgap.core.results import Result
 from modgap.reproduce.statistics import Interval, mean_interval
 
 Finding = Literal["holds", "fails", "too small to say"]

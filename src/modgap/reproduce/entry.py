@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
-from modgap._results import Result
+from modgap.core.results import Result
 from modgap.reproduce.checks import Check, Finding, check, finding_of
 from modgap.reproduce.setting import Setting, not_at_hand
 

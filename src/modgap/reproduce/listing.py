@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from modgap._results import SCHEMA
 from modgap._version import __version__
+from modgap.core.results import SCHEMA
 from modgap.reproduce.entry import Entry
 from modgap.reproduce.record import Recorded
 from modgap.reproduce.setting import Setting

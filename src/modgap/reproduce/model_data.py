@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from modgap._results import Progress, silent, spoken
-from modgap._validate import InputValueError
+from modgap.core.checks import InputValueError
+from modgap.core.results import Progress, silent, spoken
 from modgap.embed import Model, embed, open_model
 from modgap.io import Items, open_items, open_modality
 from modgap.io.images import ImageError, unpack_image

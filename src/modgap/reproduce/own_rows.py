@@ -7,9 +7,9 @@ from pathlib import Path
 
 import numpy as np
 
-from modgap._door import check_rows
-from modgap._results import spoken
-from modgap._validate import InputValueError, check_same_space
+from modgap.core.checks import InputValueError, check_same_space
+from modgap.core.door import check_rows
+from modgap.core.results import spoken
 from modgap.io import Modalities, open_embeddings, open_pair
 from modgap.io.group_labels import read_labels
 from modgap.reproduce.setting import OwnRows

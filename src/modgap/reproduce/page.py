@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from modgap._files import write_text
-from modgap._results import SCHEMA, to_json
 from modgap._version import __version__
+from modgap.core.files import write_text
+from modgap.core.results import SCHEMA, to_json
 from modgap.reproduce.entry import Number
 from modgap.reproduce.paper import Paper, one_line
 from modgap.reproduce.record import Recorded, changes, recorded

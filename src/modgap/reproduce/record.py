@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from modgap._files import write_text
-from modgap._results import to_json
+from modgap.core.files import write_text
+from modgap.core.results import to_json
 from modgap.reproduce.entry import Check, Entry, Outcome
 from modgap.reproduce.registry import select
 from modgap.reproduce.report import EntryReport, verdict_words

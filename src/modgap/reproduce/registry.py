@@ -6,7 +6,7 @@ import importlib
 import re
 from collections.abc import Sequence
 
-from modgap._validate import InputValueError, did_you_mean
+from modgap.core.checks import InputValueError, did_you_mean
 from modgap.reproduce.entry import Entry
 from modgap.reproduce.paper import Paper
 

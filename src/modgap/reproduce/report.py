@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from modgap._results import Result
+from modgap.core.results import Result
 from modgap.reproduce.entry import Check, Entry, Evidence, Finding, Number, Outcome
 from modgap.reproduce.setting import Setting
 

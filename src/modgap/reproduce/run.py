@@ -12,10 +12,10 @@ from time import perf_counter
 
 import numpy as np
 
-from modgap._files import atomic_path, write_text
-from modgap._results import SCHEMA, document, plain, to_json
-from modgap._validate import MissingExtraError
 from modgap._version import __version__
+from modgap.core.checks import MissingExtraError
+from modgap.core.files import atomic_path, write_text
+from modgap.core.results import SCHEMA, document, plain, to_json
 from modgap.reproduce.checks import pooled_check
 from modgap.reproduce.entry import Entry, Number, Outcome
 from modgap.reproduce.report import EntryReport, report_from, report_of

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from modgap._results import Progress
-from modgap._validate import InputValueError
+from modgap.core.checks import InputValueError
+from modgap.core.results import Progress
 
 if TYPE_CHECKING:
     from modgap.reproduce.flickr8k.results import Runs

@@ -8,7 +8,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from modgap._arrays import unit
+from modgap.arrays import unit
 from modgap.datasets.digits import WORDINGS, load_digits
 from modgap.reproduce.setting import NO_PAIRS, YOUR_CLASSES, YOUR_ROWS, NotAtHand, Setting
 

@@ -3,6 +3,6 @@
 A score is the cosine, the inner product, or −‖q − d‖² for Euclidean distance.
 """
 
-from modgap._lazy import attach
+from modgap.core.lazy import attach
 
 __getattr__, __dir__, __all__ = attach(__name__, __file__)

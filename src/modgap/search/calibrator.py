@@ -16,10 +16,8 @@ from typing import Any, Literal, Self
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from modgap._arrays import is_torch, like
-from modgap._results import Result
-from modgap._tensors import read_tensors, write_tensors
-from modgap._validate import (
+from modgap.arrays import is_torch, like
+from modgap.core.checks import (
     Array,
     InputError,
     InputTypeError,
@@ -29,6 +27,8 @@ from modgap._validate import (
     check_count,
     check_finite,
 )
+from modgap.core.results import Result
+from modgap.core.tensor_file import read_tensors, write_tensors
 from modgap.corrections import NotFitted
 from modgap.search.judged_hits import JudgedHits, Pair, check_pair, check_scores
 from modgap.search.reliability import (

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from modgap._arrays import cached_blocks, like, paired_dots, to_numpy, top_k
-from modgap._door import check_rows
-from modgap._validate import Array, InputValueError, check_choice, check_count, check_same_space
+from modgap.arrays import cached_blocks, like, paired_dots, to_numpy, top_k
+from modgap.core.checks import Array, InputValueError, check_choice, check_count, check_same_space
+from modgap.core.door import check_rows
 from modgap.corrections import METRICS, Metric
 from modgap.search.scores import document_bias, rows_to_multiply, to_scores
 

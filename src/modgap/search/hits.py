@@ -8,7 +8,7 @@ from textwrap import shorten
 
 import numpy as np
 
-from modgap._results import Result, notebook_html, notebook_table
+from modgap.core.results import Result, notebook_html, notebook_table
 
 # Characters of a query's label that a table shows.
 _LABEL = 40

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from modgap._arrays import to_numpy
-from modgap._door import check_groups, check_rows
-from modgap._results import Result
-from modgap._validate import Array, InputTypeError, InputValueError, check_count
+from modgap.arrays import to_numpy
+from modgap.core.checks import Array, InputTypeError, InputValueError, check_count
+from modgap.core.door import check_groups, check_rows
+from modgap.core.results import Result
 from modgap.corrections import Correction, Metric
 from modgap.search.exact import best_documents, check_searched
 from modgap.search.scores import metric_of

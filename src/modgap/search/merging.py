@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from modgap._arrays import to_numpy
-from modgap._door import check_rows
-from modgap._validate import Array, InputValueError, check_choice, check_count
+from modgap.arrays import to_numpy
+from modgap.core.checks import Array, InputValueError, check_choice, check_count
+from modgap.core.door import check_rows
 from modgap.corrections import Correction
 from modgap.search.hits import Hits
 

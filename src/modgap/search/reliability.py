@@ -7,9 +7,9 @@ from typing import Any, Literal
 
 import numpy as np
 
-from modgap._arrays import to_numpy
-from modgap._results import HasFigure, Result
-from modgap._validate import InputValueError, check_choice, check_count
+from modgap.arrays import to_numpy
+from modgap.core.checks import InputValueError, check_choice, check_count
+from modgap.core.results import HasFigure, Result
 
 Strategy = Literal["mass", "width"]
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from modgap._arrays import (
+from modgap.arrays import (
     as_float,
     largest_norm,
     namespace,
@@ -16,7 +16,7 @@ from modgap._arrays import (
     unit,
     wide_dtype,
 )
-from modgap._validate import Array, check_choice
+from modgap.core.checks import Array, check_choice
 from modgap.corrections import METRIC_NAMES, METRICS, Correction, Metric
 
 

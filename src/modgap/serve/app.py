@@ -15,8 +15,8 @@ from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
 from starlette.routing import Match
 
-from modgap._validate import InputError
 from modgap._version import __version__
+from modgap.core.checks import InputError
 from modgap.drift import GapMonitor
 from modgap.reports.assemble import plotly_script, script, shell_html, styles
 from modgap.serve.docs import docs_page

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from html import escape
 from typing import Any
 
-from modgap._results import html_table
+from modgap.core.results import html_table
 from modgap.reports.assemble import fill
 
 _JSON = "application/json"

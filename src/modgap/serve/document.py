@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from modgap._results import Progress, plain
+from modgap.core.results import Progress, plain
 from modgap.serve.jobs import Job, Jobs
 
 MakeDocument = Callable[[Progress], Mapping[str, Any]]

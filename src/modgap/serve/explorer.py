@@ -8,9 +8,9 @@ from typing import Any, get_args
 
 import numpy as np
 
-from modgap._results import Progress
-from modgap._validate import InputValueError, check_choice, check_count
 from modgap._version import __version__
+from modgap.core.checks import InputValueError, check_choice, check_count
+from modgap.core.results import Progress
 from modgap.corrections import METHODS, METRICS, Corrector, Metric, in_one_sentence
 from modgap.evaluation import GOAL_METRICS, Goal
 from modgap.evaluation.metrics import metric_descriptions

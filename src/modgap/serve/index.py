@@ -8,9 +8,9 @@ from functools import lru_cache
 
 import numpy as np
 
-from modgap._arrays import as_float
-from modgap._door import check_rows
-from modgap._validate import Array, InputValueError, check_values
+from modgap.arrays import as_float
+from modgap.core.checks import Array, InputValueError, check_values
+from modgap.core.door import check_rows
 from modgap.corrections import Correction, Metric
 from modgap.io import Modalities
 from modgap.search import Hits

@@ -11,9 +11,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-from modgap._results import Progress
-from modgap._stopping import Stopped, stop_here, stoppable
-from modgap._validate import InputError
+from modgap.core.checks import InputError
+from modgap.core.results import Progress
+from modgap.core.stopping import Stopped, stop_here, stoppable
 
 _Work = Callable[[Progress], Any]
 _Keep = Callable[[Any], Any]
@@ -52,8 +52,8 @@ class Jobs:
 
     At most ``waiting`` may queue, and the last ``kept`` that ended are remembered. Work takes a
     ``progress(step, done, total)`` to call as it proceeds. A cancelled job ends at once; its work
-    stops at the next call or block of rows (see `modgap._stopping`), and its result is dropped. A
-    single call into LAPACK cannot be stopped.
+    stops at the next call or block of rows (see `modgap.core.stopping`), and its result is
+    dropped. A single call into LAPACK cannot be stopped.
     """
 
     def __init__(self, waiting: int = 8, kept: int = 64, name: str = "modgap jobs") -> None:

@@ -18,10 +18,10 @@ from typing import Any
 
 import numpy as np
 
-from modgap._arrays import as_float, row_blocks, row_norms, sum_squares
-from modgap._arrays.ranks import TIE_TOLERANCE
-from modgap._door import as_numpy, check_rows
-from modgap._validate import check_values
+from modgap.arrays import as_float, row_blocks, row_norms, sum_squares
+from modgap.arrays.ranks import TIE_TOLERANCE
+from modgap.core.checks import check_values
+from modgap.core.door import as_numpy, check_rows
 from modgap.corrections import Affine, Correction
 from modgap.io import Embeddings
 from modgap.search.exact import best_documents

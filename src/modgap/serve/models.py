@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
-from modgap._results import plain
+from modgap.core.results import plain
 from modgap.corrections import Metric
 from modgap.corrections.registry import Parameter
 from modgap.serve.jobs import JobState

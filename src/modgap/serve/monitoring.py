@@ -7,8 +7,8 @@ from pathlib import Path
 from fastapi import FastAPI
 from fastapi.responses import PlainTextResponse
 
-from modgap._results import Progress, silent
-from modgap._validate import InputValueError, require
+from modgap.core.checks import InputValueError, require
+from modgap.core.results import Progress, silent
 from modgap.corrections import row_length
 from modgap.drift import GapMonitor, streams_of
 from modgap.drift.prometheus import CONTENT_TYPE

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Body, Depends, HTTPException, Path, Query, Request, Response
 
-from modgap._validate import InputError
+from modgap.core.checks import InputError
 from modgap.corrections import make_corrector
 from modgap.reports.rows import media_type
 from modgap.serve.document import LiveDocument, report_words

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Mapping
 from urllib.parse import quote
 
-from modgap._validate import InputValueError, check_choice
+from modgap.core.checks import InputValueError, check_choice
 from modgap.io import Modalities
 from modgap.io.images import ImageError, one_image
 from modgap.reports.rows import label_text

@@ -7,7 +7,7 @@ import ipaddress
 import socket
 from urllib.parse import quote
 
-from modgap._validate import InputValueError, require
+from modgap.core.checks import InputValueError, require
 
 LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "[::1]"})
 MIN_TOKEN = 8

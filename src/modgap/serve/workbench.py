@@ -13,8 +13,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from modgap._results import Progress
-from modgap._validate import InputError, InputValueError
+from modgap.core.checks import InputError, InputValueError
+from modgap.core.results import Progress
 from modgap.corrections import (
     Correction,
     Corrector,

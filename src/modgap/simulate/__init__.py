@@ -4,6 +4,6 @@ Names are resolved when first used: importing this loads neither torch nor numba
 draws.
 """
 
-from modgap._lazy import attach
+from modgap.core.lazy import attach
 
 __getattr__, __dir__, __all__ = attach(__name__, __file__)

@@ -11,8 +11,8 @@ from typing import Literal, get_args
 
 import numpy as np
 
-from modgap._threads import single_threaded_blas
-from modgap._validate import InputTypeError, check_choice, require
+from modgap.core.checks import InputTypeError, check_choice, require
+from modgap.core.threads import single_threaded_blas
 from modgap.simulate.dynamics_loss import forces, logits, pulls
 
 Engine = Literal["auto", "compiled", "numpy"]

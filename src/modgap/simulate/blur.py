@@ -9,9 +9,9 @@ from typing import Literal, get_args
 
 import numpy as np
 
-from modgap._arrays import row_norms
-from modgap._results import Result
-from modgap._validate import InputValueError, check_choice, check_count, check_numbers
+from modgap.arrays import row_norms
+from modgap.core.checks import InputValueError, check_choice, check_count, check_numbers
+from modgap.core.results import Result
 from modgap.measures.conformity import Blur, blur, conformity, estimated_conformity
 
 Distribution = Literal["normal", "uniform", "laplace"]

@@ -8,10 +8,10 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from modgap._arrays import to_numpy, unit
-from modgap._door import check_rows
-from modgap._results import Progress, Result
-from modgap._validate import Array, InputValueError, check_choice, check_count, require
+from modgap.arrays import to_numpy, unit
+from modgap.core.checks import Array, InputValueError, check_choice, check_count, require
+from modgap.core.door import check_rows
+from modgap.core.results import Progress, Result
 from modgap.datasets.digits import load_scans
 from modgap.measures.cone import cone
 from modgap.search import search

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 
-from modgap._arrays import is_torch
-from modgap._validate import (
+from modgap.arrays import is_torch
+from modgap.core.checks import (
     Array,
     InputValueError,
     check_choice,

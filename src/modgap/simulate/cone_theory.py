@@ -10,14 +10,14 @@ from typing import Literal
 import numpy as np
 from scipy.special import expit
 
-from modgap._results import Result
-from modgap._validate import (
+from modgap.core.checks import (
     InputValueError,
     check_count,
     check_finite,
     check_numbers,
     check_positive,
 )
+from modgap.core.results import Result
 
 Activation = Literal["linear", "relu", "tanh", "sigmoid"]
 

@@ -13,8 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from modgap._results import Progress, Result
-from modgap._validate import (
+from modgap.core.checks import (
     Array,
     InputTypeError,
     InputValueError,
@@ -22,6 +21,7 @@ from modgap._validate import (
     check_positive,
     check_temperature,
 )
+from modgap.core.results import Progress, Result
 from modgap.measures.gap import gap_orthogonality
 from modgap.simulate._dynamics_steps import Engine, choose_engine
 from modgap.simulate.dynamics_loss import check_embeddings, contrastive_gradient, variance_along

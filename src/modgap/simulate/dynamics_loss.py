@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from modgap._arrays import to_numpy
-from modgap._door import check_pairs
-from modgap._results import Result
-from modgap._validate import Array, InputValueError, check_temperature
+from modgap.arrays import to_numpy
+from modgap.core.checks import Array, InputValueError, check_temperature
+from modgap.core.door import check_pairs
+from modgap.core.results import Result
 
 # Logits that differ by less than this share one exponential: nothing underflows, and their sums
 # and the inverses of the sums stay within the range of floats.

@@ -6,7 +6,7 @@ from typing import Literal, get_args
 
 import numpy as np
 
-from modgap._validate import check_choice, check_count, check_positive
+from modgap.core.checks import check_choice, check_count, check_positive
 
 ArrayPair = tuple[np.ndarray, np.ndarray]
 

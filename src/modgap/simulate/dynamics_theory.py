@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from modgap._results import Result
-from modgap._validate import Array, InputValueError, check_positive, check_temperature
+from modgap.core.checks import Array, InputValueError, check_positive, check_temperature
+from modgap.core.results import Result
 from modgap.simulate.dynamics_loss import check_embeddings, contrastive_gradient, variance_along
 
 

@@ -15,9 +15,9 @@ from typing import Literal, get_args
 import numpy as np
 from scipy.integrate import solve_ivp
 
-from modgap._arrays import unit
-from modgap._results import Result
-from modgap._validate import Array, InputTypeError, InputValueError, check_choice, check_positive
+from modgap.arrays import unit
+from modgap.core.checks import Array, InputTypeError, InputValueError, check_choice, check_positive
+from modgap.core.results import Result
 from modgap.measures.gap import margin
 from modgap.measures.loss import contrastive_loss
 from modgap.simulate.dynamics_loss import forces

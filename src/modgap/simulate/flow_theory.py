@@ -9,10 +9,8 @@ from typing import Literal
 import numpy as np
 from scipy.special import gammaln, logsumexp, softmax
 
-from modgap._arrays import row_blocks, rows_per_block, to_numpy, unit
-from modgap._door import check_pairs
-from modgap._results import Result
-from modgap._validate import (
+from modgap.arrays import row_blocks, rows_per_block, to_numpy, unit
+from modgap.core.checks import (
     Array,
     InputValueError,
     check_choice,
@@ -21,6 +19,8 @@ from modgap._validate import (
     check_numbers,
     check_positive,
 )
+from modgap.core.door import check_pairs
+from modgap.core.results import Result
 
 Parameterisation = Literal["exp", "softplus", "linear"]
 

@@ -17,10 +17,8 @@ import numpy as np
 from scipy.integrate import quad
 from scipy.special import ndtr, xlogy
 
-from modgap._arrays import to_numpy
-from modgap._door import check_two
-from modgap._results import Result
-from modgap._validate import (
+from modgap.arrays import to_numpy
+from modgap.core.checks import (
     Array,
     InputTypeError,
     InputValueError,
@@ -29,6 +27,8 @@ from modgap._validate import (
     check_numbers,
     check_positive,
 )
+from modgap.core.door import check_two
+from modgap.core.results import Result
 
 RobustnessMethod = Literal["exact", "normal"]
 Survival = Literal["auto", "exact", "fast"]

@@ -7,7 +7,7 @@ import math
 import numpy as np
 from scipy.optimize import minimize_scalar
 
-from modgap._validate import (
+from modgap.core.checks import (
     InputValueError,
     check_count,
     check_finite,

@@ -17,8 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from modgap._results import Brief
-from modgap._validate import InputValueError, check_count
+from modgap.core.checks import InputValueError, check_count
+from modgap.core.results import Brief
 from modgap.io._contents import reading
 from modgap.io.images import ImageFolder
 from modgap.io.items import Item, Items

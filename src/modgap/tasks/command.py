@@ -9,8 +9,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from modgap._results import Brief, Progress, silent
-from modgap._validate import InputValueError
+from modgap.core.checks import InputValueError
+from modgap.core.results import Brief, Progress, silent
 from modgap.io import Items, open_embeddings
 from modgap.io.group_labels import read_labels
 from modgap.tasks.sweep import Way

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from modgap._arrays import like, namespace, to_numpy, unit
-from modgap._door import check_groups, check_rows
-from modgap._results import NOT_IN_JSON, Progress, Result, Table
-from modgap._validate import Array, InputValueError, check_count, check_same_space
+from modgap.arrays import like, namespace, to_numpy, unit
+from modgap.core.checks import Array, InputValueError, check_count, check_same_space
+from modgap.core.door import check_groups, check_rows
+from modgap.core.results import NOT_IN_JSON, Progress, Result, Table
 from modgap.evaluation.significance import DEFAULT_RESAMPLES, GroupBootstrap, Interval
 from modgap.io import Items, open_items
 from modgap.io.modalities import DEFAULT_NAMES

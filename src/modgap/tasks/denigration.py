@@ -16,9 +16,7 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from modgap._door import check_matrix
-from modgap._results import NOT_IN_JSON, Brief, Progress, Result, Table
-from modgap._validate import (
+from modgap.core.checks import (
     Array,
     InputTypeError,
     InputValueError,
@@ -26,6 +24,8 @@ from modgap._validate import (
     check_count,
     did_you_mean,
 )
+from modgap.core.door import check_matrix
+from modgap.core.results import NOT_IN_JSON, Brief, Progress, Result, Table
 from modgap.corrections import Correction, Metric
 from modgap.evaluation.significance import DEFAULT_RESAMPLES, Interval
 from modgap.io.images import ImageFolder

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
-from modgap._validate import InputValueError
+from modgap.core.checks import InputValueError
 from modgap.io._contents import listed
 from modgap.io.items.records import read_table
 

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from modgap._arrays import to_numpy, unit
-from modgap._door import check_matrix, check_rows
-from modgap._results import NOT_IN_JSON, Result
-from modgap._validate import Array, InputTypeError, InputValueError, check_count, check_numbers
+from modgap.arrays import to_numpy, unit
+from modgap.core.checks import Array, InputTypeError, InputValueError, check_count, check_numbers
+from modgap.core.door import check_matrix, check_rows
+from modgap.core.results import NOT_IN_JSON, Result
 from modgap.corrections import Metric
 from modgap.io import Items
 from modgap.io.modalities import DEFAULT_NAMES

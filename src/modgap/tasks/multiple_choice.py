@@ -12,10 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from modgap._arrays import cached_blocks, namespace, to_numpy, unit
-from modgap._door import check_matrix, check_rows
-from modgap._results import NOT_IN_JSON, Progress, Result, Table, silent
-from modgap._validate import (
+from modgap.arrays import cached_blocks, namespace, to_numpy, unit
+from modgap.core.checks import (
     Array,
     InputTypeError,
     InputValueError,
@@ -23,6 +21,8 @@ from modgap._validate import (
     check_numbers,
     check_same_space,
 )
+from modgap.core.door import check_matrix, check_rows
+from modgap.core.results import NOT_IN_JSON, Progress, Result, Table, silent
 from modgap.corrections import Metric
 from modgap.evaluation.significance import DEFAULT_RESAMPLES, Comparison, compare
 from modgap.io.modalities import DEFAULT_NAMES

@@ -16,9 +16,9 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from modgap._door import check_pairs
-from modgap._results import Brief
-from modgap._validate import Array, InputValueError, check_choice
+from modgap.core.checks import Array, InputValueError, check_choice
+from modgap.core.door import check_pairs
+from modgap.core.results import Brief
 from modgap.corrections import Metric
 from modgap.io.images import ImageFolder
 from modgap.io.items import Item, Items

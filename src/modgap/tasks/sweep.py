@@ -15,10 +15,10 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from modgap._arrays import like, to_numpy, unit
-from modgap._door import check_rows
-from modgap._results import Brief, Progress, silent
-from modgap._validate import Array, InputError, InputValueError, check_numbers
+from modgap.arrays import like, to_numpy, unit
+from modgap.core.checks import Array, InputError, InputValueError, check_numbers
+from modgap.core.door import check_rows
+from modgap.core.results import Brief, Progress, silent
 from modgap.corrections import (
     Calibrate,
     Center,

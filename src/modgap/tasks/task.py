@@ -8,10 +8,10 @@ from typing import Any, Literal
 
 import numpy as np
 
-from modgap._door import check_rows
-from modgap._results import NOT_IN_JSON, Brief, Result
-from modgap._text import same_texts
-from modgap._validate import Array, InputValueError, check_choice, check_names, check_same_space
+from modgap.core.checks import Array, InputValueError, check_choice, check_names, check_same_space
+from modgap.core.door import check_rows
+from modgap.core.results import NOT_IN_JSON, Brief, Result
+from modgap.core.text import same_texts
 from modgap.corrections import METRICS, Correction, Metric, Role
 from modgap.corrections.correction import ROLES
 from modgap.search.scores import metric_of

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from modgap._validate import InputValueError
+from modgap.core.checks import InputValueError
 
 # What CLIP's authors use for pictures, and CLAP's for sounds, where one template must do.
 TEMPLATES: Mapping[str, tuple[str, ...]] = {

@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from modgap._arrays import namespace, unit
-from modgap._door import check_matrix, check_rows
-from modgap._results import Brief
-from modgap._validate import Array, InputTypeError, InputValueError, did_you_mean
+from modgap.arrays import namespace, unit
+from modgap.core.checks import Array, InputTypeError, InputValueError, did_you_mean
+from modgap.core.door import check_matrix, check_rows
+from modgap.core.results import Brief
 from modgap.corrections import Metric
 from modgap.io import Items, open_items
 from modgap.io.modalities import DEFAULT_NAMES

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from modgap._arrays import like
-from modgap._door import check_rows
-from modgap._results import NOT_IN_JSON, Result
-from modgap._validate import Array, InputValueError
+from modgap.arrays import like
+from modgap.core.checks import Array, InputValueError
+from modgap.core.door import check_rows
+from modgap.core.results import NOT_IN_JSON, Result
 from modgap.corrections import Calibrate, Correction, RecognitionWarning
 from modgap.corrections.bank import check_bank, with_hubs
 from modgap.corrections.hubs import MAX_BANK, MIN_BANK, NEIGHBOURS, WEIGHTS

@@ -3,7 +3,7 @@
 Names are resolved when first used: a config can be read without torch.
 """
 
-from modgap._lazy import attach
+from modgap.core.lazy import attach
 
 __getattr__, __dir__, __all__ = attach(
     __name__, __file__, needs="torch", extra="train", purpose="Training"

@@ -12,7 +12,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from modgap._validate import Array, check_count, require
+from modgap.core.checks import Array, check_count, require
 from modgap.train.loggers import Logger
 from modgap.train.metrics import evaluate_rows
 

@@ -16,9 +16,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from modgap._files import FULL
-from modgap._tensors import read_tensors, write_tensors
-from modgap._validate import InputValueError
+from modgap.core.checks import InputValueError
+from modgap.core.files import FULL
+from modgap.core.tensor_file import read_tensors, write_tensors
 from modgap.train.config import Config, differences, make_config
 
 CONFIG, TOKENIZER, RESULT = "config.json", "tokenizer.json", "result.json"

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal, NamedTuple
 
-from modgap._validate import InputTypeError, InputValueError, check_choice
+from modgap.core.checks import InputTypeError, InputValueError, check_choice
 
 # Settings that may change when a run is resumed: none of them moves a weight.
 FREE = {

@@ -13,8 +13,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from modgap._limits import read_bytes
-from modgap._validate import InputError, InputTypeError, InputValueError, did_you_mean
+from modgap.core.checks import InputError, InputTypeError, InputValueError, did_you_mean
+from modgap.core.limits import read_bytes
 from modgap.train.config import Config, check_section, make_config
 
 PRESETS = Path(__file__).with_name("presets")

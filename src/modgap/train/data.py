@@ -15,8 +15,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from modgap._results import Brief, Progress, silent
-from modgap._validate import InputValueError
+from modgap.core.checks import InputValueError
+from modgap.core.results import Brief, Progress, silent
 from modgap.io import Items, open_items
 from modgap.io.images import unreadable
 from modgap.train.config import DataConfig, TrainConfig

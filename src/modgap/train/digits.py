@@ -11,8 +11,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from modgap._arrays import unit
-from modgap._files import atomic_path
+from modgap.arrays import unit
+from modgap.core.files import atomic_path
 from modgap.datasets.digits import WORDINGS, describe, load_scans
 from modgap.measures import gap_distance, linear_separability
 from modgap.train.checkpoint import DIGITS

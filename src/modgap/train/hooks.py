@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from modgap._validate import check_count
+from modgap.core.checks import check_count
 from modgap.io import write_pair
 from modgap.train.checkpoint import EMBEDDINGS
 from modgap.train.config import Config

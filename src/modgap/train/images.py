@@ -11,9 +11,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from modgap._results import Progress, silent
-from modgap._threads import ahead, processors
-from modgap._validate import InputTypeError, InputValueError, check_count, require
+from modgap.core.checks import InputTypeError, InputValueError, check_count, require
+from modgap.core.results import Progress, silent
+from modgap.core.threads import ahead, processors
 from modgap.io import Items
 from modgap.io.images import ImageError, first_of, one_image, square_pixels, unpack_image
 from modgap.train.towers.config import CLIP_MEAN, CLIP_STD

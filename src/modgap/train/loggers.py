@@ -9,9 +9,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
-from modgap._files import write_text
-from modgap._results import plain
-from modgap._validate import require
+from modgap.core.checks import require
+from modgap.core.files import write_text
+from modgap.core.results import plain
 
 
 class Logger(Protocol):

@@ -14,7 +14,7 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from modgap._results import Progress, silent
+from modgap.core.results import Progress, silent
 from modgap.train.checkpoint import TOKENIZER, checkpoint_to_resume
 from modgap.train.config import Config
 from modgap.train.data import Batches, Data, load_data, mix_seeds

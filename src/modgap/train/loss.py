@@ -12,7 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from modgap._validate import (
+from modgap.core.checks import (
     InputTypeError,
     InputValueError,
     check_count,

@@ -14,8 +14,8 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from modgap._arrays import row_blocks
-from modgap._validate import check_count
+from modgap.arrays import row_blocks
+from modgap.core.checks import check_count
 from modgap.train.gather import RankRows, log_sum_exp_over
 
 # Bytes of one block of logits; two are held at most. A GPU wants many rows at once (2,048 of

@@ -13,8 +13,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from modgap._arrays import row_blocks
-from modgap._validate import check_finite, check_positive
+from modgap.arrays import row_blocks
+from modgap.core.checks import check_finite, check_positive
 from modgap.train.gather import RankRows, gather_rows
 from modgap.train.loss import ContrastiveLoss, scalar, widened
 from modgap.train.loss_chunked import block_gradients, block_rows

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from modgap._arrays import row_norms, to_numpy, unit
-from modgap._door import check_groups, check_two
-from modgap._results import Result
-from modgap._validate import Array
+from modgap.arrays import row_norms, to_numpy, unit
+from modgap.core.checks import Array
+from modgap.core.door import check_groups, check_two
+from modgap.core.results import Result
 from modgap.corrections import Metric
 from modgap.evaluation import retrieval
 from modgap.measures import alignment, gap_distance, gap_orthogonality, wasserstein_uniformity

@@ -15,7 +15,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from modgap._validate import InputValueError
+from modgap.core.checks import InputValueError
 from modgap.io.devices import find_devices
 
 

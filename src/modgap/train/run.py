@@ -15,10 +15,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from modgap._files import sweep, write_text
-from modgap._locks import sole_writer_of
-from modgap._results import Result, Table, document, number, to_json
-from modgap._validate import InputError, InputValueError, first_line
+from modgap.core.checks import InputError, InputValueError, first_line
+from modgap.core.files import sweep, write_text
+from modgap.core.locks import sole_writer_of
+from modgap.core.results import Result, Table, document, number, to_json
 from modgap.evaluation.metrics import metric_name
 from modgap.io.modalities import DEFAULT_NAMES
 from modgap.train.checkpoint import (

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from modgap._validate import InputValueError
+from modgap.core.checks import InputValueError
 from modgap.corrections import Procrustes
 from modgap.train.checkpoint import MODEL, TOKENIZER
 from modgap.train.config import Config, ModelConfig

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from modgap._validate import (
+from modgap.core.checks import (
     InputTypeError,
     InputValueError,
     check_choice,

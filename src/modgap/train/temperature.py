@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
-from modgap._validate import InputValueError, check_choice, check_count, check_positive
+from modgap.core.checks import InputValueError, check_choice, check_count, check_positive
 
 CLIP_TEMPERATURE = 0.07
 CLIP_MAX_SCALE = 100.0

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from item_files import IMAGES, write_images
-from modgap._validate import InputError, InputValueError
+from modgap.core.checks import InputError, InputValueError
 from modgap.io import open_items
 from modgap.io.images import ImageError
 
@@ -172,7 +172,7 @@ def test_a_damaged_part_of_a_file_costs_only_its_items(tmp_path):
     ids=["names", "numbers", "nothing", "a long caption", "long captions"],
 )
 def test_tables_that_hold_no_items_or_too_much_are_refused(made, said, tmp_path, monkeypatch):
-    monkeypatch.setattr("modgap._limits.UNPACKED_BYTES", 10_000_000)
+    monkeypatch.setattr("modgap.core.limits.UNPACKED_BYTES", 10_000_000)
     pq.write_table(made, tmp_path / "f.parquet", compression="zstd")
     with pytest.raises(InputError, match=said):
         open_items(tmp_path / "f.parquet")

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from item_files import IMAGES, write, write_images, write_json_lines, write_table
-from modgap._validate import InputValueError
+from modgap.core.checks import InputValueError
 from modgap.io import Items, open_items
 from modgap.io.images import ImageError
 from modgap.io.items.records import read_table

@@ -22,7 +22,7 @@ from item_files import (
     write_table,
 )
 from mixbench_files import make_subset
-from modgap._validate import InputValueError
+from modgap.core.checks import InputValueError
 from modgap.io import open_items
 from modgap.io.images import ImageError
 from modgap.io.items import ITEM_FORMATS

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from command_line import python
-from modgap._validate import InputTypeError, InputValueError
+from modgap.core.checks import InputTypeError, InputValueError
 from modgap.datasets.digits import describe, load_scans
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
@@ -190,7 +190,7 @@ def test_a_saved_model_loads_as_it_was(name, tmp_path):
 
 
 def test_a_file_that_is_not_such_a_model_is_refused(tmp_path):
-    from modgap._tensors import read_tensors, write_tensors
+    from modgap.core.tensor_file import read_tensors, write_tensors
 
     path = tmp_path / "model.safetensors"
     with pytest.raises(InputValueError, match="There is no two-tower model"):

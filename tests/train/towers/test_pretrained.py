@@ -17,7 +17,7 @@ from encoders import (
     write_text_encoder,
     write_vision_encoder,
 )
-from modgap._validate import InputValueError, MissingExtraError
+from modgap.core.checks import InputValueError, MissingExtraError
 from training import bars_config, same_weights
 
 torch = pytest.importorskip("torch", reason="torch is not installed")

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from modgap._validate import InputValueError, check_count, require
+from modgap.core.checks import InputValueError, check_count, require
 
 Bits = Literal["int8", "4bit", "1bit", "pq", "rabitq"]
 BITS = ("int8", "4bit", "1bit", "pq", "rabitq")

@@ -21,9 +21,8 @@ from typing import Any, Self
 
 import numpy as np
 
-from modgap._arrays import row_blocks, to_numpy
-from modgap._door import check_rows
-from modgap._validate import (
+from modgap.arrays import row_blocks, to_numpy
+from modgap.core.checks import (
     Array,
     InputTypeError,
     InputValueError,
@@ -31,6 +30,7 @@ from modgap._validate import (
     check_count,
     require,
 )
+from modgap.core.door import check_rows
 from modgap.corrections import Correction, NotFitted, check_mapped, own_keys
 from modgap.index.quantised.codes import BITS, Bits, train_codes
 from modgap.index.quantised.rotation import ROTATIONS, Rotate, learned_rotation, random_rotation

@@ -10,7 +10,7 @@ from typing import Literal
 
 import numpy as np
 
-from modgap._validate import InputValueError, check_count, require
+from modgap.core.checks import InputValueError, check_count, require
 from modgap.index.quantised.codes import Bits, check_subspaces, float32
 
 Rotate = Literal["none", "random", "learned"]

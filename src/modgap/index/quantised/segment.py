@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from modgap._arrays import row_blocks, top_k
+from modgap.arrays import row_blocks, top_k
 from modgap.index.quantised.codes import float32
 
 # Rows encoded or decoded together.

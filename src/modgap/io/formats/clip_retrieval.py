@@ -16,8 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from modgap._files import atomic_folder
-from modgap._validate import InputValueError, check_count
+from modgap.core.checks import InputValueError, check_count
+from modgap.core.files import atomic_folder
 from modgap.io._contents import EMBEDDING, Column, Contents, listed
 from modgap.io._matrices import rebatch
 from modgap.io._row_stream import RowStream, check_columns, check_lengths

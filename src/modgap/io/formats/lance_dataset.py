@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from modgap._validate import require
+from modgap.core.checks import require
 from modgap.io._arrow_columns import ArrowPart, arrow_contents, one_array
 from modgap.io._contents import Contents, reading
 from modgap.io._matrices import LOCAL_READERS

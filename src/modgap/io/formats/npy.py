@@ -16,10 +16,10 @@ from typing import IO, Any
 import numpy as np
 from numpy.lib import format as npy_format
 
-from modgap._limits import check_dtype
-from modgap._steady_file import SteadyFile
-from modgap._threads import ahead
-from modgap._validate import InputTypeError, InputValueError
+from modgap.core.checks import InputTypeError, InputValueError
+from modgap.core.limits import check_dtype
+from modgap.core.steady_file import SteadyFile
+from modgap.core.threads import ahead
 from modgap.io._contents import Contents, damaged
 from modgap.io._matrices import FileMatrix, Matrix, ReadMatrix, decoded
 from modgap.io._row_stream import RowStream, refuse_columns

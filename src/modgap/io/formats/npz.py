@@ -17,9 +17,9 @@ from typing import Any
 
 import numpy as np
 
-from modgap._limits import as_text, check_dtype, check_unpacked
-from modgap._steady_file import SteadyFile
-from modgap._validate import InputTypeError, InputValueError
+from modgap.core.checks import InputTypeError, InputValueError
+from modgap.core.limits import as_text, check_dtype, check_unpacked
+from modgap.core.steady_file import SteadyFile
 from modgap.io._contents import Column, Contents, listed, reading
 from modgap.io._matrices import Matrix, ReadMatrix, decoded, rebatch
 from modgap.io._row_stream import RowStream

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from modgap._limits import check_unpacked
-from modgap._steady_file import SteadyFile
-from modgap._validate import InputValueError
+from modgap.core.checks import InputValueError
+from modgap.core.limits import check_unpacked
+from modgap.core.steady_file import SteadyFile
 from modgap.io._arrow_columns import ArrowPart, arrow_contents, list_width, numpy_dtype
 from modgap.io._contents import Contents, reading
 from modgap.io._matrices import BATCH_ROWS, Matrix, ReadMatrix, Shards, rebatch

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from modgap._tensors import list_tensors
-from modgap._validate import InputTypeError, InputValueError
+from modgap.core.checks import InputTypeError, InputValueError
+from modgap.core.tensor_file import list_tensors
 from modgap.io._contents import Column, Contents, reading
 from modgap.io._matrices import FileMatrix, Matrix
 from modgap.io._row_stream import RowStream, is_text, refuse_columns

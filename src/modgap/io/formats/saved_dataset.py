@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from modgap._limits import read_json
-from modgap._steady_file import SteadyFile
-from modgap._validate import InputValueError
+from modgap.core.checks import InputValueError
+from modgap.core.limits import read_json
+from modgap.core.steady_file import SteadyFile
 from modgap.io._arrow_columns import arrow_contents
 from modgap.io._contents import Contents, listed, reading
 from modgap.io.formats.tables import TablePart

@@ -16,9 +16,9 @@ from typing import Any
 import array_api_compat
 import numpy as np
 
-from modgap._door import as_numpy, is_picture
-from modgap._steady_file import SteadyFile
-from modgap._validate import InputTypeError, InputValueError, first_line
+from modgap.core.checks import InputTypeError, InputValueError, first_line
+from modgap.core.door import as_numpy, is_picture
+from modgap.core.steady_file import SteadyFile
 from modgap.io._arrow_columns import ArrowPart, arrow_contents, is_list, null_rows, one_array
 from modgap.io._contents import EMBEDDING, Contents, listed
 from modgap.io._matrices import BATCH_ROWS, ArrayMatrix, Matrix

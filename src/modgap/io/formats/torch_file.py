@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from modgap._limits import check_unpacked
-from modgap._steady_file import SteadyFile
-from modgap._validate import InputTypeError, InputValueError, first_line, require
+from modgap.core.checks import InputTypeError, InputValueError, first_line, require
+from modgap.core.limits import check_unpacked
+from modgap.core.steady_file import SteadyFile
 from modgap.io._contents import Column, Contents, reading
 from modgap.io._matrices import ArrayMatrix, Matrix, decoded
 from modgap.io._row_stream import RowStream, is_text

@@ -10,8 +10,8 @@ from pathlib import Path
 from threading import Lock
 from typing import Any
 
-from modgap._steady_file import ChangedFileError
-from modgap._validate import InputError, InputTypeError, InputValueError, first_line
+from modgap.core.checks import InputError, InputTypeError, InputValueError, first_line
+from modgap.core.steady_file import ChangedFileError
 from modgap.io._contents import listed
 from modgap.io._matrices import BATCH_ROWS
 from modgap.io.formats.parquet import ParquetPart

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from modgap._limits import read_json
-from modgap._validate import InputValueError
+from modgap.core.checks import InputValueError
+from modgap.core.limits import read_json
 from modgap.io.images import ImageFolder, home_of
 from modgap.io.items.item import Item, Opened, clean
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from modgap._validate import InputValueError
+from modgap.core.checks import InputValueError
 from modgap.io._contents import listed
 from modgap.io.items.item import ItemKind
 from modgap.io.sounds import SUFFIXES as SOUND_SUFFIXES

@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from modgap._validate import InputValueError
+from modgap.core.checks import InputValueError
 from modgap.io._contents import reading
 from modgap.io.images import ImageFolder
 from modgap.io.items.columns import utf8

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal
 
-from modgap._limits import TEXT_LENGTH
-from modgap._validate import InputValueError, did_you_mean
+from modgap.core.checks import InputValueError, did_you_mean
+from modgap.core.limits import TEXT_LENGTH
 from modgap.io._contents import listed
 from modgap.io.images import ImageError
 

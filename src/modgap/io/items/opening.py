@@ -8,8 +8,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from modgap._files import kind_of
-from modgap._validate import InputValueError, check_choice
+from modgap.core.checks import InputValueError, check_choice
+from modgap.core.files import kind_of
 from modgap.io._contents import listed
 from modgap.io.formats.saved_dataset import find_saved
 from modgap.io.images import SUFFIXES as IMAGE_SUFFIXES

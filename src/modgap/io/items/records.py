@@ -9,8 +9,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from modgap._limits import parse_json
-from modgap._validate import InputTypeError, InputValueError
+from modgap.core.checks import InputTypeError, InputValueError
+from modgap.core.limits import parse_json
 from modgap.io._contents import reading
 from modgap.io.images import ImageFolder, home_of
 from modgap.io.items.columns import Roles, label_of, plain_fields, utf8

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
-from modgap._validate import InputValueError
+from modgap.core.checks import InputValueError
 from modgap.io._contents import reading
 from modgap.io.images import SUFFIXES as IMAGE_SUFFIXES
 from modgap.io.images import ImageError, check_size

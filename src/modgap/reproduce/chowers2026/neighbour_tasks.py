@@ -9,7 +9,7 @@ from functools import cached_property
 
 import numpy as np
 
-from modgap._arrays import unit
+from modgap.arrays import unit
 from modgap.corrections import NothingMovesWarning, OrthogonalShift
 from modgap.corrections.correctors import Threshold
 from modgap.evaluation import Robustness, robustness

@@ -24,10 +24,10 @@ from pathlib import Path
 from time import monotonic
 from typing import Any
 
-from modgap._files import write_text
-from modgap._locks import sole_writer_of
-from modgap._results import to_json
-from modgap._validate import InputValueError
+from modgap.core.checks import InputValueError
+from modgap.core.files import write_text
+from modgap.core.locks import sole_writer_of
+from modgap.core.results import to_json
 from modgap.reproduce.flickr8k import training
 from modgap.reproduce.flickr8k.methods import (
     FIRST_STEPS,

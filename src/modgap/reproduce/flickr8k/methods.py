@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from modgap._validate import check_choice
+from modgap.core.checks import check_choice
 
 PRESET = "flickr8k-baseline"
 PRETRAINED_PRESET = "flickr8k-pretrained"

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from modgap._files import write_text
-from modgap._validate import InputValueError
+from modgap.core.checks import InputValueError
+from modgap.core.files import write_text
 from modgap.reproduce.flickr8k.methods import Recipe
 from modgap.reproduce.statistics import Interval, mean_interval
 from modgap.simulate.cone_initialisations import compare_cones

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch.nn import functional as F
 
-from modgap._validate import InputValueError
+from modgap.core.checks import InputValueError
 from modgap.measures import gap_distance
 from modgap.reproduce.flickr8k.methods import BASELINE, BEFORE_FINE_TUNING, PRESET, Recipe
 from modgap.reproduce.flickr8k.results import FIRST

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from modgap._validate import InputValueError, require
+from modgap.core.checks import InputValueError, require
 from modgap.datasets.digits import DIGITS, load_scans
 from modgap.io.images import ImageFolder, unpack_image
 from modgap.tasks.linear_probe import linear_probe

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from modgap._arrays import unit
+from modgap.arrays import unit
 from modgap.io import Items
 from modgap.io.images import square_pixels, unpack_image
 from modgap.measures import conformity

@@ -8,7 +8,7 @@ from typing import get_args
 
 import numpy as np
 
-from modgap._arrays import unit
+from modgap.arrays import unit
 from modgap.measures.cone import cone, log10_cap_fraction
 from modgap.reproduce.checks import above, below
 from modgap.reproduce.drawing import bin_counts

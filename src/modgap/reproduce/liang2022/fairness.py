@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from modgap._arrays import unit
+from modgap.arrays import unit
 from modgap.corrections import Correction, Shift
 from modgap.evaluation.significance import compare
 from modgap.measures.gap import gap_distance

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from modgap._arrays import unit
+from modgap.arrays import unit
 from modgap.measures.gap import gap_distance, linear_separability
 from modgap.measures.projection import ProjectionMethod, projection, umap_is_installed
 from modgap.reproduce.checks import above

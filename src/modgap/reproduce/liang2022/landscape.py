@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from modgap._arrays import unit
+from modgap.arrays import unit
 from modgap.measures.gap import gap_distance, gap_vector
 from modgap.measures.loss import batched_terms, contrastive_loss, stacked_batches
 from modgap.reproduce.checks import above, below

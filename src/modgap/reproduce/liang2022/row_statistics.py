@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from modgap._arrays import unit
+from modgap.arrays import unit
 from modgap.evaluation.significance import GroupBootstrap, Interval
 from modgap.reproduce.setting import YOUR_ROWS, Setting
 from modgap.reproduce.sources import DIGITS, Pairs, judged, pairs

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from modgap._arrays import unit
+from modgap.arrays import unit
 from modgap.datasets.digits import load_digits
 from modgap.evaluation.significance import Comparison, chi_squared, compare
 from modgap.reproduce.checks import above, below, consistent

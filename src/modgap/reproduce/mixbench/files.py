@@ -12,9 +12,9 @@ from typing import Any, Literal
 
 import numpy as np
 
-from modgap._results import Brief
-from modgap._steady_file import SteadyFile
-from modgap._validate import InputTypeError, InputValueError, require
+from modgap.core.checks import InputTypeError, InputValueError, require
+from modgap.core.results import Brief
+from modgap.core.steady_file import SteadyFile
 from modgap.io.formats.torch_file import SAFE_SINCE, load_torch
 from modgap.io.items.records import records
 

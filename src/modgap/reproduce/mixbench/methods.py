@@ -15,9 +15,9 @@ from typing import Any, Literal
 import numpy as np
 from sklearn.base import clone
 
-from modgap._arrays import to_numpy, unit
-from modgap._door import check_matrix
-from modgap._validate import Array, InputValueError, check_values
+from modgap.arrays import to_numpy, unit
+from modgap.core.checks import Array, InputValueError, check_values
+from modgap.core.door import check_matrix
 from modgap.corrections import Calibrate, Metric
 from modgap.io import fuse
 from modgap.io.modalities import Modalities

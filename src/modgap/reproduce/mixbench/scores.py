@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from modgap._results import Progress, Result, Table, number, silent
-from modgap._validate import Array, InputValueError, check_choice, check_finite
+from modgap.core.checks import Array, InputValueError, check_choice, check_finite
+from modgap.core.results import Progress, Result, Table, number, silent
 from modgap.evaluation.mixed import NDCG_PLACES, ndcg
 from modgap.evaluation.significance import GroupBootstrap, Interval
 from modgap.reproduce.mixbench.methods import METHODS, OURS, PUBLISHED, searches

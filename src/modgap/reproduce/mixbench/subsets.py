@@ -24,8 +24,8 @@ from typing import Literal
 
 import numpy as np
 
-from modgap._results import Brief
-from modgap._validate import InputValueError
+from modgap.core.checks import InputValueError
+from modgap.core.results import Brief
 from modgap.reproduce.mixbench.files import (
     DOCUMENT_IDS,
     QUERY_IDS,

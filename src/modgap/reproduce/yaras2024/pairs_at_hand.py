@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from modgap._arrays import unit
+from modgap.arrays import unit
 from modgap.measures import gap_distance, margin
 from modgap.measures.projection import projection
 from modgap.reproduce.checks import Check, above, below, consistent

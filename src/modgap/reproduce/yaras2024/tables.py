@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from modgap._arrays import unit
+from modgap.arrays import unit
 from modgap.evaluation import retrieval
 from modgap.measures import gap_distance, wasserstein_uniformity
 from modgap.reproduce.checks import Check, above, below, check

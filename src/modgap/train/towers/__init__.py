@@ -1,6 +1,6 @@
 """Torch encoders built from configurations, and two-tower models with their tokenizers."""
 
-from modgap._lazy import attach
+from modgap.core.lazy import attach
 
 __getattr__, __dir__, __all__ = attach(
     __name__, __file__, needs="torch", extra="towers", purpose="A tower"

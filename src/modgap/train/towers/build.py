@@ -11,8 +11,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from modgap._tensors import read_tensors, write_tensors
-from modgap._validate import InputTypeError, InputValueError, check_count, require
+from modgap.core.checks import InputTypeError, InputValueError, check_count, require
+from modgap.core.tensor_file import read_tensors, write_tensors
 from modgap.train.towers.config import MODEL_FILE, TowerConfig, TwoTowerConfig, find_config
 from modgap.train.towers.encoders import load_source, load_weights, resolve_source
 from modgap.train.towers.image_encoders import EfficientNetLite, VisionNetwork

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeVar, get_args
 
-from modgap._validate import InputTypeError, InputValueError, check_choice, check_count
+from modgap.core.checks import InputTypeError, InputValueError, check_choice, check_count
 
 ImageKind = Literal["vit", "resnet", "mlp", "efficientnet", "vision"]
 TextKind = Literal["transformer", "words", "encoder"]

@@ -19,9 +19,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from modgap._limits import parse_json, read_json
-from modgap._tensors import read_tensors
-from modgap._validate import InputValueError, MissingExtraError, did_you_mean
+from modgap.core.checks import InputValueError, MissingExtraError, did_you_mean
+from modgap.core.limits import parse_json, read_json
+from modgap.core.tensor_file import read_tensors
 from modgap.train.towers.config import MODEL_FILE, TowerConfig, TowerSide
 from modgap.train.towers.foreign import check_config
 

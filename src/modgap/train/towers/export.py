@@ -18,8 +18,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from modgap._files import atomic_path, write_text
-from modgap._validate import InputValueError, check_choice
+from modgap.core.checks import InputValueError, check_choice
+from modgap.core.files import atomic_path, write_text
 from modgap.train.towers.config import PRETRAINED_KINDS, TowerSide
 from modgap.train.towers.encoders import (
     CONFIG,

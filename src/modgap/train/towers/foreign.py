@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from modgap._limits import read_json
-from modgap._validate import InputValueError
+from modgap.core.checks import InputValueError
+from modgap.core.limits import read_json
 
 # Without this, transformers asks at the terminal whether a model's own code may be run.
 NO_CODE = {"trust_remote_code": False}

@@ -10,8 +10,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from modgap._limits import read_json
-from modgap._validate import InputValueError, require
+from modgap.core.checks import InputValueError, require
+from modgap.core.limits import read_json
 from modgap.train.towers.config import CLIP_MEAN, CLIP_STD, TowerConfig
 from modgap.train.towers.encoders import (
     EFFICIENTNET,

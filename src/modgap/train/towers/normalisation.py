@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from modgap._validate import InputValueError, check_positive
+from modgap.core.checks import InputValueError, check_positive
 from modgap.train.towers.config import CLIP_MEAN, CLIP_STD
 
 # _NormBase is what batch and instance norms for 1, 2 and 3 dimensions have in common.

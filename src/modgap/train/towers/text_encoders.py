@@ -12,7 +12,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from modgap._validate import InputValueError, require
+from modgap.core.checks import InputValueError, require
 from modgap.train.towers.config import TowerConfig
 from modgap.train.towers.encoders import (
     CONFIG,

@@ -10,8 +10,8 @@ from typing import Any, Literal, get_args
 import numpy as np
 import torch
 
-from modgap._files import write_text
-from modgap._validate import InputTypeError, InputValueError, check_choice, check_count, require
+from modgap.core.checks import InputTypeError, InputValueError, check_choice, check_count, require
+from modgap.core.files import write_text
 
 TokenizerKind = Literal["bpe", "words"]
 

@@ -1,0 +1,86 @@
+"""What feeds a monitor: an index, and the live explorer with its /metrics.
+
+That every database does is tested in test_index_stores.py.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from index_services import corrections, rows
+from modgap.core.checks import InputValueError
+from modgap.index import open_index
+from modgap.serve import Explorer
+from modgap.serve.monitoring import make_monitor
+from serving import DIM, make_client, make_data
+from streams import unit
+
+X, Y = rows()
+CORRECTION = next(c for c in corrections(X, Y).values() if "text" in c.queries and c.unit_rows)
+
+
+class Broken:
+    def add(self, name: str, rows: object) -> None:
+        raise RuntimeError("out of order")
+
+
+def test_a_monitor_that_fails_stops_no_search_and_no_build(tmp_path, caplog):
+    pytest.importorskip("faiss")
+    with open_index(tmp_path / "a.faiss", CORRECTION, create=True, monitor=Broken()) as index:
+        assert index.write(Y, "text") == len(Y)
+        assert index.search(Y[:2], "text", 3).ids.shape == (2, 3)
+    assert "The monitor failed on text rows" in caplog.text
+
+
+def served(**options):
+    explorer = Explorer(make_data())
+    monitor = make_monitor(explorer)
+    return explorer, monitor, make_client(explorer, monitor=monitor, **options)
+
+
+def test_the_server_tells_its_monitor_of_queries_and_prometheus_of_both():
+    parser = pytest.importorskip("prometheus_client.parser")
+    explorer, monitor, client = served()
+    with client:
+        for row in range(30):
+            assert client.post("/api/search", json={"modality": "text", "row": row}).is_success
+        asked = {"modality": "image", "vector": [1.0] * DIM}
+        assert client.post("/api/search", json=asked).is_success
+        bad = {"modality": "image", "vector": [0.0] * DIM}
+        assert client.post("/api/search", json=bad).status_code == 422
+        answer = client.get("/metrics")
+    assert answer.headers["content-type"].startswith("text/plain; version=0.0.4")
+    found = {
+        (sample.name, *sorted(sample.labels.values())): sample.value
+        for family in parser.text_string_to_metric_families(answer.text)
+        for sample in family.samples
+    }
+    assert found["modgap_rows_total", "query", "text"] == 30
+    assert found["modgap_rows_total", "image", "query"] == 1
+    own = explorer.data.sides["text"].rows()[:30].astype("float64")
+    assert monitor.moments()["text queries"].given.mean == pytest.approx(unit(own).mean(axis=0))
+
+
+def test_metrics_are_behind_the_token_and_there_only_where_asked_for():
+    _, _, client = served(token="a token of ours")
+    with client:
+        assert client.get("/metrics").status_code == 401
+        bearer = {"Authorization": "Bearer a token of ours"}
+        assert client.get("/metrics", headers=bearer).status_code == 200
+        assert client.get("/metrics", headers={**bearer, "Host": "evil.example"}).status_code == 421
+    with make_client() as plain:
+        assert plain.get("/metrics").status_code == 404
+
+
+def test_a_restarted_server_goes_on_with_its_monitor(tmp_path):
+    file = tmp_path / "monitor.safetensors"
+    _, monitor, client = served()
+    with client, monitor.kept_at(file):
+        client.post("/api/search", json={"modality": "text", "row": 3})
+    again = make_monitor(Explorer(make_data()), file)
+    assert again.counts()[0] == {"text queries": 1}
+    other = Explorer({"image": np.random.default_rng(0).normal(size=(60, 5)),
+                      "text": np.random.default_rng(1).normal(size=(60, 5))})  # fmt: skip
+    with pytest.raises(InputValueError, match="of a monitor of other rows"):
+        make_monitor(other, file)

@@ -1,0 +1,137 @@
+"""Hubs inside PostgreSQL: a column of a table that is there, and SQL alone."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from hub_rows import DATA, HUBS, KEYED, N, Y, ranked, stored, three
+from index_services import (
+    new_name,
+    postgres_url,
+)
+from modgap import Modalities
+from modgap.core.checks import InputValueError
+from modgap.corrections import (
+    Calibrate,
+    OwnQueriesWarning,
+)
+from modgap.index import add_column, open_index
+from modgap.index.sql import pgvector_sql
+from modgap.search import search
+
+
+def make_table(connection, data, key="id {kind}, modality text, PRIMARY KEY (modality, id)"):
+    table = new_name()
+    kind = "int" if data.keyed_by != "id" else "text"
+    connection.execute(
+        f"CREATE TABLE {table} ({key.format(kind=kind)}, label int, embedding vector(8))"
+    )
+    with connection.cursor().copy(
+        f"COPY {table} (id, modality, label, embedding) FROM STDIN"
+    ) as copy:
+        for name, side in data.sides.items():
+            names = range(side.n_rows) if side.ids is None else side.ids
+            labels = [0] * side.n_rows if side.groups is None else side.groups
+            for one, label, row in zip(names, labels, side.rows().tolist(), strict=True):
+                copy.write_row((str(one), name, int(label), str(row)))
+    return table
+
+
+def held(connection, table, column, data, name):
+    """The vectors of a modality in the order of its rows."""
+    found = dict(
+        connection.execute(
+            f"SELECT id::text, {column}::real[] FROM {table} WHERE modality = %s", (name,)
+        ).fetchall()
+    )
+    side = data.sides[name]
+    return np.array([found[str(i)] for i in (range(side.n_rows) if side.ids is None else side.ids)])
+
+
+@pytest.mark.parametrize("name", DATA)
+def test_a_new_column_of_a_table_leaves_a_rows_own_queries_out(name):
+    psycopg = pytest.importorskip("psycopg", reason="psycopg is not installed")
+    url, correction, data = postgres_url(), KEYED[name], DATA[name]
+    with psycopg.connect(url, autocommit=True) as connection:
+        table = make_table(connection, data)
+        own = {"group": "label", "id": None}.get(name, "id")
+        assert add_column(url, table, correction, group_column=own, batch_rows=33) == 2 * N
+        for side in data.names:
+            np.testing.assert_allclose(
+                held(connection, table, "embedding_corrected", data, side),
+                stored(correction, data, side),
+                atol=1e-5,
+            )
+        with open_index(url, correction.without_bank(), table=table) as index:
+            ranked(index.search(Y[:5], "text", 6), correction, data, Y[:5], 6)
+        with pytest.raises(InputValueError, match="bank of queries was removed"):
+            add_column(url, table, correction.without_bank(), new_column="other")
+        if name == "group":
+            with pytest.warns(OwnQueriesWarning, match="nothing says the group that the row had"):
+                add_column(url, table, correction, new_column="without")
+        if name == "row":
+            with pytest.warns(OwnQueriesWarning, match="'id' is taken as the number"):
+                add_column(url, table, correction, new_column="without")
+        connection.execute(f"DROP TABLE {table}")
+
+
+@pytest.mark.parametrize("mode", ["keep", "mixed"])
+@pytest.mark.parametrize("name", [*DATA, "foreign"])
+def test_sql_stores_and_finds_what_the_correction_gives(name, mode):
+    psycopg = pytest.importorskip("psycopg", reason="psycopg is not installed")
+    data = DATA.get(name, DATA["row"])
+    bank = Y[::-1] * 1.01 if name == "foreign" else None
+    correction = Calibrate(mode, hubs=0.5, neighbours=5).fit(data, bank=bank).correction_
+    with psycopg.connect(postgres_url(), autocommit=True) as connection:
+        table = make_table(connection, data)
+        sql = pgvector_sql({"text": correction}, table=table, group_column="label")
+        connection.execute(sql)
+        connection.execute(sql)  # again changes nothing
+        for side in data.names:
+            np.testing.assert_allclose(
+                held(connection, table, "embedding_text", data, side)[:, :9],
+                stored(correction, data, side),
+                atol=2e-5,
+            )
+        found = connection.execute(
+            "SELECT * FROM search_by_text(%s::vector, 6)", (str(Y[4].tolist()),)
+        ).fetchall()
+        connection.execute(f"DROP TABLE {table}")
+        connection.execute("DROP TABLE modgap_bank")
+    whole = np.vstack([stored(correction, data, side) for side in data.names])
+    _, scores = search(correction.apply(Y[4:5], "text", "query"), whole, 6, "inner_product")
+    np.testing.assert_allclose([score for *_, score in found], scores[0], rtol=1e-4)
+
+
+def test_sql_of_a_large_bank_has_few_digits_and_says_what_is_shorter(monkeypatch):
+    sql = pgvector_sql({"text": KEYED["row"]})
+    (line,) = [one for one in sql.splitlines() if one.startswith("    ('embedding_text', 0, '[")]
+    numbers = line.partition("[")[2].partition("]")[0].split(",")
+    np.testing.assert_array_equal(
+        np.array(numbers, dtype=np.float16), KEYED["row"].hubs.bank[0], strict=True
+    )
+    assert max(map(len, numbers)) <= 9
+    assert "-- 80 queries. Those of a document's own row number (taken to be id, from 0)" in sql
+    assert "own group stay in" in pgvector_sql({"text": KEYED["group"]})
+    monkeypatch.setattr("modgap.index.sql._LARGE", 1000)
+    assert pgvector_sql({"text": KEYED["row"]}).startswith("-- This file is 0 MB, most of it")
+    with pytest.raises(InputValueError, match="bank of queries was removed"):
+        pgvector_sql({"text": KEYED["row"].without_bank()})
+
+
+def test_sql_of_three_modalities_finds_what_exact_search_does():
+    psycopg = pytest.importorskip("psycopg", reason="psycopg is not installed")
+    data = Modalities.of(three(), paired=False)
+    correction = HUBS.fit(data).correction_
+    with psycopg.connect(postgres_url(), autocommit=True) as connection:
+        table = make_table(connection, data)
+        connection.execute(pgvector_sql({"text": correction}, table=table))
+        found = connection.execute(
+            "SELECT * FROM search_by_text(%s::vector, 9)", (str(Y[4].tolist()),)
+        ).fetchall()
+        connection.execute(f"DROP TABLE {table}")
+    whole = np.vstack([stored(correction, data, name) for name in data.names])
+    _, scores = search(correction.apply(Y[4:5], "text", "query"), whole, 9, "inner_product")
+    np.testing.assert_allclose([score for *_, score in found], scores[0], rtol=1e-4)
+    assert {name for _, name, _ in found} <= set(data.names)

@@ -1,0 +1,272 @@
+"""Two modalities from one path or two, and which of their rows match."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import safetensors.numpy
+
+from modgap.core.checks import InputTypeError, InputValueError
+from modgap.io import Modalities, open_pair
+
+torch = pytest.importorskip("torch")
+
+N, M, D = 12, 20, 4
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(N, D)).astype(np.float32)
+Y = RNG.normal(size=(N, D)).astype(np.float32)
+LONG = RNG.normal(size=(M, D)).astype(np.float32)  # more texts than images
+GX, GY = np.arange(N), np.arange(M) % N
+
+
+def assert_holds(pair: Modalities, x: np.ndarray = X, y: np.ndarray = Y) -> None:
+    np.testing.assert_array_equal(pair.x.rows(), x)
+    np.testing.assert_array_equal(pair.y.rows(), y)
+
+
+def assert_groups(pair: Modalities, gx: object = GX, gy: object = GY) -> None:
+    assert pair.group_codes is not None
+    assert pair.paired
+    matching = np.equal.outer(*pair.groups)
+    np.testing.assert_array_equal(matching, np.equal.outer(np.asarray(gx), np.asarray(gy)))
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ("image", "text"),
+        ("img", "txt"),
+        ("x", "y"),
+        ("image_features", "text_features"),
+        ("image_embeddings", "text_embeddings"),
+        ("image_embeds", "text_embeds"),
+        ("img_emb", "text_emb"),
+    ],
+)
+def test_common_names_say_which_matrix_is_which(tmp_path: Path, names: tuple[str, str]) -> None:
+    # Written in the wrong order, so that only the names can tell.
+    arrays = {names[1]: Y, names[0]: X, "third": X}
+    np.savez(tmp_path / "a.npz", **arrays)
+    safetensors.numpy.save_file(arrays, tmp_path / "a.safetensors")
+    torch.save({name: torch.from_numpy(array) for name, array in arrays.items()}, tmp_path / "a.pt")
+    pq.write_table(
+        pa.table({name: list(array) for name, array in arrays.items()}), tmp_path / "a.parquet"
+    )
+    for name in ("a.npz", "a.safetensors", "a.pt", "a.parquet"):
+        pair = open_pair(tmp_path / name)
+        assert_holds(pair)
+        assert pair.paired
+        assert pair.group_codes is None
+
+
+def test_stacked_arrays_and_tuples_of_tensors_are_pairs(tmp_path: Path) -> None:
+    x, y = torch.from_numpy(X), torch.from_numpy(Y)
+    np.save(tmp_path / "a.npy", np.stack([X, Y]))
+    torch.save(torch.stack([x, y]), tmp_path / "stack.pt")
+    torch.save(torch.stack([x, y]).bfloat16(), tmp_path / "bfloat16.pt")
+    torch.save((x, y), tmp_path / "tuple.pt")
+    torch.save([x, y], tmp_path / "list.pth")
+    for name in ("a.npy", "stack.pt", "tuple.pt", "list.pth"):
+        assert_holds(open_pair(tmp_path / name))
+    half = torch.stack([x, y]).bfloat16().float().numpy()
+    assert_holds(open_pair(tmp_path / "bfloat16.pt"), half[0], half[1])
+
+
+def test_the_names_of_the_modalities_are_tried_first(tmp_path: Path) -> None:
+    np.savez(tmp_path / "a.npz", text=Y, audio=X, image=LONG)
+    pair = open_pair(tmp_path / "a.npz", names=("audio", "text"))
+    assert_holds(pair)
+    assert pair.names == ("audio", "text")
+
+
+def test_columns_can_be_chosen(tmp_path: Path) -> None:
+    np.savez(tmp_path / "a.npz", first=Y, second=X)
+    assert_holds(open_pair(tmp_path / "a.npz", x_column="second", y_column="first"))
+    assert_holds(open_pair(tmp_path / "a.npz", x_column="second"))
+    assert_holds(open_pair(tmp_path / "a.npz", y_column="first"))
+
+
+def test_two_files_may_be_of_two_formats(tmp_path: Path) -> None:
+    np.save(tmp_path / "x.npy", X)
+    pd.DataFrame({"id": range(N), "v": list(Y), "other": list(X)}).to_parquet(
+        tmp_path / "y.parquet"
+    )
+    pair = open_pair(tmp_path / "x.npy", tmp_path / "y.parquet", y_column="v")
+    assert_holds(pair)
+    assert list(pair.y.ids) == list(range(N))
+    sizes = [(len(x), len(y)) for x, y in zip(pair.x.batches(5), pair.y.batches(5), strict=True)]
+    assert sizes == [(5, 5), (5, 5), (2, 2)]
+
+
+def test_different_counts_without_groups_are_no_pairs(tmp_path: Path) -> None:
+    np.savez(tmp_path / "a.npz", image=X, text=LONG)
+    pair = open_pair(tmp_path / "a.npz")
+    assert not pair.paired
+    assert pair.group_codes is None
+
+
+def test_equal_counts_can_be_declared_no_pairs(tmp_path: Path) -> None:
+    np.savez(tmp_path / "a.npz", image=X, text=Y, groups=GX)
+    assert_groups(open_pair(tmp_path / "a.npz"), GX, GX)
+    pair = open_pair(tmp_path / "a.npz", paired=False)
+    assert not pair.paired
+    assert pair.group_codes is None
+    with pytest.raises(InputValueError, match="cannot be unpaired as well"):
+        open_pair(tmp_path / "a.npz", groups="groups", paired=False)
+
+
+def test_pairs_can_be_demanded(tmp_path: Path) -> None:
+    np.savez(tmp_path / "a.npz", image=X, text=LONG)
+    with pytest.raises(InputValueError, match="must be pairs, got 12 and 20 rows"):
+        open_pair(tmp_path / "a.npz", paired=True)
+    assert open_pair(tmp_path / "a.npz", paired=True, groups=(GX, GY)).paired
+
+
+@pytest.mark.parametrize(
+    "names", [("x_groups", "y_groups"), ("image_groups", "text_groups"), ("image_group", "y_group")]
+)
+def test_each_side_of_one_file_has_its_groups(tmp_path: Path, names: tuple[str, str]) -> None:
+    groups = {names[0]: GX, names[1]: GY}
+    np.savez(tmp_path / "a.npz", image=X, text=LONG, captions=[f"{i}" for i in range(M)], **groups)
+    pair = open_pair(tmp_path / "a.npz")
+    assert_groups(pair)
+    assert pair.x.captions is None  # there are as many as texts
+    assert list(pair.y.captions) == [f"{i}" for i in range(M)]
+
+
+def test_both_sides_of_a_parquet_file_share_its_group_column(tmp_path: Path) -> None:
+    frame = pd.DataFrame({"image": list(X), "text": list(Y), "product": [f"p{i // 2}" for i in GX]})
+    frame.to_parquet(tmp_path / "a.parquet")
+    assert open_pair(tmp_path / "a.parquet").group_codes is None
+    assert_groups(open_pair(tmp_path / "a.parquet", groups="product"), *[frame["product"]] * 2)
+
+
+@pytest.fixture
+def two_files(tmp_path: Path) -> tuple[Path, Path]:
+    x, y = tmp_path / "x.parquet", tmp_path / "y.npz"
+    pd.DataFrame({"v": list(X), "product": GX, "name": [f"n{g}" for g in GX]}).to_parquet(x)
+    np.savez(y, v=LONG, product=GY, title=[f"n{g}" for g in GY])
+    return x, y
+
+
+def test_groups_may_be_a_column_of_both_files(two_files: tuple[Path, Path]) -> None:
+    assert_groups(open_pair(*two_files, groups="product"))
+    names = [[f"n{g}" for g in side] for side in (GX, GY)]
+    assert_groups(open_pair(*two_files, groups=("name", "title")), *names)
+    assert_groups(open_pair(*two_files, groups="name,title"), *names)
+
+
+def test_group_columns_of_two_files_are_found_by_name(tmp_path: Path) -> None:
+    np.savez(tmp_path / "x.npz", v=X, group=GX)
+    np.savez(tmp_path / "y.npz", v=LONG, groups=GY)
+    assert_groups(open_pair(tmp_path / "x.npz", tmp_path / "y.npz"))
+
+
+def write_labels(path: Path, labels: list | np.ndarray) -> Path:
+    match path.suffix:
+        case ".npy":
+            np.save(path, labels)
+        case ".txt":
+            path.write_text("\n".join(map(str, labels)) + "\n")
+        case ".csv":
+            pd.DataFrame({"group": labels, "n": 1}).to_csv(path)
+        case ".parquet":
+            pd.DataFrame({"any": labels}).to_parquet(path)
+    return path
+
+
+@pytest.mark.parametrize("suffix", [".npy", ".txt", ".csv", ".parquet"])
+@pytest.mark.parametrize("kind", [int, str])
+def test_groups_may_be_files(
+    tmp_path: Path, two_files: tuple[Path, Path], suffix: str, kind: type
+) -> None:
+    labels = [[kind(g) if kind is int else f"{g:03}" for g in side] for side in (GX, GY)]
+    gx = write_labels(tmp_path / f"gx{suffix}", labels[0])
+    gy = write_labels(tmp_path / f"gy{suffix}", labels[1])
+    assert_groups(open_pair(*two_files, groups=(gx, gy)), *labels)
+    assert_groups(open_pair(*two_files, groups=f"{gx},{gy}"), *labels)
+
+
+def test_one_file_of_labels_serves_both_sides(tmp_path: Path) -> None:
+    np.save(tmp_path / "a.npy", np.stack([X, Y]))
+    path = write_labels(tmp_path / "g.txt", GX // 2)
+    assert_groups(open_pair(tmp_path / "a.npy", groups=path), GX // 2, GX // 2)
+
+
+def test_a_number_and_its_digits_are_the_same_label(tmp_path: Path) -> None:
+    np.savez(tmp_path / "a.npz", image=X, text=LONG, x_groups=GX, y_groups=GY.astype(str))
+    assert_groups(open_pair(tmp_path / "a.npz"), GX.astype(str), GY.astype(str))
+
+
+@pytest.mark.parametrize(
+    ("groups", "error", "text"),
+    [
+        ("produkt", InputValueError, "groups must name a column of .*x.parquet or a file, got "
+         "'produkt'. Did you mean 'product'"),
+        (("product", "name"), InputValueError, "groups must name a column of .*y.npz"),
+        ((GX, GX), InputValueError, r"one label per row of .*y.npz: 20 rows, got shape \(12,\)"),
+        ((GX * 0.5, GY), InputTypeError, "strings or whole numbers .* got float64"),
+        ((GX, [None] * M), InputTypeError, "for every row of .*y.npz, got missing values"),
+        ((GX,), InputValueError, "one for all modalities, or one for each of image, text"),
+        (7, InputTypeError, "the name of a column, a path, or one for each side, got int"),
+    ],
+)  # fmt: skip
+def test_groups_that_cannot_be_used(
+    two_files: tuple[Path, Path], groups: object, error: type[Exception], text: str
+) -> None:
+    with pytest.raises(error, match=text):
+        open_pair(*two_files, groups=groups)
+
+
+def test_label_files_that_cannot_be_used(tmp_path: Path, two_files: tuple[Path, Path]) -> None:
+    (tmp_path / "g.json").write_text("[]")
+    with pytest.raises(
+        InputValueError, match=r"Labels are read from .npy, .txt, .csv and .parquet"
+    ):
+        open_pair(*two_files, groups=tmp_path / "g.json")
+    (tmp_path / "g.csv").write_text("a,b\n1,2\n")
+    with pytest.raises(InputValueError, match="a column 'group' or only one column, got 'a', 'b'"):
+        open_pair(*two_files, groups=tmp_path / "g.csv")
+    (tmp_path / "empty.csv").write_text("")
+    with pytest.raises(InputValueError, match="only one column, got none"):
+        open_pair(*two_files, groups=tmp_path / "empty.csv")
+    (tmp_path / "g.txt").write_text("1\n2\n")
+    with pytest.raises(InputValueError, match=r"12 rows, got shape \(2,\)"):
+        open_pair(*two_files, groups=tmp_path / "g.txt")
+
+    (tmp_path / "bytes.txt").write_bytes(b"\xff\xfe")
+    with pytest.raises(InputValueError, match=r"bytes.txt cannot be read as UTF-8 text"):
+        open_pair(*two_files, groups=tmp_path / "bytes.txt")
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "uint64"])
+def test_whole_numbers_of_different_width_are_the_same_labels(tmp_path: Path, dtype: str) -> None:
+    np.savez(tmp_path / "a.npz", image=X, text=LONG)
+    pair = open_pair(tmp_path / "a.npz", groups=(GX.astype(dtype), GY))
+    assert_groups(pair)
+
+
+def test_pairs_that_cannot_be_told_apart(tmp_path: Path) -> None:
+    np.savez(tmp_path / "two.npz", first=X, second=Y)
+    with pytest.raises(InputValueError, match=r"'first', 'second'.*--y-column second"):
+        open_pair(tmp_path / "two.npz")
+    np.save(tmp_path / "one.npy", X)
+    with pytest.raises(
+        InputValueError, match=r"must hold two modalities, .*\(12, 4\).*second path"
+    ):
+        open_pair(tmp_path / "one.npy")
+    with pytest.raises(InputValueError, match=r"has no 'frist'. Did you mean 'first'"):
+        open_pair(tmp_path / "two.npz", x_column="frist", y_column="second")
+    np.savez(tmp_path / "dims.npz", image=X, text=Y[:, :3])
+    with pytest.raises(InputValueError, match="same number of columns, got 4 and 3"):
+        open_pair(tmp_path / "dims.npz")
+    with pytest.raises(InputValueError, match="names must differ"):
+        open_pair(tmp_path / "two.npz", names=("image", "image"))
+    torch.save((torch.ones(2), torch.ones(2, 2)), tmp_path / "a.pt")
+    with pytest.raises(InputTypeError, match="must hold two matrices"):
+        open_pair(tmp_path / "a.pt")

@@ -1,0 +1,358 @@
+"""Files of every kind, written by the libraries that own the formats, read back equal."""
+
+from __future__ import annotations
+
+import gc
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from io import BytesIO
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import safetensors.numpy
+from hypothesis import given
+from hypothesis import strategies as st
+
+from modgap.core.threads import ahead
+from modgap.io import Embeddings, open_embeddings, open_pair
+from modgap.io.formats.npy import read_header
+
+torch = pytest.importorskip("torch")
+
+LIANG = Path(__file__).parents[3] / "shared" / "data" / "liang2022"
+N, D = 23, 5
+
+
+def rows(n: int = N, d: int = D, dtype: str = "float32", seed: int = 0) -> np.ndarray:
+    return np.random.default_rng(seed).normal(size=(n, d)).astype(dtype)
+
+
+def fixed_lists(X: np.ndarray) -> pa.Array:
+    return pa.FixedSizeListArray.from_arrays(pa.array(X.ravel()), X.shape[1])
+
+
+def large_lists(X: np.ndarray) -> pa.Array:
+    return pa.array(list(X), pa.large_list(pa.from_numpy_dtype(X.dtype)))
+
+
+def save_pandas(path: Path, X: np.ndarray) -> None:
+    pd.DataFrame({"embedding": list(X)}).to_parquet(path)
+
+
+def save_shards(path: Path, X: np.ndarray) -> None:
+    path.mkdir()
+    for number, part in enumerate(np.array_split(X, 11)):
+        pq.write_table(pa.table({"v": fixed_lists(part)}), path / f"part-{number}.parquet")
+
+
+def save_npy_shards(path: Path, X: np.ndarray) -> None:
+    path.mkdir()
+    for number, part in enumerate(np.array_split(X, 11)):
+        np.save(path / f"img_emb_{number}.npy", part)
+
+
+def save_parquet(make: Callable[[np.ndarray], pa.Array], **options: int) -> Callable:
+    return lambda path, X: pq.write_table(pa.table({"v": make(X)}), path, **options)
+
+
+WRITERS: dict[str, tuple[str, Callable[[Path, np.ndarray], None]]] = {
+    "npy": ("a.npy", np.save),
+    "npy, Fortran order": ("a.npy", lambda path, X: np.save(path, np.asfortranarray(X))),
+    "npy, big-endian": (
+        "a.npy",
+        lambda path, X: np.save(path, X.astype(X.dtype.newbyteorder(">"))),
+    ),
+    "npz": ("a.npz", lambda path, X: np.savez(path, v=X, scale=100.0)),
+    "npz, compressed": ("a.npz", lambda path, X: np.savez_compressed(path, v=X)),
+    "npz, compressed, Fortran": (
+        "a.npz",
+        lambda path, X: np.savez_compressed(path, v=np.asfortranarray(X)),
+    ),
+    "safetensors": ("a.safetensors", lambda path, X: safetensors.numpy.save_file({"v": X}, path)),
+    "torch": ("a.pt", lambda path, X: torch.save(torch.from_numpy(X), path)),
+    "torch, dict": ("a.pth", lambda path, X: torch.save({"v": torch.from_numpy(X)}, path)),
+    "torch, before 1.6": (
+        "a.pt",
+        lambda path, X: torch.save(torch.from_numpy(X), path, _use_new_zipfile_serialization=False),
+    ),
+    "torch, transposed, with grad": (
+        "a.pt",
+        lambda path, X: torch.save(torch.from_numpy(X.T.copy()).T.requires_grad_(), path),
+    ),
+    "parquet, fixed": ("a.parquet", save_parquet(fixed_lists)),
+    "parquet, lists": ("a.parquet", save_parquet(lambda X: pa.array(list(X)))),
+    "parquet, large lists": ("a.parquet", save_parquet(large_lists)),
+    "parquet, row groups": ("a.parquet", save_parquet(fixed_lists, row_group_size=4)),
+    "parquet, pandas": ("a.parquet", save_pandas),
+    "parquet, shards": ("shards", save_shards),
+    "npy, shards": ("img_emb", save_npy_shards),
+}
+FORMATS = pytest.mark.parametrize(("name", "write"), WRITERS.values(), ids=WRITERS)
+
+
+@FORMATS
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+def test_each_format_reads_back_what_its_library_wrote(
+    tmp_path: Path, name: str, write: Callable, dtype: str
+) -> None:
+    X = rows(dtype=dtype)
+    write(tmp_path / name, X)
+    got = open_embeddings(tmp_path / name)
+    assert (got.shape, got.n_rows, got.dim) == (X.shape, N, D)
+    assert got.dtype == X.dtype
+    assert got.source == str(tmp_path / name)
+    assert got.rows().dtype == X.dtype
+    np.testing.assert_array_equal(got.rows(), X)
+    for size in (1, 4, 7, N, 100):
+        batches = list(got.batches(size))
+        assert [len(b) for b in batches[:-1]] == [size] * (len(batches) - 1)
+        np.testing.assert_array_equal(np.concatenate(batches), X)
+        assert {b.dtype for b in batches} == {X.dtype}
+    for indices in ([5, 0, 22, 5], range(N), np.array([3], np.uint8), []):
+        wanted = np.array(indices, dtype=int)
+        np.testing.assert_array_equal(got.take(indices), X[wanted])
+    assert (got.ids, got.captions, got.labels, got.groups) == (None, None, None, None)
+
+
+@pytest.fixture(scope="module")
+def one_of_each(tmp_path_factory: pytest.TempPathFactory) -> list[Embeddings]:
+    opened = []
+    for case, (name, write) in WRITERS.items():
+        path = tmp_path_factory.mktemp(case.replace(", ", "-").replace(" ", "-")) / name
+        write(path, rows())
+        opened.append(open_embeddings(path))
+    return opened
+
+
+@given(size=st.integers(1, N + 3), indices=st.lists(st.integers(0, N - 1)))
+def test_batches_and_rows_taken_are_the_whole(
+    one_of_each: list[Embeddings], size: int, indices: list[int]
+) -> None:
+    X = rows()
+    for opened in one_of_each:
+        np.testing.assert_array_equal(np.concatenate(list(opened.batches(size))), X)
+        np.testing.assert_array_equal(opened.take(indices), X[np.array(indices, dtype=int)])
+
+
+def test_whole_rows_are_read_once_while_they_are_held_and_cannot_be_written_to(
+    tmp_path: Path,
+) -> None:
+    np.save(tmp_path / "a.npy", rows())
+    np.savez(tmp_path / "a.npz", rows())
+    safetensors.numpy.save_file({"v": rows()}, tmp_path / "a.safetensors")
+    torch.save(torch.from_numpy(rows()), tmp_path / "a.pt")
+    for name in ("a.npy", "a.npz", "a.safetensors", "a.pt"):
+        got = open_embeddings(tmp_path / name)
+        whole = got.rows()
+        assert got.rows() is whole
+        assert not whole.flags.writeable
+
+
+def test_a_file_larger_than_memory_can_be_opened_and_sampled(tmp_path: Path) -> None:
+    n = 2**26  # 64 GiB
+    with (tmp_path / "big.npy").open("wb") as file:
+        header = {"descr": "<f2", "fortran_order": False, "shape": (n, 512)}
+        np.lib.format.write_array_header_1_0(file, header)
+        file.truncate(file.tell() + n * 1024)
+    big = open_embeddings(tmp_path / "big.npy")
+    assert big.shape == (n, 512)
+    assert not big.take([0, n - 1]).any()
+    assert next(big.batches()).shape == (8192, 512)
+
+
+@pytest.mark.parametrize("name", ["a.pt", "a.safetensors"])
+def test_bfloat16_is_read_as_float32(tmp_path: Path, name: str) -> None:
+    import safetensors.torch
+
+    tensor = torch.from_numpy(rows()).bfloat16()
+    if name == "a.pt":
+        torch.save(tensor, tmp_path / name)
+    else:
+        safetensors.torch.save_file({"v": tensor}, tmp_path / name)
+    got = open_embeddings(tmp_path / name)
+    assert got.dtype == np.float32
+    expected = tensor.float().numpy()
+    np.testing.assert_array_equal(got.rows(), expected)
+    np.testing.assert_array_equal(np.concatenate(list(got.batches(4))), expected)
+    np.testing.assert_array_equal(got.take([4, 2]), expected[[4, 2]])
+
+
+def test_the_column_can_be_chosen(tmp_path: Path) -> None:
+    X, Y = rows(), rows(seed=1)
+    np.savez(tmp_path / "a.npz", image=X, other=Y, counts=np.ones((N, 2), int))
+    np.testing.assert_array_equal(open_embeddings(tmp_path / "a.npz", column="other").rows(), Y)
+    np.save(tmp_path / "stack.npy", np.stack([X, Y]))
+    np.testing.assert_array_equal(open_embeddings(tmp_path / "stack.npy", column="1").rows(), Y)
+
+
+def test_integers_beside_the_rows_are_not_taken_for_them(tmp_path: Path) -> None:
+    np.savez(tmp_path / "a.npz", tokens=np.ones((N, 7), int), features=rows())
+    np.testing.assert_array_equal(open_embeddings(tmp_path / "a.npz").rows(), rows())
+
+
+IDS = [f"id {i}" for i in range(N)]
+CAPTIONS = [f"a caption, {'long ' * i}" for i in range(N)]
+LABELS = np.arange(N) % 3
+GROUPS = np.arange(N) // 2
+
+
+def save_columns_npz(path: Path) -> None:
+    np.savez(
+        path, v=rows(), ids=IDS, captions=np.array(CAPTIONS, "S"), labels=LABELS, groups=GROUPS
+    )
+
+
+def save_columns_torch(path: Path) -> None:
+    labels = torch.from_numpy(LABELS)
+    columns = {"ids": IDS, "texts": CAPTIONS, "labels": labels, "groups": GROUPS.tolist()}
+    torch.save({"v": torch.from_numpy(rows()), **columns}, path)
+
+
+def save_columns_parquet(path: Path) -> None:
+    captions = pa.array(CAPTIONS).dictionary_encode()
+    columns = {"id": IDS, "caption": captions, "label": LABELS, "group": GROUPS}
+    pq.write_table(pa.table({"v": fixed_lists(rows()), **columns}), path, row_group_size=6)
+
+
+def save_columns_pandas(path: Path) -> None:
+    columns = {"id": IDS, "text": CAPTIONS, "label": LABELS, "group": GROUPS}
+    pd.DataFrame({"v": list(rows()), **columns}, index=np.arange(N) * 2).to_parquet(path)
+
+
+@pytest.mark.parametrize(
+    ("name", "write"),
+    [
+        ("a.npz", save_columns_npz),
+        ("a.pt", save_columns_torch),
+        ("a.parquet", save_columns_parquet),
+        ("b.parquet", save_columns_pandas),
+    ],
+)
+def test_ids_captions_labels_and_groups_come_with_the_rows(
+    tmp_path: Path, name: str, write: Callable[[Path], None]
+) -> None:
+    write(tmp_path / name)
+    got = open_embeddings(tmp_path / name)
+    assert list(got.ids) == IDS
+    assert list(got.captions) == CAPTIONS
+    np.testing.assert_array_equal(got.labels, LABELS)
+    np.testing.assert_array_equal(got.groups, GROUPS)
+    assert got.labels.dtype.kind == "i"
+
+
+def test_safetensors_hold_columns_of_numbers(tmp_path: Path) -> None:
+    arrays = {"v": rows(), "labels": LABELS, "group": GROUPS}
+    safetensors.numpy.save_file(arrays, tmp_path / "a.safetensors")
+    got = open_embeddings(tmp_path / "a.safetensors")
+    np.testing.assert_array_equal(got.labels, LABELS)
+    np.testing.assert_array_equal(got.groups, GROUPS)
+
+
+def test_a_column_called_text_is_a_caption_only_if_it_holds_strings(tmp_path: Path) -> None:
+    np.savez(tmp_path / "a.npz", v=rows(), text=LABELS)
+    assert open_embeddings(tmp_path / "a.npz").captions is None
+
+
+def test_rows_without_a_caption_keep_none(tmp_path: Path) -> None:
+    table = pa.table(
+        {"v": fixed_lists(rows(3)), "caption": ["a", None, "c"], "label": [1, None, 3]}
+    )
+    pq.write_table(table, tmp_path / "a.parquet")
+    got = open_embeddings(tmp_path / "a.parquet")
+    assert list(got.captions) == ["a", None, "c"]
+    assert list(got.labels) == [1, None, 3]
+
+
+def test_rows_in_memory_have_the_same_interface() -> None:
+    tensor = torch.from_numpy(rows()).requires_grad_()
+    got = Embeddings.from_array(tensor, ids=IDS, groups=GROUPS)
+    np.testing.assert_array_equal(got.rows(), rows())
+    assert list(got.ids) == IDS
+    assert got.captions is None
+
+
+def save_clip_retrieval(folder: Path, X: np.ndarray, Y: np.ndarray, n_shards: int = 11) -> None:
+    for part in ("img_emb", "text_emb", "metadata"):
+        (folder / part).mkdir(parents=True)
+    for i, index in enumerate(np.array_split(np.arange(len(X)), n_shards)):
+        np.save(folder / "img_emb" / f"img_emb_{i}.npy", X[index])
+        np.save(folder / "text_emb" / f"text_emb_{i}.npy", Y[index])
+        frame = pd.DataFrame(
+            {"image_path": np.array(IDS)[index], "caption": np.array(CAPTIONS)[index]}
+        )
+        frame.to_parquet(folder / "metadata" / f"metadata_{i}.parquet")
+
+
+def test_clip_retrieval_folder_is_read_in_the_order_of_its_numbers(tmp_path: Path) -> None:
+    X, Y = rows(dtype="float16"), rows(dtype="float16", seed=1)
+    save_clip_retrieval(tmp_path / "out", X, Y)
+    pair = open_pair(tmp_path / "out")
+    np.testing.assert_array_equal(pair.x.rows(), X)
+    np.testing.assert_array_equal(pair.y.rows(), Y)
+    np.testing.assert_array_equal(np.concatenate(list(pair.y.batches(5))), Y)
+    assert list(pair.x.ids) == IDS
+    assert list(pair.y.captions) == CAPTIONS
+    assert pair.paired
+    assert pair.group_codes is None
+    np.testing.assert_array_equal(open_embeddings(tmp_path / "out", column="text_emb").rows(), Y)
+
+
+def test_clip_retrieval_folder_of_images_alone(tmp_path: Path) -> None:
+    (tmp_path / "img_emb").mkdir()
+    np.save(tmp_path / "img_emb" / "img_emb_0.npy", rows())
+    np.testing.assert_array_equal(open_embeddings(tmp_path).rows(), rows())
+
+
+def test_importing_io_loads_neither_torch_nor_pandas_nor_pyarrow() -> None:
+    heavy = "'torch', 'pandas', 'pyarrow', 'safetensors'"
+    code = f"import modgap.io, sys; print([m for m in ({heavy}) if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.published
+@pytest.mark.parametrize(
+    ("name", "shape"),
+    [
+        ("features_clip.npy", (500, 512)),
+        ("features_clip_random.npy", (500, 512)),
+        ("features_videoclip.npy", None),
+        ("features_videoclip_random.npy", None),
+    ],
+)
+def test_published_files_are_stacked_pairs(name: str, shape: tuple[int, int] | None) -> None:
+    if not (LIANG / name).exists():
+        pytest.skip(f"{LIANG / name} is not there: it is kept beside the project, not in it")
+    stacked = np.load(LIANG / name)
+    pair = open_pair(LIANG / name)
+    assert pair.x.shape == pair.y.shape == (shape or stacked.shape[1:])
+    assert pair.paired
+    np.testing.assert_array_equal(pair.x.rows(), stacked[0])
+    np.testing.assert_array_equal(np.concatenate(list(pair.y.batches(33))), stacked[1])
+
+
+def test_headers_are_read_in_threads_while_garbage_is_collected(tmp_path):
+    """Python 3.11 takes two parsers that run in turns for one that lost count."""
+    np.save(tmp_path / "x.npy", rows())
+    written = (tmp_path / "x.npy").read_bytes()
+
+    def read(_: int) -> set[tuple[int, ...]]:
+        return {read_header(BytesIO(written))[0] for _ in range(200)}
+
+    def let_others_run(phase: str, info: object) -> None:
+        time.sleep(0)
+
+    before = gc.get_threshold()
+    try:
+        gc.set_threshold(20, 10**6, 10**6)  # of the youngest alone
+        gc.callbacks.append(let_others_run)
+        assert [*ahead(read, range(6), workers=6)] == [{(N, D)}] * 6
+    finally:
+        gc.callbacks.remove(let_others_run)
+        gc.set_threshold(*before)
