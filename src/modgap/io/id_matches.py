@@ -56,13 +56,11 @@ class IdMatches:
 
 
 def match_ids(*sides: Embeddings) -> IdMatches | None:
-    """Which rows have the same id; None where a side has none, or ids that cannot be compared.
+    """Which rows of sides with ids have the same one; None where ids cannot be compared.
 
     7 and "7" are the same id, and so are texts that are one in NFC. Rows without an id match
     nothing.
     """
-    if not all("ids" in side.columns for side in sides):
-        return None
     import pyarrow as pa
     import pyarrow.compute as pc
 

@@ -64,6 +64,8 @@ def by_modality(contents: Contents, column: str) -> dict[str, Contents]:
 
 def of_modality(contents: Contents, name: str) -> Contents:
     """The rows of one modality, where a long table holds several; else all that there is."""
+    if MODALITY not in contents.columns:
+        return contents
     parts = _several(contents, name)
     return wanted_modalities(parts, (name,))[name] if parts else contents
 

@@ -160,7 +160,8 @@ class Modalities:
             )
         if paired is False:
             return cls(sides, False, pairing="not paired", keyed_by="own row")
-        by_id = match_ids(*sides.values())
+        have_ids = all("ids" in side.columns for side in sides.values())
+        by_id = match_ids(*sides.values()) if have_ids else None
         if by_id is not None and all(by_id.matched):
             if paired is None and not by_place:
                 refuse_repeated(sides)
