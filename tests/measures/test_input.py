@@ -335,6 +335,7 @@ def test_measure_takes_tiny_and_huge_float32_rows(pairs, library, scale):
         "moments",
         "measures.gap",
         "measures.cone",
+        "measures.uniformity",
         "measures.ellipsoid",
         "measures.conformity",
         "measures.loss",
@@ -348,7 +349,7 @@ def test_the_examples_in_the_docstrings_are_right(module):
 
 
 def test_there_are_examples_to_run():
-    names = ("moments", "measures.gap", "measures.cone", "measures.loss")
+    names = ("moments", "measures.gap", "measures.cone", "measures.uniformity", "measures.loss")
     for name in names:
         assert doctest.testmod(importlib.import_module(f"modgap.{name}")).attempted > 0
 

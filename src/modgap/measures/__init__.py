@@ -1,13 +1,6 @@
 """What the gap is like: every quantity of docs/definitions.md, on two matrices of embeddings."""
 
-from modgap.measures.cone import (
-    Cone,
-    alignment,
-    cone,
-    log10_cap_fraction,
-    uniformity,
-    wasserstein_uniformity,
-)
+from modgap.measures.cone import Cone, cone, log10_cap_fraction
 from modgap.measures.conformity import (
     Blur,
     EstimatedConformity,
@@ -61,6 +54,7 @@ from modgap.measures.pairing import PairingSignal, check_pairing, pairing_signal
 from modgap.measures.profile import Profile, profile
 from modgap.measures.projection import Projection, projection
 from modgap.measures.summary import measure
+from modgap.measures.uniformity import alignment, uniformity, wasserstein_uniformity
 
 __all__ = [
     "Between",

@@ -1,4 +1,4 @@
-"""Cosines of unit rows: the cone they fill, the alignment of pairs, and uniformity."""
+"""The cone: cosines over all pairs of rows of one modality (Liang et al. 2022, sec. 3)."""
 
 from __future__ import annotations
 
@@ -8,22 +8,16 @@ from dataclasses import dataclass
 import numpy as np
 
 from modgap.arrays import (
-    CosineExponentials,
     at_unit_length,
-    cached_blocks,
     cosine_extremes,
-    half_product_pass,
     namespace,
     order_statistic,
-    unit,
-    widen,
 )
 from modgap.core.checks import Array, InputValueError, check_count, check_finite
-from modgap.core.door import check_pairs, check_rows, check_two
+from modgap.core.door import check_rows
 from modgap.core.results import Result
 from modgap.moments import Moments
 from modgap.moments.modality import moments_of_rows
-from modgap.moments.pair import pair_moments_of
 
 QUARTILES = (0.25, 0.5, 0.75)
 
@@ -127,47 +121,3 @@ def _log10_small_cap(a: float, x: float) -> float:
         k += 1
     log = a * math.log(x) + 0.5 * math.log1p(-x) - math.log(a) - float(betaln(a, 0.5))
     return (log + math.log(total) + math.log(0.5)) / math.log(10)
-
-
-def alignment(X: Array, Y: Array | None = None) -> float:
-    """Mean squared distance of the pairs at unit length: 0 aligned, 4 opposite.
-
-    >>> import numpy as np
-    >>> alignment(np.array([[2.0, 0.0]]), np.array([[0.0, 1.0]]))
-    2.0
-    """
-    return alignment_of(*check_pairs(X, Y, nonzero=True))
-
-
-def alignment_of(X: Array, Y: Array) -> float:
-    """``alignment`` of checked pairs."""
-    xp, total = namespace(X), 0.0
-    for rows in cached_blocks(X):
-        total = total + xp.sum(unit(widen(X[rows])) * unit(widen(Y[rows])))
-    return max(2.0 - 2.0 * float(total) / X.shape[0], 0.0)
-
-
-def uniformity(X: Array) -> float:
-    """log mean exp(−2‖x_i − x_j‖²) over pairs i ≠ j at unit length; lower is more uniform.
-
-    0 when all rows are the same, about −4 in many dimensions when they are spread evenly.
-    """
-    X = check_rows(X, min_rows=2, nonzero=True)
-    U = at_unit_length(X)
-    total = CosineExponentials(U)
-    half_product_pass(U, [total])
-    return uniformity_from(total, X.shape[0])
-
-
-def uniformity_from(total: CosineExponentials, n: int) -> float:
-    """From the sum over the pairs of n rows."""
-    return math.log(total.result() / (n * (n - 1) / 2))
-
-
-def wasserstein_uniformity(X: Array, Y: Array | None = None) -> float:
-    """−W₂ between N(μ̂, Σ̂) of the stacked unit rows and N(0, I/d); 0 is perfectly uniform.
-
-    Depends on the number of rows: report n with the value (Yaras et al. 2024, E.2).
-    """
-    X, Y = check_two(X, Y, nonzero=True)
-    return pair_moments_of(X, Y).wasserstein_uniformity()

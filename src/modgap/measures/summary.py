@@ -36,7 +36,7 @@ from modgap.core.memory import give_back
 from modgap.core.results import Progress, silent
 from modgap.io import Embeddings, Modalities
 from modgap.io.modalities import DEFAULT_NAMES
-from modgap.measures.cone import Cone, alignment_of, cone_from, mean_standard_error, uniformity_from
+from modgap.measures.cone import Cone, cone_from, mean_standard_error
 from modgap.measures.conformity import BINS, EstimatedConformity, conformity_of_unit, estimate_from
 from modgap.measures.ellipsoid import Shell, histogram_divergence, shell_from
 from modgap.measures.gap import Leads, orthogonality_of, separability_of
@@ -58,6 +58,7 @@ from modgap.measures.measurement import (
 )
 from modgap.measures.pairing import MAX_SAMPLE as MAX_SIGNAL
 from modgap.measures.pairing import signal_of_rows, warn_if_unpaired
+from modgap.measures.uniformity import alignment_of, uniformity_from
 from modgap.moments import Moments, PairMoments, mean_distances, stacked_uniformity
 from modgap.moments.modality import moments_of_rows
 from modgap.moments.rows import moment_blocks
