@@ -68,7 +68,7 @@ def drawing(names: list[str], found: Counter[tuple[str, str]]) -> str:
             f'<rect x="{middle - CELL / 2}" y="{middle - CELL / 2}" width="{CELL}" '
             f'height="{CELL}" opacity="0.15"/>'
         )
-    for (importer, imported), n in found.items():
+    for (importer, imported), n in sorted(found.items()):
         x, y = (MARGIN + CELL * names.index(one) + CELL / 2 for one in (imported, importer))
         shapes.append(
             f'<circle cx="{x}" cy="{y}" r="{min(3 + n**0.5, CELL / 2 - 1):.1f}">'
