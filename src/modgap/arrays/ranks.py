@@ -143,13 +143,6 @@ def query_ranks(
     return counter.ranks()
 
 
-def best_matches(
-    queries: Array, documents: Array, groups: Sequence[np.ndarray], bias: Array | None = None
-) -> tuple[np.ndarray, np.ndarray]:
-    """Score and index of each query's best match, ties to the earlier document; −1 for none."""
-    return _best_matches(queries, documents, groups, bias, equal_rows(documents, bias))
-
-
 def count_above(
     queries: Array,
     documents: Array,
@@ -174,7 +167,7 @@ def _counter(
     equal: tuple[EqualRows, EqualRows],
     bias: Array | None,
 ) -> _Counter:
-    best = _best_matches(queries, documents, groups, bias, equal[1])
+    best = best_matches(queries, documents, groups, bias, equal[1])
     if groups is None:
         groups = np.arange(queries.shape[0]), np.arange(documents.shape[0])
     return _Counter(best, queries, documents, (groups[0], groups[1]), equal, bias)
@@ -336,12 +329,12 @@ def _compare(
     return above, (second, first) if transposed else (first, second)
 
 
-def _best_matches(
+def best_matches(
     queries: Array,
     documents: Array,
     groups: Sequence[np.ndarray] | None,
-    bias: Array | None,
-    equal: EqualRows,
+    bias: Array | None = None,
+    equal: EqualRows | None = None,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Score and index of each query's best match, ties to the earlier document; -1 for none."""
     n = queries.shape[0]
@@ -349,6 +342,7 @@ def _best_matches(
         index = np.arange(n)
         order = like(index, queries)
         return to_numpy(pair_scores(queries, documents, order, order, bias)), index
+    equal = equal_rows(documents, bias) if equal is None else equal
     i, j = _candidate_matches(queries, documents, groups, bias, equal)
     scores = to_numpy(pair_scores(queries, documents, like(i, queries), like(j, queries), bias))
     # Best score first, then the earlier document; the first line of each query is its best.

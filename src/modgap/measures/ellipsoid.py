@@ -16,6 +16,7 @@ from modgap.arrays import (
     like,
     namespace,
     shared_range,
+    to_numpy,
     widen,
 )
 from modgap.core.checks import Array, InputValueError, check_count
@@ -123,11 +124,13 @@ class FeatureVariance(Result):
 def feature_variance(X: Array) -> FeatureVariance:
     """Population variance of each feature, with its tail (Levi & Gilboa, fig. 5)."""
     values = Moments.from_batch(X, detail="variance", unit=False).given.variance
-    xp = namespace(values)
-    ordered = xp.sort(values)
-    middle = (ordered.shape[0] - 1) // 2, ordered.shape[0] // 2
-    median = float(ordered[middle[0]] + ordered[middle[1]]) / 2
-    return FeatureVariance(values, float(ordered[-1]) / median if median > 0 else float("nan"))
+    return FeatureVariance(values, variance_tail(to_numpy(values)))
+
+
+def variance_tail(variance: np.ndarray) -> float:
+    """The largest variance over the median; NaN where the median is 0."""
+    median = float(np.median(variance))
+    return float(np.max(variance)) / median if median > 0 else float("nan")
 
 
 def vslerp(a: Array, b: Array, theta: float, alpha: float, mean: Array) -> Array:

@@ -38,7 +38,7 @@ from modgap.io import Embeddings, Modalities
 from modgap.io.modalities import DEFAULT_NAMES
 from modgap.measures.cone import Cone, cone_from, mean_standard_error
 from modgap.measures.conformity import BINS, EstimatedConformity, conformity_of_unit, estimate_from
-from modgap.measures.ellipsoid import Shell, histogram_divergence, shell_from
+from modgap.measures.ellipsoid import Shell, histogram_divergence, shell_from, variance_tail
 from modgap.measures.gap import Leads, orthogonality_of, separability_of
 from modgap.measures.landscape import origin_landscape_of, shift_landscape_of
 from modgap.measures.loss import (
@@ -266,7 +266,6 @@ class _Run:
         if n < moments.n:  # the pairs are other rows
             side.forget_unit()
         variance = to_numpy(moments.given.variance)
-        middle = float(np.median(variance))
         dominance = to_numpy(moments.off_diagonal_dominance())
         return ModalitySummary(
             name=name,
@@ -275,7 +274,7 @@ class _Run:
             norm_mean=float(xp.mean(lengths)),
             norm_std=float(xp.std(lengths)),
             feature_offset_max=float(np.max(to_numpy(moments.feature_offset()))),
-            variance_tail=float(np.max(variance)) / middle if middle > 0 else float("nan"),
+            variance_tail=variance_tail(variance),
             off_diagonal_dominance_median=float(np.median(dominance)),
             cone=opening,
             uniformity=spread,
