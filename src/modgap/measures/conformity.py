@@ -37,16 +37,11 @@ def conformity(X: Array, reference: Array | None = None) -> Array:
 
 def _conformity(X: Array) -> Array:
     """That of each row among the others."""
-    return conformity_among(X, moments_of_rows(X, detail="mean").unit_rows())
-
-
-def conformity_among(rows: Array, everyone: RowMoments) -> Array:
-    """Conformity of some of the rows, from the mean of all unit rows, themselves included."""
-    return conformity_of_unit(unit(rows), everyone)
+    return conformity_of_unit(unit(X), moments_of_rows(X, detail="mean").unit_rows())
 
 
 def conformity_of_unit(U: Array, everyone: RowMoments) -> Array:
-    """The same of rows that have unit length."""
+    """Conformity of some unit rows, from the mean of all unit rows, themselves included."""
     total = along(U, everyone.mean) * everyone.n
     return (total - 1.0) / (everyone.n - 1)
 
@@ -82,8 +77,9 @@ def estimated_conformity(X: Array) -> EstimatedConformity:
     """
     X = check_rows(X, min_rows=2, nonzero=True)
     moments = moments_of_rows(X, detail="variance")
-    radius, typical = shell_from(X, moments.given).radius, conformity_among(X, moments.unit_rows())
-    return estimate_from(unit(X), row_norms(X), moments.given.mean, radius, typical)
+    U, radius = unit(X), shell_from(X, moments.given).radius
+    typical = conformity_of_unit(U, moments.unit_rows())
+    return estimate_from(U, row_norms(X), moments.given.mean, radius, typical)
 
 
 def estimate_from(

@@ -22,7 +22,7 @@ from modgap.core.checks import Array, check_count, check_same_space
 from modgap.core.results import NOT_IN_JSON, HasFigure, Result, by_side
 from modgap.io import Embeddings, Modalities
 from modgap.io.modalities import DEFAULT_NAMES
-from modgap.measures.conformity import conformity_among
+from modgap.measures.conformity import conformity_of_unit
 from modgap.measures.ellipsoid import centred_radii
 from modgap.moments import Moments, PairMoments
 
@@ -215,7 +215,10 @@ def _radii_and_conformity(
     for name, side in data.sides.items():
         mean, everyone = moments[name].given.mean, moments[name].unit_rows()
         found = [
-            (to_numpy(centred_radii(batch, mean)), to_numpy(conformity_among(batch, everyone)))
+            (
+                to_numpy(centred_radii(batch, mean)),
+                to_numpy(conformity_of_unit(unit(batch), everyone)),
+            )
             for batch in side.batches()
         ]
         for every, parts in zip((radii, conformity), zip(*found, strict=True), strict=True):
