@@ -1,10 +1,11 @@
-"""What the tests of the indexes share: a real PostgreSQL, every database, exactness."""
+"""What the tests of the indexes share: every database, a store in memory, exactness."""
 
 from __future__ import annotations
 
 import atexit
 import contextlib
 import io
+import json
 import os
 import shutil
 import signal
@@ -15,7 +16,7 @@ import warnings
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 from unittest import mock
 
 import numpy as np
@@ -24,7 +25,7 @@ from hypothesis import strategies as st
 
 from conftest import make_pairs
 from modgap.corrections import Affine, Calibrate, Center, Correction, OrthogonalShift
-from modgap.index import open_index
+from modgap.index import VectorIndex, open_index
 from reference_search import score, wide
 
 MODGAP = [sys.executable, "-m", "modgap"]
@@ -61,6 +62,59 @@ def postgres_url() -> str:
     return url
 
 
+class MemoryIndex(VectorIndex):
+    """Documents in a dictionary that outlives the index: all of `VectorIndex`, no database."""
+
+    metrics: ClassVar = {name: (name, float) for name in ("cosine", "inner_product", "euclidean")}
+
+    def __init__(self, held: dict[str, Any], correction: Any, *, batch_rows: int = 4096) -> None:
+        super().__init__(correction, "the memory", batch_rows)
+        self._held = held
+
+    def _load_note(self) -> Any:
+        return json.loads(self._held["note"]) if self._held else None
+
+    def _save_note(self, note: Any) -> None:
+        self._held["note"] = json.dumps(note)
+
+    def _make(self, note: Any, id_type: str) -> None:
+        self._held["documents"] = {}
+        self._save_note(note)
+
+    def _add(self, vectors: Any, modality: str, ids: Any) -> None:
+        for key, *stored in zip(ids, *vectors.values(), strict=True):
+            self._held["documents"][modality, key] = dict(zip(vectors, stored, strict=True))
+
+    def _known(self, modality: str, ids: Any) -> set[Any]:
+        return {key for key in ids if (modality, key) in self._held["documents"]}
+
+    def _nearest(self, vector: Any, queries: Any, k: int, only: str | None, exact: bool) -> Any:
+        keys = [key for key in self._held["documents"] if only in (None, key[0])]
+        held = np.array([self._held["documents"][key][vector.name] for key in keys], float)
+        asked = queries.astype(float)
+        if self.metric == "cosine":
+            held = held / np.linalg.norm(held, axis=1, keepdims=True)
+            asked = asked / np.linalg.norm(asked, axis=1, keepdims=True)
+        scores = asked @ held.T
+        if self.metric == "euclidean":
+            scores = -((asked[:, None] - held) ** 2).sum(axis=2)
+        best = np.argsort(-scores, axis=1, kind="stable")[:, :k]
+        return [
+            [(keys[place][1], keys[place][0], line[place]) for place in places]
+            for line, places in zip(scores.tolist(), best.tolist(), strict=True)
+        ]
+
+    def _count(self, only: str | None) -> int:
+        return sum(only in (None, name) for name, _ in self._held["documents"])
+
+    def _drop(self) -> None:
+        self._held.clear()
+
+
+# For tests of what `VectorIndex` itself does: no database need be asked.
+IN_MEMORY = pytest.mark.parametrize("store", ["memory"], indirect=True)
+
+
 def new_name() -> str:
     return f"t{uuid.uuid4().hex[:12]}"
 
@@ -89,10 +143,18 @@ class Store:
         return table + ["--trust"] * ("trust" in self.options)
 
     def open(self, correction: Correction, **more: Any) -> Any:
+        if self.kind == "memory":
+            opening = {key: more.pop(key) for key in ("create", "replace") if key in more}
+            monitor = more.pop("monitor", None)
+            index = MemoryIndex(self.options["held"], correction, **more)
+            index.monitor = monitor
+            return index.open(**opening)
         return open_index(self.address, correction, **{**self.options, **more})
 
 
 def make_store(kind: str, folder: Path) -> Store:
+    if kind == "memory":
+        return Store(kind, "", {"held": {}})
     pytest.importorskip(LIBRARIES[kind], reason=f"{LIBRARIES[kind]} is not installed")
     if kind == "pgvector":
         return Store(kind, postgres_url(), {"table": new_name()})

@@ -10,10 +10,7 @@ import numpy as np
 import pytest
 
 from hub_rows import DATA, FOREIGN, KEYED, N, X, Y, ranked, stored
-from index_services import (
-    LIBRARIES,
-    make_store,
-)
+from index_services import IN_MEMORY, LIBRARIES, make_store
 from modgap import Embeddings
 from modgap.core.checks import InputValueError
 from modgap.corrections import (
@@ -41,7 +38,12 @@ def test_the_fitted_keys_say_what_they_are_made_from():
     np.testing.assert_array_equal(columns["row"], columns["id"])
 
 
-@pytest.mark.parametrize("name", [*DATA, "foreign"])
+@pytest.mark.parametrize(
+    ("store", "name"),
+    [("memory", name) for name in (*DATA, "foreign")]
+    + [(kind, "id") for kind in sorted(LIBRARIES)],
+    indirect=["store"],
+)
 def test_every_store_ranks_as_exact_search_over_what_the_correction_gives(store, name):
     correction, data = KEYED.get(name, FOREIGN), DATA.get(name, DATA["row"])
     with store.open(correction, create=True, batch_rows=16) as index:
@@ -54,6 +56,7 @@ def test_every_store_ranks_as_exact_search_over_what_the_correction_gives(store,
         assert set(one.modalities.ravel()) == {"image"}
 
 
+@IN_MEMORY
 def test_rows_that_come_later_and_rows_after_a_kill_have_their_own_numbers(store):
     correction, data = KEYED["row"], DATA["row"]
     with store.open(correction, create=True) as index:
@@ -119,6 +122,7 @@ def test_plain_faiss_appends_the_one_to_raw_queries(tmp_path, mode, factory):
     np.testing.assert_allclose(scores, hits.scores, rtol=1e-4, atol=1e-4)
 
 
+@IN_MEMORY
 def test_without_its_bank_a_correction_searches_and_stores_nothing(store, tmp_path):
     correction = KEYED["row"]
     correction.save(tmp_path / "whole.safetensors")

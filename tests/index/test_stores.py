@@ -1,4 +1,4 @@
-"""What every database must do, each tested with the real one."""
+"""The contract of a store, on each real database; what they share, on a store in memory."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import sys
 import numpy as np
 import pytest
 
-from index_services import LIBRARIES, check_exact, corrections, make_store, rows
+from index_services import IN_MEMORY, LIBRARIES, check_exact, corrections, make_store, rows
 from modgap import GapMonitor
 from modgap.core.checks import InputTypeError, InputValueError, MissingExtraError
 from modgap.corrections import Affine, Center, Correction
@@ -38,7 +38,12 @@ def build(store, correction, **more):
         index.write(Y, "text")
 
 
-@pytest.mark.parametrize("name", CORRECTIONS)
+@pytest.mark.parametrize(
+    ("store", "name"),
+    [("memory", name) for name in CORRECTIONS]
+    + [(kind, name) for kind in sorted(LIBRARIES) for name in ("center", "calibrate", "hand-made")],
+    indirect=["store"],
+)
 def test_one_index_ranks_as_brute_force_over_the_corrected_vectors(store, name):
     correction = CORRECTIONS[name]
     build(store, correction)
@@ -63,6 +68,7 @@ def test_one_index_ranks_as_brute_force_over_the_corrected_vectors(store, name):
         assert sum(share.values()) == pytest.approx(1)
 
 
+@IN_MEMORY
 def test_a_monitor_is_told_of_documents_and_queries(store):
     correction = CORRECTIONS["center"]
     monitor = GapMonitor({"image": X, "text": Y}, correction, least_rows=50)
@@ -105,6 +111,7 @@ def test_the_same_ids_come_from_every_database(tmp_path):
         np.testing.assert_array_equal(hits.modalities[apart], reference.modalities[apart])
 
 
+@IN_MEMORY
 def test_three_modalities_fit_in_one_index(store):
     names = ("image", "text", "sound")
     rng = np.random.default_rng(2)
@@ -239,6 +246,7 @@ def test_an_index_that_exists_is_refused_replaced_or_dropped(store):
         store.open(correction)
 
 
+@IN_MEMORY
 def test_another_correction_is_refused(store):
     build(store, CORRECTIONS["center"])
     with pytest.raises(InputValueError, match="another correction"):
@@ -282,11 +290,10 @@ def test_an_index_of_an_older_format_is_refused_in_words_and_replaced(store):
         ({"ids": np.arange(N, dtype=np.uint64) + 2**63}, "below 2"),
     ],
 )
-@pytest.mark.parametrize("kind", ["pgvector", "lance"])
+@IN_MEMORY
 def test_documents_that_cannot_be_used_are_refused_and_nothing_is_written(
-    kind, tmp_path, arguments, message
+    store, arguments, message
 ):
-    store = make_store(kind, tmp_path)
     correction = CORRECTIONS["center"]
     given = {"vectors": X, "modality": "image", **arguments}
     with (
@@ -311,8 +318,8 @@ def test_documents_that_cannot_be_used_are_refused_and_nothing_is_written(
         ({"queries": np.zeros((0, 8))}, "at least one row"),
     ],
 )
-def test_queries_that_cannot_be_used_are_refused(tmp_path, arguments, message):
-    store = make_store("faiss", tmp_path)
+@IN_MEMORY
+def test_queries_that_cannot_be_used_are_refused(store, arguments, message):
     build(store, CORRECTIONS["center"])
     given = {"queries": X[:2], "modality": "image", "k": 3, **arguments}
     with (
@@ -322,6 +329,7 @@ def test_queries_that_cannot_be_used_are_refused(tmp_path, arguments, message):
         index.search(**given)
 
 
+@IN_MEMORY
 def test_torch_queries_are_searched_like_arrays(store):
     torch = pytest.importorskip("torch", reason="torch is not installed")
     build(store, CORRECTIONS["center"])
@@ -381,6 +389,7 @@ def test_what_two_processes_add_is_all_there(kind, tmp_path):
         assert (index.count("image"), index.count("text")) == (20, 5)
 
 
+@IN_MEMORY
 def test_vectors_that_the_index_was_not_built_from_are_refused(store):
     build(store, CORRECTIONS["center"])
     with store.open(CORRECTIONS["center"]) as index:

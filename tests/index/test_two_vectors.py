@@ -8,7 +8,16 @@ import gc
 import numpy as np
 import pytest
 
-from index_services import LIBRARIES, check_exact, make_store, modgap, new_name, postgres_url, rows
+from index_services import (
+    IN_MEMORY,
+    LIBRARIES,
+    check_exact,
+    make_store,
+    modgap,
+    new_name,
+    postgres_url,
+    rows,
+)
 from modgap.core.checks import InputTypeError, InputValueError
 from modgap.corrections import Calibrate, Center, load_corrections, save_corrections
 from modgap.index import add_column, drop_column, evaluate_index, open_index
@@ -58,6 +67,7 @@ def test_two_vectors_have_graphs_of_their_own(tmp_path, kind):
         check_both(index)
 
 
+@IN_MEMORY
 def test_one_of_the_two_is_enough_to_search_and_both_are_needed_to_add(store):
     build(store)
     with store.open(TWO["image"]) as index:
@@ -72,6 +82,7 @@ def test_one_of_the_two_is_enough_to_search_and_both_are_needed_to_add(store):
         assert index.count() == 2 * N + 4
 
 
+@IN_MEMORY
 def test_an_index_of_one_vector_takes_the_folder_of_both(store, tmp_path):
     save_corrections(TWO, tmp_path / "correction.safetensors")
     with store.open(TWO["text"], create=True) as index:
@@ -88,6 +99,7 @@ def test_an_index_of_one_vector_takes_the_folder_of_both(store, tmp_path):
         store.open({"text": other, "image": TWO["image"]})
 
 
+@pytest.mark.parametrize("store", ["memory", "faiss", "pgvector"], indirect=True)
 def test_two_vectors_are_all_there_after_a_kill_and_another_run(store):
     class PowerCut(Exception):
         pass
