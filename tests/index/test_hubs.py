@@ -56,7 +56,6 @@ def test_every_store_ranks_as_exact_search_over_what_the_correction_gives(store,
         assert set(one.modalities.ravel()) == {"image"}
 
 
-@IN_MEMORY
 def test_rows_that_come_later_and_rows_after_a_kill_have_their_own_numbers(store):
     correction, data = KEYED["row"], DATA["row"]
     with store.open(correction, create=True) as index:

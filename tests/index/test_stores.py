@@ -111,7 +111,6 @@ def test_the_same_ids_come_from_every_database(tmp_path):
         np.testing.assert_array_equal(hits.modalities[apart], reference.modalities[apart])
 
 
-@IN_MEMORY
 def test_three_modalities_fit_in_one_index(store):
     names = ("image", "text", "sound")
     rng = np.random.default_rng(2)

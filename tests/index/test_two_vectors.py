@@ -67,7 +67,7 @@ def test_two_vectors_have_graphs_of_their_own(tmp_path, kind):
         check_both(index)
 
 
-@IN_MEMORY
+@pytest.mark.parametrize("store", ["memory", "pgvector"], indirect=True)
 def test_one_of_the_two_is_enough_to_search_and_both_are_needed_to_add(store):
     build(store)
     with store.open(TWO["image"]) as index:
